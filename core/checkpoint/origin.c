@@ -51,7 +51,7 @@ void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out)
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++)
         deviation[c] = d->channel_deviation[c] != 0 ? d->channel_deviation[c] : 1;
     o->model = trainer->model->name;
-    snprintf(o->steps, sizeof o->steps, "%zu", trainer->done.step);
+    snprintf(o->steps, sizeof o->steps, "%zu", dpt_trainer_steps(trainer));
     snprintf(o->dataset, sizeof o->dataset, "%s", d->name);
     snprintf(o->height, sizeof o->height, "%zu", d->height);
     snprintf(o->width, sizeof o->width, "%zu", d->width);

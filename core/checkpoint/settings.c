@@ -73,7 +73,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
         dpti_settings_add(s, "batch-size", "%zu", t->batch_size);
     dpti_settings_add(s, "seed", "%llu", (unsigned long long)t->seed);
     add_data(t->data, s);
-    dpti_settings_add(s, "no-shuffle", "%s", yes(!t->order.shuffle));
+    dpti_settings_add(s, "no-shuffle", "%s", yes(!t->shuffle));
     add_optimizer(&p->optimizer, s);
     dpti_settings_add(s, "loss", "%s",
                       p->loss == DPT_LOSS_CROSS_ENTROPY ? "cross-entropy" : "squared error");

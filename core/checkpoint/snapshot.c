@@ -6,8 +6,18 @@
 #include "base/text.h"
 #include "checkpoint/settings.h"
 #include "checkpoint/tensors.h"
-#include "dpt_error.h"
+#include "train/calls.h"
+#include "train/exchange/exchange.h"
+#include "train/feeding/order.h"
+#include "train/membership/standby.h"
 #include "train/peers/algorithms.h"
+#include "train/peers/peers.h"
+#include "train/pipeline/in_flight.h"
+#include "train/pipeline/shards.h"
+#include "train/pipeline/steps.h"
+#include "train/recovery/recover.h"
+#include "train/recovery/state.h"
+#include "train/recovery/state_buffers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -57,8 +67,8 @@ static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
     size_t shares[DPTI_BALANCE_MAX_DEVICES];
     bool rests[DPTI_BALANCE_MAX_DEVICES] = {false};
     double exchange[DPTI_BALANCE_MAX_DEVICES] = {0.0};
-    if (!t->balance || !dpti_balance_learnt(t->balance, models, shares, &state->calibrated))
-        return true;
+    const dpti_balance *balance = dpti_shards_balance(t);
+    if (!balance || !dpti_balance_learnt(balance, models, shares, &state->calibrated)) return true;
     state->may_rest = dpti_standby_export(t, rests, exchange, &state->rest);
     state->devices = calloc(t->n_devices, sizeof *state->devices);
     if (!state->devices) return false;
@@ -67,7 +77,7 @@ static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
         dpti_run_device *d = &state->devices[i];
         *d = (dpti_run_device){
             .share = shares[i], .model = models[i], .rests = rests[i], .exchange = exchange[i]};
-        snprintf(d->id, sizeof d->id, "%s", t->peers[i].id);
+        snprintf(d->id, sizeof d->id, "%s", dpti_peers_device(t, i)->id);
     }
     return true;
 }
@@ -81,7 +91,9 @@ static dpt_status collect_residuals(dpt_trainer *t, dpt_status status, float *al
     if (status == DPT_OK && !mine) status = DPT_E_NO_MEMORY;
     status = dpti_peers_agree(t, status);
     if (status == DPT_OK) {
-        memcpy(mine, t->feedback.residual, t->feedback.count * sizeof *mine);
+        size_t count;
+        const float *residual = dpti_exchange_feedback(t, &count);
+        memcpy(mine, residual, count * sizeof *mine);
         status = dpti_processes_collect(t->processes, mine, t->model->flat_size * sizeof *mine, all,
                                         &error);
         if (status != DPT_OK) (void)dpti_context_fail(t->context, NULL, &error);
@@ -106,9 +118,10 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     dpti_run_state *state = calloc(1, sizeof *state);
     if (!state) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
     if (course) *state = *course;
-    state->done = t->done;
-    state->optimizer_origin = t->optimizer_origin;
-    state->batches_before = t->batches_before;
+    const dpti_state_origin origin = dpti_state_get_origin(t);
+    state->done = *dpti_steps_done(t);
+    state->optimizer_origin = origin.optimizer;
+    state->batches_before = origin.batches;
     state->n_owing = snapshot->n_owing;
     if (!course) state->lr = (double)t->lr;
     dpti_settings_of_trainer(t, &state->settings);
@@ -119,10 +132,10 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     if (!text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
     free(snapshot->state);
     snapshot->state = text;
-    snapshot->step = t->done.step;
+    snapshot->step = dpt_trainer_steps(t);
     dpti_origin_free(&snapshot->origin);
     dpti_origin_of(t, &snapshot->origin);
-    snapshot->batches = (int64_t)(t->batches_before + t->done.step);
+    snapshot->batches = (int64_t)(dpti_state_get_origin(t).batches + dpt_trainer_steps(t));
     snapshot->seconds = dpti_seconds() - began;
     return DPT_OK;
 }
@@ -417,14 +430,14 @@ static bool apply_balance(dpt_trainer *t, const dpti_run_state *state)
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
     size_t shares[DPTI_BALANCE_MAX_DEVICES];
     char id[DPTI_RUN_ID_BYTES];
-    if (!t->balance || state->n_devices != t->n_devices) return false;
+    if (!dpti_shards_balance(t) || state->n_devices != t->n_devices) return false;
     for (size_t i = 0; i < t->n_devices; i++) {
-        snprintf(id, sizeof id, "%s", t->peers[i].id);
+        snprintf(id, sizeof id, "%s", dpti_peers_device(t, i)->id);
         if (strcmp(id, state->devices[i].id) != 0) return false;
         models[i] = state->devices[i].model;
         shares[i] = state->devices[i].share;
     }
-    return dpti_balance_resume(t->balance, models, shares, state->calibrated);
+    return dpti_balance_resume(dpti_shards_balance(t), models, shares, state->calibrated);
 }
 
 static void apply_rest(dpt_trainer *t, const dpti_run_state *state)
@@ -468,12 +481,12 @@ dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoin
 /* Does nothing if `residual` is NULL. */
 static void apply_residuals(dpt_trainer *t, const float *residual)
 {
-    const size_t n_bytes = t->feedback.count * sizeof *residual;
-    if (!dpti_packs(t)) return;
-    if (residual)
-        memcpy(t->feedback.residual, residual, n_bytes);
+    size_t count;
+    float *mine = dpti_exchange_feedback(t, &count);
+    if (residual && dpti_packs(t))
+        memcpy(mine, residual, count * sizeof *residual);
     else
-        memset(t->feedback.residual, 0, n_bytes);
+        dpti_exchange_clear_feedback(t);
 }
 
 dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *checkpoint)
@@ -482,9 +495,9 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     const dpti_run_state *s = &checkpoint->state;
     dpti_standby_end(t);
     dpti_trainer_forget_unsubmitted(t);
-    t->done = t->next = s->done;
-    t->optimizer_origin = s->optimizer_origin;
-    t->batches_before = s->batches_before;
+    dpti_steps_move_to(t, s->done);
+    dpti_state_set_origin(
+        t, (dpti_state_origin){.optimizer = s->optimizer_origin, .batches = s->batches_before});
     t->lr = (float)s->lr;
     const bool same = apply_balance(t, s);
     apply_residuals(t, checkpoint->residual);

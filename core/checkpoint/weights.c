@@ -5,7 +5,12 @@
 #include "checkpoint/origin.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/tensors.h"
-#include "dpt_error.h"
+#include "train/calls.h"
+#include "train/feeding/order.h"
+#include "train/pipeline/in_flight.h"
+#include "train/recovery/recover.h"
+#include "train/recovery/state.h"
+#include "train/recovery/state_buffers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +20,9 @@
 /* Returns the last epoch that the weights have seen completely or in part; 0: none. */
 static size_t last_epoch(const dpt_trainer *t)
 {
-    if (t->done.step == 0) return 0;
-    return t->done.position == 0 ? t->done.epoch - 1 : t->done.epoch;
+    const dpti_cursor *done = dpti_steps_done(t);
+    if (done->step == 0) return 0;
+    return done->position == 0 ? done->epoch - 1 : done->epoch;
 }
 
 dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
@@ -37,8 +43,9 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
         dpti_origin_list(&origin, "epoch", epoch, metadata);
         status = dpti_tensors_create(t->model, 1, &tensors, &error);
         if (status == DPT_OK)
-            status = dpti_tensors_add_weights(&tensors, flat,
-                                              (int64_t)(t->batches_before + t->done.step), &error);
+            status = dpti_tensors_add_weights(
+                &tensors, flat, (int64_t)(dpti_state_get_origin(t).batches + dpt_trainer_steps(t)),
+                &error);
         if (status == DPT_OK)
             status = dpti_safetensors_seal(&(dpti_tensor_file){.path = path,
                                                                .tensors = tensors.list,
@@ -244,7 +251,9 @@ static dpt_status load(dpt_trainer *t, const char *path, const char *except)
     if (status == DPT_OK) status = read_weights(t, path, file, except, flat, outside);
     if (status == DPT_OK) {
         memset(outside, 0, t->model->flat_size * sizeof *outside);
-        t->batches_before = batches_of(t->model, file) - t->done.step;
+        dpti_state_origin origin = dpti_state_get_origin(t);
+        origin.batches = batches_of(t->model, file) - dpt_trainer_steps(t);
+        dpti_state_set_origin(t, origin);
         status = dpti_trainer_adopt(t, flat, outside);
     }
     free(outside);

@@ -5,9 +5,28 @@
 
 #include "base/clock.h"
 #include "base/size.h"
-#include "dpt_error.h"
+#include "train/calls.h"
+#include "train/evaluation/evaluate.h"
+#include "train/exchange/form_islands.h"
+#include "train/exchange/islands.h"
+#include "train/exchange/link_probe.h"
+#include "train/feeding/order.h"
+#include "train/in_flight_step.h"
+#include "train/membership/readmit.h"
+#include "train/membership/standby.h"
 #include "train/peers/algorithms.h"
 #include "train/peers/header_check.h"
+#include "train/peers/outcome.h"
+#include "train/peers/peers.h"
+#include "train/peers/weights.h"
+#include "train/pipeline/drain.h"
+#include "train/pipeline/in_flight.h"
+#include "train/pipeline/shards.h"
+#include "train/pipeline/steps.h"
+#include "train/recovery/failover.h"
+#include "train/recovery/recover.h"
+#include "train/recovery/state_buffers.h"
+#include "train/schedule.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -115,12 +134,12 @@ static bool time_is_up(const dpti_fit *f)
     const bool up = limit > 0 && dpti_seconds() - f->began >= limit;
     if (!f->trainer->processes) return up;
     if (up) dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_TIME);
-    return f->trainer->agreed_requests & DPTI_RUN_REQUEST_TIME;
+    return dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_TIME;
 }
 
 bool dpti_fit_wants_more(const dpti_fit *f)
 {
-    const size_t submitted = f->trainer->next.step - f->course.first.step;
+    const size_t submitted = dpti_steps_next(f->trainer)->step - f->course.first.step;
     if (f->course.result.stopped || f->course.result.no_patience) return false;
     if (f->steps_total > 0 && submitted >= f->steps_total) return false;
     return !time_is_up(f);
@@ -147,16 +166,16 @@ static void report(dpti_fit *f, dpt_fit_progress progress)
 static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *epoch)
 {
     report(f, (dpt_fit_progress){.step = step, .epoch = epoch});
-    if (f->trainer->agreed_requests & DPTI_RUN_REQUEST_STOP) {
+    if (dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_STOP) {
         f->course.result.stopped = true;
-        f->course.result.stopped_by = f->trainer->stopped_by;
+        f->course.result.stopped_by = dpti_peers_stopped_by(f->trainer);
     }
 }
 
 bool dpti_fit_is_to_end(dpti_fit *f)
 {
     tell(f, NULL, NULL);
-    return (atomic_load(&f->trainer->requests) & DPTI_RUN_REQUEST_STOP) || !dpti_fit_wants_more(f);
+    return (dpti_peers_requests(f->trainer) & DPTI_RUN_REQUEST_STOP) || !dpti_fit_wants_more(f);
 }
 
 dpt_status dpti_fit_tell_devices(dpti_fit *f)
@@ -275,12 +294,12 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
                            .images_per_second = samples / f->course.seconds};
     dpt_error error = {0};
     const dpti_course before = f->course;
-    const size_t step = f->trainer->done.step;
+    const size_t step = dpt_trainer_steps(f->trainer);
     const dpt_status status = evaluate(f, true, &m);
     if (status != DPT_OK) {
         /* A resumed training evaluates again.  But training may have gone back during the
            evaluation, and the counts with it. */
-        const bool stands = !f->again && !f->cut && f->trainer->done.step == step;
+        const bool stands = !f->again && !f->cut && dpt_trainer_steps(f->trainer) == step;
         if (stands) f->course = before;
         return status;
     }
@@ -302,7 +321,7 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
 static dpt_status submit(dpti_fit *f)
 {
     dpt_trainer *t = f->trainer;
-    t->lr = (float)dpti_schedule_lr(&f->schedule, t->next.step - f->course.first.step);
+    t->lr = (float)dpti_schedule_lr(&f->schedule, dpti_steps_next(t)->step - f->course.first.step);
     dpti_trainer_forget_unsubmitted(t); /* this is that step */
     DPT_TRY(dpt_trainer_submit(t));
     dpti_fit_note_standby(f);
@@ -313,7 +332,8 @@ static dpt_status submit(dpti_fit *f)
 static bool may_submit(const dpt_trainer *t)
 {
     const bool waits = dpti_readmit_waits(t) || dpti_standby_waits(t);
-    return t->n_in_flight < DPTI_MAX_IN_FLIGHT && !(t->n_in_flight > 0 && waits);
+    return dpt_trainer_in_flight(t) < DPTI_MAX_IN_FLIGHT &&
+           !(dpt_trainer_in_flight(t) > 0 && waits);
 }
 
 /* Keeps two steps in flight within an epoch.  Evaluations between epochs, and checkpoints, need no
@@ -321,21 +341,22 @@ static bool may_submit(const dpt_trainer *t)
 static dpt_status run_epoch(dpti_fit *f)
 {
     dpt_trainer *t = f->trainer;
-    const size_t epoch = t->next.epoch;
+    const size_t epoch = dpti_steps_next(t)->epoch;
     const double began = dpti_seconds();
     dpt_step_metrics m = {0};
     bool whole = false;
     do {
         bool due = dpti_fit_is_due(f);
-        if (due && t->n_in_flight == 0) {
+        if (due && dpt_trainer_in_flight(t) == 0) {
             DPT_TRY(dpti_fit_keep(f));
             due = false;
         }
-        while (!due && may_submit(t) && t->next.epoch == epoch && dpti_fit_wants_more(f)) {
+        while (!due && may_submit(t) && dpti_steps_next(t)->epoch == epoch &&
+               dpti_fit_wants_more(f)) {
             DPT_TRY(submit(f));
             due = dpti_fit_is_due(f);
         }
-        if (t->n_in_flight == 0) break;
+        if (dpt_trainer_in_flight(t) == 0) break;
         DPT_TRY(dpt_trainer_collect(t, &m));
         whole = m.last_of_epoch;
         DPT_TRY(after_step(f, &m));
@@ -361,7 +382,7 @@ static dpt_status finish_partial(dpti_fit *f)
    of another step. */
 static dpt_status save_last(dpti_fit *f)
 {
-    const bool saved = f->saved_step != SIZE_MAX && f->saved_step >= f->trainer->done.step;
+    const bool saved = f->saved_step != SIZE_MAX && f->saved_step >= dpt_trainer_steps(f->trainer);
     if (saved && f->unsaved.status == DPT_OK) return DPT_OK;
     return dpti_fit_save(f, f->model, f->epoch, &f->unsaved);
 }
@@ -374,20 +395,20 @@ static dpt_status ask_for_time(dpti_fit *f)
     unsigned up = limit > 0 && dpti_seconds() - f->began >= limit ? DPTI_RUN_REQUEST_TIME : 0;
     if (!f->trainer->processes || !(limit > 0)) return DPT_OK;
     DPT_TRY(dpti_peers_ask_first(f->trainer, up, &up));
-    f->trainer->agreed_requests |= up;
+    dpti_peers_note_agreed(f->trainer, up);
     return DPT_OK;
 }
 
 bool dpti_fit_epoch_is_open(const dpti_fit *f)
 {
-    const dpti_cursor *done = &f->trainer->done;
+    const dpti_cursor *done = dpti_steps_done(f->trainer);
     return done->position == 0 && f->course.samples > 0 &&
            done->epoch == f->course.first.epoch + f->course.result.epochs + 1;
 }
 
 size_t dpti_fit_next_epoch(const dpti_fit *f)
 {
-    return f->trainer->done.epoch - (dpti_fit_epoch_is_open(f) ? 1 : 0);
+    return dpti_steps_done(f->trainer)->epoch - (dpti_fit_epoch_is_open(f) ? 1 : 0);
 }
 
 static dpt_status run_epochs(dpti_fit *f)
@@ -438,19 +459,19 @@ static void give_up(dpti_fit *f, dpt_status status)
 {
     const dpt_error first = f->context->error;
     dpt_step_metrics m;
-    while (!f->trainer->processes && f->trainer->n_in_flight > 0 &&
+    while (!f->trainer->processes && dpt_trainer_in_flight(f->trainer) > 0 &&
            dpt_trainer_collect(f->trainer, &m) == DPT_OK)
         (void)after_step(f, &m); /* writing the log may be what has failed */
     dpti_trainer_drain(f->trainer);
     (void)dpti_fit_tell_devices(f);
-    const bool diverged = f->trainer->diverged;
+    const bool diverged = dpti_peers_diverged(f->trainer);
     const bool worth = status != DPT_E_NOT_FINITE && !diverged && f->course.result.steps > 0;
-    f->trainer->salvage = dpti_is_loss(status) && !diverged;
-    if (f->trainer->salvage && worth && save_last(f) != DPT_OK)
-        (void)dpti_fit_look_at_checkpoints(f);
+    const bool salvage = dpti_is_loss(status) && !diverged;
+    dpti_state_salvage(f->trainer, salvage);
+    if (salvage && worth && save_last(f) != DPT_OK) (void)dpti_fit_look_at_checkpoints(f);
     if (worth && dpti_fit_keep_last(f, true) != DPT_OK) (void)dpti_fit_look_at_checkpoints(f);
-    if (f->trainer->salvage || diverged) dpti_fit_keep_copy(f);
-    f->trainer->salvage = false;
+    if (salvage || diverged) dpti_fit_keep_copy(f);
+    dpti_state_salvage(f->trainer, false);
     f->context->error = first;
 }
 
@@ -496,7 +517,7 @@ static void show_islands(const dpti_fit *f)
 {
     const dpti_processes *p = f->trainer->processes;
     char text[256], words[128];
-    for (size_t i = 0; i < f->trainer->islands.n; i++) {
+    for (size_t i = 0; i < dpti_islands_count(f->trainer); i++) {
         dpti_islands_words(f->trainer, i, text, sizeof text);
         dpti_fit_notify(f, DPT_NOTICE_INFO, text);
     }
@@ -515,7 +536,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     const dpt_fit_options own = own_options(trainer, options);
     DPT_TRY(dpti_trainer_given(trainer, "dpt_fit", "out", out));
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_fit"));
-    if (trainer->standby.n > 0)
+    if (dpti_standby_count(trainer) > 0)
         DPT_TRY(dpti_trainer_refresh(trainer)); /* training cannot go back further than this call */
     DPT_TRY(dpti_trainer_catch_up(
         trainer)); /* completes the retries if the call before failed in them */
@@ -524,18 +545,16 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                   .options = &own,
                   .context = trainer->context,
                   .began = dpti_seconds(),
-                  .epoch = trainer->next.epoch,
+                  .epoch = dpti_steps_next(trainer)->epoch,
                   .saved_step = SIZE_MAX,
                   .rested_step = SIZE_MAX,
-                  .course = {.first = trainer->next,
+                  .course = {.first = *dpti_steps_next(trainer),
                              .result = {.train_loss = NAN,
                                         .test_loss = NAN,
                                         .test_accuracy = NAN,
                                         .best_validation_loss = NAN}}};
-    atomic_store(&trainer->requests, 0);
-    trainer->agreed_requests = 0;
-    trainer->standby.listen = dpti_fit_again;
-    trainer->standby.listener = &f;
+    dpti_peers_forget_requests(trainer);
+    dpti_standby_listen(trainer, dpti_fit_again, &f);
     const float lr = trainer->lr;
     dpt_status status = prepare(&f, options);
     if (status == DPT_OK) {
@@ -548,7 +567,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     if (status != DPT_OK) dpt_process_give_up(f.context);
     trainer->lr = lr;
     dpti_trainer_forget_unsubmitted(trainer);
-    trainer->standby.listen = NULL;
+    dpti_standby_listen(trainer, NULL, NULL);
     status = dpti_fit_close_files(&f, status);
     dpti_keeper_destroy(f.keeper);
     dpti_snapshot_free(&f.next);

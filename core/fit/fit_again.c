@@ -4,13 +4,16 @@
 #include "context/context.h"
 #include "fit/fit.h"
 
-#include "dpt_error.h"
+#include "train/membership/standby.h"
+#include "train/pipeline/in_flight.h"
 
 void dpti_fit_note_standby(dpti_fit *f)
 {
     const dpt_trainer *t = f->trainer;
-    const size_t before = t->next.step - 1;
-    if (t->n_in_flight > 1 || t->standby.n == 0 || t->standby.first != before) return;
+    const size_t before = dpti_steps_next(t)->step - 1;
+    if (dpt_trainer_in_flight(t) > 1 || dpti_standby_count(t) == 0 ||
+        !dpti_standby_missed_first(t, before))
+        return;
     f->rested_step = before;
     f->rested = f->course;
 }
@@ -18,7 +21,8 @@ void dpti_fit_note_standby(dpti_fit *f)
 /* The log has each step once, as it was made first. */
 static dpt_status tell_rewind(dpti_fit *f)
 {
-    const size_t step = f->trainer->done.step + 1, until = f->trainer->standby.retry_to;
+    const size_t step = dpt_trainer_steps(f->trainer) + 1,
+                 until = dpti_standby_retries(f->trainer).until;
     dpt_error error = {0};
     char text[128];
     snprintf(text, sizeof text,
@@ -33,7 +37,7 @@ static dpt_status tell_rewind(dpti_fit *f)
 static dpt_status go_back(dpti_fit *f)
 {
     if (f->trainer->callback == DPTI_CALLBACK_NONE) DPT_TRY(dpti_fit_tell_devices(f));
-    if (f->again || f->trainer->done.step != f->rested_step) return DPT_OK;
+    if (f->again || dpt_trainer_steps(f->trainer) != f->rested_step) return DPT_OK;
     f->ahead = f->course;
     f->course = f->rested;
     f->course.result.stopped = f->ahead.result.stopped;
@@ -47,7 +51,7 @@ static bool go_on(dpti_fit *f, const dpt_step_metrics *step)
 {
     dpti_fit_count(f, step);
     if (step->last_of_epoch) dpti_fit_close_epoch(f);
-    if (step->step < f->trainer->standby.retry_to) return false;
+    if (step->step < dpti_standby_retries(f->trainer).until) return false;
     f->course = f->ahead;
     f->again = false;
     return true;
@@ -64,7 +68,7 @@ static dpt_status cut(dpti_fit *f)
 {
     char text[128];
     snprintf(text, sizeof text, "training ends behind step %zu: steps up to %zu are not done again",
-             f->trainer->done.step, f->trainer->standby.retry_to);
+             dpt_trainer_steps(f->trainer), dpti_standby_retries(f->trainer).until);
     f->cut = true;
     dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
     return dpt_fail(f->context, DPT_E_STATE, "%s", text);

@@ -9,7 +9,13 @@
 #include "checkpoint/settings.h"
 #include "io/folder.h"
 #include "io/safetensors.h"
+#include "train/exchange/exchange.h"
 #include "train/peers/algorithms.h"
+#include "train/peers/outcome.h"
+#include "train/peers/peers.h"
+#include "train/pipeline/in_flight.h"
+#include "train/recovery/state_buffers.h"
+#include "train/schedule.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -57,7 +63,7 @@ dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch, dpt_error 
     const dpt_status status = dpt_trainer_save(f->trainer, path);
     dpti_tracing_host(&f->tracing, "checkpoint", epoch, began);
     unsaved->status = DPT_OK;
-    if (status == DPT_OK && path == f->model) f->saved_step = f->trainer->done.step;
+    if (status == DPT_OK && path == f->model) f->saved_step = dpt_trainer_steps(f->trainer);
     if (status != DPT_E_IO) return status;
     *unsaved = f->context->error;
     warn_of(f, unsaved);
@@ -254,7 +260,7 @@ static bool is_due(dpti_fit *f)
     if (!f->keeper) return false;
     dpt_interval every = f->options->checkpoint_every;
     if (every.steps == 0 && every.epochs == 0 && !(every.seconds > 0)) every.epochs = 1;
-    const size_t steps = f->trainer->next.step - f->course.first.step - f->kept_steps;
+    const size_t steps = dpti_steps_next(f->trainer)->step - f->course.first.step - f->kept_steps;
     const size_t epochs = f->course.result.epochs - f->kept_epochs;
     const bool due = (every.steps > 0 && steps >= every.steps) ||
                      (every.epochs > 0 && epochs >= every.epochs) ||
@@ -290,12 +296,12 @@ static dpt_status keep(dpti_fit *f, bool finished)
     if (status == DPT_OK) status = dpti_keeper_keep(f->keeper, state);
     free(state);
     DPT_TRY(status);
-    f->kept_step = f->trainer->done.step;
+    f->kept_step = dpt_trainer_steps(f->trainer);
     f->kept_steps = f->course.result.steps;
     f->kept_epochs = f->course.result.epochs;
     f->kept_at = dpti_seconds();
     f->kept_finished = finished;
-    dpti_tracing_host(&f->tracing, "checkpoint", f->trainer->next.epoch, began);
+    dpti_tracing_host(&f->tracing, "checkpoint", dpti_steps_next(f->trainer)->epoch, began);
     return DPT_OK;
 }
 
@@ -309,15 +315,15 @@ static bool is_finished(const dpti_fit *f)
 static bool is_consistent(const dpti_fit *f)
 {
     const dpt_trainer *t = f->trainer;
-    return t->done.step == f->course.first.step + f->course.result.steps &&
-           (t->done.epoch == f->course.first.epoch + f->course.result.epochs ||
+    return dpti_steps_done(t)->step == f->course.first.step + f->course.result.steps &&
+           (dpti_steps_done(t)->epoch == f->course.first.epoch + f->course.result.epochs ||
             dpti_fit_epoch_is_open(f)) &&
-           (dpti_trainer_trusted(t) < t->n_workers || t->last_state[0]);
+           (dpti_trainer_trusted(t) < t->n_workers || dpti_state_is_kept(t));
 }
 
 static bool is_kept(const dpti_fit *f, bool finished)
 {
-    return f->kept_step == f->trainer->done.step && f->kept_finished == finished &&
+    return f->kept_step == dpt_trainer_steps(f->trainer) && f->kept_finished == finished &&
            dpti_keeper_durable(f->keeper);
 }
 
@@ -325,7 +331,7 @@ static bool is_kept(const dpti_fit *f, bool finished)
    resume uses it. */
 static bool has_later(const dpti_fit *f)
 {
-    const size_t step = f->trainer->done.step;
+    const size_t step = dpt_trainer_steps(f->trainer);
     return dpti_keeper_last(f->keeper) > step || (f->copy.state && f->copy.step > step);
 }
 
@@ -371,7 +377,7 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
 
 static bool copy_is_due(const dpti_fit *f)
 {
-    const size_t steps = f->trainer->next.step - f->course.first.step - f->copied_steps;
+    const size_t steps = dpti_steps_next(f->trainer)->step - f->course.first.step - f->copied_steps;
     return f->options->host_copy > 0 && steps >= f->options->host_copy;
 }
 
@@ -416,7 +422,7 @@ bool dpti_fit_is_due(dpti_fit *f)
     const unsigned due = find_due(f);
     if (!f->trainer->processes) return due != 0;
     if (due != 0) dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_KEEP);
-    return f->trainer->agreed_requests & DPTI_RUN_REQUEST_KEEP;
+    return dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_KEEP;
 }
 
 dpt_status dpti_fit_keep(dpti_fit *f)

@@ -9,7 +9,11 @@
 #include "checkpoint/settings.h"
 #include "io/file.h"
 #include "io/folder.h"
+#include "train/exchange/exchange.h"
+#include "train/exchange/link_probe.h"
 #include "train/peers/algorithms.h"
+#include "train/peers/peers.h"
+#include "train/pipeline/shards.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -147,11 +151,12 @@ static bool describe_exchange(const dpt_trainer *t, dpti_log_exchange *out)
     const dpti_program_options *p = &t->program;
     const dpti_bucket_sizes sizes =
         p->buckets.first > 0 ? p->buckets : dpti_default_buckets(t->model, p->least_bucket);
-    *out = (dpti_log_exchange){.measured = t->link_probe.done,
-                               .alpha = t->link_probe.link.alpha,
-                               .beta = t->link_probe.link.beta,
-                               .route = dpti_route_name(t->link_probe.travel.route),
-                               .window = t->link_probe.travel.window};
+    const dpti_link_probe *probe = dpti_link_probe_of(t);
+    *out = (dpti_log_exchange){.measured = probe->done,
+                               .alpha = probe->link.alpha,
+                               .beta = probe->link.beta,
+                               .route = dpti_route_name(probe->travel.route),
+                               .window = probe->travel.window};
     if (!p->exchange_at_end) {
         out->first_bucket = sizes.first * sizeof(float);
         out->bucket = sizes.others * sizeof(float);
@@ -212,8 +217,8 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     for (size_t i = 0; i < t->n_devices; i++) {
         if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK)
             continue; /* cannot fail: the device exists */
-        streamed[i] = t->peers[i].streamed;
-        limits[i] = t->peers[i].pass_limit;
+        streamed[i] = dpti_peers_device(t, i)->streamed;
+        limits[i] = dpti_peers_device(t, i)->pass_limit;
     }
     dpti_log_exchange exchange;
     const bool exchanges = describe_exchange(t, &exchange);
@@ -224,7 +229,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .compress = dpti_packs(t),
                               .seed = t->seed,
                               .dataset = t->data->name,
-                              .split = t->split_text,
+                              .split = dpti_shards_split_text(t),
                               .n_settings = settings->all.n,
                               .settings = settings->list,
                               .n_devices = t->n_devices,
@@ -234,8 +239,9 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .n_processes = t->processes ? dpti_processes_count(t->processes) : 0,
                               .delays = t->processes ? dpti_processes_delays(t->processes) : NULL,
                               .exchange = exchanges ? &exchange : NULL};
-    const dpt_status status = resumed ? dpti_log_write_resume(f->log, &run, t->done.step, &error)
-                                      : dpti_log_write_run(f->log, &run, &error);
+    const dpt_status status =
+        resumed ? dpti_log_write_resume(f->log, &run, dpt_trainer_steps(t), &error)
+                : dpti_log_write_run(f->log, &run, &error);
     free(settings);
     free(limits);
     free(streamed);
@@ -335,7 +341,7 @@ dpt_status dpti_fit_tell_ignored(dpti_fit *f, const dpt_fit_options *given)
 static void tell_gap(const dpti_fit *f, size_t last)
 {
     char text[256];
-    const size_t done = f->trainer->done.step;
+    const size_t done = dpt_trainer_steps(f->trainer);
     if (last >= done) return;
     snprintf(text, sizeof text,
              "%.120s lacks steps %zu to %zu, which could not be written: it cannot be replayed",
@@ -355,7 +361,7 @@ static void tell_changed(const dpti_fit *f)
              "the log that is replayed went on at step %zu with another backend, micro_batch or "
              "algorithm of device %.60s: steps from there on are repeated within rounding, not to "
              "the bit",
-             step, t->peers[t->replay.changed_device].id);
+             step, dpti_peers_device(t, t->replay.changed_device)->id);
     dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }
 
@@ -400,7 +406,7 @@ static dpt_status open_once_read(opening *o, dpt_status (*open)(opening *, dpt_e
 static dpt_status open_log(opening *o, dpt_error *error)
 {
     dpti_fit *f = o->fit;
-    const dpti_log_position position = {.step = f->trainer->done.step,
+    const dpti_log_position position = {.step = dpt_trainer_steps(f->trainer),
                                         .epoch = dpti_fit_next_epoch(f),
                                         .batch_size = dpti_step_samples(f->trainer),
                                         .seed = f->trainer->seed};
@@ -445,7 +451,7 @@ dpt_status dpti_fit_open_files(dpti_fit *f)
 
 dpt_status dpti_fit_log_done(dpti_fit *f)
 {
-    const dpti_account *account = &f->trainer->account;
+    const dpti_account *account = dpti_shards_account(f->trainer);
     dpt_error error = {0};
     dpt_device_report *devices = calloc(account->n_devices, sizeof *devices);
     if (!devices) return dpti_fit_no_memory(f);
@@ -468,7 +474,7 @@ dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status)
     const bool failed = status != DPT_OK;
     dpt_error error = {0};
     /* If training has gone back and ended there, not all reported steps count. */
-    dpti_history_cut(&f->history, f->trainer->done.step, dpti_fit_next_epoch(f));
+    dpti_history_cut(&f->history, dpt_trainer_steps(f->trainer), dpti_fit_next_epoch(f));
     if (f->options->plot && f->history.n_steps > 0) {
         const dpt_status plotted = dpti_history_plot(
             &f->history, f->trainer, f->course.result.images_per_second, f->options->plot);

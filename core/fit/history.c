@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "io/log.h"
 #include "io/plot.h"
+#include "train/peers/peers.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -121,7 +122,7 @@ dpt_status dpti_history_plot(const dpti_history *history, const dpt_trainer *tra
     const char **ids = calloc(t->n_devices, sizeof *ids);
     if (!ids) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the picture %s", path);
     for (size_t i = 0; i < t->n_devices; i++)
-        ids[i] = t->peers[i].id;
+        ids[i] = dpti_peers_device(t, i)->id;
     char steps[64];
     if (h->steps_before == 0)
         snprintf(steps, sizeof steps, "%zu steps", h->n_steps);

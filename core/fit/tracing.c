@@ -2,7 +2,10 @@
 #include "fit/tracing.h"
 
 #include "base/clock.h"
+#include "base/times.h"
 #include "dpt_error.h"
+#include "train/in_flight_step.h"
+#include "train/pipeline/in_flight.h"
 
 #include <stdlib.h>
 
@@ -43,7 +46,7 @@ dpt_status dpti_tracing_begin(dpti_tracing *tracing, dpt_trainer *trainer, const
     x->steps = dpti_trace_track(x->trace, host, "steps");
     for (size_t i = 0; i < trainer->n_workers; i++)
         add_device(x, i);
-    trainer->traced = true;
+    dpti_steps_set_traced(trainer, true);
     /* A full disk should be found before training. */
     return dpti_trace_flush(x->trace, error);
 }
@@ -51,7 +54,7 @@ dpt_status dpti_tracing_begin(dpti_tracing *tracing, dpt_trainer *trainer, const
 dpt_status dpti_tracing_end(dpti_tracing *tracing, dpt_error *error)
 {
     const dpt_status status = dpti_trace_close(tracing->trace, error);
-    if (tracing->trainer) tracing->trainer->traced = false;
+    if (tracing->trainer) dpti_steps_set_traced(tracing->trainer, false);
     free(tracing->devices);
     *tracing = (dpti_tracing){.trainer = NULL};
     return status;
@@ -88,11 +91,11 @@ static dpt_status add_spans(dpti_tracing *tracing, size_t i, const dpti_times *t
 dpt_status dpti_tracing_step(dpti_tracing *tracing, const dpt_step_metrics *step, dpt_error *error)
 {
     dpti_tracing *x = tracing;
-    const dpt_trainer *t = x->trainer;
+    dpt_trainer *t = x->trainer;
     char args[ARGS_BYTES];
     if (!x->trace) return DPT_OK;
-    const dpti_in_flight_step *inflight = &t->slots[(step->step - 1) % DPTI_STEP_SLOTS];
-    const double began = t->last_finished - step->seconds;
+    const dpti_in_flight_step *inflight = dpti_steps_step(t, step->step);
+    const double began = dpti_steps_last_finished(t) - step->seconds;
     x->n_steps++;
     if (step->rebalance) {
         snprintf(args, sizeof args, "\"step\":%zu,\"reason\":\"%s\"", step->step, step->rebalance);

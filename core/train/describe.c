@@ -1,4 +1,13 @@
 /* What a trainer takes of each device: bytes, operations, exchanges; and what it has taken. */
+#include "train/exchange/islands.h"
+#include "train/feeding/data_store.h"
+#include "train/feeding/feed.h"
+#include "train/feeding/feeding.h"
+#include "train/membership/presence.h"
+#include "train/peers/outcome.h"
+#include "train/peers/peers.h"
+#include "train/pipeline/finite.h"
+#include "train/pipeline/shards.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -25,27 +34,11 @@ static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
     return n * sizeof(float);
 }
 
-static size_t data_bytes(const dpt_trainer *t, const dpti_worker *w)
+static size_t data_bytes(const dpti_worker *w)
 {
-    const dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
+    const dpti_data_copy *copy = dpti_feeding_copy_of(w);
     if (copy->owner != w->device) return 0;
     return dpti_data_bytes(copy);
-}
-
-static dpt_status check_device(const dpt_trainer *t, size_t device)
-{
-    if (device < t->n_devices) return DPT_OK;
-    return dpt_fail(t->context, DPT_E_INVALID, "device %zu of %zu", device, t->n_devices);
-}
-
-/* Its place among this process's. */
-dpt_status dpti_trainer_own_device(const dpt_trainer *trainer, size_t device, size_t *rank)
-{
-    DPT_TRY(check_device(trainer, device));
-    *rank = device - trainer->first_device;
-    if (device >= trainer->first_device && *rank < trainer->n_workers) return DPT_OK;
-    return dpt_fail(trainer->context, DPT_E_INVALID, "device %zu is one of process %zu: ask there",
-                    device, trainer->peers[device].process);
 }
 
 size_t dpt_trainer_device_count(const dpt_trainer *trainer)
@@ -56,8 +49,8 @@ size_t dpt_trainer_device_count(const dpt_trainer *trainer)
 dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
                               dpt_device_description *out)
 {
-    DPT_TRY(check_device(trainer, device));
-    const dpti_peer *peer = &trainer->peers[device];
+    DPT_TRY(dpti_peers_check_device(trainer, device));
+    const dpti_peer *peer = dpti_peers_device(trainer, device);
     *out = (dpt_device_description){.id = peer->id,
                                     .alias = peer->alias,
                                     .backend = peer->backend,
@@ -71,23 +64,18 @@ dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
     return DPT_OK;
 }
 
-static bool is_own(const dpt_trainer *t, size_t device)
-{
-    return device >= t->first_device && device - t->first_device < t->n_workers;
-}
-
 dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan *out)
 {
     dpt_trainer *t = trainer;
-    DPT_TRY(check_device(t, device));
+    DPT_TRY(dpti_peers_check_device(t, device));
     size_t *rows = calloc(t->n_devices, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a plan");
     const dpt_status status = dpti_trainer_first_shares(t, rows);
     const size_t samples = rows[device];
     free(rows);
     DPT_TRY(status);
-    if (!is_own(t, device)) {
-        const dpti_peer *peer = &t->peers[device];
+    if (!dpti_peers_is_own(t, device)) {
+        const dpti_peer *peer = dpti_peers_device(t, device);
         *out = (dpt_device_plan){.samples = samples,
                                  .micro_batch = peer->at_once,
                                  .cached = peer->cached,
@@ -98,14 +86,15 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     const dpti_replica *r = &w->replica;
     *out = (dpt_device_plan){.samples = samples,
                              .micro_batch = r->capacity,
-                             .cached = t->peers[device].cached,
+                             .cached = dpti_peers_device(t, device)->cached,
                              .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
                              .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
                              .activation_bytes = r->arena.n_bytes,
                              .step_bytes = r->step.n_bytes + r->halt.n_bytes +
-                                           w->finite.found.n_bytes + dpti_feed_bytes(&w->feed),
-                             .streamed = w->feed.device != NULL,
-                             .data_bytes = data_bytes(t, w),
+                                           dpti_worker_finite_bytes(w) +
+                                           dpti_feed_bytes(dpti_feeding_feed(w)),
+                             .streamed = dpti_feeding_has_feed(w),
+                             .data_bytes = data_bytes(w),
                              .flops = flops_of(w, samples),
                              .exchange_bytes = exchange_bytes(t, &w->train.program)};
     return DPT_OK;
@@ -121,7 +110,7 @@ size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device)
 {
     dpt_operation operation;
     size_t n = 0;
-    if (!is_own(trainer, device)) return 0;
+    if (!dpti_peers_is_own(trainer, device)) return 0;
     if (dpti_is_lost(&trainer->workers[device - trainer->first_device])) return 0;
     const dpti_worker *w = &trainer->workers[device - trainer->first_device];
     while (dpti_executable_operation(&w->train, n, &operation))
@@ -144,13 +133,13 @@ dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device, size
 dpt_status dpt_trainer_device_report(const dpt_trainer *trainer, size_t device,
                                      dpt_device_report *out)
 {
-    DPT_TRY(check_device(trainer, device));
-    *out = dpti_account_device(&trainer->account, device);
+    DPT_TRY(dpti_peers_check_device(trainer, device));
+    *out = dpti_account_device(dpti_shards_account(trainer), device);
     return DPT_OK;
 }
 
 dpt_status dpt_trainer_mix_report(const dpt_trainer *trainer, dpt_mix_report *out)
 {
-    *out = dpti_account_mix(&trainer->account);
+    *out = dpti_account_mix(dpti_shards_account(trainer));
     return DPT_OK;
 }

@@ -1,5 +1,11 @@
 /* What a trainer is told: defaults filled in, options and data checked against the model. */
+#include "train/options.h"
+
+#include "train/membership/readmit.h"
+#include "train/pipeline/micro_batches.h"
+#include "train/pipeline/shards.h"
 #include "train/trainer.h"
+#include "train/worker.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -237,7 +243,6 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
         return dpt_fail(context, DPT_E_INVALID,
                         "replicas are compared within one process, not over several: leave "
                         "verify-replicas out");
-    t->verify_every = o->verify_replicas;
     if (!(o->readmit_after >= 0 && o->readmit_after <= 1e9))
         return dpt_fail(context, DPT_E_INVALID, "readmission after %g s is not in [0, 1e9]",
                         o->readmit_after);
@@ -249,7 +254,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
         return dpt_fail(context, DPT_E_INVALID,
                         "stop-on-loss ends training where a device is lost, and readmit waits for "
                         "it to come back: leave one of them out");
-    t->readmit_after = o->readmit_after;
+    dpti_readmit_after(t, o->readmit_after);
     t->micro_batch = o->micro_batch;
     t->program =
         (dpti_program_options){.data = t->data,
@@ -317,7 +322,7 @@ dpt_status dpti_trainer_check_shares(dpt_trainer *trainer)
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     dpt_status status = DPT_OK;
     for (size_t b = 0; status == DPT_OK && b < sizeof batches / sizeof *batches; b++) {
-        dpti_split_rows(&t->split, batches[b], rows);
+        dpti_split_rows(dpti_shards_split(t), batches[b], rows);
         status = check_passes(t, rows);
     }
     free(rows);

@@ -2,6 +2,7 @@
 #include "train/schedule.h"
 
 #include "base/floats.h"
+#include "dpt_error.h"
 
 #include <math.h>
 

@@ -3,6 +3,11 @@
 
    test-fault-standby fault|faultstaged [CASE...] */
 #include "fault/standby_support.h"
+#include "train/membership/membership.h"
+#include "train/membership/presence.h"
+#include "train/membership/readmit.h"
+#include "train/recovery/recover.h"
+#include "train/recovery/state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +41,7 @@ static void nobody_asks(test *t)
         w.wakes = true;
         rest_steps(t, &w, REST + 3);
         CHECK(dpti_is_standby(&w.trainer->workers[1]) && dpti_is_stale(&w.trainer->workers[1]));
-        CHECK_SIZE(w.trainer->standby.n_lr, 3);
+        CHECK_SIZE(w.trainer->membership.standby.n_lr, 3);
         rest_steps(t, &w, STEPS - REST - 3);
         CHECK(!dpti_is_standby(&w.trainer->workers[1]) && !dpti_is_stale(&w.trainer->workers[1]));
         rest_check_weights(t, &w, 0);
@@ -58,9 +63,9 @@ static void whole_while_alone(test *t)
             w.wakes = true;
             while (w.n_steps < STEPS) {
                 rest_steps(t, &w, 1);
-                CHECK((w.trainer->workers[0].whole != NULL) ==
+                CHECK((w.trainer->workers[0].pipeline.single.program != NULL) ==
                       (i == 0 && staged && rest_is_due(&w, w.n_steps)));
-                CHECK(!w.trainer->workers[1].whole);
+                CHECK(!w.trainer->workers[1].pipeline.single.program);
             }
             rest_check_weights(t, &w, 0);
             rest_check_weights(t, &w, 1);
@@ -87,7 +92,7 @@ static void lost_when_it_is_alone(test *t)
             rest_steps(t, &w, STEPS - REST);
             CHECK_SIZE(w.n_lost, 2);
             CHECK(dpti_is_lost(&w.trainer->workers[0]));
-            CHECK_SIZE(w.trainer->standby.n, 0);
+            CHECK_SIZE(w.trainer->membership.standby.n, 0);
             rest_check_weights(t, &w, 1);
         }
         rest_end(&w);
@@ -108,7 +113,7 @@ static void the_last_one_is_lost(test *t)
                      n);
             if (CHECK_OK(rest_begin(t, devices, &w))) {
                 rest_steps(t, &w, STEPS);
-                if (w.n_lost > 0) CHECK_SIZE(w.trainer->standby.n, 0);
+                if (w.n_lost > 0) CHECK_SIZE(w.trainer->membership.standby.n, 0);
                 CHECK(w.n_lost == 1 || after + n / 20 + 1 >= STEPS);
                 rest_check_weights(t, &w, 1);
             }
@@ -125,8 +130,8 @@ static void goes_on_from_its_last_weights(test *t)
         REQUIRE_OK(dpti_trainer_refresh(w.trainer));
         CHECK(!dpti_is_stale(&w.trainer->workers[1]));
         rest_steps(t, &w, 1);
-        CHECK_SIZE(w.trainer->standby.first, 9);
-        CHECK_SIZE(w.trainer->standby.n_lr, 1);
+        CHECK_SIZE(w.trainer->membership.standby.first, 9);
+        CHECK_SIZE(w.trainer->membership.standby.n_lr, 1);
         rest_steps(t, &w, STEPS - 10);
         CHECK_SIZE(w.n_lost, 1);
         rest_check_weights(t, &w, 1);
@@ -159,7 +164,7 @@ static void memory_wakes(test *t)
         w.woken = 9;
         rest_steps(t, &w, STEPS);
         CHECK_SIZE(w.n_lost, 0);
-        CHECK_SIZE(w.trainer->standby.n, 0);
+        CHECK_SIZE(w.trainer->membership.standby.n, 0);
         rest_check_weights(t, &w, 1);
     }
     rest_end(&w);
@@ -235,7 +240,7 @@ static void memory_is_short_as_another_returns(test *t)
                  "again=1",
                  n);
         if (CHECK_OK(rest_begin(t, devices, &w))) {
-            w.trainer->readmit_after = 0.3;
+            w.trainer->membership.readmit_after = 0.3;
             for (size_t tries = 0; dpt_trainer_steps(w.trainer) < STEPS && tries < 4;) {
                 rest_plan(t, &w, dpt_trainer_steps(w.trainer));
                 const dpt_status status = dpt_trainer_step(w.trainer, &m);
@@ -245,7 +250,7 @@ static void memory_is_short_as_another_returns(test *t)
                 for (tries++; !dpti_readmit_waits(w.trainer) && tries == 1; (void)usleep(1000))
                     dpti_readmit_poll(w.trainer);
             }
-            CHECK(w.trainer->returned_step > 0 || dpti_trainer_n_lost(w.trainer) > 0);
+            CHECK(w.trainer->membership.returned_step > 0 || dpti_trainer_n_lost(w.trainer) > 0);
             rest_check_weights(t, &w, 1);
         }
         rest_end(&w);
@@ -314,7 +319,7 @@ static void loaded_while_it_rests(test *t)
             rest_steps(t, &w, 6);
             (void)!dpt_trainer_load_state(w.trainer, "rest.state");
             CHECK_SIZE(dpt_trainer_steps(w.trainer), REST - 1);
-            CHECK_SIZE(w.trainer->standby.n, 0);
+            CHECK_SIZE(w.trainer->membership.standby.n, 0);
             for (size_t i = REST - 1; i < STEPS; i++) {
                 CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
                 CHECK_OK(dpt_trainer_step(w.trainer, &m));
@@ -498,7 +503,7 @@ static void stale_ones_are_mended_first(test *t)
     training w;
     if (CHECK_OK(rest_begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
         rest_steps(t, &w, REST);
-        dpti_membership_replica(&w.trainer->workers[1].member, DPTI_REPLICA_MISS);
+        dpti_membership_replica(&w.trainer->workers[1].membership.state, DPTI_REPLICA_MISS);
         rest_steps(t, &w, STEPS - REST);
         CHECK_SIZE(w.n_lost, 1);
         rest_check_weights(t, &w, 1);
@@ -525,7 +530,7 @@ static void what_is_told_of_it(test *t)
                 w.n_lost++;
             }
             CHECK_SIZE(w.n_lost, 1);
-            CHECK(w.trainer->account.steps <= STEPS);
+            CHECK(w.trainer->pipeline.account.steps <= STEPS);
         }
         rest_end(&w);
     }

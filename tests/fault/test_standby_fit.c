@@ -4,6 +4,7 @@
    test-fault-standby_fit fault|faultstaged [CASE...] */
 #include "fault/standby_support.h"
 #include "io/log.h"
+#include "train/membership/presence.h"
 
 #include <math.h>
 #include <signal.h>

@@ -3,6 +3,7 @@
 
    test-fault-write fault|faultstaged [CASE...] */
 #include "fault/plant.h"
+#include "train/membership/presence.h"
 #include "train/processes.h"
 #include "train/trainer.h"
 

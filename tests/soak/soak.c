@@ -20,6 +20,7 @@
 #include "dptrain.h"
 #include "dptrain_models.h"
 #include "fault/plant.h"
+#include "train/membership/presence.h"
 #include "train/trainer.h"
 
 #include <dirent.h>
@@ -132,9 +133,10 @@ static void leak(const char *what)
 /* As if it had been measured that steps are faster without some of the devices, or with all. */
 static void change_rest(soak *s, dpt_trainer *t)
 {
-    dpti_standby *r = &t->standby;
+    dpti_standby *r = &t->membership.standby;
     const size_t stays = below(s, t->n_workers);
-    if (!r->allowed || !t->balance || r->changes || r->retries || dpti_is_lost(&t->workers[stays]))
+    if (!r->allowed || !t->pipeline.balance || r->changes || r->retries ||
+        dpti_is_lost(&t->workers[stays]))
         return;
     if (below(s, 3) > 0) return;
     for (size_t i = 0; i < t->n_workers; i++)

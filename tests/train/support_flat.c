@@ -3,6 +3,7 @@
 
 #include "harness.h"
 #include "train/processes.h"
+#include "train/recovery/state.h"
 #include "train/support.h"
 
 #include <math.h>
@@ -172,7 +173,7 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
     if (status == DPT_OK) status = compare_replicas(trainer, n_devices, out);
     if (status == DPT_OK) {
         out->n_devices = dpt_trainer_device_count(trainer);
-        out->link_probe = trainer->link_probe;
+        out->link_probe = trainer->exchange.link_probe;
         out->buckets = trainer->program.buckets;
         out->choices_agree = true;
     }

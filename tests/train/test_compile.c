@@ -6,6 +6,7 @@
 #include "reference/reference.h"
 #include "train/interpreter.h"
 #include "train/nets.h"
+#include "train/recovery/state.h"
 #include "train/support.h"
 #include "train/trainer.h"
 

@@ -4,8 +4,12 @@
 #include "context/context.h"
 #include "harness.h"
 #include "io/folder.h"
+#include "train/exchange/exchange.h"
 #include "train/flat.h"
 #include "train/processes.h"
+#include "train/recovery/recover.h"
+#include "train/recovery/state.h"
+#include "train/recovery/state_buffers.h"
 #include "train/support.h"
 
 #include <math.h>
@@ -276,7 +280,7 @@ static dpt_status fail_once(dpt_trainer *t)
     float *flat = calloc(3 * n, sizeof *flat), *wild = flat + n, *residual = flat + 2 * n;
     dpt_step_metrics m;
     if (!flat) return DPT_E_NO_MEMORY;
-    memcpy(residual, t->feedback.residual, t->feedback.count * sizeof *residual);
+    memcpy(residual, t->exchange.feedback.residual, t->exchange.feedback.count * sizeof *residual);
     dpt_status status = DPT_OK;
     for (size_t i = 0; i < t->n_workers && status == DPT_OK; i++)
         status = dpti_trainer_read(t, i, DPT_PARAMETER, flat);
@@ -287,7 +291,8 @@ static dpt_status fail_once(dpt_trainer *t)
     if (status == DPT_OK && dpt_trainer_step(t, &m) != DPT_E_NOT_FINITE) status = DPT_E_INTERNAL;
     for (size_t i = 0; i < t->n_workers && status == DPT_OK; i++)
         status = dpti_trainer_write(t, i, DPT_PARAMETER, flat);
-    if (memcmp(residual, t->feedback.residual, t->feedback.count * sizeof *residual) != 0)
+    if (memcmp(residual, t->exchange.feedback.residual,
+               t->exchange.feedback.count * sizeof *residual) != 0)
         status = DPT_E_INTERNAL;
     free(flat);
     return status;
@@ -321,7 +326,8 @@ static dpt_status take_end(dpt_trainer *t, end *e)
     e->residual = calloc(t->model->flat_size, sizeof *e->residual);
     if (!e->residual) return DPT_E_NO_MEMORY;
     if (dpti_packs(t))
-        memcpy(e->residual, t->feedback.residual, t->feedback.count * sizeof *e->residual);
+        memcpy(e->residual, t->exchange.feedback.residual,
+               t->exchange.feedback.count * sizeof *e->residual);
     return DPT_OK;
 }
 

@@ -56,9 +56,9 @@ static dpt_status build(dpt_context *context, const deviation *d, dpt_model **ou
 
 static void divide(dpt_trainer *trainer, const double *parts)
 {
-    trainer->split.equal = false;
-    for (size_t i = 0; i < trainer->split.n_devices; i++)
-        trainer->split.parts[i] = parts[i];
+    trainer->pipeline.split.equal = false;
+    for (size_t i = 0; i < trainer->pipeline.split.n_devices; i++)
+        trainer->pipeline.split.parts[i] = parts[i];
 }
 
 static dpt_status write_bias(dpt_trainer *trainer, float value)

@@ -1,9 +1,12 @@
 /* Tests images that are read on demand: training has the same bits as with images in memory, on
    every backend and in several processes; and images that cannot be read. */
 #include "harness.h"
+#include "train/feeding/batch_reader.h"
 #include "train/flat.h"
+#include "train/in_flight_step.h"
 #include "train/mixes.h"
 #include "train/processes.h"
+#include "train/recovery/state.h"
 #include "train/support.h"
 #include "train/trainer.h"
 
@@ -540,7 +543,8 @@ typedef struct company {
 /* Devices of this process that did not compute the step that failed, whose images there are not. */
 static size_t count_unread(const dpt_trainer *trainer)
 {
-    const dpti_in_flight_step *inflight = &trainer->slots[trainer->done.step % DPTI_STEP_SLOTS];
+    const dpti_in_flight_step *inflight =
+        &trainer->pipeline.slots[trainer->pipeline.done.step % DPTI_STEP_SLOTS];
     size_t n = 0;
     for (size_t i = 0; i < trainer->n_workers; i++)
         n += strcmp(inflight->outcomes[trainer->first_device + i].flaw, DPTI_FLAW_UNREAD) == 0;

@@ -1,5 +1,6 @@
 /* Tests membership: every change in every state has the result in membership.h, or is refused. */
 #include "harness.h"
+#include "train/feeding/order.h"
 #include "train/membership/membership.h"
 
 /* Written from the drawings in membership.h, not from the table that is tested. */

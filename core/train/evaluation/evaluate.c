@@ -1,13 +1,33 @@
 /* Loss and accuracy over a data set, or what the network says of its samples, on all devices at
    once: each takes one run of consecutive samples and works it off in passes of what it can hold.
  */
+#include "train/evaluation/evaluate.h"
+
+#include "base/clock.h"
 #include "context/context.h"
 #include "device/driver.h"
 #include "device/stream.h"
+#include "train/calls.h"
+#include "train/evaluation/bound.h"
+#include "train/feeding/data_store.h"
+#include "train/feeding/feed.h"
+#include "train/feeding/feeding.h"
+#include "train/feeding/publish.h"
+#include "train/in_flight_step.h"
+#include "train/membership/deadline.h"
+#include "train/membership/presence.h"
+#include "train/options.h"
+#include "train/peers/peers.h"
+#include "train/peers/weights.h"
+#include "train/pipeline/in_flight.h"
+#include "train/pipeline/shards.h"
+#include "train/pipeline/share.h"
+#include "train/pipeline/step.h"
+#include "train/recovery/failover.h"
+#include "train/recovery/recover.h"
+#include "train/recovery/room.h"
+#include "train/recovery/state_buffers.h"
 #include "train/trainer.h"
-
-#include "base/clock.h"
-#include "dpt_error.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,7 +35,7 @@
 
 typedef struct evaluate_job {
     dpti_worker *worker;
-    size_t slot;         /* of trainer->tests */
+    size_t slot;         /* of trainer->evaluation.tests */
     size_t first, count; /* samples [first, first + count) */
     dpt_status status;
     dpt_error error;
@@ -30,43 +50,16 @@ typedef struct evaluate_job {
 
 /* ---- Binding programs to data sets ----------------------------------------------------------- */
 
-static void run_unbind(dpti_device *device, void *argument)
-{
-    dpti_worker_test *test = argument;
-    (void)device;
-    dpti_executable_destroy(&test->evaluate);
-    dpti_feed_destroy(&test->own_feed);
-    test->feed = NULL;
-}
-
-static void unbind(dpt_trainer *t, size_t slot)
-{
-    for (size_t i = 0; i < t->n_workers; i++) {
-        dpti_worker *w = &t->workers[i];
-        if (!dpti_is_hung(w) && dpti_is_lost(w)) continue;
-        if (!dpti_trainer_release(t, i, run_unbind, &w->tests[slot]))
-            dpti_data_store_leave(&t->tests[slot].store, i);
-    }
-    dpti_data_store_destroy(&t->tests[slot].store);
-    t->tests[slot] = (dpti_test){.data = NULL};
-}
-
-void dpti_trainer_unbind_tests(dpt_trainer *trainer)
-{
-    for (size_t i = 0; i < DPTI_TESTS; i++)
-        unbind(trainer, i);
-}
-
 /* That of training if it has room for these data, else one of its own. */
 static dpt_status provide_feed(dpti_worker *w, size_t slot)
 {
     const dpt_trainer *t = w->trainer;
-    const dpt_dataset *data = t->tests[slot].data;
-    dpti_worker_test *test = &w->tests[slot];
+    const dpt_dataset *data = t->evaluation.tests[slot].data;
+    dpti_worker_test *test = &w->evaluation.tests[slot];
     const size_t most = w->replica.capacity;
     const dpti_feed_size size = {.capacity = most, .host_capacity = most, .n_slots = 1};
-    test->feed = &w->feed;
-    if (dpti_feed_serves(&w->feed, data, most)) return DPT_OK;
+    test->feed = dpti_feeding_feed(w);
+    if (dpti_feed_serves(test->feed, data, most)) return DPT_OK;
     test->feed = &test->own_feed;
     return dpti_feed_create(w->device, data, t->program.loss, &size, &test->own_feed);
 }
@@ -75,11 +68,11 @@ static void run_bind(dpti_device *device, void *argument)
 {
     evaluate_job *job = argument;
     dpti_worker *w = job->worker;
-    const dpt_trainer *t = w->trainer;
-    const dpti_test *test = &t->tests[job->slot];
-    dpti_worker_test *own = &w->tests[job->slot];
+    dpt_trainer *t = w->trainer;
+    const dpti_test *test = &t->evaluation.tests[job->slot];
+    dpti_worker_test *own = &w->evaluation.tests[job->slot];
     const dpti_data_store *store =
-        dpti_dataset_share(test->data, t->data) ? &t->store : &test->store;
+        dpti_dataset_share(test->data, t->data) ? dpti_feeding_store(t) : &test->store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
     dpti_data_places places = dpti_data_copy_places(copy, t->program.loss);
     dpti_program_options options = {
@@ -122,20 +115,20 @@ static dpt_status place_data(dpt_trainer *t, const dpt_dataset *data, dpti_data_
 /* Binds a free slot; it is free again after a failure. */
 static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose, size_t slot)
 {
-    dpti_test *test = &t->tests[slot];
+    dpti_test *test = &t->evaluation.tests[slot];
     if (!dpti_dataset_share(data, t->data)) DPT_TRY(place_data(t, data, &test->store));
     test->data = data;
     test->purpose = purpose;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (w->room == 0 || dpti_is_lost(w)) continue;
+        if (dpti_memory_room(w) == 0 || dpti_is_lost(w)) continue;
         evaluate_job job = {.worker = w, .slot = slot};
         if (!dpti_trainer_call(t, i, run_bind, &job)) {
             job.status = DPT_E_DEVICE_LOST;
-            job.error = w->hung_error;
+            job.error = *dpti_hung_error(w);
         }
         if (job.status == DPT_OK) continue;
-        unbind(t, slot);
+        dpti_evaluation_unbind(t, slot);
         job.error.status = job.status;
         return lose(t, i, &job.error);
     }
@@ -148,9 +141,9 @@ static size_t find_slot(const dpt_trainer *t, const dpt_dataset *data, dpti_purp
 {
     size_t oldest = 0;
     for (size_t i = 0; i < DPTI_TESTS; i++) {
-        const dpti_test *test = &t->tests[i];
+        const dpti_test *test = &t->evaluation.tests[i];
         if (test->data == data && test->purpose == purpose) return i;
-        if (test->used < t->tests[oldest].used) oldest = i;
+        if (test->used < t->evaluation.tests[oldest].used) oldest = i;
     }
     return oldest;
 }
@@ -161,18 +154,18 @@ static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose 
                           size_t *slot)
 {
     const size_t found = find_slot(t, data, purpose);
-    dpti_test *test = &t->tests[found];
+    dpti_test *test = &t->evaluation.tests[found];
     if (test->data != data || test->purpose != purpose) {
-        unbind(t, found);
+        dpti_evaluation_unbind(t, found);
         dpt_status status = bind(t, data, purpose, found);
         if (status == DPT_E_NO_MEMORY) {
             for (size_t i = 0; i < DPTI_TESTS; i++)
-                unbind(t, i);
+                dpti_evaluation_unbind(t, i);
             status = bind(t, data, purpose, found);
         }
         DPT_TRY(status);
     }
-    test->used = ++t->test_clock;
+    test->used = ++t->evaluation.clock;
     *slot = found;
     return DPT_OK;
 }
@@ -183,7 +176,7 @@ enum { PASSES_AHEAD = 2 };
 
 static size_t list_records(const evaluate_job *job, size_t first, size_t n, uint32_t *records)
 {
-    const dpt_dataset *data = job->worker->trainer->tests[job->slot].data;
+    const dpt_dataset *data = job->worker->trainer->evaluation.tests[job->slot].data;
     const size_t end = job->first + job->count;
     if (first >= end) return 0;
     if (n > end - first) n = end - first;
@@ -212,8 +205,8 @@ static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, 
 static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first, size_t n)
 {
     dpti_worker *w = job->worker;
-    const dpt_dataset *data = w->trainer->tests[job->slot].data;
-    dpti_worker_test *test = &w->tests[job->slot];
+    const dpt_dataset *data = w->trainer->evaluation.tests[job->slot].data;
+    dpti_worker_test *test = &w->evaluation.tests[job->slot];
     const dpt_step_block block = {.inv_batch = 1.0f, .first = (uint32_t)first};
     uint32_t *records = (uint32_t *)(void *)(buffers->staging + DPTI_STEP_INDEX_OFFSET);
     dpti_stage(buffers->staging, &block, NULL, 0);
@@ -225,12 +218,12 @@ static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first,
         dpti_feed_gather(test->feed, &from, 0, records, n);
         DPT_TRY(dpti_feed_upload(test->feed, data, 0, 0, n));
     }
-    if (job->outputs)
-        return dpti_worker_run(
-            w, &test->evaluate, 0, n,
-            job->outputs + (first - job->first) * test->evaluate.program.result_elements, NULL);
-    DPT_TRY(dpti_worker_run(w, &test->evaluate, 0, n, buffers->result, NULL));
-    for (size_t i = 0; i < n; i++) {
+    float *outputs =
+        job->outputs ? job->outputs + (first - job->first) * test->evaluate.program.result_elements
+                     : buffers->result;
+    const dpti_segment_run run = {.executable = &test->evaluate, .n_samples = n, .result = outputs};
+    DPT_TRY(dpti_worker_run(w, &run));
+    for (size_t i = 0; !job->outputs && i < n; i++) {
         job->loss += (double)buffers->result[2 * i];
         job->hits += buffers->result[2 * i + 1] != 0.0f;
     }
@@ -241,15 +234,15 @@ static void work_off_passes(evaluate_job *job)
 {
     dpti_worker *w = job->worker;
     /* Nothing is in flight, so the staging memory of any step is free. */
-    dpti_share *buffers = &w->trainer->slots[0].shares[w->rank];
+    dpti_share *buffers = dpti_steps_spare_share(w->trainer, w->rank);
     for (size_t done = 0; job->status == DPT_OK && done < job->count;) {
         const size_t left = job->count - done;
-        const size_t n = left < w->room ? left : w->room;
+        const size_t room = dpti_memory_room(w), n = left < room ? left : room;
         job->status = one_pass(job, buffers, job->first + done, n);
         if (job->status == DPT_OK) done += n;
         if (job->status == DPT_OK && atomic_load(job->over)) job->status = DPT_E_CANCELLED;
         if (job->status != DPT_E_NO_MEMORY || n <= 1) continue;
-        w->room = n / 2; /* fewer at once change nothing */
+        dpti_memory_limit_room(w, n / 2); /* fewer at once change nothing */
         job->status = dpti_sync(w->device);
     }
 }
@@ -266,15 +259,17 @@ static void run_evaluate(dpti_device *device, void *argument)
 /* With several processes no device is given less than it was made for (memory.c). */
 static bool takes_any(const dpt_trainer *t, size_t device)
 {
-    return t->processes ? t->peers[device].capacity > 0 : t->workers[device].room > 0;
+    return t->processes ? dpti_peers_device(t, device)->capacity > 0
+                        : dpti_memory_room(&t->workers[device]) > 0;
 }
 
 /* Devices that have no samples in training have none here. */
 static void divide(const dpt_trainer *t, size_t count, size_t *rows)
 {
+    const dpti_split *measured = dpti_shards_split(t);
     dpti_split split = {.n_devices = t->n_devices};
     for (size_t i = 0; i < t->n_devices; i++) {
-        const double part = t->split.equal ? 1.0 : t->split.parts[i];
+        const double part = measured->equal ? 1.0 : measured->parts[i];
         split.parts[i] = takes_any(t, i) ? part : 0.0;
     }
     dpti_trainer_split_left(t, &split, count, rows);
@@ -313,7 +308,7 @@ static void take_outputs(const dpt_trainer *t, const request *what, evaluate_job
    its own, and does not come back to them. */
 static bool give_ahead(const dpt_trainer *t, const request *what, evaluate_job *jobs)
 {
-    const dpt_dataset *data = t->tests[what->slot].data;
+    const dpt_dataset *data = t->evaluation.tests[what->slot].data;
     for (size_t i = 0; data->reader && i < t->n_workers; i++) {
         jobs[i].ahead = dpti_ahead_create(data, PASSES_AHEAD + 1, NULL);
         if (!jobs[i].ahead) return false;
@@ -375,7 +370,7 @@ static dpt_status work_off(dpt_trainer *t, const request *what, evaluate_job *jo
         if (dpti_is_lost(&t->workers[i])) continue;
         if (!dpti_trainer_await(t, i, jobs[i].ticket)) {
             jobs[i].status = DPT_E_DEVICE_LOST;
-            jobs[i].error = t->workers[i].hung_error;
+            jobs[i].error = *dpti_hung_error(&t->workers[i]);
         }
         if (jobs[i].status == DPT_OK || jobs[i].status == DPT_E_CANCELLED) continue;
         if (status == DPT_OK) status = fail(t, &jobs[i]);
@@ -427,14 +422,12 @@ static dpt_status do_own(dpt_trainer *t, request *what, const dpt_dataset *data,
     DPT_TRY(dpti_trainer_refresh(t));
     DPT_TRY(dpti_trainer_catch_up(t));
     if (dpti_trainer_n_lost(t) != n_gone) return DPT_E_CANCELLED; /* rows are divided anew */
-    if (t->lost)
-        return dpt_fail(t->context, DPT_E_STATE,
-                        "no device holds trusted weights any more: load a checkpoint");
+    DPT_TRY(dpti_state_check(t));
     DPT_TRY(provide(t, data, what->outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE,
                     &what->slot));
-    dpti_test *test = &t->tests[what->slot];
-    DPT_TRY(
-        dpti_trainer_publish_data(t, dpti_dataset_share(data, t->data) ? &t->store : &test->store));
+    dpti_test *test = &t->evaluation.tests[what->slot];
+    DPT_TRY(dpti_trainer_publish_data(t, dpti_dataset_share(data, t->data) ? dpti_feeding_store(t)
+                                                                           : &test->store));
     if (dpti_trainer_n_lost(t) != n_gone) return DPT_E_CANCELLED;
     evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
     if (!jobs) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
@@ -443,7 +436,7 @@ static dpt_status do_own(dpt_trainer *t, request *what, const dpt_dataset *data,
         parts[t->first_device + i] = (part){.loss = jobs[i].loss,
                                             .hits = jobs[i].hits,
                                             .count = what->count,
-                                            .written = t->written};
+                                            .written = dpti_peers_have_written(t)};
     free(jobs);
     return status;
 }
@@ -461,7 +454,8 @@ static dpt_status check_alike(dpt_trainer *t, const part *parts)
             t, dpt_fail(t->context, DPT_E_INVALID,
                         "process %zu evaluates %zu samples, and process 0 %zu; give all processes "
                         "the same data",
-                        t->peers[i].process, (size_t)parts[i].count, (size_t)parts[0].count));
+                        dpti_peers_device(t, i)->process, (size_t)parts[i].count,
+                        (size_t)parts[0].count));
     }
     return written ? dpti_peers_check_weights(t) : DPT_OK;
 }
@@ -473,13 +467,13 @@ static dpt_status gather_outputs(dpt_trainer *t, const request *what, const size
     dpt_error error = {.status = DPT_OK};
     dpt_status verdict = DPT_OK;
     if (!t->processes) return DPT_OK;
-    const size_t n = dpti_processes_count(t->processes);
+    const size_t n = dpti_processes_count(t->processes), *firsts = dpti_peers_firsts(t);
     size_t *begins = calloc(n + 1, sizeof *begins);
     dpt_status status = dpti_peers_agree(
         t, begins ? DPT_OK : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to predict"));
     for (size_t r = 0; r < n && status == DPT_OK; r++) {
         begins[r + 1] = begins[r];
-        for (size_t i = t->firsts[r]; i < t->firsts[r + 1]; i++)
+        for (size_t i = firsts[r]; i < firsts[r + 1]; i++)
             begins[r + 1] += rows[i] * row_bytes;
     }
     const dpti_table table = {.data = what->outputs, .begins = begins};
@@ -547,7 +541,7 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
             trainer, dpt_fail(trainer->context, DPT_E_NOT_FINITE,
                               "the loss on %s after step %zu is not finite; lower the learning "
                               "rate or check the weights and the data",
-                              data->name, trainer->done.step));
+                              data->name, dpt_trainer_steps(trainer)));
     sum.loss /= count;
     sum.accuracy = (double)sum.hits / count;
     sum.seconds = dpti_seconds() - began;

@@ -1,4 +1,4 @@
-/* The trial of a new island. */
+/* The self-test of a new island (island_test.h). */
 #include "train/exchange/island_test.h"
 #include "device/buffer.h"
 #include "device/communicator.h"
@@ -10,6 +10,9 @@
 #include "base/floats.h"
 #include "base/left_behind.h"
 #include "dpt_error.h"
+#include "train/membership/deadline.h"
+#include "train/membership/presence.h"
+#include "train/pipeline/finite.h"
 #include "train/trainer.h"
 
 #include <float.h>
@@ -66,7 +69,7 @@ static dpt_status prepare(trial *job)
 {
     dpti_worker *w = job->worker;
     void *host;
-    if (!w->side.device) DPT_TRY(dpti_side_stream_create(w->device, &w->side));
+    if (!w->exchange.side.device) DPT_TRY(dpti_side_stream_create(w->device, &w->exchange.side));
     DPT_TRY(dpti_looks_create(w));
     DPT_TRY(dpti_alloc(w->device, TRIED * sizeof *job->values, &job->data));
     DPT_TRY(dpti_host_alloc(w->device, TRIED * sizeof *job->values, &host));
@@ -129,7 +132,8 @@ static void release(dpti_device *device, void *argument)
     const dpt_error error = device->base.error;
     /* After a failure too, when the island was aborted: a lane that still waits for others may read
        what is freed here, and by whoever closes the island. */
-    if (!device->lost && job->worker->side.device) (void)!dpti_side_stream_sync(&job->worker->side);
+    if (!device->lost && job->worker->exchange.side.device)
+        (void)!dpti_side_stream_sync(&job->worker->exchange.side);
     dpti_host_free(device, job->values);
     dpti_free(&job->data);
     device->base.error = error;
@@ -256,7 +260,7 @@ dpt_status dpti_island_test_run(dpt_trainer *trainer, dpti_island *island, const
     for (size_t i = 0; jobs && i < g->n; i++) {
         dpti_worker *w = &trainer->workers[ranks[i]];
         jobs[i] = (trial){.worker = w,
-                          .island_slot = {island, i, &w->side},
+                          .island_slot = {island, i, &w->exchange.side},
                           .rank = g->first_rank + i,
                           .n = g->n_ranks};
     }

@@ -1,81 +1,14 @@
-/* Forming islands, trying them, and giving them up (islands.h). */
+/* The islands of a trainer, described and watched (islands.h). */
 #include "train/exchange/islands.h"
 #include "device/communicator.h"
 
-#include "base/left_behind.h"
-#include "dpt_error.h"
-#include "train/exchange/island_test.h"
 #include "train/trainer.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* Cards find each other in a second or two, those of several machines too; a sum takes
-   milliseconds. */
-static const double join_seconds = 60, sum_seconds = 60;
-
-/* ---- The trainer's --------------------------------------------------------------------------- */
-
-static void set_island_slot(dpt_trainer *t, size_t rank, const dpti_island_slot *island_slot)
-{
-    t->workers[rank].island_slot = *island_slot;
-    dpti_allreduce_set_island_slot(t->allreduce, rank, island_slot);
-}
-
-/* Its members, in the order of ranks, are the workers whose devices it has. */
-static size_t rank_of(const dpt_trainer *t, const dpti_island *island, size_t place)
-{
-    size_t rank = 0;
-    while (t->workers[rank].device != dpti_island_device(island, place))
-        rank++;
-    return rank;
-}
-
-/* Whether all of its members can be called, and whether one is in a call that does not return. */
-typedef struct condition {
-    bool whole, hangs;
-} condition;
-
-static condition look_at(const dpt_trainer *t, const dpti_island *island)
-{
-    condition c = {.whole = true};
-    for (size_t place = 0; place < dpti_island_size(island); place++) {
-        const dpti_worker *w = &t->workers[rank_of(t, island, place)];
-        c.hangs = c.hangs || dpti_is_hung(w);
-        c.whole = c.whole && !dpti_is_lost(w) && !dpti_is_hung(w) && !w->device->lost;
-    }
-    return c;
-}
-
-static void run_close(dpti_device *device, void *argument)
-{
-    dpti_island_close(argument, device);
-}
-
-/* One whose member hangs is left to it. */
-static void dissolve(dpt_trainer *t, dpti_island *island)
-{
-    const condition c = look_at(t, island);
-    const size_t first = rank_of(t, island, 0);
-    for (size_t place = 0; place < dpti_island_size(island); place++)
-        set_island_slot(t, rank_of(t, island, place), &(dpti_island_slot){.island = NULL});
-    for (size_t i = 0; i < t->islands.n; i++)
-        if (t->islands.items[i] == island) t->islands.items[i] = t->islands.items[--t->islands.n];
-    if (!c.whole) dpti_island_abort(island);
-    if (c.hangs) {
-        dpti_leave_behind(island);
-        return;
-    }
-    if (!dpti_island_is_sound(island))
-        dpti_island_close(island, t->workers[first].device);
-    else if (!dpti_trainer_release(t, first, run_close, island)) {
-        dpti_leave_behind(island);
-        return;
-    }
-    dpti_island_destroy(island);
-}
+/* A sum takes milliseconds, that of several machines too. */
+static const double sum_seconds = 60;
 
 /* As many of the names as fit. */
 static void list_names(const dpti_island *island, char *out, size_t n_bytes)
@@ -89,258 +22,43 @@ static void list_names(const dpti_island *island, char *out, size_t n_bytes)
 }
 
 /* Whose sums it makes, for a person. */
-static void name(const dpt_trainer *t, const dpti_island *island, char *out, size_t n_bytes)
+void dpti_islands_name(const dpt_trainer *trainer, const dpti_island *island, char *out,
+                       size_t n_bytes)
 {
     if (dpti_island_is_wide(island))
         snprintf(out, n_bytes, "the devices of all %zu processes",
-                 dpti_processes_count(t->processes));
+                 dpti_processes_count(trainer->processes));
     else
         list_names(island, out, n_bytes);
+}
+
+void dpti_islands_set_due(dpt_trainer *trainer)
+{
+    trainer->exchange.islands.due = true;
+}
+
+size_t dpti_islands_count(const dpt_trainer *trainer)
+{
+    return trainer->exchange.islands.n;
 }
 
 void dpti_islands_words(const dpt_trainer *trainer, size_t i, char *out, size_t n_bytes)
 {
     char names[200];
-    name(trainer, trainer->islands.items[i], names, sizeof names);
+    dpti_islands_name(trainer, trainer->exchange.islands.items[i], names, sizeof names);
     snprintf(out, n_bytes, "%s sum gradients among themselves", names);
 }
 
 bool dpti_islands_are_wide(const dpt_trainer *trainer)
 {
-    return trainer->islands.n > 0 && dpti_island_is_wide(trainer->islands.items[0]);
-}
-
-static void tell(dpt_trainer *t, const dpti_island *island, const dpt_error *why)
-{
-    char names[200];
-    dpt_error error = {.status = why->status};
-    if (dpti_island_is_wide(island) && dpti_processes_rank(t->processes) > 0) return; /* one does */
-    const char *way =
-        dpti_island_is_wide(island) ? dpti_processes_transport(t->processes) : "the host";
-    name(t, island, names, sizeof names);
-    (void)DPT_FAIL(&error, why->status, "%s sum gradients through %s, not among themselves: %.250s",
-                   names, way, why->message[0] ? why->message : dpt_status_words(why->status));
-    dpti_trainer_note_event(t, DPT_ISLAND_LOST, t->first_device + rank_of(t, island, 0), &error);
-}
-
-/* ---- Forming --------------------------------------------------------------------------------- */
-
-/* One that waits for others in vain has not hung itself. */
-static double join_limit(const dpt_trainer *t)
-{
-    return t->device_timeout > 0 ? fmin(join_seconds, t->device_timeout / 2) : join_seconds;
-}
-
-/* The devices of a group that is to be formed, which are ranks first_rank, ... of its n_ranks. */
-typedef struct group {
-    size_t n, first_rank, n_ranks, ranks[DPTI_SPLIT_MAX_DEVICES];
-    dpti_device *devices[DPTI_SPLIT_MAX_DEVICES];
-} group;
-
-/* What its first device's driver does for all. */
-typedef struct open_job open_job;
-struct open_job {
-    dpti_island *island;
-    double join_seconds;
-    dpt_status (*run)(open_job *job);
-    dpt_invitation invitation;
-    dpt_status status;
-};
-
-static dpt_status run_check(open_job *job)
-{
-    return dpti_island_check(job->island);
-}
-
-static dpt_status run_invite(open_job *job)
-{
-    return dpti_island_invite(job->island, &job->invitation);
-}
-
-static dpt_status run_create(open_job *job)
-{
-    return dpti_island_open(job->island, &job->invitation, job->join_seconds);
-}
-
-static void run_job(dpti_device *device, void *argument)
-{
-    open_job *job = argument;
-    (void)device;
-    job->status = job->run(job);
-}
-
-static dpt_status call_first(dpt_trainer *t, const group *g, open_job *job,
-                             dpt_status (*run)(open_job *job), dpt_error *error)
-{
-    job->run = run;
-    if (!dpti_trainer_call(t, g->ranks[0], run_job, job))
-        return DPT_FAIL(error, DPT_E_DEVICE, "%s did not answer", g->devices[0]->id);
-    if (job->status != DPT_OK) *error = *dpti_device_error(g->devices[0]);
-    return job->status;
-}
-
-/* One process invites: the first. */
-static dpt_status invite(dpt_trainer *t, const group *g, open_job *job, dpt_error *error)
-{
-    dpti_gathered all = {.data = NULL};
-    const bool invites = g->first_rank == 0;
-    const dpt_status mine = invites ? call_first(t, g, job, run_invite, error) : DPT_OK;
-    if (!dpti_island_is_wide(job->island)) return mine;
-    DPT_TRY(dpti_processes_agree(t->processes, mine, &job->invitation,
-                                 invites ? sizeof job->invitation : 0, &all, error));
-    memcpy(&job->invitation, all.data, sizeof job->invitation);
-    dpti_gathered_free(&all);
-    return DPT_OK;
-}
-
-/* DPT_E_UNSUPPORTED: there is nothing to tell. */
-static dpt_status open_island(dpt_trainer *t, const group *g, open_job *job, dpt_error *error)
-{
-    dpt_status mine = call_first(t, g, job, run_check, error);
-    DPT_TRY(dpti_island_test_agree(t, job->island, mine, error));
-    DPT_TRY(invite(t, g, job, error));
-    mine = call_first(t, g, job, run_create, error);
-    return dpti_island_test_agree(t, job->island, mine, error);
-}
-
-/* As far as a trial says; its members are in it then. */
-static dpt_status open_and_try(dpt_trainer *t, const group *g, open_job *job, dpt_error *error)
-{
-    DPT_TRY(open_island(t, g, job, error));
-    DPT_TRY(dpti_island_test_run(t, job->island, g->ranks, error));
-    for (size_t i = 0; i < g->n; i++) {
-        const dpti_island_slot island_slot = {job->island, i, &t->workers[g->ranks[i]].side};
-        set_island_slot(t, g->ranks[i], &island_slot);
-    }
-    return DPT_OK;
-}
-
-/* Whether there is one from now on: in all of its processes, or in none. */
-static bool form_group(dpt_trainer *t, const group *g)
-{
-    dpt_error error = {.status = DPT_OK};
-    const dpti_island_options options = {.group = {g->devices, g->n, g->first_rank, g->n_ranks},
-                                         .blames_devices = t->processes != NULL};
-    open_job *job = calloc(1, sizeof *job);
-    dpti_island *island = job ? dpti_island_create(&options) : NULL;
-    if (!island) {
-        if (g->n_ranks > g->n) dpti_processes_give_up(t->processes);
-        free(job);
-        return false;
-    }
-    job->join_seconds = join_limit(t);
-    job->island = t->islands.items[t->islands.n++] = island;
-    const dpt_status status = open_and_try(t, g, job, &error);
-    if (look_at(t, island).hangs)
-        dpti_leave_behind(job);
-    else
-        free(job);
-    if (status == DPT_OK) return true;
-    if (status != DPT_E_UNSUPPORTED) tell(t, island, &error);
-    if (dpti_island_is_wide(island)) dpti_processes_go_on(t->processes);
-    dissolve(t, island);
-    dpti_trainer_mend(t); /* where one hangs, nobody is at a meeting */
-    return false;
-}
-
-/* All devices of the first one's backend that are there. */
-static void find_group(const dpt_trainer *t, size_t first, group *out)
-{
-    const dpt_backend *backend = t->workers[first].device->base.backend;
-    *out = (group){.n = 0};
-    for (size_t i = first; i < t->n_workers; i++) {
-        const dpti_worker *w = &t->workers[i];
-        if (dpti_sits_out(w) || dpti_is_hung(w) || w->device->base.backend != backend) continue;
-        out->ranks[out->n] = i;
-        out->devices[out->n++] = w->device;
-    }
-    out->n_ranks = out->n;
-}
-
-/* Whether a worker of a lower rank stands for its backend. */
-static bool comes_first(const dpt_trainer *t, size_t rank)
-{
-    for (size_t i = 0; i < rank; i++)
-        if (!dpti_sits_out(&t->workers[i]) && !dpti_is_hung(&t->workers[i]) &&
-            t->workers[i].device->base.backend == t->workers[rank].device->base.backend)
-            return false;
-    return true;
-}
-
-/* Of all devices of all processes, who find the same here.  What is to travel packed does not
-   travel through a backend. */
-static bool form_wide(dpt_trainer *t)
-{
-    group g;
-    if (!t->processes || dpti_packs(t) || !dpti_peers_are_alike(t)) return false;
-    find_group(t, 0, &g);
-    if (g.n < t->n_workers) return false; /* the job is at its end */
-    g.first_rank = t->first_device;
-    g.n_ranks = t->n_devices;
-    return form_group(t, &g);
-}
-
-static void form_narrow(dpt_trainer *t)
-{
-    group g;
-    for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_worker *w = &t->workers[i];
-        if (dpti_sits_out(w) || dpti_is_hung(w) || !dpti_has_collectives(w->device) ||
-            !comes_first(t, i))
-            continue;
-        find_group(t, i, &g);
-        if (g.n > 1) (void)form_group(t, &g);
-    }
-}
-
-static void form_all(dpt_trainer *t)
-{
-    dpti_islands_end(t);
-    dpti_settled_forget(&t->settled);
-    if (!form_wide(t)) form_narrow(t);
-    for (size_t i = 0; i < t->n_workers; i++)
-        if (dpti_is_hung(&t->workers[i]) && !dpti_is_lost(&t->workers[i])) t->islands.due = true;
-}
-
-/* One that ended for a reason of its own, in any process, is not formed again. */
-static void give_up(dpt_trainer *t, dpti_island *island)
-{
-    dpt_error failure = dpti_island_failure(island);
-    if (dpti_island_test_agree(t, island, failure.status, &failure) == DPT_OK)
-        t->islands.due = true;
-    else
-        tell(t, island, &failure);
-    if (dpti_island_is_wide(island)) dpti_processes_go_on(t->processes);
-    dissolve(t, island);
-}
-
-void dpti_islands_form(dpt_trainer *trainer)
-{
-    dpt_trainer *t = trainer;
-    for (size_t i = t->islands.n; i-- > 0;)
-        if (!dpti_island_is_sound(t->islands.items[i])) give_up(t, t->islands.items[i]);
-    if (!t->islands.due) return;
-    t->islands.due = false;
-    form_all(t);
-}
-
-void dpti_islands_leave(dpt_trainer *trainer, size_t rank)
-{
-    const dpti_island_slot island_slot = trainer->workers[rank].island_slot;
-    if (island_slot.island) dissolve(trainer, island_slot.island);
-    trainer->islands.due = true;
-}
-
-void dpti_islands_end(dpt_trainer *trainer)
-{
-    while (trainer->islands.n > 0)
-        dissolve(trainer, trainer->islands.items[0]);
+    return trainer->exchange.islands.n > 0 &&
+           dpti_island_is_wide(trainer->exchange.islands.items[0]);
 }
 
 bool dpti_islands_failed(const dpt_trainer *trainer)
 {
-    for (size_t i = 0; i < trainer->islands.n; i++)
-        if (!dpti_island_is_sound(trainer->islands.items[i])) return true;
+    for (size_t i = 0; i < trainer->exchange.islands.n; i++)
+        if (!dpti_island_is_sound(trainer->exchange.islands.items[i])) return true;
     return false;
 }
 
@@ -349,21 +67,21 @@ size_t dpti_islands_number(const dpt_trainer *trainer, size_t device)
     const size_t rank = device - trainer->first_device;
     if (dpti_islands_are_wide(trainer)) return 1;
     if (device < trainer->first_device || rank >= trainer->n_workers) return 0;
-    const dpti_island *island = trainer->workers[rank].island_slot.island;
-    for (size_t i = 0; i < trainer->islands.n; i++)
-        if (trainer->islands.items[i] == island) return i + 1;
+    const dpti_island *island = trainer->workers[rank].exchange.island_slot.island;
+    for (size_t i = 0; i < trainer->exchange.islands.n; i++)
+        if (trainer->exchange.islands.items[i] == island) return i + 1;
     return 0;
 }
 
 void dpti_islands_abort(const dpt_trainer *trainer)
 {
-    for (size_t i = 0; i < trainer->islands.n; i++)
-        dpti_island_abort(trainer->islands.items[i]);
+    for (size_t i = 0; i < trainer->exchange.islands.n; i++)
+        dpti_island_abort(trainer->exchange.islands.items[i]);
 }
 
 void dpti_islands_watch(const dpt_trainer *trainer, double seconds)
 {
     const double limit = trainer->device_timeout > 0 ? trainer->device_timeout : sum_seconds;
-    for (size_t i = 0; i < trainer->islands.n; i++)
-        dpti_island_watch(trainer->islands.items[i], seconds, limit);
+    for (size_t i = 0; i < trainer->exchange.islands.n; i++)
+        dpti_island_watch(trainer->exchange.islands.items[i], seconds, limit);
 }

@@ -1,4 +1,4 @@
-/* Times the link between processes (probe.h). */
+/* Timing the link between processes (link_probe.h). */
 #include "train/exchange/link_probe.h"
 #include "context/context.h"
 #include "device/communicator.h"
@@ -7,6 +7,9 @@
 #include "base/left_behind.h"
 #include "collective/route.h"
 #include "dpt_error.h"
+#include "train/exchange/bandwidth_model.h"
+#include "train/exchange/exchange.h"
+#include "train/peers/peers.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -185,10 +188,11 @@ dpt_status dpti_link_probe_processes(dpt_trainer *trainer, bool sizes)
     if (!t->processes || dpti_processes_count(t->processes) == 1) return DPT_OK;
     DPT_TRY(agree_whether(t, &wanted));
     if (!wanted) return DPT_OK;
-    if (measure(t->processes, dpti_packs(t), &t->link_probe, &error) != DPT_OK)
+    if (measure(t->processes, dpti_packs(t), &t->exchange.link_probe, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     if (sizes)
-        t->program.buckets = dpti_bandwidth_buckets(t->link_probe.link, t->model->flat_weights);
+        t->program.buckets =
+            dpti_bandwidth_buckets(t->exchange.link_probe.link, t->model->flat_weights);
     return DPT_OK;
 }
 
@@ -210,6 +214,11 @@ dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out)
     return DPT_OK;
 }
 
+const dpti_link_probe *dpti_link_probe_of(const dpt_trainer *trainer)
+{
+    return &trainer->exchange.link_probe;
+}
+
 const char *dpti_route_name(dpti_route route)
 {
     return route == DPTI_ROUTE_RING ? "ring" : "direct";
@@ -217,7 +226,7 @@ const char *dpti_route_name(dpti_route route)
 
 void dpti_link_probe_words(const dpt_trainer *trainer, char *out, size_t n_bytes)
 {
-    const dpti_link_probe *p = &trainer->link_probe;
+    const dpti_link_probe *p = &trainer->exchange.link_probe;
     const dpti_bucket_sizes *sizes = &trainer->program.buckets;
     char buckets[64] = "";
     out[0] = '\0';

@@ -1,10 +1,13 @@
-/* Reading ahead of steps: of all samples of a batch, or of those of this process's devices, as far
-   as shares can be foreseen. */
+/* Reading images ahead of steps (batch_reader.h): of all samples of a batch or, with several
+   processes, of those of this process's devices, as far as shards can be foreseen. */
 #include "train/feeding/batch_reader.h"
 #include "context/context.h"
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "train/feeding/order.h"
+#include "train/in_flight_step.h"
+#include "train/pipeline/shards.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -26,7 +29,7 @@ static size_t count_ahead(const dpt_trainer *t)
 dpt_status dpti_batch_reader_create(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
-    dpti_batch_reader *s = &t->reader;
+    dpti_batch_reader *s = &t->feeding.reader;
     if (!t->data->reader) return DPT_OK;
     s->steps_ahead = count_ahead(t);
     const dpti_image_use use = {.seed = t->seed,
@@ -34,17 +37,28 @@ dpt_status dpti_batch_reader_create(dpt_trainer *trainer)
     s->ahead = dpti_ahead_create(t->data, s->steps_ahead + KEPT, &use);
     s->records = calloc(dpti_step_samples(t), sizeof *s->records);
     if (s->ahead && s->records &&
-        dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->order.shuffle, &s->order))
+        dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->shuffle, &s->order))
         return DPT_OK;
     return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read images");
 }
 
-void dpti_batch_reader_destroy(dpti_batch_reader *reader)
+void dpti_batch_reader_destroy(dpt_trainer *trainer)
 {
+    dpti_batch_reader *reader = &trainer->feeding.reader;
     dpti_order_free(&reader->order);
     free(reader->records);
     dpti_ahead_destroy(reader->ahead);
     *reader = (dpti_batch_reader){.ahead = NULL};
+}
+
+dpti_balance_reason dpti_batch_reader_reason(const dpt_trainer *trainer)
+{
+    return trainer->feeding.reader.reason;
+}
+
+void dpti_batch_reader_note_reason(dpt_trainer *trainer, dpti_balance_reason reason)
+{
+    trainer->feeding.reader.reason = reason;
 }
 
 uint64_t dpti_batch_reader_key(const dpt_trainer *trainer, const dpti_cursor *cursor)
@@ -74,7 +88,7 @@ static size_t list_own(const dpt_trainer *t, const size_t *shards, size_t n_samp
 /* With the shares of a step of as many samples; a process alone needs all of them. */
 static void begin(dpt_trainer *t, const dpti_in_flight_step *inflight, const dpti_cursor *cursor)
 {
-    dpti_batch_reader *s = &t->reader;
+    dpti_batch_reader *s = &t->feeding.reader;
     const uint64_t key = dpti_batch_reader_key(t, cursor);
     size_t n_samples;
     if (dpti_ahead_has(s->ahead, key)) return;
@@ -96,7 +110,7 @@ dpt_status dpti_batch_reader_step(dpt_trainer *trainer, dpti_in_flight_step *inf
                                   const uint32_t *records)
 {
     dpt_trainer *t = trainer;
-    dpti_batch_reader *s = &t->reader;
+    dpti_batch_reader *s = &t->feeding.reader;
     const double began = dpti_seconds();
     dpti_cursor coming = inflight->cursor;
     inflight->unread.status = DPT_OK;
@@ -108,7 +122,7 @@ dpt_status dpti_batch_reader_step(dpt_trainer *trainer, dpti_in_flight_step *inf
         s->ahead, &(dpti_ahead_run){
                       .key = key, .epoch = inflight->cursor.epoch, .records = s->records, .n = n});
     for (size_t i = 0; i < s->steps_ahead; i++) {
-        coming = dpti_order_next(&t->order, coming);
+        coming = dpti_order_next(&t->feeding.order, coming);
         begin(t, inflight, &coming);
     }
     n = list_own(t, inflight->shards, inflight->n_samples, records, s->records);

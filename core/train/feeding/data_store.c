@@ -6,6 +6,7 @@
 #include "device/stream.h"
 
 #include "base/left_behind.h"
+#include "dpt_error.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,8 @@
 #include "device/buffer.h"
 #include "device/stream.h"
 
+#include "dpt_error.h"
+
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,12 @@
-/* Samples that a program has written (dpt_dataset_write), to the memories that hold them. */
+/* Publishing written samples (publish.h). */
+#include "train/feeding/publish.h"
+
+#include "train/calls.h"
+#include "train/feeding/data_store.h"
+#include "train/membership/deadline.h"
+#include "train/membership/presence.h"
+#include "train/recovery/failover.h"
+#include "train/recovery/recover.h"
 #include "train/trainer.h"
 
 typedef struct publish_job {
@@ -51,9 +59,16 @@ dpt_status dpti_trainer_publish_data(dpt_trainer *trainer, dpti_data_store *stor
             if (!dpti_trainer_call(t, user, run_publish, &job)) {
                 dpti_dataset_leave(job.copy->data); /* which it may still read */
                 job.status = DPT_E_DEVICE_LOST;
-                job.error = t->workers[user].hung_error;
+                job.error = *dpti_hung_error(&t->workers[user]);
             }
             if (job.status != DPT_OK) DPT_TRY(lose(t, user, &job.error));
         }
     return DPT_OK;
+}
+
+dpt_status dpti_feeding_settle(dpt_trainer *trainer)
+{
+    const dpt_status status = dpti_trainer_publish_data(trainer, &trainer->feeding.store);
+    if (status != DPT_OK && trainer->processes) dpti_processes_give_up(trainer->processes);
+    return status;
 }

@@ -1,12 +1,14 @@
-/* Devices that do not answer: the caller's thread waits for jobs and, while it does, looks at the
-   calls that devices are in.  One call that lasts longer than the limit means that its device is
-   lost; its thread is given up (device.h), and those that wait for it in a meeting are sent away.
-   Over processes that is the end of the job: this process gives up, and tells why.
+/* Waiting for jobs, and giving up devices whose calls do not return (deadline.h). */
+#include "train/membership/deadline.h"
 
-   Time is counted in short waits, not read from a clock: a process or a machine that was stopped
-   for an hour has not waited for an hour. */
 #include "device/call_limit.h"
 #include "device/driver.h"
+#include "dpt_error.h"
+#include "train/exchange/islands.h"
+#include "train/membership/membership.h"
+#include "train/membership/presence.h"
+#include "train/membership/rendezvous.h"
+#include "train/pipeline/in_flight.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -18,37 +20,39 @@ static const double longest_wait = 0.1;
 static double step_limit(const dpt_trainer *t)
 {
     if (t->device_timeout > 0) return t->device_timeout;
-    if (!(t->longest_step > 0)) return first_limit;
-    return fmax(least_limit, slowest_steps * t->longest_step);
+    if (!(t->membership.longest_step > 0)) return first_limit;
+    return fmax(least_limit, slowest_steps * t->membership.longest_step);
 }
 
 static double time_limit(const dpt_trainer *t, const dpti_worker *w)
 {
-    if (!dpti_is_lost(w) && !w->prepares) return step_limit(t);
+    if (!dpti_is_lost(w) && !w->membership.watch.prepares) return step_limit(t);
     const double limit = dpti_preparing_seconds(t->device_timeout);
     return t->device_timeout > 0 ? limit : fmax(limit, step_limit(t));
 }
 
 static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, double limit)
 {
-    const bool longer = w->prepares && t->device_timeout > 0;
+    const bool longer = w->membership.watch.prepares && t->device_timeout > 0;
     dpt_error error = {.status = DPT_E_DEVICE_LOST};
     (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s (%s)", limit,
                    longer ? "ten times --device-timeout, while it is prepared"
                           : "--device-timeout sets the limit");
     if (!dpti_driver_abandon(w->device, call, &error)) return; /* it has come back just now */
-    dpti_membership_device(&w->member, DPTI_DEVICE_HANG);
-    w->hung_error = error;
+    dpti_change_device(w, DPTI_DEVICE_HANG);
+    w->membership.watch.hung_error = error;
     if (dpti_is_lost(w)) return; /* nobody waits for it */
-    t->broken = true;
+    t->membership.broken = true;
     dpti_islands_abort(t);
     /* The others would wait for this process, and its drivers for them.  Where nothing is in flight
        they will be told. */
-    if (t->processes && t->n_in_flight > 0) dpti_processes_give_up(t->processes);
-    if (t->finished) dpti_rendezvous_break(t->finished);
-    dpti_allreduce_break(t->allreduce);
-    if (t->allgather) dpti_allgather_break(t->allgather);
-    if (t->checks) dpti_rendezvous_break(t->checks);
+    if (t->processes && dpti_steps_n_in_flight(t) > 0) dpti_processes_give_up(t->processes);
+    dpti_rendezvous_break_all(t);
+}
+
+void dpti_deadline_note_step(dpt_trainer *trainer, double seconds)
+{
+    trainer->membership.longest_step = fmax(trainer->membership.longest_step, seconds);
 }
 
 /* After a wait of so many seconds. */
@@ -57,16 +61,16 @@ static void look(dpt_trainer *t, double waited)
     dpti_islands_watch(t, waited);
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        const bool tried = w->readmission.state == DPTI_READMISSION_RELEASING ||
-                           w->readmission.state == DPTI_READMISSION_OPENING;
+        const dpti_readmission_phase phase = w->membership.readmission.state;
+        const bool tried = phase == DPTI_READMISSION_RELEASING || phase == DPTI_READMISSION_OPENING;
         const double limit = time_limit(t, w);
         if (dpti_is_lost(w) ? !tried : dpti_is_hung(w)) continue;
         const unsigned long long call = dpti_driver_call_now(w->device);
-        if (call != w->seen_call) w->seen_seconds = 0;
-        w->seen_call = call;
+        if (call != w->membership.watch.call) w->membership.watch.seconds = 0;
+        w->membership.watch.call = call;
         if (call == 0) continue;
-        w->seen_seconds += waited;
-        if (w->seen_seconds >= limit) give_up(t, w, call, limit);
+        w->membership.watch.seconds += waited;
+        if (w->membership.watch.seconds >= limit) give_up(t, w, call, limit);
     }
 }
 
@@ -93,16 +97,16 @@ bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *a
 bool dpti_trainer_prepare(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)
 {
     dpti_worker *w = &trainer->workers[rank];
-    w->prepares = true;
+    w->membership.watch.prepares = true;
     const bool done = dpti_trainer_call(trainer, rank, job, argument);
-    w->prepares = false;
+    w->membership.watch.prepares = false;
     return done;
 }
 
 static void note_hung(dpti_worker *w)
 {
-    dpti_membership_device(&w->member, DPTI_DEVICE_HANG);
-    w->hung_error = w->device->given_up;
+    dpti_change_device(w, DPTI_DEVICE_HANG);
+    w->membership.watch.hung_error = w->device->given_up;
 }
 
 void dpti_trainer_note_hung(dpt_trainer *trainer)
@@ -118,7 +122,7 @@ void dpti_trainer_note_hung(dpt_trainer *trainer)
 static double patience(const dpt_trainer *t)
 {
     if (t->device_timeout > 0) return t->device_timeout;
-    return fmax(least_limit, slowest_steps * t->longest_step);
+    return fmax(least_limit, slowest_steps * t->membership.longest_step);
 }
 
 bool dpti_trainer_release(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)
@@ -133,10 +137,7 @@ bool dpti_trainer_release(dpt_trainer *trainer, size_t rank, dpti_job *job, void
 
 void dpti_trainer_mend(dpt_trainer *trainer)
 {
-    if (!trainer->broken) return;
-    trainer->broken = false;
-    if (trainer->finished) dpti_rendezvous_mend(trainer->finished);
-    dpti_allreduce_mend(trainer->allreduce);
-    if (trainer->allgather) dpti_allgather_mend(trainer->allgather);
-    if (trainer->checks) dpti_rendezvous_mend(trainer->checks);
+    if (!trainer->membership.broken) return;
+    trainer->membership.broken = false;
+    dpti_rendezvous_mend_all(trainer);
 }

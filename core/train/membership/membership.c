@@ -1,6 +1,8 @@
 /* The tables of membership.h, and the only code that changes what they rule. */
 #include "train/membership/membership.h"
 
+#include "train/feeding/order.h"
+
 #include <assert.h>
 
 /* Entries are the next state plus one; what is not listed is 0: refused. */

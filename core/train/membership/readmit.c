@@ -8,7 +8,14 @@
 
 #include "base/clock.h"
 #include "dpt_error.h"
+#include "train/evaluation/bound.h"
+#include "train/feeding/data_store.h"
+#include "train/feeding/feeding.h"
+#include "train/membership/deadline.h"
+#include "train/membership/membership.h"
+#include "train/membership/presence.h"
 #include "train/trainer.h"
+#include "train/worker.h"
 
 #include <math.h>
 #include <string.h>
@@ -20,7 +27,7 @@
 static void run_release(dpti_device *device, void *argument)
 {
     dpti_worker *w = argument;
-    dpti_readmission *readmission = &w->readmission;
+    dpti_readmission *readmission = &w->membership.readmission;
     /* Its call has come back: it says now what it thinks. */
     if (dpti_is_hung(w) && device->stream) device->lost = false;
     /* What a failed step has enqueued is over, or the device is lost. */
@@ -65,29 +72,35 @@ static dpt_status try_device(dpti_device *device)
 
 static void run_open(dpti_device *device, void *argument)
 {
-    dpti_readmission *readmission = &((dpti_worker *)argument)->readmission;
+    dpti_readmission *readmission = &((dpti_worker *)argument)->membership.readmission;
     readmission->status = device->shut ? dpti_device_reopen(device) : DPT_OK;
     if (readmission->status == DPT_OK) readmission->status = try_device(device);
 }
 
 /* ---- Trying ---------------------------------------------------------------------------------- */
 
-static void postpone(const dpt_trainer *t, dpti_worker *w)
+void dpti_readmit_postpone(dpti_worker *worker)
 {
-    const double most = DPTI_READMIT_MOST * t->readmit_after;
-    w->readmission.wait =
-        w->readmission.wait > 0 ? fmin(2 * w->readmission.wait, most) : t->readmit_after;
-    w->readmission.due = dpti_seconds() + w->readmission.wait;
-    w->readmission.state = DPTI_READMISSION_WAITING;
+    dpti_readmission *readmission = &worker->membership.readmission;
+    const double first = worker->trainer->membership.readmit_after;
+    const double most = DPTI_READMIT_MOST * first;
+    readmission->wait = readmission->wait > 0 ? fmin(2 * readmission->wait, most) : first;
+    readmission->due = dpti_seconds() + readmission->wait;
+    readmission->state = DPTI_READMISSION_WAITING;
+}
+
+void dpti_readmit_after(dpt_trainer *trainer, double seconds)
+{
+    trainer->membership.readmit_after = seconds;
 }
 
 void dpti_readmit_begin(dpt_trainer *trainer, size_t rank)
 {
     dpti_worker *w = &trainer->workers[rank];
-    if (!(trainer->readmit_after > 0)) return;
-    w->readmission.since = dpti_seconds();
-    w->readmission.released = false;
-    postpone(trainer, w);
+    if (!(trainer->membership.readmit_after > 0)) return;
+    w->membership.readmission.since = dpti_seconds();
+    w->membership.readmission.released = false;
+    dpti_readmit_postpone(w);
 }
 
 /* Whether another device computes with this copy, or is in a call that may not return. */
@@ -107,10 +120,10 @@ static bool is_used(const dpt_trainer *t, const dpti_worker *w, const dpti_data_
    stays. */
 static bool detach_copies(dpt_trainer *t, dpti_worker *w)
 {
-    dpti_data_store *stores[DPTI_READMISSION_COPIES] = {&t->store};
+    dpti_data_store *stores[DPTI_READMISSION_COPIES] = {dpti_feeding_store(t)};
     bool all = true;
     for (size_t i = 0; i < DPTI_TESTS; i++)
-        stores[i + 1] = &t->tests[i].store;
+        stores[i + 1] = dpti_evaluation_store(t, i);
     for (size_t i = 0; i < DPTI_READMISSION_COPIES; i++)
         for (size_t c = 0; c < stores[i]->n_copies; c++) {
             dpti_data_copy *copy = &stores[i]->copies[c];
@@ -118,7 +131,7 @@ static bool detach_copies(dpt_trainer *t, dpti_worker *w)
             if (is_used(t, w, stores[i], c))
                 all = false;
             else
-                w->readmission.copies[i] = dpti_data_copy_detach(copy);
+                w->membership.readmission.copies[i] = dpti_data_copy_detach(copy);
         }
     return all;
 }
@@ -127,7 +140,7 @@ static bool detach_copies(dpt_trainer *t, dpti_worker *w)
    tried later; one that is lost to its backend and holds data that others read, never. */
 static void start(dpt_trainer *t, dpti_worker *w)
 {
-    dpti_readmission *readmission = &w->readmission;
+    dpti_readmission *readmission = &w->membership.readmission;
     readmission->due = dpti_seconds() + readmission->wait;
     if (atomic_load(&w->device->n_holders) > 1) return;
     if (dpti_is_hung(w) && !dpti_driver_revive(w->device)) return;
@@ -145,7 +158,7 @@ static void start_domain(dpt_trainer *t, const dpti_worker *first)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        if (w->readmission.state == DPTI_READMISSION_WAITING &&
+        if (w->membership.readmission.state == DPTI_READMISSION_WAITING &&
             (w == first || dpti_same_fault_domain(w->device, first->device)))
             start(t, w);
     }
@@ -154,15 +167,15 @@ static void start_domain(dpt_trainer *t, const dpti_worker *first)
 /* One whose thread is given up meanwhile has failed. */
 static bool is_done(const dpti_worker *w)
 {
-    return dpti_driver_wait_for(w->device, w->readmission.ticket, 0) ||
+    return dpti_driver_wait_for(w->device, w->membership.readmission.ticket, 0) ||
            !dpti_driver_is_running(w->device);
 }
 
 /* A job of its is under way, or has just ended. */
-static bool is_tried(const dpti_worker *w)
+static bool is_tried(const dpti_worker *worker)
 {
-    return w->readmission.state == DPTI_READMISSION_RELEASING ||
-           w->readmission.state == DPTI_READMISSION_OPENING;
+    const dpti_readmission_phase phase = worker->membership.readmission.state;
+    return phase == DPTI_READMISSION_RELEASING || phase == DPTI_READMISSION_OPENING;
 }
 
 /* Whether all that are lost with it have been closed. */
@@ -170,7 +183,7 @@ static bool may_open(const dpt_trainer *t, const dpti_worker *w)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *other = &t->workers[i];
-        if (other->readmission.state == DPTI_READMISSION_RELEASING &&
+        if (other->membership.readmission.state == DPTI_READMISSION_RELEASING &&
             dpti_same_fault_domain(other->device, w->device) && !is_done(other))
             return false;
     }
@@ -179,42 +192,42 @@ static bool may_open(const dpt_trainer *t, const dpti_worker *w)
 
 static void look(dpt_trainer *t, dpti_worker *w)
 {
-    switch (w->readmission.state) {
+    switch (w->membership.readmission.state) {
     case DPTI_READMISSION_NOT:
     case DPTI_READMISSION_READY: return;
     case DPTI_READMISSION_WAITING:
-        if (dpti_seconds() >= w->readmission.due) start_domain(t, w);
+        if (dpti_seconds() >= w->membership.readmission.due) start_domain(t, w);
         return;
     case DPTI_READMISSION_RELEASING:
         if (!may_open(t, w)) return;
         if (!dpti_driver_is_running(w->device)) {
-            postpone(t, w);
+            dpti_readmit_postpone(w);
             return;
         }
-        dpti_membership_device(&w->member, DPTI_DEVICE_RETURN);
-        w->readmission.state = DPTI_READMISSION_OPENING;
-        w->readmission.ticket = dpti_driver_post(w->device, run_open, w);
+        dpti_change_device(w, DPTI_DEVICE_RETURN);
+        w->membership.readmission.state = DPTI_READMISSION_OPENING;
+        w->membership.readmission.ticket = dpti_driver_post(w->device, run_open, w);
         return;
     case DPTI_READMISSION_OPENING:
         if (!is_done(w)) return;
-        if (dpti_driver_is_running(w->device) && w->readmission.status == DPT_OK)
-            w->readmission.state = DPTI_READMISSION_READY;
+        if (dpti_driver_is_running(w->device) && w->membership.readmission.status == DPT_OK)
+            w->membership.readmission.state = DPTI_READMISSION_READY;
         else
-            postpone(t, w);
+            dpti_readmit_postpone(w);
         return;
     }
 }
 
 void dpti_readmit_poll(dpt_trainer *trainer)
 {
-    for (size_t i = 0; trainer->readmit_after > 0 && i < trainer->n_workers; i++)
+    for (size_t i = 0; trainer->membership.readmit_after > 0 && i < trainer->n_workers; i++)
         look(trainer, &trainer->workers[i]);
 }
 
 bool dpti_readmit_waits(const dpt_trainer *trainer)
 {
     for (size_t i = 0; i < trainer->n_workers; i++)
-        if (trainer->workers[i].readmission.state == DPTI_READMISSION_READY) return true;
+        if (trainer->workers[i].membership.readmission.state == DPTI_READMISSION_READY) return true;
     return false;
 }
 
@@ -225,103 +238,9 @@ bool dpti_readmit_tries(const dpt_trainer *trainer)
     return false;
 }
 
-/* ---- Taking in ------------------------------------------------------------------------------- */
-
-/* As at the beginning: its data go before its samples do. */
-static dpt_status create(dpt_trainer *t, dpti_worker *w, const float *weights)
+bool dpti_readmit_returned_at(const dpt_trainer *trainer, size_t step)
 {
-    dpti_data_copy *copy = &t->store.copies[t->store.copy_of[w->rank]];
-    dpt_error error = {.status = DPT_OK};
-    const dpt_status status = dpti_trainer_create_worker(t, w->rank, weights, &error);
-    if (status != DPT_E_NO_MEMORY || copy->owner != w->device || dpti_data_bytes(copy) == 0)
-        return status;
-    if (!dpti_trainer_release(t, w->rank, dpti_worker_destroy_job, w)) return DPT_E_DEVICE_LOST;
-    dpti_data_copy_drop(copy);
-    return dpti_trainer_create_worker(t, w->rank, weights, &error);
-}
-
-/* What it has to hold; *grown: others have to hold more than they were made for. */
-static dpt_status find_capacity(dpt_trainer *t, dpti_worker *w, bool *grown)
-{
-    size_t made[DPTI_SPLIT_MAX_DEVICES];
-    *grown = false;
-    if (t->measured) return DPT_OK; /* as it was */
-    for (size_t i = 0; i < t->n_workers; i++)
-        made[i] = t->workers[i].capacity;
-    DPT_TRY(dpti_trainer_find_capacities(t));
-    for (size_t i = 0; i < t->n_workers; i++) {
-        dpti_worker *other = &t->workers[i];
-        if (other == w) continue;
-        if (!dpti_is_lost(other) && other->capacity > made[i])
-            *grown = true;
-        else
-            other->capacity = made[i];
-    }
-    return DPT_OK;
-}
-
-static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flats, bool *grown)
-{
-    const dpti_placing where = dpti_trainer_placing(t, NULL);
-    DPT_TRY(find_capacity(t, w, grown));
-    DPT_TRY(dpti_data_store_rejoin(&where, &t->store, t->data, w->rank));
-    DPT_TRY(create(t, w, flats[0]));
-    /* In passes a batch-norm would see something else than the others' does. */
-    if (dpti_has_micro_batches(w) && t->program.n_parts > 1) return DPT_E_NO_MEMORY;
-    return dpti_trainer_write_state_buffers(t, w->rank, flats);
-}
-
-static void send_away(dpt_trainer *t, dpti_worker *w)
-{
-    dpti_membership_device(&w->member, DPTI_DEVICE_LOSE);
-    dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
-    w->readmission.released = dpti_trainer_release(t, w->rank, dpti_worker_destroy_job, w);
-    postpone(t, w);
-}
-
-static void take_in(dpt_trainer *t, dpti_worker *w)
-{
-    dpt_error told = {.status = DPT_OK};
-    dpti_trainer_unbind_tests(t); /* they do not know of it */
-    dpti_standby_end(t);
-    dpti_membership_device(&w->member, DPTI_DEVICE_ADMITTED);
-    dpti_trainer_set_present(t, w->rank, true);
-    t->islands.due = true;
-    if (t->balance) dpti_balance_readmit(t->balance, w->rank, w->capacity);
-    dpti_peers_note(t, w->rank);
-    w->readmission.state = DPTI_READMISSION_NOT;
-    t->returned_step = t->done.step + 1;
-    snprintf(told.message, sizeof told.message, "it answers again, after %.3g s",
-             dpti_seconds() - w->readmission.since);
-    dpti_trainer_note_event(t, DPT_DEVICE_READMITTED, w->rank, &told);
-}
-
-static dpt_status admit(dpt_trainer *t, dpti_worker *w)
-{
-    float *flats[DPTI_MAX_STATE_BUFFERS] = {NULL};
-    const dpt_error before = t->context->error;
-    dpt_status status = dpti_trainer_read_state_buffers(t, flats);
-    if (status == DPT_OK) {
-        bool grown = false;
-        dpti_membership_device(&w->member, DPTI_DEVICE_READMIT);
-        if (make_worker(t, w, flats, &grown) == DPT_OK)
-            take_in(t, w);
-        else
-            send_away(t, w);
-        t->context->error = before; /* a device that fails again is no failure of the call */
-        /* The others' failure is: they may hold nothing any more. */
-        if (grown) status = dpti_trainer_rebuild(t);
-    }
-    dpti_trainer_free_state_buffers(flats);
-    return status;
-}
-
-dpt_status dpti_readmit_admit(dpt_trainer *trainer)
-{
-    for (size_t i = 0; i < trainer->n_workers; i++)
-        if (trainer->workers[i].readmission.state == DPTI_READMISSION_READY)
-            DPT_TRY(admit(trainer, &trainer->workers[i]));
-    return DPT_OK;
+    return trainer->membership.returned_step == step;
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -330,8 +249,8 @@ void dpti_readmit_end(dpt_trainer *trainer)
 {
     for (size_t i = 0; trainer->workers && i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
-        if (is_tried(w) && dpti_trainer_await(trainer, i, w->readmission.ticket))
-            dpti_membership_device(&w->member, DPTI_DEVICE_RETURN);
-        w->readmission.state = DPTI_READMISSION_NOT;
+        if (is_tried(w) && dpti_trainer_await(trainer, i, w->membership.readmission.ticket))
+            dpti_change_device(w, DPTI_DEVICE_RETURN);
+        w->membership.readmission.state = DPTI_READMISSION_NOT;
     }
 }

@@ -1,8 +1,14 @@
-/* Who rests, and what becomes of their replicas (resting.h). */
+/* Which devices are on standby, and what becomes of their replicas (standby.h). */
 #include "train/membership/standby.h"
 
-#include "base/clock.h"
-#include "dpt_error.h"
+#include "train/exchange/exchange.h"
+#include "train/in_flight_step.h"
+#include "train/membership/events.h"
+#include "train/membership/membership.h"
+#include "train/membership/presence.h"
+#include "train/membership/rendezvous.h"
+#include "train/pipeline/in_flight.h"
+#include "train/pipeline/shards.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -18,7 +24,7 @@ static const double refresh_cost = 0.005, dear_refresh_cost = 0.05, long_redo = 
 
 dpt_status dpti_standby_create(dpt_trainer *trainer, bool allowed)
 {
-    dpti_standby *r = &trainer->standby;
+    dpti_standby *r = &trainer->membership.standby;
     r->rest = dpti_standby_policy_new();
     /* Samples of steps that would be done again are to be there still. */
     r->allowed = allowed && trainer->measured && !trainer->processes && !trainer->stop_on_loss &&
@@ -31,7 +37,7 @@ dpt_status dpti_standby_create(dpt_trainer *trainer, bool allowed)
 
 void dpti_standby_destroy(dpt_trainer *trainer)
 {
-    dpti_standby *r = &trainer->standby;
+    dpti_standby *r = &trainer->membership.standby;
     free(r->lr);
     free(r->shares);
     free(r->exchange);
@@ -48,8 +54,8 @@ static double promise_without(const dpt_trainer *t, const bool *absent)
     double exchange[DPTI_BALANCE_MAX_DEVICES];
     const double n = (double)t->accumulate;
     for (size_t i = 0; i < t->n_workers; i++)
-        exchange[i] = t->standby.exchange[i] / n;
-    return n * dpti_balance_without(t->balance, absent, exchange);
+        exchange[i] = t->membership.standby.exchange[i] / n;
+    return n * dpti_balance_without(dpti_shards_balance(t), absent, exchange);
 }
 
 /* Those who train now, the fastest with a whole batch first; returns how many. */
@@ -86,11 +92,11 @@ static double choose(dpt_trainer *t)
         absent[i] = dpti_sits_out(&t->workers[i]);
     for (size_t k = n; k-- > 1 && !dpti_in_island(&t->workers[order[k]]);) {
         absent[order[k]] = true;
-        held += dpti_balance_excluded(t->balance, order[k]);
+        held += dpti_balance_excluded(dpti_shards_balance(t), order[k]);
         const double promise = promise_without(t, absent);
         if (held < t->batch_size || !(promise < best)) continue;
         best = promise;
-        memcpy(t->standby.chosen, absent, t->n_workers * sizeof *absent);
+        memcpy(t->membership.standby.chosen, absent, t->n_workers * sizeof *absent);
     }
     return best;
 }
@@ -101,8 +107,8 @@ static bool choose_others(dpt_trainer *t)
 {
     bool before[DPTI_BALANCE_MAX_DEVICES];
     const size_t n_bytes = t->n_workers * sizeof *before;
-    memcpy(before, t->standby.chosen, n_bytes);
-    return !isinf(choose(t)) && memcmp(before, t->standby.chosen, n_bytes) != 0;
+    memcpy(before, t->membership.standby.chosen, n_bytes);
+    return !isinf(choose(t)) && memcmp(before, t->membership.standby.chosen, n_bytes) != 0;
 }
 
 /* Who is alone has none, and what it had with others is still known. */
@@ -111,7 +117,7 @@ static void note_exchanges(dpt_trainer *t, const dpti_in_flight_step *inflight)
     if (dpti_trainer_n_present(t) < 2) return;
     for (size_t i = 0; i < t->n_workers; i++) {
         const double seconds = inflight->outcomes[i].seconds[DPTI_SPAN_EXCHANGE];
-        double *known = &t->standby.exchange[i];
+        double *known = &t->membership.standby.exchange[i];
         if (dpti_sits_out(&t->workers[i])) continue;
         *known = *known > 0 ? *known + newest * (seconds - *known) : seconds;
     }
@@ -121,8 +127,8 @@ static void note_exchanges(dpt_trainer *t, const dpti_in_flight_step *inflight)
 static bool is_steady(dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
     const size_t n_bytes = t->n_devices * sizeof *inflight->shards;
-    bool steady = memcmp(t->standby.shares, inflight->shards, n_bytes) == 0;
-    memcpy(t->standby.shares, inflight->shards, n_bytes);
+    bool steady = memcmp(t->membership.standby.shares, inflight->shards, n_bytes) == 0;
+    memcpy(t->membership.standby.shares, inflight->shards, n_bytes);
     for (size_t i = 0; i < t->n_devices; i++)
         steady = steady && !inflight->outcomes[i].fresh;
     return steady;
@@ -131,7 +137,7 @@ static bool is_steady(dpt_trainer *t, const dpti_in_flight_step *inflight)
 /* In words, when a try was a gain, or is over for whom it has been told. */
 static void tell(dpt_trainer *t)
 {
-    const dpti_standby_policy *r = &t->standby.rest;
+    const dpti_standby_policy *r = &t->membership.standby.rest;
     dpt_error told = {.status = DPT_OK};
     if (r->state != DPTI_STANDBY_LASTS && r->state != DPTI_STANDBY_NONE) return;
     snprintf(told.message, sizeof told.message, "steps take %.3g ms with it, %.3g ms without",
@@ -139,9 +145,9 @@ static void tell(dpt_trainer *t)
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         const bool rests =
-            r->state == DPTI_STANDBY_LASTS && t->standby.chosen[i] && !dpti_is_lost(w);
-        if (rests == w->told) continue;
-        w->told = rests;
+            r->state == DPTI_STANDBY_LASTS && t->membership.standby.chosen[i] && !dpti_is_lost(w);
+        if (rests == w->membership.told) continue;
+        w->membership.told = rests;
         if (dpti_is_lost(w)) continue;
         dpti_trainer_note_event(t, rests ? DPT_DEVICE_RESTS : DPT_DEVICE_WAKES, t->first_device + i,
                                 &told);
@@ -151,8 +157,8 @@ static void tell(dpt_trainer *t)
 void dpti_standby_observe(dpt_trainer *trainer, const dpti_in_flight_step *inflight, double seconds)
 {
     dpt_trainer *t = trainer;
-    dpti_standby *r = &t->standby;
-    if (!r->allowed || !t->balance || r->retries) return;
+    dpti_standby *r = &t->membership.standby;
+    if (!r->allowed || !dpti_shards_balance(t) || r->retries) return;
     if (inflight->n_samples != dpti_step_samples(t)) return;
     note_exchanges(t, inflight);
     dpti_standby_policy_observe(&r->rest, seconds, is_steady(t, inflight));
@@ -170,24 +176,24 @@ void dpti_standby_observe(dpt_trainer *trainer, const dpti_in_flight_step *infli
 static void rest(dpt_trainer *t, dpti_worker *w)
 {
     if (dpti_is_lost(w) || dpti_is_standby(w) || dpti_in_island(w)) return;
-    if (!dpti_balance_exclude(t->balance, w->rank)) return;
+    if (!dpti_balance_exclude(dpti_shards_balance(t), w->rank)) return;
     dpti_trainer_set_present(t, w->rank, false);
-    dpti_membership_device(&w->member, DPTI_DEVICE_TO_STANDBY);
-    t->standby.n++;
+    dpti_change_device(w, DPTI_DEVICE_TO_STANDBY);
+    t->membership.standby.n++;
 }
 
 static void wake(dpt_trainer *t, dpti_worker *w)
 {
     if (!dpti_is_standby(w)) return;
-    dpti_membership_device(&w->member, DPTI_DEVICE_WAKE);
-    t->standby.n--;
+    dpti_change_device(w, DPTI_DEVICE_WAKE);
+    t->membership.standby.n--;
     dpti_trainer_set_present(t, w->rank, true);
-    dpti_balance_wake(t->balance, w->rank);
+    dpti_balance_wake(dpti_shards_balance(t), w->rank);
 }
 
 static void wake_all(dpt_trainer *t)
 {
-    for (size_t i = 0; t->standby.n > 0 && i < t->n_workers; i++)
+    for (size_t i = 0; t->membership.standby.n > 0 && i < t->n_workers; i++)
         wake(t, &t->workers[i]);
 }
 
@@ -196,19 +202,20 @@ static double find_retry_seconds(const dpt_trainer *t)
 {
     bool absent[DPTI_BALANCE_MAX_DEVICES];
     for (size_t i = 0; i < t->n_workers; i++)
-        absent[i] = dpti_is_lost(&t->workers[i]) || !t->standby.chosen[i];
+        absent[i] = dpti_is_lost(&t->workers[i]) || !t->membership.standby.chosen[i];
     return promise_without(t, absent);
 }
 
-static void change(dpt_trainer *t)
+void dpti_standby_change(dpt_trainer *trainer)
 {
-    dpti_standby *r = &t->standby;
+    dpt_trainer *t = trainer;
+    dpti_standby *r = &t->membership.standby;
     const bool rests = r->n == 0;
     if (rests) r->retry_seconds = find_retry_seconds(t);
     if (!rests) wake_all(t);
     for (size_t i = 0; rests && i < t->n_workers; i++)
         if (r->chosen[i]) rest(t, &t->workers[i]);
-    dpti_settled_forget(&t->settled);
+    dpti_exchange_unsettle(t);
     const bool none = rests && r->n == 0; /* of those that would can */
     if (none)
         dpti_standby_policy_forget(&r->rest);
@@ -218,12 +225,12 @@ static void change(dpt_trainer *t)
     tell(t);
     if (none) return;
     r->reason = rests ? DPTI_BALANCE_STANDBY : DPTI_BALANCE_WAKE;
-    r->changed_step = t->done.step + 1;
+    r->changed_step = dpti_steps_done(t)->step + 1;
 }
 
 void dpti_standby_end(dpt_trainer *trainer)
 {
-    dpti_standby *r = &trainer->standby;
+    dpti_standby *r = &trainer->membership.standby;
     wake_all(trainer);
     r->changes = r->others = false;
     r->rest.state = DPTI_STANDBY_NONE;
@@ -233,7 +240,7 @@ void dpti_standby_end(dpt_trainer *trainer)
 
 void dpti_standby_leave(dpt_trainer *trainer, size_t rank)
 {
-    if (dpti_is_standby(&trainer->workers[rank])) trainer->standby.n--;
+    if (dpti_is_standby(&trainer->workers[rank])) trainer->membership.standby.n--;
 }
 
 /* ---- From one process to the next ------------------------------------------------------------ */
@@ -248,14 +255,15 @@ bool dpti_standby_export(const dpt_trainer *trainer, bool *rests, double *exchan
                          dpti_standby_record *out)
 {
     const dpt_trainer *t = trainer;
-    const bool decided = is_decided(&t->standby);
-    if (!t->standby.allowed) return false;
+    const bool decided = is_decided(&t->membership.standby);
+    if (!t->membership.standby.allowed) return false;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        rests[i] = (w->told || (decided && t->standby.chosen[i])) && !dpti_is_lost(w);
-        exchange[i] = t->standby.exchange[i];
+        rests[i] = (w->membership.told || (decided && t->membership.standby.chosen[i])) &&
+                   !dpti_is_lost(w);
+        exchange[i] = t->membership.standby.exchange[i];
     }
-    *out = dpti_standby_policy_record(&t->standby.rest);
+    *out = dpti_standby_policy_record(&t->membership.standby.rest);
     return true;
 }
 
@@ -264,7 +272,7 @@ static bool may_rest(const dpt_trainer *t, const bool *rests)
 {
     size_t held = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        if (rests[i]) held += dpti_balance_excluded(t->balance, i);
+        if (rests[i]) held += dpti_balance_excluded(dpti_shards_balance(t), i);
     return held >= t->batch_size;
 }
 
@@ -272,7 +280,7 @@ void dpti_standby_resume(dpt_trainer *trainer, const bool *rests, const double *
                          const dpti_standby_record *learnt)
 {
     dpt_trainer *t = trainer;
-    dpti_standby *r = &t->standby;
+    dpti_standby *r = &t->membership.standby;
     if (!r->allowed) return;
     r->changes = may_rest(t, rests);
     r->rest = dpti_standby_policy_resume(learnt, r->changes);
@@ -290,56 +298,39 @@ static bool any_behind(const dpt_trainer *t)
 }
 
 /* Steps between refreshes, so that these cost little. */
-static bool is_refresh_due(const dpt_trainer *t)
+bool dpti_standby_refresh_due(const dpt_trainer *trainer)
 {
-    const dpti_standby *r = &t->standby;
+    const dpt_trainer *t = trainer;
+    const dpti_standby *r = &t->membership.standby;
     const double n = (double)r->n_lr, seconds = r->rest.learnt.without.seconds * n;
     const double most = n * r->retry_seconds > long_redo ? dear_refresh_cost : refresh_cost;
     return r->n >= 1 && r->n_lr >= LEAST_REFRESH && any_behind(t) &&
            r->refresh_seconds <= most * seconds;
 }
 
-static dpt_status refresh(dpt_trainer *t)
-{
-    const double began = dpti_seconds();
-    DPT_TRY(dpti_trainer_refresh(t));
-    t->standby.refresh_seconds = dpti_seconds() - began;
-    return DPT_OK;
-}
-
 bool dpti_standby_waits(const dpt_trainer *trainer)
 {
-    return trainer->standby.changes || is_refresh_due(trainer);
-}
-
-/* Who goes to rest has the weights of now. */
-dpt_status dpti_standby_settle(dpt_trainer *trainer)
-{
-    if (is_refresh_due(trainer)) DPT_TRY(refresh(trainer));
-    if (!trainer->standby.changes) return DPT_OK;
-    DPT_TRY(dpti_trainer_restore(trainer)); /* if devices are lost at it nothing changes */
-    if (trainer->standby.changes) change(trainer);
-    return DPT_OK;
+    return trainer->membership.standby.changes || dpti_standby_refresh_due(trainer);
 }
 
 /* Where replicas stand that rest and have the weights of now: at this step, which they miss.
    Whether these are all that rest. */
 static bool note_fresh(dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
-    bool all = t->n_in_flight == 0;
+    bool all = dpti_steps_n_in_flight(t) == 0;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         if (!dpti_is_standby(w)) continue;
         all = all && !dpti_is_stale(w);
         if (dpti_is_stale(w)) continue;
-        dpti_membership_skip(&w->member, inflight->cursor);
+        dpti_membership_skip(&w->membership.state, inflight->cursor);
     }
     return all;
 }
 
 static dpt_status make_room(dpt_trainer *t, size_t n)
 {
-    dpti_standby *r = &t->standby;
+    dpti_standby *r = &t->membership.standby;
     size_t room = r->room > 0 ? r->room : LEAST_REFRESH;
     if (n < r->room) return DPT_OK;
     while (room <= n)
@@ -354,7 +345,7 @@ static dpt_status make_room(dpt_trainer *t, size_t n)
 dpt_status dpti_standby_note(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     dpt_trainer *t = trainer;
-    dpti_standby *r = &t->standby;
+    dpti_standby *r = &t->membership.standby;
     if (r->n == 0) return DPT_OK;
     if (note_fresh(t, inflight)) r->first = inflight->cursor.step;
     r->n_lr = inflight->cursor.step - r->first;
@@ -366,7 +357,7 @@ dpt_status dpti_standby_note(dpt_trainer *trainer, const dpti_in_flight_step *in
 static bool has_missed(const dpt_trainer *t, size_t rank, const bool *lost)
 {
     const dpti_worker *w = &t->workers[rank];
-    return dpti_membership_behind(&w->member) && !dpti_is_lost(w) && !lost[rank];
+    return dpti_membership_behind(&w->membership.state) && !dpti_is_lost(w) && !lost[rank];
 }
 
 /* Whether those that rest, or have just woken up, hold a batch without those that are lost. */
@@ -374,7 +365,7 @@ static bool hold_a_batch(const dpt_trainer *t, const bool *lost)
 {
     size_t sum = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        if (has_missed(t, i, lost)) sum += dpti_balance_excluded(t->balance, i);
+        if (has_missed(t, i, lost)) sum += dpti_balance_excluded(dpti_shards_balance(t), i);
     return sum >= t->batch_size;
 }
 
@@ -384,8 +375,10 @@ static const dpti_worker *find_rested(const dpt_trainer *t, const bool *lost)
     const dpti_worker *best = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        if (!has_missed(t, i, lost) || w->member.replica == DPTI_REPLICA_BEHIND_TORN) continue;
-        if (!best || w->member.stands_at.step > best->member.stands_at.step) best = w;
+        if (!has_missed(t, i, lost) || w->membership.state.replica == DPTI_REPLICA_BEHIND_TORN)
+            continue;
+        if (!best || w->membership.state.stands_at.step > best->membership.state.stands_at.step)
+            best = w;
     }
     return best;
 }
@@ -393,13 +386,90 @@ static const dpti_worker *find_rested(const dpt_trainer *t, const bool *lost)
 bool dpti_standby_rewind(dpt_trainer *trainer, const bool *lost)
 {
     dpt_trainer *t = trainer;
-    dpti_standby *r = &t->standby;
+    dpti_standby *r = &t->membership.standby;
     const dpti_worker *rested = r->stays ? NULL : find_rested(t, lost);
     if (!rested || !hold_a_batch(t, lost)) return false;
     for (size_t i = 0; i < t->n_workers; i++)
-        if (lost[i]) dpti_membership_replica(&t->workers[i].member, DPTI_REPLICA_MISS);
-    if (t->done.step > r->retry_to) r->retry_to = t->done.step;
-    dpti_membership_replica(&t->workers[rested->rank].member, DPTI_REPLICA_GO_BACK);
-    t->done = t->next = rested->member.stands_at;
+        if (lost[i]) dpti_change_replica(&t->workers[i], DPTI_REPLICA_MISS);
+    if (dpti_steps_done(t)->step > r->retry_to) r->retry_to = dpti_steps_done(t)->step;
+    dpti_change_replica(&t->workers[rested->rank], DPTI_REPLICA_GO_BACK);
+    dpti_steps_move_to(t, rested->membership.state.stands_at);
     return true;
+}
+
+/* ---- For the pipeline and for callers -------------------------------------------------------- */
+
+dpti_balance_reason dpti_standby_reason_at(const dpt_trainer *trainer, size_t step)
+{
+    const dpti_standby *r = &trainer->membership.standby;
+    return r->changed_step == step ? r->reason : DPTI_BALANCE_SAME;
+}
+
+size_t dpti_standby_count(const dpt_trainer *trainer)
+{
+    return trainer->membership.standby.n;
+}
+
+bool dpti_standby_missed_first(const dpt_trainer *trainer, size_t done)
+{
+    return trainer->membership.standby.first == done;
+}
+
+void dpti_standby_stay(dpt_trainer *trainer, bool stays)
+{
+    trainer->membership.standby.stays = stays;
+}
+
+dpti_retries dpti_standby_retries(const dpt_trainer *trainer)
+{
+    const dpti_standby *r = &trainer->membership.standby;
+    return (dpti_retries){.until = r->retry_to, .under_way = r->retries};
+}
+
+void dpti_standby_begin_retries(dpt_trainer *trainer)
+{
+    trainer->membership.standby.retries = true;
+}
+
+void dpti_standby_end_retries(dpt_trainer *trainer, dpt_status status)
+{
+    dpti_standby *r = &trainer->membership.standby;
+    r->retries = false;
+    r->has_retried = true;
+    if (status == DPT_OK) r->retry_to = 0;
+}
+
+void dpti_standby_forget_retries(dpt_trainer *trainer)
+{
+    trainer->membership.standby.retry_to = 0;
+}
+
+float dpti_standby_lr_of(const dpt_trainer *trainer, size_t done)
+{
+    const dpti_standby *r = &trainer->membership.standby;
+    return r->lr[done - r->first];
+}
+
+dpt_status dpti_standby_tell_retried(dpt_trainer *trainer, const dpt_step_metrics *step)
+{
+    dpti_standby *r = &trainer->membership.standby;
+    const dpt_status status = r->listen ? r->listen(r->listener, step) : DPT_OK;
+    if (status != DPT_OK) r->retry_to = 0;
+    return status;
+}
+
+bool dpti_standby_take_time(dpt_trainer *trainer)
+{
+    dpti_standby *r = &trainer->membership.standby;
+    const bool own = !r->retries && !r->has_retried;
+    r->has_retried = r->has_retried && r->retries;
+    return own;
+}
+
+void dpti_standby_listen(dpt_trainer *trainer,
+                         dpt_status (*listen)(void *listener, const dpt_step_metrics *step),
+                         void *listener)
+{
+    trainer->membership.standby.listen = listen;
+    trainer->membership.standby.listener = listener;
 }

@@ -1,6 +1,10 @@
 /* The algorithms that devices took, in checkpoints and between processes (algorithms.h). */
 #include "train/peers/algorithms.h"
 
+#include "base/recorded.h"
+#include "train/membership/presence.h"
+#include "train/peers/peers.h"
+#include "train/recovery/recover.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -9,11 +13,6 @@
 static dpt_status no_memory(dpt_trainer *t)
 {
     return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for choices");
-}
-
-static bool is_own(const dpt_trainer *t, size_t device)
-{
-    return device >= t->first_device && device - t->first_device < t->n_workers;
 }
 
 /* ---- Between processes ----------------------------------------------------------------------- */
@@ -81,8 +80,8 @@ static void free_all(dpti_recorded_choices *choices, size_t n)
 
 void dpti_algorithms_free(dpt_trainer *trainer)
 {
-    free_all(trainer->algorithms, trainer->n_devices);
-    trainer->algorithms = NULL;
+    free_all(trainer->peers.algorithms, trainer->n_devices);
+    trainer->peers.algorithms = NULL;
 }
 
 /* Without memory those of before stay. */
@@ -97,7 +96,7 @@ static dpt_status take_all(dpt_trainer *t, const char *at)
         return no_memory(t);
     }
     dpti_algorithms_free(t);
-    t->algorithms = all;
+    t->peers.algorithms = all;
     return DPT_OK;
 }
 
@@ -120,11 +119,11 @@ dpt_status dpti_algorithms_of(const dpt_trainer *trainer, size_t device, dpti_re
 {
     const dpt_trainer *t = trainer;
     *out = (dpti_recorded_choices){.n = 0};
-    if (is_own(t, device)) {
+    if (dpti_peers_is_own(t, device)) {
         const dpti_worker *w = &t->workers[device - t->first_device];
         return dpti_is_lost(w) ? DPT_OK : dpti_executable_choices(&w->train, out);
     }
-    return dpti_recorded_choices_copy(&t->algorithms[device], out) ? DPT_OK : DPT_E_NO_MEMORY;
+    return dpti_recorded_choices_copy(&t->peers.algorithms[device], out) ? DPT_OK : DPT_E_NO_MEMORY;
 }
 
 /* ---- In checkpoints -------------------------------------------------------------------------- */
@@ -144,9 +143,10 @@ static void describe(const dpt_trainer *t, size_t device, char kind[DPTI_RECORDE
 /* One without samples has chosen for nothing but the optimizer, which does not count. */
 static bool note_device(const dpt_trainer *t, size_t device, dpti_recorded_choices *out)
 {
-    if (is_own(t, device))
+    if (dpti_peers_is_own(t, device))
         return dpti_recorded_choices_copy(&t->workers[device - t->first_device].kept, out);
-    return t->peers[device].at_once == 0 || dpti_recorded_choices_copy(&t->algorithms[device], out);
+    return dpti_peers_device(t, device)->at_once == 0 ||
+           dpti_recorded_choices_copy(&t->peers.algorithms[device], out);
 }
 
 bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_recorded_devices *out)

@@ -1,6 +1,6 @@
-/* The algorithms that devices took, of other processes' devices too.  They are in logs and in
-   checkpoints: where they are measured the next process may measure otherwise, and a training that
-   goes on has the same bits only by the same ones. */
+/* The algorithms that devices took, of other processes' devices, too.  They are in logs and in
+   checkpoints.  Where algorithms are chosen by measurement the next process may choose others, and
+   a training that goes on has the same bits only by the same algorithms. */
 #ifndef DPTI_ALGORITHMS_H
 #define DPTI_ALGORITHMS_H
 
@@ -8,12 +8,12 @@
 
 typedef struct dpt_trainer dpt_trainer;
 
-/* All processes tell each other how they fare (`mine`), and which algorithms their devices have:
-   when these have been prepared, and before anybody writes them down.  Where there is one process
-   that is all there is to it. */
+/* All processes tell each other whether they have failed (`mine`), and which algorithms their
+   devices have: when the devices have been prepared, and before any process writes them down.  With
+   one process it returns `mine`. */
 DPT_CHECK_RESULT dpt_status dpti_algorithms_gather(dpt_trainer *trainer, dpt_status mine);
 void dpti_algorithms_free(dpt_trainer *trainer); /* what was gathered */
-/* Those of a device of any process, to be freed; none of one that is lost. */
+/* The algorithms of a device of any process, to be freed; none of a device that is lost. */
 DPT_CHECK_RESULT dpt_status dpti_algorithms_of(const dpt_trainer *trainer, size_t device,
                                                dpti_recorded_choices *out);
 

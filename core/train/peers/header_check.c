@@ -1,29 +1,18 @@
-/* What must be the same in all processes, compared. */
+/* Comparing options and data between processes (header_check.h). */
 #include "train/peers/header_check.h"
 
 #include "base/print.h"
 #include "graph/model_hash.h"
+#include "train/peers/checksum.h"
+#include "train/peers/peers.h"
 #include "train/schedule.h"
+#include "train/trainer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- Checksums ------------------------------------------------------------------------------- */
-
-uint64_t dpti_checksum(uint64_t sum, const void *data, size_t n_bytes)
-{
-    const uint8_t *bytes = data;
-    uint64_t word;
-    for (; n_bytes >= sizeof word; bytes += sizeof word, n_bytes -= sizeof word) {
-        memcpy(&word, bytes, sizeof word);
-        sum = (sum ^ word) * UINT64_C(0x9E3779B97F4A7C15);
-        sum ^= sum >> 29;
-    }
-    for (; n_bytes > 0; bytes++, n_bytes--)
-        sum = (sum ^ *bytes) * UINT64_C(0x100000001B3);
-    return sum;
-}
 
 static uint64_t checksum_of_tensors(const dpt_model *m)
 {

@@ -1,10 +1,11 @@
-/* What processes tell each other about a trainer, and decide together. */
+/* What processes tell each other about a trainer, and decide together (peers.h). */
 #include "train/peers/peers.h"
 #include "context/context.h"
 #include "device/buffer.h"
 #include "device/set.h"
 
-#include "train/peers/header_check.h"
+#include "train/peers/outcome.h"
+#include "train/trainer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -71,10 +72,10 @@ static void describe(const dpt_trainer *t, size_t i, dpti_peer *peer)
 static dpt_status meet_alone(dpt_trainer *t)
 {
     t->n_devices = t->n_workers;
-    t->peers = calloc(t->n_devices, sizeof *t->peers);
-    if (!t->peers) return no_memory(t);
+    t->peers.items = calloc(t->n_devices, sizeof *t->peers.items);
+    if (!t->peers.items) return no_memory(t);
     for (size_t i = 0; i < t->n_workers; i++)
-        describe(t, i, &t->peers[i]);
+        describe(t, i, &t->peers.items[i]);
     return DPT_OK;
 }
 
@@ -82,18 +83,18 @@ static dpt_status meet_alone(dpt_trainer *t)
 static dpt_status take_peers(dpt_trainer *t, dpti_gathered *all)
 {
     const size_t n = dpti_processes_count(t->processes);
-    t->firsts = calloc(n + 1, sizeof *t->firsts);
-    t->outcome_begins = calloc(n + 1, sizeof *t->outcome_begins);
-    t->finished = dpti_rendezvous_create(t->n_workers);
-    t->peers = (dpti_peer *)(void *)all->data;
+    t->peers.firsts = calloc(n + 1, sizeof *t->peers.firsts);
+    t->peers.outcome_begins = calloc(n + 1, sizeof *t->peers.outcome_begins);
+    t->peers.finished = dpti_rendezvous_create(t->n_workers);
+    t->peers.items = (dpti_peer *)(void *)all->data;
     all->data = NULL;
-    if (!t->firsts || !t->outcome_begins || !t->finished) return no_memory(t);
+    if (!t->peers.firsts || !t->peers.outcome_begins || !t->peers.finished) return no_memory(t);
     for (size_t r = 0; r <= n; r++) {
-        t->firsts[r] = all->begins[r] / sizeof *t->peers;
-        t->outcome_begins[r] = t->firsts[r] * sizeof(dpti_outcome);
+        t->peers.firsts[r] = all->begins[r] / sizeof *t->peers.items;
+        t->peers.outcome_begins[r] = t->peers.firsts[r] * sizeof(dpti_outcome);
     }
-    t->n_devices = t->firsts[n];
-    t->first_device = t->firsts[dpti_processes_rank(t->processes)];
+    t->n_devices = t->peers.firsts[n];
+    t->first_device = t->peers.firsts[dpti_processes_rank(t->processes)];
     if (t->n_devices <= DPTI_SPLIT_MAX_DEVICES) return DPT_OK;
     return dpt_fail(t->context, DPT_E_INVALID,
                     "the processes have %zu devices; at most %d train "
@@ -101,7 +102,7 @@ static dpt_status take_peers(dpt_trainer *t, dpti_gathered *all)
                     t->n_devices, DPTI_SPLIT_MAX_DEVICES);
 }
 
-dpt_status dpti_peers_meet(dpt_trainer *trainer, const dpt_trainer_options *options)
+dpt_status dpti_peers_meet(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     dpti_gathered all = {.data = NULL};
@@ -112,7 +113,6 @@ dpt_status dpti_peers_meet(dpt_trainer *trainer, const dpt_trainer_options *opti
     dpt_status status = mine ? DPT_OK : no_memory(t);
     status = agree(t, status, mine, t->n_workers * sizeof *mine, &all);
     if (status == DPT_OK) status = dpti_peers_agree(t, take_peers(t, &all));
-    if (status == DPT_OK) status = dpti_header_check_trainer(t, options);
     dpti_gathered_free(&all);
     free(mine);
     return status;
@@ -120,10 +120,41 @@ dpt_status dpti_peers_meet(dpt_trainer *trainer, const dpt_trainer_options *opti
 
 void dpti_peers_free(dpt_trainer *trainer)
 {
-    dpti_rendezvous_destroy(trainer->finished);
-    free(trainer->outcome_begins);
-    free(trainer->firsts);
-    free(trainer->peers);
+    dpti_rendezvous_destroy(trainer->peers.finished);
+    free(trainer->peers.outcome_begins);
+    free(trainer->peers.firsts);
+    free(trainer->peers.items);
+}
+
+const dpti_peer *dpti_peers_device(const dpt_trainer *trainer, size_t device)
+{
+    return &trainer->peers.items[device];
+}
+
+const size_t *dpti_peers_firsts(const dpt_trainer *trainer)
+{
+    return trainer->peers.firsts;
+}
+
+bool dpti_peers_is_own(const dpt_trainer *trainer, size_t device)
+{
+    return device >= trainer->first_device && device - trainer->first_device < trainer->n_workers;
+}
+
+dpt_status dpti_peers_check_device(const dpt_trainer *trainer, size_t device)
+{
+    if (device < trainer->n_devices) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_INVALID, "device %zu of %zu", device,
+                    trainer->n_devices);
+}
+
+dpt_status dpti_trainer_own_device(const dpt_trainer *trainer, size_t device, size_t *rank)
+{
+    DPT_TRY(dpti_peers_check_device(trainer, device));
+    *rank = device - trainer->first_device;
+    if (dpti_peers_is_own(trainer, device)) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_INVALID, "device %zu is one of process %zu: ask there",
+                    device, trainer->peers.items[device].process);
 }
 
 /* A UUID is the better one: a host's name may be another host's, too. */
@@ -138,7 +169,7 @@ static bool same_hardware(const dpti_peer *a, const dpti_peer *b)
 
 bool dpti_peers_are_alike(const dpt_trainer *trainer)
 {
-    const dpti_peer *peers = trainer->peers;
+    const dpti_peer *peers = trainer->peers.items;
     for (size_t i = 0; i < trainer->n_devices; i++) {
         if (strcmp(peers[i].backend, peers[0].backend) != 0) return false;
         for (size_t k = 0; k < i; k++)
@@ -147,307 +178,72 @@ bool dpti_peers_are_alike(const dpt_trainer *trainer)
     return true;
 }
 
-static uint64_t checksum_of_replay(const dpt_trainer *t)
+/* ---- Weights that the caller has written ----------------------------------------------------- */
+
+void dpti_peers_note_written(dpt_trainer *trainer)
 {
-    return dpti_checksum(1, t->replay.shards,
-                         t->replay.n_steps * t->replay.n_devices * sizeof *t->replay.shards);
+    trainer->peers.written = true;
 }
 
-static dpt_status check_replay(dpt_trainer *t)
+bool dpti_peers_have_written(const dpt_trainer *trainer)
 {
-    const uint64_t mine = checksum_of_replay(t);
-    dpti_gathered all = {.data = NULL};
-    DPT_TRY(agree(t, DPT_OK, &mine, sizeof mine, &all));
-    bool same = true;
-    for (size_t r = 0; r < dpti_processes_count(t->processes); r++)
-        same = same && memcmp(all.data + all.begins[r], all.data, sizeof mine) == 0;
-    dpti_gathered_free(&all);
-    return dpti_peers_agree(t, same ? DPT_OK
-                                    : dpt_fail(t->context, DPT_E_INVALID,
-                                               "the logs that are replayed differ; give all "
-                                               "processes the same one"));
+    return trainer->peers.written;
 }
 
-void dpti_peers_note(dpt_trainer *trainer, size_t rank)
+bool dpti_peers_diverged(const dpt_trainer *trainer)
 {
-    const dpti_worker *w = &trainer->workers[rank];
-    const size_t at_once = w->replica.capacity;
-    dpti_peer *peer = &trainer->peers[trainer->first_device + rank];
-    const bool is_short = at_once < w->pass_limit && at_once < w->capacity; /* of memory */
-    peer->capacity = dpti_is_lost(w) ? 0 : w->capacity;
-    peer->at_once = dpti_is_lost(w) ? 0 : at_once;
-    peer->takes_passes = !dpti_is_lost(w) && dpti_has_micro_batches(w);
-    peer->pass_limit = is_short && !dpti_is_lost(w) ? at_once : w->pass_limit;
-    peer->cached = w->cached && peer->takes_passes && !is_short;
-    peer->streamed = w->feed.device != NULL;
+    return trainer->peers.diverged;
 }
 
-dpt_status dpti_peers_share_capacities(dpt_trainer *trainer, dpt_status mine)
+/* ---- Devices that do not answer -------------------------------------------------------------- */
+
+void dpti_peers_break(dpt_trainer *trainer)
 {
-    dpt_trainer *t = trainer;
-    for (size_t i = 0; i < t->n_workers; i++)
-        dpti_peers_note(t, i);
-    DPT_TRY(dpti_peers_gather(t, mine, t->peers, sizeof *t->peers));
-    return t->processes && t->replay.n_steps > 0 ? check_replay(t) : DPT_OK;
+    if (trainer->peers.finished) dpti_rendezvous_break(trainer->peers.finished);
 }
 
-/* ---- Weights --------------------------------------------------------------------------------- */
-
-typedef struct beginning {
-    uint64_t weights;
-    uint64_t step, epoch, position;
-} beginning;
-
-static dpt_status sum_weights(dpt_trainer *t, beginning *out)
+void dpti_peers_mend(dpt_trainer *trainer)
 {
-    static const dpt_tensor_kind kinds[] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQUARES};
-    const dpti_replica *r = &t->workers[0].replica;
-    const dpti_buffer *buffers[] = {&r->parameters, &r->velocity, &r->squares};
-    float *flat = dpti_trainer_make_flat(t);
-    dpt_status status = flat ? DPT_OK : DPT_E_NO_MEMORY;
-    *out = (beginning){
-        .step = t->done.step, .epoch = t->done.epoch, .position = t->done.position, .weights = 1};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        if (status != DPT_OK || !buffers[k]->handle) continue;
-        status = dpti_trainer_read(t, 0, kinds[k], flat);
-        out->weights = dpti_checksum(out->weights, flat, t->model->flat_size * sizeof *flat);
-    }
-    free(flat);
-    return status;
+    if (trainer->peers.finished) dpti_rendezvous_mend(trainer->peers.finished);
 }
 
-/* With the step they are compared. */
-dpt_status dpti_peers_begin_step(dpt_trainer *trainer, dpti_in_flight_step *inflight)
+/* ---- Requests -------------------------------------------------------------------------------- */
+
+unsigned dpti_peers_requests(const dpt_trainer *trainer)
 {
-    dpt_trainer *t = trainer;
-    beginning b = {.weights = 0};
-    inflight->weights = 0;
-    if (!t->processes || !t->written) return DPT_OK;
-    DPT_TRY(sum_weights(t, &b));
-    inflight->weights = b.weights | 1;
-    t->written = false;
-    return DPT_OK;
+    return atomic_load(&trainer->peers.requests);
 }
 
-dpt_status dpti_peers_check_weights(dpt_trainer *trainer)
+unsigned dpti_peers_agreed(const dpt_trainer *trainer)
 {
-    dpt_trainer *t = trainer;
-    dpti_gathered all = {.data = NULL};
-    beginning mine = {.step = 0}, other;
-    if (!t->processes) return DPT_OK;
-    const dpt_status status = sum_weights(t, &mine);
-    DPT_TRY(agree(t, status, &mine, sizeof mine, &all));
-    const char *what = NULL;
-    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
-        memcpy(&mine, all.data, sizeof mine);
-        memcpy(&other, all.data + all.begins[r], sizeof other);
-        if (mine.step != other.step || mine.epoch != other.epoch || mine.position != other.position)
-            what = "steps done";
-        else if (mine.weights != other.weights)
-            what = "weights";
-        if (!what) continue;
-        dpti_gathered_free(&all);
-        return dpti_peers_agree(t, dpt_fail(t->context, DPT_E_INVALID,
-                                            "process %zu begins with other %s than process 0; "
-                                            "load the same checkpoint in all processes",
-                                            r, what));
-    }
-    dpti_gathered_free(&all);
-    DPT_TRY(dpti_peers_agree(t, DPT_OK));
-    t->written = t->diverged = false;
-    return DPT_OK;
+    return trainer->peers.agreed_requests;
 }
 
-/* ---- Steps ----------------------------------------------------------------------------------- */
-
-static dpti_outcome outcome_of(const dpti_share *share)
+void dpti_peers_note_agreed(dpt_trainer *trainer, unsigned requests)
 {
-    dpti_outcome o = {.status = share->status,
-                      .committed = share->committed,
-                      .loss = share->loss,
-                      .hits = share->hits,
-                      .fresh = share->fresh};
-    memcpy(o.seconds, share->times.seconds, sizeof o.seconds);
-    if (share->flaw) snprintf(o.flaw, sizeof o.flaw, "%s", share->flaw);
-    return o;
+    trainer->peers.agreed_requests |= requests;
 }
 
-void dpti_peers_take(const dpt_trainer *trainer, dpti_in_flight_step *inflight)
+size_t dpti_peers_stopped_by(const dpt_trainer *trainer)
 {
-    if (trainer->processes) return;
-    for (size_t i = 0; i < trainer->n_workers; i++)
-        inflight->outcomes[i] = outcome_of(&inflight->shares[i]);
-    inflight->outcomes[0].data_seconds = inflight->data_seconds;
+    return trainer->peers.stopped_by;
 }
 
-static bool is_unread(const dpti_outcome *outcome)
+void dpti_peers_forget_requests(dpt_trainer *trainer)
 {
-    return strcmp(outcome->flaw, DPTI_FLAW_UNREAD) == 0;
-}
-
-/* The first device that has failed by itself; n_devices if none has. */
-static size_t first_failed(const dpt_trainer *t, const dpti_in_flight_step *inflight)
-{
-    for (size_t i = 0; i < t->n_devices; i++) {
-        const dpt_status status = inflight->outcomes[i].status;
-        if (status != DPT_OK && status != DPT_E_CANCELLED) return i;
-    }
-    return t->n_devices;
-}
-
-/* Which samples the devices of all processes have in a step, as this one knows it. */
-static uint64_t division_of(const dpt_trainer *t, const dpti_in_flight_step *inflight)
-{
-    const uint64_t place[] = {inflight->cursor.epoch, inflight->cursor.position,
-                              inflight->n_samples};
-    return dpti_checksum(dpti_checksum(1, place, sizeof place), inflight->shards,
-                         t->n_devices * sizeof *inflight->shards);
-}
-
-/* In what a process took another step than the first one, if it did: weights that nobody wants come
-   of it. */
-static dpt_status compare_steps(const dpti_outcome *first, const dpti_outcome *other,
-                                const dpti_peer *peer, dpt_error *error)
-{
-    char who[2 * DPTI_ID_BYTES];
-    snprintf(who, sizeof who, "process %zu (%s)", peer->process, peer->host);
-    if (other->step != first->step)
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "%s is at step %" PRIu64 " where process 0 is at step %" PRIu64
-                        ": all call a trainer alike, and load the same state",
-                        who, other->step, first->step);
-    if (other->weights != first->weights)
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "%s began step %" PRIu64 " with other weights than process 0: write or "
-                        "load the same in all processes",
-                        who, other->step);
-    if (memcmp(&other->lr, &first->lr, sizeof first->lr) != 0)
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "%s took step %" PRIu64
-                        " with learning rate %.9g, and process 0 with %.9g; give all processes "
-                        "the same one",
-                        who, other->step, (double)other->lr, (double)first->lr);
-    if (other->division != first->division)
-        return DPT_FAIL(error, DPT_E_STATE,
-                        "%s divided step %" PRIu64
-                        " among the devices otherwise than process 0; go on from the last "
-                        "checkpoint, and report this as a defect of dptrain",
-                        who, other->step);
-    return DPT_OK;
-}
-
-/* Whether all took the same step; if not that is the flight's failure. */
-static bool took_the_same(const dpt_trainer *t, dpti_in_flight_step *inflight)
-{
-    const dpti_outcome *outcomes = inflight->outcomes;
-    for (size_t r = 1; !inflight->diverged && r < dpti_processes_count(t->processes); r++) {
-        const size_t i = t->firsts[r];
-        inflight->diverged =
-            compare_steps(&outcomes[0], &outcomes[i], &t->peers[i], &inflight->failure) != DPT_OK;
-    }
-    return !inflight->diverged;
-}
-
-/* Its process tells all the others what has happened to it.  Of numbers that are not finite the
-   outcomes tell. */
-static dpt_status tell_failure(dpt_trainer *t, dpti_in_flight_step *inflight, size_t failed)
-{
-    inflight->failure.status = inflight->outcomes[failed].status;
-    dpti_processes_know(t->processes);
-    if (inflight->failure.status == DPT_E_NOT_FINITE) return DPT_OK;
-    const bool own = failed >= t->first_device && failed - t->first_device < t->n_workers;
-    dpti_gathered all = {.data = NULL};
-    dpt_error error = {.status = DPT_OK};
-    const char *message = own ? inflight->shares[failed - t->first_device].error.message : "";
-    DPT_TRY(dpti_processes_gather(t->processes, message, own ? strlen(message) : 0, &all, &error));
-    const dpti_peer *peer = &t->peers[failed];
-    const bool unread = is_unread(&inflight->outcomes[failed]); /* and no device's fault */
-    const int length = (int)(all.begins[dpti_processes_count(t->processes)]);
-    snprintf(inflight->failure.message, sizeof inflight->failure.message,
-             "process %zu (%s): %s%s%s%.*s", peer->process, peer->host, unread ? "" : "device ",
-             unread ? "" : peer->id, unread ? "" : ": ", length < 300 ? length : 300,
-             (const char *)all.data);
-    dpti_gathered_free(&all);
-    return DPT_OK;
-}
-
-static dpt_status tell(dpt_trainer *t, dpti_in_flight_step *inflight, dpt_error *error)
-{
-    dpt_status verdict = DPT_OK;
-    for (size_t i = 0; i < t->n_workers; i++)
-        inflight->outcomes[t->first_device + i] = outcome_of(&inflight->shares[i]);
-    dpti_outcome *first = &inflight->outcomes[t->first_device];
-    first->requests = atomic_load(&t->requests);
-    first->step = inflight->cursor.step + 1;
-    first->weights = inflight->weights;
-    first->division = division_of(t, inflight);
-    first->lr = inflight->lr;
-    first->data_seconds = inflight->data_seconds;
-    const dpti_table table = {.data = inflight->outcomes, .begins = t->outcome_begins};
-    DPT_TRY(dpti_processes_share(t->processes, &table, DPT_OK, &verdict, error));
-    if (!took_the_same(t, inflight)) {
-        dpti_processes_know(t->processes);
-        return DPT_OK;
-    }
-    const size_t failed = first_failed(t, inflight);
-    return failed < t->n_devices ? tell_failure(t, inflight, failed) : DPT_OK;
-}
-
-void dpti_peers_finish(dpti_share *share)
-{
-    dpti_worker *w = share->worker;
-    dpt_trainer *t = w->trainer;
-    dpti_in_flight_step *inflight = &t->slots[(share->step - 1) % DPTI_STEP_SLOTS];
-    dpt_error error = {.status = DPT_OK};
-    if (!t->processes) return;
-    /* Nobody brings a failure: what came of the shares stands in them. */
-    if (dpti_rendezvous_meet(t->finished, w->rank, DPT_OK) != DPT_OK || w->rank != 0) return;
-    if (tell(t, inflight, &error) != DPT_OK) inflight->failure = error;
-}
-
-/* Of which only this process knows. */
-static dpt_status report_hung(dpt_trainer *t, size_t rank)
-{
-    const dpti_peer *peer = &t->peers[t->first_device + rank];
-    dpt_error error = t->workers[rank].hung_error;
-    char prefix[3 * DPTI_ID_BYTES];
-    snprintf(prefix, sizeof prefix, "process %zu (%s): device %s", peer->process, peer->host,
-             peer->id);
-    return dpti_context_fail(t->context, prefix, &error);
-}
-
-dpt_status dpti_peers_report(dpt_trainer *trainer, dpti_in_flight_step *inflight)
-{
-    for (size_t i = 0; i < trainer->n_workers; i++)
-        if (dpti_is_hung(&trainer->workers[i])) return report_hung(trainer, i);
-    if (inflight->failure.status == DPT_OK) return DPT_OK;
-    if (inflight->diverged) trainer->diverged = true;
-    if (inflight->failure.status == DPT_E_NOT_FINITE)
-        return dpti_trainer_fail_not_finite(trainer, inflight);
-    return dpti_context_fail(trainer->context, NULL, &inflight->failure);
-}
-
-bool dpti_peers_could_not_read(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
-{
-    bool any = false;
-    for (size_t i = 0; i < trainer->n_devices; i++) {
-        const dpti_outcome *o = &inflight->outcomes[i];
-        if (o->status == DPT_OK || o->status == DPT_E_CANCELLED) continue;
-        if (!is_unread(o)) return false;
-        any = true;
-    }
-    return any && !inflight->diverged;
+    atomic_store(&trainer->peers.requests, 0);
+    trainer->peers.agreed_requests = 0;
 }
 
 void dpti_peers_request(dpt_trainer *trainer, dpti_run_request request)
 {
-    atomic_fetch_or(&trainer->requests, (unsigned)request);
+    atomic_fetch_or(&trainer->peers.requests, (unsigned)request);
 }
 
 void dpti_peers_have(dpt_trainer *trainer, dpti_run_request request)
 {
-    atomic_fetch_and(&trainer->requests, ~(unsigned)request);
-    trainer->agreed_requests &= ~(unsigned)request;
+    atomic_fetch_and(&trainer->peers.requests, ~(unsigned)request);
+    trainer->peers.agreed_requests &= ~(unsigned)request;
 }
 
 dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine, unsigned *first)

@@ -1,9 +1,17 @@
-/* Gradients that are not finite (finite.h), and what is said of them. */
+/* Gradients that are not finite, and what the caller is told about them (finite.h). */
 #include "train/pipeline/finite.h"
 #include "context/context.h"
 #include "device/buffer.h"
 #include "device/operator.h"
 
+#include "dpt_error.h"
+#include "train/exchange/exchange.h"
+#include "train/in_flight_step.h"
+#include "train/membership/events.h"
+#include "train/membership/presence.h"
+#include "train/peers/outcome.h"
+#include "train/peers/outcomes.h"
+#include "train/peers/peers.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -83,7 +91,7 @@ static dpt_status create_looks(const dpti_worker *w, dpti_looks *looks)
 
 dpt_status dpti_looks_create(dpti_worker *worker)
 {
-    dpti_looks *looks = &worker->looks;
+    dpti_looks *looks = &worker->pipeline.looks;
     if (looks->segments || worker->replica.capacity == 0) return DPT_OK;
     looks->n_segments = worker->train.program.n_segments;
     looks->segments = calloc(looks->n_segments, sizeof *looks->segments);
@@ -92,7 +100,7 @@ dpt_status dpti_looks_create(dpti_worker *worker)
     return create_looks(worker, looks);
 }
 
-void dpti_looks_destroy(dpti_looks *looks)
+static void destroy_looks(dpti_looks *looks)
 {
     for (size_t s = 0; s < looks->n_segments; s++)
         for (size_t i = 0; i < DPTI_LOOK_PLACES; i++)
@@ -101,13 +109,31 @@ void dpti_looks_destroy(dpti_looks *looks)
     *looks = (dpti_looks){.n_segments = 0};
 }
 
-/* The i-th of what a device looks at behind a segment. */
+dpt_status dpti_worker_create_finite(dpti_worker *worker)
+{
+    return dpti_finite_create(&worker->replica, 0, worker->replica.model->flat_size,
+                              &worker->pipeline.finite);
+}
+
+void dpti_worker_destroy_finite(dpti_worker *worker)
+{
+    destroy_looks(&worker->pipeline.looks);
+    dpti_finite_destroy(&worker->pipeline.finite);
+}
+
+size_t dpti_worker_finite_bytes(const dpti_worker *worker)
+{
+    return worker->pipeline.finite.found.n_bytes;
+}
+
+/* The i-th check that a device makes behind a segment. */
 static const dpti_finite *look_of(const dpti_worker *w, size_t segment, size_t i)
 {
     static const dpti_finite none;
-    if (dpti_in_island(w)) return w->looks.segments ? &w->looks.segments[segment][i] : &none;
+    if (dpti_in_island(w))
+        return w->pipeline.looks.segments ? &w->pipeline.looks.segments[segment][i] : &none;
     const bool ends = w->train.program.segments[segment].exchange == DPTI_EXCHANGE_GRADIENTS;
-    return ends && i == 0 && dpti_is_alone(w) ? &w->finite : &none;
+    return ends && i == 0 && dpti_is_alone(w) ? &w->pipeline.finite : &none;
 }
 
 dpt_status dpti_worker_look(const dpti_worker *worker, size_t segment)
@@ -146,7 +172,7 @@ static void name_failing_ranks(const dpt_trainer *t, const dpti_in_flight_step *
     size_t length = 0;
     names[0] = '\0';
     for (size_t i = 0; i < t->n_devices && length < n_bytes; i++) {
-        const dpti_peer *peer = &t->peers[i];
+        const dpti_peer *peer = dpti_peers_device(t, i);
         const char *separator = length > 0 ? ", " : "";
         if (inflight->outcomes[i].status != DPT_E_NOT_FINITE) continue;
         const int n = t->processes

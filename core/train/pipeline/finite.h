@@ -1,54 +1,48 @@
-/* Gradients that are not finite are found before anything lasting changes, and where they come from
-   is told.
+/* Gradients that are not finite are found before the training state changes, and the device that
+   they come from is named.
 
-   Where devices sum on the host, the sum is looked at while it is in the cache, and whose part it
-   comes from only if it is not finite; over processes each part, before their vote
-   (collective/allreduce.h).  A device that sums with nobody looks at its own part itself, and so
-   does one in an island, where nobody sees the parts, before it brings each.  A step that is
-   one piece of work has a look in it (graph/program.h, `whole`). */
+   Where devices sum on the host, the sum is checked while it is in the cache; only if it is not
+   finite is each device's part checked.  Over processes each part is checked before the vote
+   (collective/allreduce.h).  A device that sums with no other device checks its own gradients.  So
+   does a device in an island, where the host sees no parts, before it contributes each.  The
+   program of a single-launch step contains a check (graph/program.h, `whole`). */
 #ifndef DPTI_FINITE_H
 #define DPTI_FINITE_H
 
-#include "device/buffer.h"
-#include "device/operator.h"
-#include "graph/replica.h"
+#include "train/pipeline/pipeline_state.h"
 
+typedef struct dpt_trainer dpt_trainer;
 typedef struct dpti_worker dpti_worker;
 
-typedef struct dpti_finite {
-    bool looks;
-    dpti_op op;
-    dpt_op_args args;
-    dpti_buffer found; /* one float32, not 0 if any is not finite; */
-    float *host;       /* there it is downloaded to */
-} dpti_finite;
-
-/* [driver] For the replica's gradients [begin, end).  On failure *out holds what was made: destroy
-   it. */
+/* [driver] Makes a check of the replica's gradients [begin, end).  On failure *out holds what was
+   made: destroy it. */
 DPT_CHECK_RESULT dpt_status dpti_finite_create(const dpti_replica *replica, size_t begin,
                                                size_t end, dpti_finite *out);
 void dpti_finite_destroy(dpti_finite *finite); /* [driver] accepts a zeroed one; zeroes it */
-/* [driver] Enqueues the look. */
+/* [driver] Enqueues the check. */
 DPT_CHECK_RESULT dpt_status dpti_finite_enqueue(const dpti_finite *finite);
 /* Behind a sync: whether all were finite. */
 bool dpti_finite_all(const dpti_finite *finite);
 
-/* What a device in an island looks at: for each segment of the program of training that ends in an
-   exchange of gradients, those that it brings then, which may lie in two places. */
-enum { DPTI_LOOK_PLACES = 2 };
-
-typedef struct dpti_looks {
-    dpti_finite (*segments)[DPTI_LOOK_PLACES]; /* NULL: there are none */
-    size_t n_segments;
-} dpti_looks;
-
-/* [driver] As those above; nothing if the worker has them. */
+/* [driver] Makes a worker's check of all its gradients; destroys that and the checks of islands. */
+DPT_CHECK_RESULT dpt_status dpti_worker_create_finite(dpti_worker *worker);
+void dpti_worker_destroy_finite(dpti_worker *worker);
+size_t dpti_worker_finite_bytes(const dpti_worker *worker); /* of device memory */
+/* [driver] Makes the checks of a device in an island; nothing if the worker has them. */
 DPT_CHECK_RESULT dpt_status dpti_looks_create(dpti_worker *worker);
-void dpti_looks_destroy(dpti_looks *looks);
 
-/* [driver] Enqueues the look that this device takes itself behind a segment of training, if it
-   takes one; and behind a sync, whether it saw finite numbers. */
+/* [driver] Enqueues the check that this device makes itself behind a segment of training, if it
+   makes one.  Behind a sync: whether all that was checked is finite. */
 DPT_CHECK_RESULT dpt_status dpti_worker_look(const dpti_worker *worker, size_t segment);
 bool dpti_worker_saw_finite(const dpti_worker *worker, size_t segment);
+
+/* Records, of a step in which a device has met DPT_E_NOT_FINITE, what was not finite, and where: it
+   is the training's fault if it was so on every device, else the fault of those named, each with an
+   event.  All processes say the same.  Returns DPT_E_NOT_FINITE. */
+dpt_status dpti_trainer_fail_not_finite(dpt_trainer *trainer, dpti_in_flight_step *inflight);
+/* Writes to *error what was not finite in a step, from 1, and what to do.  Returns
+ * DPT_E_NOT_FINITE.
+ */
+dpt_status dpti_trainer_diverges(dpt_error *error, const char *flaw, size_t step, float lr);
 
 #endif

@@ -1,6 +1,7 @@
-/* How many samples a device computes at once, and so in how many passes (passes.h). */
+/* How many samples a device computes at once, and so in how many passes (micro_batches.h). */
 #include "train/pipeline/micro_batches.h"
 
+#include "dpt_error.h"
 #include "train/trainer.h"
 
 #include <stdlib.h>
@@ -66,15 +67,25 @@ dpt_status dpti_find_pass_limit(dpti_worker *worker, dpt_error *error)
     dpti_cached_work work = {.cache_bytes = info->cache_bytes,
                              .n_threads = info->n_threads,
                              .parameter_bytes = t->model->flat_size * sizeof(float)};
-    w->cached = false;
-    w->pass_limit = t->micro_batch;
-    if (w->pass_limit == 0 && t->replay.n_steps > 0)
-        w->pass_limit = t->replay.at_once[t->first_device + w->rank];
-    if (w->pass_limit > 0) return DPT_OK;
-    w->pass_limit = SIZE_MAX;
+    w->pipeline.pass_limit = (dpti_pass_limit){.most = t->micro_batch, .reason = DPTI_PASS_TOLD};
+    if (t->micro_batch == 0 && t->replay.n_steps > 0)
+        w->pipeline.pass_limit.most = t->replay.at_once[t->first_device + w->rank];
+    if (w->pipeline.pass_limit.most > 0) return DPT_OK;
+    w->pipeline.pass_limit = (dpti_pass_limit){.most = SIZE_MAX};
     if (!dpti_may_fit_cache(&work) || dpti_model_has_batch_norm(t->model)) return DPT_OK;
     DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
-    w->pass_limit = dpti_most_in_cache(&work);
-    w->cached = w->pass_limit < SIZE_MAX;
+    const size_t most = dpti_most_in_cache(&work);
+    if (most < SIZE_MAX)
+        w->pipeline.pass_limit = (dpti_pass_limit){.most = most, .reason = DPTI_PASS_CACHES};
     return DPT_OK;
+}
+
+size_t dpti_pass_limit_of(const dpti_worker *worker)
+{
+    return worker->pipeline.pass_limit.most;
+}
+
+bool dpti_is_limited_by_caches(const dpti_worker *worker)
+{
+    return worker->pipeline.pass_limit.reason == DPTI_PASS_CACHES;
 }

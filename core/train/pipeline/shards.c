@@ -1,11 +1,13 @@
-/* The shares of a trainer's steps: as measured, from a split, or from the log of an earlier run;
-   and the most that a device will ever see. */
-#include "context/context.h"
-#include "device/set.h"
-#include "train/trainer.h"
+/* Shards of a trainer's steps (shards.h), and the most samples that a device will ever see. */
+#include "train/pipeline/shards.h"
 
 #include "base/text.h"
-#include "dpt_error.h"
+#include "context/context.h"
+#include "device/set.h"
+#include "train/in_flight_step.h"
+#include "train/membership/presence.h"
+#include "train/peers/peers.h"
+#include "train/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +51,29 @@ static dpt_status load_replay(dpt_trainer *t, const char *path)
     return DPT_OK;
 }
 
+const char *dpti_shards_split_text(const dpt_trainer *trainer)
+{
+    return trainer->pipeline.split_text;
+}
+
+const dpti_split *dpti_shards_split(const dpt_trainer *trainer)
+{
+    return &trainer->pipeline.split;
+}
+
+dpti_balance *dpti_shards_balance(const dpt_trainer *trainer)
+{
+    return trainer->pipeline.balance;
+}
+
+const dpti_account *dpti_shards_account(const dpt_trainer *trainer)
+{
+    return &trainer->pipeline.account;
+}
+
 const char *dpti_trainer_replayed(const dpt_trainer *trainer)
 {
-    const char *text = trainer->split_text;
+    const char *text = trainer->pipeline.split_text;
     const size_t length = strlen(replay_prefix);
     return strncmp(text, replay_prefix, length) == 0 ? text + length : NULL;
 }
@@ -60,12 +82,13 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
 {
     dpt_trainer *t = trainer;
     dpt_error error = {0};
-    t->split_text = dpti_strdup(text);
-    if (!t->split_text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    t->pipeline.split_text = dpti_strdup(text);
+    if (!t->pipeline.split_text)
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     if (dpti_trainer_replayed(t)) return load_replay(t, dpti_trainer_replayed(t));
     t->measured = strcmp(text, "measured") == 0 && t->n_devices > 1;
     if (strcmp(text, "measured") == 0) text = "equal"; /* until it is measured */
-    if (dpti_split_parse(text, t->n_devices, &t->split, &error) != DPT_OK)
+    if (dpti_split_parse(text, t->n_devices, &t->pipeline.split, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     return DPT_OK;
 }
@@ -73,11 +96,34 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
 dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps)
 {
     const dpt_trainer *t = trainer;
-    if (t->replay.n_steps == 0 || n_steps <= t->replay.n_steps - t->next.step) return DPT_OK;
+    if (t->replay.n_steps == 0 || n_steps <= t->replay.n_steps - t->pipeline.next.step)
+        return DPT_OK;
     return dpt_fail(t->context, DPT_E_INVALID,
                     "the log that is replayed has shares for %zu steps; ask for no more steps than "
                     "that",
                     t->replay.n_steps);
+}
+
+void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split, size_t n_rows,
+                             size_t *rows)
+{
+    const dpt_trainer *t = trainer;
+    dpti_split left = {.equal = split->equal};
+    size_t of_left[DPTI_SPLIT_MAX_DEVICES];
+    double sum = 0;
+    if (t->processes) { /* a job that loses a device ends */
+        dpti_split_rows(split, n_rows, rows);
+        return;
+    }
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (dpti_is_lost(&t->workers[i])) continue;
+        left.parts[left.n_devices++] = split->parts[i];
+        sum += split->parts[i];
+    }
+    if (!(sum > 0)) left.equal = true;
+    if (left.n_devices > 0) dpti_split_rows(&left, n_rows, of_left);
+    for (size_t i = 0, k = 0; i < t->n_workers; i++)
+        rows[i] = dpti_is_lost(&t->workers[i]) ? 0 : of_left[k++];
 }
 
 /* The shares of a log where devices are lost: in the proportions of the others' shares. */
@@ -123,7 +169,7 @@ static size_t sum_of(const size_t *rows, size_t n)
 /* Whether device i has room for one more row of a batch; capacities are not known at first. */
 static bool has_room(const dpt_trainer *t, size_t i, const size_t *left, const size_t *rows)
 {
-    const size_t capacity = t->peers[i].capacity;
+    const size_t capacity = dpti_peers_device(t, i)->capacity;
     return rows[i] < left[i] && (capacity == 0 || rows[i] < capacity);
 }
 
@@ -188,11 +234,12 @@ dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_in_flight_step *inflig
     inflight->reason = DPTI_BALANCE_SAME;
     if (t->replay.n_steps > 0)
         return divide_replayed(t, inflight->cursor.step, inflight->n_samples, inflight->shards);
-    if (t->balance) {
-        inflight->reason = dpti_balance_next(t->balance, n, inflight->shards);
-        (void)dpti_balance_rates(t->balance, inflight->throughput); /* zero until they are known */
+    if (t->pipeline.balance) {
+        inflight->reason = dpti_balance_next(t->pipeline.balance, n, inflight->shards);
+        (void)dpti_balance_rates(t->pipeline.balance,
+                                 inflight->throughput); /* zero until they are known */
     } else {
-        dpti_trainer_split_left(t, &t->split, n, inflight->shards);
+        dpti_trainer_split_left(t, &t->pipeline.split, n, inflight->shards);
     }
     multiply_shares(t, inflight);
     return DPT_OK;
@@ -203,7 +250,7 @@ dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
     dpt_trainer *t = trainer;
     size_t shares[DPTI_SPLIT_MAX_DEVICES];
     if (t->replay.n_steps == 0) {
-        dpti_split_rows(&t->split, t->batch_size, rows);
+        dpti_split_rows(&t->pipeline.split, t->batch_size, rows);
         return DPT_OK;
     }
     DPT_TRY(divide_replayed(t, 0, dpti_step_samples(t), shares));
@@ -223,18 +270,17 @@ static void observe_balance(dpt_trainer *t, const dpti_in_flight_step *inflight)
         rows[i] = inflight->shards[i] / n;
         seconds[i] = inflight->outcomes[i].fresh ? 0.0 : inflight->device_seconds[i] / (double)n;
     }
-    dpti_balance_observe(t->balance, rows, seconds);
+    dpti_balance_observe(t->pipeline.balance, rows, seconds);
 }
 
 void dpti_trainer_observe(dpt_trainer *trainer, const dpti_in_flight_step *inflight, double seconds)
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; i < t->n_devices; i++)
-        dpti_account_add(&t->account, i, inflight->shards[i], inflight->outcomes[i].seconds,
-                         inflight->outcomes[i].fresh);
-    dpti_account_add_step(&t->account, inflight->n_samples, seconds);
-    if (t->balance) observe_balance(t, inflight);
-    dpti_standby_observe(t, inflight, seconds);
+        dpti_account_add(&t->pipeline.account, i, inflight->shards[i],
+                         inflight->outcomes[i].seconds, inflight->outcomes[i].fresh);
+    dpti_account_add_step(&t->pipeline.account, inflight->n_samples, seconds);
+    if (t->pipeline.balance) observe_balance(t, inflight);
 }
 
 dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
@@ -243,21 +289,22 @@ dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
     size_t capacities[DPTI_SPLIT_MAX_DEVICES];
     if (!t->measured) return DPT_OK;
     for (size_t i = 0; i < t->n_devices; i++)
-        capacities[i] = t->peers[i].capacity;
+        capacities[i] = dpti_peers_device(t, i)->capacity;
     const dpti_balance_options options = {.n_devices = t->n_devices,
                                           .batch_size = t->batch_size,
                                           .quantum = 1,
                                           .capacities = capacities};
-    t->balance = dpti_balance_create(&options);
-    if (!t->balance) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    t->pipeline.balance = dpti_balance_create(&options);
+    if (!t->pipeline.balance)
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     return DPT_OK;
 }
 
 void dpti_trainer_update_split(dpt_trainer *trainer)
 {
     dpti_split measured = {.n_devices = trainer->n_devices};
-    if (trainer->balance && dpti_balance_rates(trainer->balance, measured.parts))
-        trainer->split = measured;
+    if (trainer->pipeline.balance && dpti_balance_rates(trainer->pipeline.balance, measured.parts))
+        trainer->pipeline.split = measured;
 }
 
 static void raise(size_t *capacities, const size_t *rows, size_t n)
@@ -289,18 +336,18 @@ dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)
         for (size_t s = 0; s < t->replay.n_steps; s++)
             raise_replayed(t, s, capacities, rows);
         /* Evaluation follows what devices can hold. */
-        t->split = (dpti_split){.n_devices = n};
+        t->pipeline.split = (dpti_split){.n_devices = n};
         for (size_t i = 0; i < n; i++)
-            t->split.parts[i] = (double)capacities[i];
+            t->pipeline.split.parts[i] = (double)capacities[i];
     } else if (t->measured) {
         for (size_t i = 0; i < n; i++)
             capacities[i] = t->batch_size;
     } else {
-        dpti_trainer_split_left(t, &t->split, t->batch_size, rows);
+        dpti_trainer_split_left(t, &t->pipeline.split, t->batch_size, rows);
         raise(capacities, rows, n);
         const size_t rest = t->data->count % t->batch_size;
         if (rest > 0) {
-            dpti_trainer_split_left(t, &t->split, rest, rows);
+            dpti_trainer_split_left(t, &t->pipeline.split, rest, rows);
             raise(capacities, rows, n);
         }
     }

@@ -1,16 +1,23 @@
-/* Steps that are one piece of work for a device (trainer.h, dpti_may_use_single_launch): enqueued,
-   and left alone until the next one is enqueued behind.
+/* Single-launch steps (single_launch.h): enqueued, and left alone until the next step is enqueued
+   behind.
 
-   What is not finite stops it by the replica's halt word.  That stays set, so a step that is under
-   way behind changes nothing either, until the driver clears it for the next one that is submitted
-   after the failure was collected.  A failure of a call with what lasts perhaps half changed, or
-   with nobody knowing whether it has, makes the replica stale. */
-#include "device/buffer.h"
-#include "device/stream.h"
-#include "train/trainer.h"
+   A value that is not finite stops such a step by the replica's halt word.  The halt word stays
+   set, so a step that is under way behind changes nothing either.  The driver thread clears the
+   halt word for the next step that is submitted after the failure was collected.  A call that fails
+   when the training state may be changed in part, or when the outcome cannot be read, makes the
+   replica stale. */
+#include "train/pipeline/single_launch.h"
 
 #include "base/clock.h"
-#include "dpt_error.h"
+#include "base/times.h"
+#include "device/buffer.h"
+#include "device/stream.h"
+#include "train/feeding/feeding.h"
+#include "train/in_flight_step.h"
+#include "train/membership/membership.h"
+#include "train/membership/presence.h"
+#include "train/pipeline/share.h"
+#include "train/trainer.h"
 
 #include <math.h>
 
@@ -28,7 +35,7 @@ bool dpti_may_use_single_launch(const dpti_worker *worker)
 dpt_status dpti_single_launch_create(dpti_worker *worker)
 {
     for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
-        dpti_marks *m = &worker->marks[i];
+        dpti_marks *m = &worker->pipeline.single.marks[i];
         DPT_TRY(dpti_event_create(worker->device, &m->moving));
         DPT_TRY(dpti_event_create(worker->device, &m->start));
         DPT_TRY(dpti_event_create(worker->device, &m->end));
@@ -40,95 +47,32 @@ dpt_status dpti_single_launch_create(dpti_worker *worker)
 static void destroy_marks(dpti_worker *worker)
 {
     for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
-        dpti_marks *m = &worker->marks[i];
+        dpti_marks *m = &worker->pipeline.single.marks[i];
         dpti_event_destroy(worker->device, &m->passed);
         dpti_event_destroy(worker->device, &m->end);
         dpti_event_destroy(worker->device, &m->start);
         dpti_event_destroy(worker->device, &m->moving);
     }
-    worker->last_end = NULL;
+    worker->pipeline.single.last_end = NULL;
 }
 
 void dpti_single_launch_destroy(dpti_worker *worker)
 {
-    dpti_executable_destroy(&worker->alone);
+    dpti_executable_destroy(&worker->pipeline.single.alone);
     destroy_marks(worker);
-    worker->whole = NULL;
-    worker->not_alone = worker->halts = false;
+    worker->pipeline.single.program = NULL;
+    worker->pipeline.single.alone_state = DPTI_ALONE_NOT_MADE;
+    worker->pipeline.driver.left &= ~(unsigned)DPTI_LEFT_HALT_WORD;
+}
+
+void dpti_single_launch_use_train(dpti_worker *worker)
+{
+    worker->pipeline.single.program = &worker->train;
 }
 
 static const dpti_marks *marks_of(const dpti_share *share)
 {
-    return &share->worker->marks[share->step % DPTI_STEP_SLOTS];
-}
-
-/* ---- A device that is left alone ------------------------------------------------------------- */
-
-/* The others bring nothing to batch-norm's meetings, and then the part is the sum; the slices in
-   which gradients are computed stay what they are. */
-static dpt_status create_program(dpti_worker *w, dpt_error *error)
-{
-    dpti_data_places places;
-    dpti_program_options options;
-    dpti_worker_program(w, &options, &places);
-    options.whole = options.exchange_at_end = true;
-    options.holds_filters = false;
-    options.n_parts = 1;
-    DPT_TRY(dpti_single_launch_create(w));
-    DPT_TRY(dpti_executable_create(&w->replica, &options, &places, &w->alone, error));
-    if (!w->alone.arena.handle) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_NO_MEMORY,
-                    "they need more memory than their parts do, which may "
-                    "be wanted for evaluation");
-}
-
-typedef struct alone_job {
-    dpti_worker *worker;
-    dpt_error error; /* status DPT_OK: it is made */
-} alone_job;
-
-static void create_alone(dpti_device *device, void *argument)
-{
-    alone_job *job = argument;
-    const dpt_status status = create_program(job->worker, &job->error);
-    if (status == DPT_OK) return;
-    if (job->error.status == DPT_OK) job->error = *dpti_device_error(device);
-    job->error.status = status;
-    dpti_single_launch_destroy(job->worker);
-}
-
-/* Without the program steps stay what they were, and that is told; a device that is lost at it is
-   lost. */
-static dpt_status make_alone(dpt_trainer *t, dpti_worker *w)
-{
-    alone_job job = {.worker = w};
-    if (!dpti_trainer_prepare(t, w->rank, create_alone, &job)) return DPT_E_CANCELLED;
-    if (job.error.status == DPT_OK) return DPT_OK;
-    if (job.error.status == DPT_E_DEVICE_LOST) {
-        DPT_TRY(dpti_trainer_lose_one(t, w->rank, &job.error));
-        return DPT_E_CANCELLED;
-    }
-    w->not_alone = true;
-    dpti_trainer_note_event(t, DPT_STEPS_IN_PARTS, t->first_device + w->rank, &job.error);
-    return DPT_OK;
-}
-
-static dpt_status settle(dpt_trainer *t, dpti_worker *w)
-{
-    const bool wanted = dpti_is_alone(w) && !w->not_alone && dpti_may_use_single_launch(w);
-    if (wanted && !w->alone.replica) DPT_TRY(make_alone(t, w));
-    dpti_executable *whole = wanted && w->alone.replica ? &w->alone : NULL;
-    if (whole != w->whole) w->last_end = NULL; /* much may have happened since */
-    w->whole = whole;
-    return DPT_OK;
-}
-
-dpt_status dpti_single_launch_settle(dpt_trainer *trainer)
-{
-    dpt_trainer *t = trainer;
-    for (size_t i = 0; t->n_workers > 1 && i < t->n_workers; i++)
-        if (!dpti_sits_out(&t->workers[i])) DPT_TRY(settle(t, &t->workers[i]));
-    return DPT_OK;
+    return &share->worker->pipeline.single.marks[share->step % DPTI_STEP_SLOTS];
 }
 
 /* ---- Enqueuing ------------------------------------------------------------------------------- */
@@ -137,13 +81,15 @@ static dpt_status upload(const dpti_share *share)
 {
     dpti_worker *w = share->worker;
     const dpti_marks *m = marks_of(share);
-    if (w->last_end == m->end) w->last_end = NULL; /* after a checkpoint was loaded */
-    if (w->halts) DPT_TRY(dpti_fill(&w->replica.halt, 0, 0, sizeof(float)));
-    w->halts = false;
+    if (w->pipeline.single.last_end == m->end)
+        w->pipeline.single.last_end = NULL; /* after a checkpoint was loaded */
+    if (w->pipeline.driver.left & DPTI_LEFT_HALT_WORD)
+        DPT_TRY(dpti_fill(&w->replica.halt, 0, 0, sizeof(float)));
+    w->pipeline.driver.left &= ~(unsigned)DPTI_LEFT_HALT_WORD;
     DPT_TRY(dpti_worker_clean(w));
     DPT_TRY(dpti_event_record(w->device, m->moving));
     DPT_TRY(dpti_worker_upload(w, share->staging, 0, share->n_samples));
-    DPT_TRY(dpti_feed_upload(&w->feed, w->trainer->data, share->slot, 0, share->n_samples));
+    DPT_TRY(dpti_feeding_upload(share, 0, share->n_samples));
     return dpti_event_record(w->device, m->start);
 }
 
@@ -156,7 +102,7 @@ static float *halt_of(const dpti_share *share)
 static dpt_status download_results(const dpti_share *share)
 {
     const dpti_worker *w = share->worker;
-    DPT_TRY(dpti_executable_result(w->whole, share->n_samples, share->result));
+    DPT_TRY(dpti_executable_result(w->pipeline.single.program, share->n_samples, share->result));
     return dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float));
 }
 
@@ -168,7 +114,7 @@ static dpt_status download(const dpti_share *share)
     DPT_TRY(download_results(share));
     DPT_TRY(dpti_event_record(w->device, m->passed));
     /* While the device computes. */
-    return dpti_executable_record(w->whole, 0, share->n_samples);
+    return dpti_executable_record(w->pipeline.single.program, 0, share->n_samples);
 }
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
@@ -183,12 +129,12 @@ static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
     double busy = 0, moved = 0, since = 0, ended = dpti_seconds();
     DPT_TRY(dpti_event_elapsed(w->device, m->start, m->end, &busy));
     DPT_TRY(dpti_event_elapsed(w->device, m->moving, m->start, &moved));
-    if (w->last_end) {
-        DPT_TRY(dpti_event_elapsed(w->device, w->last_end, m->end, &since));
-        if (!was_there) ended = fmin(ended, fmax(w->ended + since, enqueued));
+    if (w->pipeline.single.last_end) {
+        DPT_TRY(dpti_event_elapsed(w->device, w->pipeline.single.last_end, m->end, &since));
+        if (!was_there) ended = fmin(ended, fmax(w->pipeline.single.ended + since, enqueued));
     }
-    w->last_end = m->end;
-    w->ended = ended;
+    w->pipeline.single.last_end = m->end;
+    w->pipeline.single.ended = ended;
     share->finished = ended;
     dpti_times_add(&share->times, DPTI_SPAN_UPLOAD, ended - busy - moved, moved);
     dpti_times_add(&share->times, DPTI_SPAN_COMPUTE, ended - busy, busy);
@@ -213,7 +159,8 @@ static bool look(const dpti_share *share, bool enqueued)
 static bool is_behind_failure(const dpti_share *share)
 {
     const dpti_worker *w = share->worker;
-    return w->halted && share->step > w->halted_step;
+    const size_t halted_step = w->pipeline.driver.halted_step;
+    return halted_step > 0 && share->step > halted_step;
 }
 
 /* Of a step that counts.  A device that has been short of memory behind it knows no more than the
@@ -240,7 +187,7 @@ static void recover(dpti_share *share, dpt_status status, bool enqueued)
         commit(share, added == DPT_OK ? status : added);
         return;
     }
-    if (!known) dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
+    if (!known) dpti_change_replica(w, DPTI_REPLICA_MISS);
     dpti_share_fail(share, status);
 }
 
@@ -282,8 +229,8 @@ static dpt_status run(dpti_share *share)
     dpti_worker *w = share->worker;
     DPT_TRY(upload(share));
     share->under_way = true;
-    DPT_TRY(dpti_executable_run(w->whole, 0, share->n_samples));
-    share->fresh = w->whole->fresh;
+    DPT_TRY(dpti_executable_run(w->pipeline.single.program, 0, share->n_samples));
+    share->fresh = w->pipeline.single.program->fresh;
     return DPT_OK;
 }
 
@@ -291,10 +238,10 @@ void dpti_single_launch_begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     bool passed = false;
-    w->whole->touched = false;
+    w->pipeline.single.program->touched = false;
     dpt_status status = run(share);
     if (status != DPT_OK) {
-        if (w->whole->touched) dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
+        if (w->pipeline.single.program->touched) dpti_change_replica(w, DPTI_REPLICA_MISS);
         share->under_way = false;
         dpti_share_fail(share, status);
         return;

@@ -1,66 +1,93 @@
-/* What a device's driver thread does in one step: upload, the segments of forward and backward with
-   the exchanges between them, buckets that nobody waits for among them, the rest of the all-reduce
-   with the vote, update. */
-#include "device/buffer.h"
-#include "device/stream.h"
-#include "device/throttle.h"
-#include "train/trainer.h"
+/* What a device's driver thread does in one step (step.h): upload, the segments of forward and
+   backward with the exchanges between them, the rest of the all-reduce with the vote, the update.
+ */
+#include "train/pipeline/step.h"
 
 #include "base/clock.h"
+#include "base/times.h"
+#include "device/stream.h"
+#include "device/throttle.h"
 #include "dpt_error.h"
+#include "train/exchange/exchange.h"
+#include "train/feeding/batch_reader.h"
+#include "train/feeding/feeding.h"
+#include "train/in_flight_step.h"
+#include "train/membership/membership.h"
+#include "train/membership/presence.h"
+#include "train/peers/outcomes.h"
+#include "train/pipeline/finite.h"
+#include "train/pipeline/micro_batches.h"
+#include "train/pipeline/share.h"
+#include "train/pipeline/single_launch.h"
+#include "train/recovery/verify.h"
+#include "train/trainer.h"
 
 #include <math.h>
+#include <string.h>
 
-dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging, size_t first,
-                              size_t n_samples)
+void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *records,
+                size_t n_samples)
 {
-    const dpti_buffer *step = &worker->replica.step;
-    if (first == 0) return dpti_upload(step, 0, staging, dpti_step_bytes(n_samples));
-    return dpti_upload(step, DPTI_STEP_INDEX_OFFSET, staging + dpti_step_bytes(first),
-                       dpti_step_bytes(n_samples) - DPTI_STEP_INDEX_OFFSET);
+    memset(staging, 0, DPTI_STEP_INDEX_OFFSET);
+    memcpy(staging, block, sizeof *block);
+    if (n_samples > 0)
+        memcpy(staging + DPTI_STEP_INDEX_OFFSET, records, n_samples * sizeof *records);
 }
 
-static dpt_status fetch_parts(const dpti_worker *worker)
+/* ---- Running a segment ----------------------------------------------------------------------- */
+
+static dpt_status fetch_parts(const dpti_worker *worker, const dpti_gather *parts)
 {
-    DPT_TRY(dpti_allgather_fetch(worker->contributes));
+    DPT_TRY(dpti_allgather_fetch(parts));
     return dpti_event_record(worker->device, worker->replica.fetched);
 }
 
-dpt_status dpti_worker_run(dpti_worker *worker, dpti_executable *executable, size_t segment,
-                           size_t n_samples, float *result, dpti_times *times)
+/* Enqueues it, with what is fetched and downloaded behind, and waits. */
+static dpt_status enqueue(dpti_worker *w, const dpti_segment_run *what)
+{
+    dpti_executable *executable = what->executable;
+    const size_t segment = what->segment, n = what->n_samples;
+    DPT_TRY(dpti_event_record(w->device, w->replica.start));
+    DPT_TRY(dpti_executable_run(executable, segment, n));
+    w->pipeline.driver.fresh = w->pipeline.driver.fresh || executable->fresh;
+    DPT_TRY(dpti_event_record(w->device, w->replica.end));
+    if (what->contributes) DPT_TRY(fetch_parts(w, what->contributes));
+    DPT_TRY(dpti_executable_record(executable, segment, n));
+    if (what->result) DPT_TRY(dpti_executable_result(executable, n, what->result));
+    if (what->looks) DPT_TRY(dpti_worker_look(w, segment));
+    DPT_TRY(dpti_sync(w->device));
+    if (what->result) dpti_executable_widen(executable, n, what->result);
+    return DPT_OK;
+}
+
+dpt_status dpti_worker_run(dpti_worker *worker, const dpti_segment_run *what)
 {
     dpti_device *device = worker->device;
     const dpti_replica *replica = &worker->replica;
+    dpti_driver_state *driver = &worker->pipeline.driver;
+    const bool moves = driver->pending != DPTI_PENDING_NONE;
     double busy = 0, moved = 0, fetched = 0;
-    DPT_TRY(dpti_event_record(device, replica->start));
-    DPT_TRY(dpti_executable_run(executable, segment, n_samples));
-    worker->fresh = worker->fresh || executable->fresh;
-    DPT_TRY(dpti_event_record(device, replica->end));
-    if (worker->contributes) DPT_TRY(fetch_parts(worker));
-    DPT_TRY(dpti_executable_record(executable, segment, n_samples));
-    if (result) DPT_TRY(dpti_executable_result(executable, n_samples, result));
-    if (worker->looking) DPT_TRY(dpti_worker_look(worker, segment));
-    DPT_TRY(dpti_sync(device));
-    if (result) dpti_executable_widen(executable, n_samples, result);
+    DPT_TRY(enqueue(worker, what));
     DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
-    if (worker->moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
-    if (worker->contributes)
+    if (moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
+    if (what->contributes)
         DPT_TRY(dpti_event_elapsed(device, replica->end, replica->fetched, &fetched));
     /* The device's durations, on the host's clock: its work ended now. */
     const double began = dpti_seconds() - fetched - busy, throttled = busy * device->throttle;
     dpti_device_throttle(device, busy);
-    if (worker->moves) dpti_times_add(times, worker->moving, began - moved, moved);
-    dpti_times_add(times, DPTI_SPAN_COMPUTE, began, throttled);
-    if (worker->contributes) dpti_times_add(times, DPTI_SPAN_EXCHANGE, began + throttled, fetched);
-    worker->moves = false;
+    if (moves)
+        dpti_times_add(what->times,
+                       driver->pending == DPTI_PENDING_UPLOAD ? DPTI_SPAN_UPLOAD
+                                                              : DPTI_SPAN_EXCHANGE,
+                       began - moved, moved);
+    dpti_times_add(what->times, DPTI_SPAN_COMPUTE, began, throttled);
+    if (what->contributes)
+        dpti_times_add(what->times, DPTI_SPAN_EXCHANGE, began + throttled, fetched);
+    driver->pending = DPTI_PENDING_NONE;
     return DPT_OK;
 }
 
-static void moves(dpti_worker *worker, dpti_span_kind kind)
-{
-    worker->moves = true;
-    worker->moving = kind;
-}
+/* ---- Uploading ------------------------------------------------------------------------------- */
 
 /* Samples [first, first + n) of the share.  Where there are none, nothing is computed soon, and a
    time until then would be that of waiting. */
@@ -69,8 +96,8 @@ static dpt_status upload(const dpti_share *share, size_t first, size_t n)
     dpti_worker *w = share->worker;
     if (n > 0) DPT_TRY(dpti_event_record(w->device, w->replica.moving));
     DPT_TRY(dpti_worker_upload(w, share->staging, first, n));
-    DPT_TRY(dpti_feed_upload(&w->feed, w->trainer->data, share->slot, first, n));
-    if (n > 0) moves(w, DPTI_SPAN_UPLOAD);
+    DPT_TRY(dpti_feeding_upload(share, first, n));
+    if (n > 0) w->pipeline.driver.pending = DPTI_PENDING_UPLOAD;
     return DPT_OK;
 }
 
@@ -96,37 +123,14 @@ static bool in_passes(const dpti_share *share)
     return dpti_has_micro_batches(w) || w->trainer->accumulate > 1;
 }
 
-dpt_status dpti_worker_clean(dpti_worker *worker)
-{
-    if (!worker->unclean) return DPT_OK;
-    DPT_TRY(dpti_fill(&worker->replica.gradients, 0, 0, worker->replica.gradients.n_bytes));
-    worker->unclean = false;
-    return DPT_OK;
-}
-
 static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     const bool passes = in_passes(share);
     /* Each pass uploads its own, and adds its gradients. */
     DPT_TRY(upload(share, 0, passes ? 0 : share->n_samples));
-    w->unclean = w->unclean || passes;
+    if (passes) w->pipeline.driver.left |= DPTI_LEFT_GRADIENTS;
     return dpti_worker_clean(w);
-}
-
-dpt_status dpti_share_not_finite(dpti_share *share, const char *flaw)
-{
-    share->flaw = flaw;
-    return dpti_trainer_diverges(&share->worker->device->base.error, flaw, share->step, share->lr);
-}
-
-dpt_status dpti_share_add_results(dpti_share *share)
-{
-    for (size_t i = 0; i < share->n_samples; i++) {
-        share->loss += (double)share->result[2 * i];
-        share->hits += share->result[2 * i + 1] != 0.0f;
-    }
-    return isfinite(share->loss) ? DPT_OK : dpti_share_not_finite(share, "loss");
 }
 
 /* A pass over part of the share, within a batch: what the device computes at once. */
@@ -159,7 +163,7 @@ static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
                          .contributes = p->n_samples > 0,
                          .items = items,
                          .n = s->n_parts,
-                         .staging = w->parts,
+                         .staging = dpti_exchange_parts(w),
                          .moving = w->replica.moving};
 }
 
@@ -174,14 +178,15 @@ static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
         return DPT_OK;
     dpti_gather_part items[DPTI_MOST_PARTS];
     const dpti_gather parts = parts_of(w, segment, p, items);
-    w->looking = p->last;
-    w->contributes = s->exchange == DPTI_EXCHANGE_CONTRIBUTE ? &parts : NULL;
-    const dpt_status status =
-        dpti_worker_run(w, &w->train, segment, p->n_samples,
-                        ends ? share->result + 2 * p->first : NULL, &share->times);
-    w->looking = false;
-    w->contributes = NULL;
-    DPT_TRY(status);
+    const dpti_segment_run run = {.executable = &w->train,
+                                  .segment = segment,
+                                  .n_samples = p->n_samples,
+                                  .result = ends ? share->result + 2 * p->first : NULL,
+                                  .times = &share->times,
+                                  .looks = p->last,
+                                  .contributes =
+                                      s->exchange == DPTI_EXCHANGE_CONTRIBUTE ? &parts : NULL};
+    DPT_TRY(dpti_worker_run(w, &run));
     if (!p->last) return DPT_OK;
     if (ends) DPT_TRY(dpti_share_add_results(share));
     return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_share_not_finite(share, "gradients");
@@ -191,9 +196,9 @@ static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
 static dpt_status look_at_sum(void *user)
 {
     const dpti_worker *w = user;
-    DPT_TRY(dpti_finite_enqueue(&w->finite));
+    DPT_TRY(dpti_finite_enqueue(&w->pipeline.finite));
     DPT_TRY(dpti_sync(w->device));
-    return dpti_finite_all(&w->finite) ? DPT_OK : DPT_E_NOT_FINITE;
+    return dpti_finite_all(&w->pipeline.finite) ? DPT_OK : DPT_E_NOT_FINITE;
 }
 
 static void contribute_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
@@ -202,7 +207,7 @@ static void contribute_parts(dpti_share *share, size_t segment, const pass *p, d
     dpti_gather_part items[DPTI_MOST_PARTS];
     const dpti_gather what = parts_of(w, segment, p, items);
     const bool sound = *mine == DPT_OK;
-    dpti_allgather_contribute(w->trainer->allgather, &what, mine, &share->times);
+    dpti_allgather_contribute(dpti_exchange_allgather(w->trainer), &what, mine, &share->times);
     if (sound && *mine == DPT_E_NOT_FINITE) *mine = dpti_share_not_finite(share, "statistics");
 }
 
@@ -211,8 +216,8 @@ static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, d
     dpti_worker *w = share->worker;
     dpti_gather_part items[DPTI_MOST_PARTS];
     const dpti_gather what = parts_of(w, segment, p, items);
-    DPT_TRY(dpti_allgather_take(w->trainer->allgather, &what, mine, &share->times));
-    if (what.contributes && *mine == DPT_OK) moves(w, DPTI_SPAN_EXCHANGE);
+    DPT_TRY(dpti_allgather_take(dpti_exchange_allgather(w->trainer), &what, mine, &share->times));
+    if (what.contributes && *mine == DPT_OK) w->pipeline.driver.pending = DPTI_PENDING_EXCHANGE;
     return DPT_OK;
 }
 
@@ -220,7 +225,7 @@ static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, d
 static void look_at_gradients(dpti_share *share, dpt_status verdict, dpt_status *mine)
 {
     const dpti_worker *w = share->worker;
-    const dpti_blame blame = dpti_allreduce_blame(w->trainer->allreduce, w->rank);
+    const dpti_blame blame = dpti_allreduce_blame(dpti_exchange_allreduce(w->trainer), w->rank);
     if (verdict != DPT_E_NOT_FINITE) return;
     if ((blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) && share->n_samples > 0)
         *mine = dpti_share_not_finite(share, "gradients");
@@ -234,15 +239,16 @@ static void contribute(dpti_share *share, const dpti_contribution *who, size_t s
     const dpti_worker *w = share->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
     const bool sound = *mine == DPT_OK;
-    dpti_allreduce_contribute(w->trainer->allreduce, who, s->begin, s->end, mine, &share->times);
+    dpti_allreduce_contribute(dpti_exchange_allreduce(w->trainer), who, s->begin, s->end, mine,
+                              &share->times);
     if (sound) look_at_gradients(share, *mine, mine);
 }
 
 static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_status *mine)
 {
     const bool sound = *mine == DPT_OK;
-    const dpt_status verdict =
-        dpti_allreduce_run(share->worker->trainer->allreduce, who, mine, &share->times);
+    const dpt_status verdict = dpti_allreduce_run(dpti_exchange_allreduce(share->worker->trainer),
+                                                  who, mine, &share->times);
     if (sound) look_at_gradients(share, verdict, mine);
     return verdict;
 }
@@ -305,50 +311,14 @@ static dpt_status propose(dpti_share *share, dpt_status *mine)
     return DPT_OK;
 }
 
-/* What a failed step has enqueued is over before its staging memory is written again. */
-static dpt_status finish_failed(dpti_device *device, dpt_status mine)
-{
-    const dpt_error first = device->base.error;
-    const dpt_status synced = dpti_sync(device);
-    /* A device that is short of memory, or has not failed itself, may turn out to be lost. */
-    if (synced != DPT_OK && (mine == DPT_OK || mine == DPT_E_NO_MEMORY)) return synced;
-    device->base.error = first;
-    return mine;
-}
-
-/* The detail stands in the device's record. */
-static void end_share(dpti_share *share, dpt_status status)
-{
-    share->status = status;
-    if (status == DPT_OK || status == DPT_E_CANCELLED) return;
-    share->error = share->worker->device->base.error;
-    share->error.status = status;
-}
-
-void dpti_share_commit(dpti_share *share, dpt_status status)
-{
-    share->committed = true;
-    end_share(share, status);
-}
-
-void dpti_share_fail(dpti_share *share, dpt_status status)
-{
-    dpti_worker *w = share->worker;
-    w->halted = true;
-    w->halted_step = share->step;
-    w->unclean = true;
-    w->halts = w->halts || w->whole;
-    status = finish_failed(w->device, status);
-    end_share(share, status != DPT_OK ? status : DPT_E_CANCELLED);
-}
-
 /* One that has no memory for one update after the other is given up. */
 static dpt_status judge_update(dpti_worker *w, dpt_status mine)
 {
-    const bool starved = w->starves;
-    w->starves = mine == DPT_E_NO_MEMORY;
-    w->fresh = w->fresh || w->starves; /* its times are not all there */
-    if (!starved || !w->starves) return mine;
+    const bool starved = w->pipeline.driver.starved;
+    w->pipeline.driver.starved = mine == DPT_E_NO_MEMORY;
+    w->pipeline.driver.fresh =
+        w->pipeline.driver.fresh || w->pipeline.driver.starved; /* its times are not all there */
+    if (!starved || !w->pipeline.driver.starved) return mine;
     const dpt_error error = w->device->base.error;
     return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE,
                     "no memory for two updates, one after the other: %.300s", error.message);
@@ -360,13 +330,15 @@ static void run(dpti_share *share)
     const size_t last = w->train.program.n_segments - 1;
     dpt_status mine = DPT_OK;
     if (propose(share, &mine) != DPT_OK) {
-        mine = dpti_allreduce_settle(w->trainer->allreduce, w->rank, mine);
+        mine = dpti_allreduce_settle(dpti_exchange_allreduce(w->trainer), w->rank, mine);
         dpti_share_fail(share, mine);
         return;
     }
     share->committed = true; /* should the next call never return */
-    mine = dpti_worker_run(w, &w->train, last, 0, NULL, &share->times);
-    if (mine != DPT_OK) dpti_membership_replica(&w->member, DPTI_REPLICA_MISS);
+    const dpti_segment_run update = {
+        .executable = &w->train, .segment = last, .times = &share->times};
+    mine = dpti_worker_run(w, &update);
+    if (mine != DPT_OK) dpti_change_replica(w, DPTI_REPLICA_MISS);
     dpti_share_commit(share, w->trainer->processes ? mine : judge_update(w, mine));
 }
 
@@ -380,17 +352,18 @@ void dpti_step_job(dpti_device *device, void *argument)
     share->diverged = false;
     share->loss = 0;
     share->hits = 0;
-    w->moves = w->fresh = share->fresh = false;
-    dpti_times_begin(&share->times, w->trainer->traced);
+    w->pipeline.driver.pending = DPTI_PENDING_NONE;
+    w->pipeline.driver.fresh = share->fresh = false;
+    dpti_times_begin(&share->times, w->trainer->pipeline.traced);
     share->status = DPT_E_CANCELLED;
     share->finished = dpti_seconds();
-    if (w->halted) return;
-    if (w->whole) {
+    if (w->pipeline.driver.halted_step > 0) return;
+    if (w->pipeline.single.program) {
         dpti_single_launch_begin(share);
         return;
     }
     run(share);
-    share->fresh = w->fresh;
+    share->fresh = w->pipeline.driver.fresh;
     dpti_peers_finish(share);
     share->finished = dpti_seconds();
 }

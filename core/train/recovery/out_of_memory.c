@@ -1,6 +1,18 @@
-/* A device that runs out of memory in the middle of a step: how many samples it gets from then on,
-   and what is said where shares are not ours to change; and what becomes of an update that it has
-   no memory for. */
+/* A device that runs out of memory in the middle of a step (out_of_memory.h): how many samples it
+   gets from then on, what the caller is told where shards are fixed, and what becomes of an update
+   that the device has no memory for. */
+#include "train/recovery/out_of_memory.h"
+
+#include "dpt_error.h"
+#include "train/calls.h"
+#include "train/in_flight_step.h"
+#include "train/membership/events.h"
+#include "train/membership/presence.h"
+#include "train/membership/standby.h"
+#include "train/pipeline/micro_batches.h"
+#include "train/pipeline/shards.h"
+#include "train/recovery/recover.h"
+#include "train/recovery/room.h"
 #include "train/trainer.h"
 
 /* Of a batch, at most. */
@@ -23,7 +35,7 @@ void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_in_flight_step *inf
         dpti_worker *w = &trainer->workers[i];
         if (dpti_is_lost(w)) continue;
         const size_t n = samples_of(&inflight->shares[i]);
-        if (n > w->held) w->held = n;
+        if (n > w->recovery.held) w->recovery.held = n;
     }
 }
 
@@ -49,8 +61,8 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step 
    not hold any more what it once did begins again with the half. */
 static size_t next_room(dpti_worker *w, size_t n)
 {
-    if (w->held >= n) w->held = 0;
-    return w->held > n / 2 ? w->held : n / 2;
+    if (w->recovery.held >= n) w->recovery.held = 0;
+    return w->recovery.held > n / 2 ? w->recovery.held : n / 2;
 }
 
 /* Says so, and what can be done. */
@@ -90,11 +102,10 @@ dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_in_flight_
         const size_t n = samples_of(share);
         if (!ran_out(share)) continue;
         if (n == 0) return fail_without_samples(t, share);
-        if (!t->balance) return fail_share(t, share);
+        if (!dpti_shards_balance(t)) return fail_share(t, share);
         const size_t room = next_room(w, n);
-        if (!dpti_balance_bound(t->balance, i, room)) return fail_share(t, share);
-        const size_t pass = dpti_next_pass(room, w->replica.capacity);
-        if (pass < w->room) w->room = pass;
+        if (!dpti_balance_bound(dpti_shards_balance(t), i, room)) return fail_share(t, share);
+        dpti_memory_limit_room(w, dpti_next_pass(room, w->replica.capacity));
     }
     return DPT_OK;
 }
@@ -133,7 +144,7 @@ dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_in_flight_
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_share *share = &inflight->shares[i];
         if (!starved(share)) continue;
-        if (t->lost) return dpti_trainer_fail(t, share->worker->device, &share->error);
+        if (t->recovery.lost) return dpti_trainer_fail(t, share->worker->device, &share->error);
         if (!dpti_is_lost(share->worker)) tell_starved(t, share);
     }
     return DPT_OK;

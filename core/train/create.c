@@ -1,0 +1,237 @@
+/* Creating and destroying a trainer: its options (options.c), its concerns' parts, its workers
+   (worker.c); and the checks of calls (calls.h). */
+#include "base/left_behind.h"
+#include "base/recorded.h"
+#include "context/context.h"
+#include "device/set.h"
+#include "train/calls.h"
+#include "train/evaluation/bound.h"
+#include "train/exchange/exchange.h"
+#include "train/exchange/form_islands.h"
+#include "train/exchange/link_probe.h"
+#include "train/feeding/feed.h"
+#include "train/feeding/feeding.h"
+#include "train/membership/events.h"
+#include "train/membership/presence.h"
+#include "train/membership/readmit.h"
+#include "train/membership/standby.h"
+#include "train/options.h"
+#include "train/peers/algorithms.h"
+#include "train/peers/header_check.h"
+#include "train/peers/peers.h"
+#include "train/pipeline/drain.h"
+#include "train/pipeline/finite.h"
+#include "train/pipeline/in_flight.h"
+#include "train/pipeline/shards.h"
+#include "train/pipeline/steps.h"
+#include "train/recovery/failover.h"
+#include "train/recovery/state_buffers.h"
+#include "train/recovery/verify.h"
+#include "train/trainer.h"
+#include "train/worker.h"
+
+#include <stdlib.h>
+
+/* ---- Creating -------------------------------------------------------------------------------- */
+
+static dpt_status no_memory(dpt_trainer *t)
+{
+    return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+}
+
+/* All that takes host memory alone. */
+static dpt_status allocate(dpt_trainer *t, const dpt_trainer_options *options)
+{
+    t->workers = calloc(t->n_workers, sizeof *t->workers);
+    if (!t->workers || dpti_steps_create(t) != DPT_OK || dpti_exchange_create(t) != DPT_OK ||
+        dpti_verify_begin(t, options->verify_replicas) != DPT_OK)
+        return no_memory(t);
+    DPT_TRY(dpti_feeding_create(t));
+    for (size_t i = 0; i < t->n_workers; i++)
+        t->workers[i] = (dpti_worker){.trainer = t, .device = t->devices->devices[i], .rank = i};
+    return DPT_OK;
+}
+
+static dpt_status create_workers(dpt_trainer *t, const char *init)
+{
+    dpt_error error = {0};
+    dpti_failing_rank failing;
+    float *weights = dpti_trainer_make_flat(t);
+    dpt_status status = weights ? DPT_OK : DPT_E_NO_MEMORY;
+    if (status == DPT_OK && dpti_initialize(t->model, init, t->seed, weights, &error) != DPT_OK)
+        status = dpti_context_fail(t->context, NULL, &error);
+    status = status == DPT_OK ? dpti_trainer_create_workers(t, weights, &failing)
+                              : dpti_peers_agree(t, status);
+    free(weights);
+    return status;
+}
+
+static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
+{
+    DPT_TRY(dpti_trainer_take_options(t, options));
+    DPT_TRY(allocate(t, options));
+    DPT_TRY(dpti_trainer_take_split(t, options->split));
+    if (dpti_standby_create(t, !options->no_rest) != DPT_OK) return no_memory(t);
+    DPT_TRY(dpti_trainer_find_capacities(t));
+    return dpti_feeding_place(t);
+}
+
+static dpt_status begin(dpt_trainer *t)
+{
+    DPT_TRY(dpti_trainer_start_balance(t));
+    return dpti_trainer_check_shares(t);
+}
+
+/* What fails in one process fails in all of them, where they next agree. */
+static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
+{
+    DPT_TRY(dpti_peers_meet(t));
+    DPT_TRY(dpti_header_check_trainer(t, options));
+    DPT_TRY(dpti_peers_agree(t, prepare(t, options)));
+    DPT_TRY(dpti_link_probe_processes(t, dpti_trainer_chooses_buckets(options)));
+    DPT_TRY(create_workers(t, options->init));
+    return dpti_algorithms_gather(t, begin(t));
+}
+
+dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
+                              const dpt_dataset *data, const dpt_trainer_options *options,
+                              dpt_trainer **out)
+{
+    if (!devices) return DPT_E_INVALID; /* there is no context that could tell why */
+    if (!model || !data || !out)
+        return dpt_fail(devices->context, DPT_E_INVALID,
+                        "a trainer needs a model and data, and a place where it is returned");
+    const dpt_trainer_options o = dpti_trainer_resolve(options, data->count);
+    dpt_trainer *t = calloc(1, sizeof *t);
+    if (!t) return dpt_fail(devices->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    t->context = devices->context;
+    t->devices = devices;
+    t->processes = devices->context->processes;
+    t->n_workers = devices->n_devices;
+    t->model = model;
+    t->data = data;
+    t->shuffle = !o.no_shuffle;
+    /* Failover is within one process. */
+    t->stop_on_loss = o.stop_on_loss || devices->context->processes != NULL;
+    t->device_timeout = o.device_timeout;
+    dpti_steps_set_catch_up(t, dpti_steps_catch_up);
+    const dpt_status status = build(t, &o);
+    for (size_t i = 0; i < t->n_workers; i++)
+        atomic_fetch_add(&devices->devices[i]->n_holders, 1);
+    if (status == DPT_OK)
+        *out = t;
+    else
+        dpt_trainer_destroy(t);
+    return status;
+}
+
+/* ---- Destroying ------------------------------------------------------------------------------ */
+
+/* A device that hangs may still read the algorithms that it was to choose. */
+static void free_choices(dpt_trainer *t)
+{
+    bool hangs = false;
+    for (size_t i = 0; t->workers && i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        hangs = hangs || (dpti_is_lost(w) && dpti_is_hung(w));
+        if (!dpti_is_lost(w) || !dpti_is_hung(w)) dpti_recorded_choices_free(&w->kept);
+    }
+    if (!hangs) {
+        dpti_replay_free(&t->replay);
+        return;
+    }
+    dpti_replay *left = malloc(sizeof *left);
+    if (!left) return;
+    *left = t->replay;
+    dpti_leave_behind(left);
+}
+
+void dpt_trainer_destroy(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    if (!t) return;
+    dpti_trainer_drain(t);
+    dpti_readmit_end(t);
+    dpti_islands_end(t);
+    for (size_t i = 0; i < t->n_workers; i++)
+        atomic_fetch_sub(&t->devices->devices[i]->n_holders, 1);
+    dpti_trainer_destroy_workers(t);
+    dpti_trainer_tidy_lost(t);
+    dpti_evaluation_destroy(t);
+    dpti_feeding_destroy(t);
+    dpti_steps_destroy(t);
+    dpti_exchange_destroy(t);
+    dpti_standby_destroy(t);
+    dpti_verify_end(t);
+    dpti_events_free(t);
+    dpti_algorithms_free(t);
+    dpti_state_free(t);
+    dpti_peers_free(t);
+    free_choices(t);
+    free(t->workers);
+    free(t);
+}
+
+/* ---- Checks of calls ------------------------------------------------------------------------- */
+
+dpt_status dpti_trainer_given(dpt_trainer *trainer, const char *call, const char *what,
+                              const void *pointer)
+{
+    if (pointer) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_INVALID, "%s needs its argument %s, which is NULL",
+                    call, what);
+}
+
+dpt_status dpti_trainer_outside_fit(dpt_trainer *trainer, const char *call)
+{
+    if (trainer->callback == DPTI_CALLBACK_NONE) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_STATE,
+                    "%s in a callback of dpt_fit: call it when dpt_fit has returned", call);
+}
+
+dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call)
+{
+    if (trainer->callback == DPTI_CALLBACK_OTHER)
+        return dpt_fail(trainer->context, DPT_E_STATE,
+                        "%s in a callback of dpt_fit: call it when an epoch is told", call);
+    if (dpti_steps_n_in_flight(trainer) == 0) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_STATE,
+                    "%s while steps are in flight: collect them first", call);
+}
+
+dpt_status dpti_trainer_check_idle(dpt_trainer *trainer, const char *call)
+{
+    DPT_TRY(dpti_trainer_outside_fit(trainer, call));
+    return dpti_trainer_idle(trainer, call);
+}
+
+dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
+                             const dpt_error *error)
+{
+    char prefix[DPTI_ID_BYTES + 8];
+    snprintf(prefix, sizeof prefix, "device %s", device->id);
+    /* A loss that is not finite is no device's fault. */
+    return dpti_context_fail(trainer->context, error->status == DPT_E_NOT_FINITE ? NULL : prefix,
+                             error);
+}
+
+/* ---- Small calls ----------------------------------------------------------------------------- */
+
+dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr)
+{
+    DPT_TRY(dpti_trainer_outside_fit(trainer, "dpt_trainer_set_lr"));
+    if (!(lr > 0 && lr <= 1e6f))
+        return dpt_fail(trainer->context, DPT_E_INVALID, "a learning rate of %g is not in (0, 1e6]",
+                        (double)lr);
+    trainer->lr = lr;
+    return DPT_OK;
+}
+
+size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
+{
+    if (!dpti_peers_is_own(trainer, device)) return 0;
+    const dpti_worker *w = &trainer->workers[device - trainer->first_device];
+    if (dpti_is_lost(w)) return 0;
+    return dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + dpti_worker_finite_bytes(w) +
+           dpti_feed_bytes(dpti_feeding_feed(w)) + dpti_evaluation_bytes(w);
+}

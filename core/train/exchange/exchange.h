@@ -1,0 +1,62 @@
+/* What the devices of a trainer exchange in a step: gradients, with the vote, and the parts of
+   batch-norms. */
+#ifndef DPTI_EXCHANGE_H
+#define DPTI_EXCHANGE_H
+
+#include "collective/allgather.h"
+#include "collective/allreduce.h"
+#include "train/in_flight_step.h"
+
+typedef struct dpt_trainer dpt_trainer;
+typedef struct dpti_worker dpti_worker;
+
+/* Makes the collectives, when the trainer's options are taken.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_exchange_create(dpt_trainer *trainer);
+void dpti_exchange_destroy(dpt_trainer *trainer);
+
+/* ---- Collectives ----------------------------------------------------------------------------- */
+
+dpti_allreduce *dpti_exchange_allreduce(const dpt_trainer *trainer);
+dpti_allgather *dpti_exchange_allgather(const dpt_trainer *trainer); /* NULL: nothing is shared */
+/* Whether a worker takes part. */
+void dpti_exchange_set_present(dpt_trainer *trainer, size_t rank, bool present);
+/* A device does not answer: turns every thread away that waits for it, until mend. */
+void dpti_exchange_break(dpt_trainer *trainer);
+void dpti_exchange_mend(dpt_trainer *trainer);
+/* Nothing in flight: forgets what a failed step has contributed. */
+void dpti_exchange_reset(dpt_trainer *trainer);
+/* The most elements of the parts of batch-norms that a device contributes at once. */
+size_t dpti_trainer_part_size(const dpt_trainer *trainer);
+
+/* ---- A worker's part ------------------------------------------------------------------------- */
+
+/* [driver] Host memory for batch-norms' parts, if any are exchanged. */
+DPT_CHECK_RESULT dpt_status dpti_exchange_create_parts(dpti_worker *worker);
+void dpti_exchange_destroy_parts(dpti_worker *worker); /* [driver] */
+float *dpti_exchange_parts(const dpti_worker *worker);
+/* [driver] Registers a worker's gradients for the all-reduce. */
+DPT_CHECK_RESULT dpt_status dpti_exchange_join(dpti_worker *worker);
+void dpti_exchange_leave(dpti_worker *worker); /* [driver] */
+/* [driver] Destroys the side stream, if there is one. */
+void dpti_exchange_destroy_side(dpti_worker *worker);
+/* Whether the worker's backend sums its gradients with other devices' (islands.h). */
+bool dpti_in_island(const dpti_worker *worker);
+
+/* ---- Error feedback -------------------------------------------------------------------------- */
+
+/* Whether sums over processes are compressed, so that each process has error feedback, which is
+   part of its training state. */
+bool dpti_packs(const dpt_trainer *trainer);
+/* The error feedback of this process: *count float32, 0 and NULL where there is none. */
+float *dpti_exchange_feedback(const dpt_trainer *trainer, size_t *count);
+void dpti_exchange_clear_feedback(dpt_trainer *trainer);
+
+/* ---- First runs ------------------------------------------------------------------------------ */
+
+/* Whether islands have been through a step with these shards, so that no device has a first run
+   that makes the others wait. */
+bool dpti_exchange_is_settled(dpt_trainer *trainer, const dpti_in_flight_step *inflight);
+/* Devices or their work have changed: first runs are due again. */
+void dpti_exchange_unsettle(dpt_trainer *trainer);
+
+#endif

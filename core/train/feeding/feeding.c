@@ -1,0 +1,139 @@
+/* Order, copies and feeds of a trainer's samples (feeding.h). */
+#include "train/feeding/feeding.h"
+
+#include "context/context.h"
+#include "device/driver.h"
+#include "train/feeding/batch_reader.h"
+#include "train/feeding/data_store.h"
+#include "train/feeding/feed.h"
+#include "train/feeding/order.h"
+#include "train/in_flight_step.h"
+#include "train/membership/deadline.h"
+#include "train/membership/presence.h"
+#include "train/trainer.h"
+
+/* ---- The trainer's part ---------------------------------------------------------------------- */
+
+dpt_status dpti_feeding_create(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    if (!dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->shuffle, &t->feeding.order))
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    return dpti_batch_reader_create(t);
+}
+
+static bool place(void *user, size_t device, dpti_job *job, void *argument)
+{
+    return dpti_trainer_prepare(user, device, job, argument);
+}
+
+dpti_placing dpti_trainer_placing(dpt_trainer *trainer, const bool *absent)
+{
+    return (dpti_placing){
+        .devices = trainer->devices, .absent = absent, .call = place, .user = trainer};
+}
+
+dpt_status dpti_feeding_place(dpt_trainer *trainer)
+{
+    dpt_error error = {0};
+    size_t failing = 0;
+    const dpti_placing where = dpti_trainer_placing(trainer, NULL);
+    if (dpti_data_store_create(&where, trainer->data, &trainer->feeding.store, &failing, &error) ==
+        DPT_OK)
+        return DPT_OK;
+    return dpti_context_fail(trainer->context, NULL, &error);
+}
+
+void dpti_feeding_destroy(dpt_trainer *trainer)
+{
+    dpti_data_store_destroy(&trainer->feeding.store);
+    dpti_batch_reader_destroy(trainer);
+    dpti_order_free(&trainer->feeding.order);
+}
+
+/* ---- Order ----------------------------------------------------------------------------------- */
+
+const uint32_t *dpti_feeding_batch(dpt_trainer *trainer, const dpti_cursor *cursor,
+                                   size_t *n_samples)
+{
+    return dpti_order_batch(&trainer->feeding.order, cursor, n_samples);
+}
+
+dpti_cursor dpti_feeding_behind(const dpt_trainer *trainer, dpti_cursor cursor)
+{
+    return dpti_order_next(&trainer->feeding.order, cursor);
+}
+
+/* ---- Copies of the training data ------------------------------------------------------------- */
+
+dpti_data_store *dpti_feeding_store(dpt_trainer *trainer)
+{
+    return &trainer->feeding.store;
+}
+
+dpti_data_copy *dpti_feeding_copy_of(const dpti_worker *worker)
+{
+    const dpti_data_store *store = &worker->trainer->feeding.store;
+    return &store->copies[store->copy_of[worker->rank]];
+}
+
+void dpti_feeding_leave(dpt_trainer *trainer, size_t rank)
+{
+    dpti_dataset_leave(trainer->data);
+    dpti_data_store_leave(&trainer->feeding.store, rank);
+}
+
+/* ---- Host feeds ------------------------------------------------------------------------------ */
+
+bool dpti_is_fed(const dpti_worker *worker)
+{
+    return !dpti_data_resident(dpti_feeding_copy_of(worker)) && worker->capacity > 0;
+}
+
+dpt_status dpti_feeding_create_feed(dpti_worker *worker, size_t most)
+{
+    const dpt_trainer *t = worker->trainer;
+    const dpti_feed_size size = {.capacity = most,
+                                 .host_capacity = worker->capacity * t->accumulate,
+                                 .n_slots = DPTI_FEED_SLOTS};
+    if (!dpti_is_fed(worker)) return DPT_OK;
+    return dpti_feed_create(worker->device, t->data, t->program.loss, &size, &worker->feeding.feed);
+}
+
+void dpti_feeding_destroy_feed(dpti_worker *worker)
+{
+    dpti_feed_destroy(&worker->feeding.feed);
+}
+
+const dpti_feed *dpti_feeding_feed(const dpti_worker *worker)
+{
+    return &worker->feeding.feed;
+}
+
+bool dpti_feeding_has_feed(const dpti_worker *worker)
+{
+    return worker->feeding.feed.device != NULL;
+}
+
+void dpti_feeding_gather(dpt_trainer *trainer, dpti_in_flight_step *inflight)
+{
+    const dpti_records_at from = {.data = trainer->data,
+                                  .ahead = trainer->feeding.reader.ahead,
+                                  .key = dpti_batch_reader_key(trainer, &inflight->cursor)};
+    const bool unread = inflight->unread.status != DPT_OK;
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        const dpti_worker *w = &trainer->workers[i];
+        dpti_share *share = &inflight->shares[i];
+        if (dpti_sits_out(w)) continue;
+        share->unread = unread ? &inflight->unread : NULL;
+        if (dpti_feeding_has_feed(w) && !unread)
+            dpti_feed_gather(&w->feeding.feed, &from, share->slot, dpti_share_indices(share),
+                             share->n_samples);
+    }
+}
+
+dpt_status dpti_feeding_upload(const dpti_share *share, size_t first, size_t n)
+{
+    const dpti_worker *w = share->worker;
+    return dpti_feed_upload(&w->feeding.feed, w->trainer->data, share->slot, first, n);
+}

@@ -1,0 +1,59 @@
+/* The list of events that the caller has not been told yet (events.h). */
+#include "train/membership/events.h"
+
+#include "train/peers/peers.h"
+#include "train/pipeline/in_flight.h"
+#include "train/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Forgets the events that were told, and makes room for one more.  false without memory. */
+static bool make_room(dpti_device_events *e)
+{
+    if (e->n_taken > 0) {
+        e->n -= e->n_taken;
+        memmove(e->events, e->events + e->n_taken, e->n * sizeof *e->events);
+        e->n_taken = 0;
+    }
+    if (e->n < e->room) return true;
+    const size_t room = e->room ? 2 * e->room : 4;
+    dpti_device_event *events = realloc(e->events, room * sizeof *events);
+    if (!events) return false;
+    e->events = events;
+    e->room = room;
+    return true;
+}
+
+void dpti_trainer_note_event(dpt_trainer *trainer, dpt_device_event_kind kind, size_t device,
+                             const dpt_error *error)
+{
+    dpti_device_events *e = &trainer->membership.events;
+    if (!make_room(e)) return;
+    /* Training that has gone back goes on where it was. */
+    const size_t done = dpti_steps_done(trainer)->step;
+    const size_t retry_to = trainer->membership.standby.retry_to;
+    e->events[e->n++] = (dpti_device_event){.kind = kind,
+                                            .device = device,
+                                            .step = (done > retry_to ? done : retry_to) + 1,
+                                            .error = *error};
+}
+
+bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
+{
+    dpti_device_events *e = &trainer->membership.events;
+    if (e->n_taken == e->n || trainer->callback != DPTI_CALLBACK_NONE) return false;
+    const dpti_device_event *event = &e->events[e->n_taken++];
+    *out = (dpt_device_event){.kind = event->kind,
+                              .device = event->device,
+                              .id = dpti_peers_device(trainer, event->device)->id,
+                              .step = event->step,
+                              .status = event->error.status,
+                              .message = event->error.message};
+    return true;
+}
+
+void dpti_events_free(dpt_trainer *trainer)
+{
+    free(trainer->membership.events.events);
+}

@@ -1,0 +1,25 @@
+/* Putting devices on standby, waking them and refreshing their replicas (standby_settle.h). */
+#include "train/membership/standby_settle.h"
+
+#include "base/clock.h"
+#include "train/membership/standby.h"
+#include "train/recovery/recover.h"
+#include "train/trainer.h"
+
+static dpt_status refresh(dpt_trainer *t)
+{
+    const double began = dpti_seconds();
+    DPT_TRY(dpti_trainer_refresh(t));
+    t->membership.standby.refresh_seconds = dpti_seconds() - began;
+    return DPT_OK;
+}
+
+/* Who goes to rest has the weights of now. */
+dpt_status dpti_standby_settle(dpt_trainer *trainer)
+{
+    if (dpti_standby_refresh_due(trainer)) DPT_TRY(refresh(trainer));
+    if (!trainer->membership.standby.changes) return DPT_OK;
+    DPT_TRY(dpti_trainer_restore(trainer)); /* if devices are lost at it nothing changes */
+    if (trainer->membership.standby.changes) dpti_standby_change(trainer);
+    return DPT_OK;
+}

@@ -1,0 +1,27 @@
+/* What a trainer is told: defaults, and checks of options and data against the model. */
+#ifndef DPTI_OPTIONS_H
+#define DPTI_OPTIONS_H
+
+#include "dptrain.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The options with every default filled in, for a data set of n_samples; options NULL: all
+   defaults. The learning rate is scaled to the samples of a step.  A bucket_bytes of 0 stays 0. */
+dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options, size_t n_samples);
+/* Whether bucket sizes are chosen by measurement: they are not given, and the results do not depend
+   on them, as they do where gradients are compressed. */
+bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options);
+/* Checks resolved options and data against the model, and writes them to the trainer.  The context
+   tells the error: DPT_E_INVALID, or DPT_E_STATE for a model that is not finished. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
+                                                      const dpt_trainer_options *options);
+/* When the workers are made: DPT_E_INVALID if a batch-norm would take its own statistics over a
+   single value in some pass; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_shares(dpt_trainer *trainer);
+/* DPT_E_INVALID if the data lack the labels or targets that the loss compares with. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_answers(dpt_trainer *trainer,
+                                                       const dpt_dataset *data);
+
+#endif

@@ -1,0 +1,61 @@
+/* Waiting for steps in flight, and dropping them (drain.h). */
+#include "train/pipeline/drain.h"
+
+#include "device/driver.h"
+#include "train/exchange/exchange.h"
+#include "train/feeding/feeding.h"
+#include "train/in_flight_step.h"
+#include "train/membership/deadline.h"
+#include "train/membership/membership.h"
+#include "train/membership/presence.h"
+#include "train/pipeline/in_flight.h"
+#include "train/pipeline/share.h"
+#include "train/pipeline/single_launch.h"
+#include "train/trainer.h"
+
+/* Waits until the outcome of a share is known.  false: the device hangs. */
+static bool await_share(dpt_trainer *t, size_t rank, dpti_share *share)
+{
+    if (!dpti_trainer_await(t, rank, share->ticket)) return false;
+    if (!share->under_way) return true;
+    share->ticket = dpti_driver_post(t->workers[rank].device, dpti_single_launch_finish, share);
+    return dpti_trainer_await(t, rank, share->ticket);
+}
+
+void dpti_steps_wait_for(dpt_trainer *trainer, dpti_in_flight_step *inflight)
+{
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        dpti_worker *w = &trainer->workers[i];
+        dpti_share *share = &inflight->shares[i];
+        if (dpti_sits_out(w) || await_share(trainer, i, share)) continue;
+        share->status = DPT_E_DEVICE_LOST;
+        share->error = *dpti_hung_error(w);
+        if (share->committed || share->under_way) dpti_change_replica(w, DPTI_REPLICA_MISS);
+        share->under_way = false;
+    }
+}
+
+bool dpti_steps_committed(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
+{
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        if (inflight->shares[i].committed) return true;
+    return false;
+}
+
+void dpti_trainer_drain(dpt_trainer *trainer)
+{
+    dpti_trainer_pipeline *p = &trainer->pipeline;
+    for (size_t step = p->next.step - p->n_in_flight; step < p->next.step; step++) {
+        dpti_in_flight_step *inflight = &p->slots[step % DPTI_STEP_SLOTS];
+        dpti_steps_wait_for(trainer, inflight);
+        if (dpti_steps_committed(trainer, inflight))
+            p->done = dpti_feeding_behind(trainer, inflight->cursor);
+    }
+    p->next = p->done;
+    dpti_steps_set_in_flight(trainer, 0);
+    dpti_exchange_unsettle(trainer); /* islands have not been through the step that failed */
+    dpti_trainer_mend(trainer);
+    dpti_exchange_reset(trainer);
+    for (size_t i = 0; trainer->workers && i < trainer->n_workers; i++)
+        dpti_worker_go_on(&trainer->workers[i]);
+}

@@ -1,0 +1,48 @@
+/* Steps in flight: their records, and where training stands. */
+#ifndef DPTI_IN_FLIGHT_H
+#define DPTI_IN_FLIGHT_H
+
+#include "train/in_flight_step.h"
+
+typedef struct dpt_trainer dpt_trainer;
+
+/* Allocates the records of steps.  DPT_E_NO_MEMORY; destroy frees what was made. */
+DPT_CHECK_RESULT dpt_status dpti_steps_create(dpt_trainer *trainer);
+void dpti_steps_destroy(dpt_trainer *trainer);
+
+/* Where training stands: behind the last committed step that was collected; and before the next
+   step to be submitted. */
+const dpti_cursor *dpti_steps_done(const dpt_trainer *trainer);
+const dpti_cursor *dpti_steps_next(const dpt_trainer *trainer);
+/* Nothing in flight: training stands here from now on. */
+void dpti_steps_move_to(dpt_trainer *trainer, dpti_cursor cursor);
+size_t dpti_steps_n_in_flight(const dpt_trainer *trainer);
+/* The record of a step, from 1: in flight, or one of the last two that were collected. */
+dpti_in_flight_step *dpti_steps_step(dpt_trainer *trainer, size_t step);
+/* Host memory for one worker's samples and results, which evaluation uses while nothing is in
+   flight. */
+dpti_share *dpti_steps_spare_share(dpt_trainer *trainer, size_t rank);
+/* The i-th of a worker's DPTI_STEP_SLOTS shares, to which a worker gives host memory; NULL if the
+   records were not made. */
+dpti_share *dpti_steps_share(dpt_trainer *trainer, size_t i, size_t rank);
+/* When the last collected step ended, by the host's clock. */
+double dpti_steps_last_finished(const dpt_trainer *trainer);
+/* Whether shares keep the spans of their times, for the trace. */
+void dpti_steps_set_traced(dpt_trainer *trainer, bool traced);
+/* The last step in which a worker took part, from 1; 0: none. */
+size_t dpti_steps_last_step_of(const dpt_trainer *trainer, size_t rank);
+
+/* Nothing in flight: where training has gone back (dpti_standby_rewind) it retries the steps since.
+   Failures are those of a step.  This calls the function that dpti_steps_set_catch_up was given:
+   recovery goes on from retried steps, and retrying steps needs recovery. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_catch_up(dpt_trainer *trainer);
+void dpti_steps_set_catch_up(dpt_trainer *trainer, dpt_status (*catch_up)(dpt_trainer *trainer));
+
+/* ---- Within the pipeline --------------------------------------------------------------------- */
+
+/* One step more, or one step less, is in flight. */
+void dpti_steps_set_in_flight(dpt_trainer *trainer, size_t n);
+/* Whether steps may be submitted: DPT_E_STATE if as many are in flight as may be. */
+DPT_CHECK_RESULT dpt_status dpti_steps_check_room(const dpt_trainer *trainer);
+
+#endif

@@ -1,0 +1,84 @@
+/* What came of a share, for its driver thread (share.h). */
+#include "train/pipeline/share.h"
+
+#include "device/buffer.h"
+#include "device/stream.h"
+#include "train/in_flight_step.h"
+#include "train/pipeline/finite.h"
+#include "train/trainer.h"
+
+#include <math.h>
+
+dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging, size_t first,
+                              size_t n_samples)
+{
+    const dpti_buffer *step = &worker->replica.step;
+    if (first == 0) return dpti_upload(step, 0, staging, dpti_step_bytes(n_samples));
+    return dpti_upload(step, DPTI_STEP_INDEX_OFFSET, staging + dpti_step_bytes(first),
+                       dpti_step_bytes(n_samples) - DPTI_STEP_INDEX_OFFSET);
+}
+
+dpt_status dpti_worker_clean(dpti_worker *worker)
+{
+    if (!(worker->pipeline.driver.left & DPTI_LEFT_GRADIENTS)) return DPT_OK;
+    DPT_TRY(dpti_fill(&worker->replica.gradients, 0, 0, worker->replica.gradients.n_bytes));
+    worker->pipeline.driver.left &= ~(unsigned)DPTI_LEFT_GRADIENTS;
+    return DPT_OK;
+}
+
+void dpti_worker_go_on(dpti_worker *worker)
+{
+    worker->pipeline.driver.halted_step = 0;
+}
+
+dpt_status dpti_share_not_finite(dpti_share *share, const char *flaw)
+{
+    share->flaw = flaw;
+    return dpti_trainer_diverges(&share->worker->device->base.error, flaw, share->step, share->lr);
+}
+
+dpt_status dpti_share_add_results(dpti_share *share)
+{
+    for (size_t i = 0; i < share->n_samples; i++) {
+        share->loss += (double)share->result[2 * i];
+        share->hits += share->result[2 * i + 1] != 0.0f;
+    }
+    return isfinite(share->loss) ? DPT_OK : dpti_share_not_finite(share, "loss");
+}
+
+/* What a failed step has enqueued is over before its staging memory is written again. */
+static dpt_status finish_failed(dpti_device *device, dpt_status mine)
+{
+    const dpt_error first = device->base.error;
+    const dpt_status synced = dpti_sync(device);
+    /* A device that is short of memory, or has not failed itself, may turn out to be lost. */
+    if (synced != DPT_OK && (mine == DPT_OK || mine == DPT_E_NO_MEMORY)) return synced;
+    device->base.error = first;
+    return mine;
+}
+
+/* The detail stands in the device's record. */
+static void end_share(dpti_share *share, dpt_status status)
+{
+    share->status = status;
+    if (status == DPT_OK || status == DPT_E_CANCELLED) return;
+    share->error = share->worker->device->base.error;
+    share->error.status = status;
+}
+
+void dpti_share_commit(dpti_share *share, dpt_status status)
+{
+    share->committed = true;
+    end_share(share, status);
+}
+
+void dpti_share_fail(dpti_share *share, dpt_status status)
+{
+    dpti_worker *w = share->worker;
+    dpti_driver_state *driver = &w->pipeline.driver;
+    driver->halted_step = share->step;
+    driver->left |= DPTI_LEFT_GRADIENTS;
+    if (w->pipeline.single.program) driver->left |= DPTI_LEFT_HALT_WORD;
+    status = finish_failed(w->device, status);
+    end_share(share, status != DPT_OK ? status : DPT_E_CANCELLED);
+}

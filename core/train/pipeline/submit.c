@@ -1,0 +1,196 @@
+/* Laying out a step and posting its jobs (submit.h). */
+#include "train/pipeline/submit.h"
+
+#include "base/clock.h"
+#include "base/floats.h"
+#include "base/times.h"
+#include "device/driver.h"
+#include "train/exchange/exchange.h"
+#include "train/feeding/batch_reader.h"
+#include "train/feeding/feed.h"
+#include "train/feeding/feeding.h"
+#include "train/in_flight_step.h"
+#include "train/membership/presence.h"
+#include "train/membership/readmit.h"
+#include "train/membership/standby.h"
+#include "train/peers/outcome.h"
+#include "train/peers/peers.h"
+#include "train/peers/weights.h"
+#include "train/pipeline/in_flight.h"
+#include "train/pipeline/shards.h"
+#include "train/pipeline/step.h"
+#include "train/recovery/state_buffers.h"
+#include "train/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+/* ---- Laying out ------------------------------------------------------------------------------ */
+
+/* Adam's corrections of moments that began at zero, in double precision. */
+static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *block)
+{
+    const dpti_optimizer *o = &t->program.optimizer;
+    const size_t updates = step - dpti_state_get_origin(t).optimizer;
+    if (o->kind != DPT_OPTIMIZER_ADAMW) return;
+    block->adam_scale_m = (float)(1.0 / (1.0 - dpti_power((double)o->beta1, updates)));
+    block->adam_scale_v = (float)(1.0 / sqrt(1.0 - dpti_power((double)o->beta2, updates)));
+}
+
+/* The share of a device that takes no part. */
+static void clear_share(dpti_share *share)
+{
+    share->status = DPT_E_CANCELLED;
+    share->committed = share->under_way = share->fresh = false;
+    share->diverged = false;
+    share->n_samples = 0;
+    share->loss = 0;
+    share->hits = 0;
+    dpti_times_begin(&share->times, false);
+}
+
+static void find_contributing(const dpt_trainer *t, dpti_in_flight_step *inflight)
+{
+    const size_t *firsts = dpti_peers_firsts(t);
+    for (size_t p = 0; t->processes && p < dpti_processes_count(t->processes); p++) {
+        inflight->contributing[p] = false;
+        for (size_t i = firsts[p]; i < firsts[p + 1]; i++)
+            if (inflight->shards[i] > 0) inflight->contributing[p] = true;
+    }
+}
+
+/* Deals out batch b, which has these records: a run of consecutive samples to each device. */
+static void deal_batch(dpt_trainer *t, dpti_in_flight_step *inflight, size_t b,
+                       const uint32_t *records)
+{
+    size_t rows[DPTI_SPLIT_MAX_DEVICES];
+    dpti_trainer_batch_rows(t, inflight->shards, inflight->n_samples, b, rows);
+    for (size_t i = 0; i < t->first_device; i++)
+        records += rows[i];
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_share *share = &inflight->shares[i];
+        const size_t n = rows[t->first_device + i];
+        if (dpti_sits_out(&t->workers[i])) continue;
+        if (n > 0)
+            memcpy(dpti_share_indices(share) + share->n_samples, records, n * sizeof *records);
+        share->of_batch[b] = n;
+        share->n_samples += n;
+        share->n_batches = b + 1;
+        records += n;
+    }
+}
+
+/* The step block of a share whose samples begin at `first` of the global batch. */
+static dpt_step_block make_block(const dpt_trainer *t, const dpti_in_flight_step *inflight,
+                                 size_t first)
+{
+    dpt_step_block block = {
+        .lr = inflight->lr,
+        .inv_batch = 1.0f / (float)inflight->n_samples,
+        .step = (uint32_t)(inflight->cursor.step + 1),
+        .epoch = (uint32_t)inflight->cursor.epoch,
+        .seed_low = (uint32_t)t->seed,
+        .seed_high = (uint32_t)(t->seed >> 32),
+        .first = (uint32_t)first,
+    };
+    set_adam_scales(t, inflight->cursor.step + 1, &block);
+    return block;
+}
+
+/* Lays out the shares: step blocks, indices, and samples for host feeds. */
+static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_t *records)
+{
+    size_t first = 0;
+    for (size_t i = 0; i < t->first_device; i++)
+        first += inflight->shards[i];
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_share *share = &inflight->shares[i];
+        share->committed = share->under_way = false; /* in case its job never runs */
+        share->step = inflight->cursor.step + 1;
+        share->lr = inflight->lr;
+        if (dpti_sits_out(&t->workers[i])) {
+            clear_share(share);
+            continue;
+        }
+        const dpt_step_block block = make_block(t, inflight, first);
+        share->n_samples = 0;
+        share->slot = inflight->cursor.step % DPTI_FEED_SLOTS;
+        dpti_stage(share->staging, &block, NULL, 0);
+        first += inflight->shards[t->first_device + i];
+    }
+    for (size_t b = 0; b < dpti_trainer_n_batches(t, inflight->n_samples); b++)
+        deal_batch(t, inflight, b, records + b * t->batch_size);
+    dpti_feeding_gather(t, inflight);
+}
+
+/* ---- Submitting ------------------------------------------------------------------------------ */
+
+/* Why the step's shards differ from those of the step before.  The balance knows why it changed
+   them; a reason of an earlier attempt at this step, of a readmission and of standby go before. */
+static dpti_balance_reason find_reason(const dpt_trainer *t, const dpti_in_flight_step *inflight)
+{
+    const size_t step = inflight->cursor.step + 1;
+    const dpti_balance_reason standby = dpti_standby_reason_at(t, step);
+    if (standby != DPTI_BALANCE_SAME) return standby;
+    if (dpti_readmit_returned_at(t, step)) return DPTI_BALANCE_RETURNED;
+    if (inflight->reason != DPTI_BALANCE_SAME) return inflight->reason;
+    return dpti_batch_reader_reason(t);
+}
+
+/* Waits for the step's images.  If that fails the step is tried again with the same reason. */
+static dpt_status read_images(dpt_trainer *t, dpti_in_flight_step *inflight,
+                              const uint32_t *records)
+{
+    dpti_batch_reader_note_reason(t, inflight->reason);
+    DPT_TRY(dpti_batch_reader_step(t, inflight, records));
+    dpti_batch_reader_note_reason(t, DPTI_BALANCE_SAME);
+    return DPT_OK;
+}
+
+/* Whether devices may be busy with work that waits for other devices, or makes them wait: the
+   step's first run, or opening a device that was lost. */
+static bool may_wait(dpt_trainer *t, const dpti_in_flight_step *inflight)
+{
+    const bool settled = dpti_exchange_is_settled(t, inflight);
+    return !settled || dpti_readmit_tries(t);
+}
+
+static void post(dpt_trainer *t, dpti_in_flight_step *inflight)
+{
+    const bool late = may_wait(t, inflight);
+    inflight->failure.status = DPT_OK;
+    inflight->diverged = false;
+    for (size_t i = 0; i < t->n_devices; i++)
+        inflight->outcomes[i] = (dpti_outcome){.status = DPT_E_CANCELLED};
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        dpti_share *share = &inflight->shares[i];
+        if (dpti_sits_out(w)) continue;
+        share->late = late;
+        w->pipeline.last_step = inflight->cursor.step + 1;
+        share->ticket = dpti_driver_post(w->device, dpti_step_job, share);
+    }
+    dpti_steps_set_in_flight(t, t->pipeline.n_in_flight + 1);
+}
+
+dpt_status dpti_submit_step(dpt_trainer *trainer, float lr)
+{
+    dpt_trainer *t = trainer;
+    dpti_trainer_pipeline *p = &t->pipeline;
+    dpti_in_flight_step *inflight = &p->slots[p->next.step % DPTI_STEP_SLOTS];
+    inflight->cursor = p->next;
+    DPT_TRY(dpti_peers_begin_step(t, inflight));
+    const uint32_t *records = dpti_feeding_batch(t, &p->next, &inflight->n_samples);
+    DPT_TRY(dpti_trainer_divide(t, inflight));
+    inflight->reason = find_reason(t, inflight);
+    inflight->lr = lr;
+    inflight->submitted = dpti_seconds();
+    DPT_TRY(read_images(t, inflight, records));
+    DPT_TRY(dpti_standby_note(t, inflight));
+    p->next = dpti_feeding_behind(t, p->next);
+    inflight->last_of_epoch = p->next.epoch != inflight->cursor.epoch;
+    find_contributing(t, inflight);
+    lay_out(t, inflight, records);
+    post(t, inflight);
+    return DPT_OK;
+}

@@ -1,0 +1,283 @@
+/* Losing devices, and restoring those that are left (recover.h).
+
+   Restoring a replica may lose a device, and losing a device may need replicas restored: so both
+   are here. */
+#include "train/recovery/recover.h"
+
+#include "context/context.h"
+#include "train/evaluation/bound.h"
+#include "train/exchange/form_islands.h"
+#include "train/exchange/islands.h"
+#include "train/in_flight_step.h"
+#include "train/membership/deadline.h"
+#include "train/membership/presence.h"
+#include "train/membership/standby.h"
+#include "train/peers/peers.h"
+#include "train/pipeline/in_flight.h"
+#include "train/pipeline/shards.h"
+#include "train/recovery/failover.h"
+#include "train/recovery/replicas.h"
+#include "train/recovery/state.h"
+#include "train/recovery/state_buffers.h"
+#include "train/trainer.h"
+#include "train/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Making workers anew --------------------------------------------------------------------- */
+
+static dpt_status write_all(dpt_trainer *t, float *const *flats, dpti_failing_rank *failing)
+{
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        if (dpti_is_lost(w)) continue;
+        const dpt_status status = dpti_trainer_write_state_buffers(t, i, flats);
+        if (status == DPT_OK) continue;
+        const dpt_error error =
+            dpti_is_hung(w) ? *dpti_hung_error(w) : *dpti_device_error(w->device);
+        if (error.status != DPT_OK) *failing = (dpti_failing_rank){.rank = i, .error = error};
+        return status; /* which may be the host's */
+    }
+    return DPT_OK;
+}
+
+/* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
+static dpt_status remake(dpt_trainer *t, float *const *flats)
+{
+    dpti_failing_rank failing;
+    dpti_trainer_unbind_tests(t);
+    dpti_islands_end(t);
+    dpti_islands_set_due(t);
+    dpti_trainer_destroy_workers(t);
+    dpt_status status = dpti_trainer_create_workers(t, flats[0], &failing);
+    if (status == DPT_OK) status = write_all(t, flats, &failing);
+    if (status == DPT_OK || failing.rank == t->n_workers) return status;
+    DPT_TRY(dpti_trainer_lose_unmade(t, &failing));
+    return DPT_E_CANCELLED;
+}
+
+dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    float *flats[DPTI_MAX_STATE_BUFFERS] = {NULL};
+    dpt_status status = dpti_peers_agree(t, dpti_trainer_read_state_buffers(t, flats));
+    if (status == DPT_OK) {
+        do
+            status = remake(t, flats);
+        while (status == DPT_E_CANCELLED);
+        if (status != DPT_OK) dpti_trainer_forsake(t, flats);
+    }
+    dpti_trainer_free_state_buffers(flats);
+    return status;
+}
+
+/* ---- Losing devices -------------------------------------------------------------------------- */
+
+/* Fixed shares have grown, and devices were prepared for what they had. */
+static dpt_status prepare_left(dpt_trainer *t)
+{
+    size_t made[DPTI_SPLIT_MAX_DEVICES];
+    bool grown = false;
+    if (t->measured) return DPT_OK;
+    for (size_t i = 0; i < t->n_workers; i++)
+        made[i] = t->workers[i].capacity;
+    DPT_TRY(dpti_trainer_find_capacities(t));
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        if (!dpti_is_lost(w) && w->capacity > made[i]) grown = true;
+        if (dpti_is_lost(w) || w->capacity < made[i]) w->capacity = made[i]; /* as its memory is */
+    }
+    return grown ? dpti_trainer_rebuild(t) : DPT_OK;
+}
+
+dpt_status dpti_trainer_lose(dpt_trainer *trainer, const dpt_error *const *errors)
+{
+    bool lost[DPTI_SPLIT_MAX_DEVICES];
+    if (!dpti_failover_may_lose(trainer, errors, lost))
+        return dpti_failover_refuse(trainer, errors);
+    DPT_TRY(dpti_failover_lose(trainer, errors, lost));
+    return prepare_left(trainer);
+}
+
+dpt_status dpti_trainer_lose_one(dpt_trainer *trainer, size_t rank, const dpt_error *error)
+{
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    errors[rank] = error;
+    return dpti_trainer_lose(trainer, errors);
+}
+
+dpt_status dpti_trainer_lose_hung(dpt_trainer *trainer)
+{
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    bool any = false;
+    dpti_trainer_note_hung(trainer);
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        const dpti_worker *w = &trainer->workers[i];
+        if (!dpti_is_hung(w) || dpti_is_lost(w)) continue;
+        errors[i] = dpti_hung_error(w);
+        any = true;
+    }
+    return any ? dpti_trainer_lose(trainer, errors) : DPT_OK;
+}
+
+dpt_status dpti_trainer_lose_in_flight(dpt_trainer *trainer, size_t step, size_t n)
+{
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    for (size_t k = 0; k < n; k++)
+        for (size_t i = 0; i < trainer->n_workers; i++) {
+            const dpti_share *share = &dpti_steps_step(trainer, step + k + 1)->shares[i];
+            if (!errors[i] && dpti_is_loss(share->status)) errors[i] = &share->error;
+        }
+    return dpti_trainer_lose(trainer, errors);
+}
+
+/* ---- Restoring replicas ---------------------------------------------------------------------- */
+
+/* The error of a device, as it left it. */
+static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
+{
+    const dpti_worker *w = &t->workers[rank];
+    return dpti_is_hung(w) ? dpti_hung_error(w) : dpti_device_error(w->device);
+}
+
+/* Where nobody else's weights can be trusted, though no device is lost, those of devices that rest
+   are gone on from. */
+static bool goes_back(dpt_trainer *t)
+{
+    const bool lost[DPTI_SPLIT_MAX_DEVICES] = {false};
+    if (!dpti_standby_rewind(t, lost)) return false;
+    dpti_standby_end(t);
+    return true;
+}
+
+/* The replica to repair others from: one whose device is there; if every trusted one is lost, one
+   of those, whose device then says so.  n_workers if none is trusted. */
+static size_t find_source(dpt_trainer *t)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (!dpti_is_stale(&t->workers[i]) && !t->workers[i].device->lost) return i;
+    const size_t trusted = dpti_trainer_trusted(t);
+    return trusted == t->n_workers && goes_back(t) ? dpti_trainer_trusted(t) : trusted;
+}
+
+/* A device that has no memory to be written, or read, goes: the others' training does not end for
+   it.  DPT_E_CANCELLED; or the lack of memory, if it is the host's, or nobody can go on. */
+static dpt_status go_without_starving(dpt_trainer *t, size_t failing)
+{
+    const dpt_error first = t->context->error;
+    dpt_error why = *error_of(t, failing);
+    if (why.status != DPT_E_NO_MEMORY || t->processes || t->stop_on_loss) return DPT_E_NO_MEMORY;
+    why.status = DPT_E_DEVICE;
+    if (dpti_trainer_lose_one(t, failing, &why) == DPT_OK) return DPT_E_CANCELLED;
+    return dpti_context_fail(t->context, NULL, &first);
+}
+
+/* One attempt; DPT_E_CANCELLED: a device was lost, try again with the others. */
+static dpt_status restore(dpt_trainer *t, bool standby)
+{
+    size_t n_stale = 0, failing = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        n_stale += dpti_replica_is_due(&t->workers[i], standby);
+    if (t->processes && t->recovery.lost) return DPT_OK;
+    if (n_stale == 0 && dpti_trainer_n_lost(t) < t->n_workers) return DPT_OK;
+    const size_t from = find_source(t);
+    t->recovery.lost = from == t->n_workers || dpti_trainer_n_lost(t) == t->n_workers;
+    if (t->recovery.lost) return DPT_OK;
+    const dpt_status status = dpti_replica_copy_to_stale(t, from, standby, &failing);
+    if (status == DPT_E_NO_MEMORY) return go_without_starving(t, failing);
+    if (!dpti_is_loss(status) || t->stop_on_loss) return status;
+    DPT_TRY(dpti_trainer_lose_one(t, failing, error_of(t, failing)));
+    return DPT_E_CANCELLED;
+}
+
+dpt_status dpti_trainer_restore(dpt_trainer *trainer)
+{
+    dpt_status status;
+    do
+        status = restore(trainer, false);
+    while (status == DPT_E_CANCELLED);
+    return status;
+}
+
+dpt_status dpti_trainer_refresh(dpt_trainer *trainer)
+{
+    dpt_status status;
+    do
+        status = restore(trainer, true);
+    while (status == DPT_E_CANCELLED);
+    return status;
+}
+
+/* ---- Reading the training state -------------------------------------------------------------- */
+
+/* Reads from the first replica that can be read; errors[i]: what those before it said that are lost
+   by it, which those that are short of memory for a moment are not. */
+static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats,
+                             const dpt_error **errors)
+{
+    dpt_status status = DPT_E_STATE;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (dpti_is_stale(&t->workers[i])) continue;
+        status = dpti_replica_read(t, i, n_kinds, flats);
+        if (status == DPT_E_NO_MEMORY) continue;
+        if (!dpti_is_loss(status)) return status;
+        if (t->stop_on_loss && !t->recovery.salvage && status != DPT_E_DEVICE_LOST) return status;
+        if (!dpti_is_lost(&t->workers[i])) errors[i] = error_of(t, i);
+    }
+    return status;
+}
+
+/* Where one device alone has the weights, those that rest, or have just woken up, get them before
+   they are read, so that somebody has them if it is lost meanwhile; where nobody has, theirs are
+   gone on from. */
+static dpt_status spare(dpt_trainer *t)
+{
+    size_t n_trusted = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        n_trusted += !dpti_is_stale(&t->workers[i]);
+    if (n_trusted > 1) return DPT_OK;
+    if (t->processes || t->stop_on_loss || t->recovery.salvage || dpti_steps_n_in_flight(t) > 0)
+        return DPT_OK;
+    DPT_TRY(dpti_trainer_refresh(t));
+    return dpti_trainer_catch_up(t);
+}
+
+dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float *const *flats)
+{
+    dpt_trainer *t = trainer;
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    bool any = false;
+    if (t->recovery.last_state[0]) {
+        for (size_t k = 0; k < n_kinds; k++)
+            memcpy(flats[k], t->recovery.last_state[k], t->model->flat_size * sizeof *flats[k]);
+        return DPT_OK;
+    }
+    DPT_TRY(spare(t));
+    if (dpti_trainer_trusted(t) == t->n_workers)
+        return dpt_fail(t->context, DPT_E_STATE,
+                        "no device holds trusted weights: nothing to save");
+    DPT_TRY(read_first(t, n_kinds, flats, errors));
+    for (size_t i = 0; i < t->n_workers; i++)
+        any = any || errors[i];
+    dpti_standby_stay(t, true);
+    const dpt_status status =
+        any && !t->recovery.salvage && !t->stop_on_loss ? dpti_trainer_lose(t, errors) : DPT_OK;
+    dpti_standby_stay(t, false);
+    return status;
+}
+
+dpt_status dpti_trainer_read_state_buffers(dpt_trainer *trainer,
+                                           float *flats[DPTI_MAX_STATE_BUFFERS])
+{
+    dpt_trainer *t = trainer;
+    DPT_TRY(dpti_replica_make_flats(t, flats));
+    for (;;) {
+        size_t from = find_source(t);
+        if (from == t->n_workers)
+            return dpt_fail(t->context, DPT_E_STATE, "no device holds trusted weights any more");
+        const dpt_status status = dpti_replica_read_source(t, &from, flats);
+        if (!dpti_is_loss(status)) return status;
+        DPT_TRY(dpti_trainer_lose_one(t, from, error_of(t, from)));
+    }
+}
