@@ -415,6 +415,8 @@ run_tier() {
     check "the documents' check finds what is planted" python3 scripts/check_docs.py self-test
     check "links in the documents" python3 scripts/check_docs.py links
     check "errors in the comments of public functions" python3 scripts/check_docs.py headers
+    check "the concerns' check finds what is planted" python3 scripts/check_concerns.py self-test
+    check "the trainer's concerns stay apart" python3 scripts/check_concerns.py
     if [ $tier != quick ]; then
         run_addresses
         run_threads
