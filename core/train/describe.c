@@ -1,4 +1,5 @@
-/* What a trainer takes of each device: bytes, operations, exchanges; and what it has taken. */
+/* Describing a trainer: what it needs of each device (bytes, operations, exchanges), and what each
+   device has done. */
 #include "train/exchange/islands.h"
 #include "train/feeding/data_store.h"
 #include "train/feeding/feed.h"

@@ -1,4 +1,4 @@
-/* What a trainer is told: defaults filled in, options and data checked against the model. */
+/* Options of a trainer (options.h): defaults, and checks of options and data against the model. */
 #include "train/options.h"
 
 #include "train/membership/readmit.h"
@@ -206,68 +206,91 @@ static bool meets_in_batch(const dpt_trainer *t, const dpt_trainer_options *o)
     return o->batch_norm == DPT_BATCH_NORM_SYNC && dpti_model_has_batch_norm(t->model);
 }
 
-dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_options *options)
+/* Batches and steps. */
+static dpt_status take_sizes(dpt_trainer *t, const dpt_trainer_options *o)
 {
-    dpt_trainer *t = trainer;
-    const dpt_trainer_options *o = options;
-    dpt_context *context = t->context;
-    DPT_TRY(check_model(t));
     t->batch_size = o->batch_size;
     t->seed = o->seed;
+    t->micro_batch = o->micro_batch;
+    t->accumulate = o->accumulate;
     if (t->batch_size > t->data->count)
-        return dpt_fail(context, DPT_E_INVALID,
+        return dpt_fail(t->context, DPT_E_INVALID,
                         "a batch of %zu is more than the %zu samples of %s; use a smaller batch "
                         "size",
                         t->batch_size, t->data->count, t->data->name);
-    t->accumulate = o->accumulate;
     if (t->accumulate > t->data->count / t->batch_size)
         return dpt_fail(
-            context, DPT_E_INVALID,
+            t->context, DPT_E_INVALID,
             "a step of %zu batches of %zu is more than the %zu samples of %s; accumulate "
             "fewer",
             t->accumulate, t->batch_size, t->data->count, t->data->name);
     if (t->data->count > INT32_MAX)
-        return dpt_fail(context, DPT_E_INVALID, "%s has more than %d samples", t->data->name,
+        return dpt_fail(t->context, DPT_E_INVALID, "%s has more than %d samples", t->data->name,
                         INT32_MAX);
+    return DPT_OK;
+}
+
+static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
+{
     if (o->batch_norm != DPT_BATCH_NORM_SYNC && o->batch_norm != DPT_BATCH_NORM_LOCAL)
-        return dpt_fail(context, DPT_E_INVALID, "unknown mode of batch-norm %d",
+        return dpt_fail(t->context, DPT_E_INVALID, "unknown mode of batch-norm %d",
                         (int)o->batch_norm);
     t->batch_norm = o->batch_norm;
     if (o->compress != DPT_COMPRESS_NONE && o->compress != DPT_COMPRESS_BF16)
-        return dpt_fail(context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
+        return dpt_fail(t->context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
     t->compress = o->compress;
+    return DPT_OK;
+}
+
+/* What happens when a device fails. */
+static dpt_status take_recovery(dpt_trainer *t, const dpt_trainer_options *o)
+{
     if (!(o->device_timeout >= 0 && o->device_timeout <= 1e9))
-        return dpt_fail(context, DPT_E_INVALID, "a device timeout of %g s is not in [0, 1e9]",
+        return dpt_fail(t->context, DPT_E_INVALID, "a device timeout of %g s is not in [0, 1e9]",
                         o->device_timeout);
     if (o->verify_replicas > 0 && t->processes)
-        return dpt_fail(context, DPT_E_INVALID,
+        return dpt_fail(t->context, DPT_E_INVALID,
                         "replicas are compared within one process, not over several: leave "
                         "verify-replicas out");
     if (!(o->readmit_after >= 0 && o->readmit_after <= 1e9))
-        return dpt_fail(context, DPT_E_INVALID, "readmission after %g s is not in [0, 1e9]",
+        return dpt_fail(t->context, DPT_E_INVALID, "readmission after %g s is not in [0, 1e9]",
                         o->readmit_after);
     if (o->readmit_after > 0 && t->processes)
-        return dpt_fail(context, DPT_E_INVALID,
+        return dpt_fail(t->context, DPT_E_INVALID,
                         "a job of several processes ends where a device is lost: leave "
                         "readmit out");
     if (o->readmit_after > 0 && o->stop_on_loss)
-        return dpt_fail(context, DPT_E_INVALID,
+        return dpt_fail(t->context, DPT_E_INVALID,
                         "stop-on-loss ends training where a device is lost, and readmit waits for "
                         "it to come back: leave one of them out");
     dpti_readmit_after(t, o->readmit_after);
-    t->micro_batch = o->micro_batch;
-    t->program =
-        (dpti_program_options){.data = t->data,
-                               .purpose = DPTI_PURPOSE_TRAIN,
-                               .loss = o->loss,
-                               .label_smoothing = o->label_smoothing,
-                               .augment = o->augment,
-                               .least_bucket = least_bucket(t, o),
-                               .exchange_at_end = o->no_overlap,
-                               .n_parts = meets_in_batch(t, o) ? t->n_devices : 1,
-                               /* Other processes hear of a part when it is taken (allgather.h). */
-                               .holds_filters = !t->processes};
-    DPT_TRY(take_optimizer(t, o));
+    return DPT_OK;
+}
+
+static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_options *o)
+{
+    return (dpti_program_options){
+        .data = t->data,
+        .purpose = DPTI_PURPOSE_TRAIN,
+        .loss = o->loss,
+        .label_smoothing = o->label_smoothing,
+        .augment = o->augment,
+        .least_bucket = least_bucket(t, o),
+        .exchange_at_end = o->no_overlap,
+        .n_parts = meets_in_batch(t, o) ? t->n_devices : 1,
+        /* Other processes hear of a part when it is taken (allgather.h). */
+        .holds_filters = !t->processes};
+}
+
+dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_options *options)
+{
+    dpt_trainer *t = trainer;
+    DPT_TRY(check_model(t));
+    DPT_TRY(take_sizes(t, options));
+    DPT_TRY(take_modes(t, options));
+    DPT_TRY(take_recovery(t, options));
+    t->program = program_of(t, options);
+    DPT_TRY(take_optimizer(t, options));
     DPT_TRY(check_loss(t));
     DPT_TRY(dpti_trainer_check_answers(t, t->data));
     DPT_TRY(check_augment(t));

@@ -1,4 +1,4 @@
-/* Formulas and their limits. */
+/* The learning rate of each step (schedule.h). */
 #include "train/schedule.h"
 
 #include "base/floats.h"

@@ -1,4 +1,4 @@
-/* Making workers (worker.h). */
+/* Making and destroying workers (worker.h). */
 #include "train/worker.h"
 
 #include "base/left_behind.h"
@@ -216,7 +216,7 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer)
 }
 
 /* Creates the workers until one fails: its copy of the data is in *crowded if that took memory that
-   the worker lacks, else it is the culprit. */
+   the worker lacks, else *failing is the worker. */
 static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy **crowded,
                           dpti_failing_rank *failing)
 {

@@ -1,6 +1,5 @@
-/* Loss and accuracy over a data set, or what the network says of its samples, on all devices at
-   once: each takes one run of consecutive samples and works it off in passes of what it can hold.
- */
+/* Evaluation and prediction on all devices at once (evaluate.h).  Each device takes one run of
+   consecutive samples, and computes it in passes of as many samples as fit on the device. */
 #include "train/evaluation/evaluate.h"
 
 #include "base/clock.h"
@@ -275,10 +274,13 @@ static void divide(const dpt_trainer *t, size_t count, size_t *rows)
     dpti_trainer_split_left(t, &split, count, rows);
 }
 
-/* What is wanted: samples [first, first + count) of the data of a slot; outputs as in a job. */
+/* What is asked for. */
 typedef struct request {
-    size_t slot, first, count;
-    float *outputs;
+    const dpt_dataset *data;
+    size_t first, count; /* samples [first, first + count) */
+    float *outputs;      /* gets (count, classes); NULL: loss and hits are wanted */
+    dpt_evaluation *sum; /* gets these; NULL: outputs are wanted */
+    size_t slot;         /* of the bound data sets, once it is known */
 } request;
 
 /* What is predicted goes through memory of the job's own, which a device that hangs keeps. */
@@ -414,10 +416,11 @@ typedef struct part {
     uint64_t written; /* whether weights were, since they were compared */
 } part;
 
-/* This process's part of the wish, with everything around it. */
-static dpt_status do_own(dpt_trainer *t, request *what, const dpt_dataset *data, part *parts,
-                         const size_t *rows)
+/* This process's part of what is asked for, with all that it needs: valid replicas, programs, data.
+ */
+static dpt_status do_own(dpt_trainer *t, request *what, part *parts, const size_t *rows)
 {
+    const dpt_dataset *data = what->data;
     const size_t n_gone = dpti_trainer_n_lost(t);
     DPT_TRY(dpti_trainer_refresh(t));
     DPT_TRY(dpti_trainer_catch_up(t));
@@ -485,44 +488,46 @@ static dpt_status gather_outputs(dpt_trainer *t, const request *what, const size
     return status;
 }
 
-/* All processes' parts.  `outputs` or `sum` is what is wanted; *sum in the order of devices.
-   DPT_E_CANCELLED: a device was lost, and the others have to begin anew. */
-static dpt_status attempt(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
-                          float *outputs, dpt_evaluation *sum)
+/* Does this process's part, and gathers those of all processes. */
+static dpt_status do_all(dpt_trainer *t, request *what, part *parts, size_t *rows)
+{
+    dpt_status status =
+        what->outputs ? check_shape(t, what->data) : dpti_trainer_check_test(t, what->data);
+    if (status == DPT_OK) {
+        divide(t, what->count, rows);
+        status = do_own(t, what, parts, rows);
+    }
+    status = dpti_peers_gather(t, status, parts, sizeof *parts);
+    if (status == DPT_OK) status = check_alike(t, parts);
+    if (status == DPT_OK && what->outputs) status = gather_outputs(t, what, rows);
+    return status;
+}
+
+/* Sums are made in the order of devices.  DPT_E_CANCELLED: a device was lost, and the others begin
+   anew. */
+static dpt_status attempt(dpt_trainer *t, request *what)
 {
     dpti_trainer_update_split(t);
-    request what = {.first = first, .count = count, .outputs = outputs};
     part *parts = calloc(t->n_devices, sizeof *parts);
     size_t *rows = calloc(t->n_devices, sizeof *rows);
-    dpt_status status = DPT_E_NO_MEMORY;
-    if (parts && rows) {
-        status = outputs ? check_shape(t, data) : dpti_trainer_check_test(t, data);
-        if (status == DPT_OK) {
-            divide(t, count, rows);
-            status = do_own(t, &what, data, parts, rows);
-        }
-        status = dpti_peers_gather(t, status, parts, sizeof *parts);
-        if (status == DPT_OK) status = check_alike(t, parts);
-        if (status == DPT_OK && outputs) status = gather_outputs(t, &what, rows);
-    } else {
-        status =
-            dpti_peers_agree(t, dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate"));
-    }
-    for (size_t i = 0; status == DPT_OK && sum && i < t->n_devices; i++) {
-        sum->loss += parts[i].loss;
-        sum->hits += parts[i].hits;
+    const dpt_status status =
+        parts && rows
+            ? do_all(t, what, parts, rows)
+            : dpti_peers_agree(t, dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate"));
+    for (size_t i = 0; status == DPT_OK && what->sum && i < t->n_devices; i++) {
+        what->sum->loss += parts[i].loss;
+        what->sum->hits += parts[i].hits;
     }
     free(rows);
     free(parts);
     return status;
 }
 
-static dpt_status evaluate(dpt_trainer *t, const dpt_dataset *data, size_t first, size_t count,
-                           float *outputs, dpt_evaluation *sum)
+static dpt_status evaluate(dpt_trainer *t, request *what)
 {
     dpt_status status;
     do
-        status = attempt(t, data, first, count, outputs, sum);
+        status = attempt(t, what);
     while (status == DPT_E_CANCELLED);
     return status;
 }
@@ -535,7 +540,7 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
     const double count = (double)data->count;
     dpt_evaluation sum = {.samples = data->count};
-    DPT_TRY(evaluate(trainer, data, 0, data->count, NULL, &sum));
+    DPT_TRY(evaluate(trainer, &(request){.data = data, .count = data->count, .sum = &sum}));
     if (!isfinite(sum.loss))
         return dpti_peers_agree(
             trainer, dpt_fail(trainer->context, DPT_E_NOT_FINITE,
@@ -576,7 +581,8 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
                                             count, first, data->name, data->count));
     if (count == 0) return DPT_OK;
     DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "outputs", outputs));
-    DPT_TRY(evaluate(t, data, first, count, outputs, NULL));
+    DPT_TRY(
+        evaluate(t, &(request){.data = data, .first = first, .count = count, .outputs = outputs}));
     for (size_t i = 0; t->program.loss == DPT_LOSS_CROSS_ENTROPY && i < count; i++)
         softmax(outputs + i * classes, classes);
     return DPT_OK;

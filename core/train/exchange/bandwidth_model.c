@@ -1,4 +1,4 @@
-/* What follows from what a sum over processes costs (link.h). */
+/* What follows from what a sum over processes costs (bandwidth_model.h). */
 #include "train/exchange/bandwidth_model.h"
 
 #include "collective/route.h"

@@ -1,5 +1,5 @@
 /* What a sum over processes costs, and what follows from it: how large buckets are, how many chunks
-   are under way, and by which route.  Arithmetic; probe.h takes the times.
+   are under way, and by which route.  This is arithmetic; link_probe.h takes the times.
 
    A sum of n bytes takes alpha + beta n seconds: alpha is what messages cost however short they
    are, beta what a byte of the array costs.  Two timed sums tell both. */
@@ -39,7 +39,7 @@ dpti_bandwidth_model dpti_bandwidth_between(double small_seconds, size_t large_b
    bucket, alpha + T beta / m.  What buckets add, to what the link has to do and to what is left for
    the end, is m alpha + T beta / m, which is least with m = sqrt(T beta / alpha): from 2 to 32.
    The first bucket has alpha / beta bytes, from 64 KiB to 1 MiB: half of its time is alpha, and
-   less would cost more than it brings.  The others have no fewer. */
+   less would cost more than it saves.  The others have no fewer. */
 dpti_bucket_sizes dpti_bandwidth_buckets(dpti_bandwidth_model link, size_t weights);
 
 /* How many chunks are under way, of n processes, on the route that the link was timed on: so many

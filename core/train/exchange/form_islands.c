@@ -176,7 +176,7 @@ static dpt_status open_island(dpt_trainer *t, const group *g, open_job *job, dpt
     return dpti_island_test_agree(t, job->island, mine, error);
 }
 
-/* As far as a trial says; its members are in it then. */
+/* Tests the island; if it may be used, its members are in it afterwards. */
 static dpt_status open_and_try(dpt_trainer *t, const group *g, open_job *job, dpt_error *error)
 {
     DPT_TRY(open_island(t, g, job, error));
@@ -213,7 +213,7 @@ static bool form_group(dpt_trainer *t, const group *g)
     if (status != DPT_E_UNSUPPORTED) tell(t, island, &error);
     if (dpti_island_is_wide(island)) dpti_processes_go_on(t->processes);
     dissolve(t, island);
-    dpti_trainer_mend(t); /* where one hangs, nobody is at a meeting */
+    dpti_trainer_mend(t); /* if a device hangs, no thread waits for it any more */
     return false;
 }
 

@@ -24,10 +24,10 @@
 enum { TRIED = 65536 + 3, N_TRIED = 3, LOOKS = 3 };
 static const size_t tried_ends[N_TRIED] = {3, 1024, TRIED};
 
-typedef struct trial trial;
-typedef dpt_status phase(trial *job);
+typedef struct self_test self_test;
+typedef dpt_status phase(self_test *job);
 
-struct trial {
+struct self_test {
     dpti_worker *worker;
     dpti_island_slot island_slot;
     size_t rank, n; /* which rank of how many */
@@ -43,8 +43,8 @@ struct trial {
 
 /* ---- What is right --------------------------------------------------------------------------- */
 
-/* What a rank brings: small integers, whose sums are exact in any order, and between them numbers
-   that are rounded. */
+/* What a rank contributes: small integers, whose sums are exact in any order, and between them
+   numbers that are rounded. */
 static float tried_value(size_t rank, size_t i)
 {
     const uint32_t word = ((uint32_t)i * 0x9e3779b1u) ^ ((uint32_t)(rank + 1) * 0x85ebca6bu);
@@ -52,7 +52,7 @@ static float tried_value(size_t rank, size_t i)
     return i % 2 == 0 ? (float)integer : 1.37e-3f * (float)((int)(word >> 12 & 0xffff) - 30000);
 }
 
-static bool is_right(const trial *job, size_t i, float sum)
+static bool is_right(const self_test *job, size_t i, float sum)
 {
     double expected = 0, magnitude = 0;
     for (size_t rank = 0; rank < job->n; rank++) {
@@ -65,7 +65,7 @@ static bool is_right(const trial *job, size_t i, float sum)
 
 /* ---- Phases: [driver] ------------------------------------------------------------------------ */
 
-static dpt_status prepare(trial *job)
+static dpt_status prepare(self_test *job)
 {
     dpti_worker *w = job->worker;
     void *host;
@@ -77,13 +77,13 @@ static dpt_status prepare(trial *job)
     return DPT_OK;
 }
 
-static dpt_status upload(trial *job)
+static dpt_status upload(self_test *job)
 {
     DPT_TRY(dpti_upload(&job->data, 0, job->values, TRIED * sizeof *job->values));
     return dpti_sync(job->worker->device);
 }
 
-static dpt_status call_for_sums(trial *job)
+static dpt_status call_for_sums(self_test *job)
 {
     for (size_t i = 0; i < TRIED; i++)
         job->values[i] = tried_value(job->rank, i);
@@ -95,7 +95,7 @@ static dpt_status call_for_sums(trial *job)
     return DPT_OK;
 }
 
-static dpt_status look(trial *job, float sign)
+static dpt_status look(self_test *job, float sign)
 {
     double clock = dpti_seconds();
     DPT_TRY(dpti_island_wait(&job->island_slot, &clock, NULL));
@@ -107,13 +107,13 @@ static dpt_status look(trial *job, float sign)
     return DPT_OK;
 }
 
-static dpt_status look_at_sums(trial *job)
+static dpt_status look_at_sums(self_test *job)
 {
     return look(job, 1);
 }
 
 /* The sums that rank 0 has got, with a sign that nobody else has. */
-static dpt_status hand_out(trial *job)
+static dpt_status hand_out(self_test *job)
 {
     for (size_t i = 0; i < TRIED; i++)
         job->values[i] = job->rank == 0 ? -job->values[i] : 0;
@@ -121,17 +121,17 @@ static dpt_status hand_out(trial *job)
     return dpti_island_hand_out(&job->island_slot, &job->data, TRIED);
 }
 
-static dpt_status look_at_handed(trial *job)
+static dpt_status look_at_handed(self_test *job)
 {
     return look(job, -1);
 }
 
 static void release(dpti_device *device, void *argument)
 {
-    trial *job = argument;
+    self_test *job = argument;
     const dpt_error error = device->base.error;
-    /* After a failure too, when the island was aborted: a lane that still waits for others may read
-       what is freed here, and by whoever closes the island. */
+    /* After a failure too, when the island was aborted: a side stream that still waits for others
+       may read what is freed here, and by whoever closes the island. */
     if (!device->lost && job->worker->exchange.side.device)
         (void)!dpti_side_stream_sync(&job->worker->exchange.side);
     dpti_host_free(device, job->values);
@@ -146,7 +146,7 @@ static phase *const phases[] = {prepare,      call_for_sums, look_at_sums,  call
 /* A member that fails makes no more calls, for which the others would wait. */
 static void run_phase(dpti_device *device, void *argument)
 {
-    trial *job = argument;
+    self_test *job = argument;
     job->status = job->run(job);
     if (job->status == DPT_OK) return;
     job->error = device->base.error;
@@ -162,13 +162,13 @@ dpt_status dpti_island_test_agree(const dpt_trainer *trainer, const dpti_island 
     return dpti_processes_agree(trainer->processes, mine, NULL, 0, NULL, error);
 }
 
-static bool is_wrong(const trial *job)
+static bool is_wrong(const self_test *job)
 {
     return job->wrong || (job->n_looks > 1 && job->sums[1] != job->sums[0]);
 }
 
 /* Of this process's members, so far. */
-static dpt_status judge(const trial *jobs, size_t n, dpt_error *error)
+static dpt_status judge(const self_test *jobs, size_t n, dpt_error *error)
 {
     const dpt_error failure = dpti_island_failure(jobs->island_slot.island);
     for (size_t i = 0; i < n; i++)
@@ -193,7 +193,7 @@ static dpt_status judge(const trial *jobs, size_t n, dpt_error *error)
 }
 
 /* Whether the first process's members have got the same. */
-static dpt_status compare(dpt_trainer *t, const trial *job, dpt_error *error)
+static dpt_status compare(dpt_trainer *t, const self_test *job, dpt_error *error)
 {
     dpti_gathered all = {.data = NULL};
     if (!dpti_island_is_wide(job->island_slot.island)) return DPT_OK;
@@ -207,10 +207,10 @@ static dpt_status compare(dpt_trainer *t, const trial *job, dpt_error *error)
         error);
 }
 
-/* ---- The trial ------------------------------------------------------------------------------- */
+/* ---- The test -------------------------------------------------------------------------------- */
 
 /* On all members; false: one hangs. */
-static bool run_all(dpt_trainer *t, trial *jobs, size_t n, phase *run)
+static bool run_all(dpt_trainer *t, self_test *jobs, size_t n, phase *run)
 {
     uint64_t tickets[DPTI_SPLIT_MAX_DEVICES];
     bool all = true;
@@ -223,7 +223,7 @@ static bool run_all(dpt_trainer *t, trial *jobs, size_t n, phase *run)
     return all;
 }
 
-static dpt_status run_phases(dpt_trainer *t, trial *jobs, size_t n, dpt_error *error)
+static dpt_status run_phases(dpt_trainer *t, self_test *jobs, size_t n, dpt_error *error)
 {
     dpti_island *island = jobs->island_slot.island;
     for (size_t k = 0; k < sizeof phases / sizeof *phases; k++) {
@@ -237,7 +237,7 @@ static dpt_status run_phases(dpt_trainer *t, trial *jobs, size_t n, dpt_error *e
 }
 
 /* What one that hangs may still use is left to it. */
-static void end(dpt_trainer *t, trial *jobs, size_t n)
+static void end(dpt_trainer *t, self_test *jobs, size_t n)
 {
     bool hangs = false;
     for (size_t i = 0; i < n; i++) {
@@ -254,15 +254,15 @@ dpt_status dpti_island_test_run(dpt_trainer *trainer, dpti_island *island, const
                                 dpt_error *error)
 {
     const dpti_group *g = dpti_island_group(island);
-    trial *jobs = calloc(g->n, sizeof *jobs);
+    self_test *jobs = calloc(g->n, sizeof *jobs);
     const dpt_status made = jobs ? DPT_OK : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to try it");
     dpt_status status = dpti_island_test_agree(trainer, island, made, error);
     for (size_t i = 0; jobs && i < g->n; i++) {
         dpti_worker *w = &trainer->workers[ranks[i]];
-        jobs[i] = (trial){.worker = w,
-                          .island_slot = {island, i, &w->exchange.side},
-                          .rank = g->first_rank + i,
-                          .n = g->n_ranks};
+        jobs[i] = (self_test){.worker = w,
+                              .island_slot = {island, i, &w->exchange.side},
+                              .rank = g->first_rank + i,
+                              .n = g->n_ranks};
     }
     if (status == DPT_OK) status = run_phases(trainer, jobs, g->n, error);
     if (status != DPT_OK) dpti_island_abort(island);

@@ -1,4 +1,4 @@
-/* One copy of a data set for each memory domain that has room for it. */
+/* Copies of a data set: one for each memory domain that has room for it (data_store.h). */
 #include "train/feeding/data_store.h"
 #include "device/buffer.h"
 #include "device/call_limit.h"
@@ -103,7 +103,7 @@ static dpt_status upload(const dpti_buffer *to, dpti_device *device, const void 
     return dpti_upload(&seen, offset, (const uint8_t *)from + offset, what->count * record_bytes);
 }
 
-static dpt_status bring(const dpti_data_copy *copy, dpti_device *device, const dpti_written *what)
+static dpt_status publish(const dpti_data_copy *copy, dpti_device *device, const dpti_written *what)
 {
     const dpt_dataset *d = copy->data;
     DPT_TRY(upload(&copy->images, device, d->images, what, dpti_dataset_image_bytes(d)));
@@ -116,9 +116,9 @@ dpt_status dpti_data_copy_publish(dpti_data_copy *copy, dpti_device *device)
     const dpt_dataset *whole = dpti_dataset_whole(copy->data);
     const dpti_written all = {0, whole->n_records};
     const bool forgotten = whole->n_writes - copy->n_writes > DPTI_WRITES;
-    if (forgotten) DPT_TRY(bring(copy, device, &all));
+    if (forgotten) DPT_TRY(publish(copy, device, &all));
     for (size_t i = copy->n_writes; !forgotten && i < whole->n_writes; i++)
-        DPT_TRY(bring(copy, device, &whole->writes[i % DPTI_WRITES]));
+        DPT_TRY(publish(copy, device, &whole->writes[i % DPTI_WRITES]));
     DPT_TRY(dpti_sync(device));
     copy->n_writes = whole->n_writes;
     return DPT_OK;

@@ -1,5 +1,5 @@
-/* A data set where the devices can see it: one copy for each memory that several devices share and
-   that holds it. */
+/* Copies of a data set in the memories that devices see.  Devices that share a memory share a copy.
+   A memory that does not hold the data has a copy that is not resident: its devices are fed. */
 #ifndef DPTI_DATA_STORE_H
 #define DPTI_DATA_STORE_H
 
@@ -57,7 +57,7 @@ typedef struct dpti_placing {
 } dpti_placing;
 
 /* A memory that has no room for the data gets a copy that is not resident.  On failure *out is
-   zeroed and *error tells, with the device named, which is *culprit. */
+   zeroed, *failing is the device, and *error names it. */
 DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpti_placing *where,
                                                    const dpt_dataset *data, dpti_data_store *out,
                                                    size_t *failing, dpt_error *error);

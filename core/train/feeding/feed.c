@@ -1,4 +1,4 @@
-/* Gathering records in host memory, and sending them. */
+/* Host feeds: gathering records in host memory, and sending them to the device (feed.h). */
 #include "train/feeding/feed.h"
 #include "device/buffer.h"
 #include "device/stream.h"

@@ -1,4 +1,4 @@
-/* Fisher-Yates, with numbers keyed by seed and epoch. */
+/* The order of samples (order.h): Fisher-Yates, with random numbers keyed by seed and epoch. */
 #include "train/feeding/order.h"
 
 #include "base/random.h"

@@ -90,7 +90,7 @@ bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *a
 {
     dpti_device *device = trainer->workers[rank].device;
     if (dpti_trainer_await(trainer, rank, dpti_driver_post(device, job, argument))) return true;
-    dpti_trainer_mend(trainer); /* nobody is at a meeting */
+    dpti_trainer_mend(trainer); /* no thread waits for the device in a collective */
     return false;
 }
 

@@ -1,4 +1,4 @@
-/* The tables of membership.h, and the only code that changes what they rule. */
+/* The tables of membership.h.  No other code changes a device state or a replica validity. */
 #include "train/membership/membership.h"
 
 #include "train/feeding/order.h"

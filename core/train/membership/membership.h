@@ -4,10 +4,10 @@
    function looks its change up in one table (membership.c) and refuses what the table does not
    have.
 
-   1. The state of the device.  Columns: it takes part in steps; it rests (resting.h); it is lost.
+   1. The state of the device.  Columns: it takes part in steps; it is on standby; it is lost.
 
-                       REST
-         PRESENT  ------------>  RESTING
+                    TO_STANDBY
+         PRESENT  ------------>  STANDBY
           |   ^   <------------     |   \
           |   |        WAKE         |    \ LOSE
      HANG |   | ADMITTED       HANG |     +------->  LOST  <----+  RETURN: stays LOST
@@ -18,17 +18,17 @@
           |   |  |   +--------------|----------------+  |      \|
           |   |  |        READMIT   |                   | HANG  |
           v   v  +----------------- | -----------------+        |
-         HUNG <----------------> RESTING_HUNG                   |
-          |     REST, WAKE          |                           |
+         HUNG <----------------> STANDBY_HUNG                   |
+          |   TO_STANDBY, WAKE      |                           |
           +-------------------------+------> LOST_HUNG ---------+
                      LOSE                    HANG: stays LOST_HUNG
 
       A device hangs when a call to it does not return in time.  Its driver thread is given up then,
-      and no job may be posted to it.  A hung device still counts as one that takes part (or rests)
-      until the trainer loses it, which happens with no step in flight.  RETURN: the call has come
-      back after all, and the driver thread is there again.  A READMITTING device is lost no more,
-      but it has no part in collectives yet: its worker is being built and its weights written.  If
-      it hangs at that, it is HUNG, and ADMITTED leaves it so.
+      and no job may be posted to it.  A hung device still counts as one that takes part (or is on
+      standby) until the trainer loses it, which happens with no step in flight.  RETURN: the call
+   has come back after all, and the driver thread is there again.  A READMITTING device is lost no
+   more, but it has no part in collectives yet: its worker is being built and its weights written.
+   If it hangs at that, it is HUNG, and ADMITTED leaves it so.
 
    2. The validity of the replica.
 
@@ -58,9 +58,9 @@
 
 typedef enum dpti_device_state {
     DPTI_DEVICE_PRESENT = 0,  /* takes part in steps */
-    DPTI_DEVICE_STANDBY,      /* left out of steps, though it works (resting.h) */
+    DPTI_DEVICE_STANDBY,      /* left out of steps, though it works (standby.h) */
     DPTI_DEVICE_HUNG,         /* present or readmitting, but a call did not return in time */
-    DPTI_DEVICE_STANDBY_HUNG, /* resting, but a call did not return in time */
+    DPTI_DEVICE_STANDBY_HUNG, /* on standby, but a call did not return in time */
     DPTI_DEVICE_LOST,         /* out of service; may be tried again (readmit.h) */
     DPTI_DEVICE_LOST_HUNG,    /* out of service, and its last call has not returned */
     DPTI_DEVICE_READMITTING,  /* back in service, its worker is being built */
@@ -90,7 +90,7 @@ typedef enum dpti_validity {
 
 typedef enum dpti_replica_change {
     DPTI_REPLICA_MISS = 0, /* an update was committed without it, or it differs from the others */
-    DPTI_REPLICA_SKIP,     /* a step begins in which its device rests: it stays where it stands */
+    DPTI_REPLICA_SKIP,     /* a step begins that its device misses on standby */
     DPTI_REPLICA_TEAR,     /* writing it begins, or has failed */
     DPTI_REPLICA_WRITE,    /* it was written, or is to be from now on what all others get */
     DPTI_REPLICA_GO_BACK,  /* training goes back to where it stands */
@@ -139,7 +139,7 @@ static inline bool dpti_membership_hung(const dpti_membership *m)
            state == DPTI_DEVICE_LOST_HUNG;
 }
 
-/* Whether it rests, hung or not. */
+/* Whether the device is on standby, hung or not. */
 static inline bool dpti_membership_standby(const dpti_membership *m)
 {
     const dpti_device_state state = dpti_membership_state(m);

@@ -171,7 +171,7 @@ void dpti_standby_observe(dpt_trainer *trainer, const dpti_in_flight_step *infli
         r->others = choose_others(t);
 }
 
-/* ---- Going to rest, and waking up ------------------------------------------------------------ */
+/* ---- Putting on standby, and waking ---------------------------------------------------------- */
 
 static void rest(dpt_trainer *t, dpti_worker *w)
 {
@@ -197,7 +197,7 @@ static void wake_all(dpt_trainer *t)
         wake(t, &t->workers[i]);
 }
 
-/* A step of those alone that are chosen to rest, as modelled. */
+/* The seconds of a step of the chosen devices alone, as modelled. */
 static double find_retry_seconds(const dpt_trainer *t)
 {
     bool absent[DPTI_BALANCE_MAX_DEVICES];
@@ -216,7 +216,7 @@ void dpti_standby_change(dpt_trainer *trainer)
     for (size_t i = 0; rests && i < t->n_workers; i++)
         if (r->chosen[i]) rest(t, &t->workers[i]);
     dpti_exchange_unsettle(t);
-    const bool none = rests && r->n == 0; /* of those that would can */
+    const bool none = rests && r->n == 0; /* no chosen device can be put on standby */
     if (none)
         dpti_standby_policy_forget(&r->rest);
     else
@@ -245,7 +245,8 @@ void dpti_standby_leave(dpt_trainer *trainer, size_t rank)
 
 /* ---- From one process to the next ------------------------------------------------------------ */
 
-/* Before the next step some will rest for good: a try has confirmed it, or an earlier process. */
+/* Whether devices are put on standby for good before the next step: a standby trial has confirmed
+   it, or an earlier process. */
 static bool is_decided(const dpti_standby *r)
 {
     return r->changes && r->n == 0 && r->rest.state == DPTI_STANDBY_TRY_ALL && r->rest.confirms;
@@ -313,8 +314,8 @@ bool dpti_standby_waits(const dpt_trainer *trainer)
     return trainer->membership.standby.changes || dpti_standby_refresh_due(trainer);
 }
 
-/* Where replicas stand that rest and have the weights of now: at this step, which they miss.
-   Whether these are all that rest. */
+/* Notes that the valid replicas of devices on standby miss this step.  Returns whether all devices
+   on standby have valid replicas. */
 static bool note_fresh(dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
     bool all = dpti_steps_n_in_flight(t) == 0;
@@ -360,7 +361,8 @@ static bool has_missed(const dpt_trainer *t, size_t rank, const bool *lost)
     return dpti_membership_behind(&w->membership.state) && !dpti_is_lost(w) && !lost[rank];
 }
 
-/* Whether those that rest, or have just woken up, hold a batch without those that are lost. */
+/* Whether the devices that are on standby, or were just woken, hold a batch without those that are
+   lost. */
 static bool hold_a_batch(const dpt_trainer *t, const bool *lost)
 {
     size_t sum = 0;

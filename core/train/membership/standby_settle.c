@@ -14,7 +14,7 @@ static dpt_status refresh(dpt_trainer *t)
     return DPT_OK;
 }
 
-/* Who goes to rest has the weights of now. */
+/* A device that is put on standby has the training state of now. */
 dpt_status dpti_standby_settle(dpt_trainer *trainer)
 {
     if (dpti_standby_refresh_due(trainer)) DPT_TRY(refresh(trainer));

@@ -54,7 +54,7 @@ static uint64_t checksum_of_images(const dpt_dataset *data)
 
 /* ---- What must be the same ------------------------------------------------------------------- */
 
-enum { MOST_FACTS = 40, FACT_BYTES = 96 };
+enum { MOST_ENTRIES = 40, ENTRY_BYTES = 96 };
 
 /* A value that is as good as any. */
 static const char unknown[] = "?";
@@ -63,16 +63,16 @@ static const char unknown[] = "?";
 typedef struct header {
     size_t n;
     struct {
-        char name[FACT_BYTES], value[FACT_BYTES];
-    } items[MOST_FACTS];
+        char name[ENTRY_BYTES], value[ENTRY_BYTES];
+    } items[MOST_ENTRIES];
 } header;
 
 DPT_PRINTF(3, 4) static void add(header *f, const char *name, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    snprintf(f->items[f->n].name, FACT_BYTES, "%s", name);
-    dpti_print_args(f->items[f->n].value, FACT_BYTES, format, args);
+    snprintf(f->items[f->n].name, ENTRY_BYTES, "%s", name);
+    dpti_print_args(f->items[f->n].value, ENTRY_BYTES, format, args);
     va_end(args);
     f->n++;
 }
@@ -120,7 +120,7 @@ static void add_optimizer(header *f, const dpt_trainer_options *o)
 /* Five of them, whether there are any data or not. */
 static void add_data(header *f, const char *what, const dpt_dataset *d)
 {
-    char name[FACT_BYTES];
+    char name[ENTRY_BYTES];
     add(f, what, "%.90s", d ? d->name : "none");
     snprintf(name, sizeof name, "size of the %s", what);
     add(f, name, "%zu x %zux%zux%zu", d ? d->count : 0, d ? d->height : 0, d ? d->width : 0,
@@ -196,8 +196,8 @@ static bool is_known(const char *value)
     return strcmp(value, unknown) != 0;
 }
 
-/* In fact i: the first process that knows it, and the first of another opinion; false: there is
- * none.
+/* In entry i: the first process that knows its value, and the first with another value; false:
+ * there is none.
  */
 static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size_t i, size_t *first,
                             size_t *other)
@@ -216,7 +216,7 @@ static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size
     return false;
 }
 
-/* Names the first fact in which processes differ. */
+/* Names the first entry in which processes differ. */
 static dpt_status compare_headers(dpt_trainer *t, const dpti_gathered *all)
 {
     size_t first, other;

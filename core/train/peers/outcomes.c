@@ -90,7 +90,7 @@ static dpt_status compare_steps(const dpti_outcome *first, const dpti_outcome *o
     return DPT_OK;
 }
 
-/* Whether all took the same step; if not that is the flight's failure. */
+/* Whether all processes took the same step; if not that is the step's failure. */
 static bool took_the_same(const dpt_trainer *t, dpti_in_flight_step *inflight)
 {
     const dpti_outcome *outcomes = inflight->outcomes;
@@ -154,7 +154,7 @@ void dpti_peers_finish(dpti_share *share)
     dpti_in_flight_step *inflight = dpti_steps_step(t, share->step);
     dpt_error error = {.status = DPT_OK};
     if (!t->processes) return;
-    /* Nobody brings a failure: what came of the shares stands in them. */
+    /* No thread contributes a failure: the shares hold what came of them. */
     if (dpti_rendezvous_meet(t->peers.finished, w->rank, DPT_OK) != DPT_OK || w->rank != 0) return;
     if (tell(t, inflight, &error) != DPT_OK) inflight->failure = error;
 }

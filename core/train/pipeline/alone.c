@@ -10,8 +10,8 @@
 #include "train/trainer.h"
 #include "train/worker.h"
 
-/* The others bring nothing to batch-norm's meetings, and then the part is the sum; the slices in
-   which gradients are computed stay what they are. */
+/* The other devices contribute nothing to batch-norms' exchanges, so that the part is the sum; the
+   slices in which gradients are computed stay what they are. */
 static dpt_status create_program(dpti_worker *w, dpt_error *error)
 {
     dpti_data_places places;

@@ -151,7 +151,7 @@ static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t 
                   .last = left <= most && batch + 1 == share->n_batches};
 }
 
-/* What the device brings, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
+/* What the device contributes, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
 static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
                             dpti_gather_part *items)
 {
@@ -168,7 +168,7 @@ static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
 }
 
 /* A segment that commits nothing; a device without samples has nothing to do in it, and where parts
-   are taken that were brought just now there is nothing to do for anybody. */
+   are taken that were contributed just now there is nothing to do for any device. */
 static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
 {
     dpti_worker *w = share->worker;
@@ -253,8 +253,9 @@ static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_st
     return verdict;
 }
 
-/* What devices do together behind a segment; *mine is what this one brings, and becomes its own
-   failure.  The same verdict for all.  Gradients are exchanged when all passes have added theirs.
+/* What devices do together behind a segment; *mine is the status that this one contributes, and
+   becomes its own failure.  The same verdict for all.  Gradients are exchanged when all passes have
+   added theirs.
  */
 static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
 {
@@ -291,8 +292,8 @@ static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
     return DPT_OK;
 }
 
-/* Everything up to the commit.  A device that fails goes on to the next meeting, where all learn of
-   it and stop. */
+/* Everything up to the commit.  A device that fails goes on to the next rendezvous, where all learn
+   of it and stop. */
 static dpt_status propose(dpti_share *share, dpt_status *mine)
 {
     size_t first = 0;

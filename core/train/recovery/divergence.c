@@ -31,7 +31,7 @@ static size_t count_alike(const dpt_trainer *t, const dpti_in_flight_step *infli
     return n;
 }
 
-/* Reads what lasts, one kind after the other, into flat. */
+/* Reads the training state, one kind after the other, into flat. */
 static bool is_finite(dpt_trainer *t, size_t rank, float *flat)
 {
     for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++)

@@ -95,7 +95,7 @@ static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
     return DPT_OK;
 }
 
-/* Nobody goes on.  Those that hang are gone all the same: there is nobody to call. */
+/* Training does not go on.  Devices that hang are lost all the same: they cannot be called. */
 static void leave_hung(dpt_trainer *t)
 {
     for (size_t i = 0; i < t->n_workers; i++)

@@ -141,8 +141,8 @@ static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
     return dpti_is_hung(w) ? dpti_hung_error(w) : dpti_device_error(w->device);
 }
 
-/* Where nobody else's weights can be trusted, though no device is lost, those of devices that rest
-   are gone on from. */
+/* Where no other replica is valid, though no device is lost, training goes back to the state of the
+   devices on standby. */
 static bool goes_back(dpt_trainer *t)
 {
     const bool lost[DPTI_SPLIT_MAX_DEVICES] = {false};
@@ -228,9 +228,9 @@ static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats
     return status;
 }
 
-/* Where one device alone has the weights, those that rest, or have just woken up, get them before
-   they are read, so that somebody has them if it is lost meanwhile; where nobody has, theirs are
-   gone on from. */
+/* Where one device alone has the training state, devices on standby, and those that were just
+   woken, get it before it is read: so another device has it if that one is lost meanwhile.  Where
+   no device has it, training goes back to the state of the devices on standby. */
 static dpt_status spare(dpt_trainer *t)
 {
     size_t n_trusted = 0;

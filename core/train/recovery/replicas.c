@@ -27,7 +27,7 @@ static dpt_status repair(dpt_trainer *t, size_t to, float *const *flats)
 }
 
 /* Repairs whom it can: one that is lost leaves the others no worse.  The first failure, of
- *culprit, is returned, and the context tells of it. */
+ *failing, is returned, and the context tells of it. */
 static dpt_status repair_all(dpt_trainer *t, bool standby, float *const *flats, size_t *failing)
 {
     dpt_error first = {.status = DPT_OK};

@@ -1,5 +1,4 @@
-/* Reading and writing the training state (state.h): flat buffers, tensors by name, and the
-   restoring of stale replicas. */
+/* Reading and writing the training state of replicas (state.h). */
 #include "train/recovery/state.h"
 
 #include "base/left_behind.h"

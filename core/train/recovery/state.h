@@ -1,5 +1,4 @@
-/* The training state: parameters and optimizer state.  Reading and writing it, and restoring stale
-   replicas. */
+/* The training state: parameters and optimizer state.  Reading and writing it. */
 #ifndef DPTI_STATE_H
 #define DPTI_STATE_H
 

@@ -52,7 +52,7 @@ dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device, dpt_tensor_kind 
     size_t rank;
     DPT_TRY(dpti_trainer_own_device(t, device, &rank));
     if (dpti_is_stale(&t->workers[rank]) &&
-        !dpti_is_lost(&t->workers[rank])) { /* it rests, or has just been woken */
+        !dpti_is_lost(&t->workers[rank])) { /* it is on standby, or was just woken */
         DPT_TRY(dpti_trainer_refresh(t));
         DPT_TRY(dpti_trainer_catch_up(t));
     }
