@@ -62,12 +62,12 @@ static void print_advice(const cli_session *session, const cli_options *options,
     }
     if (mix->steps < LEAST_STEPS || most < worth_a_word * mix->throughput) return;
     if (options->split && strcmp(options->split, "measured") != 0) return; /* as it was wanted */
-    const bool kept_awake = options->rest && strcmp(options->rest, "off") == 0 &&
+    const bool kept_awake = options->standby && strcmp(options->standby, "off") == 0 &&
                             !options->stop_on_loss && dpt_process_count(session->context) == 1;
     printf("%s alone would be %.1f times as fast by the model, the others holding it up%s; dptrain "
            "bench mix measures that\n",
            id_of(session->trainer, fastest), most / mix->throughput,
-           kept_awake ? " (--rest on lets them rest)" : "");
+           kept_awake ? " (--standby on leaves them out)" : "");
 }
 
 dpt_status cli_print_account(const cli_session *session, const cli_options *options)

@@ -168,6 +168,14 @@ static void set_what(document *d, json_t *object, const bench_run *run)
     set(d, object, "batch_size", size_value(run->batch_size));
 }
 
+/* By the name of now and by the older one, which stays for one release.  NULL: there are none. */
+static void set_shards(document *d, json_t *object, const bench_run *run)
+{
+    static const char *const names[] = {"shards", "shares"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        set(d, object, names[i], run ? sizes_value(d, run->shares, run->n_devices) : json_null());
+}
+
 static json_t *row_value(document *d, const bench_row *row)
 {
     json_t *object = json_object();
@@ -175,8 +183,7 @@ static json_t *row_value(document *d, const bench_row *row)
     set(d, object, "repetitions", size_value(row->n_done));
     set(d, object, "failures", size_value(row->n_failed));
     set(d, object, "unsettled", size_value(row->n_unsettled));
-    set(d, object, "shares",
-        row->n_done ? sizes_value(d, row->last->shares, row->last->n_devices) : json_null());
+    set_shards(d, object, row->n_done ? row->last : NULL);
     set(d, object, "images_per_second", spread_value(d, row->rate));
     if (!is_mix(row->last)) return object;
     set(d, object, "balance", spread_value(d, row->balance));
@@ -193,8 +200,9 @@ static void set_figures(document *d, json_t *object, const bench_run *run)
     set(d, object, "samples", size_value(run->samples));
     set(d, object, "seconds", real_value(run->seconds));
     set(d, object, "images_per_second", real_value(run->rate));
-    set(d, object, "shares", sizes_value(d, run->shares, run->n_devices));
-    set(d, object, "share_steps", size_value(run->share_steps));
+    set_shards(d, object, run);
+    set(d, object, "shard_steps", size_value(run->share_steps));
+    set(d, object, "share_steps", size_value(run->share_steps)); /* the older name */
     set(d, object, "rebalances", size_value(run->n_rebalances));
     set(d, object, "busy_seconds", reals_value(d, run->busy, run->n_devices));
     set(d, object, "exchange_seconds", reals_value(d, run->exchanging, run->n_devices));

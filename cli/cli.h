@@ -54,7 +54,7 @@ typedef struct cli_options {
     size_t step_every;
     double step_factor;
     cli_span warmup;
-    const char *batchnorm, *overlap, *rest, *compress;
+    const char *batchnorm, *overlap, *standby, *compress;
     dpt_augment_options augment;
     bool stop_on_loss;
     double device_timeout;  /* 0: the default */
@@ -120,8 +120,10 @@ struct cli_option {
     char letter;          /* 0: none */
     const char *argument; /* NULL for a flag */
     const char *help;     /* NULL: not in this version */
-    unsigned verbs;       /* cli_verb bits */
-    unsigned benchmarks;  /* cli_benchmark bits, with CLI_BENCH; 0: mix alone */
+    const char *now;     /* the name that replaces this one, which is valid for one release more and
+                            not in help; NULL: none */
+    unsigned verbs;      /* cli_verb bits */
+    unsigned benchmarks; /* cli_benchmark bits, with CLI_BENCH; 0: mix alone */
     cli_kind kind;
     size_t offset; /* into cli_options */
     size_t min, max;
@@ -155,6 +157,8 @@ DPT_CHECK_RESULT int cli_read_devices(cli_options *options, char **text);
 
 /* One line on stderr, "dptrain: ..."; returns `code`. */
 DPT_PRINTF(2, 3) int cli_error(int code, const char *format, ...);
+/* The same, for a word to the user that is neither an error nor a warning: "dptrain: note: ...". */
+DPT_PRINTF(1, 2) void cli_note(const char *format, ...);
 /* Of a failure.  A device that is lost, or does not answer, is not the command's mistake, nor the
    same the next time. */
 int cli_code_of(dpt_status status);

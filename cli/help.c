@@ -44,7 +44,7 @@ static void print_options(const cli_verb_entry *verb)
     const char *group = NULL, *printed = NULL;
     for (const cli_option *o = cli_option_table; o->name; o++) {
         if (o->group) group = o->group;
-        if (!o->help || !(o->verbs & verb->verb)) continue;
+        if (!o->help || o->now || !(o->verbs & verb->verb)) continue;
         if (group != printed) printf("\n%s\n", group);
         printed = group;
         print_option(o);
@@ -66,7 +66,8 @@ static void print_bench_options(void)
         printf("\n%s\n", parts[i].heading);
         for (const cli_option *o = cli_option_table; o->name; o++) {
             const unsigned takers = o->benchmarks ? o->benchmarks : CLI_MIX;
-            if (o->help && o->verbs & CLI_BENCH && takers == parts[i].benchmarks) print_option(o);
+            if (o->help && !o->now && o->verbs & CLI_BENCH && takers == parts[i].benchmarks)
+                print_option(o);
         }
     }
 }

@@ -26,6 +26,16 @@ int cli_error(int code, const char *format, ...)
     return code;
 }
 
+void cli_note(const char *format, ...)
+{
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    (void)cli_error(CLI_OK, "note: %s", message);
+}
+
 int cli_code_of(dpt_status status)
 {
     if (status == DPT_E_INVALID) return CLI_USAGE;

@@ -63,7 +63,7 @@ const cli_option cli_option_table[] = {
         .argument = "FILE",
         .help = "read the device list from this file, which has a line for each process or host: "
                 "@0=cuda:0,cpu or @HOST=cpu, and @*=all for all others; # begins a comment. "
-                "--devices takes such lines too, with ; between them",
+                "A list on the command line may be such lines too, with ; between them",
         .verbs = RUNS | CLI_DEVICES | CLI_BENCH,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
@@ -79,7 +79,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "split",
         .argument = "HOW",
-        .help = "shares of each batch: measured (default), which follows what each device is "
+        .help = "shards of each batch: measured (default), which follow what each device is "
                 "measured to do; equal; proportions such as 5:2:1; or replay:LOG, those of an "
                 "earlier run's log, and its algorithms",
         .verbs = SETS | CLI_EVAL,
@@ -312,7 +312,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "micro-batch",
         .argument = "N",
-        .help = "most samples that a device computes at once; its share is worked off in several "
+        .help = "most samples that a device computes at once; it computes its shard in several "
                 "passes. Default: what its memory holds, and without batch-norm what its "
                 "caches do",
         .verbs = SETS | CLI_BENCH,
@@ -337,7 +337,7 @@ const cli_option cli_option_table[] = {
         .name = "batchnorm",
         .argument = "HOW",
         .help = "statistics of batch-norm: sync (default), over the whole batch, so that training "
-                "does not depend on the devices; local, over each device's share",
+                "does not depend on the devices; local, over each device's shard",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(batchnorm),
@@ -362,15 +362,25 @@ const cli_option cli_option_table[] = {
         .values = on_off,
     },
     {
-        .name = "rest",
+        .name = "standby",
         .argument = "HOW",
         .help =
-            "a device that holds the others up whatever its share: on (default), it rests while "
-            "steps are measured to be faster without it (with --split measured); off, all take "
-            "part always",
+            "a device that slows the others down whatever its shard is: on (default), it is put "
+            "on standby while steps are measured to be faster without it (with --split "
+            "measured); off, all devices always take part",
         .verbs = SETS,
         .kind = CLI_TEXT,
-        TARGET(rest),
+        TARGET(standby),
+        .values = on_off,
+    },
+    {
+        .name = "rest",
+        .argument = "HOW",
+        .help = "the older name of --standby",
+        .now = "standby",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(standby),
         .values = on_off,
     },
     {
@@ -698,7 +708,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "plot",
         .argument = "FILE",
-        .help = "draw loss, accuracy and shares as SVG",
+        .help = "draw loss, accuracy and shards as SVG",
         .verbs = CLI_TRAIN,
         .kind = CLI_TEXT,
         TARGET(plot),

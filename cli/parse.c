@@ -88,7 +88,8 @@ static int unknown_option(const cli_verb_entry *verb, const char *name)
     for (const cli_option *o = cli_option_table; o->name; o++) {
         if (strcmp(o->name, name) == 0)
             return cli_error(CLI_USAGE, "--%s does not go with 'dptrain %s'", name, verb->name);
-        if ((o->verbs & verb->verb) && o->help && n + 1 < MAX_NAMES) names[n++] = o->name;
+        if ((o->verbs & verb->verb) && o->help && !o->now && n + 1 < MAX_NAMES)
+            names[n++] = o->name;
     }
     names[n] = NULL;
     const char *nearest = dpt_nearest(name, names);
@@ -108,6 +109,7 @@ static const cli_option *find_option(const cli_verb_entry *verb, const char *nam
     for (const cli_option *o = cli_option_table; length > 0 && o->name; o++) {
         if (!(o->verbs & verb->verb) || strncmp(o->name, name, length) != 0) continue;
         if (o->name[length] == '\0') return o;
+        if (o->now) continue; /* an older name is valid as a whole only */
         if (found) {
             cli_error(CLI_USAGE, "--%s is ambiguous: --%s or --%s?", word, found->name, o->name);
             return NULL;
@@ -132,6 +134,9 @@ static int parse_long(const cli_verb_entry *verb, int argc, char **argv, int *i,
     if (!option) return CLI_USAGE;
     if (!option->help)
         return cli_error(CLI_USAGE, "--%s is not available in this version", option->name);
+    if (option->now)
+        cli_note("--%s is now --%s; the older name is valid in this release only", option->name,
+                 option->now);
     const char *value = name[length] ? name + length + 1 : NULL;
     if (!option->argument) {
         if (value) return cli_error(CLI_USAGE, "--%s takes no value", option->name);

@@ -259,14 +259,14 @@ static void tell_event(const dpt_device_event *event)
         (void)cli_error(0, "device %s is back, and step %zu is done with it: %s", event->id,
                         event->step, event->message);
         break;
-    case DPT_DEVICE_RESTS:
-        (void)cli_error(0, "device %s rests: %s", event->id, event->message);
+    case DPT_DEVICE_STANDBY:
+        (void)cli_error(0, "device %s is on standby: %s", event->id, event->message);
         break;
-    case DPT_DEVICE_WAKES:
+    case DPT_DEVICE_PRESENT:
         (void)cli_error(0, "device %s takes part again: %s", event->id, event->message);
         break;
-    case DPT_STEPS_IN_PARTS:
-        (void)cli_error(0, "warning: device %s is alone, and does its steps in parts still: %s",
+    case DPT_STEPS_IN_SEGMENTS:
+        (void)cli_error(0, "warning: device %s is alone, and still does its steps in segments: %s",
                         event->id, event->message);
         break;
     case DPT_DEVICE_NOT_FINITE: break; /* the error that ends training says so */

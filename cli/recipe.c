@@ -116,7 +116,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .micro_batch = o->micro_batch,
         .accumulate = o->accumulate,
         .no_overlap = is(o->overlap, "off"),
-        .no_rest = is(o->rest, "off"),
+        .no_standby = is(o->standby, "off"),
         .compress = is(o->compress, "bf16") ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
         .split = o->split,
         .optimizer = is_adamw(o) ? DPT_OPTIMIZER_ADAMW : DPT_OPTIMIZER_SGD,

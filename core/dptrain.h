@@ -780,8 +780,12 @@ typedef struct dpt_trainer_options {
        now and then a trial measures again whether this is still so.  The library changes the set of
        standby devices, and updates their stale replicas, in a submit with no step in flight.  A
        program that keeps steps in flight must therefore collect all of them now and then.  With
-       no_rest all devices always take part. */
-    bool no_rest;
+       no_standby all devices always take part.  no_rest is the name of version 0.1 for the same
+       field.  It is removed in the next version. */
+    union {
+        bool no_standby;
+        bool no_rest;
+    };
     /* By default devices exchange gradients in buckets while the backward pass still runs.  With
        no_overlap devices exchange all gradients at once after the backward pass.  The weights are
        the same to the bit, unless `compress` is set. */
@@ -938,13 +942,17 @@ typedef enum dpt_device_event_kind {
         2, /* the device's replica differed from the others before this step, or had missed the
               update of the step before because the device had no memory for it; it was restored */
     DPT_DEVICE_READMITTED = 3, /* the device was lost and takes part again from this step on */
-    DPT_ISLAND_LOST = 4,  /* the device is the first of an island whose communicator failed; from
-                             this step on its devices exchange gradients through the host */
-    DPT_DEVICE_RESTS = 5, /* steps are faster without it, and it takes no part */
-    DPT_DEVICE_WAKES = 6, /* they are not any more, and it does again */
-    DPT_STEPS_IN_PARTS =
+    DPT_ISLAND_LOST = 4,    /* the device is the first of an island whose communicator failed; from
+                               this step on its devices exchange gradients through the host */
+    DPT_DEVICE_STANDBY = 5, /* the device is put on standby, because steps are faster without it */
+    DPT_DEVICE_PRESENT = 6, /* the device was on standby and takes part again */
+    DPT_STEPS_IN_SEGMENTS =
         7, /* the device trains alone, but cannot use single-launch steps; it goes on with steps in
-              several parts, which are slower and give the same bits */
+              several segments, which are slower and give the same bits */
+    /* The names of version 0.1 for three of these.  They are removed in the next version. */
+    DPT_DEVICE_RESTS = DPT_DEVICE_STANDBY,
+    DPT_DEVICE_WAKES = DPT_DEVICE_PRESENT,
+    DPT_STEPS_IN_PARTS = DPT_STEPS_IN_SEGMENTS
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {

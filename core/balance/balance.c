@@ -68,8 +68,8 @@ const char *dpti_balance_reason_words(dpti_balance_reason reason)
         [DPTI_BALANCE_MEMORY] = "memory",
         [DPTI_BALANCE_LOST] = "device lost",
         [DPTI_BALANCE_RETURNED] = "device readmitted",
-        [DPTI_BALANCE_STANDBY] = "device rests",
-        [DPTI_BALANCE_WAKE] = "device wakes",
+        [DPTI_BALANCE_STANDBY] = "device standby",
+        [DPTI_BALANCE_WAKE] = "device present",
     };
     return words[reason];
 }

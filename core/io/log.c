@@ -250,7 +250,7 @@ dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run, size_t 
 dpt_status dpti_log_write_choices(dpti_log *log, size_t device,
                                   const dpti_recorded_choices *choices, dpt_error *error)
 {
-    event e = event_begin("choices");
+    event e = event_begin("algorithms");
     json_t *list = json_array();
     for (size_t i = 0; i < choices->n; i++) {
         json_t *words = json_array();
@@ -307,8 +307,8 @@ dpt_status dpti_log_write_device_event(dpti_log *log, const dpt_device_event *de
     static const char *const names[] = {
         [DPT_DEVICE_LOST] = "device_lost",           [DPT_DEVICE_NOT_FINITE] = "device_not_finite",
         [DPT_REPLICA_RESTORED] = "replica_restored", [DPT_DEVICE_READMITTED] = "device_readmitted",
-        [DPT_ISLAND_LOST] = "island_lost",           [DPT_DEVICE_RESTS] = "device_rests",
-        [DPT_DEVICE_WAKES] = "device_wakes",         [DPT_STEPS_IN_PARTS] = "steps_in_parts",
+        [DPT_ISLAND_LOST] = "island_lost",           [DPT_DEVICE_STANDBY] = "device_standby",
+        [DPT_DEVICE_PRESENT] = "device_present",     [DPT_STEPS_IN_SEGMENTS] = "steps_in_segments",
     };
     event e = event_begin(names[d->kind]);
     set(&e, "step", size_value(d->step));

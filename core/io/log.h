@@ -105,7 +105,7 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run
    split. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run,
                                                   size_t step, dpt_error *error);
-/* Writes `choices`: the algorithms of one device's operations. */
+/* Writes `algorithms`: those of the operations of one device. */
 DPT_CHECK_RESULT dpt_status dpti_log_write_choices(dpti_log *log, size_t device,
                                                    const dpti_recorded_choices *choices,
                                                    dpt_error *error);
@@ -162,10 +162,11 @@ typedef struct dpti_replay {
     size_t changed_device;
 } dpti_replay;
 
-/* Reads the run, choices and step events of a log.  Other events and keys are skipped, and so is
-   an incomplete last line of a killed run.  Errors: DPT_E_FORMAT with file and line: a line that
-   is not JSON, a missing step or one out of order, shards that do not add up to the samples of the
-   step, choices that are not three words each, no run event, no step. */
+/* Reads the run, algorithms (in older logs: choices) and step events of a log.  Other events and
+   keys are skipped, and so is an incomplete last line of a killed run.  Errors: DPT_E_FORMAT with
+   file and line: a line that is not JSON, a missing step or one out of order, shards that do not
+   add up to the samples of the step, choices that are not three words each, no run event, no step.
+ */
 DPT_CHECK_RESULT dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error);
 /* Does the same for a text in memory; `name` is used in messages. */
 DPT_CHECK_RESULT dpt_status dpti_replay_parse(const dpti_file_bytes *file, dpti_replay *out,

@@ -208,7 +208,7 @@ static dpt_status read_line(reader *r, const char *text, size_t length, bool end
         status = fail_line(r, "no JSON object with an event");
     else if (strcmp(kind, "run") == 0)
         status = read_run(r, event);
-    else if (strcmp(kind, "choices") == 0)
+    else if (strcmp(kind, "algorithms") == 0 || strcmp(kind, "choices") == 0) /* older logs */
         status = read_choices(r, event);
     else if (strcmp(kind, "step") == 0)
         status = read_step(r, event);

@@ -71,7 +71,7 @@ static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
     DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(allocate(t, options));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
-    if (dpti_standby_create(t, !options->no_rest) != DPT_OK) return no_memory(t);
+    if (dpti_standby_create(t, !options->no_standby) != DPT_OK) return no_memory(t);
     DPT_TRY(dpti_trainer_find_capacities(t));
     return dpti_feeding_place(t);
 }

@@ -83,15 +83,15 @@ for r in done:
     assert r["steps"] > 0 and r["seconds"] > 0 and r["settling_steps"] >= 3
     assert r["samples"] == r["steps"] * r["batch_size"], r
     assert near(r["images_per_second"], r["samples"] / r["seconds"])
-    assert len(r["shares"]) == n and sum(r["shares"]) == r["batch_size"]
-    assert 1 <= r["share_steps"] <= r["steps"]
+    assert len(r["shards"]) == n and sum(r["shards"]) == r["batch_size"] and r["shares"] == r["shards"]
+    assert 1 <= r["shard_steps"] <= r["steps"] and r["share_steps"] == r["shard_steps"]
     for key in ("busy_seconds", "exchange_seconds", "waiting_seconds"):
         assert len(r[key]) == n and all(x >= 0 for x in r[key]), key
     assert max(r["busy_seconds"]) > 0
     if n == 1:
         assert "balance" not in r and r["split"] == "alone"
         continue
-    parts = [alone.get((r["repetition"], i, s)) if s else 0 for i, s in zip(r["devices"], r["shares"])]
+    parts = [alone.get((r["repetition"], i, s)) if s else 0 for i, s in zip(r["devices"], r["shards"])]
     wholes = [alone.get((r["repetition"], i, r["batch_size"])) for i in r["devices"]]
     assert r["alone_at_share"] == parts and r["alone_at_batch"] == wholes, (r, parts, wholes)
     for key, rates in (("balance", parts), ("scaling", wholes)):

@@ -73,20 +73,23 @@ check "without --verbose it does not" test -z "$(grep winograd plan.out)"
 
 train "${small[@]}" --devices cpu:algorithm=winograd2 --checkpoint chosen --log chosen.jsonl
 check "the log has choices" grep -qE \
-    '^\{"event":"choices","device":0,.*\["layer1\.0\.conv1","CONV2D_FORWARD","winograd2"\]' chosen.jsonl
+    '^\{"event":"algorithms","device":0,.*\["layer1\.0\.conv1","CONV2D_FORWARD","winograd2"\]' chosen.jsonl
 rm -rf cache
 train "${small[@]}" --devices cpu --split replay:chosen.jsonl --checkpoint replayed --log replayed.jsonl
-check "a replay has the same choices" cmp -s <(grep '"choices"' chosen.jsonl) <(grep '"choices"' replayed.jsonl)
+check "a replay has the same choices" cmp -s <(grep '"algorithms"' chosen.jsonl) <(grep '"algorithms"' replayed.jsonl)
 check "and the same bits" cmp -s chosen/model.safetensors replayed/model.safetensors
 check "and measures nothing" test -z "$(find . -path './cache/*' -name 'choices-*')"
 cmp -s direct/model.safetensors chosen/model.safetensors &&
     fail "direct and winograd2 give the same bits: the replay shows nothing"
 train "${small[@]}" --devices cpu:algorithm=direct --split replay:chosen.jsonl --checkpoint again
 check "a replay has the last word" cmp -s chosen/model.safetensors again/model.safetensors
+sed 's/"event":"algorithms"/"event":"choices"/' chosen.jsonl >former.jsonl
+train "${small[@]}" --devices cpu:algorithm=direct --split replay:former.jsonl --checkpoint again
+check "a log with the former name of the event is replayed" cmp -s chosen/model.safetensors again/model.safetensors
 sed 's/winograd2/winograd8/' chosen.jsonl >gone.jsonl
 refuse 1 "layer .* \(CONV2D.*\): the log that is replayed has 'winograd8', which cannot be had" \
     train "${small[@]}" --devices cpu --split replay:gone.jsonl
-grep -v '"choices"' gone.jsonl >older.jsonl
+grep -v '"algorithms"' gone.jsonl >older.jsonl
 train "${small[@]}" --devices cpu:algorithm=direct --split replay:older.jsonl --checkpoint again
 check "a log without choices leaves them free" cmp -s direct/model.safetensors again/model.safetensors
 train "${small[@]/resnet18-d2l/lenet}" --devices cpu --split replay:gone.jsonl

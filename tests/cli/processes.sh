@@ -178,8 +178,8 @@ check "a process had other shares than the log" cmp -s apart/model.safetensors a
 mpi_each 60 "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1 --log chosen.jsonl --checkpoint chosen : \
     env DPTRAIN_CPU_ALGORITHM=columns "$DPTRAIN" "${task[@]}" "${one[@]}" --split 2:1
 check "two algorithms: $(cat mpi.err)" [ "$status" -eq 0 ]
-check "choices of both" [ "$(grep -c '"event":"choices"' chosen.jsonl)" -eq 2 ]
-check "of the second" grep -q '"choices","operations".*"columns".*"device":1\|"device":1.*"columns"' chosen.jsonl
+check "choices of both" [ "$(grep -c '"event":"algorithms"' chosen.jsonl)" -eq 2 ]
+check "of the second" grep -q '"algorithms","operations".*"columns".*"device":1\|"device":1.*"columns"' chosen.jsonl
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split replay:chosen.jsonl --checkpoint rerun
 check "replayed: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "other weights when replayed" cmp -s chosen/model.safetensors rerun/model.safetensors

@@ -179,6 +179,15 @@ check "options of both benchmarks" [ "$(of_benchmark "Options of mix and allredu
     "devices devices-of device-timeout precision json help version " ]
 check "of one" test "$(of_benchmark "Options of allreduce")" = collective
 check "and of the other" test "$(of_benchmark "Options of mix" | grep -cx 'model\|repeat\|all-only\|max-time')" -eq 4
+# The older name of an option: valid, with a note, not in help, and only as a whole.
+check "the older name is not in help" eval '! "$DPTRAIN" train --help | grep -q -- "--rest"'
+"$DPTRAIN" plan --dataset synthetic:8x8x1:3:64 --model mlp --devices cpu --rest off >older.out 2>older.err
+check "the older name is valid: status $?, $(cat older.err)" [ -s older.out ]
+check "a note tells the new one: $(cat older.err)" \
+    [ "$(cat older.err)" = "dptrain: note: --rest is now --standby; the older name is valid in this release only" ]
+refuse 2 "unexpected argument 'off'" train --res off # --resume
+"$DPTRAIN" plan --dataset synthetic:8x8x1:3:64 --model mlp --devices cpu --standby off >newer.out 2>newer.err
+check "the new one has no note" [ ! -s newer.err ]
 "$DPTRAIN" -h >help.out
 for word in --devices --model --dataset --batch-size --split --checkpoint --log --plot lenet mlp \
     "Exit status" NO_COLOR; do

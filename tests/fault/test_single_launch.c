@@ -178,7 +178,7 @@ static size_t take_told(run *r, const training *w, char *said, size_t n_bytes)
     size_t n = 0;
     while (dpt_trainer_next_event(w->trainer, &event)) {
         if (event.kind == DPT_DEVICE_LOST && CHECK_SIZE(event.device, 1)) continue;
-        if (!CHECK(event.kind == DPT_STEPS_IN_PARTS)) continue;
+        if (!CHECK(event.kind == DPT_STEPS_IN_SEGMENTS)) continue;
         CHECK_SIZE(event.device, 0);
         CHECK_SIZE(event.step, healthy_of(r)->beside + 1);
         snprintf(said, n_bytes, "%s", event.message);

@@ -62,7 +62,7 @@ static bool save(test *t, const char *devices, size_t steps)
         step_to(t, &w, REST, false);
         rest_for_good(&w);
         step_to(t, &w, REST + steps, true);
-        CHECK_SIZE(count_events(&w, DPT_DEVICE_RESTS, &event), 1);
+        CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 1);
         w.trainer->membership.standby.allowed = true;
         saved = CHECK_OK(dpt_trainer_save_state(w.trainer, state));
     }
@@ -90,7 +90,7 @@ static void rests_on(test *t)
     if (load(t, list, true, &w)) {
         const dpti_standby *r = &w.trainer->membership.standby;
         step_to(t, &w, REST + RESTED + 1, true);
-        CHECK_SIZE(count_events(&w, DPT_DEVICE_RESTS, &event), 1);
+        CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 1);
         CHECK_SIZE(event.step, REST + RESTED + 1);
         CHECK_SIZE(event.device, 1);
         CHECK(strstr(last_words, "6 ms with it, 1 ms without") != NULL);
@@ -150,7 +150,7 @@ static void loaded_while_it_rests(test *t)
         CHECK_SIZE(w.n_steps, REST + 2);
         CHECK_SIZE(w.trainer->membership.standby.n, 0);
         step_to(t, &w, WAKE, true);
-        CHECK_SIZE(count_events(&w, DPT_DEVICE_RESTS, &event), 2);
+        CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 2);
         rest_change(&w);
         step_to(t, &w, STEPS, false);
         rest_check_weights(t, &w, 0);
@@ -175,7 +175,7 @@ static void others_begin_with_all(test *t)
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             CHECK_SIZE(w.trainer->membership.standby.n, 0);
             CHECK(w.trainer->membership.standby.rest.state == DPTI_STANDBY_NONE);
-            CHECK_SIZE(count_events(&w, DPT_DEVICE_RESTS, &event), 0);
+            CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 0);
         }
         rest_end(&w);
     }

@@ -30,6 +30,17 @@ int cli_error(int code, const char *format, ...)
     return code;
 }
 
+/* Likewise. */
+void cli_note(const char *format, ...)
+{
+    char message[1024];
+    va_list args;
+    va_start(args, format);
+    const int n = vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    require(n > 0);
+}
+
 /* What the table of verbs names and nobody calls here. */
 int cli_train(const cli_options *options)
 {

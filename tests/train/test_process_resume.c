@@ -295,7 +295,7 @@ static void again_and_again(test *t)
         if (trains(t, &c)) check_ways(t, &c, "01");
     FILE *file = fopen("kept.jsonl", "r");
     while (file && fgets(line, sizeof line, file)) {
-        if (strncmp(line, "{\"event\":\"choices\"", 18) != 0) continue;
+        if (strncmp(line, "{\"event\":\"algorithms\"", 21) != 0) continue;
         n++;
         n_columns += strstr(line, "columns") != NULL && strstr(line, "\"device\":1") != NULL;
     }

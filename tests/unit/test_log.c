@@ -345,6 +345,7 @@ static void passes_over_what_it_does_not_know(test *t)
     }
 }
 
+/* By the event's older name, which is read too. */
 #define CHOICES(device, list)                                                                      \
     "{\"event\":\"choices\",\"device\":" device ",\"operations\":" list "}\n"
 

@@ -149,8 +149,8 @@ static void tell(dpt_trainer *t)
         if (rests == w->membership.told) continue;
         w->membership.told = rests;
         if (dpti_is_lost(w)) continue;
-        dpti_trainer_note_event(t, rests ? DPT_DEVICE_RESTS : DPT_DEVICE_WAKES, t->first_device + i,
-                                &told);
+        dpti_trainer_note_event(t, rests ? DPT_DEVICE_STANDBY : DPT_DEVICE_PRESENT,
+                                t->first_device + i, &told);
     }
 }
 

@@ -59,7 +59,7 @@ static dpt_status make_alone(dpt_trainer *t, dpti_worker *w)
         return DPT_E_CANCELLED;
     }
     w->pipeline.single.alone_state = DPTI_ALONE_REFUSED;
-    dpti_trainer_note_event(t, DPT_STEPS_IN_PARTS, t->first_device + w->rank, &job.error);
+    dpti_trainer_note_event(t, DPT_STEPS_IN_SEGMENTS, t->first_device + w->rank, &job.error);
     return DPT_OK;
 }
 
