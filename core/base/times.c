@@ -50,3 +50,13 @@ void dpti_times_free(dpti_times *times)
     free(times->spans);
     *times = (dpti_times){.keeps = false};
 }
+
+dpti_stopwatch dpti_stopwatch_start(dpti_times *times)
+{
+    return (dpti_stopwatch){.times = times, .since = dpti_seconds()};
+}
+
+void dpti_stopwatch_lap(dpti_stopwatch *stopwatch, dpti_span_kind kind)
+{
+    stopwatch->since = dpti_times_add_since(stopwatch->times, kind, stopwatch->since);
+}

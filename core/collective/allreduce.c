@@ -1,4 +1,6 @@
 /* The all-reduce: who takes part, and its runs, in one process and over several. */
+#include "collective/allreduce.h"
+
 #include "base/clock.h"
 #include "collective/allreduce_state.h"
 #include "device/buffer.h"
@@ -167,30 +169,29 @@ static bool any_away(const dpti_allreduce *a)
     return false;
 }
 
-/* What members do between two meetings ended now; the time at which the meeting is over. */
-static dpt_status meet(const dpti_allreduce *a, size_t rank, dpt_status mine, double *clock,
-                       dpti_times *times)
+/* Ends what the member did since the last meeting, and meets the others. */
+static dpt_status meet(const dpti_allreduce *a, dpti_exchange_context *x, dpt_status mine)
 {
-    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
-    const dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, rank, mine);
-    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
+    const dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, x->who->rank, mine);
+    dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_WAITING);
     return verdict;
 }
 
-/* Takes the sums to where they belong; all agree that this has been done. */
-static dpt_status take_away(dpti_allreduce *a, size_t rank, dpt_status *mine, double *clock,
-                            dpti_times *times)
+/* Copies the sums to where they belong; all agree that this has been done. */
+static dpt_status take_away(dpti_allreduce *a, dpti_exchange_context *x)
 {
-    const dpti_member *m = &a->members[rank];
+    const dpti_member *m = &a->members[x->who->rank];
+    dpt_status *mine = x->mine;
     if (!any_away(a)) return DPT_OK;
     if (!m->hidden) *mine = dpti_view_upload(&m->view, 0, a->count);
     if (m->island_slot.island) {
         if (*mine == DPT_OK)
             *mine = dpti_island_hand_out(&m->island_slot, m->view.buffer, a->count);
-        if (*mine == DPT_OK) *mine = dpti_island_wait(&m->island_slot, clock, times);
+        if (*mine == DPT_OK) *mine = dpti_island_wait(&m->island_slot, &x->stopwatch);
         if (*mine != DPT_OK) dpti_island_abort(m->island_slot.island);
     }
-    return meet(a, rank, *mine, clock, times);
+    return meet(a, x, *mine);
 }
 
 /* ---- In one process -------------------------------------------------------------------------- */
@@ -203,15 +204,16 @@ static dpt_status first_failure(const dpti_allreduce *a)
 }
 
 /* Under the mutex: comes, and sums what others have brought until all are here. */
-static dpt_status come(dpti_allreduce *a, const dpti_contribution *who,
-                       const dpti_range rest[DPTI_REST], dpt_status mine)
+static dpt_status come(dpti_allreduce *a, const dpti_exchange_context *x,
+                       const dpti_range rest[DPTI_REST])
 {
+    const dpti_contribution *who = x->who;
     const dpti_member *m = &a->members[who->rank];
     dpti_round *r = &a->rounds[m->n_runs % 2];
     if (a->broken) return DPT_E_CANCELLED;
     for (size_t i = 0; i < DPTI_REST && dpti_shows(m) && !dpti_allreduce_is_all(a, m); i++)
         dpti_allreduce_hand_on(a, who, rest[i]);
-    a->brought[who->rank] = mine;
+    a->brought[who->rank] = *x->mine;
     if (++r->n_here == dpti_allreduce_count_present(a, a->n_ranks)) {
         r->verdict = first_failure(a);
         r->all_here = true;
@@ -245,15 +247,14 @@ static dpt_status judge(const dpti_allreduce *a, const dpti_round *r, dpti_membe
     return DPT_E_NOT_FINITE;
 }
 
-static dpt_status run_alone(dpti_allreduce *a, const dpti_contribution *who,
-                            const dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
-                            dpti_times *times)
+static dpt_status run_alone(dpti_allreduce *a, dpti_exchange_context *x,
+                            const dpti_range rest[DPTI_REST])
 {
-    dpti_member *m = &a->members[who->rank];
+    dpti_member *m = &a->members[x->who->rank];
     dpti_round *r = &a->rounds[m->n_runs % 2];
     pthread_mutex_lock(&a->mutex);
-    const dpt_status verdict = come(a, who, rest, *mine);
-    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    const dpt_status verdict = come(a, x, rest);
+    dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_WAITING);
     while (verdict == DPT_OK && dpti_allreduce_sum_piece(a, r)) {
     }
     while (r->n_summing > 0)
@@ -262,9 +263,9 @@ static dpt_status run_alone(dpti_allreduce *a, const dpti_contribution *who,
     m->n_runs++;
     m->n_brought = m->n_shown = 0;
     pthread_mutex_unlock(&a->mutex);
-    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
     DPT_TRY(summed);
-    return take_away(a, who->rank, mine, clock, times);
+    return take_away(a, x);
 }
 
 /* ---- Over processes -------------------------------------------------------------------------- */
@@ -292,9 +293,10 @@ static dpt_status finish_reductions(dpti_allreduce *a)
 
 /* One member of each process votes for all of it.  Buckets that are under way end in any case:
    their memory may be needed. */
-static dpt_status vote_over_processes(dpti_allreduce *a, size_t rank, dpt_status verdict,
-                                      double *clock, dpti_times *times)
+static dpt_status vote_over_processes(dpti_allreduce *a, dpti_exchange_context *x,
+                                      dpt_status verdict)
 {
+    const size_t rank = x->who->rank;
     if (rank == 0) {
         verdict = vote(a, verdict);
         const dpt_status status = verdict != DPT_OK ? finish_reductions(a) : DPT_OK;
@@ -303,7 +305,7 @@ static dpt_status vote_over_processes(dpti_allreduce *a, size_t rank, dpt_status
         verdict = DPT_OK;
     }
     verdict = dpti_rendezvous_meet(a->rendezvous, rank, verdict);
-    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_WAITING);
     return verdict;
 }
 
@@ -319,50 +321,45 @@ static dpti_range slice_of(const dpti_allreduce *a, dpti_range whole, size_t ran
 }
 
 /* The sum of this process, which the first member has, becomes that of all, for all members. */
-static dpt_status reduce_over_processes(dpti_allreduce *a, const dpti_contribution *who,
-                                        const dpti_range rest[DPTI_REST], double *clock,
-                                        dpti_times *times)
+static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context *x,
+                                        const dpti_range rest[DPTI_REST])
 {
-    const size_t rank = who->rank;
+    const size_t rank = x->who->rank;
     dpt_status mine = DPT_OK;
     if (rank == 0) {
         for (size_t i = 0; i < DPTI_REST; i++)
-            dpti_allreduce_start_reduction(a, who, rest[i], true);
+            dpti_allreduce_start_reduction(a, x->who, rest[i], true);
         mine = finish_reductions(a);
     }
     mine = dpti_rendezvous_meet(a->rendezvous, rank, mine);
     if (mine == DPT_E_NOT_FINITE) a->members[rank].blame = DPTI_BLAME_SUM;
     /* Every member's, whoever does it: else the first one would look slow. */
-    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
     if (mine != DPT_OK || a->n_ranks == 1) return mine;
     const dpti_range slice = slice_of(a, (dpti_range){0, a->count}, rank);
     for (size_t r = 1; r < a->n_ranks; r++)
         if (dpti_shows(&a->members[r]))
             memcpy(a->members[r].view.host + slice.begin, a->members[0].view.host + slice.begin,
                    (slice.end - slice.begin) * sizeof(float));
-    return meet(a, rank, DPT_OK, clock, times);
+    return meet(a, x, DPT_OK);
 }
 
 /* All have made their calls, in all processes: the sums come, or all hear that they do not. */
-static dpt_status end_in_wide_island(dpti_allreduce *a, const dpti_contribution *who,
-                                     dpt_status *mine, double *clock, dpti_times *times)
+static dpt_status end_in_wide_island(dpti_allreduce *a, dpti_exchange_context *x)
 {
-    dpti_member *m = &a->members[who->rank];
+    dpti_member *m = &a->members[x->who->rank];
     m->n_brought = m->n_shown = 0;
-    dpti_allreduce_await_island(a, who, mine, clock, times);
-    const dpt_status verdict = meet(a, who->rank, *mine, clock, times);
-    return vote_over_processes(a, who->rank, verdict, clock, times);
+    dpti_allreduce_await_island(a, x);
+    return vote_over_processes(a, x, meet(a, x, *x->mine));
 }
 
-static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
-                               const dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
-                               dpti_times *times)
+static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
+                               const dpti_range rest[DPTI_REST])
 {
-    const size_t rank = who->rank;
+    const size_t rank = x->who->rank;
     dpti_member *m = &a->members[rank];
-    const dpt_status verdict = meet(a, rank, *mine, clock, times);
-    DPT_TRY(vote_over_processes(a, rank, verdict, clock, times));
-    if (dpti_allreduce_is_all(a, m)) return end_in_wide_island(a, who, mine, clock, times);
+    DPT_TRY(vote_over_processes(a, x, meet(a, x, *x->mine)));
+    if (dpti_allreduce_is_all(a, m)) return end_in_wide_island(a, x);
     /* All have brought their buckets, and none will bring more before the next meeting. */
     if (rank == 0) a->rounds[m->n_runs % 2] = (dpti_round){.n_complete = 0};
     for (size_t i = 0; i < DPTI_REST && a->n_ranks > 1; i++) {
@@ -371,9 +368,9 @@ static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
         (void)dpti_allreduce_reduce(a, slice, &n_flawed);
     }
     m->n_brought = m->n_shown = 0;
-    DPT_TRY(meet(a, rank, DPT_OK, clock, times));
-    DPT_TRY(reduce_over_processes(a, who, rest, clock, times));
-    DPT_TRY(take_away(a, rank, mine, clock, times));
+    DPT_TRY(meet(a, x, DPT_OK));
+    DPT_TRY(reduce_over_processes(a, x, rest));
+    DPT_TRY(take_away(a, x));
     /* Nobody starts anything for the next run before this rank has brought something to it. */
     if (rank == 0 && a->feedback) dpti_feedback_commit(a->feedback);
     return DPT_OK;
@@ -381,15 +378,14 @@ static dpt_status run_together(dpti_allreduce *a, const dpti_contribution *who,
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, const dpti_contribution *who,
-                              dpt_status *mine, dpti_times *times)
+dpt_status dpti_allreduce_run(dpti_allreduce *allreduce, dpti_exchange_context *exchange)
 {
     dpti_allreduce *a = allreduce;
+    dpti_exchange_context *x = exchange;
     dpti_range rest[DPTI_REST];
-    if (dpti_allreduce_is_alone(a)) return *mine;
-    double clock = dpti_seconds();
-    dpti_allreduce_contribute_remaining(a, who, rest, mine, &clock, times);
-    clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
-    return a->processes ? run_together(a, who, rest, mine, &clock, times)
-                        : run_alone(a, who, rest, mine, &clock, times);
+    if (dpti_allreduce_is_alone(a)) return *x->mine;
+    x->stopwatch.since = dpti_seconds();
+    dpti_allreduce_contribute_remaining(a, x, rest);
+    dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
+    return a->processes ? run_together(a, x, rest) : run_alone(a, x, rest);
 }

@@ -19,9 +19,11 @@
 #define DPTI_ALLREDUCE_H
 
 #include "base/times.h"
+#include "collective/contribution.h"
 #include "collective/feedback.h"
 #include "collective/island.h"
 #include "collective/processes.h"
+#include "collective/range.h"
 #include "device/buffer.h"
 
 typedef struct dpti_allreduce dpti_allreduce;
@@ -53,40 +55,25 @@ void dpti_allreduce_mend(dpti_allreduce *allreduce);
    those of a run that did not take place. */
 void dpti_allreduce_reset(dpti_allreduce *allreduce);
 
-/* Who comes, and who brings anything, which all processes know alike. */
-typedef struct dpti_contribution {
-    size_t rank;
-    bool contributes;      /* a rank that does not still receives the sum */
-    bool late;             /* an island's members, all alike, hand in nothing before all of them in
-                              this process have come to the run: until then one of them may make
-                              calls that wait for all streams, which wait for it */
-    const bool *processes; /* (processes) which of them contribute; NULL: all.  Stays until the run
-                              is over */
-    /* [driver] Where the sum of its island is the whole one: DPT_OK, or what is wrong with it,
-       DPT_E_NOT_FINITE perhaps.  NULL: nothing ever is. */
-    dpt_status (*look)(void *user);
-    void *user;
-} dpti_contribution;
+/* [driver] Contributes a range of elements before the run.  All ranks contribute the same ranges in
+   the same order, and each range ends where the range before it begins.  Waits for nobody.  The
+   device's earlier work is done (sync), and nothing reads or writes these elements until the run is
+   over.  A rank that has failed contributes them all the same: they count for the order of the
+   others, not for the run.  *exchange->mine and the times are as for the run, but the wait for an
+   island's sum belongs to the run. */
+void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context *exchange,
+                               dpti_range what);
 
-/* [driver] Brings elements [begin, end) before the run, where all bring the same ranges in the same
-   order, each of which ends where the one before begins.  Waits for nobody.  The device's earlier
-   work has passed (sync), and none reads or writes these elements until the run is over.  A rank
-   that has failed brings them all the same: they count for the others' order, not for the run. As
-   the run for *mine and *times, but that waiting for an island's sum is the run's. */
-void dpti_allreduce_contribute(dpti_allreduce *allreduce, const dpti_contribution *who,
-                               size_t begin, size_t end, dpt_status *mine, dpti_times *times);
-
-/* [driver] Called by every rank, which brings what it has not brought yet.  *mine is this rank's
-   status so far, and becomes the failure of its own transfers.  If any rank brings a failure nobody
-   may count on sums and all get the first failure in rank order (of this process; else that of
-   another one).  The device's earlier work has passed (sync).  Added to *times, which may be NULL:
-   as WAITING what passes until all have come, sums included that this rank makes meanwhile; as
-   EXCHANGE this rank's transfers and what passes from then on, which is what no computing hides.
-   *mine becomes DPT_E_CANCELLED where an island's sum could not be made and that is not this
-   device's fault (island.h). */
+/* [driver] Called by every rank.  It contributes what it has not contributed yet.  *exchange->mine
+   is the rank's status so far, and becomes the failure of its own transfers.  If any rank comes
+   with a failure, nobody may rely on the sums, and all ranks get the first failure in rank order
+   (of this process; else that of another process).  The device's earlier work is done (sync). Spans
+   are added to the times as WAITING until all ranks have come, including sums that this rank makes
+   meanwhile, and as EXCHANGE for this rank's transfers and for everything after that, which no
+   computation hides.  *exchange->mine becomes DPT_E_CANCELLED if the sum of an island could not be
+   made and this device is not the reason (island.h). */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce,
-                                               const dpti_contribution *who, dpt_status *mine,
-                                               dpti_times *times);
+                                               dpti_exchange_context *exchange);
 
 /* [driver] Of a rank whose run, or what was before it, has failed: nothing writes its data any
    more. Returns `mine`, whose record stays as it is; if that is no failure of its own, what the
@@ -107,15 +94,7 @@ void dpti_allreduce_want_finite(dpti_allreduce *allreduce);
    succeeds and with no other, and may be read and written between runs. */
 void dpti_allreduce_pack(dpti_allreduce *allreduce, dpti_feedback *feedback);
 
-/* [driver] Of this rank, behind such a failure. */
-typedef enum dpti_blame {
-    DPTI_BLAME_NOBODY, /* another rank came with that status */
-    DPTI_BLAME_OWN,    /* what this rank has brought is not finite */
-    DPTI_BLAME_OTHERS, /* what others have brought */
-    DPTI_BLAME_SUM,    /* what each has brought is finite, and the sum is not.  (Over processes an
-                          island's sum is OWN of the one that shows it.) */
-} dpti_blame;
-
+/* [driver] Says where the values came from that were not finite, after a run that failed so. */
 dpti_blame dpti_allreduce_blame(const dpti_allreduce *allreduce, size_t rank);
 
 #endif

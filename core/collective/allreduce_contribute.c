@@ -2,6 +2,7 @@
    the sum there; and from there to the other processes. */
 #include "base/clock.h"
 #include "base/floats.h"
+#include "collective/allreduce.h"
 #include "collective/allreduce_state.h"
 #include "device/communicator.h"
 #include "dpt_error.h"
@@ -27,19 +28,16 @@ static void prepare_sum(void *user, float *data, size_t count)
     (void)dpti_allreduce_reduce(a, (dpti_range){first, first + count}, &n_flawed);
 }
 
-static void start_part(dpti_allreduce *a, const dpti_contribution *who, dpti_range what,
-                       bool summed, const dpti_feedback *feedback)
+/* Starts the reduction of a part of the data: `shape` is the reduction of all of them. */
+static void start_part(dpti_allreduce *a, const dpti_collective *shape, dpti_range what,
+                       const dpti_feedback *feedback)
 {
     if (what.begin >= what.end) return;
-    const dpti_collective reduction = {
-        .data = a->members[0].view.host + what.begin,
-        .count = what.end - what.begin,
-        .contributes = who->processes ? who->processes : a->all_contribute,
-        .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
-        .user = a,
-        .residual = feedback ? feedback->residual + what.begin : NULL,
-        .owes = feedback ? feedback->owes + what.begin : NULL,
-        .finite = a->wants_finite ? &a->finite : NULL};
+    dpti_collective reduction = *shape;
+    reduction.data = a->members[0].view.host + what.begin;
+    reduction.count = what.end - what.begin;
+    reduction.residual = feedback ? feedback->residual + what.begin : NULL;
+    reduction.owes = feedback ? feedback->owes + what.begin : NULL;
     dpti_processes_start_collective(a->processes, &reduction);
 }
 
@@ -50,8 +48,14 @@ void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contri
     const size_t packed = a->feedback ? a->feedback->count : 0;
     const dpti_range first = {what.begin, what.end < packed ? what.end : packed};
     const dpti_range second = {what.begin > packed ? what.begin : packed, what.end};
-    start_part(a, who, first, summed, a->feedback);
-    start_part(a, who, second, summed, NULL);
+    const dpti_collective shape = {.kind = DPTI_ALL_REDUCE,
+                                   .contributes =
+                                       who->processes ? who->processes : a->all_contribute,
+                                   .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
+                                   .user = a,
+                                   .finite = a->wants_finite ? &a->finite : NULL};
+    start_part(a, &shape, first, a->feedback);
+    start_part(a, &shape, second, NULL);
 }
 
 void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *who,
@@ -98,85 +102,86 @@ static void note(dpti_member *m, const dpt_error *before, dpt_status status, dpt
         *mine = status;
 }
 
-/* Brings elements to its island, behind whose sum this point of the lane is marked. */
-static void add_to_island(const dpti_allreduce *a, const dpti_contribution *who, dpti_range what,
-                          size_t point, dpt_status *mine)
+/* Enqueues the rank's part of its island's sum, and marks this point of the side stream behind it.
+ */
+static void add_to_island(const dpti_allreduce *a, dpti_exchange_context *x, dpti_range what,
+                          size_t point)
 {
-    dpti_member *m = &a->members[who->rank];
+    dpti_member *m = &a->members[x->who->rank];
     const dpt_error before = m->view.buffer->device->base.error;
     const dpti_island_part part = {
         .data = m->view.buffer,
         .begin = what.begin,
         .end = what.end,
-        .empty = !who->contributes,
+        .empty = !x->who->contributes,
         .host = dpti_shows(m) && !dpti_allreduce_is_all(a, m) ? m->view.host : NULL,
         .point = point};
-    note(m, &before, dpti_island_reduce(&m->island_slot, &part), mine);
+    note(m, &before, dpti_island_reduce(&m->island_slot, &part), x->mine);
 }
 
 /* Hands on what has arrived of the island's sums: of buckets, in their order. */
-static void show_arrived(dpti_allreduce *a, const dpti_contribution *who, dpt_status *mine)
+static void show_arrived(dpti_allreduce *a, dpti_exchange_context *x)
 {
-    dpti_member *m = &a->members[who->rank];
+    dpti_member *m = &a->members[x->who->rank];
+    dpt_status *mine = x->mine;
     if (m->hidden || dpti_allreduce_is_all(a, m)) return;
     while (*mine == DPT_OK && m->n_shown < m->n_brought) {
         bool arrived = false;
         *mine = dpti_island_arrived(&m->island_slot, m->n_shown, &arrived);
         if (!arrived) return;
         look_at_own(a, m, m->brought[m->n_shown], mine);
-        show(a, who);
+        show(a, x->who);
     }
 }
 
-void dpti_allreduce_await_island(dpti_allreduce *allreduce, const dpti_contribution *who,
-                                 dpt_status *mine, double *clock, dpti_times *times)
+void dpti_allreduce_await_island(dpti_allreduce *allreduce, dpti_exchange_context *exchange)
 {
+    const dpti_contribution *who = exchange->who;
+    dpt_status *mine = exchange->mine;
     dpti_member *m = &allreduce->members[who->rank];
     const dpt_error before = m->view.buffer->device->base.error;
-    note(m, &before, dpti_island_wait(&m->island_slot, clock, times), mine);
+    note(m, &before, dpti_island_wait(&m->island_slot, &exchange->stopwatch), mine);
     if (!dpti_allreduce_is_all(allreduce, m) || *mine != DPT_OK || !who->look) return;
     *mine = who->look(who->user);
     if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM; /* as all members do */
 }
 
 /* What was not handed in as it was brought. */
-static void catch_up(const dpti_allreduce *a, const dpti_contribution *who, dpt_status *mine,
-                     double *clock, dpti_times *times)
+static void catch_up(const dpti_allreduce *a, dpti_exchange_context *x)
 {
-    const dpti_member *m = &a->members[who->rank];
-    dpti_island_meet(&m->island_slot, clock, times);
+    const dpti_member *m = &a->members[x->who->rank];
+    dpti_island_meet(&m->island_slot, &x->stopwatch);
     for (size_t k = 0; k < m->n_brought; k++)
-        add_to_island(a, who, m->brought[k], k, mine);
+        add_to_island(a, x, m->brought[k], k);
 }
 
 /* Brings the rest, and waits until the sums are there whom others are to see. */
-static void finish_in_island(dpti_allreduce *a, const dpti_contribution *who,
-                             const dpti_range rest[DPTI_REST], dpt_status *mine, double *clock,
-                             dpti_times *times)
+static void finish_in_island(dpti_allreduce *a, dpti_exchange_context *x,
+                             const dpti_range rest[DPTI_REST])
 {
-    dpti_member *m = &a->members[who->rank];
+    dpti_member *m = &a->members[x->who->rank];
     const bool whole = dpti_allreduce_is_all(a, m);
     const size_t n_buckets = m->n_brought;
-    if (who->late) catch_up(a, who, mine, clock, times);
+    if (x->who->late) catch_up(a, x);
     for (size_t i = 0; i < DPTI_REST; i++)
-        add_to_island(a, who, rest[i], n_buckets + i, mine);
+        add_to_island(a, x, rest[i], n_buckets + i);
     if ((m->hidden && !whole) || dpti_island_is_wide(m->island_slot.island)) return;
-    dpti_allreduce_await_island(a, who, mine, clock, times);
+    dpti_allreduce_await_island(a, x);
     for (size_t k = m->n_shown; !whole && k < n_buckets; k++) {
-        look_at_own(a, m, m->brought[k], mine);
-        show(a, who);
+        look_at_own(a, m, m->brought[k], x->mine);
+        show(a, x->who);
     }
 }
 
 dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_status mine)
 {
     dpti_member *m = &allreduce->members[rank];
-    double clock = dpti_seconds();
+    dpti_stopwatch stopwatch = dpti_stopwatch_start(NULL);
     if (!m->island_slot.island) return mine;
     /* Whatever other processes have enqueued: they do the same. */
     if (dpti_island_is_wide(m->island_slot.island)) dpti_island_abort(m->island_slot.island);
     const dpt_error before = m->view.buffer->device->base.error;
-    const dpt_status status = dpti_island_wait(&m->island_slot, &clock, NULL);
+    const dpt_status status = dpti_island_wait(&m->island_slot, &stopwatch);
     const bool own = mine != DPT_OK && mine != DPT_E_CANCELLED;
     if (!own && status != DPT_OK && status != DPT_E_CANCELLED) return status;
     m->view.buffer->device->base.error = before;
@@ -185,27 +190,28 @@ dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_sta
 
 /* ---- Bringing -------------------------------------------------------------------------------- */
 
-void dpti_allreduce_contribute(dpti_allreduce *allreduce, const dpti_contribution *who,
-                               size_t begin, size_t end, dpt_status *mine, dpti_times *times)
+void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context *exchange,
+                               dpti_range what)
 {
     dpti_allreduce *a = allreduce;
+    const dpti_contribution *who = exchange->who;
+    dpt_status *mine = exchange->mine;
     dpti_member *m = &a->members[who->rank];
-    const dpti_range what = {begin, end};
-    const double clock = dpti_seconds();
+    exchange->stopwatch.since = dpti_seconds();
     if (dpti_allreduce_is_alone(a) || m->n_brought == DPTI_BUCKETS) return;
-    if (m->n_brought == 0) begin_contributing(m, who, end);
-    m->low = begin;
+    if (m->n_brought == 0) begin_contributing(m, who, what.end);
+    m->low = what.begin;
     m->brought[m->n_brought++] = what;
     if (m->island_slot.island && !who->late) {
-        add_to_island(a, who, what, m->n_brought - 1, mine);
-        show_arrived(a, who, mine);
+        add_to_island(a, exchange, what, m->n_brought - 1);
+        show_arrived(a, exchange);
     } else if (!m->island_slot.island) {
         if (*mine == DPT_OK && who->contributes)
             *mine = dpti_view_download(&m->view, what.begin, what.end);
         look_at_own(a, m, what, mine);
         show(a, who);
     }
-    (void)dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, clock);
+    dpti_stopwatch_lap(&exchange->stopwatch, DPTI_SPAN_EXCHANGE);
 }
 
 /* ---- The rest, in the run -------------------------------------------------------------------- */
@@ -225,18 +231,19 @@ static dpt_status transfer_rest(const dpti_member *m, const dpti_range rest[DPTI
     return DPT_OK;
 }
 
-void dpti_allreduce_contribute_remaining(dpti_allreduce *allreduce, const dpti_contribution *who,
-                                         dpti_range rest[DPTI_REST], dpt_status *mine,
-                                         double *clock, dpti_times *times)
+void dpti_allreduce_contribute_remaining(dpti_allreduce *allreduce, dpti_exchange_context *exchange,
+                                         dpti_range remaining[DPTI_REST])
 {
     dpti_allreduce *a = allreduce;
+    const dpti_contribution *who = exchange->who;
+    dpt_status *mine = exchange->mine;
     dpti_member *m = &a->members[who->rank];
-    find_rest(a, m, rest);
+    find_rest(a, m, remaining);
     if (m->n_brought == 0) begin_contributing(m, who, 0);
     if (m->island_slot.island)
-        finish_in_island(a, who, rest, mine, clock, times);
+        finish_in_island(a, exchange, remaining);
     else if (*mine == DPT_OK && who->contributes)
-        *mine = transfer_rest(m, rest);
+        *mine = transfer_rest(m, remaining);
     for (size_t i = 0; i < DPTI_REST && dpti_shows(m) && !dpti_allreduce_is_all(a, m); i++)
-        look_at_own(a, m, rest[i], mine);
+        look_at_own(a, m, remaining[i], mine);
 }

@@ -4,7 +4,10 @@
 #ifndef DPTI_ALLREDUCE_STATE_H
 #define DPTI_ALLREDUCE_STATE_H
 
-#include "collective/allreduce.h"
+#include "collective/contribution.h"
+#include "collective/feedback.h"
+#include "collective/island.h"
+#include "collective/processes.h"
 #include "collective/range.h"
 #include "collective/rendezvous.h"
 #include "collective/view.h"
@@ -18,6 +21,8 @@ enum {
     DPTI_BUCKETS = 64, /* what is brought beyond waits for the run */
     DPTI_REST = 2,     /* what a run brings lies before the buckets and behind them */
 };
+
+typedef struct dpti_allreduce dpti_allreduce;
 
 typedef struct dpti_member {
     dpti_view view; /* of its data */
@@ -101,13 +106,13 @@ void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contri
 /* Under the mutex: one that shows has the next of what it brings. */
 void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *who,
                             dpti_range what);
-/* [driver] What a run begins with: the rest is in host memory, or with the island, whose sums have
-   arrived where others are to see them, unless it is a wide one.  *rest: where it lies. */
-void dpti_allreduce_contribute_remaining(dpti_allreduce *allreduce, const dpti_contribution *who,
-                                         dpti_range rest[DPTI_REST], dpt_status *mine,
-                                         double *clock, dpti_times *times);
-/* [driver] Waits for the sums of its island, and has them looked at if they are the whole ones. */
-void dpti_allreduce_await_island(dpti_allreduce *allreduce, const dpti_contribution *who,
-                                 dpt_status *mine, double *clock, dpti_times *times);
+/* [driver] What a run begins with: the remaining ranges go into host memory, or to the island.  If
+   other ranks are to see an island's sums, they have then arrived, unless the island is wide.
+   remaining[] becomes these ranges. */
+void dpti_allreduce_contribute_remaining(dpti_allreduce *allreduce, dpti_exchange_context *exchange,
+                                         dpti_range remaining[DPTI_REST]);
+/* [driver] Waits for the sums of the rank's island, and has them checked if they are the sums of
+   all. */
+void dpti_allreduce_await_island(dpti_allreduce *allreduce, dpti_exchange_context *exchange);
 
 #endif

@@ -15,7 +15,8 @@ static dpt_status take_part(dpti_seat *seat)
 {
     const dpti_contribution who = {.rank = seat->rank, .contributes = true};
     dpt_status mine = DPT_OK;
-    seat->verdict = dpti_allreduce_run(seat->call->state, &who, &mine, NULL);
+    dpti_exchange_context exchange = {.who = &who, .mine = &mine};
+    seat->verdict = dpti_allreduce_run(seat->call->state, &exchange);
     return mine;
 }
 

@@ -249,16 +249,16 @@ static void await_all(dpti_island *island, coming what, size_t n)
         pthread_cond_wait(&island->changed, &island->mutex);
 }
 
-void dpti_island_meet(const dpti_island_slot *island_slot, double *clock, dpti_times *times)
+void dpti_island_meet(const dpti_island_slot *island_slot, dpti_stopwatch *stopwatch)
 {
     dpti_island *island = island_slot->island;
-    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    dpti_stopwatch_lap(stopwatch, DPTI_SPAN_EXCHANGE);
     pthread_mutex_lock(&island->mutex);
     const size_t n = ++island->members[island_slot->place].n[MEETING];
     pthread_cond_broadcast(&island->changed);
     await_all(island, MEETING, n);
     pthread_mutex_unlock(&island->mutex);
-    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    dpti_stopwatch_lap(stopwatch, DPTI_SPAN_WAITING);
 }
 
 /* Until all have made their n-th call, or it is over.  From then on somebody asks. */
@@ -329,7 +329,7 @@ static dpt_status settle(const dpti_island_slot *island_slot, dpt_status status)
     return synced != DPT_OK && status == DPT_E_CANCELLED ? synced : status;
 }
 
-dpt_status dpti_island_wait(const dpti_island_slot *island_slot, double *clock, dpti_times *times)
+dpt_status dpti_island_wait(const dpti_island_slot *island_slot, dpti_stopwatch *stopwatch)
 {
     dpti_island *island = island_slot->island;
     member *m = &island->members[island_slot->place];
@@ -337,14 +337,14 @@ dpt_status dpti_island_wait(const dpti_island_slot *island_slot, double *clock, 
     const size_t n = m->n[CALL]; /* which this thread alone changes */
     if (n == m->n_waited && dpti_island_is_sound(island)) return DPT_OK;
     m->n_waited = n;
-    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    dpti_stopwatch_lap(stopwatch, DPTI_SPAN_EXCHANGE);
     if (dpti_island_is_sound(island))
         status = own_call(island_slot, dpti_side_stream_mark(island_slot->side, LAST_POINT));
     await_calls(island, n);
-    *clock = dpti_times_add_since(times, DPTI_SPAN_WAITING, *clock);
+    dpti_stopwatch_lap(stopwatch, DPTI_SPAN_WAITING);
     if (status == DPT_OK) status = ask(island_slot);
     end_asking(island);
     if (status != DPT_OK) status = settle(island_slot, hear(island_slot, status));
-    *clock = dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, *clock);
+    dpti_stopwatch_lap(stopwatch, DPTI_SPAN_EXCHANGE);
     return status;
 }

@@ -79,7 +79,7 @@ typedef struct dpti_island_part {
    over: what they did before has ended then, on the host and on their devices, and no call of any
    of them was under way meanwhile that others' streams waited for.  *clock and *times as in wait:
    WAITING. */
-void dpti_island_meet(const dpti_island_slot *island_slot, double *clock, dpti_times *times);
+void dpti_island_meet(const dpti_island_slot *island_slot, dpti_stopwatch *stopwatch);
 /* [driver] Enqueues this member's part of a sum, in place; nothing if there are no elements.  What
    the device did to these elements has passed (sync). */
 DPT_CHECK_RESULT dpt_status dpti_island_reduce(const dpti_island_slot *island_slot,
@@ -93,7 +93,7 @@ DPT_CHECK_RESULT dpt_status dpti_island_hand_out(const dpti_island_slot *island_
 /* [driver] Waits until what this member has enqueued has ended, or nothing of it will write any
    more: then DPT_E_CANCELLED, or the device's failure.  *clock is when the caller began; spans go
    to *times, which may be NULL: WAITING until all have called, EXCHANGE from then on. */
-DPT_CHECK_RESULT dpt_status dpti_island_wait(const dpti_island_slot *island_slot, double *clock,
-                                             dpti_times *times);
+DPT_CHECK_RESULT dpt_status dpti_island_wait(const dpti_island_slot *island_slot,
+                                             dpti_stopwatch *stopwatch);
 
 #endif

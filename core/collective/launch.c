@@ -1,6 +1,6 @@
 /* Whether this process is one of several: what launchers leave in the environment, and the plug-in
    of the transport.  The public face of it is here too. */
-#include "collective/processes.h"
+#include "collective/launch.h"
 #include "context/context.h"
 
 #include "base/environment.h"

@@ -7,8 +7,8 @@
 #ifndef DPTI_PIPELINE_H
 #define DPTI_PIPELINE_H
 
+#include "collective/collective.h"
 #include "collective/link.h"
-#include "collective/processes.h"
 
 typedef struct dpti_pipeline dpti_pipeline;
 

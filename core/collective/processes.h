@@ -10,6 +10,7 @@
 #ifndef DPTI_PROCESSES_H
 #define DPTI_PROCESSES_H
 
+#include "collective/collective.h"
 #include "collective/transport.h"
 
 typedef struct dpti_processes dpti_processes; /* as context/context.h has it */
@@ -80,52 +81,6 @@ DPT_CHECK_RESULT dpt_status dpti_processes_collect(dpti_processes *processes, co
 DPT_CHECK_RESULT dpt_status dpti_processes_deal(dpti_processes *processes, const void *all,
                                                 size_t n_bytes, void *mine, dpt_error *error);
 
-/* A collective, in place, over `count` float32 that every process has.  The array is divided into
-   slices, one a process: elements [slices[r], slices[r + 1]) are those of process r.
-
-   ALL_REDUCE      every process gets the sum of what those that contribute have brought
-   REDUCE_SCATTER  every process gets its slice of that sum; the rest of its array is left as
-                   anything
-   ALL_GATHER      every process brings its slice and gets the whole array; a broadcast, where one
-                   process has all of it
-
-   Sums are made once, in the order of ranks, and travel to the others as they are: so all have the
-   same bits, which depend neither on how an array is cut into several collectives nor on the route.
-
-   Packed, parts and sums travel as bfloat16, rounded to nearest, with error feedback: what rounding
-   drops here is owed, and added to what is rounded here next.  That is this process's part of the
-   others' slices; and of its own slice, of which it brings its part unrounded, the sum.  So what
-   all processes have got over many sums is what they have brought, less what all still owe, but for
-   the rounding of float32 itself.  A process that does not contribute keeps owing.  All still have
-   the same bits, which now depend on the cuts; the route is the direct one. */
-typedef enum dpti_collective_kind {
-    DPTI_ALL_REDUCE,
-    DPTI_REDUCE_SCATTER,
-    DPTI_ALL_GATHER,
-} dpti_collective_kind;
-
-typedef struct dpti_collective {
-    dpti_collective_kind kind;
-    float *data;
-    size_t count;
-    /* (count of processes + 1), from 0 to count, the same in all of them.  NULL: of about one size,
-       in whole cache lines. */
-    const size_t *slices;
-    const bool *contributes; /* (count of processes); of no account to an all-gather */
-    /* May be NULL.  Called by the communication thread, if this process contributes, once for all
-       runs of the data that together are the whole: writes this process's part of the sum there. */
-    void (*prepare)(void *user, float *data, size_t count);
-    void *user;
-    /* All-reduce alone: packed if `owes` is not NULL, in all processes or in none: (count) each,
-       what this process owed before, NULL for nothing, and what it will owe, all of which is
-       written. */
-    const float *residual;
-    float *owes;
-    /* May be NULL; all-reduce alone.  Becomes false, before it is over, if the sum is not finite:
-       as all processes have the same bits, it does so in all of them or in none. */
-    bool *finite;
-} dpti_collective;
-
 /* What is under way at most; who starts more waits. */
 enum { DPTI_MOST_COLLECTIVES = 64 };
 
@@ -135,49 +90,10 @@ void dpti_processes_start_collective(dpti_processes *processes, const dpti_colle
 DPT_CHECK_RESULT dpt_status dpti_processes_finish_collectives(dpti_processes *processes,
                                                               dpt_error *error);
 
-/* The route that collectives take, in chunks.
-
-   DIRECT: every process sends every other its part of that one's slice; the owner sums the slice
-   and sends it to all.  P processes send 2 (P - 1) / P of the array each, in two messages to each
-   of the others.
-
-   RING: from neighbour to neighbour.  Sums begin at process 0 and grow on the way to the last one,
-   from where they come back; slices that are gathered go round.  Every process sends up to twice
-   the array, to its neighbours alone: where several of them are on one host only the first and the
-   last of these use its link.  (Of a reduce-scatter the last one sends every owner its slice.) */
-typedef enum dpti_route { DPTI_ROUTE_DIRECT, DPTI_ROUTE_RING } dpti_route;
-
-enum { DPTI_LEAST_WINDOW = 3, DPTI_MOST_WINDOW = 16 };
-
-typedef struct dpti_travel {
-    dpti_route route;
-    size_t window; /* chunks under way at the same time, from DPTI_LEAST_WINDOW to
-                      DPTI_MOST_WINDOW: more, where messages are long on their way */
-} dpti_travel;
-
 /* In all processes, or in none if any has no memory, while no collective is under way.  *travel
    becomes how they do travel: where processes are many a window has fewer chunks, as staging is to
    take no more than 64 MiB.  At first they go directly, by the least window. */
 DPT_CHECK_RESULT dpt_status dpti_processes_set_travel(dpti_processes *processes,
                                                       dpti_travel *travel, dpt_error *error);
-
-/* ---- Finding them (launch.c) ----------------------------------------------------------------- */
-
-/* *n: how many processes a launcher says that it started with this one; 1 if none says so.  *which
-   is the variable that told, or NULL.  DPT_E_INVALID: one is set and is no number. */
-DPT_CHECK_RESULT dpt_status dpti_launched(size_t *n, const char **which, dpt_error *error);
-/* The rank that the launcher gives this process; 0 if none has started it.  False: several were
-   started, and no variable tells which of them this one is. */
-bool dpti_launched_rank(size_t *rank);
-/* The first that processes exchange: DPT_E_INVALID, in all of them, if they do not have the same
-   version or are there for different purposes. */
-DPT_CHECK_RESULT dpt_status dpti_processes_introduce(dpti_processes *processes, const char *version,
-                                                     const char *purpose, dpt_error *error);
-/* The delay that DPTRAIN_TRANSPORT_DELAY asks for; 0 if it is not set.  DPT_E_INVALID says what to
-   give. */
-DPT_CHECK_RESULT dpt_status dpti_delay_wanted(double *out, dpt_error *error);
-/* Opens the plug-in of a transport.  DPT_E_ABSENT: there is none, or its library is missing. */
-DPT_CHECK_RESULT dpt_status dpti_transport_load(const char *name, const dpt_transport **out,
-                                                dpt_error *error);
 
 #endif

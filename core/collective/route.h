@@ -4,7 +4,8 @@
 #ifndef DPTI_ROUTE_H
 #define DPTI_ROUTE_H
 
-#include "collective/pipeline.h"
+#include "collective/collective.h"
+#include "collective/link.h"
 #include "collective/range.h"
 
 /* Elements that travel at a time: 256 KiB.  What somebody waits for, such as batch-norm's

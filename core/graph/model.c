@@ -1,9 +1,8 @@
-/* A model: creation, finishing, description. layers.c adds the layers. */
-#include "context/context.h"
-#include "graph/builder.h"
+/* A model: creation and description.  layers.c adds the layers, finish.c finishes the model. */
+#include "graph/model.h"
 
-#include "base/size.h"
 #include "base/text.h"
+#include "context/context.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,71 +39,6 @@ void dpt_model_destroy(dpt_model *model)
     free(model->parameters);
     free(model->name);
     free(model);
-}
-
-/* ---- Finishing ------------------------------------------------------------------------------- */
-
-/* Places the parameters with roles from `first` to `last` after those that are placed already. */
-static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
-{
-    for (size_t i = 0; i < model->n_parameters; i++) {
-        dpti_parameter *p = &model->parameters[i];
-        if (p->role < first || p->role > last) continue;
-        p->offset = model->flat_size;
-        model->flat_size += dpti_round_up(p->size, DPTI_PARAMETER_ALIGNMENT);
-        if (!dpti_is_statistic(p->role)) model->scalars += p->size;
-    }
-}
-
-/* Checks that every layer leads to the logits; the gradient of another layer would never be
-   computed. */
-static bool all_used(dpt_model *model)
-{
-    bool *used = calloc(model->n_nodes, sizeof *used);
-    if (!used) {
-        (void)DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
-        return false;
-    }
-    used[model->logits] = true;
-    for (size_t i = model->n_nodes; i-- > 0;)
-        for (size_t j = 0; used[i] && j < model->nodes[i].n_inputs; j++)
-            used[model->nodes[i].inputs[j]] = true;
-    for (size_t i = 0; i < model->n_nodes && model->status == DPT_OK; i++)
-        if (!used[i])
-            (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
-                                  "layer %s does not lead to the output of model %s",
-                                  model->nodes[i].name, model->name);
-    free(used);
-    return model->status == DPT_OK;
-}
-
-dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
-{
-    if (!model) return DPT_E_INVALID;
-    if (dpti_usable(model, logits, "dpt_model_finish")) {
-        const dpti_node *node = &model->nodes[logits.id - 1];
-        model->logits = logits.id - 1;
-        const dpt_op_desc loss = {.kind = DPT_OP_SOFTMAX_XENT_GRADIENT,
-                                  .u.softmax = {.classes = node->elements}};
-        if (!node->extent.flat)
-            (void)DPTI_MODEL_FAIL(
-                model, DPT_E_INVALID,
-                "model %s: its output is an image; put dpt_flatten before the last layer",
-                model->name);
-        else if (dpti_describes(model, "loss", &loss) && all_used(model)) {
-            if (model->n_parameters == 0)
-                (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has no parameters to train",
-                                      model->name);
-        }
-    }
-    if (model->status != DPT_OK) return dpti_context_fail(model->context, NULL, &model->error);
-    place_parameters(model, DPTI_ROLE_WEIGHT, DPTI_ROLE_WEIGHT);
-    model->flat_weights = model->flat_size;
-    place_parameters(model, DPTI_ROLE_BIAS, DPTI_ROLE_NORM_BIAS);
-    model->flat_trained = model->flat_size;
-    place_parameters(model, DPTI_ROLE_RUNNING_MEAN, DPTI_ROLE_RUNNING_VARIANCE);
-    model->finished = true;
-    return DPT_OK;
 }
 
 /* ---- Looking at a model ---------------------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* Tests collectives over processes: sums to the bit, agreement, arrays, and failures of a device
    or the transport. */
 #include "base/clock.h"
-#include "collective/processes.h"
+#include "collective/launch.h"
 #include "context/context.h"
 #include "harness.h"
 #include "train/processes.h"

@@ -1,5 +1,6 @@
 /* Tests the number of processes that launchers tell in the environment. */
 #include "base/text.h"
+#include "collective/launch.h"
 #include "collective/processes.h"
 #include "dpt_error.h"
 #include "dptrain.h"

@@ -6,7 +6,6 @@
 #include "device/side_stream.h"
 #include "device/stream.h"
 
-#include "base/clock.h"
 #include "base/floats.h"
 #include "base/left_behind.h"
 #include "dpt_error.h"
@@ -97,8 +96,8 @@ static dpt_status call_for_sums(self_test *job)
 
 static dpt_status look(self_test *job, float sign)
 {
-    double clock = dpti_seconds();
-    DPT_TRY(dpti_island_wait(&job->island_slot, &clock, NULL));
+    dpti_stopwatch stopwatch = dpti_stopwatch_start(NULL);
+    DPT_TRY(dpti_island_wait(&job->island_slot, &stopwatch));
     DPT_TRY(dpti_download(job->values, &job->data, 0, TRIED * sizeof *job->values));
     DPT_TRY(dpti_sync(job->worker->device));
     for (size_t i = 0; i < TRIED; i++)

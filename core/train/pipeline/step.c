@@ -239,16 +239,18 @@ static void contribute(dpti_share *share, const dpti_contribution *who, size_t s
     const dpti_worker *w = share->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
     const bool sound = *mine == DPT_OK;
-    dpti_allreduce_contribute(dpti_exchange_allreduce(w->trainer), who, s->begin, s->end, mine,
-                              &share->times);
+    dpti_exchange_context x = {.who = who, .mine = mine, .stopwatch = {.times = &share->times}};
+    dpti_allreduce_contribute(dpti_exchange_allreduce(w->trainer), &x,
+                              (dpti_range){s->begin, s->end});
     if (sound) look_at_gradients(share, *mine, mine);
 }
 
 static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_status *mine)
 {
     const bool sound = *mine == DPT_OK;
-    const dpt_status verdict = dpti_allreduce_run(dpti_exchange_allreduce(share->worker->trainer),
-                                                  who, mine, &share->times);
+    dpti_exchange_context x = {.who = who, .mine = mine, .stopwatch = {.times = &share->times}};
+    const dpt_status verdict =
+        dpti_allreduce_run(dpti_exchange_allreduce(share->worker->trainer), &x);
     if (sound) look_at_gradients(share, verdict, mine);
     return verdict;
 }
