@@ -417,6 +417,9 @@ run_tier() {
     check "errors in the comments of public functions" python3 scripts/check_docs.py headers
     check "the concerns' check finds what is planted" python3 scripts/check_concerns.py self-test
     check "the trainer's concerns stay apart" python3 scripts/check_concerns.py
+    check "the includes' check finds what is planted" python3 scripts/check_includes.py self-test
+    check "includes follow the layers" python3 scripts/check_includes.py layers
+    check "no circles of includes" python3 scripts/check_includes.py circles
     if [ $tier != quick ]; then
         run_addresses
         run_threads
