@@ -1,5 +1,6 @@
 /* Creates and destroys contexts. */
 #include "context_create.h"
+#include "collective/launch.h"
 #include "collective/processes.h"
 #include "context/context.h"
 #include "device/registry.h"
