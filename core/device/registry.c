@@ -29,12 +29,20 @@ static void release(dpti_registry_backend *entry)
     free(entry->name);
 }
 
+static void forget_list(dpti_registry *registry)
+{
+    free(registry->list_text);
+    registry->list_text = NULL;
+    dpti_device_list_free(&registry->list);
+}
+
 void dpti_registry_destroy(dpti_registry *registry)
 {
     if (!registry) return;
     for (size_t i = 0; i < registry->n_backends; i++)
         release(&registry->backends[i]);
     free(registry->backends);
+    forget_list(registry);
     free(registry->searched);
     free(registry);
 }
@@ -233,17 +241,33 @@ static char *join(char *const *words, size_t n)
     return text;
 }
 
-/* Whoever opens a list that is none hears of it then. */
-static dpt_status read_wanted(const dpt_context *context, const char *devices,
-                              dpti_device_list *out)
+dpt_status dpti_registry_read_list(dpti_registry *registry, const char *text,
+                                   const dpti_device_list **out, dpt_error *error)
 {
+    char *mine = NULL;
+    *out = &registry->list;
+    if (registry->list_text && strcmp(registry->list_text, text) == 0) return DPT_OK;
+    forget_list(registry);
+    dpt_status status = dpti_per_rank_list(text, &registry->context->process_name, &mine, error);
+    if (status == DPT_OK) status = dpti_device_list_parse(mine, &registry->list, error);
+    free(mine);
+    DPT_TRY(status);
+    registry->list_text = dpti_strdup(text);
+    if (registry->list_text) return DPT_OK;
+    forget_list(registry);
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the device list");
+}
+
+/* Reads the list of the devices whose plug-ins are to be loaded.  A list that cannot be read counts
+   as none: opening it reports what is wrong with it. */
+static dpt_status read_wanted(dpti_registry *registry, const char *devices,
+                              const dpti_device_list **out)
+{
+    static const dpti_device_list none = {.n_entries = 0};
     dpt_error error = {.status = DPT_OK};
-    char *list = NULL;
-    *out = (dpti_device_list){.n_entries = 0};
-    if (!devices) return DPT_OK;
-    dpt_status status = dpti_per_rank_list(devices, &context->process_name, &list, &error);
-    if (status == DPT_OK) status = dpti_device_list_parse(list, out, &error);
-    free(list);
+    const dpt_status status =
+        devices ? dpti_registry_read_list(registry, devices, out, &error) : DPT_E_NOT_FOUND;
+    if (status != DPT_OK) *out = &none;
     return status == DPT_E_NO_MEMORY ? status : DPT_OK;
 }
 
@@ -251,20 +275,16 @@ dpt_status dpti_registry_scan(dpti_registry *registry, const char *devices)
 {
     char *folders[DPTI_MAX_PLUGIN_FOLDERS];
     size_t n_folders = 0;
-    dpti_device_list wanted;
-    DPT_TRY(read_wanted(registry->context, devices, &wanted));
-    if (dpti_plugin_folders(folders, &n_folders) != DPT_OK) {
-        dpti_device_list_free(&wanted);
-        return DPT_E_NO_MEMORY;
-    }
+    const dpti_device_list *wanted;
+    DPT_TRY(read_wanted(registry, devices, &wanted));
+    if (dpti_plugin_folders(folders, &n_folders) != DPT_OK) return DPT_E_NO_MEMORY;
     free(registry->searched);
     registry->searched = join(folders, n_folders);
     dpt_status status = registry->searched ? DPT_OK : DPT_E_NO_MEMORY;
     for (size_t i = 0; i < n_folders; i++) {
-        if (status == DPT_OK) status = scan_folder(registry, &wanted, folders[i]);
+        if (status == DPT_OK) status = scan_folder(registry, wanted, folders[i]);
         free(folders[i]);
     }
-    dpti_device_list_free(&wanted);
     return status;
 }
 

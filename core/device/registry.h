@@ -3,6 +3,7 @@
 #define DPTI_REGISTRY_H
 
 #include "device/device.h"
+#include "device/devstring.h"
 
 /* A device that is there, open or not. */
 typedef struct dpti_registry_device {
@@ -29,6 +30,8 @@ typedef struct dpti_registry {
     size_t n_backends;
     dpti_registry_backend *backends; /* sorted by name, which are unique */
     char *searched;                  /* the folders where plug-ins were looked for, or NULL */
+    char *list_text;                 /* the device list that was read last; NULL: none */
+    dpti_device_list list;           /* list_text, parsed for this process */
 } dpti_registry;
 
 DPT_CHECK_RESULT dpt_status dpti_registry_create(dpt_context *context, dpti_registry **out);
@@ -48,6 +51,12 @@ DPT_CHECK_RESULT dpt_status dpti_registry_add(dpti_registry *registry, const cha
 /* Adds a backend that cannot be used.  The same errors. */
 DPT_CHECK_RESULT dpt_status dpti_registry_add_absent(dpti_registry *registry, const char *name,
                                                      const char *reason);
+/* Reads a device list: takes this process's part of it (per_rank.h) and parses that.  The list that
+   was read last is kept, so that finding plug-ins and opening devices parse a list once.  *out
+   belongs to the registry until another list is read.  Fails as dpti_per_rank_list and
+   dpti_device_list_parse do. */
+DPT_CHECK_RESULT dpt_status dpti_registry_read_list(dpti_registry *registry, const char *text,
+                                                    const dpti_device_list **out, dpt_error *error);
 /* From now on the device counts as one that does not answer, and is not opened. */
 void dpti_registry_give_up(dpti_registry *registry, const dpti_registry_backend *backend,
                            size_t index, const dpt_error *error);

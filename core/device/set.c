@@ -1,12 +1,11 @@
 /* Sets of devices: opening what a list names, subsets, waiting, closing. */
 #include "device/set.h"
-#include "device/devstring.h"
-#include "device/driver.h"
 
 #include "context/context.h"
 #include "device/call_limit.h"
+#include "device/driver.h"
 #include "device/open.h"
-#include "device/per_rank.h"
+#include "device/registry.h"
 #include "device/select.h"
 #include "device/stream.h"
 
@@ -61,14 +60,12 @@ static dpt_status open_all(dpt_device_set *set, const dpti_selection *selection)
 dpt_status dpt_devices_open(dpt_context *context, const char *text, dpt_device_set **out)
 {
     dpt_error error = {.status = DPT_OK};
-    dpti_device_list list = {.n_entries = 0};
+    const dpti_device_list *list = NULL;
     dpti_selection selection = {.n_devices = 0};
     dpt_device_set *set = NULL;
-    char *mine = NULL;
     dpt_status status =
-        dpti_per_rank_list(text ? text : "all", &context->process_name, &mine, &error);
-    if (status == DPT_OK) status = dpti_device_list_parse(mine, &list, &error);
-    if (status == DPT_OK) status = dpti_select(context->registry, &list, &selection, &error);
+        dpti_registry_read_list(context->registry, text ? text : "all", &list, &error);
+    if (status == DPT_OK) status = dpti_select(context->registry, list, &selection, &error);
     if (status == DPT_OK && context->precision)
         status = dpti_selection_set_precision(&selection, context->precision, &error);
     if (status != DPT_OK) {
@@ -88,8 +85,6 @@ dpt_status dpt_devices_open(dpt_context *context, const char *text, dpt_device_s
 end:
     dpt_devices_close(set);
     dpti_selection_free(&selection);
-    dpti_device_list_free(&list);
-    free(mine);
     return status;
 }
 
