@@ -94,8 +94,9 @@ static dpt_status collect_residuals(dpt_trainer *t, dpt_status status, float *al
         size_t count;
         const float *residual = dpti_exchange_feedback(t, &count);
         memcpy(mine, residual, count * sizeof *mine);
-        status = dpti_processes_collect(t->processes, mine, t->model->flat_size * sizeof *mine, all,
-                                        &error);
+        const dpti_rooted what = {
+            .mine = mine, .all = all, .n_bytes = t->model->flat_size * sizeof *mine};
+        status = dpti_processes_collect(t->processes, &what, &error);
         if (status != DPT_OK) (void)dpti_context_fail(t->context, NULL, &error);
     }
     free(mine);
@@ -469,9 +470,10 @@ dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoin
     if (!owing) return DPT_OK;
     c->residual = dpti_trainer_make_flat(t);
     DPT_TRY(dpti_peers_agree(t, c->residual ? DPT_OK : DPT_E_NO_MEMORY));
-    if (dpti_processes_deal(t->processes, c->all_residuals,
-                            t->model->flat_size * sizeof *c->residual, c->residual,
-                            &error) != DPT_OK)
+    const dpti_rooted what = {.mine = c->residual,
+                              .all = c->all_residuals,
+                              .n_bytes = t->model->flat_size * sizeof *c->residual};
+    if (dpti_processes_deal(t->processes, &what, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     free(c->all_residuals);
     c->all_residuals = NULL;

@@ -125,13 +125,13 @@ dpt_status dpti_transport_load(const char *name, const dpt_transport **out, dpt_
 
 /* A launcher of another MPI than the plug-in's shows itself so: every process is alone. */
 static dpt_status check_count(const dpti_processes *processes, size_t n, const char *which,
-                              const char *name, dpt_error *error)
+                              dpt_error *error)
 {
     if (!which || dpti_processes_count(processes) == n) return DPT_OK;
     return DPT_FAIL(error, DPT_E_ABSENT,
                     "%s says that %zu processes were started, but %s sees %zu; use the mpirun of "
                     "the MPI that dptrain was built with",
-                    which, n, name, dpti_processes_count(processes));
+                    which, n, dpti_processes_transport(processes), dpti_processes_count(processes));
 }
 
 /* The same in every version, since it is what processes exchange first. */
@@ -219,7 +219,7 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
     if (status == DPT_OK)
         status = dpti_processes_start(transport, delay, &context->processes, &error);
     if (status == DPT_OK) {
-        status = check_count(context->processes, n, which, name, &error);
+        status = check_count(context->processes, n, which, &error);
         if (status != DPT_OK) dpti_processes_give_up(context->processes);
     }
     if (status == DPT_OK)

@@ -181,16 +181,16 @@ static dpt_status advance(dpti_pipeline *p, bool *moved, dpt_error *error)
     return DPT_OK;
 }
 
-dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_collective *ring, size_t n_ring,
-                              size_t n_started, size_t *n_over, bool *moved, dpt_error *error)
+dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, dpti_ring *ring, bool *moved,
+                              dpt_error *error)
 {
     dpti_pipeline *p = pipeline;
     *moved = false;
     DPT_TRY(advance(p, moved, error));
-    retire(p, n_over);
-    if (p->n_under_way == p->travel.window || p->collective == n_started) return DPT_OK;
-    DPT_TRY(start_next(p, &ring[p->collective % n_ring], error));
-    retire(p, n_over);
+    retire(p, &ring->n_over);
+    if (p->n_under_way == p->travel.window || p->collective == ring->n_started) return DPT_OK;
+    DPT_TRY(start_next(p, &ring->items[p->collective % ring->n_items], error));
+    retire(p, &ring->n_over);
     *moved = true;
     return DPT_OK;
 }

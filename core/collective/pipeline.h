@@ -27,11 +27,17 @@ void dpti_pipeline_take(dpti_pipeline *pipeline, const dpti_travel *travel);
 /* [any thread, nothing under way] How they do. */
 const dpti_travel *dpti_pipeline_travel(const dpti_pipeline *pipeline);
 
-/* Looks once at what is under way and starts what can be started.  Collective number i (from 0, all
-   that ever were) is ring[i % n_ring], for i below n_started; *n_over counts those that are over.
-   *moved: something has happened, and it may pay to look again at once. */
-DPT_CHECK_RESULT dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, const dpti_collective *ring,
-                                               size_t n_ring, size_t n_started, size_t *n_over,
+/* The collectives that were ever started, numbered from 0.  Collective i is items[i % n_items]. */
+typedef struct dpti_ring {
+    const dpti_collective *items;
+    size_t n_items;
+    size_t n_started, n_over;
+} dpti_ring;
+
+/* Looks once at the collectives in flight and starts what can be started.  Updates ring->n_over.
+   *moved becomes true if something has happened, so that it may pay to look again at once.  Fails
+   as the transport does. */
+DPT_CHECK_RESULT dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, dpti_ring *ring,
                                                bool *moved, dpt_error *error);
 
 #endif

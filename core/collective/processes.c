@@ -95,17 +95,18 @@ static bool look_at_collectives(dpti_processes *p)
     dpt_error error = {.status = DPT_OK};
     bool moved = false;
     pthread_mutex_lock(&p->mutex);
-    const size_t n_started = p->failed ? 0 : p->n_started;
-    size_t n_over = p->n_over;
-    p->looking = n_over < n_started;
+    dpti_ring ring = {.items = p->ring,
+                      .n_items = DPTI_MOST_COLLECTIVES,
+                      .n_started = p->failed ? 0 : p->n_started,
+                      .n_over = p->n_over};
+    p->looking = ring.n_over < ring.n_started;
     pthread_mutex_unlock(&p->mutex);
-    if (n_over >= n_started) return false;
-    const dpt_status status = dpti_pipeline_look(p->pipeline, p->ring, DPTI_MOST_COLLECTIVES,
-                                                 n_started, &n_over, &moved, &error);
+    if (ring.n_over >= ring.n_started) return false;
+    const dpt_status status = dpti_pipeline_look(p->pipeline, &ring, &moved, &error);
     if (status != DPT_OK) note_failure(p, status, &error);
     pthread_mutex_lock(&p->mutex);
-    if (n_over != p->n_over || p->failed) pthread_cond_broadcast(&p->changed);
-    p->n_over = n_over;
+    if (ring.n_over != p->n_over || p->failed) pthread_cond_broadcast(&p->changed);
+    p->n_over = ring.n_over;
     p->looking = false;
     pthread_mutex_unlock(&p->mutex);
     return moved;
@@ -594,20 +595,19 @@ static dpt_status run_rooted(dpti_processes *p, void *argument, dpt_error *error
     return exchange(p, n_messages, error);
 }
 
-dpt_status dpti_processes_collect(dpti_processes *processes, const void *mine, size_t n_bytes,
-                                  void *all, dpt_error *error)
+dpt_status dpti_processes_collect(dpti_processes *processes, const dpti_rooted *what,
+                                  dpt_error *error)
 {
     rooted_job job = {
-        .to_first = true, .mine = (uint8_t *)(uintptr_t)mine, .all = all, .n_bytes = n_bytes};
-    if (processes->link.rank == 0) memcpy(all, mine, n_bytes);
+        .to_first = true, .mine = what->mine, .all = what->all, .n_bytes = what->n_bytes};
+    if (processes->link.rank == 0) memcpy(what->all, what->mine, what->n_bytes);
     return together(processes, run_rooted, &job, error);
 }
 
-dpt_status dpti_processes_deal(dpti_processes *processes, const void *all, size_t n_bytes,
-                               void *mine, dpt_error *error)
+dpt_status dpti_processes_deal(dpti_processes *processes, const dpti_rooted *what, dpt_error *error)
 {
-    rooted_job job = {.mine = mine, .all = (uint8_t *)(uintptr_t)all, .n_bytes = n_bytes};
-    if (processes->link.rank == 0) memcpy(mine, all, n_bytes);
+    rooted_job job = {.mine = what->mine, .all = what->all, .n_bytes = what->n_bytes};
+    if (processes->link.rank == 0) memcpy(what->mine, what->all, what->n_bytes);
     return together(processes, run_rooted, &job, error);
 }
 

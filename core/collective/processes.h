@@ -74,12 +74,20 @@ DPT_CHECK_RESULT dpt_status dpti_processes_share(dpti_processes *processes, cons
                                                  dpt_status mine, dpt_status *verdict,
                                                  dpt_error *error);
 
-/* Rooted: the first process gets, in the order of ranks, n_bytes of each; or each gets its part of
-   what the first one has.  `all` is (count, n_bytes) there and unused elsewhere. */
-DPT_CHECK_RESULT dpt_status dpti_processes_collect(dpti_processes *processes, const void *mine,
-                                                   size_t n_bytes, void *all, dpt_error *error);
-DPT_CHECK_RESULT dpt_status dpti_processes_deal(dpti_processes *processes, const void *all,
-                                                size_t n_bytes, void *mine, dpt_error *error);
+/* The memory of a rooted collective. */
+typedef struct dpti_rooted {
+    void *mine; /* (n_bytes) */
+    void *all;  /* (count, n_bytes) in process 0; unused elsewhere */
+    size_t n_bytes;
+} dpti_rooted;
+
+/* Process 0 gets `mine` of every process in `all`, in the order of ranks.  Fails as the transport
+   does. */
+DPT_CHECK_RESULT dpt_status dpti_processes_collect(dpti_processes *processes,
+                                                   const dpti_rooted *what, dpt_error *error);
+/* Every process gets in `mine` its part of `all` of process 0.  Fails as the transport does. */
+DPT_CHECK_RESULT dpt_status dpti_processes_deal(dpti_processes *processes, const dpti_rooted *what,
+                                                dpt_error *error);
 
 /* What is under way at most; who starts more waits. */
 enum { DPTI_MOST_COLLECTIVES = 64 };

@@ -103,16 +103,15 @@ static void ask(dpti_inquiry *q, dpt_context *context)
     if (q->hung) q->error = q->asked.given_up;
 }
 
-dpt_status dpti_inquire(dpt_context *context, const char *name, const char *path,
-                        const dpt_backend *backend, dpti_inquiry **out)
+dpt_status dpti_inquire(dpt_context *context, const dpti_asked *asked, dpti_inquiry **out)
 {
     dpti_inquiry *q = calloc(1, sizeof *q);
     if (!q) return DPT_E_NO_MEMORY;
     q->asked.context = context;
-    q->backend = backend;
-    q->path = path ? dpti_strdup(path) : NULL;
-    snprintf(q->asked.id, sizeof q->asked.id, "%s", name);
-    if ((path && !q->path) || dpti_driver_start(&q->asked, &q->error) == DPT_E_NO_MEMORY) {
+    q->backend = asked->backend;
+    q->path = asked->path ? dpti_strdup(asked->path) : NULL;
+    snprintf(q->asked.id, sizeof q->asked.id, "%s", asked->name);
+    if ((asked->path && !q->path) || dpti_driver_start(&q->asked, &q->error) == DPT_E_NO_MEMORY) {
         dpti_inquiry_destroy(q);
         return DPT_E_NO_MEMORY;
     }

@@ -28,10 +28,17 @@ typedef struct dpti_inquiry {
     dpti_answer *answers;
 } dpti_inquiry;
 
-/* Loads the plug-in, or takes the backend if `path` is NULL, checks its descriptor and asks.  The
-   backend's own failures stand in (*out)->error.  DPT_E_NO_MEMORY. */
-DPT_CHECK_RESULT dpt_status dpti_inquire(dpt_context *context, const char *name, const char *path,
-                                         const dpt_backend *backend, dpti_inquiry **out);
+/* The backend that is asked. */
+typedef struct dpti_asked {
+    const char *name;
+    const char *path;           /* of its plug-in; NULL: the backend is loaded already */
+    const dpt_backend *backend; /* if `path` is NULL */
+} dpti_asked;
+
+/* Loads the plug-in, unless the backend is loaded, checks its descriptor and asks for its devices.
+   Failures of the backend itself are in (*out)->error.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_inquire(dpt_context *context, const dpti_asked *asked,
+                                         dpti_inquiry **out);
 /* Accepts NULL.  What hangs is left behind. */
 void dpti_inquiry_destroy(dpti_inquiry *inquiry);
 

@@ -159,13 +159,11 @@ static dpt_status add_answers(dpti_registry *registry, const char *name, const d
     return insert(registry, &entry);
 }
 
-/* `path` as dpti_inquire has it. */
-static dpt_status add(dpti_registry *registry, const char *name, const char *path,
-                      const dpt_backend *backend)
+static dpt_status add(dpti_registry *registry, const dpti_asked *backend)
 {
     dpti_inquiry *asked;
-    DPT_TRY(dpti_inquire(registry->context, name, path, backend, &asked));
-    const char *reason = asked->error.message;
+    DPT_TRY(dpti_inquire(registry->context, backend, &asked));
+    const char *name = backend->name, *reason = asked->error.message;
     const dpt_status status = asked->n_devices > 0 ? add_answers(registry, name, asked)
                               : asked->hung        ? add_hung(registry, name, reason)
                                             : dpti_registry_add_absent(registry, name, reason);
@@ -175,7 +173,7 @@ static dpt_status add(dpti_registry *registry, const char *name, const char *pat
 
 dpt_status dpti_registry_add(dpti_registry *registry, const char *name, const dpt_backend *backend)
 {
-    return add(registry, name, NULL, backend);
+    return add(registry, &(dpti_asked){.name = name, .backend = backend});
 }
 
 void dpti_registry_give_up(dpti_registry *registry, const dpti_registry_backend *backend,
@@ -194,7 +192,7 @@ static dpt_status add_plugin(dpti_registry *registry, const char *name, const ch
 {
     char *path = dpti_format("%s/%s", folder, file);
     if (!path) return DPT_E_NO_MEMORY;
-    const dpt_status status = add(registry, name, path, NULL);
+    const dpt_status status = add(registry, &(dpti_asked){.name = name, .path = path});
     free(path);
     return status;
 }
