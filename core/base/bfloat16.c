@@ -1,4 +1,5 @@
-/* bfloat16, block by block, so that in place is no obstacle to vector instructions. */
+/* bfloat16, block by block: blocks let the compiler use vector instructions although the work is in
+   place. */
 #include "base/bfloat16.h"
 
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-/* How much memory there is: the machine's, or less where a container or a job has a limit. */
+/* Host memory.  A container or a job may limit the memory of the machine. */
 #include "base/memory.h"
 #include "base/parse.h"
 #include "base/size.h"

@@ -1,5 +1,5 @@
 /* Philox4x32-10: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC
-   2011. A number is a pure function of what it is for, so no device and no order of calls changes
+   2011. A number is a pure function of its use, so neither devices nor the order of calls change
    it. */
 #include "base/random.h"
 

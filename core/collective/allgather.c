@@ -1,4 +1,5 @@
-/* Host all-gather: one table that every rank writes its row of and reads whole. */
+/* The all-gather: one table in host memory, of which every rank writes its row and reads all rows.
+ */
 #include "collective/allgather.h"
 #include "device/buffer.h"
 #include "device/operator.h"

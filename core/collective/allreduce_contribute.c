@@ -1,5 +1,5 @@
-/* How ranks bring what is to be summed: into host memory, or to their island, of which one shows
-   the sum there; and from there to the other processes. */
+/* How ranks contribute to a sum: into host memory, or to their island, one of whose members shows
+   the island's sum in host memory; and from there to the other processes. */
 #include "base/clock.h"
 #include "base/floats.h"
 #include "collective/allreduce.h"
@@ -188,7 +188,7 @@ dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_sta
     return mine;
 }
 
-/* ---- Bringing -------------------------------------------------------------------------------- */
+/* ---- Contributing ---------------------------------------------------------------------------- */
 
 void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context *exchange,
                                dpti_range what)

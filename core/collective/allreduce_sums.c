@@ -1,5 +1,5 @@
-/* The sums that the host makes: pieces of complete buckets, by whoever has time, in the order of
-   ranks. */
+/* The sums that the host computes: pieces of complete buckets, each by a driver thread that would
+   otherwise wait, in the order of ranks. */
 #include "base/floats.h"
 #include "collective/allreduce_state.h"
 #include "device/communicator.h"

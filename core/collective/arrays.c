@@ -1,4 +1,4 @@
-/* Collectives over arrays: what they have in common. */
+/* What all collectives over arrays share. */
 #include "collective/arrays.h"
 #include "base/left_behind.h"
 #include "context/context.h"

@@ -1,6 +1,6 @@
-/* All-gather and broadcast, which is one whose only part is the root's array.  Parts meet in host
-   memory that shows the array of one device, the keeper: there its own array is complete, or nearly
-   so, and from there the others take theirs. */
+/* All-gather and broadcast over arrays.  A broadcast is an all-gather whose only part is the root's
+   array.  The parts are collected in the host's view of one device's array, the keeper's.  The
+   other devices then copy the whole from there. */
 #include "collective/arrays.h"
 #include "device/buffer.h"
 #include "device/stream.h"

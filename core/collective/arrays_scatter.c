@@ -1,7 +1,8 @@
-/* The reduce-scatter over arrays: every device shows its array in host memory, and sums its own
-   part over all of them.  Over processes each sums its arrays into memory of its own, where the
-   processes' sum is made: in rounds, each over a piece of every process's slice.  Memory for a
-   whole array would be the system's, new with every call, and come slower than the sums. */
+/* The reduce-scatter over arrays.  Every device shows its array in host memory and sums its own
+   part over all arrays.  With several processes, each process sums its arrays into memory of its
+   own, where the sum over processes is then made.  This happens in rounds, each over a piece of
+   every process's slice: memory for a whole array would have to come from the system anew with
+   every call, which takes longer than the sums. */
 #include "base/floats.h"
 #include "base/memory.h"
 #include "collective/arrays.h"

@@ -1,4 +1,4 @@
-/* Two buffers in turns. */
+/* Error feedback in two buffers that change places. */
 #include "collective/feedback.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* Error feedback: what this process owes to sums that travel as bfloat16 (collective/processes.h).
-   It lasts: a training goes on exactly only with it.  A run writes what will be owed beside what
-   is, and only a run that counts makes the one the other. */
+/* Error feedback: what rounding to bfloat16 has dropped from this process's contributions to sums
+   over processes (collective/collective.h).  It is part of the training state: a resumed training
+   is exact only with it.  A run writes the new residual beside the old one, and only a committed
+   run replaces the old one. */
 #ifndef DPTI_FEEDBACK_H
 #define DPTI_FEEDBACK_H
 
@@ -8,14 +9,14 @@
 #include <stddef.h>
 
 typedef struct dpti_feedback {
-    size_t count;           /* of the elements summed, those that are packed: the first so many */
-    float *residual, *owes; /* (count) before this run, and behind it; NULL: nothing is packed */
+    size_t count;           /* so many of the summed elements, from the first, are packed */
+    float *residual, *owes; /* (count) before the run, and after it; NULL: nothing is packed */
 } dpti_feedback;
 
-/* Owes nothing at first.  false without memory. */
+/* The residual is zero at first.  false if memory is short. */
 bool dpti_feedback_create(size_t count, dpti_feedback *out);
-void dpti_feedback_free(dpti_feedback *feedback); /* accepts a zeroed one; zeroes it */
-/* The run counts. */
+void dpti_feedback_free(dpti_feedback *feedback); /* accepts a zeroed struct; zeroes it */
+/* Makes the new residual the residual.  Called after a run that is committed. */
 void dpti_feedback_commit(dpti_feedback *feedback);
 
 #endif

@@ -1,4 +1,4 @@
-/* The order of an island's calls, and waiting for them (island.h). */
+/* The order of an island's calls, and waiting for them. */
 #include "collective/island.h"
 #include "device/buffer.h"
 #include "device/communicator.h"
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-/* The lane's point that a wait is for; those before it are parts'. */
+/* The point of the side stream that a wait marks; the points before it belong to parts. */
 enum { LAST_POINT = DPTI_SIDE_STREAM_POINTS - 1 };
 
 /* What all members come to as often. */

@@ -1,5 +1,6 @@
-/* Whether this process is one of several: what launchers leave in the environment, and the plug-in
-   of the transport.  The public face of it is here too. */
+/* Finds out whether this process is one of several: from the environment variables that launchers
+   set, and through the plug-in of the transport.  The public functions on processes are here too.
+ */
 #include "collective/launch.h"
 #include "context/context.h"
 

@@ -1,4 +1,4 @@
-/* A transport, and requests that are held back where there is a delay. */
+/* The link: a transport, and requests whose ends are reported later if there is a delay. */
 #include "collective/link.h"
 
 #include "base/clock.h"

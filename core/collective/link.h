@@ -1,8 +1,9 @@
-/* The wire to the other processes: a transport that was opened, and perhaps a delay, to study slow
-   networks where there is a fast one.  What arrives is told of so much later, as if the line were
-   longer; that takes none of its rate, and delays of what is under way at the same time overlap.
+/* The link to the other processes: an open transport, and perhaps an injected delay, which imitates
+   a slow network on a fast one.  With a delay, an arrival is reported so much later, as if the
+   cable were longer.  The delay does not reduce the data rate, and the delays of messages in flight
+   at the same time overlap.
 
-   All functions are for the communication thread, unless they say otherwise. */
+   All functions are called by the communication thread, unless their comments say otherwise. */
 #ifndef DPTI_LINK_H
 #define DPTI_LINK_H
 
@@ -14,24 +15,25 @@ typedef struct dpti_line dpti_line;
 typedef struct dpti_link {
     const dpt_transport *transport;
     double delay; /* seconds; 0: none */
-    /* From opening on. */
+    /* Set by dpti_link_open: */
     void *self;
     size_t rank, n;
-    dpti_line *line; /* what is under way; NULL without a delay, when nobody needs to know */
+    dpti_line *line; /* requests in flight; NULL without a delay */
 } dpti_link;
 
-/* Joins by wire->transport, as its open says, and fills in the rest; a failure leaves it as it
-   was. */
+/* Joins the job by link->transport and fills in the rest of the struct.  Fails as the transport's
+   `open` does; the struct is unchanged then. */
 DPT_CHECK_RESULT dpt_status dpti_link_open(dpti_link *link, dpt_error *error);
-/* Leaves in good order; nothing is under way. */
+/* Leaves the job in good order.  Nothing is in flight. */
 void dpti_link_close(const dpti_link *link);
-/* [any thread, none of whose calls comes any more] Stays as it is, as long as the process: where
-   others may never leave, and requests may still write where they point. */
+/* Keeps the link as it is for as long as the process runs: other processes may never leave, and
+   requests may still write to the memory that they point to.  Any thread may call this, if no other
+   call of the link follows. */
 void dpti_link_abandon(const dpti_link *link);
 
-/* As the transport's.  With a delay, done is a request of which anything is received `delay` after
-   the first look, at this request or another, at which all of it was there; a failure is told at
-   once. */
+/* As `start` and `test` of the transport (transport.h).  With a delay, a request that receives
+   anything is done `delay` seconds after the first look, at this request or another, that found all
+   of it there.  A failure is reported at once. */
 DPT_CHECK_RESULT dpt_status dpti_link_start(const dpti_link *link, const dpt_message *messages,
                                             size_t n, void **request, dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_link_test(const dpti_link *link, void *request, bool *done,

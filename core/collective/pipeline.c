@@ -1,5 +1,5 @@
-/* Collectives over processes, chunk by chunk: each travels on its route (route.h) by itself, and
-   they end in the order in which they began. */
+/* Collectives over processes, chunk by chunk.  Each chunk travels on its route (route.h)
+   independently, and chunks end in the order in which they began. */
 #include "collective/pipeline.h"
 
 #include "base/left_behind.h"

@@ -1,9 +1,9 @@
-/* Collectives over processes that are under way, made of messages that nobody waits for: what the
-   communication thread does between calls and while it waits in one (processes.c).  One after the
-   other in the order in which they were started, in chunks, some of which are under way at the same
-   time.
+/* Collectives over processes that are in flight.  They are made of messages that no thread blocks
+   on. The communication thread works on them between calls and while it waits in a call
+   (processes.c). Collectives run in the order in which they were started, in chunks, several of
+   which are in flight at the same time.
 
-   All functions are for the communication thread. */
+   All functions are called by the communication thread. */
 #ifndef DPTI_PIPELINE_H
 #define DPTI_PIPELINE_H
 
@@ -12,19 +12,21 @@
 
 typedef struct dpti_pipeline dpti_pipeline;
 
-/* The channel of everything else. */
+/* DPTI_CHANNEL_CALLS is the channel of everything that is not a chunk. */
 enum { DPTI_CHANNEL_CALLS, DPTI_CHANNEL_UNITS /* and the next DPTI_MOST_WINDOW - 1 */ };
 
-/* NULL without memory. */
+/* Returns NULL if memory is short. */
 dpti_pipeline *dpti_pipeline_create(const dpti_link *link);
-/* Accepts NULL.  What is under way, of a transport that has failed, is left behind. */
+/* Accepts NULL.  If the transport has failed, memory of requests in flight is never freed. */
 void dpti_pipeline_destroy(dpti_pipeline *pipeline);
 
-/* Memory to travel so: *travel becomes what can be.  false without it.  Then take: from now on they
-   do, nothing being under way, or not at all, where it is NULL. */
+/* Changes the route and the window in two steps.  `reserve` allocates memory for *travel, which
+   becomes what is possible; it returns false if memory is short.  `take` is called while nothing is
+   in flight: chunks travel by the reserved *travel from then on; NULL: the reserved memory is
+   freed. */
 bool dpti_pipeline_reserve(dpti_pipeline *pipeline, dpti_travel *travel);
 void dpti_pipeline_take(dpti_pipeline *pipeline, const dpti_travel *travel);
-/* [any thread, nothing under way] How they do. */
+/* Returns the present route and window.  Any thread may call this while nothing is in flight. */
 const dpti_travel *dpti_pipeline_travel(const dpti_pipeline *pipeline);
 
 /* The collectives that were ever started, numbered from 0.  Collective i is items[i % n_items]. */

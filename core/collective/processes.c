@@ -1,4 +1,4 @@
-/* The communication thread, and collectives out of messages. */
+/* The communication thread, its calls, and the queue of collectives. */
 #include "collective/processes.h"
 
 #include "base/clock.h"

@@ -1,12 +1,12 @@
 /* The processes of a job, and what they do together, by messages of a transport.
 
-   One thread, the communication thread, opens the transport and makes all of its calls, as MPI
-   wants it; whoever calls here waits for it, but for collectives, which it works on beside
-   everything else.  All processes make the same calls in the same order with the same sizes, and
-   start the same collectives in the same order: that is the caller's business, and the reason why
-   nothing may depend on a clock or on what one process alone has seen.
+   One thread, the communication thread, opens the transport and makes all calls of it, as MPI
+   requires.  A caller of these functions waits for that thread, except for collectives, which the
+   thread works on beside everything else.  All processes make the same calls in the same order with
+   the same sizes, and start the same collectives in the same order.  The callers see to that; it is
+   the reason why no decision may depend on a clock or on what only one process has seen.
 
-   After a failure of the transport every further call fails: the job is at its end. */
+   After a failure of the transport every later call fails, because the job cannot go on. */
 #ifndef DPTI_PROCESSES_H
 #define DPTI_PROCESSES_H
 
@@ -15,56 +15,61 @@
 
 typedef struct dpti_processes dpti_processes; /* as context/context.h has it */
 
-/* Joins.  `transport` lives as long as the process.  What this process receives arrives `delay`
-   seconds later than it does (collective/link.h); 0: when it does. */
+/* Joins the other processes.  `transport` lives as long as the process.  What this process receives
+   is delayed by `delay` seconds (collective/link.h).  Fails as the transport's `open` does;
+   DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_processes_start(const dpt_transport *transport, double delay,
                                                  dpti_processes **out, dpt_error *error);
-/* Leaves: in good order, waiting for the others, unless this process has given up or the transport
-   has failed.  Accepts NULL. */
+/* Leaves.  It waits for the other processes, unless this process has given up or the transport has
+   failed.  Accepts NULL. */
 void dpti_processes_stop(dpti_processes *processes);
 
 size_t dpti_processes_rank(const dpti_processes *processes);
 size_t dpti_processes_count(const dpti_processes *processes);
 const char *dpti_processes_transport(const dpti_processes *processes); /* its name */
-/* (count) by how much what each receives is delayed, in seconds; NULL if nobody's is.  Those of
-   others are 0 until all have told each other. */
+/* Returns (count) the delay of what each process receives, in seconds; NULL if none has a delay.
+   The delays of other processes are 0 until dpti_processes_tell_delays. */
 const double *dpti_processes_delays(const dpti_processes *processes);
 DPT_CHECK_RESULT dpt_status dpti_processes_tell_delays(dpti_processes *processes, dpt_error *error);
-/* For a person: "mpi", "mpi, delayed by 5 ms", "mpi, delayed by 0 to 5 ms". */
+/* Writes a text for people: "mpi", "mpi, delayed by 5 ms", "mpi, delayed by 0 to 5 ms". */
 void dpti_processes_words(const dpti_processes *processes, char *out, size_t n_bytes);
 
-/* This process has failed in a way that the others do not know of: it will not wait for them, who
-   waits is sent away, and its exit is what ends the job. */
+/* Says that this process has failed in a way that the others do not know of.  It does not wait for
+   them any more, its waiting calls return with a failure, and its exit ends the job. */
 void dpti_processes_give_up(dpti_processes *processes);
-/* Whether every process knows of the failure that this one saw last: by dpti_processes_agree, or
-   since it came out of what was shared, which is said here. */
+/* `agreed` returns whether every process knows of the failure that this process saw last: because
+   dpti_processes_agree reported it, or because the failure follows from shared data, which
+   dpti_processes_know says. */
 bool dpti_processes_agreed(const dpti_processes *processes);
 void dpti_processes_know(dpti_processes *processes);
-/* They have found another way, all of them: it was no failure. */
+/* Says that all processes have recovered: what was reported is no failure any more. */
 void dpti_processes_go_on(dpti_processes *processes);
 
-/* What was gathered: bytes [begins[r], begins[r + 1]) of data are those of process r. */
+/* Gathered data: bytes [begins[r], begins[r + 1]) of `data` are from process r. */
 typedef struct dpti_gathered {
     size_t *begins; /* (count + 1) */
     uint8_t *data;
 } dpti_gathered;
 
-void dpti_gathered_free(dpti_gathered *gathered); /* accepts a zeroed one; zeroes it */
+void dpti_gathered_free(dpti_gathered *gathered); /* accepts a zeroed struct; zeroes it */
 
-/* Gathers what each brings, of whatever size.  *out, which may be NULL, is to be freed. */
+/* Gathers the data of all processes, which may differ in size.  The caller frees *out; `out` may be
+   NULL.  Fails as the transport does. */
 DPT_CHECK_RESULT dpt_status dpti_processes_gather(dpti_processes *processes, const void *mine,
                                                   size_t n_bytes, dpti_gathered *out,
                                                   dpt_error *error);
-/* The same, and each tells how it fares: `mine`, and the message of *error if it is no success.  If
-   any has failed all get the first failure in the order of ranks, with its process named unless
-   all fail alike, in *error, and nothing is gathered.  Nor is it where `out` is NULL. */
+/* The same, and each process reports its status `mine`, with the message of *error if it has
+   failed. If any process has failed, all get the first failure in the order of ranks in *error, and
+   nothing is gathered.  The message names the process unless all fail alike.  Nothing is gathered
+   either if `out` is NULL. */
 DPT_CHECK_RESULT dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine,
                                                  const void *data, size_t n_bytes,
                                                  dpti_gathered *out, dpt_error *error);
 
-/* All-gather in place: process r brings bytes [begins[r], begins[r + 1]) of `table`; and a vote.
-   *verdict is the first of the statuses brought, in the order of ranks, that is no success; the
-   table is valid if it is DPT_OK.  The result is a failure of the transport alone. */
+/* An all-gather in place, with a vote.  Process r contributes bytes [begins[r], begins[r + 1]) of
+   the table.  *verdict becomes the first failure among the processes' statuses `mine`, in the order
+   of ranks; the table is valid if it is DPT_OK.  The function itself fails only as the transport
+   does. */
 typedef struct dpti_table {
     void *data;
     const size_t *begins; /* (count + 1) */
@@ -89,18 +94,21 @@ DPT_CHECK_RESULT dpt_status dpti_processes_collect(dpti_processes *processes,
 DPT_CHECK_RESULT dpt_status dpti_processes_deal(dpti_processes *processes, const dpti_rooted *what,
                                                 dpt_error *error);
 
-/* What is under way at most; who starts more waits. */
+/* The most collectives that can be in flight; a caller that starts more waits. */
 enum { DPTI_MOST_COLLECTIVES = 64 };
 
-/* Starts one and returns.  Data, and what it points to, stay until it is over. */
+/* Starts a collective and returns.  The data, and everything that *collective points to, stay until
+   the collective is over. */
 void dpti_processes_start_collective(dpti_processes *processes, const dpti_collective *collective);
-/* Waits until all that were started are over; DPT_OK at once if there are none. */
+/* Waits until all collectives that were started are over; returns DPT_OK at once if there are none.
+   Fails as the transport does. */
 DPT_CHECK_RESULT dpt_status dpti_processes_finish_collectives(dpti_processes *processes,
                                                               dpt_error *error);
 
-/* In all processes, or in none if any has no memory, while no collective is under way.  *travel
-   becomes how they do travel: where processes are many a window has fewer chunks, as staging is to
-   take no more than 64 MiB.  At first they go directly, by the least window. */
+/* Sets how collectives travel, in all processes, or in none if memory is short in any
+   (DPT_E_NO_MEMORY).  No collective is in flight.  *travel becomes what is used: with many
+   processes the window has fewer chunks, because staging memory is limited to 64 MiB.  At first
+   collectives travel directly, with the least window. */
 DPT_CHECK_RESULT dpt_status dpti_processes_set_travel(dpti_processes *processes,
                                                       dpti_travel *travel, dpt_error *error);
 

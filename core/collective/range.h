@@ -1,4 +1,4 @@
-/* Elements [begin, end) of an array. */
+/* Ranges of elements, [begin, end), of an array. */
 #ifndef DPTI_RANGE_H
 #define DPTI_RANGE_H
 
@@ -13,6 +13,7 @@ static inline size_t dpti_range_size(dpti_range range)
     return range.end - range.begin;
 }
 
+/* Returns the elements that are in both ranges; an empty range if there are none. */
 static inline dpti_range dpti_range_common(dpti_range a, dpti_range b)
 {
     const size_t begin = a.begin > b.begin ? a.begin : b.begin;

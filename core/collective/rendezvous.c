@@ -1,4 +1,4 @@
-/* A reusable barrier with a vote. */
+/* A barrier with a vote that can be used again and again. */
 #include "collective/rendezvous.h"
 
 #include <pthread.h>

@@ -1,4 +1,4 @@
-/* What routes have in common: slices, chunks, messages. */
+/* What both routes use: slices, chunks, messages. */
 #include "collective/route.h"
 
 #include "base/floats.h"

@@ -1,6 +1,7 @@
-/* How a chunk of a collective goes through the processes: what the pipeline (pipeline.c) and its
-   routes share.  A unit is one chunk.  A route says what this process does with it, phase by phase:
-   a phase begins with arithmetic, and is over when its messages have come and gone. */
+/* How a chunk of a collective travels through the processes: what the pipeline (pipeline.c) and the
+   routes share.  A unit is one chunk in flight.  A route says what this process does with a unit,
+   phase by phase: a phase begins with arithmetic, and is over when its messages have been sent and
+   received. */
 #ifndef DPTI_ROUTE_H
 #define DPTI_ROUTE_H
 
@@ -8,38 +9,39 @@
 #include "collective/link.h"
 #include "collective/range.h"
 
-/* Elements that travel at a time: 256 KiB.  What somebody waits for, such as batch-norm's
-   statistics, is sent behind what is on its way already, and so no more than a window of that:
-   about two chunks, 4 ms at 1 Gbit/s, where messages do not take long by themselves. */
+/* Elements of a chunk: 256 KiB.  A call that somebody waits for, such as the exchange of
+   batch-norm's statistics, is sent behind the chunks in flight.  It waits for no more than a window
+   of chunks: about two chunks, or 4 ms at 1 Gbit/s, if the network's latency is low. */
 enum { DPTI_CHUNK = 64 * 1024 };
 
 typedef struct dpti_unit {
     const dpti_link *link;
     const dpti_collective *what;
     size_t chunk;
-    unsigned channel;      /* nobody else's: units need not keep an order among each other */
+    unsigned channel;      /* used by no other unit, so units need no order among each other */
     float *staging;        /* (n_staged of the route, DPTI_CHUNK) */
-    dpt_message *messages; /* of the phase that begins: (2 (n - 1)), */
-    size_t n_messages;     /* so many are there */
+    dpt_message *messages; /* (2 (n - 1)) messages of the phase that begins, */
+    size_t n_messages;     /* of which there are so many */
 } dpti_unit;
 
 typedef struct dpti_route_steps {
-    /* Chunks of staging that a unit needs, of n processes. */
+    /* Returns how many chunks of staging memory a unit needs with n processes. */
     size_t (*n_staged)(size_t n);
-    /* Units of a collective; one at least. */
+    /* Returns the number of units of a collective, at least 1. */
     size_t (*n_chunks)(const dpti_link *link, const dpti_collective *what);
-    /* Does what phase k begins with, and adds its messages.  false: the unit is over. */
+    /* Does the arithmetic of phase k and adds its messages.  Returns false if the unit is over. */
     bool (*begin)(dpti_unit *u, unsigned k);
 } dpti_route_steps;
 
 extern const dpti_route_steps dpti_route_direct, dpti_route_ring;
 
-/* The slice of process r, and chunk k of a range, which is empty past its end. */
+/* Return the slice of process r, and chunk k of a range; the chunk is empty past the range's end.
+ */
 dpti_range dpti_slice_of(const dpti_link *link, const dpti_collective *what, size_t r);
 dpti_range dpti_chunk_of(dpti_range range, size_t k);
-/* Chunks of so many elements; one at least. */
+/* Returns how many chunks so many elements make, at least 1. */
 size_t dpti_count_chunks(size_t n_elements);
-/* Of the largest slice. */
+/* Returns how many chunks the largest slice makes. */
 size_t dpti_count_slice_chunks(const dpti_link *link, const dpti_collective *what);
 
 static inline bool dpti_is_packed(const dpti_collective *what)
@@ -47,12 +49,13 @@ static inline bool dpti_is_packed(const dpti_collective *what)
     return what->owes != NULL;
 }
 
-/* This process's part of these elements is there, in all but its rounding. */
+/* Makes sure that this process's part of these elements has been written (dpti_collective.prepare).
+   Rounding, if the collective is packed, comes later. */
 void dpti_prepare_part(const dpti_unit *u, dpti_range elements);
-/* Says so if a sum that has come is not finite. */
+/* Checks a sum that has arrived, and clears *finite if the sum is not finite. */
 void dpti_look_at_sum(const dpti_unit *u, dpti_range elements);
 
-/* Adds a message: these elements, which stand at `data`; none if there are none. */
+/* Add a message of these elements, which are at `data`.  They add nothing if n_elements is 0. */
 void dpti_unit_send(dpti_unit *u, size_t peer, float *data, size_t n_elements);
 void dpti_unit_receive(dpti_unit *u, size_t peer, float *data, size_t n_elements);
 

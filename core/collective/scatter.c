@@ -1,4 +1,4 @@
-/* Dividing rows among devices, and bringing each device its own. */
+/* Divides rows among devices, and copies each device its rows. */
 #include "balance/split.h"
 #include "base/size.h"
 #include "context/context.h"

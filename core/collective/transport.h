@@ -1,9 +1,10 @@
 /* What a transport between processes offers.  A transport plug-in includes this header alone; this
    header includes the error record and the status codes.
 
-   Core opens libdptrain-NAME.so in a folder transports/ beside the backends' plug-ins, asks its
-   entry for the table, and makes all calls from one thread, the communication thread
-   (collective/processes.h).  Collectives are written there once, out of messages. */
+   Core opens libdptrain-NAME.so in the folder transports/ beside the backends' plug-ins, asks its
+   entry point for the table, and makes all calls from one thread, the communication thread
+   (collective/processes.h).  Core builds its collectives from these messages, so a transport has
+   none. */
 #ifndef DPT_TRANSPORT_H
 #define DPT_TRANSPORT_H
 
@@ -12,13 +13,13 @@
 #define DPT_TRANSPORT_ABI        3u
 #define DPT_TRANSPORT_ENTRY_NAME "dpt_transport_entry"
 
-/* Channels: what is under way at the same time and started in no common order. */
+/* Messages that are in flight at the same time and are started in no common order have different
+   channels. */
 enum { DPT_TRANSPORT_CHANNELS = 17 };
 
-/* Bytes from one process to another.  Between two processes messages of one channel arrive in the
-   order in which they were sent, whatever their sizes; a receive has the size of its send, and
-   fails if it has not.
-   n_bytes > 0, and the peer is never the process itself. */
+/* Bytes from one process to another.  Between two processes the messages of one channel arrive in
+   the order in which they were sent, whatever their sizes.  A receive has the size of its send, and
+   fails if it has not.  n_bytes > 0, and the peer is never the process itself. */
 typedef struct dpt_message {
     bool receive;
     unsigned channel; /* below DPT_TRANSPORT_CHANNELS */
@@ -30,18 +31,20 @@ typedef struct dpt_message {
 typedef struct dpt_transport {
     uint32_t abi; /* DPT_TRANSPORT_ABI */
     const char *name;
-    /* required.  Joins the processes of this job, which all do so: which of how many this one is.
-       DPT_E_ABSENT if this process has no such job. */
+    /* required.  Joins the processes of this job; all of them call it.  *rank becomes the number of
+       this process, from 0, and *n_ranks the number of processes.  DPT_E_ABSENT if this process
+       belongs to no job. */
     dpt_status (*open)(void **self, size_t *rank, size_t *n_ranks, dpt_error *error);
-    /* required.  Leaves in good order; all processes do. */
+    /* required.  Leaves the job in good order; all processes call it. */
     void (*close)(void *self);
-    /* required.  Starts all messages and returns; their memory stays untouched, and that of sends
-       unchanged, until they are waited for.  Several requests may be under way. */
+    /* required.  Starts all messages and returns.  Until `test` says that they are done, nobody
+       touches the memory of receives or changes that of sends.  Several requests may be in
+       flight. */
     dpt_status (*start)(void *self, const dpt_message *messages, size_t n, void **request,
                         dpt_error *error);
-    /* required.  Looks, without waiting, whether all messages of a request have been received, or
-       may be changed: *done.  Frees the request if so, and when it fails.  Data may move only while
-       somebody looks. */
+    /* required.  Looks, without waiting, whether all messages of a request are received, or sent so
+       that their memory may be changed: *done.  Frees the request if so, and when it fails.  Data
+       may move only while this function is called. */
     dpt_status (*test)(void *self, void *request, bool *done, dpt_error *error);
 } dpt_transport;
 
