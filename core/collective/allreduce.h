@@ -1,20 +1,23 @@
-/* All-reduce among devices of any backends, through host memory.  Every driver thread takes part:
-   it shows its device's data (in place where the device's memory is the host's, else a staged
-   copy), and those that wait for the others sum, piece by piece, in the order of the ranks, and
-   write the sums to all.  The order is fixed, so every replica ends with the same bits.
+/* All-reduce among devices of any backends, through host memory.
 
-   A rank can bring its data in buckets, as they are written, and go on computing; what is complete
-   is summed meanwhile by those that have nothing else to do.
+   Every driver thread takes part.  It shows its device's data in host memory: in place if the
+   device's memory is host memory, else in a staging copy.  Driver threads that wait for the others
+   compute sums, piece by piece, in the order of the ranks, and write the sums to all ranks.  The
+   order is fixed, so every replica gets the same bits.
 
-   Ranks of an island (collective/island.h) sum among themselves first: one of them shows the sum,
-   and is the only one of them that the others see.  Where the island is all there is, its sum is
-   the whole one, and no host sees it.
+   A rank can contribute its data in buckets, as they are written, and go on computing.  Buckets
+   that all ranks have contributed are summed meanwhile by driver threads that have nothing else to
+   do.
 
-   Where there are several processes, ranks are those of this process: its sum goes into one rank's
-   data, is reduced there over the processes by the communication thread (collective/processes.h),
-   for buckets while everybody goes on computing, and then reaches the others.  In a wide island
-   processes only vote: when all ranks have made their calls, so that nobody waits for one that has
-   failed, and when their sums have come. */
+   Ranks of an island (island.h) sum among themselves first.  One of them shows the island's sum,
+   and the ranks outside the island see only this one.  If all ranks are in the island, its sum is
+   the sum of all, and it does not go through host memory.
+
+   With several processes, ranks are the ranks of this process.  The sum of this process goes into
+   one rank's data.  The communication thread (processes.h) reduces it there over the processes,
+   bucket by bucket while everybody goes on computing, and the result is then copied to the other
+   ranks.  In a wide island the processes only vote: once when all ranks have made their calls, so
+   that no process waits for one that has failed, and once when the sums have arrived. */
 #ifndef DPTI_ALLREDUCE_H
 #define DPTI_ALLREDUCE_H
 
@@ -28,31 +31,31 @@
 
 typedef struct dpti_allreduce dpti_allreduce;
 
-/* For `count` float32 elements; `processes` is NULL if there is this one alone.  NULL without
-   memory. */
+/* Creates an all-reduce of `count` float32.  `processes` is NULL if this process is alone.  Returns
+   NULL if memory is short. */
 dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count, dpti_processes *processes);
 void dpti_allreduce_destroy(dpti_allreduce *allreduce); /* accepts NULL; all ranks have left */
 
-/* [driver] Once per rank, and for all ranks before the first run: `data` holds the elements from
-   its start on.  leave accepts a rank that has not joined. */
+/* [driver] Every rank joins once, and all join before the first run.  The elements are at the start
+   of `data`.  Fails as dpti_view_open does.  `leave` accepts a rank that has not joined. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank,
                                                 const dpti_buffer *data);
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);
 
-/* Between runs: a rank that is not present is not waited for, and its data stay as they are.  All
-   are at first. */
+/* Between runs only.  The others do not wait for an absent rank, and its data stay unchanged.  All
+   ranks are present at first. */
 void dpti_allreduce_set_present(dpti_allreduce *allreduce, size_t rank, bool present);
-/* Between runs: the rank is in this island, from now on; berth->island NULL: in none, as all are at
-   first.  Members have joined, are present, and stand in their island in the order of ranks; its
-   first one's rank shows the sum. */
+/* Between runs only.  Puts the rank into an island, or into none if island_slot->island is NULL.
+   All ranks are in no island at first.  The members of an island have joined, are present, and have
+   their places in the order of ranks; the first of them shows the island's sum. */
 void dpti_allreduce_set_island_slot(dpti_allreduce *allreduce, size_t rank,
                                     const dpti_island_slot *island_slot);
 
-/* A rank will not come: as dpti_rendezvous_break and mend say.  Islands are aborted before. */
+/* As dpti_rendezvous_break and dpti_rendezvous_mend.  Islands are aborted before. */
 void dpti_allreduce_break(dpti_allreduce *allreduce);
 void dpti_allreduce_mend(dpti_allreduce *allreduce);
-/* Nobody is there or on the way: waits for what other processes still do with buckets, and forgets
-   those of a run that did not take place. */
+/* Called while no rank is in a run or comes to one.  Waits until the other processes are done with
+   buckets in flight, and forgets the buckets of a run that did not take place. */
 void dpti_allreduce_reset(dpti_allreduce *allreduce);
 
 /* [driver] Contributes a range of elements before the run.  All ranks contribute the same ranges in
@@ -75,23 +78,23 @@ void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context 
 DPT_CHECK_RESULT dpt_status dpti_allreduce_run(dpti_allreduce *allreduce,
                                                dpti_exchange_context *exchange);
 
-/* [driver] Of a rank whose run, or what was before it, has failed: nothing writes its data any
-   more. Returns `mine`, whose record stays as it is; if that is no failure of its own, what the
-   device says now. */
+/* [driver] Called by a rank whose run, or work before the run, has failed.  Waits until nothing
+   writes the rank's data any more.  Returns `mine`, and leaves the device's record as it is, if
+   that is the rank's own failure; otherwise returns what the device says now. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank,
                                                   dpt_status mine);
 
-/* Before the first run: numbers that are not finite fail it with DPT_E_NOT_FINITE, and blame tells
-   each rank where they come from.  Within one process the sum of several is looked at while it is
-   made. Where there are others each rank looks at what it brings, which becomes its *mine, and at
-   the sum, in which all see the same.  One
-   that is alone looks at its own part itself, and so do those of an island, before they bring
-   it. */
+/* Called before the first run.  From then on a run fails with DPT_E_NOT_FINITE if values are not
+   finite, and dpti_allreduce_blame tells each rank where they come from.  Within one process, sums
+   of several ranks are checked while they are computed.  With several processes, each rank checks
+   its contribution, whose failure becomes its *mine, and the sum, for which all processes get the
+   same result.  A rank that is alone checks its own data itself, and so do the members of an
+   island, before they contribute. */
 void dpti_allreduce_want_finite(dpti_allreduce *allreduce);
 
-/* Before the first run, where there are other processes: elements below feedback->count travel to
-   them packed (collective/processes.h).  It outlives the all-reduce, changes with every run that
-   succeeds and with no other, and may be read and written between runs. */
+/* Called before the first run, with several processes.  Elements below feedback->count are packed
+   when they travel to other processes (collective.h).  *feedback outlives the all-reduce.  Only
+   runs that succeed change it, and it may be read and written between runs. */
 void dpti_allreduce_pack(dpti_allreduce *allreduce, dpti_feedback *feedback);
 
 /* [driver] Says where the values came from that were not finite, after a run that failed so. */

@@ -1,6 +1,6 @@
-/* What the files of the all-reduce share, and nobody else sees: allreduce.c has its life and its
-   runs, allreduce_sums.c the sums that the host makes, allreduce_bring.c how ranks bring their
-   data, by themselves or through their island. */
+/* What the files of the all-reduce share and other files do not include: allreduce.c creates it and
+   runs it, allreduce_sums.c computes the sums in host memory, and allreduce_contribute.c has the
+   contributions of ranks and islands. */
 #ifndef DPTI_ALLREDUCE_STATE_H
 #define DPTI_ALLREDUCE_STATE_H
 
@@ -18,38 +18,38 @@
 
 enum {
     DPTI_LINE = 16,    /* elements: a cache line */
-    DPTI_BUCKETS = 64, /* what is brought beyond waits for the run */
-    DPTI_REST = 2,     /* what a run brings lies before the buckets and behind them */
+    DPTI_BUCKETS = 64, /* further contributions wait for the run */
+    DPTI_REST = 2,     /* a run itself contributes the elements before and after the buckets */
 };
 
 typedef struct dpti_allreduce dpti_allreduce;
 
 typedef struct dpti_member {
-    dpti_view view; /* of its data */
+    dpti_view view; /* of the member's data */
     bool contributes;
     bool absent;
-    bool hidden;                  /* another one shows its island's sum */
-    dpti_island_slot island_slot; /* island NULL: it is in none */
-    /* By its own driver: runs that it has been through; buckets of the one to come, which are
-       elements [low, high), and where they are. */
+    bool hidden;                  /* another member shows the sum of its island */
+    dpti_island_slot island_slot; /* island NULL: in no island */
+    /* Used by the member's own driver thread: the number of its runs so far, and the buckets
+       contributed to the next run, which together are the elements [low, high). */
     size_t n_runs, n_brought, low, high;
     dpti_range brought[DPTI_BUCKETS];
-    size_t n_shown; /* of these, what is handed on to the host */
+    size_t n_shown; /* the first so many buckets are shown in host memory */
     dpti_blame blame;
-    atomic_bool flawed; /* what it has brought to this run is not finite */
+    atomic_bool flawed; /* its contribution to this run is not finite */
 } dpti_member;
 
-/* A run to come or under way.  Guarded by the mutex. */
+/* The next run or the present run.  Guarded by the mutex. */
 typedef struct dpti_round {
     dpti_range buckets[DPTI_BUCKETS + DPTI_REST];
-    size_t n_contributing[DPTI_BUCKETS + DPTI_REST]; /* ranks that have brought it */
-    size_t n_complete;   /* the first so many have been brought by all */
-    size_t bucket, next; /* the next piece: its bucket, and where it begins */
+    size_t n_contributing[DPTI_BUCKETS + DPTI_REST]; /* ranks that have contributed the bucket */
+    size_t n_complete;   /* all ranks have contributed the first so many buckets */
+    size_t bucket, next; /* the next piece to sum: its bucket, and its first element */
     size_t n_summing;    /* pieces that are being summed */
     size_t n_here;       /* ranks that have come to the run */
     bool all_here;
-    bool not_finite; /* some sum is not, */
-    size_t n_flawed; /* nor what so many ranks have brought to it */
+    bool not_finite; /* some sum is not finite */
+    size_t n_flawed; /* ranks whose contributions to it are not finite */
     dpt_status verdict;
 } dpti_round;
 
@@ -58,52 +58,53 @@ struct dpti_allreduce {
     bool wants_finite;
     dpti_rendezvous *rendezvous;
     dpti_member *members;
-    dpti_processes *processes; /* NULL: this one alone */
+    dpti_processes *processes; /* NULL: this process is alone */
     dpti_feedback *feedback;   /* NULL: sums over processes are not packed */
     bool *all_contribute;      /* (processes) */
-    size_t *nothing;           /* (processes + 1) zeros: a vote brings no more than itself */
-    bool finite; /* sums over processes so far, where that is wanted; theirs while any is under way
-                  */
+    size_t *nothing;           /* (processes + 1) zeros: the table of a vote without data */
+    bool finite; /* whether all sums over processes so far are finite; the communication thread
+                    writes it while a sum is in flight */
     dpt_status *brought; /* (n_ranks) */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool broken;
-    /* In turns: who comes to the next run has left this one, so that the run after it may have this
-       one's place. */
+    /* Used in turns.  A rank that comes to the next run has left this run, so the run after the
+       next may use the record of this run again. */
     dpti_round rounds[2];
 };
 
-/* Of the ranks below `rank`. */
+/* Returns how many of the ranks below `rank` are present. */
 size_t dpti_allreduce_count_present(const dpti_allreduce *allreduce, size_t rank);
-/* Whether nobody has anything to sum with it. */
+/* Returns whether there is only one rank in all processes. */
 bool dpti_allreduce_is_alone(const dpti_allreduce *allreduce);
-/* Ranks that show the host what they hold, */
+/* Returns how many members show data in host memory. */
 size_t dpti_allreduce_count_showing(const dpti_allreduce *allreduce);
-/* such as this one. */
+/* Returns whether this member does. */
 static inline bool dpti_shows(const dpti_member *member)
 {
     return !member->absent && !member->hidden;
 }
-/* Whether the sum of this one's island is the whole one. */
+/* Returns whether the sum of the member's island is the sum of all. */
 bool dpti_allreduce_is_all(const dpti_allreduce *allreduce, const dpti_member *member);
 
 /* ---- Sums (allreduce_sums.c) ---- */
 
-/* Sums elements over the contributing members that show theirs, and writes the sum to each of them;
-   to the first one only, if it is not the whole sum yet.  Whether the sum is finite, where that is
-   wanted: it is looked at while it is in the cache.  *n_flawed: how many members' parts turned out
-   not to be, that were so far. */
+/* Sums a range over the contributing members that show their data, and writes the sum to each
+   member that shows; with several processes, to the first member only.  Returns whether the sum is
+   finite, if that is wanted; it is checked while it is in the cache.  *n_flawed becomes the number
+   of members whose contributions are found not to be finite for the first time. */
 bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n_flawed);
-/* Under the mutex, which it gives up meanwhile: sums the next piece of what is complete.  false:
-   there is none now. */
+/* Called with the mutex locked, which is unlocked while a piece is summed.  Sums the next piece of
+   the complete buckets.  Returns false if there is none now. */
 bool dpti_allreduce_sum_piece(dpti_allreduce *allreduce, dpti_round *round);
 
-/* ---- Bringing (allreduce_bring.c) ---- */
+/* ---- Contributions (allreduce_contribute.c) ---- */
 
-/* Of this process's sum: made already, or when it is sent. */
+/* Starts the reduction over processes of this process's sum of a range.  If `summed` is false, the
+   communication thread computes this process's sum when it sends it. */
 void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contribution *who,
                                     dpti_range what, bool summed);
-/* Under the mutex: one that shows has the next of what it brings. */
+/* Called with the mutex locked.  A member that shows its data has its next range in host memory. */
 void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *who,
                             dpti_range what);
 /* [driver] What a run begins with: the remaining ranges go into host memory, or to the island.  If

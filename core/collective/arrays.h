@@ -1,9 +1,10 @@
-/* What the public collectives over arrays share (arrays.c): who takes part and what is checked,
-   jobs on all devices, votes of processes.  arrays_reduce.c is the all-reduce, arrays_scatter.c the
-   reduce-scatter, arrays_gather.c the all-gather and the broadcast.
+/* What the public collectives over arrays share (arrays.c): who takes part, checks, jobs on all
+   devices, and votes of processes.  arrays_reduce.c is the all-reduce, arrays_scatter.c the
+   reduce-scatter, and arrays_gather.c the all-gather and the broadcast.
 
-   Arrays meet in host memory.  Processes vote before anything goes between them, since whoever
-   cannot take part would be waited for, and when all is done, so that all fail or none. */
+   Arrays are combined in host memory.  Processes vote before they exchange data, because the others
+   would wait for a process that cannot take part.  They vote again at the end, so that all
+   processes fail or none. */
 #ifndef DPTI_ARRAYS_H
 #define DPTI_ARRAYS_H
 
@@ -19,88 +20,92 @@ typedef enum dpti_arrays_kind {
     DPTI_ARRAYS_ALL_GATHER,
 } dpti_arrays_kind;
 
-/* What the caller asks for. */
+/* The call of the public function. */
 typedef struct dpti_arrays_request {
     dpti_arrays_kind kind;
-    dpt_array *const *arrays, *const *parts; /* parts: of a reduce-scatter and an all-gather */
+    dpt_array *const *arrays, *const *parts; /* parts: for a reduce-scatter and an all-gather */
     size_t n;
-    size_t root; /* of a broadcast */
+    size_t root; /* for a broadcast */
 } dpti_arrays_request;
 
 typedef struct dpti_arrays dpti_arrays;
 typedef struct dpti_seat dpti_seat;
 
-/* [driver] A step of one device.  Its failure stands in the device's record, or in seat->error. */
+/* [driver] One step of the collective on one device.  A failure is in the device's record or in
+   seat->error. */
 typedef dpt_status dpti_seat_job(dpti_seat *seat);
 
-/* A device of this process. */
+/* A device of this process that takes part. */
 struct dpti_seat {
     dpti_arrays *call;
     size_t rank; /* in this process */
     dpt_array *array;
-    /* Of a broadcast the root's array, in its own seat, once processes have agreed.  NULL: none. */
+    /* Set once the processes have agreed.  In a broadcast: the root's array, in the root's own
+       seat. NULL: no part. */
     dpt_array *part;
-    size_t begin, end;   /* elements of the whole that are its part's, once processes have agreed */
-    dpti_view view;      /* of the array, for whoever opens it: */
-    dpti_view part_view; /* its close closes it */
-    bool in_place;       /* arrays_gather.c's */
-    dpt_status verdict;  /* arrays_reduce.c's: of all devices */
+    size_t begin,
+        end; /* the elements of the whole that are the part; set once the processes have agreed */
+    dpti_view view;      /* of the array; a collective that opens it closes it in its `close` */
+    dpti_view part_view; /* of the part; likewise */
+    bool in_place;       /* for arrays_gather.c */
+    dpt_status verdict;  /* for arrays_reduce.c: the verdict of all devices */
     dpti_seat_job *job;
     uint64_t ticket;
     dpti_watch watch;
     dpt_error error; /* of the last job */
 };
 
-/* What a process says of its call. */
+/* What each process says about its call, so that all can check that the calls agree. */
 typedef struct dpti_arrays_terms {
-    uint64_t kind, n, size, part_size, root; /* part_size: of all its parts */
+    uint64_t kind, n, size, part_size, root; /* part_size: the sum of its parts */
 } dpti_arrays_terms;
 
-/* A call. */
+/* A call that is running. */
 struct dpti_arrays {
     dpti_arrays_kind kind;
     dpt_context *context;
     dpti_processes *processes; /* NULL: this one alone */
-    size_t n, size;            /* seats; elements of every array */
+    size_t n, size;            /* number of seats; elements of every array */
     dpti_seat *seats;
     size_t n_processes, rank;
     dpti_arrays_terms *terms; /* (n_processes) */
-    /* (n_processes + 1) The whole by processes, once they have agreed; of a broadcast it is the
-       root's. */
+    /* (n_processes + 1) The slices of the processes, once they have agreed.  In a broadcast the
+       slice of the root is the whole. */
     size_t *slices;
     size_t *begins; /* (n_processes + 1) */
-    void *state;    /* the collective's own */
+    void *state;    /* memory of the particular collective */
     const struct dpti_arrays_steps *steps;
     bool works; /* the processes have agreed */
-    bool hung;  /* a device did not answer: nothing of the call is released */
+    bool hung;  /* a device did not answer: no memory of the call is freed */
 };
 
-/* What a collective does.  `open` and `work` return failures of this process, of which all learn
-   before it goes on.  work makes the same exchanges in all processes, whatever fails on this one's
-   devices. */
+/* The steps of a particular collective.  `open` and `work` return failures of this process; all
+   processes learn of them before they go on.  `work` makes the same exchanges in all processes,
+   whatever fails on the devices of this process. */
 typedef struct dpti_arrays_steps {
     dpt_status (*open)(dpti_arrays *call);
     dpt_status (*work)(dpti_arrays *call);
-    /* May be NULL: behind the last vote, what all processes see alike. */
+    /* May be NULL.  Called after the last vote, for failures that all processes see alike. */
     dpt_status (*judge)(dpti_arrays *call);
-    /* May be NULL: a device hangs, and jobs of others that wait for it end. */
+    /* May be NULL.  Called when a device hangs: ends jobs of other devices that wait for it. */
     void (*cancel)(dpti_arrays *call);
-    void (*close)(dpti_arrays *call); /* if open was called, however it ended */
+    void (*close)(dpti_arrays *call); /* called if open was called, however that ended */
 } dpti_arrays_steps;
 
 DPT_CHECK_RESULT dpt_status dpti_arrays_run(const dpti_arrays_steps *steps,
                                             const dpti_arrays_request *request);
 
-/* A job on all devices at the same time; waits for all.  The first failure, as the context's; or
-   that of a device that does not answer in time. */
+/* Runs a job on all devices at the same time and waits for all of them.  Returns the first failure,
+   which is then the context's, or the failure of a device that does not answer in time. */
 dpt_status dpti_arrays_on_all(dpti_arrays *call, dpti_seat_job *job);
-/* Over processes, if there are several; waits.  A failure is the transport's. */
+/* Runs a collective over processes, if there are several, and waits for it.  Fails as the transport
+   does. */
 DPT_CHECK_RESULT dpt_status dpti_arrays_exchange(dpti_arrays *call, const dpti_collective *what);
 /* Records a failure of the call itself, with the collective's name in front. */
 DPT_PRINTF(3, 4)
 dpt_status dpti_arrays_fail(dpti_arrays *call, dpt_status status, const char *format, ...);
 
-/* [driver] Fails with what makes the array's contents invalid, if anything does. */
+/* [driver] Returns the failure that made the array's contents invalid; DPT_OK if they are valid. */
 DPT_CHECK_RESULT dpt_status dpti_seat_check(dpti_seat *seat, const dpt_array *array);
 
 #endif
