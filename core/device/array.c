@@ -1,5 +1,6 @@
-/* Arrays: a float32 buffer on one device, and elementwise work that is put into the device's queue.
-   Everything happens on the driver, in the order of the calls, so nothing here needs a lock. */
+/* Arrays: float32 buffers, each on one device, and element-wise work that is put into the queue of
+   the device.  All of it happens on the driver thread in the order of the calls, so nothing here
+   needs a lock. */
 #include "device/array.h"
 #include "base/left_behind.h"
 #include "base/memory.h"

@@ -1,4 +1,4 @@
-/* Arrays as the rest of core sees them. */
+/* An array: float32 on one device. */
 #ifndef DPTI_ARRAY_H
 #define DPTI_ARRAY_H
 
@@ -6,9 +6,9 @@
 #include "device/device.h"
 #include "device/operator.h"
 
-/* An elementwise operator, prepared for the size of the array that it writes. */
+/* An element-wise operator, prepared for the size of the array that it writes. */
 typedef struct dpti_array_op {
-    dpti_op op; /* zeroed: not yet */
+    dpti_op op; /* zeroed: not prepared yet */
     dpti_buffer workspace;
 } dpti_array_op;
 
@@ -17,19 +17,19 @@ struct dpt_array {
     size_t shape[4], rank;
     size_t size;        /* elements; buffer holds 4 bytes for each */
     dpti_buffer buffer; /* [driver] */
-    /* [driver] The deferred failure because of which the contents are not valid; status DPT_OK:
-       they are.  It passes on to what is computed from the array, comes back from every wait and
-       get, and ends when the array is set, by the caller or by a collective that writes it. */
+    /* [driver] The deferred failure that made the contents invalid; status DPT_OK: they are valid.
+       Arrays that are computed from this array get the same failure.  Every wait and get returns
+       it. It ends when the array is set, by the caller or by a collective that writes it. */
     dpt_error error;
-    dpti_array_op multiply, add, affine; /* [driver] that write this array */
-    bool stays; /* a call that may never return can read it: it is never released */
+    dpti_array_op multiply, add, affine; /* [driver] operators that write this array */
+    bool stays; /* a call that may never return may read it, so it is never released */
 };
 
-/* [driver] Notes that work on an array failed, in the array and, if it is the first, in the device;
-   a copy of *error. */
+/* [driver] Records that work on an array failed: copies *error into the array and, if it is the
+   device's first failure, into the device. */
 void dpti_array_fail(dpt_array *array, const dpt_error *error);
 
-/* Makes *error the context's, with the array's device named; returns its status. */
+/* Copies *error into the context, with the name of the array's device, and returns its status. */
 dpt_status dpti_array_report(const dpt_array *array, const dpt_error *error);
 
 #endif

@@ -1,4 +1,5 @@
-/* Reads device lists.  Works on a copy of the text, which it cuts into fields in place. */
+/* Parses device lists.  The parser works on a copy of the text, which it cuts into fields in place.
+ */
 #include "device/devstring.h"
 #include "base/parse.h"
 #include "base/text.h"

@@ -1,12 +1,12 @@
-/* The grammar of device lists.  Knows no devices: what a list names is for select.h to find.
+/* The grammar of device lists.  The parser knows no devices; select.h finds what a list names.
 
        list   = entry *("," entry)
        entry  = "all" / name [":" group] [":" (index / "all")] *(":" key "=" value)
 
-   Case counts.  No spaces.  A name without an index means index 0; the index behind a group counts
-   the devices of that group.  A group begins with a letter, and which there are is for the
-   backend to say.  `memory` and `throttle` are
-   core's parameters and are read here; all others belong to the backend. */
+   Case counts.  There are no spaces.  A name without an index means index 0.  An index after a
+   group counts the devices of that group.  A group begins with a letter; the backend says which
+   groups there are.  `memory` and `throttle` are parameters of core and are parsed here; all other
+   parameters belong to the backend. */
 #ifndef DPTI_DEVSTRING_H
 #define DPTI_DEVSTRING_H
 
@@ -23,26 +23,28 @@ typedef enum dpti_entry_kind {
 
 typedef struct dpti_device_entry {
     dpti_entry_kind kind;
-    char id[DPTI_ID_BYTES];                  /* the entry as it stands in the list */
+    char id[DPTI_ID_BYTES];                  /* the entry as it is written in the list */
     const char *suffix;                      /* its parameters, within id: ":memory=2G", or "" */
     const char *name;                        /* of the backend; NULL for "all" */
     const char *group;                       /* NULL: none */
     size_t index;                            /* of the backend's devices, or of the group's */
     size_t memory_limit_bytes;               /* SIZE_MAX if not set */
     double throttle;                         /* at least 1 */
-    dpt_param params[DPTI_MAX_ENTRY_PARAMS]; /* the backend's own */
+    dpt_param params[DPTI_MAX_ENTRY_PARAMS]; /* the parameters of the backend */
     size_t n_params;
 } dpti_device_entry;
 
 typedef struct dpti_device_list {
     size_t n_entries; /* at least 1 */
     dpti_device_entry *entries;
-    char *text; /* what name, group and params point into */
+    char *text; /* the memory that name, group and params point into */
 } dpti_device_list;
 
-/* DPT_E_INVALID, with the entry and what is wrong with it in *error; DPT_E_NO_MEMORY. */
+/* Parses a list.  DPT_E_INVALID, with the entry and what is wrong with it in *error;
+ * DPT_E_NO_MEMORY.
+ */
 DPT_CHECK_RESULT dpt_status dpti_device_list_parse(const char *text, dpti_device_list *out,
                                                    dpt_error *error);
-void dpti_device_list_free(dpti_device_list *list); /* accepts a zeroed one; zeroes it */
+void dpti_device_list_free(dpti_device_list *list); /* accepts a zeroed struct; zeroes it */
 
 #endif

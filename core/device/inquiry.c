@@ -1,6 +1,6 @@
-/* One backend is asked: its plug-in is loaded, its devices are counted and described, all on a
-   thread that may never come back.  Calls write into the inquiry alone, which is then left to it.
- */
+/* Asks one backend: loads its plug-in, counts and describes its devices, on a thread that may never
+   return.  Calls of the backend write to memory of the inquiry only, which is left to a thread that
+   hangs. */
 #include "device/inquiry.h"
 #include "base/text.h"
 #include "device/call_limit.h"

@@ -1,5 +1,5 @@
-/* Times a matrix product and copies.  Each is repeated until a host clock can see it, and of
-   several such times the median counts: one disturbed by another program does not. */
+/* Times a matrix product and copies.  Each is repeated until the host's clock can measure it, and
+   the median of several such times counts, so that a disturbance by another program does not. */
 #include "device/measure.h"
 #include "base/clock.h"
 #include "base/memory.h"

@@ -1,12 +1,13 @@
-/* How fast a device is: what `dptrain devices` shows.  Works through checked dispatch alone, so it
-   sees what training sees, launches and waits included. */
+/* Measures how fast a device is, for `dptrain devices`.  It uses checked dispatch only, so it
+   measures what training sees, launches and waits included. */
 #ifndef DPTI_MEASURE_H
 #define DPTI_MEASURE_H
 
 #include "device/device.h"
 
-/* [driver] Measures an idle device, in about a second, and frees what it took.  After a failure,
-   DPT_E_UNSUPPORTED if the device has no LINEAR_FORWARD, the device's record tells. */
+/* [driver] Measures an idle device in about a second, and frees the memory that it used.
+   DPT_E_UNSUPPORTED if the device has no LINEAR_FORWARD; otherwise it fails as the backend does.
+   The device's record has the reason. */
 DPT_CHECK_RESULT dpt_status dpti_measure(dpti_device *device, dpt_device_rates *out);
 
 #endif

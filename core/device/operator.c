@@ -1,5 +1,5 @@
-/* Prepared operators: checked once when they are bound to their tensors, then run without looking
-   again. */
+/* Prepared operators.  They are checked once, when they are bound to their tensors, and then run
+   without further checks. */
 #include "device/operator.h"
 #include "device/device.h"
 

@@ -1,5 +1,5 @@
-/* Finding and loading plug-ins.  They are never unloaded: vendors' libraries start threads and
-   register handlers that outlive any dlclose. */
+/* Finds and loads plug-ins.  Plug-ins are never unloaded: vendors' libraries start threads and
+   register handlers that would still run after dlclose. */
 #include "device/plugin.h"
 #include "base/environment.h"
 #include "base/print.h"

@@ -1,4 +1,4 @@
-/* The backends of a context, sorted by name: what each has, or why it is absent. */
+/* The registry of a context, and the public functions that read it. */
 #include "device/registry.h"
 #include "base/print.h"
 #include "base/text.h"

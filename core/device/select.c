@@ -1,4 +1,5 @@
-/* Finds what a device list names, and says helpfully what it does not find. */
+/* Finds the devices that a list means.  Most of the code writes messages that help with typing
+ * errors. */
 #include "device/select.h"
 #include "base/text.h"
 #include "device/device.h"

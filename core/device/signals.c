@@ -1,5 +1,5 @@
-/* Signals that faults raise (SIGSEGV, SIGFPE) are left as a library wants them: its code may count
-   on them. */
+/* Saves and restores signal handlers.  Handlers of signals that faults raise (SIGSEGV, SIGFPE) stay
+   as a library sets them, because the library's code may rely on them. */
 #include "device/signals.h"
 
 static const int numbers[DPTI_N_SIGNALS] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,
