@@ -149,7 +149,8 @@ static dpt_status time_item(const measurement *t, const dpt_alternative *item, d
     tuner->trying = true;
     dpt_status status = set_up(t, item, tuner->stream, &s);
     tuner->trying = false;
-    if (status == DPT_OK) status = dpt_measure(device, &budget, enqueue, &s, seconds);
+    if (status == DPT_OK)
+        status = dpt_measure(device, &budget, &(const dpt_timed_work){enqueue, &s}, seconds);
     /* The device may still use the tensors after a failure: wait before they are freed. */
     if (status != DPT_OK && status != DPT_E_DEVICE_LOST) {
         const dpt_error first = device->error;

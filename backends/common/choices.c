@@ -123,7 +123,7 @@ static bool recall_from_file(const dpt_choices *of, const dpt_choice *choice, co
 }
 
 /* Writes a choice to the cache file.  If another process has written the same choice meanwhile,
-   *out becomes the choice of that process. */
+ *out becomes the choice of that process. */
 static void write_down(const dpt_choices *of, const dpt_choice *choice, const char *key,
                        answer *out)
 {
@@ -246,15 +246,21 @@ static dpt_status measure_all(const dpt_choice *choice, answer *out, dpt_error *
     return status;
 }
 
-static dpt_status find_or_measure(dpt_choices *of, const dpt_choice *choice, const char *key,
-                                  answer *out, dpt_error *error)
+/* A choice, its full key, and the choices among which it is looked up. */
+typedef struct question {
+    dpt_choices *of;
+    const dpt_choice *choice;
+    const char *key;
+} question;
+
+static dpt_status find_or_measure(const question *q, answer *out, dpt_error *error)
 {
-    if (recall(of->lines, choice, key, out)) return DPT_OK;
-    if (!recall_from_file(of, choice, key, out)) {
-        DPT_TRY(measure_all(choice, out, error));
-        write_down(of, choice, key, out);
+    if (recall(q->of->lines, q->choice, q->key, out)) return DPT_OK;
+    if (!recall_from_file(q->of, q->choice, q->key, out)) {
+        DPT_TRY(measure_all(q->choice, out, error));
+        write_down(q->of, q->choice, q->key, out);
     }
-    keep(of, choice, key, out);
+    keep(q->of, q->choice, q->key, out);
     return DPT_OK;
 }
 
@@ -268,7 +274,7 @@ dpt_status dpt_choices_find(dpt_choices *of, const dpt_choice *choice, dpt_error
     char *key = full_key(choice);
     if (!key) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a choice");
     pthread_mutex_lock(&lock);
-    const dpt_status status = find_or_measure(of, choice, key, &found, error);
+    const dpt_status status = find_or_measure(&(const question){of, choice, key}, &found, error);
     pthread_mutex_unlock(&lock);
     free(key);
     if (status != DPT_OK) return status;

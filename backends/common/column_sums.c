@@ -75,23 +75,28 @@ static dpt_status enqueue(dpt_launch *l, unsigned lanes, const column_sums_param
                              (const size_t[3]){group, 1, 1});
 }
 
+/* x -> y */
+typedef struct tensors {
+    dpt_location x, y;
+} tensors;
+
 /* x -> y: the sums of each piece */
-static dpt_status sum_rows(const dpt_column_sums *sums, dpt_stream *stream, dpt_location y,
-                           dpt_location x, const column_sums_params *p)
+static dpt_status sum_rows(const dpt_column_sums *sums, dpt_stream *stream, tensors t,
+                           const column_sums_params *p)
 {
     dpt_launch l = dpt_launch_begin(stream, sums->kernel);
-    dpt_launch_tensor(&l, y, DPT_F32);
-    dpt_launch_tensor(&l, x, sums->type);
+    dpt_launch_tensor(&l, t.y, DPT_F32);
+    dpt_launch_tensor(&l, t.x, sums->type);
     return enqueue(&l, sums->lanes, p);
 }
 
-/* sums of pieces -> y */
-static dpt_status sum_pieces(const dpt_column_sums *sums, dpt_stream *stream, dpt_location y,
-                             dpt_location pieces, const column_sums_params *p)
+/* sums of pieces, as x -> y */
+static dpt_status sum_pieces(const dpt_column_sums *sums, dpt_stream *stream, tensors t,
+                             const column_sums_params *p)
 {
     dpt_launch l = dpt_launch_begin(stream, sums->merge);
-    dpt_launch_tensor(&l, y, DPT_F32);
-    dpt_launch_tensor(&l, pieces, DPT_F32);
+    dpt_launch_tensor(&l, t.y, DPT_F32);
+    dpt_launch_tensor(&l, t.x, DPT_F32);
     return enqueue(&l, sums->lanes, p);
 }
 
@@ -119,12 +124,12 @@ dpt_status dpt_column_sums_run(const dpt_column_sums *sums, dpt_stream *stream,
     p.row = (u32)args->row;
     if (n_pieces == 1) {
         p.accumulate = args->accumulate;
-        return sum_rows(sums, stream, args->y, args->x, &p);
+        return sum_rows(sums, stream, (tensors){args->x, args->y}, &p);
     }
     p.piece_rows = piece_rows;
     p.n_pieces = (u32)n_pieces;
-    DPT_TRY(sum_rows(sums, stream, args->workspace, args->x, &p));
+    DPT_TRY(sum_rows(sums, stream, (tensors){args->x, args->workspace}, &p));
     p = params_of(device, n_pieces, args->columns);
     p.accumulate = args->accumulate;
-    return sum_pieces(sums, stream, args->y, args->workspace, &p);
+    return sum_pieces(sums, stream, (tensors){args->workspace, args->y}, &p);
 }

@@ -64,13 +64,13 @@ static size_t half_of(size_t n)
 }
 
 /* The division's periods and tiles, which do not depend on the number of rows. */
-static columns period_of(const dpt_traits *traits, dpt_grid_use use, size_t channels,
-                         size_t most_rows)
+static columns period_of(const dpt_traits *traits, const dpt_grid_matrix *matrix)
 {
-    const bool joins = use >= DPT_GRID_WIDE_JOIN_2 && !traits->is_cpu;
-    size_t width = gpu_width(channels, use >= DPT_GRID_WIDE_MAP);
+    const size_t channels = matrix->channels;
+    const bool joins = matrix->use >= DPT_GRID_WIDE_JOIN_2 && !traits->is_cpu;
+    size_t width = gpu_width(channels, matrix->use >= DPT_GRID_WIDE_MAP);
     const size_t wanted = traits->is_cpu ? TILE_OF_CPU : traits->group_size * width;
-    const size_t rows = most_of(least_of(wanted / channels, most_rows), 1);
+    const size_t rows = most_of(least_of(wanted / channels, matrix->most_rows), 1);
     const size_t period = channels * rows;
     if (traits->is_cpu) {
         const size_t even = dpt_ceil_div(period, dpt_ceil_div(period, TILE_OF_CPU));
@@ -95,30 +95,28 @@ static size_t least_each(const dpt_traits *traits, const columns *grid)
     return traits->is_cpu ? dpt_ceil_div(CPU_LEAST, grid->width) : ROUND;
 }
 
-columns dpt_grid(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
-                 size_t most_rows)
+columns dpt_grid(const dpt_device *device, const dpt_grid_matrix *matrix)
 {
     const dpt_traits *traits = dpt_traits_of(device);
-    columns grid = period_of(traits, use, channels, most_rows);
-    const size_t n_elements = n_rows * channels;
+    columns grid = period_of(traits, matrix);
+    const size_t n_elements = matrix->n_rows * matrix->channels;
     const size_t n_periods = n_elements / grid.period;
-    const size_t even = dpt_ceil_div(n_periods, most_chunks(traits, &grid, use));
+    const size_t even = dpt_ceil_div(n_periods, most_chunks(traits, &grid, matrix->use));
     const size_t each = most_of(even, least_each(traits, &grid));
     grid.n_periods = n_periods;
     grid.rest = (u32)(n_elements % grid.period);
     grid.each = dpt_ceil_div(each, ROUND) * ROUND;
-    grid.n_chunks = (u32)most_of(dpt_ceil_div(n_periods, grid.each), n_rows > 0);
+    grid.n_chunks = (u32)most_of(dpt_ceil_div(n_periods, grid.each), matrix->n_rows > 0);
     return grid;
 }
 
-size_t dpt_grid_bytes(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
-                      size_t most_rows, size_t n_floats)
+size_t dpt_grid_bytes(const dpt_device *device, const dpt_grid_matrix *matrix, size_t n_floats)
 {
     const dpt_traits *traits = dpt_traits_of(device);
-    const columns grid = period_of(traits, use, channels, most_rows);
-    const size_t n_periods = dpt_size_mul(n_rows, channels) / grid.period;
+    const columns grid = period_of(traits, matrix);
+    const size_t n_periods = dpt_size_mul(matrix->n_rows, matrix->channels) / grid.period;
     const size_t worth = dpt_ceil_div(n_periods, least_each(traits, &grid));
-    const size_t n_chunks = least_of(most_chunks(traits, &grid, use), worth);
+    const size_t n_chunks = least_of(most_chunks(traits, &grid, matrix->use), worth);
     return dpt_size_mul(dpt_size_mul(most_of(n_chunks, 1), grid.entries),
                         dpt_size_mul(n_floats, sizeof(float)));
 }

@@ -21,14 +21,19 @@ typedef enum dpt_grid_use {
     DPT_GRID_WIDE_JOIN_8,
 } dpt_grid_use;
 
-/* Divides n_rows rows.  The division depends on the device and the matrix alone, so the order of a
-   sum does, too.  most_rows: the most rows of a period; SIZE_MAX for no limit. */
-columns dpt_grid(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
-                 size_t most_rows);
+/* A matrix that is to be divided. */
+typedef struct dpt_grid_matrix {
+    dpt_grid_use use;
+    size_t n_rows, channels;
+    size_t most_rows; /* the most rows of a period; SIZE_MAX: no limit */
+} dpt_grid_matrix;
 
-/* Bytes of all entries of up to n_rows rows, with n_floats for an entry. */
-size_t dpt_grid_bytes(const dpt_device *device, dpt_grid_use use, size_t n_rows, size_t channels,
-                      size_t most_rows, size_t n_floats);
+/* Divides a matrix.  The division depends on the device and the matrix alone, so the order of a sum
+   does, too. */
+columns dpt_grid(const dpt_device *device, const dpt_grid_matrix *matrix);
+
+/* Bytes of all entries of up to matrix->n_rows rows, with n_floats for an entry. */
+size_t dpt_grid_bytes(const dpt_device *device, const dpt_grid_matrix *matrix, size_t n_floats);
 
 /* Adds WIDTH to a key's options: the width of WIDE divisions of this number of channels.  Adds
    nothing if the width is 1, and nothing on CPUs. */

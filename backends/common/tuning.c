@@ -27,11 +27,10 @@ static double now(void)
     return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* Work that is timed.  It is enqueued `n` times for each wait, as one recording if there is one. */
+/* The work is enqueued `n` times for each wait, as one recording if there is one. */
 typedef struct timed {
     const dpt_tuner *tuner;
-    dpt_status (*enqueue)(void *argument, dpt_stream *stream);
-    void *argument;
+    dpt_timed_work work;
     unsigned n;
     dpt_recording *recording; /* or NULL */
 } timed;
@@ -39,7 +38,7 @@ typedef struct timed {
 static dpt_status enqueue_all(const timed *w)
 {
     for (unsigned i = 0; i < w->n; i++)
-        DPT_TRY(w->enqueue(w->argument, w->tuner->stream));
+        DPT_TRY(w->work.enqueue(w->work.argument, w->tuner->stream));
     return DPT_OK;
 }
 
@@ -110,13 +109,12 @@ static dpt_status run_often(const timed *w, const dpt_budget *budget, double *se
     return DPT_OK;
 }
 
-dpt_status dpt_measure(dpt_device *device, const dpt_budget *budget,
-                       dpt_status (*enqueue)(void *argument, dpt_stream *stream), void *argument,
+dpt_status dpt_measure(dpt_device *device, const dpt_budget *budget, const dpt_timed_work *work,
                        double *seconds)
 {
     enum { MOST = 16 };
     static const double long_enough = 400e-6; /* against the time that a wait takes */
-    timed w = {.tuner = dpt_tuner_of(device), .enqueue = enqueue, .argument = argument, .n = 1};
+    timed w = {.tuner = dpt_tuner_of(device), .work = *work, .n = 1};
     double one = 0.0;
     DPT_TRY(run_once(&w, &one)); /* the first run compiles and warms up */
     if (dpt_traits_of(device)->is_cpu) return run_often(&w, budget, seconds);

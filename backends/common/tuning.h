@@ -16,14 +16,19 @@ typedef struct dpt_budget {
     double hopeless_seconds;
 } dpt_budget;
 
-/* *seconds: the time of the fastest run of some work on the tuner's stream.  `enqueue` enqueues the
-   work.  It is called once to warm up, then as often as the budget allows and at least twice.  On a
-   device that is no CPU, enqueuing and waiting may take longer than short work.  Short work is
-   therefore enqueued several times for each wait, as a recording if the device records.  Fails as
-   `enqueue` and tuner->finish do. */
+/* Work that is timed. */
+typedef struct dpt_timed_work {
+    dpt_status (*enqueue)(void *argument, dpt_stream *stream);
+    void *argument;
+} dpt_timed_work;
+
+/* *seconds: the time of the fastest run of some work on the tuner's stream.  work->enqueue is
+   called once to warm up, then as often as the budget allows and at least twice.  On a device that
+   is no CPU, enqueuing and waiting may take longer than short work.  Short work is therefore
+   enqueued several times for each wait, as a recording if the device records.  Fails as
+   work->enqueue and tuner->finish do. */
 DPT_CHECK_RESULT dpt_status dpt_measure(dpt_device *device, const dpt_budget *budget,
-                                        dpt_status (*enqueue)(void *argument, dpt_stream *stream),
-                                        void *argument, double *seconds);
+                                        const dpt_timed_work *work, double *seconds);
 
 /* ---- What a backend provides ----------------------------------------------------------------- */
 

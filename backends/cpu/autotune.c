@@ -40,16 +40,17 @@ static size_t samples_to_time(const dpt_op *op, double flops)
     return n;
 }
 
-dpt_status dpt_cpu_autotune_create(dpt_device *device, const dpt_op *op, const dpt_cpu_plan *plans,
-                                   size_t n_plans, dpt_cpu_autotune **out)
+dpt_status dpt_cpu_autotune_create(dpt_device *device, const dpt_cpu_autotune_args *args,
+                                   dpt_cpu_autotune **out)
 {
+    const dpt_op *op = args->op;
     dpt_cpu_autotune *t = calloc(1, sizeof *t);
     if (!t) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
     *t = (dpt_cpu_autotune){.device = device,
                             .op = *op,
-                            .plans = plans,
-                            .n_plans = n_plans,
-                            .about = samples_to_time(op, plans[0].flops)};
+                            .plans = args->plans,
+                            .n_plans = args->n_plans,
+                            .about = samples_to_time(op, args->plans[0].flops)};
     t->n_samples = t->about < op->max_samples ? t->about : op->max_samples;
     *out = t;
     return DPT_OK;

@@ -6,10 +6,17 @@
 
 typedef struct dpt_cpu_autotune dpt_cpu_autotune;
 
-/* Begins the measurement of an operator.  `plans` are those of the algorithms, and must outlive it.
-   Scratch tensors are allocated when the first algorithm is timed.  DPT_E_NO_MEMORY. */
-DPT_CHECK_RESULT dpt_status dpt_cpu_autotune_create(dpt_device *device, const dpt_op *op,
-                                                    const dpt_cpu_plan *plans, size_t n_plans,
+/* An operator, and the plans of its algorithms. */
+typedef struct dpt_cpu_autotune_args {
+    const dpt_op *op;
+    const dpt_cpu_plan *plans; /* (n_plans); they must outlive the measurement */
+    size_t n_plans;
+} dpt_cpu_autotune_args;
+
+/* Begins the measurement of an operator.  Scratch tensors are allocated when the first algorithm is
+   timed.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpt_cpu_autotune_create(dpt_device *device,
+                                                    const dpt_cpu_autotune_args *args,
                                                     dpt_cpu_autotune **out);
 void dpt_cpu_autotune_destroy(dpt_cpu_autotune *autotune); /* accepts NULL */
 

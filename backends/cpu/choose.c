@@ -105,7 +105,8 @@ static dpt_status measure(dpt_device *device, dpt_op *op, const candidates *all,
     char key[KEY_BYTES];
     dpt_cpu_device *cpu = dpt_cpu_device_of(device);
     dpt_cpu_autotune *autotune = NULL;
-    DPT_TRY(dpt_cpu_autotune_create(device, op, all->plans, all->n, &autotune));
+    const dpt_cpu_autotune_args args = {.op = op, .plans = all->plans, .n_plans = all->n};
+    DPT_TRY(dpt_cpu_autotune_create(device, &args, &autotune));
     dpt_cpu_autotune_key(autotune, key, sizeof key);
     const dpt_choice choice = {.key = key,
                                .candidates = all->names,

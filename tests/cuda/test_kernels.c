@@ -391,7 +391,9 @@ static void merges(test *t)
     } expected[] = {{1, 1}, {3, 1}, {64, 1}, {66, 2}, {128, 2}, {256, 4}, {512, 8}, {2048, 8}};
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
         const size_t channels = expected[i].channels;
-        const columns grid = dpt_grid(t->user, DPT_GRID_REDUCE, 4096, channels, SIZE_MAX);
+        const dpt_grid_matrix matrix = {
+            .use = DPT_GRID_REDUCE, .n_rows = 4096, .channels = channels, .most_rows = SIZE_MAX};
+        const columns grid = dpt_grid(t->user, &matrix);
         CHECK_SIZE(dpt_grid_merge(t->user, &grid, false).across, expected[i].across);
     }
 }

@@ -119,9 +119,11 @@ static void set_up(bool is_cpu, double seconds)
     it.tuner = (dpt_tuner){.stream = &it.stream, .capture = &capture, .finish = finish};
 }
 
+static const dpt_timed_work work = {.enqueue = enqueue};
+
 static dpt_status measure(double *seconds)
 {
-    return dpt_measure(&it.device, &(const dpt_budget){.seconds = 0.01}, enqueue, NULL, seconds);
+    return dpt_measure(&it.device, &(const dpt_budget){.seconds = 0.01}, &work, seconds);
 }
 
 /* ---- Cases ----------------------------------------------------------------------------------- */
@@ -165,7 +167,7 @@ static void hopeless_ones_are_given_up(test *t)
         double seconds = 0;
         const dpt_budget budget = {.seconds = 0.01, .hopeless_seconds = tries[i].hopeless_seconds};
         set_up(false, 20e-6);
-        REQUIRE_OK(dpt_measure(&it.device, &budget, enqueue, NULL, &seconds));
+        REQUIRE_OK(dpt_measure(&it.device, &budget, &work, &seconds));
         CHECK(it.n_replayed >= tries[i].least && it.n_replayed <= tries[i].most);
         CHECK_NEAR(seconds, 20e-6, 1e-7);
     }
@@ -173,8 +175,8 @@ static void hopeless_ones_are_given_up(test *t)
     double seconds = 0;
     set_up(false, 3e-3);
     REQUIRE_OK(dpt_measure(&it.device,
-                           &(const dpt_budget){.seconds = 0.1, .hopeless_seconds = 1e-3}, enqueue,
-                           NULL, &seconds));
+                           &(const dpt_budget){.seconds = 0.1, .hopeless_seconds = 1e-3}, &work,
+                           &seconds));
     CHECK(it.n_enqueued >= 2 + 3 && it.n_enqueued <= 2 + 10);
 }
 
@@ -185,7 +187,7 @@ static void a_disturbance_decides_nothing(test *t)
     const dpt_budget budget = {.seconds = 0.02, .hopeless_seconds = 150e-6};
     set_up(false, 50e-6);
     it.disturbed_until = it.now + 4e-3;
-    REQUIRE_OK(dpt_measure(&it.device, &budget, enqueue, NULL, &seconds));
+    REQUIRE_OK(dpt_measure(&it.device, &budget, &work, &seconds));
     CHECK_NEAR(seconds, 50e-6, 1e-7);
 }
 

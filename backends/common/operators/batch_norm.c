@@ -16,7 +16,11 @@ static const dpt_batch_norm_desc *desc_of(const dpt_call *call)
 static columns grid_of(const dpt_call *call, dpt_grid_use use)
 {
     const dpt_batch_norm_desc *d = desc_of(call);
-    return dpt_grid(call->op->device, use, call->n_samples * d->area, d->channels, SIZE_MAX);
+    const dpt_grid_matrix matrix = {.use = use,
+                                    .n_rows = call->n_samples * d->area,
+                                    .channels = d->channels,
+                                    .most_rows = SIZE_MAX};
+    return dpt_grid(call->op->device, &matrix);
 }
 
 /* The use of a reduction that reads this many tensors of activations. */
@@ -203,6 +207,17 @@ static dpt_activation activation_of(const dpt_op *op)
     }
 }
 
+/* The workspace of a reduction. */
+static size_t entries_bytes(const dpt_op *op, const batch_norm_kind *kind)
+{
+    const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
+    const dpt_grid_matrix matrix = {.use = join_of(op, kind->n_tensors),
+                                    .n_rows = dpt_size_mul(op->max_samples, d->area),
+                                    .channels = d->channels,
+                                    .most_rows = SIZE_MAX};
+    return dpt_grid_bytes(op->device, &matrix, kind->n_floats);
+}
+
 dpt_status dpt_prepare_batch_norm(dpt_op *op)
 {
     const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
@@ -218,10 +233,7 @@ dpt_status dpt_prepare_batch_norm(dpt_op *op)
     dpt_program_key_store(&key, op->desc.type);
     DPT_TRY(dpt_kernel_get(op->device, &key, kind.first, &s->first));
     if (kind.second) DPT_TRY(dpt_kernel_get(op->device, &key, kind.second, &s->second));
-    if (kind.n_floats > 0)
-        op->plan.workspace_bytes = dpt_grid_bytes(op->device, join_of(op, kind.n_tensors),
-                                                  dpt_size_mul(op->max_samples, d->area),
-                                                  d->channels, SIZE_MAX, kind.n_floats);
+    if (kind.n_floats > 0) op->plan.workspace_bytes = entries_bytes(op, &kind);
     op->plan.run = kind.run;
     op->plan.exact = kind.exact && (activation == DPT_ACT_NONE || activation == DPT_ACT_RELU);
     op->plan.algorithm = kind.n_floats > 0 ? "chunks" : "loop";

@@ -9,9 +9,17 @@ typedef struct clip_norm_state {
     size_t entries_bytes;
 } clip_norm_state;
 
+/* The gradient, as a matrix of one channel. */
+static dpt_grid_matrix matrix_of(const dpt_op *op, dpt_grid_use use)
+{
+    return (dpt_grid_matrix){
+        .use = use, .n_rows = op->desc.u.clip_norm.count, .channels = 1, .most_rows = SIZE_MAX};
+}
+
 static columns grid_of(const dpt_op *op, dpt_grid_use use)
 {
-    return dpt_grid(op->device, use, op->desc.u.clip_norm.count, 1, SIZE_MAX);
+    const dpt_grid_matrix matrix = matrix_of(op, use);
+    return dpt_grid(op->device, &matrix);
 }
 
 static dpt_status enqueue_factor(const dpt_call *call, dpt_location factor)
@@ -56,9 +64,8 @@ dpt_status dpt_prepare_clip_norm(dpt_op *op)
     DPT_TRY(dpt_kernel_of(op->device, file, "dpt_clip_norm_chunks", &s->chunks));
     DPT_TRY(dpt_kernel_of(op->device, file, "dpt_clip_norm_factor", &s->factor));
     DPT_TRY(dpt_kernel_of(op->device, file, "dpt_clip_norm_scale", &s->scale));
-    const size_t count = op->desc.u.clip_norm.count;
-    s->entries_bytes =
-        dpt_size_align(dpt_grid_bytes(op->device, DPT_GRID_TOTAL, count, 1, SIZE_MAX, 2));
+    const dpt_grid_matrix matrix = matrix_of(op, DPT_GRID_TOTAL);
+    s->entries_bytes = dpt_size_align(dpt_grid_bytes(op->device, &matrix, 2));
     op->plan.workspace_bytes = dpt_size_add(s->entries_bytes, DPT_ALIGNMENT_BYTES);
     op->plan.run = run_clip_norm;
     op->plan.algorithm = "chunks";

@@ -87,14 +87,23 @@ static size_t most_rows(const dpt_device *device)
     return dpt_traits_of(device)->is_cpu ? 1 : SIZE_MAX;
 }
 
+/* The rows that the gradients of the weights are summed over. */
+static dpt_grid_matrix matrix_of(const dpt_op *op, size_t n_samples)
+{
+    const dpt_layer_norm_desc *d = &op->desc.u.layer_norm;
+    return (dpt_grid_matrix){.use = DPT_GRID_REDUCE,
+                             .n_rows = dpt_size_mul(n_samples, d->rows),
+                             .channels = d->channels,
+                             .most_rows = most_rows(op->device)};
+}
+
 /* dy, x, moments -> dw, db */
 static dpt_status run_backward_weights(const dpt_call *call)
 {
-    const dpt_layer_norm_desc *d = desc_of(call);
     const dpt_device *device = call->op->device;
     const layer_norm_state *s = call->op->plan.state;
-    const columns grid = dpt_grid(device, DPT_GRID_REDUCE, call->n_samples * d->rows, d->channels,
-                                  most_rows(device));
+    const dpt_grid_matrix matrix = matrix_of(call->op, call->n_samples);
+    const columns grid = dpt_grid(device, &matrix);
     dpt_launch chunks = dpt_launch_begin(call->stream, s->first);
     dpt_launch_tensor(&chunks, call->args->workspace, DPT_F32);
     for (size_t i = 0; i < 3; i++)
@@ -129,14 +138,12 @@ static dpt_status prepare_rows(dpt_op *op, layer_norm_state *s, dpt_op_run *run,
 
 static dpt_status prepare_weights(dpt_op *op, layer_norm_state *s)
 {
-    const dpt_layer_norm_desc *d = &op->desc.u.layer_norm;
+    const dpt_grid_matrix matrix = matrix_of(op, op->max_samples);
     dpt_program_key key = {.file = "layer_norm.cl", .constants = "-DACTIVATION=0u"};
     dpt_program_key_store(&key, op->desc.type);
     DPT_TRY(dpt_kernel_get(op->device, &key, "dpt_layer_norm_chunks", &s->first));
     DPT_TRY(dpt_kernel_get(op->device, &key, "dpt_layer_norm_weights", &s->second));
-    op->plan.workspace_bytes =
-        dpt_grid_bytes(op->device, DPT_GRID_REDUCE, dpt_size_mul(op->max_samples, d->rows),
-                       d->channels, most_rows(op->device), 2);
+    op->plan.workspace_bytes = dpt_grid_bytes(op->device, &matrix, 2);
     op->plan.run = run_backward_weights;
     op->plan.exact = true;
     op->plan.algorithm = "chunks";
