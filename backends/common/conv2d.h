@@ -7,7 +7,7 @@
 
 #include "alternatives.h"
 
-/* The backend defines this function.  It returns the families of the device, the probably fastest
+/* The backend defines this.  It returns the families of the device, the probably fastest
    first, ended by NULL.  A family ends with an alternative whose name is NULL.  It serves
    CONV2D_FORWARD, _BACKWARD_DATA and _BACKWARD_WEIGHTS: its prepare reads op->desc.kind. */
 const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device);

@@ -1,15 +1,15 @@
-# The kernels of this backend, for every build that compiles them: nvcc's, and the host's for emulated
-# cards.  A name here is an object's, and its table's (kernels/table.h).
+# The list of this backend's kernels.  nvcc compiles them, and the host's compiler compiles them for
+# emulated cards.  A name in this list is that of an object and of its table (kernels/table.h).
 #
-# For each object a file of a few lines is written to the build folder, NAME.cu, which defines its macros
-# and includes its source: it is compiled anew when its line here changes.  The global property
-# DPTRAIN_CUDA_KERNELS has these files; kernel_list.h has their names, for C.
+# For each object a file NAME.cu is written to the build folder.  It defines the object's macros and
+# includes the source, so an object is compiled again when its line in this list changes.  The global
+# property DPTRAIN_CUDA_KERNELS holds these files, and kernel_list.h holds their names, for C.
 
-# cuda_kernel(NAME [OF SOURCE] [STORING] [SEPARATE_ROUNDING] [WITH MACRO=VALUE...]): kernels/NAME.cu, or
-# kernels/SOURCE.cu.
-#   STORING            reads or writes activations: once more, as NAME_bf16 (kernels/dialect.h)
-#   SEPARATE_ROUNDING  changes parameters that last (kernels/dialect.h)
-#   WITH               a variant; its source says which of these are options (kernels/table.h)
+# cuda_kernel(NAME [OF SOURCE] [STORING] [SEPARATE_ROUNDING] [WITH MACRO=VALUE...]) lists kernels/NAME.cu,
+# or kernels/SOURCE.cu.
+#   STORING            the kernels read or write activations: compiles NAME_bf16, too (kernels/dialect.h)
+#   SEPARATE_ROUNDING  the kernels change the training state: no multiply-add is contracted
+#   WITH               the macros of a variant; the source names those that are options (kernels/table.h)
 function(cuda_kernel name)
   cmake_parse_arguments(PARSE_ARGV 1 kernel "STORING;SEPARATE_ROUNDING" "OF" "WITH")
   if(kernel_UNPARSED_ARGUMENTS)

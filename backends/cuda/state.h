@@ -58,7 +58,7 @@ static inline cudaError_t dpt_cuda_choose(const dpt_device *device)
     return cudaSetDevice(dpt_cuda_device_of(device)->ordinal);
 }
 
-/* What earlier work has made of the device's context (runtime.h). */
+/* The failure that has broken the device's context, or cudaSuccess (runtime.h). */
 static inline cudaError_t dpt_cuda_context_failure_of(const dpt_device *device)
 {
     return dpt_cuda_context_failure(dpt_cuda_device_of(device)->scratch.queue);

@@ -46,7 +46,7 @@ static bool is_exact(const dpt_op_desc *desc)
             is_small_integer(d->beta));
 }
 
-/* What the list says of a kind: its kernel and the number of its inputs. */
+/* The kernel of a kind, and the number of its inputs. */
 static const char *find_kernel(dpt_op_kind kind, unsigned *n_inputs)
 {
     switch (kind) {

@@ -17,7 +17,7 @@ static inline float normal_distribution(float x)
     return 0.5f * erfcf(-x * sqrt_half);
 }
 
-/* f(x) of one element.  A constant kind makes it straight code. */
+/* f(x) of one element.  With a constant kind there are no branches. */
 static inline float value(dpt_activation kind, float x)
 {
     switch (kind) {
@@ -31,7 +31,7 @@ static inline float value(dpt_activation kind, float x)
 }
 
 /* dy * f' of one element.  y is the output, or the input for a function whose derivative needs it
-   (dpt_activation_fuses).  A constant kind makes it straight code. */
+   (dpt_activation_fuses).  With a constant kind there are no branches. */
 static inline float derivative(dpt_activation kind, float y, float dy)
 {
     switch (kind) {

@@ -1,13 +1,13 @@
 /* The element-wise operators: one kernel, of the operator's name, for each line of
-   DPT_ELEMENTWISE_LIST.  The result may lie where an argument lies, and only there, so the loops
-   promise the compiler nothing about aliases. */
+   DPT_ELEMENTWISE_LIST.  The result may be an input, so the pointers are not `restrict`.  The
+   result does not overlap an input in part. */
 #include "kinds.h"
 
 #include <math.h>
 
 /* The tensors of a call, and the range of elements that falls to a thread. */
 typedef struct part {
-    const float *a, *b; /* the inputs in order; b is NULL where there is one input */
+    const float *a, *b; /* the inputs in order; b is NULL if there is one input */
     float *c;
     dpt_cpu_range range;
     float alpha, beta;
@@ -57,7 +57,8 @@ static bool is_exact(const dpt_op *op)
             dpt_cpu_small_integer(d->beta));
 }
 
-/* Results that are rounded are taken for exponentials and the like. */
+/* The cost of an element in about nanoseconds.  An operator whose results are rounded probably
+   computes an exponential or a similar function. */
 static double cost_of_element(const dpt_op *op)
 {
     const uint32_t exact = DPT_MARK_EXACT | DPT_MARK_EXACT_FACTORS;

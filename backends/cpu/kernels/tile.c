@@ -1,4 +1,4 @@
-/* Tiles of every size that a panel can have, each its own straight code. */
+/* The tiles of convolutions.  Every size of a tile has a function without branches. */
 #include "tile.h"
 
 /* ---- Panels ---------------------------------------------------------------------------------- */

@@ -34,7 +34,7 @@ typedef struct winograd_images {
     u32 n_rows;           /* n_tiles rounded up to whole blocks; the rows behind are zeros */
     u32 activation;       /* of results: applied after the bias */
     u32 mask;             /* of results: the activation by whose derivative they are multiplied */
-    u32 accumulate;       /* the results are added to what is there */
+    u32 accumulate;       /* the results are added to the output */
     u32 has_bias;
     u32 padding;
 } winograd_images;

@@ -1,8 +1,8 @@
-/* Fully connected layers: one matrix product each, in the tile that is fastest here, and a sum over
-   samples for the bias.
+/* Linear layers.  Each pass is one matrix product, with the tile that is fastest on the device, and
+   for the gradient of the bias a sum over samples.
 
-   Products are float32.  Activations that are stored as bfloat16 are widened into the workspace
-   before, and a result that is stored so is computed there and rounded behind. */
+   Products are float32.  Activations that are stored as bfloat16 are first widened into the
+   workspace. A result that is stored as bfloat16 is computed in the workspace and then rounded. */
 #include "linear.h"
 #include "alternatives.h"
 #include "clblast.h"
@@ -12,15 +12,15 @@
 enum { MAX_ALTERNATIVES = 32 };
 
 typedef struct linear {
-    dpt_cl_gemm gemm;       /* our tile, or */
-    dpt_kernel *finish;     /* CLBlast's product, and its end where there is one */
-    dpt_bias_gradient bias; /* backward weights with a bias */
-    size_t gemm_bytes;      /* of the workspace; behind it, */
-    size_t a, b, c;         /* at these bytes, matrices that are stored as bfloat16, as float32, */
-    dpt_convert convert;    /* and the sums' part */
+    dpt_cl_gemm gemm;       /* our tile; unused with CLBlast */
+    dpt_kernel *finish;     /* applies what the product's kernel does not; NULL: nothing */
+    dpt_bias_gradient bias; /* of backward-weights with a bias */
+    size_t gemm_bytes;      /* the product's part of the workspace, which comes first */
+    size_t a, b, c;         /* offsets in bytes of the float32 copies of bfloat16 matrices */
+    dpt_convert convert;
 } linear;
 
-/* ---- As matrix products ---------------------------------------------------------------------- */
+/* ---- Matrix products ------------------------------------------------------------------------- */
 
 static dpt_cl_gemm_form form_of(const dpt_op_desc *desc)
 {
@@ -31,7 +31,7 @@ static dpt_cl_gemm_form form_of(const dpt_op_desc *desc)
                               .finished = desc->type == DPT_F32 && dpt_linear_is_finished(desc)};
 }
 
-/* Without workspace. */
+/* The arguments of a product, without a workspace. */
 static dpt_cl_gemm_args args_of(const dpt_product *p)
 {
     return (dpt_cl_gemm_args){
@@ -55,7 +55,7 @@ static dpt_cl_gemm_args args_of(const dpt_product *p)
 
 /* ---- bfloat16 -------------------------------------------------------------------------------- */
 
-/* Elements from A's first to its last one's, which is that of a slice's last row at most. */
+/* Elements from the first of A to the last one.  A slice ends with its last row. */
 static size_t size_of_a(const dpt_op_desc *desc, const dpt_product *p)
 {
     const size_t rows = p->a_transposed ? p->k : p->m;
@@ -67,7 +67,8 @@ static size_t size_of_b(const dpt_product *p)
     return dpt_size_mul(p->b_transposed ? p->n : p->k, p->ldb);
 }
 
-/* Puts a matrix of `count` elements, if it is bfloat16, behind what op->plan's workspace has. */
+/* Reserves memory for the float32 copy of a matrix of `count` elements, if it is bfloat16, behind
+   the workspace of op->plan.  Returns its offset. */
 static size_t place_matrix(dpt_op *op, dpt_dtype type, size_t count)
 {
     const size_t at = dpt_size_align(op->plan.workspace_bytes);
@@ -89,7 +90,8 @@ static dpt_status prepare_matrices(dpt_op *op, linear *state)
     return dpt_convert_prepare(op->device, &state->convert);
 }
 
-/* The product of float32 that a product of any types becomes: what is bfloat16 is widened. */
+/* *out: the product in float32.  Its bfloat16 inputs are widened here.  A bfloat16 result is
+   computed in the workspace, and bias, activation and mask are left to complete(). */
 static dpt_status widen(const dpt_call *call, const dpt_product *p, dpt_product *out)
 {
     const linear *state = call->op->plan.state;
@@ -115,7 +117,8 @@ static dpt_status widen(const dpt_call *call, const dpt_product *p, dpt_product 
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-/* What follows the product that is in `computed`, beside what its kernel has done. */
+/* Applies what the kernel of the product, whose result is `computed`, has not done, and computes
+   the gradient of the bias. */
 static dpt_status complete(const dpt_call *call, const dpt_product *p, dpt_location computed)
 {
     const linear *state = call->op->plan.state;
@@ -136,7 +139,7 @@ static dpt_status run(const dpt_call *call)
     return complete(call, &p, wide.c);
 }
 
-/* CLBlast's product.  One without terms is zero, which CLBlast refuses. */
+/* A product by CLBlast.  CLBlast refuses a product without terms, which is zero. */
 static dpt_status run_clblast(const dpt_call *call)
 {
     const dpt_product p = dpt_linear_product(&call->op->desc, call->n_samples, call->args);
@@ -152,7 +155,7 @@ static dpt_status run_clblast(const dpt_call *call)
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-/* What does not depend on who multiplies. */
+/* Prepares the parts that do not depend on the product's kernel. */
 static linear *prepare_state(dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
@@ -191,7 +194,7 @@ static dpt_status prepare_clblast(dpt_op *op, const void *nothing)
 
 static size_t list_alternatives(dpt_alternative *out, bool with_clblast)
 {
-    /* A win within the noise is not worth a library that compiles at every start. */
+    /* CLBlast compiles at every start of the program, so a small gain is not worth it. */
     static const double clblast_handicap = 0.1;
     size_t n = 0;
     for (; dpt_cl_gemm_tiles[n] && n < MAX_ALTERNATIVES - 1; n++)
