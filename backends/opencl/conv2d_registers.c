@@ -53,14 +53,13 @@ const dpt_alternative dpt_cl_conv2d_registers[] = {
     {.name = NULL},
 };
 
-dpt_status dpt_cl_conv_kernel(dpt_op *op, const dpt_cl_conv_tile *tile, const char *file,
-                              const char *option, const char *name, dpt_kernel **out)
+dpt_status dpt_cl_conv_kernel_get(dpt_op *op, const dpt_cl_conv_tile *tile,
+                                  const dpt_cl_conv_kernel *kernel, dpt_kernel **out)
 {
-    dpt_program_key key = {.file = file};
-    if (tile)
-        snprintf(key.options, sizeof key.options, "-DROWS=%u -DUNITS=%u -DV=%u %s", tile->rows,
-                 tile->units, tile->width, option);
-    return dpt_kernel_get(op->device, &key, name, out);
+    dpt_program_key key = {.file = kernel->file};
+    snprintf(key.options, sizeof key.options, "-DROWS=%u -DUNITS=%u -DV=%u %s", tile->rows,
+             tile->units, tile->width, kernel->option);
+    return dpt_kernel_get(op->device, &key, kernel->name, out);
 }
 
 dpt_status dpt_cl_conv_launch(dpt_launch *launch, size_t n0, size_t n1, size_t n2)
@@ -84,9 +83,10 @@ size_t dpt_cl_conv_chunk(const dpt_op *op, size_t floats)
                       dpt_cl_max(op->max_samples, 1));
 }
 
-dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, dpt_kernel *kernel, const dpt_cl_conv_frame *f,
-                                 dpt_location from, dpt_location to, size_t n_samples)
+dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, dpt_kernel *kernel,
+                                 const dpt_cl_conv_copy *copy)
 {
+    const dpt_cl_conv_frame *f = copy->frame;
     const conv_frame_params p = {
         .in_h = (u32)f->h,
         .in_row = (u32)(f->w * f->channels),
@@ -96,8 +96,8 @@ dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, dpt_kernel *kernel, const d
         .first = (u32)(f->left * f->channels),
     };
     dpt_launch l = dpt_launch_begin(stream, kernel);
-    dpt_launch_tensor(&l, to, DPT_F32);
-    dpt_launch_tensor(&l, from, DPT_F32);
+    dpt_launch_tensor(&l, copy->to, DPT_F32);
+    dpt_launch_tensor(&l, copy->from, DPT_F32);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_cl_conv_launch(&l, p.out_h, n_samples, 1);
+    return dpt_cl_conv_launch(&l, p.out_h, copy->n_samples, 1);
 }

@@ -306,7 +306,8 @@ static dpt_status run(const dpt_call *call)
         const size_t n = dpt_cl_min(s->chunk, call->n_samples - first);
         const dpt_location from = dpt_at(x, first * sample_bytes);
         if (s->framed)
-            DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->frame, from, frame, n));
+            DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy,
+                                          &(const dpt_cl_conv_copy){&s->frame, from, frame, n}));
         for (size_t i = 0; i < s->n_grids; i++)
             DPT_TRY(run_grid(call, s, &s->grids[i], s->framed ? frame : from, first, n));
     }
@@ -319,11 +320,14 @@ static dpt_status get_kernels(dpt_op *op, const dpt_cl_conv_tile *tile, state *s
 {
     const char *pack = "conv2d_registers_pack.cl";
     const size_t reach = s->frame.above + s->frame.below + s->frame.left + s->frame.right;
-    const char *checked = reach > 0 && !s->framed ? "-DCHECKED=1" : "-DCHECKED=0";
-    DPT_TRY(dpt_cl_conv_kernel(op, NULL, pack, "", "dpt_conv2d_pack", &s->pack));
-    DPT_TRY(dpt_cl_conv_kernel(op, NULL, pack, "", "dpt_conv2d_frame", &s->copy));
-    return dpt_cl_conv_kernel(op, tile, "conv2d_registers_gather.cl", checked, "dpt_conv2d_gather",
-                              &s->gather);
+    const dpt_cl_conv_kernel gather = {
+        .file = "conv2d_registers_gather.cl",
+        .name = "dpt_conv2d_gather",
+        .option = reach > 0 && !s->framed ? "-DCHECKED=1" : "-DCHECKED=0",
+    };
+    DPT_TRY(dpt_kernel_of(op->device, pack, "dpt_conv2d_pack", &s->pack));
+    DPT_TRY(dpt_kernel_of(op->device, pack, "dpt_conv2d_frame", &s->copy));
+    return dpt_cl_conv_kernel_get(op, tile, &gather, &s->gather);
 }
 
 /* The samples that are treated at once: all; or, if they are read several times, so many that they

@@ -126,27 +126,31 @@ static size_t part_rows(const state *s, size_t n_rows)
     return dpt_ceil_div(n_blocks, s->max_parts) * s->p.block_rows;
 }
 
-/* Adds samples first .. first+n-1 to the sums of n_parts parts. */
-static dpt_status run_samples(const dpt_call *call, const state *s, size_t first, size_t n,
-                              size_t rows, size_t n_parts)
+/* The parts into which a call's pixels are divided, and their rows. */
+typedef struct parts {
+    size_t n, rows;
+} parts;
+
+/* Adds the samples first .. first+n-1 to the sums of all parts. */
+static dpt_status run_samples(const dpt_call *call, size_t first, size_t n, parts all)
 {
+    const state *s = call->op->plan.state;
     const dpt_location none = {NULL, 0};
     const dpt_location x = dpt_at(call->args->in[1], first * s->frame.h * s->frame.w *
                                                          s->frame.channels * sizeof(float));
     const dpt_location dy = dpt_at(call->args->in[0], first * s->p.out_sample * sizeof(float));
     conv_weights_params p = s->p;
     p.n_rows = (u64)n * p.out_h;
-    p.part_rows = rows;
+    p.part_rows = all.rows;
     p.resume = first > 0;
-    const size_t pieces = dpt_cl_min(dpt_ceil_div(s->n_items, n_parts), p.n_tiles);
+    const size_t pieces = dpt_cl_min(dpt_ceil_div(s->n_items, all.n), p.n_tiles);
     p.item_tiles = (u32)dpt_ceil_div(p.n_tiles, pieces);
     p.has_tail = p.has_tail && first + n == call->n_samples;
-    if (p.has_tail)
-        DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->tail,
-                                      dpt_at(dy, (n - 1) * p.out_sample * sizeof(float)),
-                                      tail_at(call, s), 1));
-    if (s->framed)
-        DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &s->frame, x, frames_at(call, s), n));
+    const dpt_cl_conv_copy tail = {&s->tail, dpt_at(dy, (n - 1) * p.out_sample * sizeof(float)),
+                                   tail_at(call, s), 1};
+    const dpt_cl_conv_copy frames = {&s->frame, x, frames_at(call, s), n};
+    if (p.has_tail) DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &tail));
+    if (s->framed) DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy, &frames));
     dpt_launch l = dpt_launch_begin(call->stream, s->weights);
     dpt_launch_tensor(&l, parts_at(call), DPT_F32);
     dpt_launch_tensor(&l, bias_at(call, s), DPT_F32);
@@ -154,7 +158,7 @@ static dpt_status run_samples(const dpt_call *call, const state *s, size_t first
     dpt_launch_tensor(&l, p.has_tail ? tail_at(call, s) : none, DPT_F32);
     dpt_launch_tensor(&l, s->framed ? frames_at(call, s) : x, DPT_F32);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_cl_conv_launch(&l, n_parts, dpt_ceil_div(p.n_tiles, p.item_tiles), 1);
+    return dpt_cl_conv_launch(&l, all.n, dpt_ceil_div(p.n_tiles, p.item_tiles), 1);
 }
 
 /* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,kernel_h,kernel_w,C/groups), db (O) */
@@ -165,12 +169,11 @@ static dpt_status run(const dpt_call *call)
     const size_t step = s->framed ? s->frame_samples : dpt_cl_max(call->n_samples, 1);
     const size_t n_rows = dpt_cl_min(step, call->n_samples) * s->p.out_h;
     const size_t rows = dpt_cl_max(part_rows(s, n_rows), 1);
-    const size_t n_parts = dpt_ceil_div(n_rows, rows);
+    const parts all = {.n = dpt_ceil_div(n_rows, rows), .rows = rows};
     for (size_t first = 0; first < call->n_samples; first += step)
-        DPT_TRY(
-            run_samples(call, s, first, dpt_cl_min(step, call->n_samples - first), rows, n_parts));
+        DPT_TRY(run_samples(call, first, dpt_cl_min(step, call->n_samples - first), all));
     const conv_reduce_params p = {
-        .n_parts = n_parts,
+        .n_parts = all.n,
         .rows = (u32)s->rows,
         .lanes = (u32)s->lanes,
         .n_tiles = s->p.n_tiles,
@@ -198,11 +201,12 @@ static dpt_status run(const dpt_call *call)
 static dpt_status get_kernels(dpt_op *op, const dpt_cl_conv_tile *tile, state *s)
 {
     const char *pack = "conv2d_registers_pack.cl";
-    DPT_TRY(dpt_cl_conv_kernel(op, NULL, pack, "", "dpt_conv2d_reduce", &s->reduce));
-    DPT_TRY(dpt_cl_conv_kernel(op, NULL, pack, "", "dpt_conv2d_frame", &s->copy));
-    return dpt_cl_conv_kernel(op, tile, "conv2d_registers_weights.cl",
-                              s->by_taps ? "-DBY_TAPS=1" : "-DBY_TAPS=0", "dpt_conv2d_weights",
-                              &s->weights);
+    const dpt_cl_conv_kernel weights = {.file = "conv2d_registers_weights.cl",
+                                        .name = "dpt_conv2d_weights",
+                                        .option = s->by_taps ? "-DBY_TAPS=1" : "-DBY_TAPS=0"};
+    DPT_TRY(dpt_kernel_of(op->device, pack, "dpt_conv2d_reduce", &s->reduce));
+    DPT_TRY(dpt_kernel_of(op->device, pack, "dpt_conv2d_frame", &s->copy));
+    return dpt_cl_conv_kernel_get(op, tile, &weights, &s->weights);
 }
 
 static void set_sizes(dpt_op *op, state *s)

@@ -16,11 +16,16 @@ static inline size_t dpt_cl_conv_lanes(const dpt_cl_conv_tile *tile)
     return (size_t)tile->units * tile->width;
 }
 
-/* *out: the kernel `name` of conv2d_registers_FILE.cl, compiled for a tile (NULL: for all tiles)
-   and with a further option.  Fails as dpt_kernel_get does. */
-DPT_CHECK_RESULT dpt_status dpt_cl_conv_kernel(dpt_op *op, const dpt_cl_conv_tile *tile,
-                                               const char *file, const char *option,
-                                               const char *name, dpt_kernel **out);
+/* A kernel that is compiled for a tile. */
+typedef struct dpt_cl_conv_kernel {
+    const char *file, *name;
+    const char *option; /* beside the tile's options */
+} dpt_cl_conv_kernel;
+
+/* *out: a kernel, compiled for a tile.  Fails as dpt_kernel_get does. */
+DPT_CHECK_RESULT dpt_status dpt_cl_conv_kernel_get(dpt_op *op, const dpt_cl_conv_tile *tile,
+                                                   const dpt_cl_conv_kernel *kernel,
+                                                   dpt_kernel **out);
 
 /* Prepare a pass, as dpt_op_prepare does: gather is forward and backward-data, weights is
    backward-weights. */
@@ -38,10 +43,16 @@ size_t dpt_cl_conv_frame_size(const dpt_cl_conv_frame *frame);
 /* The number of samples, of `floats` each, that are treated at once if they are read several times:
    enough work for all cores, and so few that the last-level cache holds them. */
 size_t dpt_cl_conv_chunk(const dpt_op *op, size_t floats);
-/* Enqueues the copy of n samples into their frames. */
+/* A copy of samples into their frames. */
+typedef struct dpt_cl_conv_copy {
+    const dpt_cl_conv_frame *frame;
+    dpt_location from, to;
+    size_t n_samples;
+} dpt_cl_conv_copy;
+
+/* Enqueues a copy.  kernel: dpt_conv2d_frame. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_frame_run(dpt_stream *stream, dpt_kernel *kernel,
-                                                  const dpt_cl_conv_frame *frame, dpt_location from,
-                                                  dpt_location to, size_t n_samples);
+                                                  const dpt_cl_conv_copy *copy);
 
 /* Enqueues n0 x n1 x n2 groups of one work item. */
 DPT_CHECK_RESULT dpt_status dpt_cl_conv_launch(dpt_launch *launch, size_t n0, size_t n1, size_t n2);
