@@ -12,8 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two tables in turn: whoever comes to the meeting after this one has read this one's table, so the
-   meeting after that may overwrite it, and one meeting is enough. */
+/* Two tables are used in turns.  A rank that comes to the next all-gather has read the table of
+   this one, so the all-gather after the next may overwrite it.  One meeting per all-gather is
+   enough. */
 enum { TABLES = 2 };
 
 struct dpti_allgather {
@@ -60,7 +61,7 @@ void dpti_allgather_destroy(dpti_allgather *allgather)
     free(allgather);
 }
 
-/* The first rank that is present. */
+/* Returns the first rank that is present. */
 static size_t first_present(const dpti_allgather *a)
 {
     size_t rank = 0;
@@ -85,13 +86,13 @@ void dpti_allgather_break(dpti_allgather *allgather)
 void dpti_allgather_mend(dpti_allgather *allgather)
 {
     dpti_allgather *a = allgather;
-    /* One that was sent away before it came has missed a call. */
+    /* A rank that was sent away before it came has missed a call. */
     for (size_t r = 0; r < a->who.n_ranks; r++)
         a->calls[r] = 0;
     dpti_rendezvous_mend(a->rendezvous);
 }
 
-/* Of all parts that a rank brings: a row of the table. */
+/* Returns the elements of a row of the table: all parts of a rank. */
 static size_t row_size(const dpti_gather *what)
 {
     size_t n = 0;
@@ -100,7 +101,7 @@ static size_t row_size(const dpti_gather *what)
     return n;
 }
 
-/* The rows of those who are not there, by one who is. */
+/* Sets the rows of absent ranks to zero; one present rank does this. */
 static void clear_absent(const dpti_allgather *a, float *table, size_t size)
 {
     for (size_t r = 0; r < a->who.n_ranks; r++)
@@ -127,7 +128,8 @@ static dpt_status put_row(float *row, size_t size, const dpti_gather *what)
     return DPT_FAIL(&device->base.error, DPT_E_NOT_FINITE, "a part is not finite");
 }
 
-/* A part of every row, from this column on, by what of the staging memory is that part's. */
+/* Copies one part of every row through its place in the staging memory to the device.  `table`
+   points to the part in the first row. */
 static dpt_status take_away(const dpti_allgather *a, const dpti_gather_part *item,
                             const float *table, size_t size, float *staging)
 {
@@ -149,8 +151,8 @@ static dpt_status take_all(const dpti_allgather *a, const dpti_gather *what, con
     return DPT_OK;
 }
 
-/* One rank exchanges the rows and the votes of this process for those of the others.  What others
-   do not know of yet they hear at the meeting behind it. */
+/* One rank exchanges the rows and the votes of this process for those of the other processes.  The
+   meeting after that tells the other ranks of this process. */
 static dpt_status over_processes(dpti_allgather *a, const dpti_gather *what, dpt_status verdict,
                                  float *table)
 {

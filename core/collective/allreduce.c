@@ -158,7 +158,7 @@ bool dpti_allreduce_is_all(const dpti_allreduce *allreduce, const dpti_member *m
 
 /* ---- The run --------------------------------------------------------------------------------- */
 
-/* Whether sums have to be taken from where the host has made them. */
+/* Returns whether any rank has to copy the sums out of host memory. */
 static bool any_away(const dpti_allreduce *a)
 {
     for (size_t r = 0; r < a->n_ranks; r++) {
@@ -169,7 +169,7 @@ static bool any_away(const dpti_allreduce *a)
     return false;
 }
 
-/* Ends what the member did since the last meeting, and meets the others. */
+/* Ends the present span and meets the other members. */
 static dpt_status meet(const dpti_allreduce *a, dpti_exchange_context *x, dpt_status mine)
 {
     dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
@@ -203,7 +203,8 @@ static dpt_status first_failure(const dpti_allreduce *a)
     return DPT_OK;
 }
 
-/* Under the mutex: comes, and sums what others have brought until all are here. */
+/* Called with the mutex locked.  Comes to the run, and sums pieces of complete buckets until all
+   ranks have come. */
 static dpt_status come(dpti_allreduce *a, const dpti_exchange_context *x,
                        const dpti_range rest[DPTI_REST])
 {
@@ -225,7 +226,8 @@ static dpt_status come(dpti_allreduce *a, const dpti_exchange_context *x,
     return r->all_here ? r->verdict : DPT_E_CANCELLED;
 }
 
-/* Whether one came with a failure of its own, which may be why its island's sum is as it is. */
+/* Returns whether a rank came with a failure of its own, which may be the reason why its island's
+   sum is not finite. */
 static bool any_fault(const dpti_allreduce *a)
 {
     for (size_t r = 0; r < a->n_ranks; r++) {
@@ -235,8 +237,8 @@ static bool any_fault(const dpti_allreduce *a)
     return false;
 }
 
-/* Under the mutex, when all pieces are summed: what comes of that, and this rank's part in it.
-   Nobody sums for the next run before all have left this one. */
+/* Called with the mutex locked, when all pieces are summed.  Returns the status of the run and sets
+   the member's blame.  No rank sums for the next run before all have left this one. */
 static dpt_status judge(const dpti_allreduce *a, const dpti_round *r, dpti_member *m,
                         dpt_status verdict)
 {
@@ -270,7 +272,7 @@ static dpt_status run_alone(dpti_allreduce *a, dpti_exchange_context *x,
 
 /* ---- Over processes -------------------------------------------------------------------------- */
 
-/* What all processes think of the step. */
+/* Returns the verdict of all processes. */
 static dpt_status vote(dpti_allreduce *a, dpt_status mine)
 {
     dpt_status verdict = DPT_OK;
@@ -280,7 +282,7 @@ static dpt_status vote(dpti_allreduce *a, dpt_status mine)
     return verdict;
 }
 
-/* Waits for the sums over processes.  What they are not all processes see alike. */
+/* Waits for the sums over processes.  All processes see alike whether the sums are finite. */
 static dpt_status finish_reductions(dpti_allreduce *a)
 {
     dpt_error error = {.status = DPT_OK};
@@ -291,8 +293,8 @@ static dpt_status finish_reductions(dpti_allreduce *a)
     return finite ? DPT_OK : DPT_E_NOT_FINITE;
 }
 
-/* One member of each process votes for all of it.  Buckets that are under way end in any case:
-   their memory may be needed. */
+/* Votes over processes; one member of each process votes for the whole process.  After a failure
+   the buckets in flight are waited for, because their memory may be used again. */
 static dpt_status vote_over_processes(dpti_allreduce *a, dpti_exchange_context *x,
                                       dpt_status verdict)
 {
@@ -309,7 +311,7 @@ static dpt_status vote_over_processes(dpti_allreduce *a, dpti_exchange_context *
     return verdict;
 }
 
-/* The part of a dpti_range that the rank in this place sums, or copies. */
+/* Returns the part of a range that this rank sums, or copies. */
 static dpti_range slice_of(const dpti_allreduce *a, dpti_range whole, size_t rank)
 {
     const size_t count = whole.end - whole.begin, n = a->n_ranks;
@@ -320,7 +322,8 @@ static dpti_range slice_of(const dpti_allreduce *a, dpti_range whole, size_t ran
     return (dpti_range){whole.begin + begin, whole.begin + end};
 }
 
-/* The sum of this process, which the first member has, becomes that of all, for all members. */
+/* Reduces the sum of this process, which the first member has, over all processes, and copies the
+   result to all members. */
 static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context *x,
                                         const dpti_range rest[DPTI_REST])
 {
@@ -333,7 +336,8 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context
     }
     mine = dpti_rendezvous_meet(a->rendezvous, rank, mine);
     if (mine == DPT_E_NOT_FINITE) a->members[rank].blame = DPTI_BLAME_SUM;
-    /* Every member's, whoever does it: else the first one would look slow. */
+    /* The time counts for every member, although one does the work: else the first member would
+       look slow. */
     dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
     if (mine != DPT_OK || a->n_ranks == 1) return mine;
     const dpti_range slice = slice_of(a, (dpti_range){0, a->count}, rank);
@@ -344,7 +348,8 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context
     return meet(a, x, DPT_OK);
 }
 
-/* All have made their calls, in all processes: the sums come, or all hear that they do not. */
+/* Ends a run in a wide island.  All ranks of all processes have made their calls, so the sums
+   arrive, or all ranks learn that they do not. */
 static dpt_status end_in_wide_island(dpti_allreduce *a, dpti_exchange_context *x)
 {
     dpti_member *m = &a->members[x->who->rank];
@@ -360,7 +365,8 @@ static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
     dpti_member *m = &a->members[rank];
     DPT_TRY(vote_over_processes(a, x, meet(a, x, *x->mine)));
     if (dpti_allreduce_is_all(a, m)) return end_in_wide_island(a, x);
-    /* All have brought their buckets, and none will bring more before the next meeting. */
+    /* All ranks have contributed their buckets, and none contributes more before the next meeting.
+     */
     if (rank == 0) a->rounds[m->n_runs % 2] = (dpti_round){.n_complete = 0};
     for (size_t i = 0; i < DPTI_REST && a->n_ranks > 1; i++) {
         const dpti_range slice = slice_of(a, rest[i], rank);
@@ -371,7 +377,7 @@ static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
     DPT_TRY(meet(a, x, DPT_OK));
     DPT_TRY(reduce_over_processes(a, x, rest));
     DPT_TRY(take_away(a, x));
-    /* Nobody starts anything for the next run before this rank has brought something to it. */
+    /* No reduction of the next run starts before this rank has contributed to it. */
     if (rank == 0 && a->feedback) dpti_feedback_commit(a->feedback);
     return DPT_OK;
 }

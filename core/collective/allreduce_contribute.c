@@ -7,10 +7,10 @@
 #include "device/communicator.h"
 #include "dpt_error.h"
 
-/* ---- What a rank holds ----------------------------------------------------------------------- */
+/* ---- Contributions --------------------------------------------------------------------------- */
 
-/* Over processes each rank looks at what it brings, so that it is known who did: others see sums
-   alone. */
+/* With several processes each rank checks its own contribution, because other processes see sums
+   only and cannot tell which rank's values are not finite. */
 static void look_at_own(const dpti_allreduce *a, dpti_member *m, dpti_range what, dpt_status *mine)
 {
     if (!a->processes || !a->wants_finite || !m->contributes || *mine != DPT_OK) return;
@@ -19,7 +19,7 @@ static void look_at_own(const dpti_allreduce *a, dpti_member *m, dpti_range what
     *mine = DPT_E_NOT_FINITE;
 }
 
-/* The sum over this process of what its communication thread is about to send. */
+/* Computes this process's sum of elements that its communication thread is about to send. */
 static void prepare_sum(void *user, float *data, size_t count)
 {
     dpti_allreduce *a = user;
@@ -68,14 +68,14 @@ void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *
     r->buckets[k] = what;
     if (++r->n_contributing[k] < dpti_allreduce_count_showing(a)) return;
     r->n_complete = k + 1;
-    /* Here, so that all processes have one order. */
+    /* Started with the mutex locked, so that all processes start reductions in the same order. */
     if (a->processes)
         dpti_allreduce_start_reduction(a, who, what, false);
     else
         pthread_cond_broadcast(&a->changed);
 }
 
-/* Hands the next of what it has brought on to the host. */
+/* Marks the next bucket of the rank as shown in host memory. */
 static void show(dpti_allreduce *a, const dpti_contribution *who)
 {
     const dpti_member *m = &a->members[who->rank];
@@ -93,7 +93,8 @@ static void begin_contributing(dpti_member *m, const dpti_contribution *who, siz
 
 /* ---- In an island ---------------------------------------------------------------------------- */
 
-/* A later failure of one that has failed is none of its own, and is not told. */
+/* Records the result of a call.  If the rank has failed before, a later failure is a consequence:
+   it is dropped, and the device's record is restored. */
 static void note(dpti_member *m, const dpt_error *before, dpt_status status, dpt_status *mine)
 {
     if (*mine != DPT_OK)
@@ -119,7 +120,7 @@ static void add_to_island(const dpti_allreduce *a, dpti_exchange_context *x, dpt
     note(m, &before, dpti_island_reduce(&m->island_slot, &part), x->mine);
 }
 
-/* Hands on what has arrived of the island's sums: of buckets, in their order. */
+/* Shows the island's sums that have arrived, bucket by bucket in order. */
 static void show_arrived(dpti_allreduce *a, dpti_exchange_context *x)
 {
     dpti_member *m = &a->members[x->who->rank];
@@ -146,7 +147,7 @@ void dpti_allreduce_await_island(dpti_allreduce *allreduce, dpti_exchange_contex
     if (*mine == DPT_E_NOT_FINITE) m->blame = DPTI_BLAME_SUM; /* as all members do */
 }
 
-/* What was not handed in as it was brought. */
+/* Enqueues the buckets of a late member, which were only remembered when they were contributed. */
 static void catch_up(const dpti_allreduce *a, dpti_exchange_context *x)
 {
     const dpti_member *m = &a->members[x->who->rank];
@@ -155,7 +156,7 @@ static void catch_up(const dpti_allreduce *a, dpti_exchange_context *x)
         add_to_island(a, x, m->brought[k], k);
 }
 
-/* Brings the rest, and waits until the sums are there whom others are to see. */
+/* Enqueues the remaining ranges, and waits for the sums that others are to see. */
 static void finish_in_island(dpti_allreduce *a, dpti_exchange_context *x,
                              const dpti_range rest[DPTI_REST])
 {
@@ -178,7 +179,7 @@ dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_sta
     dpti_member *m = &allreduce->members[rank];
     dpti_stopwatch stopwatch = dpti_stopwatch_start(NULL);
     if (!m->island_slot.island) return mine;
-    /* Whatever other processes have enqueued: they do the same. */
+    /* The other processes abort the island too, whatever they have enqueued. */
     if (dpti_island_is_wide(m->island_slot.island)) dpti_island_abort(m->island_slot.island);
     const dpt_error before = m->view.buffer->device->base.error;
     const dpt_status status = dpti_island_wait(&m->island_slot, &stopwatch);
@@ -216,7 +217,7 @@ void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context 
 
 /* ---- The rest, in the run -------------------------------------------------------------------- */
 
-/* What a rank has not brought yet. */
+/* Finds the ranges that a rank has not contributed yet. */
 static void find_rest(const dpti_allreduce *a, const dpti_member *m, dpti_range rest[DPTI_REST])
 {
     const bool any = m->n_brought > 0;

@@ -11,8 +11,9 @@ enum {
     MOST_PIECE = 64 * 1024, /* elements that a rank takes upon itself at a time */
 };
 
-/* A sum is not finite: how many members' parts are not, that were so far.  Those of an island have
-   looked at theirs, and if what one shows is not it is for being their sum. */
+/* Called when a sum is not finite.  Marks the members whose contributions are not finite, and
+   returns how many are newly marked.  Members of an island are left out: they have checked their
+   own contributions, so only their sum can be the reason. */
 static size_t blame(dpti_allreduce *a, size_t begin, size_t n)
 {
     size_t n_more = 0;

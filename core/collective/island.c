@@ -12,7 +12,7 @@
 /* The point of the side stream that a wait marks; the points before it belong to parts. */
 enum { LAST_POINT = DPTI_SIDE_STREAM_POINTS - 1 };
 
-/* What all members come to as often. */
+/* What all members do equally often. */
 typedef enum coming { CALL, MEETING, COMINGS } coming;
 
 typedef struct member {
@@ -126,7 +126,8 @@ dpt_error dpti_island_failure(dpti_island *island)
     return failure;
 }
 
-/* The first to end it says why; NULL: that is no failure of the island's.  Whether it was. */
+/* Aborts the island.  The first caller sets the reason; NULL: the reason is no failure of the
+   island. Returns whether this caller was the first. */
 static bool end(dpti_island *island, const dpt_error *failure, bool is_nobodys)
 {
     pthread_mutex_lock(&island->mutex);
@@ -160,14 +161,16 @@ void dpti_island_watch(dpti_island *island, double seconds, double limit)
     (void)end(island, &error, true);
 }
 
-/* A call that is no collective's: the device's own failure, after which it does not keep up. */
+/* Takes the result of a call that is not a collective.  A failure belongs to the device, which then
+   cannot keep up, so the island is aborted. */
 static dpt_status own_call(const dpti_island_slot *island_slot, dpt_status status)
 {
     if (status != DPT_OK) dpti_island_abort(island_slot->island);
     return status;
 }
 
-/* A collective's.  What others were told of by the abort is no failure of this device. */
+/* Takes the result of a collective.  A failure that follows from an abort does not belong to this
+   device. */
 static dpt_status collective_call(const dpti_island_slot *island_slot, dpt_status status)
 {
     dpti_island *island = island_slot->island;
@@ -242,7 +245,8 @@ static bool have_come(const dpti_island *island, coming what, size_t n)
     return true;
 }
 
-/* Under the mutex: until all have come so often, or it is over. */
+/* Called with the mutex locked.  Waits until all members have come n times, or the island is
+ * aborted. */
 static void await_all(dpti_island *island, coming what, size_t n)
 {
     while (!island->aborted && !have_come(island, what, n))
@@ -261,7 +265,8 @@ void dpti_island_meet(const dpti_island_slot *island_slot, dpti_stopwatch *stopw
     dpti_stopwatch_lap(stopwatch, DPTI_SPAN_WAITING);
 }
 
-/* Until all have made their n-th call, or it is over.  From then on somebody asks. */
+/* Waits until all members have made their n-th call, or the island is aborted.  From then on this
+   member polls. */
 static void await_calls(dpti_island *island, size_t n)
 {
     pthread_mutex_lock(&island->mutex);
@@ -279,7 +284,7 @@ static void end_asking(dpti_island *island)
     pthread_mutex_unlock(&island->mutex);
 }
 
-/* What was enqueued may have failed by itself. */
+/* Asks whether enqueued work has failed by itself. */
 static dpt_status query(const dpti_island_slot *island_slot)
 {
     if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
@@ -287,8 +292,8 @@ static dpt_status query(const dpti_island_slot *island_slot)
     return collective_call(island_slot, dpti_communicator_query(&self));
 }
 
-/* In short calls, so that the driver of one that hangs is told from those that wait for it; and of
-   the communicator where it takes longer than a sum mostly does. */
+/* Polls in short calls, so that a driver thread that hangs can be told from those that wait for it.
+   If the wait lasts longer than most sums, the communicator is asked, too. */
 static dpt_status ask(const dpti_island_slot *island_slot)
 {
     const long longest = 500000;
@@ -303,7 +308,7 @@ static dpt_status ask(const dpti_island_slot *island_slot)
     }
 }
 
-/* A failure that is nobody's becomes this device's, where they are devices'. */
+/* If failures belong to devices, a failure that no device has taken yet becomes this device's. */
 static dpt_status hear(const dpti_island_slot *island_slot, dpt_status status)
 {
     dpti_island *island = island_slot->island;
@@ -318,7 +323,7 @@ static dpt_status hear(const dpti_island_slot *island_slot, dpt_status status)
     return status;
 }
 
-/* Nothing writes any more of what was enqueued before an abort, behind a sync. */
+/* After an abort: waits until nothing that was enqueued before writes any more. */
 static dpt_status settle(const dpti_island_slot *island_slot, dpt_status status)
 {
     dpti_device *device = island_slot->side->device;

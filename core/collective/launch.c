@@ -13,8 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The variables in which launchers tell how many processes they have started: Open MPI's mpirun;
-   MPICH's, Intel's and Slurm's PMI; MVAPICH's. */
+/* The variables in which launchers say how many processes they have started: mpirun of Open MPI;
+   PMI of MPICH, Intel MPI and Slurm; MVAPICH. */
 static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"};
 
 /* Of each of these, the variable in which it tells a process its rank. */
@@ -124,7 +124,7 @@ dpt_status dpti_transport_load(const char *name, const dpt_transport **out, dpt_
 
 /* ---- Joining --------------------------------------------------------------------------------- */
 
-/* A launcher of another MPI than the plug-in's shows itself so: every process is alone. */
+/* A launcher of another MPI than the plug-in's is recognized by this: every process is alone. */
 static dpt_status check_count(const dpti_processes *processes, size_t n, const char *which,
                               dpt_error *error)
 {
@@ -135,10 +135,10 @@ static dpt_status check_count(const dpti_processes *processes, size_t n, const c
                     which, n, dpti_processes_transport(processes), dpti_processes_count(processes));
 }
 
-/* The same in every version, since it is what processes exchange first. */
+/* The same in every version, because processes exchange these bytes first. */
 enum { INTRODUCTION_BYTES = 128 };
 
-/* Names the first that is not as the first process. */
+/* Names the first process whose introduction differs from that of process 0. */
 static dpt_status compare(char (*all)[INTRODUCTION_BYTES], size_t n, dpt_error *error)
 {
     for (size_t r = 0; r < n; r++) {
@@ -204,7 +204,8 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
     size_t n;
     if (context->processes) return DPT_OK;
     const dpt_status launched = dpti_launched(&n, &which, &error);
-    /* A number that nobody can read counts as several, unless it is not to matter. */
+    /* A number that cannot be read counts as several processes, unless the transport is switched
+     * off. */
     const char *name = choose_transport(launched == DPT_OK ? n : 2);
     if (!name) return DPT_OK;
     if (launched != DPT_OK) return dpti_context_fail(context, NULL, &error);

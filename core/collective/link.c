@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* A request on a wire with a delay. */
+/* A request on a link with a delay. */
 typedef struct held {
     struct held *next;
     double delay;
@@ -96,8 +96,8 @@ dpt_status dpti_link_test(const dpti_link *link, void *request, bool *done, dpt_
     const dpti_link *w = link;
     held *h = request;
     if (!w->line) return w->transport->test(w->self, request, done, error);
-    /* At all: whoever waits for the first of several looks at that alone, and delays of the others
-       would begin when it is over. */
+    /* Looks at all requests.  A caller may wait for one of several only, and the delays of the
+       others would then begin when that one is over. */
     for (held *other = w->line->first; other; other = other->next)
         look(w, other);
     *done = !h->request && (h->status != DPT_OK || dpti_seconds() - h->over >= h->delay);

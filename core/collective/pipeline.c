@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* A unit that is under way. */
+/* A unit in flight. */
 typedef struct inflight {
     dpti_unit unit;
     const dpti_route_steps *route;
@@ -35,7 +35,7 @@ struct dpti_pipeline {
 
 /* ---- How they travel ------------------------------------------------------------------------- */
 
-/* Of staging: where processes are many a wide window would take more. */
+/* The most staging memory.  With many processes a wide window would take more. */
 enum { MOST_STAGED = 256 /* chunks: 64 MiB */ };
 
 static size_t n_staged(const dpti_pipeline *p, dpti_route route)
@@ -102,7 +102,7 @@ dpti_pipeline *dpti_pipeline_create(const dpti_link *link)
 void dpti_pipeline_destroy(dpti_pipeline *pipeline)
 {
     if (!pipeline) return;
-    /* A transport that has failed keeps its requests, and may still write where they point. */
+    /* A transport that has failed keeps its requests and may still write to their memory. */
     for (size_t i = 0; i < DPTI_MOST_WINDOW; i++)
         if (pipeline->slots[i].request) {
             dpti_leave_behind(pipeline);
@@ -113,7 +113,7 @@ void dpti_pipeline_destroy(dpti_pipeline *pipeline)
     free(pipeline);
 }
 
-/* ---- Flights --------------------------------------------------------------------------------- */
+/* ---- Units ----------------------------------------------------------------------------------- */
 
 static dpt_status start(dpti_pipeline *p, inflight *f, dpt_error *error)
 {
@@ -129,7 +129,7 @@ static dpt_status test(dpti_pipeline *p, inflight *f, bool *done, dpt_error *err
     return status;
 }
 
-/* To where it has messages to wait for, or is over. */
+/* Advances a unit until it has messages to wait for, or is over. */
 static dpt_status go_on(dpti_pipeline *p, inflight *f, dpt_error *error)
 {
     f->unit.n_messages = 0;
@@ -159,7 +159,7 @@ static dpt_status start_next(dpti_pipeline *p, const dpti_collective *what, dpt_
     return go_on(p, f, error);
 }
 
-/* Those in front that are over. */
+/* Removes the oldest units that are over. */
 static void retire(dpti_pipeline *p, size_t *n_over)
 {
     while (p->n_under_way > 0 && p->slots[p->first].over) {
@@ -169,7 +169,7 @@ static void retire(dpti_pipeline *p, size_t *n_over)
     }
 }
 
-/* One step of one flight, so that who calls is never kept long. */
+/* Makes one step of one unit, so that the caller is never kept long. */
 static dpt_status advance(dpti_pipeline *p, bool *moved, dpt_error *error)
 {
     for (size_t i = 0; i < p->n_under_way && !*moved; i++) {

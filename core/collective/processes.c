@@ -16,12 +16,15 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-/* Waiting begins by looking again and again, for what comes at once, and goes on by sleeping
-   between looks: cores are devices here.  But much data moves only while somebody looks, and where
-   a device waits for it looking is worth more than sleeping. */
+/* A wait first polls without sleeping, for messages that arrive at once, and then sleeps between
+   polls, because the cores of the machine may be devices.  Large messages move only while the
+   transport is polled; if a device waits for them, polling is worth more than sleeping, so the wait
+   polls longer. */
 enum { LEAST_SLEEP = 20000, MOST_SLEEP = 200000, TIMER_SLACK = 1000 }; /* nanoseconds */
-enum { MOST_SLEEP_BESIDE = 500000 }; /* while nobody waits: what travels hides behind computing */
-enum { MUCH = 1 << 16 };             /* bytes */
+enum {
+    MOST_SLEEP_BESIDE = 500000
+};                       /* while nobody waits: the exchange runs beside the computation */
+enum { MUCH = 1 << 16 }; /* bytes */
 static const double eager_seconds = 50e-6, eager_seconds_for_much = 50e-3;
 
 typedef dpt_status call_fn(dpti_processes *processes, void *argument, dpt_error *error);
@@ -56,7 +59,7 @@ static bool has_failed(dpti_processes *p)
     return failed;
 }
 
-/* The first failure of the transport is what every later call tells. */
+/* Keeps the first failure of the transport, which every later call returns. */
 static void note_failure(dpti_processes *p, dpt_status status, const dpt_error *error)
 {
     pthread_mutex_lock(&p->mutex);
@@ -89,7 +92,7 @@ static dpt_status tell_failure(dpti_processes *p, dpt_error *error)
 
 /* ---- The communication thread ---------------------------------------------------------------- */
 
-/* Looks at the collectives that are under way; whether anything has moved. */
+/* Looks at the collectives in flight; returns whether anything has moved. */
 static bool look_at_collectives(dpti_processes *p)
 {
     dpt_error error = {.status = DPT_OK};
@@ -112,7 +115,7 @@ static bool look_at_collectives(dpti_processes *p)
     return moved;
 }
 
-/* Between two looks: how long nothing has moved. */
+/* How long nothing has moved, and how long to sleep until the next look. */
 typedef struct patience {
     double since;
     long sleep; /* nanoseconds */
@@ -123,7 +126,7 @@ static void begin_patience(patience *pause)
     *pause = (patience){.since = dpti_seconds(), .sleep = LEAST_SLEEP};
 }
 
-/* How long to sleep now; 0 while it pays to look again. */
+/* Returns how long to sleep now; 0 while polling is worthwhile. */
 static long next_sleep(patience *pause, double eager)
 {
     const long sleep = pause->sleep;
@@ -132,7 +135,8 @@ static long next_sleep(patience *pause, double eager)
     return sleep;
 }
 
-/* Under the mutex: nobody calls, and collectives are under way.  A call ends the sleep. */
+/* Called with the mutex locked, while there is no call and collectives are in flight.  A call ends
+   the sleep. */
 static void pause_between_calls(dpti_processes *p, patience *pause)
 {
     const long sleep = next_sleep(pause, p->n_waiting > 0 ? eager_seconds_for_much : 0);
@@ -150,7 +154,7 @@ static void pause_between_calls(dpti_processes *p, patience *pause)
     (void)pthread_cond_timedwait(&p->changed, &p->mutex, &until);
 }
 
-/* Under the mutex. */
+/* Called with the mutex locked. */
 static void work_until_called(dpti_processes *p)
 {
     patience pause;
@@ -188,7 +192,7 @@ static void *communicate(void *argument)
     return NULL;
 }
 
-/* Has it done by the communication thread, and waits. */
+/* Lets the communication thread make a call, and waits for it. */
 static dpt_status call(dpti_processes *p, call_fn *function, void *argument, dpt_error *error)
 {
     pthread_mutex_lock(&p->mutex);
@@ -285,7 +289,7 @@ void dpti_processes_stop(dpti_processes *processes)
     dpti_processes *p = processes;
     dpt_error error = {.status = DPT_OK};
     if (!p) return;
-    /* A job that has failed is not left in good order: others may never come to it. */
+    /* After a failure the transport is not closed: other processes may never call its `close`. */
     if (p->open && has_failed(p))
         dpti_link_abandon(&p->link);
     else if (p->open)
@@ -361,8 +365,8 @@ static void add(dpt_message *messages, size_t *n, const dpt_message *message)
     if (message->n_bytes > 0) messages[(*n)++] = *message;
 }
 
-/* Every process gets bytes [begins[rank], begins[rank + 1]) of `base` from here, and brings its
-   own. */
+/* Adds the messages of an all-gather: this process sends its bytes of `base`, [begins[rank],
+   begins[rank + 1]), to every other process and receives theirs. */
 static void add_all_gather(const dpti_processes *p, uint8_t *base, const size_t *begins,
                            size_t *n_messages)
 {
@@ -380,7 +384,7 @@ static void add_all_gather(const dpti_processes *p, uint8_t *base, const size_t 
     }
 }
 
-/* Sends and receives the first n messages, working on collectives meanwhile. */
+/* Sends and receives the first n messages, and works on collectives meanwhile. */
 static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
 {
     const dpti_link *w = &p->link;
@@ -406,7 +410,7 @@ static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
     }
 }
 
-/* Makes a call that the others make too; what fails here is the transport. */
+/* Makes a call that all processes make.  A failure is a failure of the transport. */
 static dpt_status together(dpti_processes *p, call_fn *function, void *argument, dpt_error *error)
 {
     dpt_error own = {.status = DPT_OK};
@@ -476,7 +480,7 @@ void dpti_gathered_free(dpti_gathered *gathered)
     *gathered = (dpti_gathered){.data = NULL};
 }
 
-/* Sizes first, then the bytes. */
+/* Gathers the sizes first, then the bytes. */
 static dpt_status gather(dpti_processes *p, const void *mine, size_t n_bytes, dpti_gathered *g,
                          dpt_error *error)
 {
@@ -529,7 +533,8 @@ dpt_status dpti_processes_tell_delays(dpti_processes *processes, dpt_error *erro
     return DPT_OK;
 }
 
-/* The first failure among the reports, (n), or NULL; *alike if all are the same. */
+/* Returns the first failure among the n reports, or NULL.  *alike says whether all reports are the
+   same. */
 static const dpt_error *find_failure(const dpt_error *reports, size_t n, size_t *rank, bool *alike)
 {
     const dpt_error *found = NULL;
@@ -635,7 +640,7 @@ dpt_status dpti_processes_set_travel(dpti_processes *processes, dpti_travel *tra
     if (t.route == now->route && t.window == now->window) return DPT_OK; /* in all of them */
     dpt_status status = call(processes, run_reserve, &t, error);
     status = dpti_processes_agree(processes, status, NULL, 0, NULL, error);
-    /* What has failed may still write to what there is. */
+    /* A transport that has failed may still write to the present memory. */
     DPT_TRY(call(processes, run_take, status == DPT_OK ? &t : NULL, error));
     if (status == DPT_OK) *travel = t;
     return status;

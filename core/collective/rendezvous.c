@@ -81,7 +81,8 @@ void dpti_rendezvous_mend(dpti_rendezvous *rendezvous)
     pthread_mutex_unlock(&rendezvous->mutex);
 }
 
-/* Under the mutex.  Who is sent away has not been there: the round stays what it is. */
+/* Called with the mutex locked.  A member that is sent away does not count: the round is unchanged.
+ */
 static void come(dpti_rendezvous *r, size_t rank, dpt_status mine)
 {
     r->came[rank] = r->round;

@@ -1,8 +1,9 @@
-/* The direct route: every process brings every other its part of that one's slice, sums its own,
-   and brings the sum to all.  Two phases of messages, however many processes there are; an
-   all-gather is the second one alone, a reduce-scatter the first.
+/* The direct route.  Every process sends every other process its part of that process's slice, sums
+   its own slice, and sends the sum to all.  These are two phases of messages, however many
+   processes there are.  An all-gather is the second phase only, a reduce-scatter the first.
 
-   Packed, elements stand as bfloat16 at the beginning of their memory while they travel. */
+   Elements of a packed all-reduce are bfloat16 at the beginning of their memory while they travel.
+ */
 #include "base/bfloat16.h"
 #include "base/floats.h"
 #include "collective/route.h"
@@ -26,7 +27,7 @@ static float *staging_of(const dpti_unit *u, size_t r)
     return u->staging + (r < u->link->rank ? r : r - 1) * DPTI_CHUNK;
 }
 
-/* Rounds what stands in a range, with what is owed of it. */
+/* Rounds the elements of a range, with their residual. */
 static void pack(const dpti_collective *what, dpti_range elements)
 {
     const float *residual = what->residual ? what->residual + elements.begin : NULL;
@@ -34,7 +35,7 @@ static void pack(const dpti_collective *what, dpti_range elements)
                        dpti_range_size(elements));
 }
 
-/* Nothing is brought, and so nothing paid. */
+/* A process that does not contribute keeps its residual. */
 static void keep_owing(const dpti_collective *what, dpti_range elements)
 {
     const size_t n_bytes = dpti_range_size(elements) * sizeof(float);
@@ -44,7 +45,8 @@ static void keep_owing(const dpti_collective *what, dpti_range elements)
         memset(what->owes + elements.begin, 0, n_bytes);
 }
 
-/* This process's part of a slice, as it travels; its own slice, which does not, stays as it is. */
+/* Makes this process's part of a slice ready to be sent.  Its part of its own slice is not sent and
+   stays unrounded. */
 static void make_part(const dpti_unit *u, size_t r, dpti_range his)
 {
     dpti_prepare_part(u, his);
@@ -82,8 +84,8 @@ static void contribute_own(dpti_unit *u)
     }
 }
 
-/* block[i] += the part of process r of these elements of this process's slice; where it is the
-   first one, the block is nothing yet. */
+/* block[i] += the part of process r of these elements of this process's slice.  If r is the first
+   process, the block is set instead. */
 static void add_part(const dpti_unit *u, size_t r, dpti_range elements, float *block, bool first)
 {
     const size_t n = dpti_range_size(elements);
@@ -98,8 +100,8 @@ static void add_part(const dpti_unit *u, size_t r, dpti_range elements, float *b
     dpti_add_up(block, own ? from : from + offset, n, first);
 }
 
-/* Sums this process's slice, in the order of ranks: float addition is not associative, and a sum
-   must not depend on who makes it. */
+/* Sums this process's slice in the order of ranks: float addition is not associative, and a sum
+   must not depend on the process that computes it. */
 static void sum(const dpti_unit *u)
 {
     const dpti_collective *what = u->what;
@@ -119,8 +121,8 @@ static void sum(const dpti_unit *u)
     if (dpti_is_packed(what)) pack(what, mine);
 }
 
-/* All slices are back.  The owner's own is taken from what it has sent, as everybody's is, and
-   looked at as by everybody. */
+/* Takes the sums of all slices.  A process takes the sum of its own slice from the bytes that it
+   has sent, and checks it, as the other processes do. */
 static void adopt(const dpti_unit *u)
 {
     for (size_t r = 0; r < u->link->n; r++) {

@@ -1,18 +1,19 @@
-/* The route along the ring of processes: messages to neighbours, but for the slices of a
-   reduce-scatter.
+/* The route along the ring of processes.  Messages go to neighbours only, except for the slices of
+   a reduce-scatter.
 
-   Sums are made in the order of ranks, as on every route, so a chunk begins at process 0 and goes
-   up to the last one; each adds its part on the way.  The last one has the sum.  Of an all-reduce
-   it goes back the way it came; of a reduce-scatter the owners of slices get theirs from there.
+   Sums are made in the order of ranks, as on every route.  A chunk begins at process 0 and goes up
+   to the last process; each process adds its part on the way.  The last process has the sum.  The
+   sum of an all-reduce goes back the same way; the slices of a reduce-scatter go from the last
+   process to their owners.
 
-   Slices that are gathered go round, each from its owner on: in phase k every process passes on the
-   slice that was k processes behind. */
+   Slices that are gathered go round the ring, each from its owner on: in phase k every process
+   passes on the slice whose owner is k processes behind. */
 #include "base/floats.h"
 #include "collective/route.h"
 
 #include <string.h>
 
-/* What comes from below, with this one's part. */
+/* One chunk: the sum that arrives from the process below, to which this process adds its part. */
 static size_t n_staged(size_t n)
 {
     (void)n;
@@ -25,7 +26,7 @@ static size_t n_chunks(const dpti_link *link, const dpti_collective *what)
                                          : dpti_count_chunks(what->count);
 }
 
-/* Whether any of processes [0, end) brings anything. */
+/* Returns whether any of processes [0, end) contributes. */
 static bool any_below(const dpti_unit *u, size_t end)
 {
     for (size_t r = 0; r < end; r++)
@@ -33,7 +34,7 @@ static bool any_below(const dpti_unit *u, size_t end)
     return false;
 }
 
-/* staging = the sum over processes up to this one, of which those below are there. */
+/* Adds this process's part to the sum of the processes below it, in the staging memory. */
 static void add_own(const dpti_unit *u, dpti_range elements)
 {
     const size_t rank = u->link->rank;
@@ -43,8 +44,8 @@ static void add_own(const dpti_unit *u, dpti_range elements)
                     !any_below(u, rank));
 }
 
-/* On the way up.  What comes back does so while this is still being sent, which is why that is not
-   sent from where the sum will be. */
+/* Passes the sum on to the process above.  The complete sum may come back while this message is
+   still being sent, so the message is not sent from the memory of the complete sum. */
 static void pass_up(dpti_unit *u, dpti_range elements)
 {
     const size_t rank = u->link->rank, last = u->link->n - 1;
@@ -56,7 +57,7 @@ static void pass_up(dpti_unit *u, dpti_range elements)
                       dpti_range_size(elements));
 }
 
-/* The last one has the sum, */
+/* The last process takes the complete sum. */
 static void turn(dpti_unit *u, dpti_range elements)
 {
     float *sum = u->what->data + elements.begin;
@@ -68,7 +69,7 @@ static void turn(dpti_unit *u, dpti_range elements)
         memset(sum, 0, n * sizeof *sum);
 }
 
-/* and sends it on its way. */
+/* Sends the complete sum to the process below, or to the owners of slices. */
 static void bring_back(dpti_unit *u, dpti_range elements)
 {
     const size_t rank = u->link->rank;
