@@ -56,7 +56,7 @@ static void pack_block(const float *values, float *owes, uint16_t *packed, size_
 
 void dpti_bfloat16_pack(float *data, const float *residual, float *owes, size_t n)
 {
-    uint8_t *at = (uint8_t *)data; /* never beyond what has been read */
+    uint8_t *at = (uint8_t *)data; /* never beyond the elements that have been read */
     float values[BLOCK];
     uint16_t packed[BLOCK];
     for (size_t begin = 0; begin < n; begin += BLOCK) {

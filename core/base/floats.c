@@ -15,7 +15,8 @@ void dpti_add_up(float *sum, const float *from, size_t n, bool first)
 
 bool dpti_all_finite(const float *values, size_t n)
 {
-    /* Bits without the sign order like magnitudes; a maximum of integers is vector code. */
+    /* The bits without the sign have the order of the magnitudes, and the compiler makes vector
+       code of a maximum of integers. */
     uint32_t most = 0;
     for (size_t i = 0; i < n; i++) {
         uint32_t bits;

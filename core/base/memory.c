@@ -12,7 +12,7 @@
 
 enum { LINE_BYTES = PATH_MAX + 64 };
 
-/* The number in a file; SIZE_MAX if there is none, as "max" is none. */
+/* Returns the number in a file; SIZE_MAX if there is no number, as in "max". */
 static size_t read_number(const char *path)
 {
     char line[32] = "";
@@ -25,7 +25,7 @@ static size_t read_number(const char *path)
     return dpti_parse_size(line, 0, SIZE_MAX, &value) ? value : SIZE_MAX;
 }
 
-/* The least limit of a group and of those that it is in.  `group` is cut. */
+/* Returns the least limit of a group and of its parent groups.  `group` is cut in place. */
 static size_t read_limits(const char *base, char *group, const char *name)
 {
     size_t least = SIZE_MAX;
@@ -41,7 +41,7 @@ static size_t read_limits(const char *base, char *group, const char *name)
     }
 }
 
-/* Whether a list has the word, between commas. */
+/* Returns whether a list of words with commas between them has this word. */
 static bool has(const char *list, const char *word)
 {
     const size_t n = strlen(word);
@@ -85,7 +85,7 @@ static size_t find_memory(void)
 
 size_t dpti_machine_memory(void)
 {
-    static atomic_size_t known; /* 0: not yet; whoever finds it finds the same */
+    static atomic_size_t known; /* 0: not read yet; all threads read the same number */
     size_t n_bytes = atomic_load(&known);
     if (n_bytes == 0) atomic_store(&known, n_bytes = find_memory());
     return n_bytes;

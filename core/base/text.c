@@ -108,7 +108,7 @@ const char *dpti_nearest(const char *word, const char *const *known)
             best = *known;
         }
     }
-    /* A third of the letters may be wrong, and always one. */
+    /* A third of the letters may be wrong, but at least one. */
     return best_distance <= (n_word > 3 ? (n_word + 2) / 3 : 1) ? best : NULL;
 }
 

@@ -1,4 +1,4 @@
-/* Threads of the library's own. */
+/* Threads of the library. */
 #include "base/thread.h"
 
 #include <signal.h>

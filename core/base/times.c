@@ -1,4 +1,4 @@
-/* Sums of times, and the spans behind them. */
+/* Sums of times by kind, and the single spans. */
 #include "base/times.h"
 
 #include "base/clock.h"

@@ -41,7 +41,7 @@ static void run_job(dpti_device *device, void *argument)
     seat->error.status = status;
 }
 
-/* What is shown to others in host memory is left to a call that may read it at any time. */
+/* Keeps arrays open whose host memory a hanging call may read at any time. */
 static void leave_all(const dpti_arrays *call)
 {
     for (size_t i = 0; i < call->n; i++) {
@@ -172,7 +172,7 @@ static void take_seats(dpti_arrays *a, const dpti_arrays_request *r)
 
 /* ---- Over processes -------------------------------------------------------------------------- */
 
-/* The first failure, told in every process. */
+/* Reports the first failure in every process. */
 static dpt_status fail_alike(const dpti_arrays *a, dpt_status mine)
 {
     dpt_error error = a->context->error;
@@ -254,7 +254,7 @@ static void divide(dpti_arrays *a)
     }
 }
 
-/* All agree on what is to be done. */
+/* All processes agree on the call. */
 static dpt_status agree(dpti_arrays *a, dpt_status mine)
 {
     DPT_TRY(vote(a, mine, sizeof *a->terms));
@@ -290,7 +290,7 @@ static dpt_status run(dpti_arrays *a, const dpti_arrays_request *request)
     status = agree(a, status);
     a->works = status == DPT_OK;
     if (a->works) status = steps->work(a);
-    if (a->works && !a->hung) status = vote(a, status, 0); /* else this process has given up */
+    if (a->works && !a->hung) status = vote(a, status, 0); /* otherwise this process has given up */
     if (status == DPT_OK && steps->judge) status = steps->judge(a);
     if (opens && !a->hung) steps->close(a);
     return status;
@@ -332,7 +332,7 @@ dpt_status dpti_arrays_run(const dpti_arrays_steps *steps, const dpti_arrays_req
     free(call.begins);
     free(call.slices);
     free(call.terms);
-    if (call.hung) { /* what a call that is out may use */
+    if (call.hung) { /* a call that has not returned may use this memory */
         dpti_leave_behind(call.state);
         dpti_leave_behind(call.seats);
         return status;

@@ -12,7 +12,8 @@ static dpti_seat *keeper_of(const dpti_arrays *call)
 
 /* ---- Opening --------------------------------------------------------------------------------- */
 
-/* What was to be done with its arrays has passed: others write the keeper's. */
+/* Waits for the device's earlier work on its arrays, because other devices write the keeper's
+ * array. */
 static dpt_status look(dpti_seat *seat)
 {
     DPT_TRY(dpti_sync(seat->array->device));
@@ -86,7 +87,7 @@ static dpt_status take(dpti_seat *seat)
 static dpt_status gather(dpti_arrays *call)
 {
     dpt_status status = dpti_arrays_on_all(call, contribute);
-    /* Whatever this process brings, the others wait for it. */
+    /* The other processes wait for this one, whatever its status. */
     const dpt_status exchanged =
         dpti_arrays_exchange(call, &(dpti_collective){.kind = DPTI_ALL_GATHER,
                                                       .data = keeper_of(call)->view.host,

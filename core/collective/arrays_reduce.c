@@ -3,7 +3,7 @@
 #include "collective/arrays.h"
 #include "device/stream.h"
 
-/* All join before any runs. */
+/* All devices join before any of them runs. */
 static dpt_status join(dpti_seat *seat)
 {
     DPT_TRY(dpti_seat_check(seat, seat->array));
@@ -38,7 +38,7 @@ static dpt_status reduce(dpti_arrays *call)
     return dpti_arrays_on_all(call, take_part);
 }
 
-/* What came of a run in which no device of any process has failed. */
+/* Returns the verdict of a run in which no device of any process has failed. */
 static dpt_status judge(dpti_arrays *call)
 {
     for (size_t i = 0; i < call->n; i++)

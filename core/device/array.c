@@ -197,7 +197,7 @@ dpt_status dpt_array_set(dpt_array *array, const float *host)
     return DPT_OK;
 }
 
-/* Waits for the stream; a failure that it brings to light makes the array invalid. */
+/* Waits for the stream.  A failure that the wait reports makes the array invalid. */
 static void finish(dpti_device *device, waited_job *job, dpt_status status)
 {
     dpt_array *array = job->array;
@@ -227,7 +227,7 @@ dpt_status dpt_array_wait(dpt_array *array)
     return call(array, run_wait, NULL);
 }
 
-/* Where a call may be given up it gets memory that can be left to it. */
+/* If the driver thread may be abandoned, the call gets memory that can be left to it. */
 dpt_status dpt_array_get(dpt_array *array, float *host)
 {
     dpti_device *device = array->device;
@@ -250,7 +250,7 @@ dpt_status dpt_array_get(dpt_array *array, float *host)
 
 typedef struct compute_job {
     dpt_op_desc desc;
-    dpt_array *a, *b, *c; /* b NULL if there is none */
+    dpt_array *a, *b, *c; /* b is NULL if there is none */
 } compute_job;
 
 static dpti_array_op *cached_op(dpt_array *c, dpt_op_kind kind)
@@ -261,7 +261,7 @@ static dpti_array_op *cached_op(dpt_array *c, dpt_op_kind kind)
 
 static bool same_factors(const dpt_elementwise_desc *a, const dpt_elementwise_desc *b)
 {
-    /* By bits, because a NaN is a factor too. */
+    /* Compares bits, because a NaN is a valid factor. */
     return memcmp(&a->alpha, &b->alpha, sizeof a->alpha) == 0 &&
            memcmp(&a->beta, &b->beta, sizeof a->beta) == 0;
 }
@@ -300,7 +300,7 @@ static void run_compute(dpti_device *device, void *argument)
 {
     compute_job *job = argument;
     dpt_array *c = job->c;
-    /* What is computed from an invalid array is invalid, for the same reason. */
+    /* An array that is computed from an invalid array is invalid for the same reason. */
     if (c->error.status == DPT_OK && job->a->error.status != DPT_OK) c->error = job->a->error;
     if (c->error.status == DPT_OK && job->b && job->b->error.status != DPT_OK)
         c->error = job->b->error;

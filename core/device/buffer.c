@@ -73,7 +73,8 @@ dpt_status dpti_alloc_data(dpti_device *device, const void *host, size_t n_bytes
     return DPT_OK;
 }
 
-/* In front of freeing memory: after a failure work that nobody has waited for may still use it. */
+/* Called before memory is freed: after a failure, work that nobody has waited for may still use the
+   memory. */
 static void settle(dpti_device *device)
 {
     const dpt_error first = device->base.error;

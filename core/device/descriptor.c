@@ -23,7 +23,7 @@ bool dpti_group_name_valid(const char *name)
     return name_valid(name, "abcdefghijklmnopqrstuvwxyz0123456789", MAX_GROUP);
 }
 
-/* The first required entry that is missing, or NULL. */
+/* Returns the name of the first required entry that is missing, or NULL. */
 static const char *missing_required(const dpt_backend *b)
 {
 #define REQUIRE(table, entry)                                                                      \
@@ -59,7 +59,7 @@ static const char *missing_required(const dpt_backend *b)
     return NULL;
 }
 
-/* The same for tables that may be missing as a whole, and for entries that come in pairs. */
+/* Does the same for optional tables, and for entries that are required in pairs. */
 static const char *missing_optional(const dpt_backend *b)
 {
     if (!b->memory->host_alloc != !b->memory->host_free)

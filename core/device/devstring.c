@@ -9,7 +9,7 @@
 
 enum { MAX_INDEX = 65535 };
 
-/* Far beyond any use, and far from where a multiplied time overflows. */
+/* Far above any useful factor, and far below factors with which a time overflows. */
 static const double max_throttle = 1e6;
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
@@ -20,7 +20,8 @@ static bool key_valid(const char *key)
     return key[0] >= 'a' && key[0] <= 'z' && key[strspn(key, allowed)] == '\0';
 }
 
-/* What has been said already, of parameters that leave no trace when they say the default. */
+/* Which parameters of core have been given.  A parameter that gives the default value leaves no
+   other trace. */
 typedef struct core_params {
     bool memory, throttle;
 } core_params;
@@ -154,7 +155,7 @@ static dpt_status parse_fields(char *text, dpti_device_entry *entry, dpt_error *
     return DPT_OK;
 }
 
-/* Where the parameters begin in the text of an entry. */
+/* Returns where the parameters begin in the text of an entry. */
 static const char *find_suffix(const char *id)
 {
     for (const char *at = strchr(id, ':'); at; at = strchr(at + 1, ':')) {

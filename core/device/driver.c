@@ -22,19 +22,19 @@ typedef struct driver_job {
 struct dpti_driver {
     dpti_device *device;
     pthread_t thread;
-    pthread_mutex_t mutex; /* guards what follows */
+    pthread_mutex_t mutex; /* guards the fields below */
     pthread_cond_t posted_changed, taken_changed, done_changed;
-    driver_job queue[DPTI_DRIVER_JOBS]; /* job number k, from 0, stands at k % DPTI_DRIVER_JOBS */
+    driver_job queue[DPTI_DRIVER_JOBS]; /* job number k, from 0, is at k % DPTI_DRIVER_JOBS */
     uint64_t n_posted, n_taken, n_done; /* n_done <= n_taken <= n_posted */
     bool stop;
-    bool abandoned; /* its thread was given up, */
-    bool returned;  /* and has come back and ended */
+    bool abandoned; /* the thread was abandoned */
+    bool returned;  /* the abandoned thread has returned from its call and ended */
 };
 
 /* The bit of dpti_device.calls that says: the thread was abandoned within this call. */
 static const unsigned long long given_up = 1ULL << 63;
 
-/* False when the driver is to end and the queue is empty. */
+/* Takes the next job.  Returns false when the thread is to end and the queue is empty. */
 static bool take(dpti_driver *driver, driver_job *out)
 {
     pthread_mutex_lock(&driver->mutex);
@@ -247,7 +247,7 @@ bool dpti_driver_revive(dpti_device *device)
     driver->abandoned = driver->returned = false;
     atomic_store(&device->calls, 0);
     if (dpti_thread_start(&driver->thread, drive, driver, driver->device->id) != 0) {
-        driver->abandoned = true; /* and stays so: nobody is there */
+        driver->abandoned = true; /* and stays abandoned: there is no thread */
         return false;
     }
     if (device->context) device->context->n_abandoned--;

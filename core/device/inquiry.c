@@ -41,7 +41,7 @@ static dpt_status probe(dpti_inquiry *q)
     return DPT_OK;
 }
 
-/* Holds the answer to the contract. */
+/* Checks the answer against the contract of backend.h. */
 static dpt_status check(dpti_answer *answer, size_t index)
 {
     dpt_device_info *info = &answer->info;
@@ -78,7 +78,7 @@ static dpt_status count(dpti_inquiry *q)
     return DPT_OK;
 }
 
-/* The thread ends as what it was, whatever a library has made of it. */
+/* Restores the thread's signal stack at the end, because a library may have replaced it. */
 static void run_inquiry(dpti_device *device, void *argument)
 {
     dpti_inquiry *q = argument;

@@ -17,17 +17,18 @@
 
 enum { MAX_TIMES = 5, MAX_REPEATS = 1000 };
 
-static const double span_seconds = 0.01;   /* what one time spans at least, if repeats can do it */
-static const double budget_seconds = 0.15; /* no further time is taken after this */
+static const double span_seconds =
+    0.01; /* the least duration of one measurement, if repeating can reach it */
+static const double budget_seconds = 0.15; /* no further measurement begins after this time */
 
-/* Something to time: enqueues it once. */
+/* Work to be timed: `enqueue` enqueues it once. */
 typedef struct work {
     dpti_device *device;
     dpt_status (*enqueue)(const void *argument);
     const void *argument;
 } work;
 
-/* Seconds that one of n_repeats takes, the wait for the last shared among them. */
+/* Measures the seconds of one of n_repeats; the wait for the last one is shared among all. */
 static dpt_status time_repeats(const work *w, size_t n_repeats, double *seconds)
 {
     const double began = dpti_seconds();
@@ -38,7 +39,7 @@ static dpt_status time_repeats(const work *w, size_t n_repeats, double *seconds)
     return DPT_OK;
 }
 
-/* The first time may pay for what is built or mapped then, and does not count. */
+/* The first measurement is dropped, because programs may be built or memory mapped in it. */
 static dpt_status time_second(const work *w, double *seconds)
 {
     DPT_TRY(time_repeats(w, 1, seconds));
@@ -51,7 +52,7 @@ static int compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median, of a work that took `seconds` before. */
+/* Measures the median.  The work took `seconds` before. */
 static dpt_status time_median(const work *w, double *seconds)
 {
     double times[MAX_TIMES], spent = 0;
@@ -67,7 +68,7 @@ static dpt_status time_median(const work *w, double *seconds)
     return DPT_OK;
 }
 
-/* A clock that did not move is no reason for an infinite rate. */
+/* Avoids an infinite rate if the clock did not move. */
 static double rate(double amount, double seconds)
 {
     return amount / (seconds > 1e-9 ? seconds : 1e-9);
@@ -95,7 +96,7 @@ static void product_destroy(product *p)
     dpti_release(&p->op);
 }
 
-/* Random numbers: of zeros some processors make more than of data. */
+/* Random numbers: some processors multiply zeros faster than data. */
 static dpt_status upload_random(const dpti_buffer *to, uint64_t index)
 {
     float *values = dpti_alloc_aligned(to->n_bytes);
@@ -112,7 +113,7 @@ static dpt_status upload_random(const dpti_buffer *to, uint64_t index)
     return status;
 }
 
-/* On failure *p holds what was made: destroy it. */
+/* After a failure *p holds what was created; the caller destroys it. */
 static dpt_status product_fill(dpti_device *device, size_t n, product *p)
 {
     const dpt_op_desc desc = {.kind = DPT_OP_LINEAR_FORWARD, .u.linear = {.in = n, .out = n}};
@@ -152,7 +153,8 @@ static double product_flops(size_t n)
     return 2.0 * (double)n * (double)n * (double)n;
 }
 
-/* The largest size that can be expected to stay within once_seconds, if n took `seconds`. */
+/* Returns the largest size that is expected to take at most once_seconds, if size n took `seconds`.
+ */
 static size_t better_size(size_t n, double seconds)
 {
     size_t better = n;
@@ -199,7 +201,7 @@ static dpt_status measure_product(dpti_device *device, double *flops)
 
 /* ---- Copies ---------------------------------------------------------------------------------- */
 
-/* Beyond what caches hold; less where the device has less. */
+/* Larger than caches, unless the device has less memory. */
 enum { MOST_BYTES = 64 << 20, LEAST_BYTES = 64 << 10 };
 
 typedef struct transfer {
@@ -216,7 +218,7 @@ static void transfer_destroy(dpti_device *device, transfer *x)
     *x = (transfer){.host = NULL};
 }
 
-/* On failure *x holds what was made: destroy it. */
+/* After a failure *x holds what was created; the caller destroys it. */
 static dpt_status transfer_create(dpti_device *device, size_t n_bytes, transfer *x)
 {
     *x = (transfer){.n_bytes = n_bytes};

@@ -21,7 +21,7 @@ static const dpt_device_ops *device_ops(const dpti_device *device)
     return device->base.backend->device;
 }
 
-/* Asks what the device is and holds it to the contract. */
+/* Reads the device's description and checks it against the contract of backend.h. */
 static dpt_status read_info(dpti_device *device)
 {
     dpt_device_info info = {.memory_bytes = 0};
@@ -57,13 +57,13 @@ static dpt_status open_on_driver(dpti_device *device, const dpt_open_args *args)
     return create_stream(device);
 }
 
-/* A call without a status, which can last too long like any other. */
+/* The call returns no status, but it can hang like any other. */
 static void close_vtable(dpti_device *device)
 {
     DPTI_RELEASE(device, device_ops(device)->close(&device->base));
 }
 
-/* A failure is in the device's record, and leaves it closed. */
+/* After a failure the device is closed, and its record has the reason. */
 static dpt_status open_or_close(dpti_device *device)
 {
     const dpt_status status = open_on_driver(device, device->opening);
@@ -83,7 +83,7 @@ void dpti_device_shut(dpti_device *device)
 {
     if (device->shut) return;
     if (!device->lost) {
-        /* Nobody is left to hear of a failure; close copes with it. */
+        /* A failure is not reported to anybody; close accepts a device that has failed. */
         const dpt_status status = dpti_sync(device);
         dpt_stream *stream = device->stream;
         device->stream = NULL;
@@ -91,7 +91,8 @@ void dpti_device_shut(dpti_device *device)
             DPTI_RELEASE(device, device->base.backend->stream->destroy(stream));
     }
     device->stream = NULL;
-    device->lost = device->shut = true; /* whether or not close returns: it is not called twice */
+    device->lost = device->shut =
+        true; /* set before the call, because close may not return and must not be called twice */
     close_vtable(device);
 }
 
@@ -128,7 +129,7 @@ static char *put(char **at, const char *text)
     return copy;
 }
 
-/* A copy in one allocation; NULL without memory. */
+/* Returns a copy in one allocation; NULL if memory is short. */
 static dpt_open_args *copy_args(const dpt_open_args *args)
 {
     size_t n_params = 0, n_chars = 0;
@@ -154,7 +155,7 @@ static dpt_open_args *copy_args(const dpt_open_args *args)
     return copy;
 }
 
-/* Without a driver yet; NULL without memory. */
+/* Makes a device that has no driver thread yet.  Returns NULL if memory is short. */
 static dpti_device *make_device(dpt_context *context, const dpti_selected *selected,
                                 const dpt_open_args *args)
 {
@@ -174,8 +175,8 @@ static dpti_device *make_device(dpt_context *context, const dpti_selected *selec
     return NULL;
 }
 
-/* On its driver, which is left with the device if it does not come back: DPT_E_DEVICE_LOST, and the
-   registry knows.  *error is written on failure. */
+/* Opens the device on its driver thread.  If the call does not return, the device is left to the
+   thread and the registry marks it as hung: DPT_E_DEVICE_LOST.  *error is written on failure. */
 static dpt_status open_within(dpti_device *device, const dpti_selected *selected, dpt_error *error)
 {
     dpt_context *context = device->context;

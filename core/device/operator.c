@@ -16,7 +16,7 @@ static const dpt_operator_ops *operators_of(const dpti_device *device)
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
-/* Elements of a slot; the signature has seen to it that max_samples of them fit. */
+/* Returns the elements of a slot.  The signature has checked that max_samples do not overflow. */
 static size_t slot_elements(const dpti_slot *slot, size_t n_samples)
 {
     return slot->per_sample ? slot->per_sample * n_samples : slot->fixed;
@@ -96,7 +96,7 @@ void dpti_release(dpti_op *op)
 
 /* ---- Binding --------------------------------------------------------------------------------- */
 
-/* What a place must hold. */
+/* The slot that a place is checked against. */
 typedef struct wanted_place {
     const char *name;
     size_t n_bytes;

@@ -38,7 +38,7 @@ static dpt_status add_folder(folder_list *list, const char *path, size_t length)
     return DPT_OK;
 }
 
-/* The folder of `file`, and a place relative to it if `relative` is not NULL. */
+/* Adds the folder of `file`, or the place `relative` to that folder if `relative` is not NULL. */
 static dpt_status add_beside(folder_list *list, const char *file, const char *relative)
 {
     const char *slash = strrchr(file, '/');
@@ -76,7 +76,7 @@ static dpt_status add_library(folder_list *list)
     static const char here = 0; /* an address within libdptrain */
     Dl_info info;
     if (!dladdr(&here, &info) || !info.dli_fname || !strchr(info.dli_fname, '/')) return DPT_OK;
-    /* A link such as libdptrain.so may stand in another folder than the plug-ins. */
+    /* A link such as libdptrain.so may be in another folder than the plug-ins. */
     char *file = realpath(info.dli_fname, NULL);
     if (!file) return DPT_OK;
     dpt_status status = add_beside(list, file, NULL);

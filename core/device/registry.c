@@ -61,7 +61,7 @@ const dpti_registry_backend *dpti_registry_find(const dpti_registry *registry, c
 
 /* ---- Adding ---------------------------------------------------------------------------------- */
 
-/* Takes over what the entry owns, also when it fails. */
+/* Inserts an entry and takes over its memory, even if it fails. */
 static dpt_status insert(dpti_registry *registry, dpti_registry_backend *entry)
 {
     dpt_status status = DPT_E_INVALID;
@@ -98,7 +98,7 @@ static void name_device(const dpti_registry_backend *entry, size_t index)
 {
     dpti_registry_device *device = &entry->devices[index];
     const char *group = device->status == DPT_OK ? device->info.group : "";
-    /* This machine's own cores need no number, where there is but one way to them. */
+    /* The cores of this machine need no number if the backend has only one device of them. */
     const bool bare = entry->n_devices == 1 && device->status == DPT_OK && !group[0] &&
                       (device->info.flags & DPT_DEVICE_IS_HOST_CPU);
     if (bare)
@@ -113,7 +113,8 @@ static void name_device(const dpti_registry_backend *entry, size_t index)
     snprintf(device->alias, sizeof device->alias, "%.31s:%.15s:%u", entry->name, group, place);
 }
 
-/* A device that has answered, or that one before it has kept from being asked. */
+/* Takes the answer of a device, or notes that the device could not be asked because the one before
+   it hung. */
 static void take(const dpti_inquiry *asked, size_t index, dpti_registry_device *out)
 {
     const bool first = index == asked->n_answers;
@@ -132,7 +133,7 @@ static void take(const dpti_inquiry *asked, size_t index, dpti_registry_device *
                        asked->n_answers);
 }
 
-/* The backend of which nothing is known but that it does not answer. */
+/* Adds a backend that did not answer. */
 static dpt_status add_hung(dpti_registry *registry, const char *name, const char *reason)
 {
     DPT_TRY(dpti_registry_add_absent(registry, name, reason));
@@ -197,7 +198,7 @@ static dpt_status add_plugin(dpti_registry *registry, const char *name, const ch
     return status;
 }
 
-/* Whether a list means devices of this backend; one without entries means all. */
+/* Returns whether a list names devices of this backend.  A list without entries names all. */
 static bool means(const dpti_device_list *list, const char *name)
 {
     bool named = list->n_entries == 0;

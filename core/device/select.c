@@ -11,7 +11,7 @@
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-/* Text that grows as long as there is room. */
+/* Text of a limited size; what does not fit is cut. */
 typedef struct words {
     char text[400];
     size_t length;
@@ -27,7 +27,7 @@ DPT_PRINTF(2, 3) static void say(words *w, const char *format, ...)
     if (w->length >= sizeof w->text) w->length = sizeof w->text - 1;
 }
 
-/* The nearest of n words, whatever the case of the letters; or NULL. */
+/* Returns the nearest of n words, or NULL.  Case does not count. */
 static const char *nearest(const char *word, const char *const *known, size_t n)
 {
     char lower[DPTI_ID_BYTES];
@@ -44,7 +44,7 @@ static const char *nearest(const char *word, const char *const *known, size_t n)
     return found;
 }
 
-/* `known` lists what is known, which is at least one word.  Whether one is near. */
+/* Lists the n known words, at least one, and suggests the nearest.  Returns whether one is near. */
 static bool say_known(words *w, const char *word, const char *const *known, size_t n)
 {
     const char *near = nearest(word, known, n);
@@ -72,7 +72,7 @@ static dpt_status fail_unknown_backend(const dpti_registry *registry, const char
     for (size_t i = 0; i < registry->n_backends; i++)
         known[i] = registry->backends[i].name;
     if (registry->n_backends > 0) {
-        /* Such as "cuda" where dptrain was built without it. */
+        /* For example "cuda" if dptrain was built without it. */
         if (!say_known(&w, name, known, registry->n_backends))
             say(&w, "; there is no plug-in libdptrain-%.60s.so", name);
     } else {
@@ -112,7 +112,7 @@ static dpt_status check_params(const dpti_device_entry *entry, const dpt_param_s
     return DPT_OK;
 }
 
-/* The backend that an entry names, with its parameters checked. */
+/* Finds the backend that an entry names, and checks the entry's parameters. */
 static dpt_status find_backend(const dpti_registry *registry, const dpti_device_entry *entry,
                                const dpti_registry_backend **out, dpt_error *error)
 {
@@ -131,7 +131,7 @@ static dpt_status find_backend(const dpti_registry *registry, const dpti_device_
 
 /* ---- Groups ---------------------------------------------------------------------------------- */
 
-/* Whether an entry's group, or want of one, takes this device in. */
+/* Returns whether a device is in this group.  NULL: every device is. */
 static bool in_group(const dpti_registry_device *device, const char *group)
 {
     if (!group) return true;
@@ -146,7 +146,8 @@ static size_t count_in_group(const dpti_registry_backend *backend, const char *g
     return n;
 }
 
-/* The groups of a backend, each once, in the order of its devices; returns how many. */
+/* Lists the groups of a backend, each once, in the order of its devices, and returns their number.
+ */
 static size_t list_groups(const dpti_registry_backend *backend, const char **groups)
 {
     size_t n = 0;
@@ -177,7 +178,7 @@ static dpt_status fail_unknown_group(const dpti_registry_backend *backend,
                     backend->name, n > 0 ? "group" : "groups, so no", entry->group, w.text);
 }
 
-/* Checks that an entry's group and index are there. */
+/* Checks that an entry's group and index exist. */
 static dpt_status check_place(const dpti_registry_backend *backend, const dpti_device_entry *entry,
                               dpt_error *error)
 {
@@ -212,7 +213,8 @@ static dpt_status add(dpti_selection *selection, const dpti_selected *device, dp
     return DPT_OK;
 }
 
-/* A device of an entry that names several: its own id and the entry's parameters. */
+/* Adds a device of an entry that names several.  Its id is its own id with the entry's parameters.
+ */
 static dpt_status add_expanded(dpti_selection *selection, const dpti_registry_backend *backend,
                                size_t index, const dpti_device_entry *entry, dpt_error *error)
 {
@@ -260,7 +262,7 @@ static const dpt_device_info *info_of(const candidate *c)
     return &c->backend->devices[c->index].info;
 }
 
-/* Its memory is the host's, and its cores are the host's. */
+/* Returns whether the device's memory is host memory and its cores are the host's. */
 static bool native(const candidate *c)
 {
     return (info_of(c)->flags & DPT_DEVICE_IS_HOST_CPU) &&
@@ -325,7 +327,7 @@ static dpt_status fail_nothing(const dpti_registry *registry, dpt_error *error)
                     w.text);
 }
 
-/* The devices of all backends, in order; those that cannot say what they are left out. */
+/* Lists the devices of all backends in order, without those that could not be described. */
 static size_t list_candidates(const dpti_registry *registry, candidate *out)
 {
     size_t n = 0;
