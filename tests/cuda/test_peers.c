@@ -3,6 +3,7 @@
 #include "device/buffer.h"
 #include "device/communicator.h"
 #include "device/driver.h"
+#include "device/set.h"
 #include "device/side_stream.h"
 #include "device/stream.h"
 #include "harness.h"

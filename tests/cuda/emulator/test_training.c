@@ -2,6 +2,7 @@
    devices, and with gradients that a library sums among the cards. */
 #include "device/driver.h"
 #include "device/operator.h"
+#include "device/set.h"
 #include "harness.h"
 
 #include "base/clock.h"
