@@ -22,6 +22,11 @@ foreach(list IN LISTS backend_lists)
   endif()
 endforeach()
 
+# What a plug-in starts lies beside it.
+if(TARGET dptrain-opencl-compile)
+  install(TARGETS dptrain-opencl-compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR}/dptrain)
+endif()
+
 if(TARGET dptrain-mpi)
   install(TARGETS dptrain-mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dptrain/transports)
 endif()

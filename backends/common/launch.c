@@ -12,6 +12,7 @@ dpt_launch dpt_launch_begin(dpt_stream *stream, dpt_kernel *kernel)
     launch.stream = stream;
     launch.kernel = kernel;
     launch.n_arguments = launch.n_bytes = 0;
+    launch.buffers = 0;
     launch.overflows = false;
     return launch;
 }
@@ -35,6 +36,8 @@ void dpt_launch_tensor(dpt_launch *launch, dpt_location location, dpt_dtype dtyp
 {
     const void *base = location.buffer ? dpt_buffer_argument(location.buffer) : NULL;
     const u64 place = location.offset_bytes / dpt_dtype_bytes(dtype);
+    if (launch->n_arguments < DPT_MAX_ARGUMENTS)
+        launch->buffers |= UINT32_C(1) << launch->n_arguments;
     dpt_launch_value(launch, &base, sizeof base);
     dpt_launch_value(launch, &place, sizeof place);
 }

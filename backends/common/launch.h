@@ -76,6 +76,7 @@ typedef struct dpt_launch {
     dpt_kernel *kernel;
     unsigned n_arguments;
     unsigned n_bytes;                             /* of all arguments and the gaps between them */
+    uint32_t buffers;                             /* bit i: argument i is a buffer, or null */
     unsigned short at[DPT_MAX_ARGUMENTS];         /* the offset of each argument in `bytes` */
     unsigned short n_bytes_of[DPT_MAX_ARGUMENTS]; /* the size of each argument */
     bool overflows;                               /* there were more arguments than fit */

@@ -2,6 +2,7 @@
 #include "device.h"
 #include "cache.h"
 #include "clblast.h"
+#include "contain.h"
 #include "memory.h"
 #include "program.h"
 #include "size.h"
@@ -39,6 +40,17 @@ static dpt_status probe(size_t *n_devices, dpt_error *error)
 
 /* ---- Describing ------------------------------------------------------------------------------ */
 
+/* What a person should know of containment, in what is left of the detail. */
+static void add_detail(dpt_device_info *info)
+{
+    const char *absent = dpt_cl_platforms_get()->absent;
+    const size_t n = strlen(info->detail), room = sizeof info->detail - n;
+    if (!dpt_cl_contained())
+        snprintf(info->detail + n, room, ", compiled for in this process");
+    else if (absent[0])
+        snprintf(info->detail + n, room, "; absent: %.200s", absent);
+}
+
 static void fill_info(const dpt_cl_found *found, dpt_device_info *info)
 {
     *info = (dpt_device_info){
@@ -50,6 +62,7 @@ static void fill_info(const dpt_cl_found *found, dpt_device_info *info)
     snprintf(info->name, sizeof info->name, "%.95s", found->name);
     snprintf(info->detail, sizeof info->detail, "%.60s, driver %.60s", found->platform_name,
              found->driver);
+    add_detail(info);
     snprintf(info->group, sizeof info->group, "%.15s", found->group);
     memcpy(info->uuid, found->uuid, sizeof info->uuid);
     memcpy(info->pci_id, found->pci_id, sizeof info->pci_id);
@@ -276,6 +289,9 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
     cl->scratch = (dpt_stream){.device = device, .queue = cl->queue};
     set_traits(cl);
     DPT_TRY(dpt_cl_programs_create(device, &cl->programs));
+    cl->compiler = dpt_cl_compiler_create(cl->found);
+    if (!cl->compiler)
+        return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open a device");
     return set_tuner(device);
 }
 
@@ -284,6 +300,7 @@ static void close_device(dpt_device *device)
     dpt_cl_device *cl = dpt_cl_device_of(device);
     if (!cl) return;
     dpt_cl_clblast_leave(device);
+    dpt_cl_compiler_destroy(cl->compiler);
     dpt_cl_programs_destroy(cl->programs);
     dpt_cl_pinned_destroy(device);
     dpt_cl_streams_destroy(device);

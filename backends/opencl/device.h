@@ -8,6 +8,7 @@
 #include "tuning.h"
 
 typedef struct dpt_cl_programs dpt_cl_programs; /* program.h */
+typedef struct dpt_cl_compiler dpt_cl_compiler; /* contain.h */
 typedef struct dpt_cl_pinned dpt_cl_pinned;     /* memory.c */
 
 struct dpt_buffer {
@@ -40,6 +41,7 @@ typedef struct dpt_cl_device {
     dpt_traits traits;
     dpt_tuner tuner;
     dpt_cl_programs *programs;
+    dpt_cl_compiler *compiler; /* compiles in another process first */
     dpt_cl_pinned *pinned;
     dpt_stream *streams; /* that are there: core destroys none of a device that is lost */
     dpt_cl_params params;

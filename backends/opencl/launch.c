@@ -3,6 +3,8 @@
 #include "conv2d.h"
 #include "device.h"
 #include "families.h"
+#include "program.h"
+#include "trial.h"
 
 #include <stdio.h>
 
@@ -37,7 +39,8 @@ dpt_status dpt_launch_enqueue(const dpt_launch *launch, const size_t n_groups[3]
                               const size_t group[3])
 {
     dpt_device *device = launch->stream->device;
-    const cl_kernel kernel = (cl_kernel)launch->kernel;
+    const cl_kernel kernel = launch->kernel->handle;
+    DPT_TRY(dpt_cl_trial_launched(launch, n_groups, group));
     DPT_TRY(set_arguments(launch, kernel));
     const size_t items[3] = {n_groups[0] * group[0], n_groups[1] * group[1],
                              n_groups[2] * group[2]};

@@ -1,5 +1,6 @@
 /* What OpenCL finds on this machine: the devices of all platforms in a stable order, by the
-   platforms' names and then as each platform numbers them.  Found once, at the first probe. */
+   platforms' names and then as each platform numbers them.  Found once, at the first probe.
+   Drivers are asked in a helper process before (contain.h). */
 #ifndef DPT_OPENCL_PLATFORMS_H
 #define DPT_OPENCL_PLATFORMS_H
 
@@ -10,6 +11,8 @@ enum { DPT_CL_TEXT_BYTES = 128, DPT_CL_GROUP_BYTES = 16 };
 typedef struct dpt_cl_found {
     cl_platform_id platform;
     cl_device_id id;
+    unsigned platform_ordinal;      /* in the order of clGetPlatformIDs */
+    unsigned device_ordinal;        /* in the order of clGetDeviceIDs */
     size_t index;                   /* the N of opencl:N */
     char group[DPT_CL_GROUP_BYTES]; /* the platform in one word: "pocl", "nvidia", "amd", "intel" */
     size_t index_in_group;          /* the N of opencl:GROUP:N */
@@ -35,6 +38,8 @@ typedef struct dpt_cl_platforms {
     size_t n_devices;
     dpt_cl_found *devices;
     dpt_error problem; /* DPT_E_ABSENT with the reason where there is none */
+    char absent[400];  /* a platform whose driver did not survive the question, and its words;
+                          empty: there is none */
 } dpt_cl_platforms;
 
 const dpt_cl_platforms *dpt_cl_platforms_get(void);

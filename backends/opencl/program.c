@@ -1,6 +1,8 @@
 /* Assembles, compiles, loads and keeps programs and their kernels. */
 #include "program.h"
 #include "cache.h"
+#include "contain.h"
+#include "trial.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -8,23 +10,8 @@
 
 #define CACHE_FOLDER "opencl/programs/"
 
-typedef struct kernel_entry {
-    cl_kernel kernel;
-    char *name;
-    struct kernel_entry *next;
-} kernel_entry;
-
-typedef struct program_entry {
-    dpt_program_key key; /* its file is embedded and so static */
-    cl_program program;
-    char file[DPT_HASH_CHARS + 24]; /* in the cache */
-    bool stored;                    /* it is there */
-    kernel_entry *kernels;
-    struct program_entry *next;
-} program_entry;
-
 struct dpt_cl_programs {
-    program_entry *first;
+    dpt_cl_program *first;
 };
 
 dpt_status dpt_cl_programs_create(dpt_device *device, dpt_cl_programs **out)
@@ -35,16 +22,18 @@ dpt_status dpt_cl_programs_create(dpt_device *device, dpt_cl_programs **out)
     return DPT_OK;
 }
 
-static void destroy_entry(program_entry *entry)
+static void destroy_entry(dpt_cl_program *entry)
 {
     while (entry->kernels) {
-        kernel_entry *kernel = entry->kernels;
+        dpt_kernel *kernel = entry->kernels;
         entry->kernels = kernel->next;
-        (void)clReleaseKernel(kernel->kernel);
+        (void)clReleaseKernel(kernel->handle);
         free(kernel->name);
+        free(kernel->launches);
         free(kernel);
     }
     if (entry->program) (void)clReleaseProgram(entry->program);
+    free(entry->tried);
     free(entry);
 }
 
@@ -52,7 +41,7 @@ void dpt_cl_programs_destroy(dpt_cl_programs *programs)
 {
     if (!programs) return;
     while (programs->first) {
-        program_entry *entry = programs->first;
+        dpt_cl_program *entry = programs->first;
         programs->first = entry->next;
         destroy_entry(entry);
     }
@@ -163,7 +152,7 @@ typedef struct build {
     const dpt_program_key *key;
     text source;
     char options[2 * DPT_MAX_OPTIONS + 128];
-    char file[DPT_HASH_CHARS + 24]; /* in the cache */
+    dpt_cl_program *entry; /* its cache file and id are set by name_binary */
 } build;
 
 static void name_binary(build *b)
@@ -177,7 +166,8 @@ static void name_binary(build *b)
     hash = dpt_hash_text(hash, found->driver);
     char digits[DPT_HASH_CHARS + 1];
     dpt_hash_print(hash, digits);
-    snprintf(b->file, sizeof b->file, CACHE_FOLDER "%s.bin", digits);
+    snprintf(b->entry->file, sizeof b->entry->file, CACHE_FOLDER "%s.bin", digits);
+    b->entry->id = hash.word[0] | 1;
 }
 
 static cl_int compile(const build *b, cl_program program)
@@ -186,26 +176,32 @@ static cl_int compile(const build *b, cl_program program)
     return clBuildProgram(program, 1, &found->id, b->options, NULL, NULL);
 }
 
-/* NULL: not in the cache, or the driver does not take it any more. */
-static cl_program load(const build *b)
+/* NULL: the driver does not take it any more. */
+static cl_program load(const build *b, const unsigned char *binary, size_t n_bytes)
 {
     const dpt_cl_device *cl = dpt_cl_device_of(b->device);
-    size_t n_bytes = 0;
-    unsigned char *binary = dpt_cache_read(b->file, &n_bytes);
-    if (!binary) return NULL;
-    const unsigned char *const_binary = binary;
     cl_int code;
-    cl_program program = clCreateProgramWithBinary(cl->context, 1, &cl->found->id, &n_bytes,
-                                                   &const_binary, NULL, &code);
-    free(binary);
+    cl_program program =
+        clCreateProgramWithBinary(cl->context, 1, &cl->found->id, &n_bytes, &binary, NULL, &code);
     if (program && compile(b, program) == CL_SUCCESS) return program;
     if (program) (void)clReleaseProgram(program);
     return NULL;
 }
 
+/* NULL: not in the cache, or the driver does not take it any more. */
+static cl_program load_cached(const build *b)
+{
+    size_t n_bytes = 0;
+    unsigned char *binary = dpt_cache_read(b->entry->file, &n_bytes);
+    if (!binary) return NULL;
+    cl_program program = load(b, binary, n_bytes);
+    free(binary);
+    return program;
+}
+
 /* Asking for a binary can take longer than compiling: PoCL then compiles every kernel once more,
    for groups of any size.  So only programs that will be used again are asked for theirs. */
-static void store(const char *file, cl_program program)
+static void store_own(const char *file, cl_program program)
 {
     size_t n_bytes = 0;
     if (!dpt_cache_writable(CACHE_FOLDER)) return;
@@ -240,9 +236,25 @@ static const char *telling_line(const char *log, int *length)
 static char *keep_log(const build *b, const char *log)
 {
     char name[DPT_HASH_CHARS + 32];
-    snprintf(name, sizeof name, "%.*s.log", (int)(strlen(b->file) - strlen(".bin")), b->file);
+    snprintf(name, sizeof name, "%.*s.log", (int)(strlen(b->entry->file) - strlen(".bin")),
+             b->entry->file);
     if (!dpt_cache_write(name, log, strlen(log))) return NULL;
     return dpt_cache_path(name);
+}
+
+static dpt_status refused(const build *b, const char *log, cl_int code)
+{
+    const dpt_cl_found *found = dpt_cl_device_of(b->device)->found;
+    int length = 0;
+    const char *line = telling_line(log ? log : "", &length);
+    char *path = log ? keep_log(b, log) : NULL;
+    const dpt_status status =
+        DPT_FAIL_NATIVE(&b->device->error, DPT_E_DEVICE, code,
+                        "%.40s (driver %.40s) does not compile %s: %s: %.*s%s%.160s", found->name,
+                        found->driver, b->key->file, dpt_cl_words(code), length, line,
+                        path ? "; the whole log: " : "", path ? path : "");
+    free(path);
+    return status;
 }
 
 static dpt_status build_failed(const build *b, cl_program program, cl_int code)
@@ -256,15 +268,7 @@ static dpt_status build_failed(const build *b, cl_program program, cl_int code)
         log = calloc(1, n_bytes + 1);
     if (log)
         (void)clGetProgramBuildInfo(program, found->id, CL_PROGRAM_BUILD_LOG, n_bytes, log, NULL);
-    int length = 0;
-    const char *line = telling_line(log ? log : "", &length);
-    char *path = log ? keep_log(b, log) : NULL;
-    const dpt_status status =
-        DPT_FAIL_NATIVE(&b->device->error, DPT_E_DEVICE, code,
-                        "%.40s (driver %.40s) does not compile %s: %s: %.*s%s%.160s", found->name,
-                        found->driver, b->key->file, dpt_cl_words(code), length, line,
-                        path ? "; the whole log: " : "", path ? path : "");
-    free(path);
+    const dpt_status status = refused(b, log, code);
     free(log);
     return status;
 }
@@ -287,31 +291,103 @@ static dpt_status compile_source(const build *b, cl_program *out)
     return DPT_OK;
 }
 
-static dpt_status make_program(dpt_device *device, const dpt_program_key *key, program_entry *out)
+/* A CPU's driver makes a binary only with more work than it takes to compile (see store_own); of
+   others it is a by-product. */
+static bool wants_binary(const dpt_device *device)
+{
+    const dpt_cl_device *cl = dpt_cl_device_of(device);
+    if (!cl->found->is_cpu) return true;
+    return !cl->tuner.trying && dpt_cache_writable(CACHE_FOLDER);
+}
+
+static dpt_cl_trial try_build(const build *b, bool binary)
+{
+    const dpt_cl_text program = {.id = b->entry->id,
+                                 .source = b->source.bytes,
+                                 .n_source = b->source.n,
+                                 .options = b->options,
+                                 .wants_binary = binary};
+    return dpt_cl_compiler_build(dpt_cl_device_of(b->device)->compiler, &program);
+}
+
+/* What is not in the cache is compiled in the helper first. */
+static dpt_status compile_contained(const build *b, cl_program *out)
+{
+    const dpt_cl_trial trial = try_build(b, wants_binary(b->device));
+    const bool keeps = !dpt_cl_device_of(b->device)->tuner.trying;
+    dpt_status status = DPT_OK;
+    if (trial.verdict == DPT_CL_BAD) status = refused(b, trial.bytes, trial.code);
+    if (trial.verdict == DPT_CL_FATAL) status = dpt_cl_trial_fatal(b->device, b->key->file, &trial);
+    if (trial.verdict == DPT_CL_GOOD && trial.n_bytes > 0) {
+        if (keeps) (void)dpt_cache_write(b->entry->file, trial.bytes, trial.n_bytes);
+        b->entry->stored = keeps;
+        *out = load(b, (const unsigned char *)trial.bytes, trial.n_bytes);
+    }
+    free(trial.bytes);
+    if (status == DPT_OK && !*out) status = compile_source(b, out);
+    return status;
+}
+
+static dpt_status begin_build(dpt_cl_program *entry, dpt_device *device, build *b)
 {
     const dpt_cl_found *found = dpt_cl_device_of(device)->found;
-    build b = {.device = device, .key = key};
-    dpt_status status = assemble(device, key->file, &b.source);
+    const dpt_program_key *key = &entry->key;
+    *b = (build){.device = device, .key = key, .entry = entry};
+    DPT_TRY(assemble(device, key->file, &b->source));
+    snprintf(b->options, sizeof b->options, "-cl-std=CL1.2 -w -DGROUP=%u -DDEVICE_IS_CPU=%d %s %s",
+             found->group_size, found->is_cpu, key->options, key->constants);
+    name_binary(b);
+    return DPT_OK;
+}
+
+static dpt_status make_program(dpt_device *device, dpt_cl_program *entry)
+{
+    build b;
+    dpt_status status = begin_build(entry, device, &b);
     if (status == DPT_OK) {
-        snprintf(b.options, sizeof b.options,
-                 "-cl-std=CL1.2 -w -DGROUP=%u -DDEVICE_IS_CPU=%d %s %s", found->group_size,
-                 found->is_cpu, key->options, key->constants);
-        name_binary(&b);
-        memcpy(out->file, b.file, sizeof out->file);
-        out->program = load(&b);
-        out->stored = out->program != NULL;
-        if (!out->program) status = compile_source(&b, &out->program);
+        entry->program = load_cached(&b);
+        entry->stored = entry->program != NULL;
+        dpt_cl_trials_read(entry);
+        if (!entry->program) status = compile_contained(&b, &entry->program);
     }
+    free(b.source.bytes);
+    return status;
+}
+
+/* Puts a program that was compiled only to be timed into the cache. */
+static void store(dpt_device *device, dpt_cl_program *entry)
+{
+    build b;
+    entry->stored = true; /* or it cannot be had */
+    if (!dpt_cl_contained()) {
+        store_own(entry->file, entry->program);
+        return;
+    }
+    if (!dpt_cache_writable(CACHE_FOLDER)) return;
+    if (begin_build(entry, device, &b) == DPT_OK) {
+        const dpt_cl_trial trial = try_build(&b, true);
+        if (trial.verdict == DPT_CL_GOOD && trial.n_bytes > 0)
+            (void)dpt_cache_write(entry->file, trial.bytes, trial.n_bytes);
+        free(trial.bytes);
+    }
+    free(b.source.bytes);
+}
+
+dpt_status dpt_cl_program_send(dpt_device *device, dpt_cl_program *program, dpt_cl_trial *out)
+{
+    build b;
+    const dpt_status status = begin_build(program, device, &b);
+    if (status == DPT_OK) *out = try_build(&b, false);
     free(b.source.bytes);
     return status;
 }
 
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
-static dpt_status find_program(dpt_device *device, const dpt_program_key *key, program_entry **out)
+static dpt_status find_program(dpt_device *device, const dpt_program_key *key, dpt_cl_program **out)
 {
     dpt_cl_programs *programs = dpt_cl_device_of(device)->programs;
-    program_entry *entry = programs->first;
+    dpt_cl_program *entry = programs->first;
     while (entry && (strcmp(entry->key.file, key->file) != 0 ||
                      strcmp(entry->key.options, key->options) != 0 ||
                      strcmp(entry->key.constants, key->constants) != 0))
@@ -320,9 +396,9 @@ static dpt_status find_program(dpt_device *device, const dpt_program_key *key, p
         entry = calloc(1, sizeof *entry);
         if (!entry) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a program");
         entry->key = *key;
-        const dpt_status status = make_program(device, key, entry);
+        const dpt_status status = make_program(device, entry);
         if (status != DPT_OK) {
-            free(entry);
+            destroy_entry(entry);
             return status;
         }
         entry->next = programs->first;
@@ -332,40 +408,38 @@ static dpt_status find_program(dpt_device *device, const dpt_program_key *key, p
     return DPT_OK;
 }
 
-static dpt_status make_kernel(dpt_device *device, program_entry *program, const char *name,
+static dpt_status make_kernel(dpt_device *device, dpt_cl_program *program, const char *name,
                               dpt_kernel **out)
 {
     cl_int code;
-    kernel_entry *entry = calloc(1, sizeof *entry);
+    dpt_kernel *entry = calloc(1, sizeof *entry);
     if (entry) entry->name = strdup(name);
     if (!entry || !entry->name) {
         free(entry);
         return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for a kernel");
     }
-    entry->kernel = clCreateKernel(program->program, name, &code);
-    if (!entry->kernel) {
+    entry->program = program;
+    entry->handle = clCreateKernel(program->program, name, &code);
+    if (!entry->handle) {
         free(entry->name);
         free(entry);
         return DPT_CL_FAIL(&device->error, code, "clCreateKernel");
     }
     entry->next = program->kernels;
     program->kernels = entry;
-    *out = (dpt_kernel *)entry->kernel;
+    *out = entry;
     return DPT_OK;
 }
 
 dpt_status dpt_kernel_get(dpt_device *device, const dpt_program_key *key, const char *name,
                           dpt_kernel **out)
 {
-    program_entry *program = NULL;
+    dpt_cl_program *program = NULL;
     DPT_TRY(find_program(device, key, &program));
-    if (!program->stored && !dpt_cl_device_of(device)->tuner.trying) {
-        store(program->file, program->program);
-        program->stored = true;
-    }
-    for (const kernel_entry *entry = program->kernels; entry; entry = entry->next) {
+    if (!program->stored && !dpt_cl_device_of(device)->tuner.trying) store(device, program);
+    for (dpt_kernel *entry = program->kernels; entry; entry = entry->next) {
         if (strcmp(entry->name, name) != 0) continue;
-        *out = (dpt_kernel *)entry->kernel;
+        *out = entry;
         return DPT_OK;
     }
     return make_kernel(device, program, name, out);

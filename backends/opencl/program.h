@@ -6,6 +6,7 @@
 #ifndef DPT_OPENCL_PROGRAM_H
 #define DPT_OPENCL_PROGRAM_H
 
+#include "cache.h"
 #include "device.h"
 #include "launch.h"
 
@@ -15,6 +16,29 @@
    error of the build log; the whole log goes to a file that it names. The usual options:
    -cl-std=CL1.2 -w (some drivers print warnings) -DGROUP=n -DDEVICE_IS_CPU=0|1.
  */
+
+typedef struct dpt_cl_launch_size dpt_cl_launch_size; /* trial.h */
+typedef struct dpt_cl_program dpt_cl_program;
+
+struct dpt_kernel {
+    cl_kernel handle;
+    char *name;
+    dpt_cl_program *program;
+    dpt_cl_launch_size *launches; /* (n_launches) that need no trial any more */
+    size_t n_launches;
+    struct dpt_kernel *next;
+};
+
+struct dpt_cl_program {
+    dpt_program_key key; /* its file is embedded and so static */
+    cl_program program;
+    uint64_t id;                    /* of source and options, not 0 */
+    char file[DPT_HASH_CHARS + 24]; /* in the cache */
+    bool stored;                    /* it is there, or cannot be had */
+    char *tried;                    /* the cache's lines of launches (trial.h), or NULL */
+    dpt_kernel *kernels;
+    struct dpt_cl_program *next;
+};
 
 /* A device's programs. */
 DPT_CHECK_RESULT dpt_status dpt_cl_programs_create(dpt_device *device, dpt_cl_programs **out);

@@ -52,16 +52,37 @@ static dpt_status allocate(dpt_trainer *t, const dpt_trainer_options *options)
     return DPT_OK;
 }
 
+/* Whether the device is lost and its calls return.  A device that is hung is an error, because its
+   call may go on for long. */
+static bool lost_in_creation(const dpt_trainer *t, const dpti_failing_rank *failing,
+                             dpt_status status)
+{
+    return status == DPT_E_DEVICE_LOST && failing->rank < t->n_workers &&
+           !dpti_is_hung(&t->workers[failing->rank]);
+}
+
+/* A device that is lost while its worker is created, such as a device whose compiler has crashed, is
+   lost as in a step: the workers of the others are created for its share, too. */
+static dpt_status create_left(dpt_trainer *t, const float *weights)
+{
+    dpti_failing_rank failing;
+    dpt_status status = dpti_trainer_create_workers(t, weights, &failing);
+    while (lost_in_creation(t, &failing, status)) {
+        dpti_trainer_destroy_workers(t);
+        DPT_TRY(dpti_trainer_lose_unmade(t, &failing));
+        status = dpti_trainer_create_workers(t, weights, &failing);
+    }
+    return status;
+}
+
 static dpt_status create_workers(dpt_trainer *t, const char *init)
 {
     dpt_error error = {0};
-    dpti_failing_rank failing;
     float *weights = dpti_trainer_make_flat(t);
     dpt_status status = weights ? DPT_OK : DPT_E_NO_MEMORY;
     if (status == DPT_OK && dpti_initialize(t->model, init, t->seed, weights, &error) != DPT_OK)
         status = dpti_context_fail(t->context, NULL, &error);
-    status = status == DPT_OK ? dpti_trainer_create_workers(t, weights, &failing)
-                              : dpti_peers_agree(t, status);
+    status = status == DPT_OK ? create_left(t, weights) : dpti_peers_agree(t, status);
     free(weights);
     return status;
 }

@@ -1,7 +1,12 @@
 /* A library between the backend and OpenCL.  It forwards every call, counts the objects that are
    created and released, and fails one call that a test plants.  A program links it, or a command
    loads it by LD_PRELOAD with $DPTRAIN_CL_PLANT, "FUNCTION:N:CODE".  In both cases it is in front
-   of the ICD loader, which the plug-in links. */
+   of the ICD loader, which the plug-in links.  LD_PRELOAD loads the library into the backend's
+   helper processes, too, and each process counts its own calls.
+
+   $DPTRAIN_CL_END, "FUNCTION:N:HOW", ends the process in that call.  Before, it prints three lines
+   on stderr, of which the second begins with "LLVM ERROR: planted".  HOW is abort, exit (with
+   status 7), segv, or hang: the call never returns. */
 #ifndef DPT_TEST_OPENCL_INTERPOSE_H
 #define DPT_TEST_OPENCL_INTERPOSE_H
 

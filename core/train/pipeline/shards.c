@@ -297,6 +297,12 @@ dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
     t->pipeline.balance = dpti_balance_create(&options);
     if (!t->pipeline.balance)
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (dpti_is_lost(&t->workers[i]) && !dpti_balance_lose(t->pipeline.balance, i))
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "without %s, which is lost, the devices hold no batch of %zu: use a "
+                            "smaller batch size, or a micro-batch",
+                            t->workers[i].device->id, t->batch_size);
     return DPT_OK;
 }
 

@@ -1,0 +1,23 @@
+/* The parts of the helper program, dptrain-opencl-compile. */
+#ifndef DPT_OPENCL_HELPER_H
+#define DPT_OPENCL_HELPER_H
+
+#include "helper/protocol.h"
+#include "opencl.h"
+
+#include <stddef.h>
+
+/* Sends an answer to the backend.  If nobody reads it any more, this process ends. */
+void helper_answer(dpt_cl_message_kind kind, cl_int code, const void *bytes, size_t n_bytes);
+
+/* Answer a request, whose n_bytes lie at `bytes`. */
+void helper_list(const char *bytes, size_t n_bytes);   /* main.c */
+void helper_build(const char *bytes, size_t n_bytes);  /* build.c */
+void helper_launch(const char *bytes, size_t n_bytes); /* launch.c */
+
+/* build.c: the context and queue of the device, and a program that was built, or NULL. */
+extern cl_context helper_context;
+extern cl_command_queue helper_queue;
+cl_program helper_program(uint64_t id);
+
+#endif
