@@ -250,7 +250,7 @@ dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
     dpt_trainer *t = trainer;
     size_t shares[DPTI_SPLIT_MAX_DEVICES];
     if (t->replay.n_steps == 0) {
-        dpti_split_rows(&t->pipeline.split, t->batch_size, rows);
+        dpti_trainer_split_left(t, &t->pipeline.split, t->batch_size, rows);
         return DPT_OK;
     }
     DPT_TRY(divide_replayed(t, 0, dpti_step_samples(t), shares));
