@@ -199,7 +199,10 @@ installation() {
     mkdir -p "$user"
     cmake --install "$work/gcc-release" --prefix "$prefix-first" && mv "$prefix-first" "$prefix" ||
         return
-    "$prefix/bin/dptrain" devices || return
+    # Without a warning: plug-ins have found the programs that lie beside them.
+    "$prefix/bin/dptrain" devices 2>"$user/devices.err" || return
+    cat "$user/devices.err"
+    [ ! -s "$user/devices.err" ] || return
     "$prefix/bin/dptrain" "${short_training[@]}" || return
     local pc
     pc=$(dirname "$(find "$prefix" -name dptrain.pc)")

@@ -41,6 +41,12 @@ ending() {
     env LD_PRELOAD="$interpose" DPTRAIN_CL_END="$what" "$@"
 }
 
+# whole: the checkpoint in `went` can be evaluated.
+whole() {
+    "$DPTRAIN" eval --dataset synthetic:16x16x1:10:48 --devices cpu:threads=1 --checkpoint went \
+        >whole.out 2>&1
+}
+
 # goes_on FUNCTION:N:HOW PATTERN [ARGUMENT...]: a training beside the cpu loses the device before its
 # first step, says so in one line, and has the weights of the cpu alone.
 goes_on() {
@@ -58,8 +64,7 @@ goes_on() {
     check "$what: the loss is in the log" grep -q '"device_lost"' went.log
     check "$what: the weights are those without the device" \
         cmp -s without/model.safetensors went/model.safetensors
-    check "$what: the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:16x16x1:10:48 \
-        --devices cpu:threads=1 --checkpoint went --quiet
+    check "$what: the checkpoint is whole" whole
     none_left "$what"
 }
 
@@ -84,8 +89,7 @@ for ((n = 3; n < 60; n += n)); do
     check "program $n: status $code: $(head -c 600 went.err)" test $code -eq 0
     [ -s went.err ] || break
     check "program $n: $(head -c 600 went.err)" grep -qE "opencl:0 is lost.*$words" went.err
-    check "program $n: the checkpoint is whole" "$DPTRAIN" eval --dataset synthetic:16x16x1:10:48 \
-        --devices cpu:threads=1 --checkpoint went --quiet
+    check "program $n: the checkpoint is whole" whole
 done
 check "all programs are met" test $n -lt 60
 none_left "all programs"

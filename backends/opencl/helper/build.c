@@ -14,6 +14,7 @@ typedef struct kept {
 cl_context helper_context;
 cl_command_queue helper_queue;
 static cl_device_id device; /* the context's */
+static bool device_is_cpu;
 static kept *programs;
 
 cl_program helper_program(uint64_t id)
@@ -40,8 +41,9 @@ static bool find_device(const dpt_cl_build_request *request, cl_platform_id *pla
     if (request->device >= n) return false;
     *platform = platforms[request->platform];
     device = devices[request->device];
-    return dpt_cl_ask_device(*platform, device, &found) &&
-           strcmp(found.platform_name, request->platform_name) == 0 &&
+    if (!dpt_cl_ask_device(*platform, device, &found)) return false;
+    device_is_cpu = found.is_cpu;
+    return strcmp(found.platform_name, request->platform_name) == 0 &&
            strcmp(found.version, request->device_version) == 0;
 }
 
@@ -137,6 +139,21 @@ static cl_program get_program(const dpt_cl_build_request *request, const char *t
     *k = (kept){request->id, program, programs};
     programs = k;
     return program;
+}
+
+void helper_rest(void)
+{
+    if (device_is_cpu || !helper_context) return;
+    while (programs) {
+        kept *k = programs;
+        programs = k->next;
+        (void)clReleaseProgram(k->program);
+        free(k);
+    }
+    (void)clReleaseCommandQueue(helper_queue);
+    (void)clReleaseContext(helper_context);
+    helper_queue = NULL;
+    helper_context = NULL;
 }
 
 void helper_build(const char *bytes, size_t n_bytes)

@@ -15,6 +15,10 @@ void helper_list(const char *bytes, size_t n_bytes);   /* main.c */
 void helper_build(const char *bytes, size_t n_bytes);  /* build.c */
 void helper_launch(const char *bytes, size_t n_bytes); /* launch.c */
 
+/* build.c: nothing was asked for some seconds.  A context on a card takes memory there, so it is
+   released; a CPU's programs stay, for launches. */
+void helper_rest(void);
+
 /* build.c: the context and queue of the device, and a program that was built, or NULL. */
 extern cl_context helper_context;
 extern cl_command_queue helper_queue;

@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { NOT_FOR_PEOPLE = 2, BROKEN = 3, SOCKET = DPT_CL_HELPER_SOCKET };
+enum { NOT_FOR_PEOPLE = 2, BROKEN = 3, SOCKET = DPT_CL_HELPER_SOCKET, REST_MILLISECONDS = 5000 };
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
@@ -100,6 +100,8 @@ static void close_others(void)
 static void serve(void)
 {
     dpt_cl_message head;
+    struct pollfd next = {.fd = SOCKET, .events = POLLIN};
+    if (poll(&next, 1, REST_MILLISECONDS) == 0) helper_rest();
     receive_all(&head, sizeof head);
     if (head.magic != DPT_CL_MAGIC || head.n_bytes > DPT_CL_MOST_MESSAGE_BYTES) _exit(BROKEN);
     const size_t n = (size_t)head.n_bytes;
