@@ -840,10 +840,12 @@ typedef struct dpt_trainer_options {
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
    trainers may use one device set.  `options` may be NULL: all defaults.  The caller owns `out` and
-   destroys it with dpt_trainer_destroy.  Errors: DPT_E_INVALID if an option is out of range, the
-   data do not fit the model's input or classes, or another pointer is NULL (no message if `devices`
-   is NULL); DPT_E_UNSUPPORTED if a device cannot compute a layer (the message names both);
-   DPT_E_NO_MEMORY; the devices' own failures. */
+   destroys it with dpt_trainer_destroy.  A device that is lost meanwhile, while others are left,
+   takes no part in training (dpt_trainer_next_event tells), unless `stop_on_loss` is set.  Errors:
+   DPT_E_INVALID if an option is out of range, the data do not fit the model's input or classes, or
+   another pointer is NULL (no message if `devices` is NULL); DPT_E_UNSUPPORTED if a device cannot
+   compute a layer (the message names both); DPT_E_NO_MEMORY; DPT_E_DEVICE_LOST if a device does not
+   answer, or is lost and no other is left; the devices' own failures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
                                                        const dpt_model *model,
                                                        const dpt_dataset *data,

@@ -325,6 +325,27 @@ static void fails_when_rebuilt(test *t)
     }
 }
 
+/* A device that is lost before the first step: the others train. */
+static void lost_when_created(test *t)
+{
+    static const char *const lists[] = {
+        "%s:threads=1:entry=prepare:lost=%zu,cpu:threads=1,cpu:threads=1",
+        "cpu:threads=1,%s:threads=1:entry=prepare:lost=%zu,cpu:threads=1",
+        "cpu:threads=1,cpu:threads=1,%s:threads=1:entry=alloc:lost=%zu",
+    };
+    static const char *const splits[] = {"equal", "2:3:1", NULL};
+    scene *s = ((plant *)t->user)->fixture;
+    for (size_t i = 0; i < 3 && t->n_failures == 0; i++) {
+        *s = (scene){.split = splits[i], .equal = i == 0, .n_planned = 1};
+        for (size_t n = i == 2 ? 6 : 1; n < 16 && t->n_failures == 0; n += i == 2 ? 100 : 7) {
+            if (!CHECK(plant_once(t, &(plant_list){.format = lists[i]}, n, body)))
+                FAIL("%s: nothing was lost", lists[i]);
+            for (size_t d = 0; d < DEVICES; d++)
+                if (s->gone[d]) CHECK_SIZE(s->without[d], 1);
+        }
+    }
+}
+
 static bool exists(const char *path)
 {
     return access(path, F_OK) == 0;
@@ -500,6 +521,7 @@ int main(int argc, char **argv)
         {"answers_too_late", answers_too_late},
         {"hangs_when_rebuilt", hangs_when_rebuilt},
         {"fails_when_rebuilt", fails_when_rebuilt},
+        {"lost_when_created", lost_when_created},
         {"island_first_fails", island_first_fails},
         {"island_second_fails", island_second_fails},
         {"island_is_lost", island_is_lost},
