@@ -305,6 +305,7 @@ static dpt_status check_passes(dpt_trainer *t, const size_t *shares)
     const bool any = dpti_any_has_micro_batches(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         const size_t most = t->workers[i].replica.capacity;
+        if (dpti_is_lost(&t->workers[i])) continue; /* others take its share */
         if (rows[i] <= most) {
             DPT_TRY(check_batch_norms(t, rows[i], "a device's share",
                                       any ? ", split or micro-batch"
@@ -345,7 +346,7 @@ dpt_status dpti_trainer_check_shares(dpt_trainer *trainer)
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     dpt_status status = DPT_OK;
     for (size_t b = 0; status == DPT_OK && b < sizeof batches / sizeof *batches; b++) {
-        dpti_split_rows(dpti_shards_split(t), batches[b], rows);
+        dpti_trainer_split_left(t, dpti_shards_split(t), batches[b], rows);
         status = check_passes(t, rows);
     }
     free(rows);
