@@ -13,7 +13,7 @@
 #define DPT_OPENCL_CHILD_H
 
 #include "backend.h"
-#include "helper/protocol.h"
+#include "protocol.h"
 
 typedef struct dpt_cl_child dpt_cl_child;
 

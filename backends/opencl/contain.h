@@ -18,7 +18,7 @@
 #define DPT_OPENCL_CONTAIN_H
 
 #include "child.h"
-#include "platforms.h"
+#include "found.h"
 
 /* Whether helpers are asked: they are not forbidden, and none has failed to start.  Known when
    platforms have been listed. */

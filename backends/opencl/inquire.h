@@ -2,7 +2,7 @@
 #ifndef DPT_OPENCL_INQUIRE_H
 #define DPT_OPENCL_INQUIRE_H
 
-#include "platforms.h"
+#include "found.h"
 
 enum { DPT_CL_MOST_DEVICES = 256, DPT_CL_ASKED_PLATFORMS = 32 };
 

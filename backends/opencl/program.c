@@ -2,7 +2,7 @@
 #include "program.h"
 #include "cache.h"
 #include "contain.h"
-#include "trial.h"
+#include "tried.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -291,6 +291,17 @@ static dpt_status compile_source(const build *b, cl_program *out)
     return DPT_OK;
 }
 
+dpt_status dpt_cl_program_fatal(dpt_device *device, const char *what, const dpt_cl_trial *trial)
+{
+    const dpt_cl_device *cl = dpt_cl_device_of(device);
+    /* Of candidates that are timed the others may be well: this process and its device are. */
+    const dpt_status status = cl->tuner.trying ? DPT_E_DEVICE : DPT_E_DEVICE_LOST;
+    return DPT_FAIL(&device->error, status,
+                    "the compiler of %.40s (driver %.40s) did not survive %.40s: its process was "
+                    "ended %.300s",
+                    cl->found->name, cl->found->driver, what, trial->words);
+}
+
 /* A CPU's driver makes a binary only with more work than it takes to compile (see store_own); of
    others it is a by-product. */
 static bool wants_binary(const dpt_device *device)
@@ -317,7 +328,8 @@ static dpt_status compile_contained(const build *b, cl_program *out)
     const bool keeps = !dpt_cl_device_of(b->device)->tuner.trying;
     dpt_status status = DPT_OK;
     if (trial.verdict == DPT_CL_BAD) status = refused(b, trial.bytes, trial.code);
-    if (trial.verdict == DPT_CL_FATAL) status = dpt_cl_trial_fatal(b->device, b->key->file, &trial);
+    if (trial.verdict == DPT_CL_FATAL)
+        status = dpt_cl_program_fatal(b->device, b->key->file, &trial);
     if (trial.verdict == DPT_CL_GOOD && trial.n_bytes > 0) {
         if (keeps) (void)dpt_cache_write(b->entry->file, trial.bytes, trial.n_bytes);
         b->entry->stored = keeps;
@@ -347,7 +359,7 @@ static dpt_status make_program(dpt_device *device, dpt_cl_program *entry)
     if (status == DPT_OK) {
         entry->program = load_cached(&b);
         entry->stored = entry->program != NULL;
-        dpt_cl_trials_read(entry);
+        dpt_cl_tried_read(entry);
         if (!entry->program) status = compile_contained(&b, &entry->program);
     }
     free(b.source.bytes);

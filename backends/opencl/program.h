@@ -6,9 +6,9 @@
 #ifndef DPT_OPENCL_PROGRAM_H
 #define DPT_OPENCL_PROGRAM_H
 
-#include "cache.h"
+#include "contain.h"
 #include "device.h"
-#include "launch.h"
+#include "kernel.h"
 
 /* dpt_kernel_get (backends/common/launch.h): the kernel comes from the device's own programs, from
    disk, or is compiled now.  A kernel is one object: its arguments are set and it is enqueued in
@@ -17,32 +17,18 @@
    -cl-std=CL1.2 -w (some drivers print warnings) -DGROUP=n -DDEVICE_IS_CPU=0|1.
  */
 
-typedef struct dpt_cl_launch_size dpt_cl_launch_size; /* trial.h */
-typedef struct dpt_cl_program dpt_cl_program;
-
-struct dpt_kernel {
-    cl_kernel handle;
-    char *name;
-    dpt_cl_program *program;
-    dpt_cl_launch_size *launches; /* (n_launches) that need no trial any more */
-    size_t n_launches;
-    struct dpt_kernel *next;
-};
-
-struct dpt_cl_program {
-    dpt_program_key key; /* its file is embedded and so static */
-    cl_program program;
-    uint64_t id;                    /* of source and options, not 0 */
-    char file[DPT_HASH_CHARS + 24]; /* in the cache */
-    bool stored;                    /* it is there, or cannot be had */
-    char *tried;                    /* the cache's lines of launches (trial.h), or NULL */
-    dpt_kernel *kernels;
-    struct dpt_cl_program *next;
-};
-
 /* A device's programs. */
 DPT_CHECK_RESULT dpt_status dpt_cl_programs_create(dpt_device *device, dpt_cl_programs **out);
 void dpt_cl_programs_destroy(dpt_cl_programs *programs); /* accepts NULL */
+
+/* Compiles a program in the helper, which has to have it for launches.  DPT_E_NO_MEMORY or
+   DPT_E_INTERNAL if it cannot be sent. */
+DPT_CHECK_RESULT dpt_status dpt_cl_program_send(dpt_device *device, dpt_cl_program *program,
+                                                dpt_cl_trial *out);
+
+/* Records that a helper did not survive while it compiled `what`; returns the status:
+   DPT_E_DEVICE_LOST, or DPT_E_DEVICE while candidates are timed. */
+dpt_status dpt_cl_program_fatal(dpt_device *device, const char *what, const dpt_cl_trial *trial);
 
 /* The embedded sources, by name; the build writes the table (embed.cmake).  Ends with a NULL name.
  */

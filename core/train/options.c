@@ -1,6 +1,7 @@
 /* Options of a trainer (options.h): defaults, and checks of options and data against the model. */
 #include "train/options.h"
 
+#include "train/membership/presence.h"
 #include "train/membership/readmit.h"
 #include "train/pipeline/micro_batches.h"
 #include "train/pipeline/shards.h"

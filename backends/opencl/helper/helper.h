@@ -2,8 +2,8 @@
 #ifndef DPT_OPENCL_HELPER_H
 #define DPT_OPENCL_HELPER_H
 
-#include "helper/protocol.h"
 #include "opencl.h"
+#include "protocol.h"
 
 #include <stddef.h>
 
