@@ -1,4 +1,4 @@
-/* What every device has done, as a table at the end of training. */
+/* The table at the end of training: what each device has done. */
 #include "session.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static double percent(double part, double of)
     return of > 0 ? 100 * part / of : 0;
 }
 
-/* Small rates with a decimal place. */
+/* The number of decimal places: one for small rates. */
 static int places(double rate)
 {
     return rate < 100 ? 1 : 0;
@@ -45,8 +45,9 @@ static void print_device(const char *id, int width, const dpt_device_report *d,
            percent(d->waiting_seconds, mix->seconds), alone);
 }
 
-/* What another list of devices would bring, if it is worth a word: a model of one device's work
-   knows nothing of what the others' absence does to it, but that it has nobody to exchange with. */
+/* Says if the fastest device alone would be clearly faster than all devices.  The model knows that
+   a device alone has no exchange.  It does not know whether the others slow the device down, so a
+   measurement is advised. */
 static void print_advice(const cli_session *session, const cli_options *options, size_t n,
                          const dpt_mix_report *mix)
 {
@@ -61,11 +62,12 @@ static void print_advice(const cli_session *session, const cli_options *options,
         if (device.alone_throughput > most) most = device.alone_throughput;
     }
     if (mix->steps < LEAST_STEPS || most < worth_a_word * mix->throughput) return;
-    if (options->split && strcmp(options->split, "measured") != 0) return; /* as it was wanted */
+    if (options->split && strcmp(options->split, "measured") != 0)
+        return; /* the user chose the shards */
     const bool kept_awake = options->standby && strcmp(options->standby, "off") == 0 &&
                             !options->stop_on_loss && dpt_process_count(session->context) == 1;
-    printf("%s alone would be %.1f times as fast by the model, the others holding it up%s; dptrain "
-           "bench mix measures that\n",
+    printf("by the model %s alone would be %.1f times as fast, because the others slow it down%s; "
+           "dptrain bench mix measures it\n",
            id_of(session->trainer, fastest), most / mix->throughput,
            kept_awake ? " (--standby on leaves them out)" : "");
 }

@@ -1,6 +1,6 @@
-/* dptrain bench mix: devices alone and together.  What is run (bench_mix.c), how one run is timed
-   (bench_run.c), what follows from all runs (bench_rows.c), and how it is told (bench_table.c,
-   bench_json.c). */
+/* dptrain bench mix measures devices alone and together.  bench_mix.c chooses the runs, bench_run.c
+   times one run, bench_rows.c computes figures from all runs, and bench_table.c and bench_json.c
+   print and write them. */
 #ifndef DPTRAIN_CLI_BENCH_H
 #define DPTRAIN_CLI_BENCH_H
 
@@ -10,15 +10,15 @@
 
 enum {
     BENCH_MAX_DEVICES = 16,
-    BENCH_MOST_OF_ALL = 6, /* devices of which every subset is run */
+    BENCH_MOST_OF_ALL = 6, /* the most devices of which every subset is run */
     BENCH_ERROR_BYTES = 256,
 };
 
 typedef enum bench_kind {
-    BENCH_ALONE, /* one device with a batch whose rate is asked for */
-    BENCH_PART,  /* one device with the share that a mix gave it */
-    BENCH_EVEN,  /* a mix with --split equal */
-    BENCH_MEASURED,
+    BENCH_ALONE,    /* one device with a batch that has a row in the table */
+    BENCH_PART,     /* one device with the shard that it had in a mix */
+    BENCH_EVEN,     /* a mix with --split equal */
+    BENCH_MEASURED, /* a mix with --split measured */
 } bench_kind;
 
 /* One run: a training of its own on some of the devices, timed once it has settled. */
@@ -26,67 +26,67 @@ typedef struct bench_run {
     bench_kind kind;
     size_t repetition; /* from 1 */
     size_t n_devices;
-    size_t devices[BENCH_MAX_DEVICES]; /* places in the list, from 0, rising */
+    size_t devices[BENCH_MAX_DEVICES]; /* places in the list, from 0, ascending */
     size_t batch_size;
 
-    /* What came of it; zero and NaN where there is nothing. */
+    /* The result; zero and NaN if there is none. */
     char error[BENCH_ERROR_BYTES];    /* "" if none */
-    size_t settling_steps;            /* before those that are timed */
-    bool settled;                     /* false: shares still moved when timing began */
-    size_t steps, samples;            /* that are timed */
-    double seconds, rate;             /* of these; rate is samples per second */
-    size_t n_rebalances;              /* within these */
-    size_t shares[BENCH_MAX_DEVICES]; /* that most of these had, */
-    size_t share_steps;               /* and how many had */
-    /* Seconds a step of each device, means: busy by its own clock, exchanging (a part of busy), and
-       waiting for the others. */
+    size_t settling_steps;            /* steps before the timed ones */
+    bool settled;                     /* false: shards still changed when timing began */
+    size_t steps, samples;            /* of the timed part */
+    double seconds, rate;             /* of the timed part; rate: samples per second */
+    size_t n_rebalances;              /* changes of shards in the timed part */
+    size_t shares[BENCH_MAX_DEVICES]; /* the shards that most timed steps had */
+    size_t share_steps;               /* the number of these steps */
+    /* For each device, means of a timed step, in seconds: busy time by its own clock, the part of
+       it that is exchange, and waiting for the others. */
     double busy[BENCH_MAX_DEVICES], exchanging[BENCH_MAX_DEVICES], waiting[BENCH_MAX_DEVICES];
 
-    /* Of mixes, from the runs of the same repetition (bench_rows.c). */
-    double part_rates[BENCH_MAX_DEVICES];  /* alone with its share; 0 if it has none */
+    /* Only for mixes, from the runs of the same repetition (bench_rows.c). */
+    double part_rates[BENCH_MAX_DEVICES];  /* alone with its shard; 0 if it has none */
     double whole_rates[BENCH_MAX_DEVICES]; /* alone with the whole batch */
     double balance, scaling, gain;
 } bench_run;
 
-/* Everything that is measured. */
+/* The whole benchmark. */
 typedef struct bench {
     const cli_options *options;
     cli_session session;
     size_t n_devices, batch_size, n_repetitions;
-    double least_seconds; /* of a run's timed part, */
-    size_t most_steps;    /* which ends in any case after so many; 0: no limit */
-    bench_run *runs;      /* in the order in which they were made */
+    double least_seconds; /* the least length of a run's timed part */
+    size_t most_steps;    /* the most timed steps; 0: no limit */
+    bench_run *runs;      /* (n_runs) in order */
     size_t n_runs, capacity;
     size_t n_failed;
     time_t started;
     double load_average; /* before the first run */
-    bool complete;       /* nothing is missing but what failed */
+    bool complete;       /* false: the benchmark was ended early */
     /* Progress. */
     bool redraw;
-    size_t n_rows, n_rows_done; /* rows of the table times repetitions */
+    size_t n_rows, n_rows_done; /* rows of the table, times repetitions */
     double began, drawn;
 } bench;
 
-/* The other benchmark, of all-reduce (bench_allreduce.c). */
+/* The other benchmark: dptrain bench allreduce (bench_allreduce.c). */
 int bench_allreduce(const cli_options *options);
 
-/* Seconds of a clock that only goes forwards. */
+/* Seconds of a monotonic clock. */
 double bench_clock(void);
-/* "0,1,3" in out, which it returns. */
+/* Writes the places of a run's devices to `out`, as in "0,1,3", and returns `out`. */
 const char *bench_places(const bench_run *run, char out[64]);
 const char *bench_kind_name(bench_kind kind); /* "alone", "alone", "equal", "measured" */
 
-/* Makes the run that is described and fills in what came of it: a failure is in run->error, and its
-   status is returned, the context's error being told.  Ends early, as DPT_E_CANCELLED and without a
-   figure, when a signal came. */
+/* Makes the run that is described, and fills in its result.  On failure it returns the status and
+   puts the message into run->error.  After a signal it ends early with DPT_E_CANCELLED and no
+   figures. */
 DPT_CHECK_RESULT dpt_status bench_run_make(bench *b, bench_run *run);
 
-/* A line on the terminal that says what is being done; `what` NULL takes it away. */
+/* Shows a line on the terminal that says what is being done.  If `what` is NULL, erases it. */
 void bench_show(bench *b, const bench_run *run, const char *what);
 
-/* ---- What follows ---------------------------------------------------------------------------- */
+/* ---- Figures --------------------------------------------------------------------------------- */
 
-/* The run of one device with this batch in a repetition that has a rate, or NULL. */
+/* The run of one device with this batch in this repetition, if it has a rate; else NULL. */
 const bench_run *bench_find_alone(const bench *b, size_t repetition, size_t device,
                                   size_t batch_size);
 /* Sets balance, scaling and gain of the mixes of a repetition. */
@@ -96,22 +96,23 @@ typedef struct bench_spread {
     double median, least, most; /* NaN without a value */
 } bench_spread;
 
-/* A row of the table: the repetitions of what is the same. */
+/* A row of the table: all repetitions of the same run. */
 typedef struct bench_row {
     const bench_run *last; /* the last repetition that has a rate, or else the last */
     size_t n_done, n_failed, n_unsettled;
     bench_spread rate, balance, scaling, gain;
-    bool best;         /* of the batches with which this device was run alone */
-    const char *error; /* the first, or NULL */
+    bool best;         /* the fastest batch of this device alone */
+    const char *error; /* the first error, or NULL */
 } bench_row;
 
-/* Rows in the order in which they were first run; NULL without memory, else freed by the caller. */
+/* Makes the rows, in the order in which they were first run.  The caller frees them.  NULL without
+   memory. */
 bench_row *bench_make_rows(const bench *b, size_t *n_rows);
 
 void bench_print_header(const bench *b);
 void bench_print_table(const bench *b, const bench_row *rows, size_t n_rows);
 
-/* Writes everything to --json.  CLI_OK, or CLI_FAILURE after one line on stderr. */
+/* Writes all results to --json.  Returns CLI_OK, or CLI_FAILURE after one line on stderr. */
 DPT_CHECK_RESULT int bench_write_json(const bench *b, const bench_row *rows, size_t n_rows);
 
 #endif

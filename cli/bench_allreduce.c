@@ -1,6 +1,6 @@
-/* dptrain bench allreduce: how long the devices take to sum an array that each has, or for another
-   collective, beside the memory bandwidth of the machine, which bounds it.  Under mpirun the
-   devices of all processes. */
+/* dptrain bench allreduce: measures how long an all-reduce, or another collective, takes over the
+   devices, with mpirun over those of all processes.  It also measures the memory bandwidth of the
+   machine, which limits the collective. */
 #include "bench.h"
 #include "new_file.h"
 
@@ -15,30 +15,30 @@
 enum {
     MOST_REPETITIONS = 400,
     LEAST_REPETITIONS = 9,
-    FEWEST_REPETITIONS = 3, /* where all those would take too long */
+    FEWEST_REPETITIONS = 3, /* if LEAST_REPETITIONS would take too long */
     WARM_REPETITIONS = 2,
     MOST_THREADS = 256,
-    PASSES = 9, /* over memory, of which the median counts */
+    PASSES = 9, /* over memory; the median counts */
 };
 
-/* Bytes of the array; 45 MB is what ResNet-18 has. */
+/* Bytes of the array.  The gradients of ResNet-18 have 45 MB. */
 static const size_t sizes[] = {4096,    16384,    65536,    262144,  1048576,
                                4194304, 16777216, 45000000, 67108864};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
-/* Bytes that are summed in all repetitions of a size, and those that a thread works on when memory
+/* The bytes that all repetitions of a size sum together, and the bytes of each thread when memory
    is measured: far more than caches hold. */
 static const size_t worked_bytes = (size_t)1 << 28, thread_bytes = (size_t)1 << 27;
-static const double worked_seconds = 2; /* a size, on slow links */
+static const double worked_seconds = 2; /* the limit of a size, for slow links */
 
-/* On the devices of this process. */
+/* The arrays on the devices of this process. */
 typedef struct operands {
     size_t n;
     dpt_array **arrays, **parts;
 } operands;
 
-/* What has to be read and written at least: so many arrays a device, and so many besides.  (Parts
-   are an array together.) */
+/* A collective, and the least that it reads and writes: a_device arrays for each device, and
+   `besides` more.  (All parts together are one array.) */
 typedef struct collective {
     const char *name, *benchmark;
     dpt_status (*call)(const operands *what);
@@ -51,9 +51,9 @@ typedef struct allreduce_bench {
     const collective *collective;
     cli_session session;
     size_t n_devices; /* of all processes */
-    size_t n_threads; /* that memory was measured with */
+    size_t n_threads; /* with which memory was measured */
     dpt_link link;    /* between processes */
-    double memory;    /* bytes a second, read and written alike */
+    double memory;    /* bytes a second; bytes read and bytes written both count */
     double seconds[N_SIZES];
 } allreduce_bench;
 
@@ -78,7 +78,7 @@ typedef struct walker {
     double began[PASSES], ended[PASSES];
 } walker;
 
-/* What an all-reduce does to memory at least: reads every element and writes it back. */
+/* The least that an all-reduce does to memory: it reads every element and writes it back. */
 static void *walk(void *argument)
 {
     walker *w = argument;
@@ -115,7 +115,7 @@ static double rate_of(const walker *walkers, size_t n)
     return 2 * (double)thread_bytes * (double)n / median(seconds, PASSES);
 }
 
-/* Bytes a second of all cores that this process may use; 0 without memory. */
+/* Measures the bytes a second of all cores that this process may use; 0 without memory. */
 static double measure_memory(size_t n_threads)
 {
     walker *walkers = calloc(n_threads, sizeof *walkers);
@@ -136,8 +136,9 @@ static double measure_memory(size_t n_threads)
     while (complete && n < n_threads &&
            pthread_create(&walkers[n].thread, NULL, walk, &walkers[n]) == 0)
         n++;
-    /* Too few would wait for each other for ever. */
-    if (complete && n < n_threads) exit(cli_error(CLI_FAILURE, "cannot start a thread a core"));
+    /* Fewer threads than the barrier expects would wait for ever. */
+    if (complete && n < n_threads)
+        exit(cli_error(CLI_FAILURE, "cannot start a thread for each core"));
     for (size_t i = 0; i < n; i++)
         pthread_join(walkers[i].thread, NULL);
     if (n == n_threads) rate = rate_of(walkers, n);
@@ -170,7 +171,7 @@ static dpt_status broadcast(const operands *what)
     return dpt_broadcast(what->arrays, what->n, 0);
 }
 
-/* As the options table has them; the first is the default. */
+/* The collectives, with the names of the options table.  The first is the default. */
 static const collective collectives[] = {
     {.name = "all-reduce", .benchmark = "allreduce", .call = all_reduce, .a_device = 2},
     {.name = "reduce-scatter",
@@ -185,7 +186,7 @@ static const collective collectives[] = {
      .a_device = 1, /* written; the parts are read */
      .besides = 1,
      .has_parts = true},
-    /* The root's is read, the others' are written. */
+    /* The root's array is read, the others are written. */
     {.name = "broadcast", .benchmark = "broadcast", .call = broadcast, .a_device = 1},
 };
 
@@ -197,7 +198,7 @@ static const collective *find_collective(const char *name)
     return c;
 }
 
-/* *sum: of a number of each process, the same bits in all. */
+/* Sums a number over processes.  *sum has the same bits in all. */
 static dpt_status sum_over_processes(const allreduce_bench *b, float own, float *sum)
 {
     const size_t shape[] = {1};
@@ -212,8 +213,9 @@ static dpt_status sum_over_processes(const allreduce_bench *b, float own, float 
     return status;
 }
 
-/* As many as fit a volume, but at least LEAST_REPETITIONS; on a slow link fewer, if one has taken
-   so many seconds.  The same in all processes. */
+/* Sets *out to the number of repetitions: worked_bytes over n_bytes, within LEAST_REPETITIONS and
+   MOST_REPETITIONS; fewer if they would exceed worked_seconds, one having taken `seconds`.  All
+   processes get the same number. */
 static dpt_status repetitions_of(const allreduce_bench *b, size_t n_bytes, double seconds,
                                  size_t *out)
 {
@@ -247,8 +249,9 @@ static dpt_status time_operands(const allreduce_bench *b, const operands *what, 
     return DPT_OK;
 }
 
-/* An array on every device, and where there are parts one of about the same size: divided among
-   processes, and within each among its devices.  NULL where that leaves none. */
+/* Creates an array on every device.  If the collective has parts, it also creates a part on every
+   device: the array is divided among processes, and then among the devices of each.  A part without
+   elements is NULL. */
 static dpt_status make_operands(const allreduce_bench *b, size_t count, operands *out)
 {
     const size_t n_processes = dpt_process_count(b->session.context);
@@ -278,7 +281,7 @@ static dpt_status time_size(const allreduce_bench *b, size_t n_bytes, double *ou
     return status;
 }
 
-/* ---- What comes of it ------------------------------------------------------------------------ */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 static double traffic(const allreduce_bench *b, size_t n_bytes)
 {
@@ -310,7 +313,7 @@ static void print_header(const allreduce_bench *b)
     printf("%12s  %12s  %10s  %11s\n", "bytes", "seconds", "GB/s", "of memory");
 }
 
-/* One a process, if any has one. */
+/* Adds the delay of each process, if any process has one. */
 static void set_delays(const allreduce_bench *b, json_t *object)
 {
     json_t *delays = json_array();
@@ -355,19 +358,19 @@ static dpt_status measure(allreduce_bench *b)
     cli_session *s = &b->session;
     const bool speaks = dpt_process_rank(s->context) == 0;
     float n_devices;
-    DPT_TRY(dpt_processes_measure(s->context, &b->link)); /* collectives travel as in a training */
+    DPT_TRY(dpt_processes_measure(s->context, &b->link)); /* the link probe, as in training */
     DPT_TRY(sum_over_processes(b, (float)dpt_devices_count(s->devices), &n_devices));
     b->n_devices = (size_t)n_devices;
     if (b->n_devices < 2)
         return dpt_fail(s->context, DPT_E_INVALID,
-                        "bench allreduce measures what devices exchange, and %s is one; name "
+                        "bench allreduce measures exchanges between devices, and %s is one; name "
                         "several, such as --devices cpu:threads=1,cpu:threads=1",
                         b->options->devices ? b->options->devices : "all");
     b->n_threads = count_cores();
-    /* The others wait for the first at their next all-reduce. */
+    /* The other processes wait in their next all-reduce. */
     if (speaks) b->memory = measure_memory(b->n_threads);
     if (speaks && !(b->memory > 0))
-        return dpt_fail(s->context, DPT_E_NO_MEMORY, "no memory to measure memory with");
+        return dpt_fail(s->context, DPT_E_NO_MEMORY, "no memory to measure the memory bandwidth");
     if (speaks) print_header(b);
     for (size_t i = 0; i < N_SIZES; i++) {
         DPT_TRY(time_size(b, sizes[i], &b->seconds[i]));
@@ -385,7 +388,8 @@ int bench_allreduce(const cli_options *options)
     if (status == DPT_OK) status = dpt_processes_join_for(s->context, "bench allreduce");
     const bool writes = options->json && status == DPT_OK && dpt_process_rank(s->context) == 0;
     if (writes) code = cli_new_file_check(options->json);
-    if (code != CLI_OK) dpt_process_give_up(s->context); /* the others do not know of it */
+    if (code != CLI_OK)
+        dpt_process_give_up(s->context); /* the others do not know of this failure */
     if (status == DPT_OK && code == CLI_OK) status = cli_open_devices(s, options);
     if (status == DPT_OK && code == CLI_OK) status = measure(&b);
     if (status != DPT_OK)

@@ -15,12 +15,12 @@
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
-/* A text being put together; the first failure for want of memory sticks. */
+/* A document under construction.  `failed` is set if memory was missing once. */
 typedef struct document {
     bool failed;
 } document;
 
-/* Takes the value, which may be NULL for want of memory. */
+/* Adds a value and takes ownership.  The value is NULL if memory was missing. */
 static void set(document *d, json_t *object, const char *key, json_t *value)
 {
     if (json_object_set_new(object, key, value) != 0) d->failed = true;
@@ -36,7 +36,7 @@ static json_t *size_value(size_t value)
     return json_integer((json_int_t)value);
 }
 
-/* Beyond JSON's integers as text, as in the log. */
+/* The seed; as text if it exceeds JSON's integers, as in the log. */
 static json_t *seed_value(size_t seed)
 {
     char digits[24];
@@ -45,13 +45,13 @@ static json_t *seed_value(size_t seed)
     return json_string(digits);
 }
 
-/* JSON has no NaN. */
+/* A number; null for NaN and infinity, which JSON does not have. */
 static json_t *real_value(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-/* A name from outside need not be UTF-8, which JSON asks for. */
+/* A text.  Names from drivers may be invalid UTF-8, which JSON does not allow. */
 static json_t *text_value(const char *text)
 {
     if (!text) return json_null();
@@ -75,7 +75,7 @@ static json_t *reals_value(document *d, const double *values, size_t n)
     return array;
 }
 
-/* ---- What was run ---------------------------------------------------------------------------- */
+/* ---- Options and machine --------------------------------------------------------------------- */
 
 static json_t *machine_value(document *d, const bench *b)
 {
@@ -144,7 +144,7 @@ static json_t *devices_value(document *d, const bench *b)
     return array;
 }
 
-/* ---- What came of it ------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
 static json_t *spread_value(document *d, bench_spread spread)
 {

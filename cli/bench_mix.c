@@ -1,9 +1,9 @@
-/* dptrain bench mix: every device of a list alone, and every mix of them with even and with
-   measured shares, alternately and several times.
+/* dptrain bench mix: runs every device of a list alone, and every mix of them with equal and with
+   measured shards, alternately and several times.
 
-   The list is opened once, and every run uses some of its devices: so a device that is measured
-   alone has the cores and the memory that it has in the mix.  What it does alone with the share
-   that a mix gave it is measured right after the mix. */
+   The list is opened once, and every run uses some of its devices.  A device that is measured alone
+   therefore has the cores and the memory that it has in the mix.  Its run alone with the shard that
+   it had in a mix follows right after the mix. */
 #include "bench.h"
 #include "new_file.h"
 #include "recipe.h"
@@ -43,7 +43,7 @@ void bench_show(bench *b, const bench_run *run, const char *what)
     format_left(b, left);
     snprintf(text, sizeof text, "%zu/%zu  %s %s, %zu samples, %s%s", b->n_rows_done + 1, b->n_rows,
              bench_places(run, places), bench_kind_name(run->kind), run->batch_size, what, left);
-    /* A line that reaches the edge would wrap and could not be taken back. */
+    /* A line that reaches the edge would wrap, and could not be erased. */
     fprintf(stderr, "\r\033[K%.*s", cli_terminal_columns() - 1, text);
     fflush(stderr);
     b->drawn = now;
@@ -51,7 +51,7 @@ void bench_show(bench *b, const bench_run *run, const char *what)
 
 /* ---- Runs ------------------------------------------------------------------------------------ */
 
-/* Where the next run is to be put; NULL without memory. */
+/* The place for the next run; NULL without memory. */
 static bench_run *next_run(bench *b)
 {
     if (b->n_runs == b->capacity) {
@@ -64,9 +64,9 @@ static bench_run *next_run(bench *b)
     return &b->runs[b->n_runs];
 }
 
-/* Makes a run.  What fails in it is noted there and the next goes on; only what makes all further
-   ones pointless is returned: no memory for the list, a signal, and options that no run can have.
- */
+/* Makes a run.  A failure of the run is recorded in it, and the benchmark continues.  Only failures
+   that make all further runs useless are returned: no memory for the list, a signal, and invalid
+   options. */
 static dpt_status make(bench *b, const bench_run *what)
 {
     bench_run *run = next_run(b);
@@ -93,8 +93,8 @@ static bool was_tried(const bench *b, size_t repetition, size_t device, size_t b
     return false;
 }
 
-/* The k-th batch of a device alone: a quarter, half, once, twice, four times the batch, as far as
-   there are such batches; without --best-batch the batch itself. */
+/* Sets *out to the k-th batch of a device alone: a quarter, half, once, twice or four times the
+   batch. False if there is no such batch.  Without --best-batch only the batch itself exists. */
 static bool batch_of(const bench *b, size_t k, size_t *out)
 {
     static const size_t quarters[BATCHES] = {1, 2, 4, 8, 16};
@@ -102,7 +102,7 @@ static bool batch_of(const bench *b, size_t k, size_t *out)
     dpt_dataset_describe(b->session.train, &data);
     const size_t n = b->batch_size * quarters[k];
     *out = n / 4;
-    if (quarters[k] == 4) return true; /* one that the data do not have is told by the first run */
+    if (quarters[k] == 4) return true; /* if the data have fewer samples, the first run fails */
     return b->options->best_batch && n % 4 == 0 && n / 4 <= data.count;
 }
 
@@ -119,12 +119,12 @@ static dpt_status run_alone(bench *b, size_t repetition)
     return DPT_OK;
 }
 
-/* The mix, and then each of its devices alone with the share that it got. */
+/* Runs the mix, and then each of its devices alone with the shard that it had. */
 static dpt_status run_mix(bench *b, const bench_run *what)
 {
     const size_t place = b->n_runs;
     DPT_TRY(make(b, what));
-    const bench_run mix = b->runs[place]; /* the list may move */
+    const bench_run mix = b->runs[place]; /* a copy, because the list may move */
     for (size_t i = 0; mix.rate > 0 && i < mix.n_devices; i++) {
         const bench_run part = {.kind = BENCH_PART,
                                 .repetition = mix.repetition,
@@ -139,7 +139,8 @@ static dpt_status run_mix(bench *b, const bench_run *what)
     return DPT_OK;
 }
 
-/* Even and measured shares, one first in odd repetitions and the other in even ones. */
+/* Runs equal and measured shards: equal ones first in odd repetitions, measured ones in even ones.
+ */
 static dpt_status run_splits(bench *b, size_t repetition, unsigned long members)
 {
     bench_run run = {.repetition = repetition, .batch_size = b->batch_size};
@@ -160,7 +161,7 @@ static size_t count_members(unsigned long members)
     return n;
 }
 
-/* Every set of at least two devices, small ones first; or all together. */
+/* Runs every set of at least two devices, small sets first; with --all-only, all devices. */
 static dpt_status run_mixes(bench *b, size_t repetition)
 {
     const unsigned long all = (1ul << b->n_devices) - 1;
@@ -214,7 +215,7 @@ static int check_count(const bench *b)
     return CLI_OK;
 }
 
-/* Whether the option was given, with anything but 0. */
+/* Whether the option was given with a value other than 0. */
 static bool is_given(const cli_option *option, const cli_options *o)
 {
     const void *at = (const char *)o + option->offset;
@@ -233,7 +234,7 @@ static bool is_given(const cli_option *option, const cli_options *o)
     return false;
 }
 
-/* An option that was given and means nothing to this benchmark, or NULL. */
+/* The name of a given option that this benchmark does not have, or NULL. */
 static const char *find_stray(const cli_options *o, cli_benchmark benchmark)
 {
     for (const cli_option *option = cli_option_table; option->name; option++) {
@@ -268,7 +269,7 @@ static int check_operands(const cli_options *o)
     return CLI_OK;
 }
 
-/* Table and file of what there is. */
+/* Prints the table and writes the file with the results so far. */
 static int report(const bench *b)
 {
     size_t n_rows;

@@ -1,8 +1,8 @@
-/* What follows from the runs of dptrain bench mix: balance, scaling and gain of each mix, and the
-   medians over repetitions.  Arithmetic alone.
+/* Computes the figures of dptrain bench mix from its runs: balance, scaling and gain of each mix,
+   and medians over repetitions.  Arithmetic only.
 
-   A repetition's figures come from runs of the same repetition: what the machine does differently
-   from minute to minute meets both sides of a ratio. */
+   The figures of a repetition come from runs of the same repetition.  Changes of the machine's
+   speed from minute to minute therefore affect both sides of a ratio. */
 #include "bench.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ static double even_rate(const bench *b, const bench_run *measured)
     return NAN;
 }
 
-/* NaN wherever a part is missing. */
+/* Computes the figures of a mix.  A figure is NaN if one of its runs is missing. */
 static void compare(const bench *b, bench_run *mix)
 {
     double parts = 0, wholes = 0;
@@ -98,8 +98,8 @@ static bool same_row(const bench_run *a, const bench_run *b)
     return a->kind == b->kind && a->batch_size == b->batch_size && same_devices(a, b);
 }
 
-/* Of the values at an offset into each run of the row, those that are not NaN; `values` has room
-   for one a repetition. */
+/* The spread of the values at an offset into each run of the row, without NaN.  `values` has room
+   for one value a repetition. */
 static bench_spread spread_of(const bench *b, const bench_run *like, size_t offset, double *values)
 {
     size_t n = 0;

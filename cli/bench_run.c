@@ -1,5 +1,5 @@
-/* One run of dptrain bench mix: a training on some of the open devices, from the start, whose steps
-   are timed once it has settled. */
+/* One run of dptrain bench mix: a training from the start on some of the open devices.  Its steps
+   are timed after it has settled. */
 #include "bench.h"
 #include "recipe.h"
 
@@ -9,15 +9,15 @@
 #include <time.h>
 
 enum {
-    IN_FLIGHT = 2,      /* as in training: devices never wait for the host */
-    WARM_STEPS = 3,     /* of fixed shares: memory is touched, kernels are loaded */
-    STEADY_STEPS = 8,   /* in a row without a change: a lag is seen in fewer */
-    MOST_SETTLING = 40, /* steps, if they never do */
-    LEAST_STEPS = 5,    /* that are timed, however slow */
-    KEPT_SHARES = 32,   /* different divisions that are counted */
+    IN_FLIGHT = 2,      /* steps, as in training, so that devices never wait for the host */
+    WARM_STEPS = 3,     /* with fixed shards: memory is touched, kernels are loaded */
+    STEADY_STEPS = 8,   /* in a row without a change, enough to find a lag */
+    MOST_SETTLING = 40, /* the most steps of settling */
+    LEAST_STEPS = 5,    /* the least number of timed steps, however slow */
+    KEPT_SHARES = 32,   /* the most different divisions that are counted */
 };
 
-/* No figure depends on it, and a loss that is not finite would end the run. */
+/* The learning rate.  Speed does not depend on it.  A small one keeps the loss finite. */
 static const double harmless_rate = 1e-3;
 
 double bench_clock(void)
@@ -30,7 +30,7 @@ double bench_clock(void)
 
 /* ---- Shares ---------------------------------------------------------------------------------- */
 
-/* How many steps had which shares. */
+/* Counts the steps of each division. */
 typedef struct tally {
     size_t n;
     size_t counts[KEPT_SHARES];
@@ -43,7 +43,7 @@ static void count_shares(tally *t, const dpt_step_metrics *m)
     size_t i = 0;
     while (i < t->n && memcmp(t->shares[i], m->shards, n_bytes) != 0)
         i++;
-    if (i == KEPT_SHARES) return; /* so many that none of them is what most steps had */
+    if (i == KEPT_SHARES) return; /* with so many divisions none is that of most steps */
     if (i == t->n) memcpy(t->shares[t->n++], m->shards, n_bytes);
     t->counts[i]++;
 }
@@ -59,7 +59,7 @@ static void take_most_frequent(const tally *t, bench_run *run)
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Counts a step before timing; true when it was the last. */
+/* Counts a step of settling; true if it was the last. */
 static bool settle(bench_run *run, const dpt_step_metrics *m, size_t *n_steady)
 {
     run->settling_steps++;
@@ -95,7 +95,8 @@ static bool timed_enough(const bench *b, const bench_run *run)
     return run->steps >= LEAST_STEPS && run->seconds >= b->least_seconds;
 }
 
-/* An epoch's last batch may be smaller: it is trained and not timed. */
+/* Trains until enough steps are timed.  A smaller last batch of an epoch is trained and not timed.
+ */
 static dpt_status drive(bench *b, dpt_trainer *trainer, bench_run *run)
 {
     tally shares = {0};
@@ -132,7 +133,7 @@ static dpt_status train(bench *b, dpt_device_set *devices, bench_run *run)
     options.lr = harmless_rate;
     options.split = run->kind == BENCH_EVEN ? "equal" : "measured";
     dpt_trainer_options described = cli_trainer_options(&options, data.count);
-    described.stop_on_loss = true; /* what the others reach is another row's figure */
+    described.stop_on_loss = true; /* the remaining devices are another row of the table */
     dpt_trainer *trainer = NULL;
     bench_show(b, run, "preparing");
     DPT_TRY(dpt_trainer_create(devices, b->session.model, b->session.train, &described, &trainer));

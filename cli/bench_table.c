@@ -1,4 +1,4 @@
-/* What dptrain bench mix prints: what is measured, and the table. */
+/* Prints the header and the table of dptrain bench mix. */
 #include "bench.h"
 #include "recipe.h"
 
@@ -15,17 +15,17 @@ const char *bench_places(const bench_run *run, char out[64])
     return out;
 }
 
-/* ---- Before ---------------------------------------------------------------------------------- */
+/* ---- The header ------------------------------------------------------------------------------ */
 
 static void print_runs(const bench *b)
 {
     const bool all = b->n_devices > 2 && !b->options->all_only;
-    printf("%-10s%zu repetition%s of each device alone and %s, even and measured;\n", "runs",
-           b->n_repetitions, b->n_repetitions == 1 ? "" : "s",
+    printf("%-10s%zu repetition%s of each device alone and %s, with equal and measured shards;\n",
+           "runs", b->n_repetitions, b->n_repetitions == 1 ? "" : "s",
            all ? "of every mix" : "of all together");
-    printf("%-10sof each ", "");
+    printf("%-10seach timed for ", "");
     if (b->most_steps > 0) printf("at most %zu steps, or ", b->most_steps);
-    printf("%g s once it has settled\n", b->least_seconds);
+    printf("%g s after it has settled\n", b->least_seconds);
 }
 
 void bench_print_header(const bench *b)
@@ -50,7 +50,7 @@ void bench_print_header(const bench *b)
 
 /* ---- The table ------------------------------------------------------------------------------- */
 
-/* A number with as many decimals as its size needs, or "-" where there is none. */
+/* Prints a rate with decimals by its size; "-" for NaN. */
 static void print_rate(double value)
 {
     if (isnan(value))
@@ -76,7 +76,7 @@ static void format_shares(const bench_run *run, char *out, size_t out_bytes)
             (size_t)snprintf(out + used, out_bytes - used, "%s%zu", i ? ":" : "", run->shares[i]);
 }
 
-/* At least as wide as the heading. */
+/* The width of a column, at least that of its heading. */
 static int widest(const bench_row *rows, size_t n, bool shares)
 {
     size_t width = strlen(shares ? "SHARES" : "DEVICES");
@@ -108,7 +108,7 @@ static void print_row(const bench_row *row, int devices_width, int shares_width,
     printf("\n");
 }
 
-/* The fastest device alone, and the fastest mix beside it. */
+/* Prints the fastest mix, compared with the fastest device alone. */
 static void print_best(const bench_row *rows, size_t n)
 {
     const bench_row *alone = NULL, *mix = NULL;
@@ -131,7 +131,7 @@ static void print_unsettled(const bench_row *rows, size_t n)
     char places[64];
     for (size_t i = 0; i < n; i++)
         if (rows[i].n_unsettled > 0)
-            printf("unsettled: the shares of %s still moved when timing began, in %zu of %zu "
+            printf("unsettled: the shards of %s still changed when timing began, in %zu of %zu "
                    "repetitions\n",
                    bench_places(rows[i].last, places), rows[i].n_unsettled, rows[i].n_done);
 }

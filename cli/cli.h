@@ -1,12 +1,12 @@
-/* What the files of the dptrain command share: its options, its verbs and its exit codes.  The
-   command stands on the public API alone. */
+/* What the files of the dptrain command share: options, commands ("verbs") and exit codes.  The
+   command uses only the public API of the library. */
 #ifndef DPTRAIN_CLI_H
 #define DPTRAIN_CLI_H
 
 #include "dptrain.h"
 #include "dptrain_models.h"
 
-/* Exit codes.  A signal that ended training adds 128 to its number, as shells do. */
+/* Exit codes.  If a signal ended training, the code is 128 plus its number, as in shells. */
 enum { CLI_OK = 0, CLI_FAILURE = 1, CLI_USAGE = 2, CLI_DEVICES_LOST = 3 };
 
 /* ---- Options --------------------------------------------------------------------------------- */
@@ -21,7 +21,7 @@ typedef enum cli_verb {
     CLI_DATA = 1 << 6,
 } cli_verb;
 
-/* What dptrain bench measures. */
+/* The benchmarks of dptrain bench. */
 typedef enum cli_benchmark {
     CLI_MIX = 1 << 0,
     CLI_ALLREDUCE = 1 << 1,
@@ -71,34 +71,34 @@ typedef struct cli_options {
     size_t repeat; /* likewise */
     bool best_batch, all_only;
     const char *json, *collective;
-    char *const *operands; /* what is no option, n_operands of them */
+    char *const *operands; /* (n_operands) the arguments that are no options */
     size_t n_operands;
     bool help, version;
 } cli_options;
 
-/* One option: what drives parsing, help and suggestions alike. */
+/* One option: parsing, help and suggestions use it. */
 typedef struct cli_option cli_option;
 
-/* The verbs' table: name, words for help, and what they run. */
+/* One command: name, text for help, and the function that runs it. */
 typedef struct cli_verb_entry {
     const char *name;
-    cli_verb verb; /* 0: known, but not in this version */
+    cli_verb verb; /* 0: reserved, not in this version */
     const char *arguments;
     const char *help;
-    bool operands; /* takes arguments that are no options */
+    bool operands; /* takes arguments that are not options */
     int (*run)(const cli_options *options);
 } cli_verb_entry;
 
 extern const cli_verb_entry cli_verbs[]; /* ends with a NULL name; the first is the default */
 
-/* Reads argv from argv[first] on, and gathers there what is no option.  CLI_OK, or CLI_USAGE after
- * one line on stderr. */
+/* Parses argv from argv[first] on, and moves the arguments that are no options there.  Returns
+ * CLI_OK, or CLI_USAGE after one line on stderr. */
 DPT_CHECK_RESULT int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first,
                                cli_options *out);
-/* The verb that argv names, or the default; *first is the first argument behind it.  NULL after one
-   line on stderr. */
+/* Returns the command that argv names, or the default one; *first is the index of the next
+   argument. NULL after one line on stderr. */
 const cli_verb_entry *cli_find_verb(int argc, char **argv, int *first);
-/* Help on stdout: of one verb, or of the whole command if the verb was not named. */
+/* Prints help on stdout: of one command, or of dptrain as a whole. */
 void cli_print_help(const cli_verb_entry *verb, bool whole);
 
 /* ---- The options table ----------------------------------------------------------------------- */
@@ -120,31 +120,32 @@ struct cli_option {
     char letter;          /* 0: none */
     const char *argument; /* NULL for a flag */
     const char *help;     /* NULL: not in this version */
-    const char *now;     /* the name that replaces this one, which is valid for one release more and
-                            not in help; NULL: none */
+    const char *now;     /* the name that replaces this one.  The older name is valid for one more
+                            release, and not in help.  NULL: none */
     unsigned verbs;      /* cli_verb bits */
-    unsigned benchmarks; /* cli_benchmark bits, with CLI_BENCH; 0: mix alone */
+    unsigned benchmarks; /* cli_benchmark bits, with CLI_BENCH; 0: only mix */
     cli_kind kind;
     size_t offset; /* into cli_options */
     size_t min, max;
     double low, high;
-    const char *const *values; /* the only ones, NULL-terminated, or NULL */
+    const char *const *values; /* the allowed words, NULL-terminated; NULL: any */
 };
 
 extern const cli_option cli_option_table[]; /* ends with a NULL name */
 
-/* Values (values.c).  Strict: the whole text, no white space and no sign. */
+/* Parse values (values.c): the whole text, without white space and signs.  False for anything else.
+ */
 DPT_CHECK_RESULT bool cli_parse_count(const char *text, size_t min, size_t max, size_t *out);
 DPT_CHECK_RESULT bool cli_parse_real(const char *text, double low, double high, double *out);
 DPT_CHECK_RESULT bool cli_parse_seconds(const char *text, double *out);
 /* "100", "100steps", "5epochs", "90s", "10m", "2h". */
 DPT_CHECK_RESULT bool cli_parse_interval(const char *text, size_t max, dpt_interval *out);
 DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out);
-/* The first run of a list such as "0,5,10-19"; *list then stands at the comma behind it, or at the
-   end. */
+/* Parses the first range of a list such as "0,5,10-19", and moves *list to the comma after it, or
+   to the end. */
 DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *last);
-/* "crop:4,flip,erase:0.25", the numbers being the defaults of what goes without.  CLI_OK, or
-   CLI_USAGE after one line on stderr about the option `name`. */
+/* Parses "crop:4,flip,erase:0.25"; these numbers are the defaults.  Returns CLI_OK, or CLI_USAGE
+   after one line on stderr about the option `name`. */
 DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,
                                        dpt_augment_options *out);
 
@@ -155,29 +156,32 @@ DPT_CHECK_RESULT int cli_read_devices(cli_options *options, char **text);
 
 /* ---- Diagnostics ----------------------------------------------------------------------------- */
 
-/* One line on stderr, "dptrain: ..."; returns `code`. */
+/* Prints one line on stderr, "dptrain: ...", and returns `code`. */
 DPT_PRINTF(2, 3) int cli_error(int code, const char *format, ...);
-/* The same, for a word to the user that is neither an error nor a warning: "dptrain: note: ...". */
+/* The same for a note, which is neither an error nor a warning: "dptrain: note: ...". */
 DPT_PRINTF(1, 2) void cli_note(const char *format, ...);
-/* Of a failure.  A device that is lost, or does not answer, is not the command's mistake, nor the
-   same the next time. */
+/* The exit code for a failure.  A device that is lost or hung has a code of its own, because the
+   same command may succeed the next time. */
 int cli_code_of(dpt_status status);
-/* The context's last failure (none: the status's words) on stderr, and the exit code that fits. */
+/* Prints the context's last failure (or the status in words) and returns the exit code. */
 int cli_fail(const dpt_context *context, dpt_status status);
-/* Writes out what is printed; the exit code, which is a failure's if that cannot be written. */
+/* Flushes stdout.  Returns `code`, or CLI_FAILURE if stdout cannot be written and `code` is CLI_OK.
+ */
 int cli_flush(int code);
-/* Says that so many devices did not answer, writes out what is buffered and ends the process at
-   once: their threads are stuck in vendors' libraries, whose exit handlers may not return
+/* Says how many devices did not answer, flushes all streams and ends the process at once.  The
+   threads of these devices are stuck in drivers, whose exit handlers may not return
    (dpt_context_abandoned). */
 void cli_leave(size_t n_stuck, int code);
-/* Runs this command line, whose options begin at `first`, in a child, and again with --resume where
-   it is worth it; the exit code of the last one. */
+/* Runs this command line, whose options begin at `first`, in a child process, and again with
+   --resume when the child's devices are lost or it crashes.  Returns the exit code of the last
+   child. */
 int cli_supervise(int argc, char **argv, int first, const cli_options *options);
 
-/* Whether a folder has a checkpoint to resume from, sound or not; false without a folder. */
+/* Whether a folder has a checkpoint, sound or damaged; false if the folder is NULL. */
 bool cli_has_checkpoint(const char *folder);
 
-/* Whether this process is such a child.  Asked once: its own children are none. */
+/* Whether this process is a child of cli_supervise.  The first call removes the mark from the
+   environment, so that this process's own children are not. */
 bool cli_supervised(void);
 
 /* ---- Verbs ----------------------------------------------------------------------------------- */
@@ -200,33 +204,34 @@ typedef struct cli_progress {
     size_t samples_per_epoch;
     double max_seconds; /* 0: no limit */
 
-    bool drawn; /* a bar stands on the terminal */
+    bool drawn; /* a bar is on the terminal */
     double last_draw;
     size_t epoch, epoch_samples, epoch_hits;
     double loss;                       /* smoothed */
     double rate;                       /* images per second, smoothed */
-    double step_seconds, data_seconds; /* of all steps, and of these without images */
+    double step_seconds, data_seconds; /* of all steps; of these, waiting for images */
 } cli_progress;
 
-/* Whether a line on this file descriptor can be taken back: a terminal that is not dumb. */
+/* Whether a line on this file descriptor can be erased: a terminal that is not dumb. */
 bool cli_can_redraw(int descriptor);
 int cli_terminal_columns(void); /* of stderr */
-/* Looks at the terminal and the environment (NO_COLOR, TERM). */
+/* Initialises progress by the terminal and the environment (NO_COLOR, TERM). */
 void cli_progress_init(cli_progress *progress, bool quiet);
-/* For dpt_fit_options.progress, with the struct as `user`.  Asks for the end when a signal came. */
+/* For dpt_fit_options.progress, with the struct as `user`.  After a signal it returns 1, which ends
+   training. */
 int cli_progress_show(const dpt_fit_progress *progress, void *user);
-/* For dpt_fit_options.notice: a line on stderr. */
+/* For dpt_fit_options.notice: prints a line on stderr. */
 void cli_progress_notice(dpt_notice kind, const char *text, void *user);
-/* Takes the bar off the terminal. */
+/* Erases the bar. */
 void cli_progress_end(cli_progress *progress);
 
-/* From now on the first SIGINT, SIGTERM or SIGHUP is noted, and a SIGINT or SIGTERM behind it
-   kills; not what was ignored. */
+/* Installs handlers: the first SIGINT, SIGTERM or SIGHUP is recorded, and a later SIGINT or SIGTERM
+   kills.  A signal that was ignored stays ignored. */
 void cli_signals_catch(void);
-int cli_signals_caught(void); /* the number, 0: none */
-/* The handler writes a line on stderr at once, since a step may take its time: which signal, and,
-   where there are several, which process.  `bar`: one that is to be taken off the terminal first.
-   Until it is told to be silent again. */
+int cli_signals_caught(void); /* the number of the recorded signal; 0: none */
+/* Until cli_signals_tell_no_more, the handler writes a line on stderr at once, because a step may
+   take some time.  The line names the signal, and the process if there are several.  `bar`: erase a
+   bar first. */
 void cli_signals_tell(const dpt_context *context, bool bar);
 void cli_signals_tell_no_more(void);
 

@@ -1,5 +1,4 @@
-/* dptrain data: what a data set is, part by part and class by class, and which pictures cannot be
-   read. */
+/* dptrain data: the parts and classes of a data set, and the pictures that cannot be read. */
 #include "session.h"
 
 #include <stdio.h>
@@ -12,7 +11,7 @@ static const char *const part_names[N_PARTS] = {"training", "test"};
 
 typedef struct look {
     dpt_context *context;
-    bool draws; /* how far it is, on a terminal */
+    bool draws; /* whether progress is shown, on a terminal */
     size_t part;
     dpt_survey *surveys[N_PARTS];
     dpt_survey_info parts[N_PARTS];
@@ -27,7 +26,7 @@ static void take_off(const look *l)
 
 static void tell_unreadable(void *user, size_t sample, const char *why)
 {
-    (void)sample; /* whose file's name stands in the reason */
+    (void)sample; /* the reason names its file */
     take_off(user);
     (void)cli_error(CLI_FAILURE, "%s", why);
 }
@@ -40,7 +39,7 @@ static void show_progress(void *user, size_t n_images)
     fflush(stderr);
 }
 
-/* The smaller part first, as training opens them: what is wrong with both shows sooner. */
+/* The smaller part first, as in training: errors in both parts appear sooner. */
 static dpt_status survey(look *l, const cli_options *options)
 {
     const char *name = options->dataset ? options->dataset : "fashion-mnist";
@@ -61,7 +60,7 @@ static dpt_status survey(look *l, const cli_options *options)
 
 enum { MOST_CHANNELS = 4, NUMBERS_BYTES = 64 };
 
-/* "0.4914 0.4822 0.4465", one for each channel; "-" if they are not known. */
+/* Formats one number for each channel, as in "0.4914 0.4822 0.4465"; "-" if they are not known. */
 static void format_numbers(const dpt_survey_info *part, const float *numbers,
                            char out[NUMBERS_BYTES])
 {
@@ -103,7 +102,7 @@ static const char *class_name(const dpt_dataset_info *data, size_t i, char numbe
     return number;
 }
 
-/* Characters of UTF-8, which names are printable ones of. */
+/* The number of UTF-8 characters of a name.  Names are printable. */
 static int columns_of(const char *name)
 {
     int n = 0;
@@ -128,7 +127,7 @@ static void print_classes(const look *l)
     }
 }
 
-/* The parts are looked at one after the other, and a folder may have changed meanwhile. */
+/* The parts are read one after the other, and a folder may have changed in between. */
 static bool same_classes(const dpt_dataset_info *a, const dpt_dataset_info *b)
 {
     if (a->classes != b->classes || !a->class_names != !b->class_names) return false;
@@ -141,9 +140,10 @@ static int print(const look *l)
 {
     const dpt_dataset_info *data = &l->parts[0].data, *test = &l->parts[1].data;
     if (!same_classes(data, test))
-        return cli_error(CLI_FAILURE,
-                         "the classes in %s have changed while they were looked at: look again",
-                         data->source);
+        return cli_error(
+            CLI_FAILURE,
+            "the classes in %s have changed while they were read: run the command again",
+            data->source);
     const size_t n_unreadable = l->parts[0].n_unreadable + l->parts[1].n_unreadable;
     printf("%s, images of %zux%zux%zu, %zu classes (%s)\n\n", data->name, data->height, data->width,
            data->channels, data->classes, data->source);
@@ -153,20 +153,21 @@ static int print(const look *l)
     if (data->height != test->height || data->width != test->width ||
         data->channels != test->channels)
         return cli_error(CLI_FAILURE,
-                         "the test images are %zux%zux%zu and those of the training %zux%zux%zu: "
+                         "the test images are %zux%zux%zu and the training images %zux%zux%zu: "
                          "no network takes both",
                          test->height, test->width, test->channels, data->height, data->width,
                          data->channels);
     if (n_unreadable == 0) return code;
-    return cli_error(CLI_FAILURE,
-                     "%zu of %zu images cannot be read: mend them, or take them out of the folder",
-                     n_unreadable, data->count + test->count);
+    return cli_error(
+        CLI_FAILURE,
+        "%zu of %zu images cannot be read: repair them, or remove them from the folder",
+        n_unreadable, data->count + test->count);
 }
 
 int cli_data(const cli_options *options)
 {
     look l = {.draws = cli_can_redraw(STDERR_FILENO)};
-    /* No device is needed. */
+    /* The command uses no device.  Naming "cpu" keeps other backends from being loaded. */
     const dpt_context_options how = {.devices = "cpu"};
     dpt_status status = dpt_context_create_with(&how, &l.context);
     if (status == DPT_OK) status = survey(&l, options);

@@ -1,4 +1,4 @@
-/* dptrain devices: a table of what this machine has, how fast it is, and what is absent and why. */
+/* dptrain devices: a table of this machine's devices and their speed, and why others are absent. */
 #include "session.h"
 
 #include <stdio.h>
@@ -26,21 +26,21 @@ static const char *const titles[N_COLUMNS] = {
     [COPY] = "COPY GB/s", [DETAIL] = "DETAIL",
 };
 
-/* Numbers stand under each other. */
+/* Columns that are aligned to the right. */
 static const bool right[N_COLUMNS] = {
     [UNITS] = true, [MEMORY] = true, [FLOPS] = true, [UP] = true, [DOWN] = true, [COPY] = true,
 };
 
-enum { CELL_BYTES = 640 }; /* a message fits */
+enum { CELL_BYTES = 640 }; /* enough for a message */
 
 typedef struct row {
     char cell[N_COLUMNS][CELL_BYTES];
-    bool host_memory; /* its copies are within the host's memory */
+    bool host_memory; /* the device's memory is host memory */
 } row;
 
 typedef struct table {
     dpt_context *context;
-    const dpt_device_set *set; /* what it shows: the devices of this; NULL: all that are known */
+    const dpt_device_set *set; /* the devices to show; NULL: all known devices */
     bool measure;
     bool shows[N_COLUMNS];
     size_t n_rows;
@@ -60,7 +60,7 @@ static void format_memory(size_t bytes, char out[CELL_BYTES])
         snprintf(out, CELL_BYTES, "%.1f MiB", gib * 1024);
 }
 
-/* Three digits or more, in units of 10^9. */
+/* Formats a rate in units of 10^9, with at least three digits. */
 static void format_rate(double rate, const char *mark, char out[CELL_BYTES])
 {
     const double giga = rate / 1e9;
@@ -94,7 +94,8 @@ static void fill_rates(const dpt_device_rates *rates, row *out)
 
 /* ---- Measuring ------------------------------------------------------------------------------- */
 
-/* The reason takes the detail's place, without the device's name, which stands in the same row. */
+/* Puts the reason in the place of the detail, without the device's name, which the row has already.
+ */
 static void fill_reason(const dpt_context *context, const char *what, row *out)
 {
     const char *reason = dpt_error_message(context), *id = out->cell[DEVICE];
@@ -113,7 +114,7 @@ static void measure(dpt_context *context, dpt_device *device, row *out)
         fill_reason(context, "not measured", out);
 }
 
-/* Opens the device of a row, which is named there, and closes it again. */
+/* Opens the device of a row by its name, measures it, and closes it. */
 static void measure_alone(dpt_context *context, row *out)
 {
     dpt_device_set *set = NULL;
@@ -145,8 +146,8 @@ static size_t count_devices(const table *t)
     return n;
 }
 
-/* A device that cannot say what it is stands in the table with what it says instead.  False for
-   such a one. */
+/* Fills a row with the description of a device.  If the device cannot be described, the row has the
+   error, and the result is false. */
 static bool describe(const table *t, size_t i, row *out)
 {
     dpt_device_description device = {.alias = "", .name = "-", .detail = ""};
@@ -167,7 +168,7 @@ static bool describe(const table *t, size_t i, row *out)
     return known;
 }
 
-/* One device after the other, so that none disturbs another that is measured. */
+/* Measures one device after the other, so that none disturbs another. */
 static void fill_rows(table *t)
 {
     for (size_t i = 0; i < t->n_rows; i++) {
@@ -210,7 +211,7 @@ static void print_rows(const table *t)
         print_row(t, &t->rows[i], width);
         host_memory = host_memory || t->rows[i].host_memory;
     }
-    if (host_memory) printf("* within the host's memory, which is the device's own\n");
+    if (host_memory) printf("* a copy within host memory, which is the memory of this device\n");
 }
 
 static dpt_status print_table(table *t)
@@ -247,7 +248,7 @@ int cli_devices(const cli_options *options)
     table t = {.context = context, .set = set, .measure = !options->no_measure};
     if (status == DPT_OK && !set && count_devices(&t) == 0) {
         print_absent(context);
-        /* The library's own words for a machine without a device. */
+        /* Fails with the library's message for a machine without a device. */
         status = dpt_devices_open(context, "all", &set);
     } else if (status == DPT_OK) {
         status = print_table(&t);

@@ -1,4 +1,4 @@
-/* dptrain eval: loss and accuracy of saved weights on the test data. */
+/* dptrain eval: prints loss and accuracy of saved weights on the test data. */
 #include "recipe.h"
 #include "session.h"
 

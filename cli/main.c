@@ -1,4 +1,4 @@
-/* The dptrain command: finds the verb, reads its options and runs it.  Only this file exits. */
+/* The dptrain command: finds the command's name, reads its options and runs it. */
 #include "cli.h"
 
 #include <ctype.h>
@@ -18,10 +18,10 @@ int cli_error(int code, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    /* Arguments and names of files may hold anything; a message is one line of plain text. */
+    /* Arguments and names of files may have any bytes.  A message is one line of plain text. */
     for (char *c = message; *c; c++)
         if (iscntrl((unsigned char)*c)) *c = '?';
-    /* One write, so that the line stays whole between other programs' lines. */
+    /* One write, so that lines of other programs do not mix with this one. */
     fprintf(stderr, "dptrain: %s\n", message);
     return code;
 }
@@ -48,29 +48,29 @@ int cli_fail(const dpt_context *context, dpt_status status)
     return cli_error(cli_code_of(status), "%s", *message ? message : dpt_status_words(status));
 }
 
-/* A full disk behind stdout shows itself only here. */
+/* A full disk behind stdout shows only here. */
 int cli_flush(int code)
 {
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout)) return code;
     const int failure = cli_error(CLI_FAILURE, "cannot write to standard output: %s",
                                   errno ? strerror(errno) : "write failed");
-    clearerr(stdout); /* told once */
+    clearerr(stdout); /* report it once */
     return code == CLI_OK ? failure : code;
 }
 
 void cli_leave(size_t n_stuck, int code)
 {
-    (void)cli_error(code, "%zu of the devices did not answer, and %s left as %s", n_stuck,
-                    n_stuck == 1 ? "is" : "are", n_stuck == 1 ? "it is" : "they are");
+    (void)cli_error(code, "%zu of the devices did not answer, and %s not closed", n_stuck,
+                    n_stuck == 1 ? "is" : "are");
     code = cli_flush(code);
     (void)fflush(NULL);
     _exit(code);
 }
 
-/* A closed standard stream leaves its number to the next file that is opened: what is printed would
-   end up in the log.  The other way round, /dev/null keeps the number, and using it stays an error.
- */
+/* If a standard stream is closed, the next file that is opened gets its number, and output would go
+   to that file.  So /dev/null is opened in the wrong direction: it takes the number, and using the
+   stream stays an error. */
 static void occupy_closed_streams(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
@@ -78,8 +78,8 @@ static void occupy_closed_streams(void)
             (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY); /* the lowest free */
 }
 
-/* Nobody reads what is printed any more: a training that has more to write than that goes on, and
-   says so at its end.  Everything else ends, as programs do in a pipe. */
+/* If the reader of stdout ends, a training that also writes files continues, and reports it at its
+   end.  Every other command ends by SIGPIPE, as is usual. */
 static void outlive_readers(const cli_verb_entry *verb, const cli_options *o)
 {
     if (verb->verb == CLI_TRAIN && (o->checkpoint || o->log || o->plot || o->trace))
@@ -89,7 +89,7 @@ static void outlive_readers(const cli_verb_entry *verb, const cli_options *o)
 int main(int argc, char **argv)
 {
     occupy_closed_streams();
-    /* A file that grows beyond what may be is an error of its write, and not the end. */
+    /* A file that exceeds the size limit is an error of its write, and does not end the process. */
     (void)signal(SIGXFSZ, SIG_IGN);
     int first;
     const cli_verb_entry *verb = cli_find_verb(argc, argv, &first);

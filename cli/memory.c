@@ -1,4 +1,5 @@
-/* What devices do whose memory is small, those of all processes: said before training starts. */
+/* Says before training which devices, of all processes, have too little memory for the data or for
+   their shard, and what they do. */
 #include "session.h"
 
 #include <stdio.h>
@@ -29,7 +30,7 @@ static void print_streamed(const dpt_device_description *device)
 static void print_passes(const dpt_device_description *device, const dpt_device_plan *plan)
 {
     print_device(device);
-    printf(": computes its share of %zu samples %zu at a time\n", plan->samples, plan->micro_batch);
+    printf(": computes its shard of %zu samples %zu at a time\n", plan->samples, plan->micro_batch);
 }
 
 dpt_status cli_print_memory(const cli_session *session)
@@ -48,7 +49,7 @@ dpt_status cli_print_memory(const cli_session *session)
         passes = true;
     }
     if (passes && has_batch_norm(session->model))
-        printf("%-10sbatch-norm takes its statistics of the samples that a device computes at a "
+        printf("%-10sbatch-norm takes its statistics over the samples that a device computes at a "
                "time\n",
                "");
     fflush(stdout);

@@ -1,4 +1,4 @@
-/* Replaces a text file: a temporary one beside it, fsync, rename. */
+/* Replaces a text file: writes a temporary file beside it, syncs it and renames it. */
 #include "new_file.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 
 typedef struct new_file {
     int fd;
-    char *path;      /* behind links */
-    char *temporary; /* NULL: written directly */
+    char *path;      /* with links resolved */
+    char *temporary; /* NULL: the file is written directly */
 } new_file;
 
 static int fail(const char *path, int code)
@@ -24,7 +24,8 @@ static int fail(const char *path, int code)
     return cli_error(CLI_FAILURE, "cannot write %s: %s%s", path, strerror(code), advice);
 }
 
-/* A pipe without a reader is ENXIO; writing waits as always. */
+/* Opens a file that is not replaced.  A pipe without a reader gives ENXIO.  Writes wait as usual.
+ */
 static int open_direct(const char *path, int *fd)
 {
     *fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -33,14 +34,14 @@ static int open_direct(const char *path, int *fd)
     return flags >= 0 && fcntl(*fd, F_SETFL, flags & ~O_NONBLOCK) == 0 ? 0 : errno;
 }
 
-/* Opens for writing; 0, or an error number. */
+/* Opens a file for writing.  Returns 0 or an error number. */
 static int open_new(const char *path, new_file *out)
 {
     struct stat about;
     *out = (new_file){.fd = -1};
     const bool exists = stat(path, &about) == 0;
     if (exists && !S_ISREG(about.st_mode)) return open_direct(path, &out->fd);
-    /* A rename would get past a file that may not be written. */
+    /* A rename would replace even a file without permission to write. */
     if (exists && access(path, W_OK) != 0) return errno;
     out->path = exists ? realpath(path, NULL) : strdup(path);
     const size_t n_bytes = out->path ? strlen(out->path) + 32 : 0;
@@ -51,7 +52,8 @@ static int open_new(const char *path, new_file *out)
     return out->fd < 0 ? errno : 0;
 }
 
-/* Closes, and puts the file into place if all is well so far; 0, or the first error number. */
+/* Closes the file, and renames it into place if there was no error.  Returns 0 or the first error
+   number. */
 static int close_new(new_file *file, int code, bool keep)
 {
     const bool replaces = file->fd >= 0 && file->temporary;
@@ -80,7 +82,7 @@ int cli_new_file_check(const char *path)
 {
     struct stat about;
     new_file file;
-    /* A pipe is not opened: its reader would see it end. */
+    /* A pipe is not opened, because its reader would see its end. */
     if (stat(path, &about) == 0 && S_ISFIFO(about.st_mode))
         return access(path, W_OK) == 0 ? CLI_OK : fail(path, errno);
     int code = open_new(path, &file);

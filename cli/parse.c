@@ -1,6 +1,7 @@
-/* Reads the command line by the options table.  GNU's conventions: --name=value, --name value,
-   unambiguous beginnings of names, -h, -V, and -- for the end of the options.  Every mistake is one
-   line on stderr.  Not getopt_long: its messages are its own, and it knows no suggestions. */
+/* Parses the command line by the table of options, with GNU's conventions: --name=value, --name
+   value, unambiguous beginnings of names, -h, -V, and -- for the end of the options.  Every mistake
+   gives one line on stderr.  getopt_long is not used, because it writes its own messages and makes
+   no suggestions. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -17,7 +18,7 @@ static bool contains(const char *const *list, const char *word)
     return false;
 }
 
-/* "a, b, c" of a NULL-terminated list, cut if it is too long. */
+/* Joins a NULL-terminated list to "a, b, c", cut if it is too long. */
 static const char *join(const char *const *list, char out[LIST_BYTES])
 {
     size_t used = 0;
@@ -42,7 +43,7 @@ static int check_word(const cli_option *option, const char *value)
                      join(option->values, known));
 }
 
-/* Checks a value and puts it into *out; flags have none. */
+/* Checks a value and stores it in *out.  Flags have no value. */
 static int set_value(const cli_option *option, const char *value, cli_options *out)
 {
     void *target = (char *)out + option->offset;
@@ -98,8 +99,8 @@ static int unknown_option(const cli_verb_entry *verb, const char *name)
     return cli_error(CLI_USAGE, "unknown option --%s; see 'dptrain %s --help'", name, verb->name);
 }
 
-/* The option that `name`, whole or an unambiguous beginning, means for the verb; NULL after a
-   message. */
+/* The option of the command that `name` means: its whole name or an unambiguous beginning.  NULL
+   after a message. */
 static const cli_option *find_option(const cli_verb_entry *verb, const char *name, size_t length)
 {
     const cli_option *found = NULL;
@@ -125,7 +126,7 @@ static const cli_option *find_option(const cli_verb_entry *verb, const char *nam
 
 /* ---- The command line ------------------------------------------------------------------------ */
 
-/* Takes the long option at argv[*i], and its value, which may be the next argument. */
+/* Parses the long option at argv[*i] and its value, which may be the next argument. */
 static int parse_long(const cli_verb_entry *verb, int argc, char **argv, int *i, cli_options *out)
 {
     const char *name = argv[*i] + 2;
@@ -170,7 +171,7 @@ int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first, cli_
         else if (!end && argv[i][0] == '-' && argv[i][1])
             code = parse_letter(verb, argv[i], &options);
         else if (verb->operands)
-            argv[first + (int)options.n_operands++] = argv[i]; /* over one that is read */
+            argv[first + (int)options.n_operands++] = argv[i]; /* overwrites a parsed one */
         else
             code = cli_error(CLI_USAGE, "unexpected argument '%s'; see 'dptrain %s --help'",
                              argv[i], verb->name);

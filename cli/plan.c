@@ -1,5 +1,5 @@
-/* dptrain plan: what a training would take, layer by layer and device by device, without training.
- */
+/* dptrain plan: prints the layers of a training and what each device needs for it, without
+ * training. */
 #include "recipe.h"
 #include "session.h"
 
@@ -14,7 +14,7 @@ static double mebibytes(size_t bytes)
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
-/* At least as wide as the heading. */
+/* The width of the column of names, at least that of the heading. */
 static int name_width(const dpt_model *model)
 {
     size_t width = sizeof "LAYER";
@@ -53,7 +53,7 @@ static size_t total_bytes(const dpt_device_plan *plan)
            plan->step_bytes + plan->data_bytes;
 }
 
-/* At least as wide as the heading. */
+/* The width of the column of devices, at least that of the heading. */
 static int id_width(const dpt_device_set *devices)
 {
     size_t width = sizeof "DEVICE";
@@ -91,29 +91,29 @@ static dpt_status print_devices(const cli_session *session)
     return DPT_OK;
 }
 
-/* A plan is that of one process. */
+/* The memory for compression, in case several processes train.  A plan runs in one process. */
 static void print_compression(const dpt_trainer *trainer)
 {
     const double n_bytes = mebibytes(dpt_trainer_feedback_bytes(trainer));
     if (n_bytes > 0)
         printf(
-            "Compressing: %.1f MiB of host memory in each of several processes; in a checkpoint, "
-            "and with --checkpoint in the first one's memory, %.1f MiB for each\n",
+            "Compression: %.1f MiB of host memory in each of several processes; for each process "
+            "another %.1f MiB in a checkpoint, and with --checkpoint in the first one's memory\n",
             n_bytes, n_bytes / 2);
 }
 
-/* What was touched so far, which is not the devices': they have not computed anything. */
+/* The memory that the process has used so far.  The devices have computed nothing yet. */
 static void print_process(void)
 {
     struct rusage usage;
     if (getrusage(RUSAGE_SELF, &usage) == 0)
-        printf("The process itself: %.1f MiB, the data in host memory included\n",
+        printf("The process itself: %.1f MiB, with the data in host memory\n",
                (double)usage.ru_maxrss / 1024.0);
 }
 
 /* ---- Choices --------------------------------------------------------------------------------- */
 
-/* How each device does each operation. */
+/* Prints the algorithm of each operation on each device. */
 static dpt_status print_choices(const cli_session *session)
 {
     const int width = name_width(session->model), device_width = id_width(session->devices);

@@ -1,4 +1,4 @@
-/* dptrain predict: the most likely classes of images, by the weights of a checkpoint. */
+/* dptrain predict: prints the most likely classes of images, by the weights of a checkpoint. */
 #include "recipe.h"
 #include "session.h"
 
@@ -15,13 +15,13 @@ enum { DEFAULT_TOP = 3, MAX_RUN = 256 };
 typedef struct subject {
     const char *path; /* path_length characters of the command line */
     int path_length;
-    const dpt_dataset *data; /* of an IDX file; NULL: of the pictures */
+    const dpt_dataset *data; /* the data set of an IDX file; NULL: the pictures */
     size_t index;
 } subject;
 
 typedef struct prediction {
     cli_session session;
-    dpt_dataset_info info; /* shape and classes of what the model was trained on; no count */
+    dpt_dataset_info info; /* shape and classes of the training data, without a count */
     subject *subjects;
     size_t n_subjects, subjects_capacity;
     dpt_dataset **files; /* the IDX files, n_files */
@@ -51,7 +51,7 @@ static dpt_status add_subject(prediction *p, subject s)
 
 /* ---- Pictures -------------------------------------------------------------------------------- */
 
-/* Pictures are scaled where those of the training were. */
+/* Whether pictures are scaled: if the training's data set was a folder of pictures. */
 static bool scales(const prediction *p)
 {
     const char *trained_on = p->session.weights.dataset;
@@ -89,7 +89,7 @@ static dpt_status add_run(prediction *p, const char *name, const char **list, si
     size_t first = 0, last = 0;
     if (!cli_parse_run(list, &first, &last))
         return dpt_fail(p->session.context, DPT_E_INVALID,
-                        "%s: behind the colon stand indices such as 0,5,10-19", name);
+                        "%s: write indices such as 0,5,10-19 after the colon", name);
     if (last >= count)
         return dpt_fail(p->session.context, DPT_E_INVALID,
                         "%s: there is no image %zu; the file has images 0 to %zu", name, last,
@@ -99,7 +99,7 @@ static dpt_status add_run(prediction *p, const char *name, const char **list, si
     return DPT_OK;
 }
 
-/* The images of the list; NULL: all. */
+/* Adds the images of the list; NULL: all images. */
 static dpt_status add_indices(prediction *p, const char *name, const char *list, size_t count,
                               subject next)
 {
@@ -139,8 +139,8 @@ static dpt_status add_idx(prediction *p, const char *name, const char *path, con
 
 typedef enum image_kind { KIND_OTHER, KIND_PICTURE, KIND_IDX } image_kind;
 
-/* Told by the first bytes: an IDX file starts with two zeros, unless it is gzipped.  The library
-   looks again. */
+/* The kind of a file by its first bytes: an IDX file starts with two zeros, or is compressed by
+   gzip. The library checks the whole file later. */
 static image_kind kind_of(const char *path)
 {
     uint8_t head[8] = {0xff};
@@ -153,7 +153,7 @@ static image_kind kind_of(const char *path)
     return n >= 2 && (plain || gzipped) ? KIND_IDX : KIND_OTHER;
 }
 
-/* A whole name of a file, or one with a list of indices behind its last colon. */
+/* Adds the images of an argument: a file, or a file with a list of indices after its last colon. */
 static dpt_status add_image(prediction *p, const char *name)
 {
     dpt_context *context = p->session.context;
@@ -176,7 +176,7 @@ static dpt_status add_image(prediction *p, const char *name)
     if (kind == KIND_IDX) return add_idx(p, name, path, list ? list + 1 : NULL);
     if (list)
         return dpt_fail(context, DPT_E_INVALID,
-                        "%s: indices go with IDX files, and %s is a picture", name, path);
+                        "%s: indices are for IDX files only, and %s is a picture", name, path);
     return add_picture(p, name);
 }
 
@@ -227,12 +227,12 @@ static void print_classes(const dpt_dataset_info *info, float *probabilities, si
         else
             printf("class %zu", best);
         printf(" %.4f", (double)probabilities[best]);
-        probabilities[best] = -1; /* taken */
+        probabilities[best] = -1; /* printed already */
     }
     printf("\n");
 }
 
-/* How many subjects from the i-th on are consecutive samples of one data set. */
+/* The number of subjects from the i-th on that are consecutive samples of one data set. */
 static size_t run_length(const prediction *p, size_t i)
 {
     const subject *first = &p->subjects[i];
@@ -290,20 +290,21 @@ static void describe(prediction *p)
         dpt_dataset_describe(p->session.test, &p->info);
 }
 
-/* Classes have the names of --dataset's, which is to be the training's. */
+/* Warns if the names of classes come from another data set than that of the training. */
 static void warn_of_names(const prediction *p, const char *weights)
 {
     const dpt_weights_info *w = &p->session.weights;
     if (p->session.told || !p->info.class_names || !w->dataset[0] ||
         strcmp(w->dataset, p->info.name) == 0)
         return;
-    (void)cli_error(CLI_OK,
-                    "warning: %s was trained on %s, and the classes' names are those of %s: give "
-                    "--dataset %s",
-                    weights, w->dataset, p->info.name, w->dataset);
+    (void)cli_error(
+        CLI_OK,
+        "warning: %s was trained on %s, but the names of the classes are those of %s: give "
+        "--dataset %s",
+        weights, w->dataset, p->info.name, w->dataset);
 }
 
-/* The largest set of images, whose batches are as large as any. */
+/* The largest data set, so that the trainer's batch is large enough for all. */
 static const dpt_dataset *most_images(const prediction *p, size_t *count)
 {
     const dpt_dataset *most = p->pictures;
@@ -330,7 +331,8 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
     return status == DPT_E_INVALID && cli_weights_own(s) ? DPT_E_FORMAT : status;
 }
 
-/* All images are read before the first is classified: a mistake in the last one costs no work. */
+/* Reads all images before the first is classified, so that an error in the last one wastes no work.
+ */
 static dpt_status predict(prediction *p, const cli_options *options, const char *weights)
 {
     DPT_TRY(cli_session_open(&p->session, options, CLI_DATA_IF_ASKED));
@@ -347,7 +349,7 @@ static dpt_status predict(prediction *p, const cli_options *options, const char 
 
 static int end(prediction *p, int code)
 {
-    code = cli_flush(code);                  /* before a device keeps this process waiting */
+    code = cli_flush(code);                  /* first: a device may keep this process waiting */
     dpt_trainer_destroy(p->session.trainer); /* before its data */
     p->session.trainer = NULL;
     dpt_dataset_destroy(p->pictures);

@@ -1,5 +1,5 @@
-/* What training shows while it runs: a bar on a terminal, a line per epoch on stdout, and signals
-   turned into a wish to end. */
+/* What training shows while it runs: a bar on a terminal, and a line for each epoch on stdout. Also
+   the handlers that turn a signal into a request to end training. */
 #include "cli.h"
 
 #include <errno.h>
@@ -13,14 +13,15 @@
 
 /* ---- Signals --------------------------------------------------------------------------------- */
 
-/* The mutable globals: a signal handler has nowhere else to leave a note, or to read one. */
+/* Global variables, because a signal handler has no other way to pass information. */
 static volatile sig_atomic_t caught, telling;
-static char before_number[64]; /* of the line that it writes; not changed while it tells */
+static char
+    before_number[64]; /* the start of the handler's line; not changed while `telling` is set */
 
-/* In a handler, which may do no more than write. */
+/* Runs in a signal handler, in which only functions such as write are allowed. */
 static void tell_signal(int number)
 {
-    static const char after[] = ": ending behind this step\n";
+    static const char after[] = ": ending after this step\n";
     char line[sizeof before_number + sizeof after + 2];
     size_t n = strlen(before_number);
     const int code = errno;
@@ -30,13 +31,13 @@ static void tell_signal(int number)
     memcpy(line + n, after, sizeof after - 1);
     n += sizeof after - 1;
     if (write(STDERR_FILENO, line, n) < 0) {
-    } /* nobody is left to hear of it */
+    } /* stderr is closed: there is no one to tell */
     errno = code;
 }
 
 static void note_signal(int number);
 
-/* What was ignored when the program began stays so. */
+/* Restores the default action, unless the signal was ignored when the program began. */
 static void drop_handler(int number)
 {
     struct sigaction now;
@@ -44,9 +45,9 @@ static void drop_handler(int number)
         (void)signal(number, SIG_DFL);
 }
 
-/* Behind a first SIGINT or SIGTERM a second one, of either kind, finds the default action.  SIGHUP
-   does not count: of a terminal that closes several may come, and of a system that is shut down one
-   beside SIGTERM. */
+/* After the first SIGINT or SIGTERM, a second one of either kind has the default action.  SIGHUP
+   does not count: a terminal that closes may send several, and a system that shuts down sends
+   SIGHUP beside SIGTERM. */
 static void note_signal(int number)
 {
     if (telling && !caught) tell_signal(number);
@@ -59,7 +60,7 @@ static void note_signal(int number)
 static void catch_signal(int number, const struct sigaction *action)
 {
     struct sigaction before;
-    /* Who started us may have it ignored: a shell does so for a script's background jobs. */
+    /* The parent may have ignored it: a shell does so for background jobs of a script. */
     if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN) return;
     sigaction(number, action, NULL);
 }
@@ -130,7 +131,7 @@ int cli_terminal_columns(void)
     return 80;
 }
 
-/* Seconds until the nearest limit; negative if there is none or nothing is known yet. */
+/* Seconds until the nearest limit; negative if there is no limit, or no step yet. */
 static double seconds_left(const cli_progress *p, const dpt_fit_progress *now)
 {
     double left = -1;
@@ -161,7 +162,7 @@ static void format_epoch(const cli_progress *p, size_t epoch, char out[48])
         snprintf(out, 48, "epoch %zu", epoch);
 }
 
-/* "[####----]", at most BAR_CELLS wide, or nothing where there is too little room. */
+/* Draws "[####----]", at most BAR_CELLS wide, or nothing if there is too little room. */
 static void draw_bar(const cli_progress *p, double done, int room)
 {
     const int cells = room - 3 < BAR_CELLS ? room - 3 : BAR_CELLS;
@@ -183,7 +184,7 @@ static void draw(cli_progress *p, const dpt_fit_progress *now)
     format_left(seconds_left(p, now), left);
     snprintf(text, sizeof text, " %3.0f %%  loss %.4f  acc %.4f  %.0f img/s%s", done * 100, p->loss,
              accuracy, p->rate, left);
-    /* A line that reaches the edge would wrap and could not be taken back. */
+    /* A line that reaches the edge would wrap, and could not be erased. */
     const int columns = cli_terminal_columns() - 1;
     const int n_epoch = (int)strlen(epoch), n_text = (int)strlen(text);
     fprintf(stderr, "\r\033[K%.*s", columns, epoch);
@@ -256,7 +257,7 @@ static void tell_event(const dpt_device_event *event)
                         event->message);
         break;
     case DPT_DEVICE_READMITTED:
-        (void)cli_error(0, "device %s is back, and step %zu is done with it: %s", event->id,
+        (void)cli_error(0, "device %s is readmitted, and step %zu is done with it: %s", event->id,
                         event->step, event->message);
         break;
     case DPT_DEVICE_STANDBY:
@@ -266,7 +267,7 @@ static void tell_event(const dpt_device_event *event)
         (void)cli_error(0, "device %s takes part again: %s", event->id, event->message);
         break;
     case DPT_STEPS_IN_SEGMENTS:
-        (void)cli_error(0, "warning: device %s is alone, and still does its steps in segments: %s",
+        (void)cli_error(0, "warning: device %s is alone and cannot make single-launch steps: %s",
                         event->id, event->message);
         break;
     case DPT_DEVICE_NOT_FINITE: break; /* the error that ends training says so */

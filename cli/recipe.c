@@ -1,4 +1,5 @@
-/* Optimizer, schedule, batch: what the options mean, which go together, and how they are shown. */
+/* The options of optimizer, schedule and batch: which go together, what they mean to the library,
+   and how the header of a training shows them. */
 #include "recipe.h"
 
 #include <stdio.h>
@@ -55,11 +56,12 @@ static int check_schedule(const cli_options *o)
 static int check_checkpoint(const cli_options *o)
 {
     const dpt_interval every = o->checkpoint_every;
-    /* Of several processes the first one needs the folder, and dpt_fit says so. */
+    /* With several processes only the first needs the folder, and dpt_fit checks that. */
     const bool alone = dpt_processes_launched() <= 1;
     if (o->checkpoint) return CLI_OK;
     if (o->resume && alone)
-        return cli_error(CLI_USAGE, "--resume needs --checkpoint DIR, whose training goes on");
+        return cli_error(CLI_USAGE,
+                         "--resume needs --checkpoint DIR, the folder of the training to continue");
     if (o->checkpoint_keep || every.steps || every.epochs || every.seconds > 0)
         return cli_error(CLI_USAGE, "--checkpoint-%s goes with --checkpoint",
                          o->checkpoint_keep ? "keep" : "every");
@@ -72,7 +74,7 @@ int cli_recipe_check(const cli_options *options)
     const int kept = check_checkpoint(options);
     if (kept != CLI_OK) return kept;
     if (options->fresh && !options->load)
-        return cli_error(CLI_USAGE, "--fresh goes with --load, whose other layers are taken");
+        return cli_error(CLI_USAGE, "--fresh goes with --load, the file of the other layers");
     if (options->patience && !(options->validation > 0))
         return cli_error(CLI_USAGE, "--patience needs --validation, such as --validation 0.1");
     const int code = check_optimizer(options);
@@ -93,7 +95,7 @@ size_t cli_epochs(const cli_options *options)
     return options->max_steps || options->max_time > 0 ? 0 : DEFAULT_EPOCHS;
 }
 
-/* What a step takes: a schedule counts steps. */
+/* The samples of a step, because a schedule counts steps. */
 static size_t step_samples(const cli_options *options, size_t count)
 {
     const size_t batch = cli_batch_size(options, count);

@@ -1,4 +1,4 @@
-/* Opens and closes what train, eval and predict stand on. */
+/* Opens and closes what train, eval and predict have in common. */
 #include "session.h"
 
 #include "recipe.h"
@@ -12,7 +12,7 @@ bool cli_session_quiet(const cli_session *session, const cli_options *options)
     return options->quiet || dpt_process_rank(session->context) > 0;
 }
 
-/* On a terminal: why nothing else is to be seen for a while, and nothing when that is over. */
+/* On a terminal: says what the program is doing, or erases that line if `what` is empty. */
 static void announce(bool quiet, const char *what)
 {
     if (quiet || !cli_can_redraw(STDERR_FILENO)) return;
@@ -20,8 +20,8 @@ static void announce(bool quiet, const char *what)
     fflush(stderr);
 }
 
-/* Both parts see the same scale: that of the training data, whatever is set apart for validation.
- */
+/* Training and test data use the same mean and deviation: those of all training data, with the part
+   for validation. */
 static dpt_status normalize(cli_session *session, const cli_options *options)
 {
     float *mean = session->mean, *deviation = session->deviation;
@@ -47,15 +47,16 @@ static dpt_status open_test(cli_session *session, const cli_options *options, un
         dpt_dataset_open(context, session->data_name, options->data, DPT_TEST, &session->test);
     const bool untold = with & CLI_DATA_IF_ASKED && session->weights.channels == 0;
     if (!untold || status != DPT_E_NOT_FOUND) return status;
-    return dpt_fail(context, status,
-                    "%s does not say of what images and classes it is, and the data that would are "
-                    "missing: %s",
-                    session->path, dpt_error_message(context));
+    return dpt_fail(
+        context, status,
+        "%s does not tell the size of its images and its classes, and the data set that "
+        "would is missing: %s",
+        session->path, dpt_error_message(context));
 }
 
 static dpt_status open_parts(cli_session *session, const cli_options *options, unsigned with)
 {
-    /* What is wrong with the smaller part shows before the larger one is decoded. */
+    /* The smaller part first: its errors appear before the larger part is decoded. */
     const bool decodes = cli_is_folder(session->data_name);
     dpt_status status = DPT_OK;
     if (decodes) announce(cli_session_quiet(session, options), "reading pictures ...");
@@ -79,7 +80,8 @@ static dpt_status open_data(cli_session *session, const cli_options *options, un
     return DPT_OK;
 }
 
-/* Devices that nobody has named keep nobody waiting. */
+/* The context gets the device list, so that it does not look for backends that the list does not
+ * name. */
 dpt_status cli_open_context(const cli_options *options, dpt_context **out)
 {
     announce(options->quiet, "looking for devices ...");
@@ -152,7 +154,7 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
     return open_model(session, with_train ? session->train : session->test);
 }
 
-/* Of which the others know nothing, and nobody would know where it was. */
+/* Reports a failure that only this process knows of, with the process and the host. */
 static int fail_alone(const dpt_context *context, dpt_status status)
 {
     static const char name[] = "process ";
@@ -160,7 +162,7 @@ static int fail_alone(const dpt_context *context, dpt_status status)
     char host[256] = "";
     const int code = cli_code_of(status);
     if (!*message) message = dpt_status_words(status);
-    /* A failure between processes, or of a device in a step, has the name already. */
+    /* The message of a failure between processes, or of a device in a step, names them already. */
     if (strncmp(message, name, sizeof name - 1) == 0) return cli_error(code, "%s", message);
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     return cli_error(code, "%s%zu (%s): %s", name, dpt_process_rank(context), host, message);
@@ -187,8 +189,8 @@ void cli_session_tell_lost(const cli_session *session)
     dpt_device_event event;
     while (dpt_trainer_next_event(session->trainer, &event))
         if (event.kind == DPT_DEVICE_LOST)
-            (void)cli_error(CLI_OK, "device %s is lost, and the others do its part: %s", event.id,
-                            event.message);
+            (void)cli_error(CLI_OK, "device %s is lost, and the others compute its samples: %s",
+                            event.id, event.message);
 }
 
 dpt_status cli_session_open_training(cli_session *session, const cli_options *options,
@@ -208,8 +210,8 @@ dpt_status cli_session_open_training(cli_session *session, const cli_options *op
 
 int cli_session_close(cli_session *session, int code)
 {
-    /* Before a device keeps this process waiting, or mpirun ends it since another one has left with
-       a failure's status. */
+    /* Flush first: a device may keep this process waiting, or mpirun may end it because another
+       process has failed. */
     code = cli_flush(code);
     dpt_trainer_destroy(session->trainer);
     dpt_model_destroy(session->model);

@@ -1,6 +1,6 @@
-/* --supervise: the training runs in a child, which is started again from its last checkpoint when
-   its devices end it (exit status 3) or a crash does.  The parent opens no device, so that nothing
-   of a vendor's is left in it. */
+/* --supervise: the training runs in a child process.  The parent starts it again from its last
+   checkpoint when it ends because of its devices (exit status 3) or by a crash.  The parent opens
+   no device, so no driver can crash it. */
 #include "cli.h"
 
 #include <dirent.h>
@@ -16,17 +16,17 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Starts in a row without a new checkpoint between them. */
+/* The number of starts in a row without a new checkpoint, after which the parent gives up. */
 enum { MOST_IN_VAIN = 3 };
 
-/* For the handler, which has nowhere else to look: whom signals go to, and the last one. */
+/* Global variables for the signal handler: the child's process id, and the last signal. */
 static volatile sig_atomic_t child, passed;
 
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     (void)context;
     passed = number;
-    /* A terminal's signals have gone to the child as well, and a second one would kill it. */
+    /* A signal of the terminal has reached the child too, and a second one would kill it. */
     if (info->si_code != SI_KERNEL && child > 0) kill((pid_t)child, number);
 }
 
@@ -42,8 +42,8 @@ static void catch_signals(void)
     }
 }
 
-/* The command line of the child: as it stands, with --resume before its options (behind which may
-   be a --).  NULL without memory. */
+/* The command line of the child: this process's, with --resume before the options, because a -- may
+   follow them.  NULL without memory. */
 static char **resuming(int argc, char **argv, int first)
 {
     static char resume[] = "--resume";
@@ -55,7 +55,8 @@ static char **resuming(int argc, char **argv, int first)
     return out;
 }
 
-/* The child has the same options, and knows by this that it is one: its parent's number. */
+/* The environment variable that marks a child: its parent's process id.  The child has the same
+   options. */
 static const char variable[] = "DPTRAIN_SUPERVISOR";
 
 bool cli_supervised(void)
@@ -74,7 +75,8 @@ static bool name_child(void)
     return setenv(variable, digits, 1) == 0;
 }
 
-/* In the child: signals end it until it has its own handlers. */
+/* In the child: restores the default actions, so that signals end it until it has its own handlers.
+ */
 static void drop_handlers(void)
 {
     const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
@@ -85,13 +87,14 @@ static void drop_handlers(void)
     }
 }
 
-/* Starts the child and waits for its end; its status as waitpid tells, or -1. */
+/* Starts the child and waits for its end.  Returns its status as of waitpid, or -1 with errno set.
+ */
 static int run_child(char **arguments)
 {
     const pid_t parent = getpid();
     sigset_t all, before;
     int status = 0;
-    /* A signal that comes meanwhile is delivered when it is known whom it is for. */
+    /* Signals are blocked until `child` is set, so that the handler can pass them on. */
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
     const pid_t id = fork();
@@ -99,9 +102,9 @@ static int run_child(char **arguments)
         drop_handlers();
         sigprocmask(SIG_SETMASK, &before, NULL);
         (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (getppid() != parent) _exit(CLI_FAILURE); /* it has ended meanwhile */
+        if (getppid() != parent) _exit(CLI_FAILURE); /* the parent has ended already */
         execv("/proc/self/exe", arguments);
-        _exit(cli_error(CLI_FAILURE, "cannot start itself again: %s", strerror(errno)));
+        _exit(cli_error(CLI_FAILURE, "cannot start dptrain again: %s", strerror(errno)));
     }
     const int code = errno;
     child = id > 0 ? (sig_atomic_t)id : 0;
@@ -114,15 +117,16 @@ static int run_child(char **arguments)
     return status;
 }
 
-/* The checkpoint of the last step in a folder.  Which it is and when it was written tell whether it
-   is another one, whatever the clock says. */
+/* The checkpoint of the last step in a folder.  Its name, file and time of writing together tell
+   whether it is another one, even if the clock was changed. */
 typedef struct last_checkpoint {
     char name[NAME_MAX + 1]; /* "": there is none */
     ino_t file;
     struct timespec written;
 } last_checkpoint;
 
-/* Of two names of numbers with at least nine digits the longer one, or the one that sorts later. */
+/* Whether a has the larger number.  Numbers have at least nine digits, so a longer name is larger.
+ */
 static bool is_later(const char *a, const char *b)
 {
     const size_t n_a = strlen(a), n_b = strlen(b);
@@ -172,7 +176,7 @@ static bool crashed(int status)
     case SIGFPE:
     case SIGABRT:
     case SIGSYS:
-    case SIGKILL: return true; /* the last one: out of memory */
+    case SIGKILL: return true; /* SIGKILL: memory was exhausted */
     default: return false;
     }
 }
@@ -186,8 +190,8 @@ static int check(const cli_options *options)
 {
     if (!options->checkpoint)
         return cli_error(CLI_USAGE,
-                         "--supervise needs --checkpoint DIR, from which training goes on");
-    /* What mpirun has started joins the others once. */
+                         "--supervise needs --checkpoint DIR, from which training continues");
+    /* A process that mpirun has started can join the others only once. */
     if (dpt_processes_launched() > 1)
         return cli_error(CLI_USAGE,
                          "--supervise is for one process, and this is one of %zu: leave it out, "
@@ -217,20 +221,21 @@ int cli_supervise(int argc, char **argv, int first, const cli_options *options)
         if (passed || !crashed(status)) break;
         const last_checkpoint now = find_last(options->checkpoint);
         const bool gained = is_new(&now, &last);
-        if (now.name[0]) last = now; /* those of before may be set aside, and come back */
+        if (now.name[0]) last = now; /* earlier ones may be renamed to old-*, and back */
         in_vain = gained ? 0 : in_vain + 1;
-        /* Before its first checkpoint there is nothing to go on from but an earlier training's. */
+        /* Without a new checkpoint, --resume would continue an earlier training. */
         if (gained) arguments = again;
         if (in_vain == MOST_IN_VAIN) {
-            (void)cli_error(code, "ended %d times without a new checkpoint: not started again",
-                            MOST_IN_VAIN);
+            (void)cli_error(
+                code, "training ended %d times without a new checkpoint: it is not started again",
+                MOST_IN_VAIN);
             break;
         }
-        (void)cli_error(code, "training ended by %s %d; %s",
-                        WIFEXITED(status) ? "exit status" : "signal",
-                        WIFEXITED(status) ? code : WTERMSIG(status),
-                        arguments == again || options->resume ? "going on from the last checkpoint"
-                                                              : "beginning anew");
+        (void)cli_error(
+            code, "training ended by %s %d; %s", WIFEXITED(status) ? "exit status" : "signal",
+            WIFEXITED(status) ? code : WTERMSIG(status),
+            arguments == again || options->resume ? "continuing from the last checkpoint"
+                                                  : "beginning anew");
     }
     free(again);
     return code;

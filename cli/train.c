@@ -1,4 +1,4 @@
-/* dptrain train: the training loop with its header, its progress and its last line. */
+/* dptrain train: prints the header, runs the training loop, and prints the result. */
 #include "recipe.h"
 #include "session.h"
 
@@ -64,12 +64,13 @@ static void print_files(const cli_options *options, bool best)
     if (separator[0] == ',') printf("\n");
 }
 
-/* Whether faster devices would be of use, or a faster disk, or more processors. */
+/* Says how long devices waited for images.  If it is long, more processors help, and faster devices
+   do not. */
 static void print_waiting(const cli_progress *progress)
 {
     const double part = progress->data_seconds / progress->step_seconds;
     if (part >= 0.01)
-        printf("%.0f%% of the time no device had anything to do, since images were still read\n",
+        printf("for %.0f%% of the time no device had work, because images were still being read\n",
                100 * part);
 }
 
@@ -95,19 +96,19 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
 /* How a training ended. */
 typedef struct ending {
     bool stopped;
-    size_t by;     /* the process that asked for it */
-    int caught;    /* the signal that came to this process, 0 if none did */
-    bool deserted; /* its devices have ended it */
+    size_t by;     /* the process that asked for the end */
+    int caught;    /* the signal that this process got; 0: none */
+    bool deserted; /* training ended because of its devices */
 } ending;
 
-/* Its weights are those of the checkpoint then. */
+/* Whether training continues from a checkpoint, whose weights it takes. */
 static bool goes_on(const cli_options *options)
 {
     return options->resume && cli_has_checkpoint(options->checkpoint);
 }
 
-/* A device that fails before the first step is one that cannot do it, and not worth another try,
-   unless it is lost, or does not answer. */
+/* Trains.  A device that fails before the first step counts as one that cannot train, and
+   --supervise does not try again, unless the device is lost or does not answer. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
@@ -159,16 +160,16 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     return status;
 }
 
-/* The exit status of a training that was asked to end, and from the first process the reason. */
+/* Returns the exit status of a training that was asked to end.  The first process prints the
+ * reason. */
 static int tell_stopped(const cli_session *session, const cli_options *options, const ending *end)
 {
-    /* What comes from another process is a wish, without the signal's number; SIGTERM is what
-       launchers send. */
+    /* A request from another process has no signal number.  Launchers send SIGTERM. */
     const int code = 128 + (end->caught ? end->caught : SIGTERM);
-    const char *resume = options->checkpoint ? "; --resume goes on" : "";
+    const char *resume = options->checkpoint ? "; --resume continues" : "";
     if (dpt_process_rank(session->context) > 0) return code;
     if (end->caught) return cli_error(code, "ended early by signal %d%s", end->caught, resume);
-    return cli_error(code, "ended early: process %zu asked for it%s", end->by, resume);
+    return cli_error(code, "ended early: process %zu asked for the end%s", end->by, resume);
 }
 
 int cli_train(const cli_options *options)

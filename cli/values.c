@@ -1,4 +1,4 @@
-/* Reads the values of options: numbers, times, lengths of training, lists of augmentations. */
+/* Parses the values of options: numbers, times, lengths of training, lists of augmentations. */
 #include "cli.h"
 
 #include <errno.h>
@@ -28,8 +28,8 @@ bool cli_parse_real(const char *text, double low, double high, double *out)
     return true;
 }
 
-/* A number and its unit: the digits of "5epochs" into number, "epochs" as the result; NULL if there
-   is no room for them. */
+/* Splits "5epochs": copies the digits to `number` and returns "epochs".  NULL if there are too many
+   digits. */
 static const char *split_unit(const char *text, char number[32])
 {
     const size_t length = strspn(text, "0123456789.eE+-");
@@ -86,7 +86,7 @@ bool cli_parse_interval(const char *text, size_t max, dpt_interval *out)
 
 /* ---- Lists of images ------------------------------------------------------------------------- */
 
-/* Reads a decimal number, and moves *text behind it. */
+/* Parses a decimal number and moves *text past it. */
 static bool take_number(const char **text, size_t *out)
 {
     const size_t n_digits = strspn(*text, "0123456789");
@@ -132,7 +132,7 @@ static int unknown_augmentation(const char *name, const char *word)
                      name, word);
 }
 
-/* One word of the list, its parameter cut off behind the colon (NULL: none). */
+/* Sets the option that a word of the list means.  `parameter` follows the colon (NULL: none). */
 static int take_augmentation(const char *name, const char *word, const char *parameter,
                              dpt_augment_options *out)
 {

@@ -1,5 +1,5 @@
-/* Saved weights: the file that is meant, model and data that it is of, and that images reach the
-   network as those did that it was trained on. */
+/* Saved weights: which file is meant, its model and its data set, and how images must be normalised
+   for them. */
 #include "session.h"
 
 #include <math.h>
@@ -32,8 +32,8 @@ bool cli_is_folder(const char *name)
     return strncmp(name, prefix, n) == 0 && name[n + strspn(name + n, "0123456789x")] == '\0';
 }
 
-/* What a file may name: networks by name, and data that lie in files.  Others, such as synthetic
-   data of any size, are for whoever gives the command. */
+/* A file may choose a network by name and a data set that consists of files.  Only the command line
+   may choose others, such as synthetic data of any size. */
 static const char *known_model(const char *name)
 {
     return find(dpt_model_names(), name);
@@ -70,7 +70,7 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, un
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* At least, as a file has them. */
+/* The least number of bytes that the model's tensors take in a file. */
 static size_t model_bytes(const dpt_model *model)
 {
     dpt_parameter_info tensor;
@@ -82,7 +82,7 @@ static size_t model_bytes(const dpt_model *model)
     return n_bytes;
 }
 
-/* The size is the file's word, and the model too unless the command has another. */
+/* Whether the file chose both the size of the images and the model. */
 bool cli_weights_own(const cli_session *session)
 {
     const cli_session *s = session;
@@ -98,13 +98,13 @@ static dpt_status check_bytes(const cli_session *session)
     if (n_bytes >= least) return DPT_OK;
     if (!cli_weights_own(s))
         return dpt_fail(s->context, DPT_E_INVALID,
-                        "%s has %zu bytes, fewer than model %s needs; it is of another model%s%s "
+                        "%s has %zu bytes, fewer than model %s needs: it is of another model%s%s "
                         "(--model)",
                         s->path, n_bytes, s->model_name, s->weights.model[0] ? ", " : "",
                         s->weights.model);
     return dpt_fail(s->context, DPT_E_FORMAT,
-                    "%s has %zu bytes, and model %s for the images and classes that it tells of "
-                    "needs %zu: damaged",
+                    "%s has %zu bytes, and model %s for the images and classes that the file names "
+                    "needs %zu: the file is damaged",
                     s->path, n_bytes, s->model_name, least);
 }
 
@@ -120,11 +120,12 @@ dpt_status cli_weights_model(cli_session *session)
     };
     const dpt_status status = dpt_model_by_name(s->context, s->model_name, &shape, &s->model);
     if (status == DPT_E_INVALID && cli_weights_own(s))
-        return dpt_fail(s->context, DPT_E_FORMAT,
-                        "%s tells of %zux%zux%zu images and %zu classes, for which there is no %s: "
-                        "%s",
-                        s->path, w->height, w->width, w->channels, w->classes, s->model_name,
-                        dpt_error_message(s->context));
+        return dpt_fail(
+            s->context, DPT_E_FORMAT,
+            "%s says that it is for %zux%zux%zu images and %zu classes, and model %s cannot "
+            "be built for them: %s",
+            s->path, w->height, w->width, w->channels, w->classes, s->model_name,
+            dpt_error_message(s->context));
     DPT_TRY(status);
     return check_bytes(s);
 }
@@ -162,20 +163,21 @@ static bool is_near(float a, float b)
     return fabsf(a - b) <= 1e-6f + 1e-4f * fabsf(b);
 }
 
-/* --normalize takes this data set's mean and deviation, which another part of it, or the whole, has
-   nearly. */
+/* Compares the file's mean and deviation with those that --normalize has taken from the data.  A
+   part of a data set has nearly those of the whole. */
 static dpt_status compare(const cli_session *session, const char *path, const dpt_weights_info *w)
 {
     if (!was_normalized(w))
         return dpt_fail(session->context, DPT_E_INVALID,
-                        "%s comes from a training without --normalize: leave it out", path);
+                        "%s comes from a training without --normalize: leave --normalize out",
+                        path);
     for (size_t c = 0; c < w->stat_channels; c++)
         if (!is_near(session->mean[c], w->mean[c]) ||
             !is_near(session->deviation[c], w->deviation[c]))
             return dpt_fail(session->context, DPT_E_INVALID,
                             "%s comes from a training with mean %g and deviation %g in channel "
-                            "%zu, and --normalize would take %g and %g of these data: leave it "
-                            "out, and those of the training are taken",
+                            "%zu, and --normalize would take %g and %g from these data: leave "
+                            "--normalize out to use those of the training",
                             path, (double)w->mean[c], (double)w->deviation[c], c,
                             (double)session->mean[c], (double)session->deviation[c]);
     return DPT_OK;
@@ -185,7 +187,7 @@ dpt_status cli_weights_adopt(cli_session *session, const cli_options *options, c
 {
     cli_session *s = session;
     const dpt_weights_info *w = &s->weights;
-    if (w->stat_channels == 0) return DPT_OK; /* it does not say */
+    if (w->stat_channels == 0) return DPT_OK; /* the file does not say */
     if (options->normalize) return compare(s, path, w);
     if (!was_normalized(w)) return DPT_OK;
     if (s->test) DPT_TRY(dpt_dataset_normalize(s->test, w->mean, w->deviation));

@@ -22,7 +22,7 @@ for column in UNITS GFLOP/s "UP GB/s" "DOWN GB/s" "COPY GB/s"; do
     check "the processor's $column: $(cell cpu "$column")" above_zero "$(cell cpu "$column")"
 done
 check "copies in host memory are marked" grep -q '\*$' <<<"$(cell cpu 'UP GB/s')"
-check "and the mark explained" grep -q "^\* within the host's memory" devices.out
+check "and the mark explained" grep -q "^\* a copy within host memory" devices.out
 check "nothing on stderr that is no terminal" test ! -s devices.err
 
 devices --no-measure

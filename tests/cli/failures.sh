@@ -166,7 +166,7 @@ if [ -n "${DPTRAIN_FAULT_INNER:-}" ]; then
         run 0 fault:threads=1:entry=run:hang=1,cpu:threads=1
         check "$verb waits no longer than that" test $((SECONDS - began)) -lt 30
         check "$verb tells: $(cat hung.err)" grep -qE \
-            "^dptrain: device fault:[^ ]* is lost, and the others do its part: .*no answer within 1 s" hung.err
+            "^dptrain: device fault:[^ ]* is lost, and the others compute its samples: .*no answer within 1 s" hung.err
         check "$verb says what it says with two devices" cmp sound.out hung.out
         run 3 fault:threads=1:entry=run:hang=1
         check "$verb: it is told: $(cat hung.err)" grep -q "no answer within 1 s" hung.err

@@ -19,7 +19,7 @@ run() {
 # says PATTERN: stderr has such a line.
 says() { check "\"$1\" in $(cat run.err)" grep -qE -- "^dptrain: $1" run.err; }
 
-left="1 of the devices did not answer, and is left as it is"
+left="1 of the devices did not answer, and is not closed"
 advice="\(ten times --device-timeout\): leave it out, or restart its driver"
 
 # Every command that opens devices, on one that does not open.

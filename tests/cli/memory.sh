@@ -15,7 +15,7 @@ check "streamed data are told" \
     grep -qxE 'memory +faultstaged:memory=11M: its memory does not hold the data; .*' train.out
 check "the share fits" lacks -q 'at a time' train.out
 train "${small[@]}" --devices cpu --micro-batch 13 --log passes.jsonl
-check "passes are told" grep -qx 'memory    cpu: computes its share of 64 samples 13 at a time' train.out
+check "passes are told" grep -qx 'memory    cpu: computes its shard of 64 samples 13 at a time' train.out
 check "there is no batch-norm" lacks -q 'batch-norm' train.out
 check "the log and the losses" python3 - <<'PYTHON'
 import json

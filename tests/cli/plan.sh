@@ -37,7 +37,7 @@ plan --dataset $images --model resnet18 --batch-size 32 --micro-batch 8
 says '^cpu +32 +8 '
 
 plan --dataset $images --model lenet --compress bf16
-says "^Compressing: 1[.]0 MiB of host memory in each of several processes; .* first one's memory, 0[.]5 MiB for each$"
+says "^Compression: 1[.]0 MiB of host memory in each of several processes; .* another 0[.]5 MiB in a checkpoint, .* first one's memory$"
 
 rm -rf empty && mkdir empty
 check "a plan in an empty folder" env -C empty "$DPTRAIN" plan --dataset $images >plan.out

@@ -96,7 +96,7 @@ PYTHON
             $fashion/t10k-images-idx3-ubyte.gz:0 >$set.out 2>$set.err
     done
     check "names of another data set" grep -q "warning: fashion/model.safetensors was trained on fashion-mnist, \
-and the classes' names are those of mnist: give --dataset fashion-mnist" mnist.err
+but the names of the classes are those of mnist: give --dataset fashion-mnist" mnist.err
     check "and of the same: $(cat fashion-mnist.err)" test "$(grep -c warning fashion-mnist.err)" -eq 0
 fi
 
@@ -116,9 +116,9 @@ check "and one line says so: $(cat eval.err)" test "$(wc -l <eval.err)" -eq 1 -a
 "$DPTRAIN" predict "${normalized[@]}" --normalize {0..11}.png >asked.out
 check "predict does it too: $(cat own.err)" cmp own.out asked.out
 check "and says so" test "$(grep -c "images are normalised as" own.err)" -eq 1
-refuse 2 "plain/model.safetensors comes from a training without --normalize: leave it out" \
+refuse 2 "plain/model.safetensors comes from a training without --normalize: leave --normalize out" \
     eval "${normalized[@]:0:6}" --checkpoint plain --normalize
-refuse 2 "training with mean [0-9.]* and .*--normalize would take .*leave it out" eval \
+refuse 2 "training with mean [0-9.]* and .*--normalize would take .*leave --normalize out" eval \
     "${normalized[@]}" --dataset synthetic:8x8x1:4:90 --normalize
 evaluate "${normalized[@]:0:6}" --checkpoint plain >plain.out
 check "not normalised: nothing is said" test -s plain.out -a ! -s eval.err
@@ -224,7 +224,7 @@ altered own.moved/run/model.safetensors old.safetensors -height -width -channels
 gone predict --checkpoint old.safetensors 0.png >without.out 2>without.err
 check "an older file needs the data" test $? -eq 1 -a ! -s without.out
 check "and says so: $(cat without.err)" grep -q \
-    "old.safetensors does not say of what images and classes it is, .*missing: the data set idx is not on" without.err
+    "old.safetensors does not tell the size of its images and its classes, .*missing: the data set idx is not on" without.err
 mv own.moved own
 "$DPTRAIN" predict --data own --checkpoint own/run own/t10k-images-idx3-ubyte >with.out 2>/dev/null
 "$DPTRAIN" predict --data own --checkpoint old.safetensors own/t10k-images-idx3-ubyte >without.out 2>/dev/null
@@ -244,16 +244,16 @@ lying "images of at most 16777216 values" height=4096 width=4096 channels=2
 lying "its class_names are no list of 4 printable names" 'class_names=["a","b","c"]'
 lying "its class_names are no list of 4 printable names" $'class_names=["a","b","c","\\u001b[2J"]'
 lying "its mean and deviation are of 3 channels, and its images have 1" "mean=1 1 1" "deviation=1 1 1"
-lying "the images and classes that it tells of needs [0-9]{11}: damaged" classes=16000000
+lying "the images and classes that the file names needs [0-9]{11}: the file is damaged" classes=16000000
 lying "says that it is of this model, for images of this size: damaged" classes=3
 altered run/model.safetensors lying.safetensors model=vgg11
-refuse 1 "tells of 8x8x1 images and 4 classes, for which there is no vgg11: .*use larger images" predict --model vgg11 \
+refuse 1 "says that it is for 8x8x1 images and 4 classes, and model vgg11 cannot be built for them: .*use larger images" predict --model vgg11 \
     --checkpoint lying.safetensors 0.png
 altered run/model.safetensors lying.safetensors model=resnet18 height=4096 width=4096
-refuse 1 "for which there is no resnet18: .*4096x4096x64 is more than" predict --model resnet18 \
+refuse 1 "model resnet18 cannot be built for them: .*4096x4096x64 is more than" predict --model resnet18 \
     --checkpoint lying.safetensors 0.png
 refuse 2 "it is of another model, mlp \(--model\)" predict --model linear --checkpoint run 0.png
-refuse 2 "fewer than model resnet50 needs; it is of another model, mlp \(--model\)" predict --model resnet50 \
+refuse 2 "fewer than model resnet50 needs: it is of another model, mlp \(--model\)" predict --model resnet50 \
     --checkpoint run 0.png
 
 refuse 2 "predict needs weights" predict 0.png
@@ -271,7 +271,7 @@ refuse 2 "no image 12; the file has images 0 to 11" "${common[@]}" images.idx:3,
 for list in "" , 1, ,1 1,,2 x 1-x 3-2 -1 1-2-3 99999999999999999999999; do
     refuse 2 "indices such as 0,5,10-19" "${common[@]}" "images.idx:$list"
 done
-refuse 2 "indices go with IDX files" "${common[@]}" 0.png:1
+refuse 2 "indices are for IDX files only" "${common[@]}" 0.png:1
 refuse 2 "run/model.safetensors has .*it is of another model, mlp \(--model\)" predict --dataset "$data" --model linear \
     --checkpoint run 0.png
 finish

@@ -136,7 +136,7 @@ mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --devices '@*=cpu:threads=1; @1=cpu:threads=
     --split equal --max-steps 2
 check "little memory: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "it is told: $(cat mpi.out)" grep -qE \
-    '^memory    cpu:threads=1:memory=3M of process 1: computes its share of 30 samples [0-9]+ at a time$' mpi.out
+    '^memory    cpu:threads=1:memory=3M of process 1: computes its shard of 30 samples [0-9]+ at a time$' mpi.out
 
 # What is resumed goes on as if it had not been interrupted; only the first process has the folder.
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal --max-steps 14 --checkpoint halves
@@ -260,9 +260,9 @@ await asked/model.safetensors
 kill_rank 1 TERM
 wait
 check "exit status $(cat asked.status), not 143" [ "$(cat asked.status)" -eq 143 ]
-check "it is told at once: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: ending behind this step' mpi.err
+check "it is told at once: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: ending after this step' mpi.err
 check "and at the end: $(cat mpi.err)" \
-    grep -qx 'dptrain: ended early: process 1 asked for it; --resume goes on' mpi.err
+    grep -qx 'dptrain: ended early: process 1 asked for the end; --resume continues' mpi.err
 check "what was trained: $(cat mpi.out)" grep -q '^trained ' mpi.out
 
 # Without the plug-in a process that is one of several trains nothing.

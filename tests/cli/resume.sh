@@ -35,7 +35,7 @@ for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
     process.send_signal(number)
     _, stderr = process.communicate(timeout=60)
     assert process.returncode == 128 + number, (process.returncode, stderr)
-    assert stderr == "dptrain: ended early by signal %d; --resume goes on\n" % number, stderr
+    assert stderr == "dptrain: ended early by signal %d; --resume continues\n" % number, stderr
     files = [f for f in os.listdir("run") if f.startswith("checkpoint-")]
     before = max(int(f[11:20]) for f in files)
     assert 5 < before < 150, files

@@ -42,7 +42,7 @@ run 0 "${long[@]}" --devices cpu:threads=1,fault:threads=1:after=3:lost=5:again=
     --log back.jsonl
 unset DPTRAIN_FAULT_REPORT
 says "is lost, and step" 1
-says "is back, and step" 1
+says "is readmitted, and step" 1
 check 'the log tells' grep -q '"event":"device_readmitted","step":[0-9]*,"device":1' back.jsonl
 run 0 "${long[@]}" --devices cpu:threads=1,cpu:threads=1 --split replay:back.jsonl
 
@@ -65,7 +65,7 @@ run 0 "${small[@]}" --devices cpu:threads=1 --checkpoint copied --resume
 # Each start gets three steps further.
 rm -rf again
 run 0 "${small[@]}" --devices $dies --checkpoint again --checkpoint-every 1steps --supervise
-check "started again" test "$(grep -c 'going on from the last checkpoint' run.err)" -ge 2
+check "started again" test "$(grep -c 'continuing from the last checkpoint' run.err)" -ge 2
 check 'all steps' test -s again/checkpoint-000000012.safetensors
 
 # A driver that hangs when the training is begun again, as drivers do after a crash: once more.
@@ -76,7 +76,7 @@ run 0 "${small[@]}" --devices fault:threads=1:after=3:lost=5:again=1,fault:threa
     --stop-on-loss --device-timeout 0.2s --split equal --checkpoint hangs --checkpoint-every 1steps --supervise
 unset DPTRAIN_FAULT_REPORT
 says "no answer within 2 s while it was opened" 1
-says "training ended by exit status 3; going on from the last checkpoint" 2
+says "training ended by exit status 3; continuing from the last checkpoint" 2
 check 'all steps' test -s hangs/checkpoint-000000012.safetensors
 
 # One that hangs whenever it is begun is not begun for ever, nor is an answer waited for without --supervise.
@@ -110,7 +110,7 @@ says "is for one process, and this is one of 2" 1
 # However it is written, and whatever stands behind it.
 rm -rf short
 run 0 "${small[@]}" --devices $dies --checkpoint short --checkpoint-every 1steps --superv --
-check "started again" test "$(grep -c 'going on from the last checkpoint' run.err)" -ge 2
+check "started again" test "$(grep -c 'continuing from the last checkpoint' run.err)" -ge 2
 
 # What is gained is a checkpoint: not weights, and not what somebody else has put there.
 rm -rf killed

@@ -78,8 +78,8 @@ for _ in range(600): # until it trains
 process.send_signal(signal.SIGINT)
 _, stderr = process.communicate(timeout=60)
 assert process.returncode == 130, process.returncode
-assert stderr.split("\n")[:2] == ["dptrain: signal 2: ending behind this step",
-                                 "dptrain: ended early by signal 2; --resume goes on"], stderr
+assert stderr.split("\n")[:2] == ["dptrain: signal 2: ending after this step",
+                                 "dptrain: ended early by signal 2; --resume continues"], stderr
 assert stderr.count("\n") == 2, stderr
 events = [json.loads(line) for line in open("int.jsonl")]
 assert events[-1]["event"] == "done", events[-1]

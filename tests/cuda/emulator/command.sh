@@ -28,7 +28,7 @@ export CUDA_EMULATED_REPORT=1
 # One that fails once comes back, and leaves nothing behind the first time either.
 CUDA_EMULATED_FAIL=cudaLaunchKernel:60:701 train --devices cuda:0:algorithm=local,cpu --model mlp \
     --dataset synthetic:28x28x1:10:512 --batch-size 64 --max-steps 300 --readmit 0.05
-check "the card is back" grep -q 'device cuda:0.* is back' train.err
+check "the card is back" grep -q 'device cuda:0.* is readmitted' train.err
 
 # fails N: the N-th call of all fails; false when there were fewer.
 fails() {
