@@ -1,4 +1,4 @@
-/* Help, made from the tables of verbs and options. */
+/* Prints the help of a command from the tables of commands and options. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -6,7 +6,8 @@
 
 enum { HELP_COLUMN = 26, HELP_WIDTH = 80 };
 
-/* Prints words from column `column` on, the cursor being at `at`, folded at HELP_WIDTH. */
+/* Prints text from column `column` on and breaks lines at HELP_WIDTH.  The cursor is at column
+ * `at`. */
 static void print_folded(const char *text, int at, int column)
 {
     if (at + 2 > column) {
@@ -51,7 +52,7 @@ static void print_options(const cli_verb_entry *verb)
     }
 }
 
-/* What each benchmark takes, instead of groups. */
+/* The options of bench, grouped by the benchmarks that take them. */
 static void print_bench_options(void)
 {
     static const struct {
@@ -90,24 +91,26 @@ static void print_verbs(void)
 static const char rest[] =
     "\n"
     "Exit status\n"
-    "  0 success, 1 failure at run time, 2 mistake in the command line; 130, 143 or\n"
-    "  129 if Ctrl-C, SIGTERM or SIGHUP ended training (in good order: what is due is\n"
-    "  written; a second Ctrl-C or SIGTERM kills); 3 where devices ended it that are\n"
-    "  lost, or do not answer.\n"
+    "  0                       success\n"
+    "  1                       failure at run time\n"
+    "  2                       mistake in the command line\n"
+    "  3                       no device is left: devices are lost or do not answer\n"
+    "  130, 143, 129           Ctrl-C, SIGTERM or SIGHUP ended training, with all\n"
+    "                          files written. A second Ctrl-C or SIGTERM kills\n"
     "\n"
     "Environment\n"
-    "  DPTRAIN_DATA            where data are looked for\n"
-    "  DPTRAIN_DATA_MEMORY     8G: pictures that would take more are read as they are\n"
-    "                          needed; half of the machine's memory by default\n"
+    "  DPTRAIN_DATA            where data sets are looked for\n"
+    "  DPTRAIN_DATA_MEMORY     8G: pictures that take more memory than this are read\n"
+    "                          when they are needed. Default: half of the machine's\n"
     "  DPTRAIN_BACKEND_PATH    where device plug-ins are looked for first\n"
     "  DPTRAIN_TRANSPORT       none: processes that mpirun starts train by themselves\n"
-    "  DPTRAIN_TRANSPORT_DELAY 5ms: what they send each other arrives so much later\n"
+    "  DPTRAIN_TRANSPORT_DELAY 5ms: messages between processes arrive this much later\n"
     "  DPTRAIN_CPU_ALGORITHM   algorithm=NAME for CPUs (docs/devices.md)\n"
-    "  DPTRAIN_CPU_ISA         portable, avx2, avx512 or neon: the kernels of CPUs\n"
-    "  DPTRAIN_BLAS            the library for matrix products of CPUs, or none\n"
+    "  DPTRAIN_CPU_ISA         kernels of CPUs: portable, avx2, avx512 or neon\n"
+    "  DPTRAIN_BLAS            library for matrix products of CPUs, or none\n"
     "  DPTRAIN_KEEP_OPENBLAS_CORETYPE\n"
-    "                          if set, OpenBLAS's own choice of kernels, or that of\n"
-    "                          OPENBLAS_CORETYPE, stays\n"
+    "                          if set, OpenBLAS chooses its kernels itself, or by\n"
+    "                          OPENBLAS_CORETYPE\n"
     "  NO_COLOR                no colours\n";
 
 static const char examples[] =

@@ -1,5 +1,5 @@
-/* The options and verbs of the dptrain command: the tables that drive parsing, help and
-   suggestions. This file is data. */
+/* The options and commands of dptrain, as tables.  Parsing, help and suggestions use the tables.
+   This file has data only. */
 #include "cli.h"
 
 #include <stddef.h>
@@ -13,8 +13,8 @@ static const char *const collectives[] = {"all-reduce", "reduce-scatter", "all-g
                                           NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 
-/* Options of what sets a training up; of what runs a network for its result; of what runs one at
-   all; of every command. */
+/* Sets of commands: those that describe a training; those that also use its network; those that
+   also measure; all. */
 enum {
     SETS = CLI_TRAIN | CLI_PLAN,
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
@@ -22,18 +22,19 @@ enum {
     ALL = USES | CLI_DEVICES | CLI_DATA,
 };
 
-/* Far above what fits a machine, and low enough that sums of a few cannot overflow. */
+/* More than any machine can hold, and small enough that a sum of several cannot overflow. */
 #define MAX_COUNT ((size_t)1000000000)
 
-/* What several commands say alike. */
+/* Help that several commands have in common. */
 #define DATA_SETS                                                                                  \
     "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
-    "directory of --data, or folder:HxW (folder:HxWx1: grey; folder:HxW:stream: read as they are " \
-    "needed) for the PNG and JPEG pictures in "                                                    \
-    "its train/CLASS and test/CLASS, scaled to HxW"
+    "directory of --data, or folder:HxW for the PNG and JPEG pictures in its train/CLASS and "     \
+    "test/CLASS, scaled to HxW (folder:HxWx1: in grey; folder:HxW:stream: read while training "    \
+    "runs)"
 #define OVERLAP                                                                                    \
-    "devices exchange gradients: on (default), in buckets, while the rest of them is computed; "   \
-    "off, when all are computed"
+    "when devices exchange gradients: on (default), in buckets while backward still runs; off, "   \
+    "after "                                                                                       \
+    "backward"
 
 #define TARGET(field) .offset = offsetof(cli_options, field)
 
@@ -71,7 +72,7 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "no-measure",
-        .help = "list only, and measure nothing",
+        .help = "list the devices without measuring them",
         .verbs = CLI_DEVICES,
         .kind = CLI_FLAG,
         TARGET(no_measure),
@@ -79,16 +80,17 @@ const cli_option cli_option_table[] = {
     {
         .name = "split",
         .argument = "HOW",
-        .help = "shards of each batch: measured (default), which follow what each device is "
-                "measured to do; equal; proportions such as 5:2:1; or replay:LOG, those of an "
-                "earlier run's log, and its algorithms",
+        .help = "how each batch is divided among the devices: measured (default), by the measured "
+                "speed of each device; equal; proportions such as 5:2:1; or replay:LOG, with the "
+                "shards and algorithms of an earlier run's log",
         .verbs = SETS | CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(split),
     },
     {
         .name = "stop-on-loss",
-        .help = "end where a device fails, which training otherwise goes on without",
+        .help = "end training when a device fails. Without this option training goes on with the "
+                "other devices",
         .verbs = CLI_TRAIN,
         .kind = CLI_FLAG,
         TARGET(stop_on_loss),
@@ -107,8 +109,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "readmit",
         .argument = "TIME",
-        .help = "try a lost device again after this time (seconds, or with a unit), then after "
-                "twice it, up to 64 times it, and go on with it if it answers. Default: never",
+        .help =
+            "try a lost device again after this time (seconds, or with a unit) and use it if it "
+            "works. If it does not, the pause doubles, up to 64 times this time. Default: never",
         .verbs = CLI_TRAIN,
         .kind = CLI_SECONDS,
         TARGET(readmit_after),
@@ -116,8 +119,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "verify-replicas",
         .argument = "N",
-        .help = "every N steps compare the devices' replicas, to the bit, and restore one that "
-                "differs. Default: never",
+        .help = "every N steps compare the devices' replicas to the bit, and restore a replica "
+                "that differs. Default: never",
         .verbs = CLI_TRAIN,
         .kind = CLI_COUNT,
         TARGET(verify_replicas),
@@ -127,9 +130,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "precision",
         .argument = "NAME",
-        .help = "arithmetic of products and convolutions: fp32 (default), true "
-                "float32; where a device can, tf32: inputs rounded to 11 bits; bf16: activations "
-                "stored in 16 bits",
+        .help =
+            "arithmetic of matrix products and convolutions: fp32 (default), true float32; where a "
+            "device can, tf32: inputs rounded to 11 bits, or bf16: activations stored in 16 bits",
         .verbs = USES,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
@@ -148,7 +151,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "model",
         .argument = "NAME",
-        .help = "network that the weights are of. Default: what they say",
+        .help = "network that the weights are of. Default: the one that the file of weights names",
         .verbs = CLI_EVAL | CLI_PREDICT,
         .kind = CLI_TEXT,
         TARGET(model),
@@ -164,7 +167,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "dataset",
         .argument = "NAME",
-        .help = DATA_SETS ". Default: what the weights say, if it lies in files",
+        .help =
+            DATA_SETS ". Default: the one that the file of weights names, if it consists of files",
         .verbs = CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(dataset),
@@ -172,8 +176,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "dataset",
         .argument = "NAME",
-        .help = DATA_SETS ". Needed only where the weights do not say of what images and classes "
-                          "they are",
+        .help =
+            DATA_SETS ". Needed only if the file of weights does not tell the images and classes",
         .verbs = CLI_PREDICT,
         .kind = CLI_TEXT,
         TARGET(dataset),
@@ -181,15 +185,16 @@ const cli_option cli_option_table[] = {
     {
         .name = "data",
         .argument = "DIR",
-        .help = "where the data are. Default: $DPTRAIN_DATA, the user's cache, the distribution's "
-                "package",
+        .help = "directory of the data. Default: $DPTRAIN_DATA, the user's cache, the "
+                "distribution's package",
         .verbs = USES | CLI_DATA,
         .kind = CLI_TEXT,
         TARGET(data),
     },
     {
         .name = "normalize",
-        .help = "subtract the training data's mean from each channel and divide by the deviation",
+        .help = "subtract the training data's mean from each channel and divide by its standard "
+                "deviation",
         .verbs = RUNS,
         .kind = CLI_FLAG,
         TARGET(normalize),
@@ -198,9 +203,9 @@ const cli_option cli_option_table[] = {
         .name = "augment",
         .argument = "LIST",
         .help = "change training images at random: crop[:PADDING] (a window of the padded image; "
-                "4), flip (left to right), erase[:P] (a rectangle, with probability P; 0.25), "
-                "resized-crop[:AREA] (of pictures of folder:HxW:stream, a window of at least this "
-                "part; 0.08)",
+                "default 4), flip (left to right), erase[:P] (a rectangle, with probability P; "
+                "default 0.25), resized-crop[:AREA] (for pictures of folder:HxW:stream, a window "
+                "of at least this part of the picture; default 0.08)",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_AUGMENT,
         TARGET(augment),
@@ -219,8 +224,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "load",
         .argument = "FILE",
-        .help = "start from the weights of this safetensors file; not read where --resume finds a "
-                "checkpoint",
+        .help = "start from the weights of this safetensors file. The file is not read if --resume "
+                "finds a checkpoint",
         .verbs = CLI_TRAIN,
         .kind = CLI_TEXT,
         TARGET(load),
@@ -228,7 +233,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "load",
         .argument = "FILE",
-        .help = "weights to start from, of which a plan reads nothing",
+        .help = "weights to start from. A plan does not read them",
         .verbs = CLI_PLAN,
         .kind = CLI_TEXT,
         TARGET(load),
@@ -236,8 +241,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "fresh",
         .argument = "LAYER[,...]",
-        .help = "with --load: these layers begin anew and the others as in the file, as in "
-                "--fresh fc for other classes than it was trained on",
+        .help = "with --load: give these layers new weights instead of the file's. --fresh fc "
+                "trains for other classes than those of the file",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(fresh),
@@ -253,7 +258,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "top",
         .argument = "N",
-        .help = "how many classes to print of each image. Default: 3",
+        .help = "number of classes to print for each image. Default: 3",
         .verbs = CLI_PREDICT,
         .kind = CLI_COUNT,
         TARGET(top),
@@ -264,7 +269,8 @@ const cli_option cli_option_table[] = {
         .group = "Training",
         .name = "batch-size",
         .argument = "N",
-        .help = "samples of the global batch, over all devices. Default: 256, or all the data",
+        .help = "samples of the global batch, over all devices. Default: 256, or all samples if "
+                "there are fewer",
         .verbs = SETS | CLI_EVAL | CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(batch_size),
@@ -274,7 +280,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "epochs",
         .argument = "N",
-        .help = "end after N passes over the data. Default: 5, or no limit if another is given",
+        .help =
+            "end after N passes over the data. Default: 5, or no limit if another limit is given",
         .verbs = SETS,
         .kind = CLI_COUNT,
         TARGET(epochs),
@@ -312,9 +319,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "micro-batch",
         .argument = "N",
-        .help = "most samples that a device computes at once; it computes its shard in several "
-                "passes. Default: what its memory holds, and without batch-norm what its "
-                "caches do",
+        .help = "the most samples that a device computes at once. A larger shard takes several "
+                "micro-batches. Default: what the device's memory holds, and without batch-norm "
+                "what its caches hold",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(micro_batch),
@@ -324,9 +331,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "accumulate",
         .argument = "N",
-        .help = "batches whose gradients are summed before devices exchange them: the step of one "
-                "batch N times as large, for slow networks; batch-norm sees each by itself. "
-                "Default: 1",
+        .help = "number of batches whose gradients are summed before devices exchange them, for "
+                "slow networks. A step is that of one batch N times as large, except that "
+                "batch-norm sees each batch by itself. Default: 1",
         .verbs = SETS,
         .kind = CLI_COUNT,
         TARGET(accumulate),
@@ -337,7 +344,7 @@ const cli_option cli_option_table[] = {
         .name = "batchnorm",
         .argument = "HOW",
         .help = "statistics of batch-norm: sync (default), over the whole batch, so that training "
-                "does not depend on the devices; local, over each device's shard",
+                "does not depend on the devices; local, over the shard of each device",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(batchnorm),
@@ -346,7 +353,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "overlap",
         .argument = "HOW",
-        .help = OVERLAP ". The training is the same to the bit, but with --compress",
+        .help = OVERLAP ". Both give the same bits, except with --compress",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(overlap),
@@ -364,10 +371,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "standby",
         .argument = "HOW",
-        .help =
-            "a device that slows the others down whatever its shard is: on (default), it is put "
-            "on standby while steps are measured to be faster without it (with --split "
-            "measured); off, all devices always take part",
+        .help = "a device that slows the others down even with few samples: on (default), it is "
+                "left out of steps (standby) while steps are measured to be faster without it, "
+                "with --split measured; off, all devices always take part",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(standby),
@@ -386,10 +392,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "compress",
         .argument = "HOW",
-        .help =
-            "gradients between processes: none (default), as they are; bf16, rounded to 16 bits "
-            "for slow networks (through MPI, on any devices), where what rounding drops is kept "
-            "and added in the next step",
+        .help = "gradients between processes: none (default), as float32; bf16, rounded to 16 bits "
+                "for slow networks. The rounding error is kept and added in the next step. "
+                "Gradients then go through MPI on all devices",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(compress),
@@ -398,7 +403,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "label-smoothing",
         .argument = "X",
-        .help = "part of each label that is spread over all classes. Default: 0",
+        .help = "part of each label that is distributed over all classes. Default: 0",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(label_smoothing),
@@ -408,7 +413,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "init",
         .argument = "HOW",
-        .help = "first weights: default (PyTorch's), normal:STD (biases 0), xavier, he",
+        .help = "initial weights: default (PyTorch's), normal:STD (biases 0), xavier, he",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(init),
@@ -416,8 +421,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "seed",
         .argument = "N",
-        .help = "of weights and shuffling. The same seed, options and devices give the same bits. "
-                "Default: 0",
+        .help = "seed of initial weights, shuffling and random changes. The same seed, options, "
+                "devices and shards give the same bits. Default: 0",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(seed),
@@ -443,7 +448,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "lr",
         .argument = "RATE",
-        .help = "learning rate. Default: 0.1, of adamw 0.001",
+        .help = "learning rate. Default: 0.1 for sgd, 0.001 for adamw",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(lr),
@@ -453,8 +458,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "lr-base-batch",
         .argument = "N",
-        .help =
-            "the learning rate is meant for batches of N and grows with the batch in proportion",
+        .help = "the learning rate is for batches of N samples, and is scaled in proportion to the "
+                "batch",
         .verbs = SETS,
         .kind = CLI_COUNT,
         TARGET(lr_base_batch),
@@ -464,8 +469,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "schedule",
         .argument = "NAME",
-        .help = "course of the learning rate: constant (default); step; cosine, to 0 at the end; "
-                "onecycle, up to --lr and down",
+        .help = "how the learning rate changes: constant (default); step; cosine, down to 0 at the "
+                "end; onecycle, up to --lr and down again",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(schedule),
@@ -474,7 +479,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "step-every",
         .argument = "N",
-        .help = "with --schedule step: the rate falls after every N epochs. Default: 30",
+        .help = "with --schedule step: multiply the rate after every N epochs. Default: 30",
         .verbs = SETS,
         .kind = CLI_COUNT,
         TARGET(step_every),
@@ -484,7 +489,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "step-factor",
         .argument = "X",
-        .help = "with --schedule step: what it is multiplied by. Default: 0.1",
+        .help = "with --schedule step: the factor. Default: 0.1",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(step_factor),
@@ -495,7 +500,7 @@ const cli_option cli_option_table[] = {
         .name = "warmup",
         .argument = "N[steps|epochs]",
         .help =
-            "let the rate rise linearly to that of the schedule in the first N steps, or epochs",
+            "increase the rate linearly to that of the schedule over the first N steps or epochs",
         .verbs = SETS,
         .kind = CLI_SPAN,
         TARGET(warmup),
@@ -504,7 +509,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "momentum",
         .argument = "M",
-        .help = "of sgd. Default: 0",
+        .help = "momentum of sgd. Default: 0",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_REAL,
         TARGET(momentum),
@@ -513,7 +518,7 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "nesterov",
-        .help = "Nesterov's momentum; needs --momentum",
+        .help = "use Nesterov momentum; needs --momentum",
         .verbs = SETS,
         .kind = CLI_FLAG,
         TARGET(nesterov),
@@ -521,7 +526,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "beta1",
         .argument = "B",
-        .help = "of adamw: decay of the mean of gradients. Default: 0.9",
+        .help = "adamw: decay of the mean of gradients. Default: 0.9",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(beta1),
@@ -531,7 +536,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "beta2",
         .argument = "B",
-        .help = "of adamw: decay of the mean of their squares. Default: 0.999",
+        .help = "adamw: decay of the mean of squared gradients. Default: 0.999",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(beta2),
@@ -541,7 +546,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "epsilon",
         .argument = "E",
-        .help = "of adamw: added to the root of that mean. Default: 1e-8",
+        .help = "adamw: added to the root of the mean of squared gradients. Default: 1e-8",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(epsilon),
@@ -551,8 +556,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "weight-decay",
         .argument = "W",
-        .help =
-            "of sgd an L2 penalty, of adamw decoupled, on all parameters as in PyTorch. Default: 0",
+        .help = "weight decay on all parameters, as in PyTorch: an L2 penalty with sgd, decoupled "
+                "with adamw. Default: 0",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(weight_decay),
@@ -561,7 +566,7 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "no-bias-decay",
-        .help = "no weight decay on biases and on the parameters of norms",
+        .help = "no weight decay on biases and on parameters of normalisation layers",
         .verbs = SETS,
         .kind = CLI_FLAG,
         TARGET(no_bias_decay),
@@ -569,7 +574,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "clip-norm",
         .argument = "X",
-        .help = "scale a gradient whose norm over all parameters is greater down to X",
+        .help = "if the norm of the gradient over all parameters exceeds X, scale it down to X",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(clip_norm),
@@ -580,7 +585,7 @@ const cli_option cli_option_table[] = {
         .group = "Benchmark",
         .name = "repeat",
         .argument = "N",
-        .help = "how often each run is made; the table has medians. Default: 3",
+        .help = "number of repetitions of each run. The table has medians. Default: 3",
         .verbs = CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(repeat),
@@ -590,8 +595,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "max-time",
         .argument = "TIME",
-        .help = "how long each run is timed once it has settled: seconds, or 90s, 5m. Default: 2; "
-                "5 steps at least",
+        .help = "time each run for this long after it has settled: seconds, or 90s, 5m. Default: "
+                "2, and at least 5 steps",
         .verbs = CLI_BENCH,
         .kind = CLI_SECONDS,
         TARGET(max_time),
@@ -599,7 +604,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "max-steps",
         .argument = "N",
-        .help = "time no more than N steps of each run",
+        .help = "time at most N steps of each run",
         .verbs = CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(max_steps),
@@ -608,7 +613,7 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "best-batch",
-        .help = "run each device alone also with a quarter, half, twice and four times the batch, "
+        .help = "also run each device alone with a quarter, half, twice and four times the batch, "
                 "and mark the fastest",
         .verbs = CLI_BENCH,
         .kind = CLI_FLAG,
@@ -616,7 +621,7 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "all-only",
-        .help = "of the mixes, only that of all devices",
+        .help = "of the mixes, run only the one of all devices",
         .verbs = CLI_BENCH,
         .kind = CLI_FLAG,
         TARGET(all_only),
@@ -624,8 +629,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "collective",
         .argument = "NAME",
-        .help = "what is measured: all-reduce (default), reduce-scatter, all-gather or broadcast. "
-                "Bytes are those of a whole array",
+        .help = "the collective to measure: all-reduce (default), reduce-scatter, all-gather or "
+                "broadcast. Bytes are those of a whole array",
         .verbs = CLI_BENCH,
         .benchmarks = CLI_ALLREDUCE,
         .kind = CLI_TEXT,
@@ -636,7 +641,7 @@ const cli_option cli_option_table[] = {
         .group = "Output",
         .name = "json",
         .argument = "FILE",
-        .help = "write everything, each run of a mix by itself, as JSON",
+        .help = "write all results as JSON, of mix each run by itself",
         .verbs = CLI_BENCH,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
@@ -645,8 +650,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "checkpoint",
         .argument = "DIR",
-        .help = "write model.safetensors there after each epoch, with --validation "
-                "best.safetensors after the best, and what --resume goes on from",
+        .help =
+            "write model.safetensors to this directory after each epoch, best.safetensors after "
+            "the best epoch (with --validation), and the checkpoints from which --resume continues",
         .verbs = CLI_TRAIN,
         .kind = CLI_TEXT,
         TARGET(checkpoint),
@@ -654,7 +660,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "checkpoint-every",
         .argument = "N[steps|epochs|s|m|h]",
-        .help = "how often that is written, in the background. Default: 1epochs, and at the end",
+        .help = "interval of the checkpoints, which are written in the background. Default: "
+                "1epochs, and at the end",
         .verbs = CLI_TRAIN,
         .kind = CLI_INTERVAL,
         TARGET(checkpoint_every),
@@ -663,7 +670,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "checkpoint-keep",
         .argument = "N",
-        .help = "how many of these stay. Default: 2",
+        .help = "number of checkpoints to keep. Default: 2",
         .verbs = CLI_TRAIN,
         .kind = CLI_COUNT,
         TARGET(checkpoint_keep),
@@ -673,8 +680,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "host-copy",
         .argument = "N",
-        .help = "every N steps copy the state into host memory, and write it as a checkpoint if "
-                "all devices are lost and cannot be read. Default: never",
+        .help = "every N steps copy the training state into host memory, and write the copy as a "
+                "checkpoint if all devices are lost and none can be read. Default: never",
         .verbs = CLI_TRAIN,
         .kind = CLI_COUNT,
         TARGET(host_copy),
@@ -683,16 +690,16 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "resume",
-        .help = "go on exactly where the training of --checkpoint was interrupted, its --log too; "
-                "begin if there is no checkpoint",
+        .help = "continue the training of --checkpoint exactly where it was interrupted, its --log "
+                "too. Without a checkpoint, begin",
         .verbs = CLI_TRAIN,
         .kind = CLI_FLAG,
         TARGET(resume),
     },
     {
         .name = "supervise",
-        .help = "run the training in a process of its own, and start it again from its last "
-                "checkpoint when it crashes or its devices are lost",
+        .help = "run the training in a child process, and start it again from its last checkpoint "
+                "when it crashes or its devices are lost",
         .verbs = CLI_TRAIN,
         .kind = CLI_FLAG,
         TARGET(supervise),
@@ -700,7 +707,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "log",
         .argument = "FILE",
-        .help = "write what happens in each step as JSON Lines",
+        .help = "write the run log: what happens in each step, as JSON Lines",
         .verbs = CLI_TRAIN,
         .kind = CLI_TEXT,
         TARGET(log),
@@ -724,16 +731,15 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "verbose",
-        .help =
-            "also show by which algorithm each device does each operation, and what was measured "
-            "to choose it",
+        .help = "also print the algorithm of each operation on each device, and the times from "
+                "which it was chosen",
         .verbs = CLI_PLAN,
         .kind = CLI_FLAG,
         TARGET(verbose),
     },
     {
         .name = "quiet",
-        .help = "print nothing but errors",
+        .help = "print only errors",
         .verbs = CLI_TRAIN,
         .kind = CLI_FLAG,
         TARGET(quiet),
@@ -756,7 +762,7 @@ const cli_option cli_option_table[] = {
         .kind = CLI_FLAG,
         TARGET(version),
     },
-    /* Names that are taken, refused until they are true. */
+    /* Reserved names, which are refused until they are implemented. */
     {.name = "deterministic", .verbs = CLI_TRAIN},
     {.name = NULL},
 };
@@ -773,14 +779,15 @@ const cli_verb_entry cli_verbs[] = {
         .name = "eval",
         .verb = CLI_EVAL,
         .arguments = "--checkpoint FILE|DIR [option]...",
-        .help = "loss and accuracy of saved weights on the test data",
+        .help = "print loss and accuracy of saved weights on the test data",
         .run = cli_eval,
     },
     {
         .name = "predict",
         .verb = CLI_PREDICT,
         .arguments = "--checkpoint FILE|DIR [option]... IMAGE...",
-        .help = "the most likely classes of images (PNG, JPEG, or IDX as FILE or FILE:0,5,10-19)",
+        .help =
+            "print the most likely classes of images (PNG, JPEG, or IDX as FILE or FILE:0,5,10-19)",
         .operands = true,
         .run = cli_predict,
     },
@@ -788,30 +795,30 @@ const cli_verb_entry cli_verbs[] = {
         .name = "devices",
         .verb = CLI_DEVICES,
         .arguments = "[option]...",
-        .help = "list this machine's devices, how fast each is, and what is absent and why",
+        .help = "list this machine's devices, how fast each one is, and what is absent and why",
         .run = cli_devices,
     },
     {
         .name = "data",
         .verb = CLI_DATA,
         .arguments = "[option]...",
-        .help = "look at all images of a data set: how many of which class, their mean and "
-                "deviation, and pictures that cannot be read",
+        .help = "check all images of a data set: images of each class, mean and deviation, and "
+                "pictures that cannot be read",
         .run = cli_data,
     },
     {
         .name = "plan",
         .verb = CLI_PLAN,
         .arguments = "[option]...",
-        .help = "layers, memory and operations of a training, without training",
+        .help = "print layers, memory and operations of a training, without training",
         .run = cli_plan,
     },
     {
         .name = "bench",
         .verb = CLI_BENCH,
         .arguments = "mix|allreduce [option]...",
-        .help = "mix: how fast devices are alone and in every mix, with even and with measured "
-                "shares; allreduce: how fast they exchange gradients",
+        .help = "mix: measure how fast devices train alone and in every mix, with equal and with "
+                "measured shards; allreduce: measure how fast devices exchange gradients",
         .operands = true,
         .run = cli_bench,
     },

@@ -1,5 +1,5 @@
-/* The LeNet of the textbook chapters on multi-device training: two convolutions with ReLU and
-   average pooling, two linear layers.  Shapes in the comments are those of 28x28x1 images. */
+/* The LeNet of the textbook's chapters on several devices: two convolutions with ReLU and average
+   pooling, and two linear layers.  Shapes in the comments are those of 28x28x1 images. */
 #include "models_table.h"
 
 dpt_value dptm_lenet(dpt_model *model, dpt_value x, size_t classes)

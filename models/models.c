@@ -1,24 +1,24 @@
-/* Networks by name: one table, from which names, help and builders come. */
+/* Networks by name.  Names, help and builders come from one table. */
 #include "models_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The name, the builder's name behind dptm_, and one line of help. */
+/* The name, the builder's name without dptm_, and one line of help. */
 #define MODELS(X)                                                                                  \
     X("linear", linear, "softmax regression: one linear layer")                                    \
     X("mlp", mlp, "perceptron: two hidden layers of 1024, ReLU")                                   \
     X("lenet", lenet, "LeNet: two convolutions, average pooling, two linear layers, ReLU")         \
     X("resnet18-d2l", resnet18_d2l,                                                                \
       "ResNet-18 of the textbook: biases in the convolutions, plain shortcuts")                    \
-    X("resnet18", resnet18, "ResNet-18, torchvision's blocks, 3x3 stem without max-pool")          \
-    X("resnet34", resnet34, "ResNet-34, likewise")                                                 \
-    X("resnet50", resnet50, "ResNet-50, likewise: bottlenecks")                                    \
+    X("resnet18", resnet18, "ResNet-18 with torchvision's blocks and a 3x3 stem without max-pool") \
+    X("resnet34", resnet34, "ResNet-34, otherwise as resnet18")                                    \
+    X("resnet50", resnet50, "ResNet-50, with bottleneck blocks, otherwise as resnet18")            \
     X("resnet18-imagenet", resnet18_imagenet,                                                      \
       "ResNet-18 as in torchvision: 7x7 stem of stride 2 and max-pool, for images of 64x64 or "    \
       "more")                                                                                      \
-    X("resnet34-imagenet", resnet34_imagenet, "ResNet-34, likewise")                               \
-    X("resnet50-imagenet", resnet50_imagenet, "ResNet-50, likewise")                               \
+    X("resnet34-imagenet", resnet34_imagenet, "ResNet-34, otherwise as resnet18-imagenet")         \
+    X("resnet50-imagenet", resnet50_imagenet, "ResNet-50, otherwise as resnet18-imagenet")         \
     X("vgg11", vgg11, "VGG-11 with dropout; images of 32x32 or more")
 
 typedef struct model_entry {

@@ -1,4 +1,4 @@
-/* Names of layers inside blocks, as PyTorch makes them of modules inside modules. */
+/* Names of layers inside blocks, as PyTorch names modules inside modules. */
 #include "models_table.h"
 
 #include <stdio.h>

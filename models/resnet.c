@@ -1,13 +1,13 @@
-/* ResNet-18, -34 and -50 (He et al. 2016), as they are for images of ImageNet's size, where the
-   stem is a 7x7 convolution and a 3x3 max-pool of stride 2 each, and for small ones, where it is a
-   3x3 convolution of stride 1.  Blocks and names are torchvision's: stride 2 lies in the
-   bottleneck's 3x3 convolution ("v1.5"), convolutions have no biases, and a shortcut that changes
-   shape is a 1x1 convolution with batch-norm, "downsample.0" and "downsample.1". */
+/* ResNet-18, -34 and -50 (He et al. 2016), each with two stems.  For images of ImageNet's size the
+   stem is a 7x7 convolution and a 3x3 max-pool, each of stride 2.  For small images it is a 3x3
+   convolution of stride 1.  Blocks and names are torchvision's: stride 2 is in the bottleneck's 3x3
+   convolution ("v1.5"), convolutions have no biases, and a shortcut that changes the shape is a 1x1
+   convolution with batch-norm ("downsample.0" and "downsample.1"). */
 #include "models_table.h"
 
 enum { N_STAGES = 4 };
 
-/* What a convolution with batch-norm is called. */
+/* The names of a convolution and its batch-norm. */
 typedef struct conv_name {
     const char *block; /* "layer1.0", or "" */
     const char *conv, *norm;

@@ -1,8 +1,9 @@
-/* The ResNet-18 of the textbook chapters on multi-device training: a 3x3 stem without max-pool,
-   four stages of two residual blocks.  Unlike torchvision's, every convolution has a bias, and the
-   shortcut of the first block of stages 2 to 4 is a plain 1x1 convolution.  A block's layers are
-   called as in the textbook's module (conv1, bn1, conv2, bn2, conv3 for the shortcut); blocks and
-   what is around them as in torchvision's (layer2.0, conv1, bn1, fc). */
+/* The ResNet-18 of the textbook's chapters on several devices: a 3x3 stem without max-pool, and
+   four stages of two residual blocks.  Two things differ from torchvision's network: every
+   convolution has a bias, and the shortcut of the first block of stages 2 to 4 is a 1x1 convolution
+   without batch-norm.  The layers of a block have the textbook's names (conv1, bn1, conv2, bn2, and
+   conv3 for the shortcut).  Blocks and the other layers have torchvision's (layer2.0, conv1, bn1,
+   fc). */
 #include "models_table.h"
 
 enum { N_STAGES = 4, STAGE_BLOCKS = 2 };

@@ -1,7 +1,7 @@
-/* VGG-11 (Simonyan and Zisserman 2015) with torchvision's names, which count activations, pools and
-   dropouts too.  Five max-pools halve the image, so it needs 32x32 at least.  There is no adaptive
-   pool to 7x7 behind them: classifier.0 takes the feature map as it is, so that for images of 224
-   to 255 pixels a side it is torchvision's network. */
+/* VGG-11 (Simonyan and Zisserman 2015) with torchvision's names, whose indices also count
+   activations, pools and dropouts.  Five max-pools halve the image, so the smallest image is 32x32.
+   There is no adaptive pool to 7x7: classifier.0 takes the feature map as it is.  For images of 224
+   to 255 pixels a side the network is torchvision's. */
 #include "models_table.h"
 
 /* Channels of the convolutions; 0 is a max-pool. */
