@@ -43,8 +43,8 @@ const cli_option cli_option_table[] = {
         .group = "Devices",
         .name = "devices",
         .argument = "LIST",
-        .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. The same "
-                "device may stand twice. Default: all",
+        .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. A "
+                "device may be in the list twice. Default: all",
         .verbs = RUNS | CLI_DEVICES,
         .kind = CLI_TEXT,
         TARGET(devices),
@@ -52,8 +52,8 @@ const cli_option cli_option_table[] = {
     {
         .name = "devices",
         .argument = "LIST",
-        .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. The same "
-                "device may stand twice. Default of allreduce: all; mix needs it",
+        .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. A "
+                "device may be in the list twice. Default of allreduce: all; mix needs it",
         .verbs = CLI_BENCH,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,

@@ -35,7 +35,7 @@ PYTHON
 done
 refuse 2 "collective.*'gather'.*all-gather" bench allreduce --collective gather
 refuse 2 "collective is for bench allreduce" bench mix --devices cpu --collective broadcast
-refuse 2 "what devices exchange, and cpu is one; name several" bench allreduce --devices cpu
+refuse 2 "exchanges between devices, and cpu is one; name several" bench allreduce --devices cpu
 for option in --model=mlp --dataset=mnist --data=. --batch-size=8 --repeat=2 --max-time=1 --best-batch --augment=flip \
     --momentum=0.9 --optimizer=sgd; do
     name=${option%%=*}

@@ -95,7 +95,7 @@ for part, shape in ("train", (4, 5, 6)), ("t10k", (4, 7, 8)):
     open(f"two/{part}-labels-idx1-ubyte", "wb").write(struct.pack(">II", 0x801, 4) + bytes([0, 1, 0, 1]))
 PYTHON
 look 1 --dataset idx --data two
-check "shapes that do not go together: $(cat look.err)" grep -q "test images are 7x8x1 and those of the training 5x6x1" look.err
+check "shapes that do not go together: $(cat look.err)" grep -q "test images are 7x8x1 and the training images 5x6x1" look.err
 refuse 1 "cannot look for data in nowhere" data --dataset mnist --data nowhere
 refuse 2 "unknown data set 'mnits'; did you mean 'mnist'" data --dataset mnits
 refuse 2 "devices does not go with 'dptrain data'" data --devices cpu
