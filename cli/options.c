@@ -62,9 +62,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "devices-of",
         .argument = "FILE",
-        .help = "read the device list from this file, which has a line for each process or host: "
-                "@0=cuda:0,cpu or @HOST=cpu, and @*=all for all others; # begins a comment. "
-                "A list on the command line may be such lines too, with ; between them",
+        .help = "read the devices of each process from this file, with a line for each rank or "
+                "host: @0=cuda:0,cpu, @HOST=cpu, and @*=all for all others. # begins a comment. "
+                "Such lines, separated by ;, are also a valid LIST",
         .verbs = RUNS | CLI_DEVICES | CLI_BENCH,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
