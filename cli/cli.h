@@ -120,10 +120,10 @@ struct cli_option {
     char letter;          /* 0: none */
     const char *argument; /* NULL for a flag */
     const char *help;     /* NULL: not in this version */
-    const char *now;     /* the name that replaces this one.  The older name is valid for one more
-                            release, and not in help.  NULL: none */
-    unsigned verbs;      /* cli_verb bits */
-    unsigned benchmarks; /* cli_benchmark bits, with CLI_BENCH; 0: only mix */
+    const char *now;      /* the name that replaces this one.  The older name is valid for one more
+                             release, and not in help.  NULL: none */
+    unsigned verbs;       /* cli_verb bits */
+    unsigned benchmarks;  /* cli_benchmark bits, with CLI_BENCH; 0: only mix */
     cli_kind kind;
     size_t offset; /* into cli_options */
     size_t min, max;
