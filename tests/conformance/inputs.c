@@ -203,13 +203,9 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
     switch (desc->kind) {
     case DPT_OP_GATHER:
     case DPT_OP_GATHER_LABELS:
-        if (slot == 0) {
-            fill_data(&desc->u.gather, integers, random, out, n);
-        } else if (slot == 1) {
-            fill_below(random, out, n, desc->u.gather.n_records);
-        } else {
-            fill_samples(random, out, n);
-        }
+        if (slot == 0) fill_data(&desc->u.gather, integers, random, out, n);
+        if (slot == 1) fill_below(random, out, n, desc->u.gather.n_records);
+        if (slot == 2) fill_samples(random, out, n);
         return;
     case DPT_OP_CHECK_FINITE:
         fill_numbers(integers, random, out, n);

@@ -183,24 +183,14 @@ static void describe_conv(const dpt_conv2d_desc *d, char *out, size_t n)
              d->input_activation ? activation_words[d->input_activation] : " none");
 }
 
-static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
+/* Layers and norms: what describe_desc has in a function of its own. */
+static void describe_layer(const dpt_op_desc *desc, char *out, size_t n)
 {
-    const dpt_gather_desc *g = &desc->u.gather;
     const dpt_linear_desc *l = &desc->u.linear;
     const dpt_pool2d_desc *p = &desc->u.pool2d;
     const dpt_batch_norm_desc *b = &desc->u.batch_norm;
     const dpt_layer_norm_desc *ln = &desc->u.layer_norm;
-    const dpt_elementwise_desc *e = &desc->u.elementwise;
-    const dpt_sgd_desc *s = &desc->u.sgd;
-    const dpt_adamw_desc *w = &desc->u.adamw;
     switch (dpt_op_family_of(desc->kind)) {
-    case DPT_FAMILY_GATHER:
-        snprintf(
-            out, n, "dtype %d count %zu records %zu channels %zu image %zux%zu pad %zu%s erase %g",
-            (int)g->dtype, g->count, g->n_records, g->channels, g->augment.height, g->augment.width,
-            g->augment.pad, g->augment.flip ? " flip" : "", (double)g->augment.erase);
-        return;
-    case DPT_FAMILY_CONV2D: describe_conv(&desc->u.conv2d, out, n); return;
     case DPT_FAMILY_LINEAR:
         snprintf(out, n, "%zu -> %zu rows %zu from %zu%s%s mask%s", l->in, l->out, l->rows,
                  l->first, l->has_bias ? " bias" : "", activation_words[l->activation],
@@ -213,10 +203,6 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
                  p->out_h, p->out_w, p->kernel_h, p->kernel_w, p->stride_h, p->stride_w, p->pad_h,
                  p->pad_w, p->input_activation ? activation_words[p->input_activation] : " none");
         return;
-    case DPT_FAMILY_ACTIVATION:
-        snprintf(out, n, "count %zu%s", desc->u.activation.count,
-                 activation_words[desc->u.activation.kind]);
-        return;
     case DPT_FAMILY_BATCH_NORM:
         snprintf(out, n, "area %zu channels %zu parts %zu%s%s mask%s%s", b->area, b->channels,
                  b->n_parts, b->has_residual ? " residual" : "", activation_words[b->activation],
@@ -226,6 +212,32 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     case DPT_FAMILY_LAYER_NORM:
         snprintf(out, n, "rows %zu channels %zu mask%s", ln->rows, ln->channels,
                  ln->input_activation ? activation_words[ln->input_activation] : " none");
+        return;
+    default: describe_conv(&desc->u.conv2d, out, n);
+    }
+}
+
+static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
+{
+    const dpt_gather_desc *g = &desc->u.gather;
+    const dpt_elementwise_desc *e = &desc->u.elementwise;
+    const dpt_sgd_desc *s = &desc->u.sgd;
+    const dpt_adamw_desc *w = &desc->u.adamw;
+    switch (dpt_op_family_of(desc->kind)) {
+    case DPT_FAMILY_GATHER:
+        snprintf(
+            out, n, "dtype %d count %zu records %zu channels %zu image %zux%zu pad %zu%s erase %g",
+            (int)g->dtype, g->count, g->n_records, g->channels, g->augment.height, g->augment.width,
+            g->augment.pad, g->augment.flip ? " flip" : "", (double)g->augment.erase);
+        return;
+    case DPT_FAMILY_CONV2D:
+    case DPT_FAMILY_LINEAR:
+    case DPT_FAMILY_POOL2D:
+    case DPT_FAMILY_BATCH_NORM:
+    case DPT_FAMILY_LAYER_NORM: describe_layer(desc, out, n); return;
+    case DPT_FAMILY_ACTIVATION:
+        snprintf(out, n, "count %zu%s", desc->u.activation.count,
+                 activation_words[desc->u.activation.kind]);
         return;
     case DPT_FAMILY_SOFTMAX:
         snprintf(out, n, "classes %zu smoothing %g", desc->u.softmax.classes,

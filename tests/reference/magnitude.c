@@ -78,6 +78,14 @@ static void mask(dpt_activation kind, const double *x, double *dx, size_t n)
         dx[i] *= magnitude_slope(kind, x[i]);
 }
 
+static void activation_backward(const dpt_activation_desc *d, size_t n, const reference_args *args)
+{
+    for (size_t i = 0; i < n * d->count; i++) {
+        const double dx = args->in[0][i] * magnitude_slope(d->kind, args->in[1][i]);
+        args->out[0][i] = args->accumulate ? args->out[0][i] + dx : dx;
+    }
+}
+
 /* Runs the operator on inputs that are absolute already, without its activations. */
 static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args *args)
 {
@@ -123,13 +131,7 @@ static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args
         for (size_t i = 0; i < n * desc->u.activation.count; i++)
             out[i] = magnitude_activate(desc->u.activation.kind, args->in[0][i]);
         return;
-    case DPT_OP_ACTIVATION_BACKWARD:
-        for (size_t i = 0; i < n * desc->u.activation.count; i++) {
-            const double dx =
-                args->in[0][i] * magnitude_slope(desc->u.activation.kind, args->in[1][i]);
-            out[i] = args->accumulate ? out[i] + dx : dx;
-        }
-        return;
+    case DPT_OP_ACTIVATION_BACKWARD: activation_backward(&desc->u.activation, n, args); return;
     case DPT_OP_GATHER: /* |value| + |mean| */
         for (size_t i = 0; i < DPT_MAX_CHANNEL_STATS; i++) {
             bare.u.gather.mean[i] = -fabsf(desc->u.gather.mean[i]);

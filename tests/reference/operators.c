@@ -180,25 +180,10 @@ static void check_finite(const dpt_check_finite_desc *d, size_t n, const referen
         if (!isfinite(args->in[0][i])) args->out[0][0] = 1.0;
 }
 
-void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args)
+/* Batch-norm and layer-norm. */
+static void run_norm(const dpt_op_desc *desc, size_t n, const reference_args *args)
 {
     switch (desc->kind) {
-    case DPT_OP_GATHER: gather(&desc->u.gather, n, args); break;
-    case DPT_OP_GATHER_LABELS: gather_labels(n, args); break;
-    case DPT_OP_CONV2D_FORWARD: reference_conv2d_forward(&desc->u.conv2d, n, args); break;
-    case DPT_OP_CONV2D_BACKWARD_DATA:
-        reference_conv2d_backward_data(&desc->u.conv2d, n, args);
-        break;
-    case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
-        reference_conv2d_backward_weights(&desc->u.conv2d, n, args);
-        break;
-    case DPT_OP_LINEAR_FORWARD: linear_forward(&desc->u.linear, n, args); break;
-    case DPT_OP_LINEAR_BACKWARD_DATA: linear_backward_data(&desc->u.linear, n, args); break;
-    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: linear_backward_weights(&desc->u.linear, n, args); break;
-    case DPT_OP_POOL2D_FORWARD: reference_pool2d_forward(&desc->u.pool2d, n, args); break;
-    case DPT_OP_POOL2D_BACKWARD: reference_pool2d_backward(&desc->u.pool2d, n, args); break;
-    case DPT_OP_ACTIVATION_FORWARD: activation_forward(&desc->u.activation, n, args); break;
-    case DPT_OP_ACTIVATION_BACKWARD: activation_backward(&desc->u.activation, n, args); break;
     case DPT_OP_BATCH_NORM_PARTIAL:
         reference_batch_norm_partial(&desc->u.batch_norm, n, args);
         break;
@@ -222,6 +207,38 @@ void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args
     case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
         reference_layer_norm_backward_weights(&desc->u.layer_norm, n, args);
         break;
+    default: break;
+    }
+}
+
+void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args)
+{
+    switch (desc->kind) {
+    case DPT_OP_GATHER: gather(&desc->u.gather, n, args); break;
+    case DPT_OP_GATHER_LABELS: gather_labels(n, args); break;
+    case DPT_OP_CONV2D_FORWARD: reference_conv2d_forward(&desc->u.conv2d, n, args); break;
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+        reference_conv2d_backward_data(&desc->u.conv2d, n, args);
+        break;
+    case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
+        reference_conv2d_backward_weights(&desc->u.conv2d, n, args);
+        break;
+    case DPT_OP_LINEAR_FORWARD: linear_forward(&desc->u.linear, n, args); break;
+    case DPT_OP_LINEAR_BACKWARD_DATA: linear_backward_data(&desc->u.linear, n, args); break;
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS: linear_backward_weights(&desc->u.linear, n, args); break;
+    case DPT_OP_POOL2D_FORWARD: reference_pool2d_forward(&desc->u.pool2d, n, args); break;
+    case DPT_OP_POOL2D_BACKWARD: reference_pool2d_backward(&desc->u.pool2d, n, args); break;
+    case DPT_OP_ACTIVATION_FORWARD: activation_forward(&desc->u.activation, n, args); break;
+    case DPT_OP_ACTIVATION_BACKWARD: activation_backward(&desc->u.activation, n, args); break;
+    case DPT_OP_BATCH_NORM_PARTIAL:
+    case DPT_OP_BATCH_NORM_MERGE:
+    case DPT_OP_BATCH_NORM_FREEZE:
+    case DPT_OP_BATCH_NORM_FORWARD:
+    case DPT_OP_BATCH_NORM_BACKWARD_PARTIAL:
+    case DPT_OP_BATCH_NORM_BACKWARD_DATA:
+    case DPT_OP_LAYER_NORM_FORWARD:
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
+    case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS: run_norm(desc, n, args); break;
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); break;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); break;
     case DPT_OP_DROPOUT: reference_dropout(&desc->u.dropout, n, args); break;

@@ -136,13 +136,13 @@ static void bad_convolutions(test *t)
     d.u.conv2d.in_channels = SIZE_MAX / 16;
     refuses(t, &d, "larger than any memory");
     d = conv(DPT_OP_CONV2D_FORWARD);
-    d.u.conv2d.activation = (dpt_activation)5;
-    refuses(t, &d, "activation 5");
+    d.u.conv2d.activation = (dpt_activation)99;
+    refuses(t, &d, "activation 99");
     d.u.conv2d.activation = DPT_ACT_GELU; /* its derivative needs more than the output */
     refuses(t, &d, "GELU");
     d = conv(DPT_OP_CONV2D_BACKWARD_DATA);
-    d.u.conv2d.input_activation = (dpt_activation)9;
-    refuses(t, &d, "activation 9");
+    d.u.conv2d.input_activation = (dpt_activation)98;
+    refuses(t, &d, "activation 98");
 }
 
 static void linears(test *t)
@@ -286,8 +286,8 @@ static void bad_batch_norms(test *t)
     d.u.batch_norm.activation = DPT_ACT_GELU;
     refuses(t, &d, "GELU");
     d = batch_norm(DPT_OP_BATCH_NORM_BACKWARD_DATA);
-    d.u.batch_norm.input_activation = (dpt_activation)9;
-    refuses(t, &d, "activation 9");
+    d.u.batch_norm.input_activation = (dpt_activation)98;
+    refuses(t, &d, "activation 98");
 }
 
 static void layer_norms(test *t)
