@@ -34,13 +34,6 @@ KNOWN_CIRCLES = [
         "core/train/pipeline",
         "core/train/recovery",
     },
-    {
-        "backends/opencl/clblast",
-        "backends/opencl/device",
-        "backends/opencl/gemm",
-        "backends/opencl/memory",
-        "backends/opencl/program",
-    },
 ]
 
 

@@ -5,6 +5,7 @@
 
 #ifdef DPT_CL_HAS_CLBLAST
 
+#include "tables.h"
 #include "tuning.h"
 
 #include <clblast_c.h>

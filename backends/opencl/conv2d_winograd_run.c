@@ -1,5 +1,6 @@
 /* Enqueueing Winograd convolutions, one block of samples after the other. */
 #include "conv2d_winograd.h"
+#include "tables.h"
 
 /* The data of a work item of the products, which stay in a second-level cache. */
 static const size_t item_bytes = (size_t)256 << 10;

@@ -1,11 +1,13 @@
 /* Probing, describing, opening and closing OpenCL devices. */
-#include "device.h"
 #include "cache.h"
 #include "clblast.h"
 #include "contain.h"
 #include "memory.h"
+#include "platforms.h"
 #include "program.h"
 #include "size.h"
+#include "state.h"
+#include "tables.h"
 
 #include <pthread.h>
 #include <stdlib.h>

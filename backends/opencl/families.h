@@ -3,7 +3,7 @@
 #define DPT_OPENCL_CONV2D_H
 
 #include "alternatives.h"
-#include "device.h"
+#include "state.h"
 
 extern const dpt_alternative dpt_cl_conv2d_registers[]; /* for CPUs: groups of one item, vectors */
 extern const dpt_alternative dpt_cl_conv2d_winograd[];  /* 3x3, stride 1, dilation 1 */

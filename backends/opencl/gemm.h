@@ -4,8 +4,8 @@
 #ifndef DPT_OPENCL_GEMM_H
 #define DPT_OPENCL_GEMM_H
 
-#include "device.h"
 #include "operators.h"
+#include "state.h"
 
 /* C (m,n) [+]= op(A) (m,k) * op(B) (k,n) for each of n_batches.  The matrices of a batch are
    a_stride, b_stride and c_stride elements apart.  A matrix has fewer than 2^31 rows and columns.

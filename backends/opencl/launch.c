@@ -1,9 +1,9 @@
-/* What backends/common asks for: launches of kernels, and this backend's ways to convolve. */
+/* The functions that backends/common needs: launches of kernels, and families of convolutions. */
 #include "launch.h"
 #include "conv2d.h"
-#include "device.h"
 #include "families.h"
 #include "program.h"
+#include "state.h"
 #include "trial.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* Buffers, pinned host memory and transfers. */
 #include "memory.h"
+#include "tables.h"
 
 #include <stdlib.h>
 

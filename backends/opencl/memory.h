@@ -2,7 +2,7 @@
 #ifndef DPT_OPENCL_MEMORY_H
 #define DPT_OPENCL_MEMORY_H
 
-#include "device.h"
+#include "state.h"
 
 /* Creates an in-order queue of the device, with profiling. */
 DPT_CHECK_RESULT dpt_status dpt_cl_queue_create(dpt_device *device, cl_command_queue *out);

@@ -1,6 +1,6 @@
 /* The plug-in's descriptor and its one exported symbol. */
-#include "device.h"
 #include "operators.h"
+#include "tables.h"
 
 static const dpt_backend backend = {
     .abi = DPT_BACKEND_ABI,

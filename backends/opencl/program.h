@@ -7,8 +7,8 @@
 #define DPT_OPENCL_PROGRAM_H
 
 #include "contain.h"
-#include "device.h"
 #include "kernel.h"
+#include "state.h"
 
 /* dpt_kernel_get (backends/common/launch.h): the kernel comes from the device's own programs, from
    disk, or is compiled now.  A kernel is one object: its arguments are set and it is enqueued in

@@ -1,6 +1,7 @@
 /* Streams, which are in-order queues, and events, which are markers in a queue with the device's
    clock. */
 #include "memory.h"
+#include "tables.h"
 
 #include <stdlib.h>
 

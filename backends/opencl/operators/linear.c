@@ -8,6 +8,7 @@
 #include "clblast.h"
 #include "convert.h"
 #include "gemm.h"
+#include "tables.h"
 
 enum { MAX_ALTERNATIVES = 32 };
 
