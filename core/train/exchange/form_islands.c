@@ -142,10 +142,8 @@ static void run_job(dpti_device *device, void *argument)
     job->status = job->run(job);
 }
 
-static dpt_status call_first(dpt_trainer *t, const group *g, open_job *job,
-                             dpt_status (*run)(open_job *job), dpt_error *error)
+static dpt_status call_first(dpt_trainer *t, const group *g, open_job *job, dpt_error *error)
 {
-    job->run = run;
     if (!dpti_trainer_call(t, g->ranks[0], run_job, job))
         return DPT_FAIL(error, DPT_E_DEVICE, "%s did not answer", g->devices[0]->id);
     if (job->status != DPT_OK) *error = *dpti_device_error(g->devices[0]);
@@ -157,7 +155,8 @@ static dpt_status invite(dpt_trainer *t, const group *g, open_job *job, dpt_erro
 {
     dpti_gathered all = {.data = NULL};
     const bool invites = g->first_rank == 0;
-    const dpt_status mine = invites ? call_first(t, g, job, run_invite, error) : DPT_OK;
+    job->run = run_invite;
+    const dpt_status mine = invites ? call_first(t, g, job, error) : DPT_OK;
     if (!dpti_island_is_wide(job->island)) return mine;
     DPT_TRY(dpti_processes_agree(t->processes, mine, &job->invitation,
                                  invites ? sizeof job->invitation : 0, &all, error));
@@ -169,10 +168,12 @@ static dpt_status invite(dpt_trainer *t, const group *g, open_job *job, dpt_erro
 /* DPT_E_UNSUPPORTED: there is nothing to tell. */
 static dpt_status open_island(dpt_trainer *t, const group *g, open_job *job, dpt_error *error)
 {
-    dpt_status mine = call_first(t, g, job, run_check, error);
+    job->run = run_check;
+    dpt_status mine = call_first(t, g, job, error);
     DPT_TRY(dpti_island_test_agree(t, job->island, mine, error));
     DPT_TRY(invite(t, g, job, error));
-    mine = call_first(t, g, job, run_create, error);
+    job->run = run_create;
+    mine = call_first(t, g, job, error);
     return dpti_island_test_agree(t, job->island, mine, error);
 }
 

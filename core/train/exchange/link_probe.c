@@ -23,15 +23,17 @@ enum {
     WINDOW = DPTI_LINK_PROBE_MOST / (DPTI_CHUNK * 4), /* chunks: what is summed does not fill it */
 };
 
-/* What sums are made of, in every process. */
+/* What sums are made of, in every process, and where a failure is told. */
 typedef struct sums {
+    dpti_processes *p;
+    dpt_error *error;
     float *data;       /* (DPTI_LINK_PROBE_MOST bytes) */
     bool *contributes; /* (processes) all of them */
 } sums;
 
-static bool allocate(dpti_processes *p, sums *s)
+static bool allocate(sums *s)
 {
-    const size_t n = dpti_processes_count(p);
+    const size_t n = dpti_processes_count(s->p);
     s->data = calloc(1, DPTI_LINK_PROBE_MOST);
     s->contributes = malloc(n * sizeof *s->contributes);
     for (size_t r = 0; s->contributes && r < n; r++)
@@ -39,27 +41,26 @@ static bool allocate(dpti_processes *p, sums *s)
     return s->data && s->contributes;
 }
 
-static dpt_status sum_once(dpti_processes *p, const sums *s, size_t n_bytes, double *seconds,
-                           dpt_error *error)
+static dpt_status sum_once(const sums *s, size_t n_bytes, double *seconds)
 {
     const dpti_collective sum = {.kind = DPTI_ALL_REDUCE,
                                  .data = s->data,
                                  .count = n_bytes / sizeof *s->data,
                                  .contributes = s->contributes};
     const double began = dpti_seconds();
-    dpti_processes_start_collective(p, &sum);
-    DPT_TRY(dpti_processes_finish_collectives(p, error));
+    dpti_processes_start_collective(s->p, &sum);
+    DPT_TRY(dpti_processes_finish_collectives(s->p, s->error));
     *seconds = dpti_seconds() - began;
     return DPT_OK;
 }
 
 /* Of n times the slowest process's, which all get: none may decide anything by its own clock. */
-static dpt_status take_slowest(dpti_processes *p, double *seconds, size_t n, dpt_error *error)
+static dpt_status take_slowest(const sums *s, double *seconds, size_t n)
 {
     dpti_gathered all = {.data = NULL};
-    DPT_TRY(dpti_processes_gather(p, seconds, n * sizeof *seconds, &all, error));
+    DPT_TRY(dpti_processes_gather(s->p, seconds, n * sizeof *seconds, &all, s->error));
     const double *of = (const double *)(const void *)all.data;
-    for (size_t i = 0; i < n * dpti_processes_count(p); i++)
+    for (size_t i = 0; i < n * dpti_processes_count(s->p); i++)
         seconds[i % n] = fmax(seconds[i % n], of[i]);
     dpti_gathered_free(&all);
     return DPT_OK;
@@ -76,40 +77,38 @@ enum { SMALL, LARGE, SIZES, ROUTES = 2 };
 typedef double times[ROUTES][SIZES];
 
 /* One more of each size by this route. */
-static dpt_status time_more(dpti_processes *p, const sums *s, dpti_route route,
-                            const size_t n_bytes[SIZES], times least, dpt_error *error)
+static dpt_status time_more(const sums *s, dpti_route route, const size_t n_bytes[SIZES],
+                            times least)
 {
     dpti_travel travel = {.route = route, .window = WINDOW};
-    DPT_TRY(dpti_processes_set_travel(p, &travel, error));
+    DPT_TRY(dpti_processes_set_travel(s->p, &travel, s->error));
     for (size_t k = 0; k < SIZES; k++) {
         double once;
-        DPT_TRY(sum_once(p, s, n_bytes[k], &once, error));
+        DPT_TRY(sum_once(s, n_bytes[k], &once));
         least[route][k] = fmin(least[route][k], once);
     }
     return DPT_OK;
 }
 
 /* The slowest process's time. */
-static dpt_status time_one(dpti_processes *p, const sums *s, size_t n_bytes, double *seconds,
-                           dpt_error *error)
+static dpt_status time_one(const sums *s, size_t n_bytes, double *seconds)
 {
-    DPT_TRY(sum_once(p, s, n_bytes, seconds, error));
-    return take_slowest(p, seconds, 1, error);
+    DPT_TRY(sum_once(s, n_bytes, seconds));
+    return take_slowest(s, seconds, 1);
 }
 
 /* How much to sum, and what that takes: more and more, until it takes long enough. */
-static dpt_status find_bytes(dpti_processes *p, const sums *s, size_t *n_bytes, double *seconds,
-                             dpt_error *error)
+static dpt_status find_bytes(const sums *s, size_t *n_bytes, double *seconds)
 {
     double small;
     size_t next = DPTI_LINK_PROBE_LEAST;
     dpti_travel travel = {.route = DPTI_ROUTE_DIRECT, .window = WINDOW};
-    DPT_TRY(dpti_processes_set_travel(p, &travel, error));
-    DPT_TRY(time_one(p, s, DPTI_LINK_PROBE_SMALL, &small, error)); /* warms up */
-    DPT_TRY(time_one(p, s, DPTI_LINK_PROBE_SMALL, &small, error));
+    DPT_TRY(dpti_processes_set_travel(s->p, &travel, s->error));
+    DPT_TRY(time_one(s, DPTI_LINK_PROBE_SMALL, &small)); /* warms up */
+    DPT_TRY(time_one(s, DPTI_LINK_PROBE_SMALL, &small));
     for (*n_bytes = 0; next > *n_bytes;) {
         *n_bytes = next;
-        DPT_TRY(time_one(p, s, next, seconds, error));
+        DPT_TRY(time_one(s, next, seconds));
         next = dpti_bandwidth_more_bytes(next, *seconds - small, sum_seconds);
     }
     return DPT_OK;
@@ -117,20 +116,19 @@ static dpt_status find_bytes(dpti_processes *p, const sums *s, size_t *n_bytes, 
 
 /* Both routes in turns; of two processes the ring has nothing that the direct one has not.  What is
    packed knows that alone, and sends half the bytes of what is timed. */
-static dpt_status time_routes(dpti_processes *p, const sums *s, bool packs, dpti_link_probe *out,
-                              dpt_error *error)
+static dpt_status time_routes(const sums *s, bool packs, dpti_link_probe *out)
 {
     times least = {{INFINITY, INFINITY}, {INFINITY, INFINITY}};
-    const size_t n_processes = dpti_processes_count(p);
+    const size_t n_processes = dpti_processes_count(s->p);
     const size_t n_routes = n_processes > 2 && !packs ? ROUTES : 1;
     size_t n_bytes[SIZES] = {DPTI_LINK_PROBE_SMALL};
     double seconds;
-    DPT_TRY(find_bytes(p, s, &n_bytes[LARGE], &seconds, error));
+    DPT_TRY(find_bytes(s, &n_bytes[LARGE], &seconds));
     const size_t n_repeats = repeats(seconds * (double)n_routes);
     for (size_t i = 0; i < n_repeats; i++)
         for (size_t r = 0; r < n_routes; r++)
-            DPT_TRY(time_more(p, s, (dpti_route)r, n_bytes, least, error));
-    DPT_TRY(take_slowest(p, &least[0][0], (size_t)ROUTES * SIZES, error));
+            DPT_TRY(time_more(s, (dpti_route)r, n_bytes, least));
+    DPT_TRY(take_slowest(s, &least[0][0], (size_t)ROUTES * SIZES));
     const dpti_route route =
         dpti_bandwidth_route(least[DPTI_ROUTE_DIRECT][LARGE], least[DPTI_ROUTE_RING][LARGE]);
     const dpti_bandwidth_model link =
@@ -138,7 +136,7 @@ static dpt_status time_routes(dpti_processes *p, const sums *s, bool packs, dpti
     const dpti_bandwidth_model packed = {.alpha = link.alpha, .beta = link.beta / 2};
     dpti_travel travel = {
         .route = route, .window = dpti_bandwidth_window(packs ? packed : link, n_processes, route)};
-    DPT_TRY(dpti_processes_set_travel(p, &travel, error));
+    DPT_TRY(dpti_processes_set_travel(s->p, &travel, s->error));
     *out = (dpti_link_probe){.done = true, .link = link, .travel = travel};
     return DPT_OK;
 }
@@ -146,12 +144,12 @@ static dpt_status time_routes(dpti_processes *p, const sums *s, bool packs, dpti
 /* In all processes alike: none begins that another one has no memory for. */
 static dpt_status measure(dpti_processes *p, bool packs, dpti_link_probe *out, dpt_error *error)
 {
-    sums s = {.data = NULL};
+    sums s = {.p = p, .error = error};
     dpt_status status =
-        allocate(p, &s) ? DPT_OK
-                        : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to time sums over processes");
+        allocate(&s) ? DPT_OK
+                     : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to time sums over processes");
     status = dpti_processes_agree(p, status, NULL, 0, NULL, error);
-    if (status == DPT_OK && (status = time_routes(p, &s, packs, out, error)) != DPT_OK) {
+    if (status == DPT_OK && (status = time_routes(&s, packs, out)) != DPT_OK) {
         dpti_leave_behind(s.data); /* a transport that has failed may still write there */
         s.data = NULL;
     }

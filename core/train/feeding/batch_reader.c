@@ -66,15 +66,17 @@ uint64_t dpti_batch_reader_key(const dpt_trainer *trainer, const dpti_cursor *cu
     return (uint64_t)cursor->epoch * trainer->data->count + cursor->position;
 }
 
-/* Lists the records of a step that are those of this process's devices, with these shares. */
-static size_t list_own(const dpt_trainer *t, const size_t *shards, size_t n_samples,
+/* Lists those of a step's records that are of this process's devices, with the shards of this step.
+   Returns how many there are. */
+static size_t list_own(const dpt_trainer *t, const dpti_in_flight_step *inflight,
                        const uint32_t *records, uint32_t *own)
 {
+    const size_t n_samples = inflight->n_samples;
     size_t rows[DPTI_SPLIT_MAX_DEVICES], n_own = 0;
     for (size_t b = 0; b < dpti_trainer_n_batches(t, n_samples); b++) {
         const uint32_t *batch = records + b * t->batch_size;
         size_t first = 0, n = 0;
-        dpti_trainer_batch_rows(t, shards, n_samples, b, rows);
+        dpti_trainer_batch_rows(t, inflight->shards, n_samples, b, rows);
         for (size_t i = 0; i < t->first_device; i++)
             first += rows[i];
         for (size_t i = 0; i < t->n_workers; i++)
@@ -100,7 +102,7 @@ static void begin(dpt_trainer *t, const dpti_in_flight_step *inflight, const dpt
         return;
     }
     if (n_samples != inflight->n_samples) return;
-    const size_t n = list_own(t, inflight->shards, n_samples, records, s->records);
+    const size_t n = list_own(t, inflight, records, s->records);
     dpti_ahead_begin(
         s->ahead,
         &(dpti_ahead_run){.key = key, .epoch = cursor->epoch, .records = s->records, .n = n});
@@ -117,7 +119,7 @@ dpt_status dpti_batch_reader_step(dpt_trainer *trainer, dpti_in_flight_step *inf
     inflight->data_seconds = 0;
     if (!s->ahead) return DPT_OK;
     const uint64_t key = dpti_batch_reader_key(t, &inflight->cursor);
-    size_t n = list_own(t, inflight->shards, inflight->n_samples, records, s->records);
+    size_t n = list_own(t, inflight, records, s->records);
     dpti_ahead_begin(
         s->ahead, &(dpti_ahead_run){
                       .key = key, .epoch = inflight->cursor.epoch, .records = s->records, .n = n});
@@ -125,7 +127,7 @@ dpt_status dpti_batch_reader_step(dpt_trainer *trainer, dpti_in_flight_step *inf
         coming = dpti_order_next(&t->feeding.order, coming);
         begin(t, inflight, &coming);
     }
-    n = list_own(t, inflight->shards, inflight->n_samples, records, s->records);
+    n = list_own(t, inflight, records, s->records);
     const dpt_status status = dpti_ahead_wait(
         s->ahead,
         &(dpti_ahead_run){

@@ -196,21 +196,24 @@ static bool is_known(const char *value)
     return strcmp(value, unknown) != 0;
 }
 
-/* In entry i: the first process that knows its value, and the first with another value; false:
- * there is none.
- */
-static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size_t i, size_t *first,
-                            size_t *other)
+/* Two processes with different values of an entry. */
+typedef struct difference {
+    size_t first; /* the first process that knows its value */
+    size_t other; /* the first process with another value */
+} difference;
+
+/* In entry i; false: there is no difference. */
+static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size_t i, difference *d)
 {
     const size_t n = dpti_processes_count(t->processes);
-    *first = 0;
-    while (*first < n && !is_known(header_of(all, *first)->items[i].value))
-        ++*first;
-    for (size_t r = *first + 1; r < n; r++) {
+    d->first = 0;
+    while (d->first < n && !is_known(header_of(all, d->first)->items[i].value))
+        ++d->first;
+    for (size_t r = d->first + 1; r < n; r++) {
         const char *value = header_of(all, r)->items[i].value;
-        if (!is_known(value) || strcmp(value, header_of(all, *first)->items[i].value) == 0)
+        if (!is_known(value) || strcmp(value, header_of(all, d->first)->items[i].value) == 0)
             continue;
-        *other = r;
+        d->other = r;
         return true;
     }
     return false;
@@ -219,15 +222,15 @@ static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size
 /* Names the first entry in which processes differ. */
 static dpt_status compare_headers(dpt_trainer *t, const dpti_gathered *all)
 {
-    size_t first, other;
+    difference d;
     for (size_t i = 0; i < header_of(all, 0)->n; i++)
-        if (find_difference(t, all, i, &first, &other))
+        if (find_difference(t, all, i, &d))
             return dpt_fail(t->context, DPT_E_INVALID,
                             "%s differs: process %zu has %s, process %zu has %s; start all "
                             "processes with the same options and the same data",
-                            header_of(all, 0)->items[i].name, first,
-                            header_of(all, first)->items[i].value, other,
-                            header_of(all, other)->items[i].value);
+                            header_of(all, 0)->items[i].name, d.first,
+                            header_of(all, d.first)->items[i].value, d.other,
+                            header_of(all, d.other)->items[i].value);
     return DPT_OK;
 }
 

@@ -74,8 +74,9 @@ static bool alike_within_rounding(const float *a, const float *b, size_t n)
 }
 
 /* Whether a replica has to be what the good one is, to the bit, or is not even close to it. */
-static bool is_stray(dpt_trainer *t, size_t good, size_t rank, float *a, float *b)
+static bool is_stray(dpt_trainer *t, size_t good, size_t rank, float *const flats[2])
 {
+    float *a = flats[0], *b = flats[1];
     const dpti_device *of_good = t->workers[good].device, *device = t->workers[rank].device;
     if (device->base.backend == of_good->base.backend) return true;
     for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++)
@@ -113,7 +114,7 @@ dpt_status dpti_verify_settle(dpt_trainer *trainer, const dpti_in_flight_step *i
         for (size_t i = 0; i < t->n_workers; i++)
             if (!dpti_sits_out(&t->workers[i]) &&
                 inflight->shares[i].hash != inflight->shares[good].hash &&
-                is_stray(t, good, i, a, b))
+                is_stray(t, good, i, (float *const[]){a, b}))
                 mark(t, i, good, n_good);
         t->recovery.settled_step = inflight->cursor.step + 1;
     }

@@ -17,8 +17,8 @@
 bool dpti_is_loss(dpt_status status);
 /* Whether a device was lost in this step. */
 bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_in_flight_step *inflight);
-/* The same for a device whose worker could not be made anew, while the others are not made yet.
-   Fails if there are no others. */
+/* Loses a device whose worker could not be made anew, and the devices of its fault domain, while
+   the other workers are not made yet.  Fails if there are no others. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_lose_unmade(dpt_trainer *trainer,
                                                      const dpti_failing_rank *failing);
 /* Loses all devices that are left, which have no replicas any more, and keeps the training state in

@@ -72,9 +72,15 @@ static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float
                             : dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
 }
 
-static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, float *read,
-                       const float *write)
+/* One of the two: where what is read goes, or what is written. */
+typedef struct ends {
+    float *read;
+    const float *write;
+} ends;
+
+static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e)
 {
+    float *read = e.read;
     const dpti_worker *w = &t->workers[rank];
     const dpti_buffer *buffer = buffer_of(&w->replica, kind);
     const size_t n_bytes = t->model->flat_size * sizeof(float);
@@ -84,7 +90,7 @@ static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, float 
     flat_job *job = malloc(sizeof *job + n_bytes);
     if (!job) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
     *job = (flat_job){.buffer = buffer, .read = read != NULL, .n_bytes = n_bytes};
-    if (write) memcpy(job->values, write, n_bytes);
+    if (e.write) memcpy(job->values, e.write, n_bytes);
     const dpt_status status = run_and_take(t, rank, job, read);
     const float *view = kind == DPT_PARAMETER  ? w->recovery.views[0]
                         : kind == DPT_VELOCITY ? w->recovery.views[1]
@@ -97,13 +103,13 @@ static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, float 
 
 dpt_status dpti_trainer_read(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind, float *flat)
 {
-    return move(trainer, rank, kind, flat, NULL);
+    return move(trainer, rank, kind, (ends){.read = flat});
 }
 
 dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind,
                               const float *flat)
 {
-    return move(trainer, rank, kind, NULL, flat);
+    return move(trainer, rank, kind, (ends){.write = flat});
 }
 
 dpt_status dpti_trainer_write_state_buffers(dpt_trainer *trainer, size_t rank,
