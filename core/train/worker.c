@@ -31,7 +31,7 @@
 
 /* ---- One worker ------------------------------------------------------------------------------ */
 
-/* In one piece with the weights: if the device hangs it is the device's. */
+/* Allocated in one piece with the weights: if the device hangs the job is left to the device. */
 typedef struct worker_job {
     dpti_worker *worker;
     dpt_status status;
@@ -66,7 +66,7 @@ void dpti_worker_program(const dpti_worker *worker, dpti_program_options *option
                              : dpti_data_copy_places(dpti_feeding_copy_of(w), t->program.loss);
 }
 
-/* The replica, and its program of training, for at most `most` samples at once. */
+/* Makes the replica, and its program of training, for at most `most` samples at once. */
 static dpt_status create_replica(dpti_worker *w, size_t most, const float *weights,
                                  dpt_error *error)
 {
@@ -103,17 +103,17 @@ static void destroy_replica(dpti_worker *w)
     dpti_state_forget_views(w);
 }
 
-/* Whether its share is to be what it computes at once. */
+/* Whether the worker's shard must not be larger than what it computes at once. */
 static bool keeps_whole(const dpti_worker *w)
 {
     const dpt_trainer *t = w->trainer;
     return t->measured && !t->takes_passes && dpti_model_has_batch_norm(t->model);
 }
 
-/* Halves what is computed at once until it fits into the device's memory; but before that the data
-   have to go, since passes change what a batch-norm sees, and feeding changes nothing.  Where
-   shares follow measurements and there is a batch-norm, the device gets no more than that: others
-   may have room. */
+/* Halves the number of samples at once until the worker fits into the device's memory.  Before that
+   the copy of the data is dropped, since passes change what a batch-norm sees, and feeding samples
+   changes nothing.  With measured shards and a batch-norm the worker's capacity becomes that
+   number: other devices may have room. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
     DPT_TRY(dpti_find_pass_limit(w, error));
@@ -122,7 +122,7 @@ static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *e
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};
         const dpt_status status = create_replica(w, most, weights, error);
-        /* What did not fill the record itself left the detail with the device. */
+        /* A call that did not fill in *error left the details in the device's record. */
         if (status != DPT_OK && error->status == DPT_OK) *error = w->device->base.error;
         if (status != DPT_E_NO_MEMORY || most <= 1 || dpti_data_bytes(dpti_feeding_copy_of(w)) > 0)
             return status;
@@ -132,7 +132,7 @@ static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *e
     }
 }
 
-/* A device without samples has chosen for nothing but the optimizer. */
+/* A device without samples has chosen algorithms for the optimizer alone. */
 static dpt_status keep_choices(dpti_worker *w, dpt_error *error)
 {
     if (w->kept.n > 0 || w->replica.capacity == 0) return DPT_OK;
@@ -206,7 +206,8 @@ void dpti_worker_destroy_job(dpti_device *device, void *argument)
 
 /* ---- All of them ----------------------------------------------------------------------------- */
 
-/* Those that are lost, or hang, are not touched: the trainer's end sees to them. */
+/* Workers of lost devices, and of devices that hang, are not touched: dpti_trainer_tidy_lost
+   releases them at the trainer's end. */
 void dpti_trainer_destroy_workers(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -256,14 +257,14 @@ bool dpti_any_has_micro_batches(const dpt_trainer *trainer)
     return false;
 }
 
-/* Likewise, and all processes know what all can do. */
+/* The same, and all processes learn what all workers can do. */
 static dpt_status create_and_tell(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
 {
     return dpti_peers_share_capacities(t, create_all(t, weights, failing));
 }
 
-/* Where the devices together hold less at once than a batch, each gets a part in proportion to what
-   it holds, in passes. */
+/* Where the devices together hold less at once than a batch, each gets a shard in proportion to
+   what it holds, in several passes. */
 static bool widen_capacities(dpt_trainer *t)
 {
     size_t sum = 0;
@@ -272,7 +273,7 @@ static bool widen_capacities(dpt_trainer *t)
     if (!t->measured || sum >= t->batch_size) return false;
     const size_t passes = t->batch_size / sum + (t->batch_size % sum != 0);
     for (size_t i = 0; i < t->n_workers; i++)
-        t->workers[i].capacity *= passes; /* below twice the batch */
+        t->workers[i].capacity *= passes; /* the sum is below twice the batch */
     t->takes_passes = true;
     return true;
 }
@@ -292,8 +293,8 @@ dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weight
     *failing = (dpti_failing_rank){.rank = t->n_workers};
     DPT_TRY(create_fitting(t, weights, failing));
     if (!dpti_any_has_micro_batches(t) || t->program.n_parts <= 1) return DPT_OK;
-    /* Devices that work in several passes cannot meet in each: every one takes its own statistics,
-       a pass at a time. */
+    /* Devices with several passes cannot exchange parts in each pass: each device takes its own
+       statistics, for each pass. */
     dpti_trainer_destroy_workers(t);
     t->program.n_parts = 1;
     return create_and_tell(t, weights, failing);

@@ -38,9 +38,10 @@ typedef struct evaluate_job {
     size_t first, count; /* samples [first, first + count) */
     dpt_status status;
     dpt_error error;
-    dpti_ahead *ahead; /* of passes, where images are read as they are needed; else NULL */
-    bool unread;       /* they could not be: status and error say why; */
-    atomic_bool *over; /* and then nobody goes on */
+    dpti_ahead
+        *ahead;  /* reads the images of passes, where they are read as they are needed; else NULL */
+    bool unread; /* images could not be read: status and error say why */
+    atomic_bool *over; /* set then, so that no device goes on */
     float *outputs;    /* of these samples, (count, classes), or NULL: loss and hits are wanted */
     double loss;       /* sum */
     size_t hits;
@@ -49,7 +50,7 @@ typedef struct evaluate_job {
 
 /* ---- Binding programs to data sets ----------------------------------------------------------- */
 
-/* That of training if it has room for these data, else one of its own. */
+/* Provides the host feed: that of training if it has room for these data, else one of its own. */
 static dpt_status provide_feed(dpti_worker *w, size_t slot)
 {
     const dpt_trainer *t = w->trainer;
@@ -89,7 +90,7 @@ static void run_bind(dpti_device *device, void *argument)
         job->error = *dpti_device_error(device);
 }
 
-/* Goes on without a device, if that can be: DPT_E_CANCELLED, to try again. */
+/* Goes on without a device, if that is possible.  DPT_E_CANCELLED: the caller tries again. */
 static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
 {
     if (!dpti_is_loss(error->status) || t->stop_on_loss)
@@ -134,8 +135,8 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
     return DPT_OK;
 }
 
-/* The slot that is bound to this, or else the one to bind: a free one, or the least recently used.
- */
+/* The slot that is bound to these data, or else the slot to bind: a free one, or the least recently
+   used. */
 static size_t find_slot(const dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
 {
     size_t oldest = 0;
@@ -147,8 +148,8 @@ static size_t find_slot(const dpt_trainer *t, const dpt_dataset *data, dpti_purp
     return oldest;
 }
 
-/* Sees to it that a slot is bound to the data.  What else is bound goes if memory is short: it was
-   there for speed alone. */
+/* Binds a slot to the data, if none is bound to them.  If memory is short the other slots are
+   freed: they were bound for speed alone. */
 static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose,
                           size_t *slot)
 {
@@ -241,7 +242,7 @@ static void work_off_passes(evaluate_job *job)
         if (job->status == DPT_OK) done += n;
         if (job->status == DPT_OK && atomic_load(job->over)) job->status = DPT_E_CANCELLED;
         if (job->status != DPT_E_NO_MEMORY || n <= 1) continue;
-        dpti_memory_limit_room(w, n / 2); /* fewer at once change nothing */
+        dpti_memory_limit_room(w, n / 2); /* fewer samples at once do not change the results */
         job->status = dpti_sync(w->device);
     }
 }
@@ -255,14 +256,14 @@ static void run_evaluate(dpti_device *device, void *argument)
     job->error.status = job->status;
 }
 
-/* With several processes no device is given less than it was made for (memory.c). */
+/* With several processes no device gets fewer samples than it was made for (out_of_memory.c). */
 static bool takes_any(const dpt_trainer *t, size_t device)
 {
     return t->processes ? dpti_peers_device(t, device)->capacity > 0
                         : dpti_memory_room(&t->workers[device]) > 0;
 }
 
-/* Devices that have no samples in training have none here. */
+/* Divides the samples among the devices.  A device without samples in training has none here. */
 static void divide(const dpt_trainer *t, size_t count, size_t *rows)
 {
     const dpti_split *measured = dpti_shards_split(t);
@@ -283,7 +284,7 @@ typedef struct request {
     size_t slot;         /* of the bound data sets, once it is known */
 } request;
 
-/* What is predicted goes through memory of the job's own, which a device that hangs keeps. */
+/* Predictions go through memory of the job's own, which a device that hangs keeps. */
 static bool give_outputs(const dpt_trainer *t, evaluate_job *jobs)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
@@ -306,8 +307,8 @@ static void take_outputs(const dpt_trainer *t, const request *what, evaluate_job
     }
 }
 
-/* Images are read by whoever waits for jobs to be done: a device that hangs does so in a call of
-   its own, and does not come back to them. */
+/* Makes the readers of images.  They are freed although a device hangs, since it hangs in a call of
+   its own and does not come back to its reader. */
 static bool give_ahead(const dpt_trainer *t, const request *what, evaluate_job *jobs)
 {
     const dpt_dataset *data = t->evaluation.tests[what->slot].data;
@@ -318,7 +319,7 @@ static bool give_ahead(const dpt_trainer *t, const request *what, evaluate_job *
     return true;
 }
 
-/* What jobs need besides their devices. */
+/* Gives jobs what they need besides their devices. */
 static bool give(const dpt_trainer *t, const request *what, evaluate_job *jobs)
 {
     return give_ahead(t, what, jobs) && (!what->outputs || give_outputs(t, jobs));
@@ -340,7 +341,7 @@ static dpt_status fail(dpt_trainer *t, const evaluate_job *job)
     return dpti_trainer_fail(t, job->worker->device, &job->error);
 }
 
-/* Works this process's part of it off and waits; the jobs have what came out. */
+/* Does this process's part and waits; the jobs have the results. */
 static dpt_status work_off(dpt_trainer *t, const request *what, evaluate_job *jobs,
                            const size_t *rows)
 {
@@ -408,7 +409,7 @@ dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data
     return dpti_trainer_check_answers(trainer, data);
 }
 
-/* What came of a device's part, and what its process thinks of the whole. */
+/* What came of a device's part, and what its process knows about the whole. */
 typedef struct part {
     double loss;
     uint64_t hits;
@@ -424,7 +425,7 @@ static dpt_status do_own(dpt_trainer *t, request *what, part *parts, const size_
     const size_t n_gone = dpti_trainer_n_lost(t);
     DPT_TRY(dpti_trainer_refresh(t));
     DPT_TRY(dpti_trainer_catch_up(t));
-    if (dpti_trainer_n_lost(t) != n_gone) return DPT_E_CANCELLED; /* rows are divided anew */
+    if (dpti_trainer_n_lost(t) != n_gone) return DPT_E_CANCELLED; /* rows must be divided anew */
     DPT_TRY(dpti_state_check(t));
     DPT_TRY(provide(t, data, what->outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE,
                     &what->slot));
@@ -444,8 +445,9 @@ static dpt_status do_own(dpt_trainer *t, request *what, part *parts, const size_
     return status;
 }
 
-/* Whether all have worked on as many samples, by the same weights.  These are compared behind the
-   evaluation, when each knows whether any process has to: it costs no message where none has. */
+/* Whether all processes have worked on as many samples, by the same weights.  Weights are compared
+   behind the evaluation, when each process knows whether any process has written weights: so no
+   message is needed where none has. */
 static dpt_status check_alike(dpt_trainer *t, const part *parts)
 {
     bool written = false;

@@ -18,7 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cards find each other in a second or two, those of several machines too. */
+/* Devices of a communicator find each other in a second or two, those of several machines too. */
 static const double join_seconds = 60;
 
 /* ---- The trainer's --------------------------------------------------------------------------- */
@@ -29,7 +29,7 @@ static void set_island_slot(dpt_trainer *t, size_t rank, const dpti_island_slot 
     dpti_allreduce_set_island_slot(t->exchange.allreduce, rank, island_slot);
 }
 
-/* Its members, in the order of ranks, are the workers whose devices it has. */
+/* The rank of an island's member. */
 static size_t rank_of(const dpt_trainer *t, const dpti_island *island, size_t place)
 {
     size_t rank = 0;
@@ -59,7 +59,7 @@ static void run_close(dpti_device *device, void *argument)
     dpti_island_close(argument, device);
 }
 
-/* One whose member hangs is left to it. */
+/* Ends an island.  If a member hangs the island is left behind for it. */
 static void dissolve(dpt_trainer *t, dpti_island *island)
 {
     const condition c = look_at(t, island);
@@ -87,7 +87,8 @@ static void tell(dpt_trainer *t, const dpti_island *island, const dpt_error *why
 {
     char names[200];
     dpt_error error = {.status = why->status};
-    if (dpti_island_is_wide(island) && dpti_processes_rank(t->processes) > 0) return; /* one does */
+    if (dpti_island_is_wide(island) && dpti_processes_rank(t->processes) > 0)
+        return; /* the first process tells */
     const char *way =
         dpti_island_is_wide(island) ? dpti_processes_transport(t->processes) : "the host";
     dpti_islands_name(t, island, names, sizeof names);
@@ -98,7 +99,8 @@ static void tell(dpt_trainer *t, const dpti_island *island, const dpt_error *why
 
 /* ---- Forming --------------------------------------------------------------------------------- */
 
-/* One that waits for others in vain has not hung itself. */
+/* The limit for joining a communicator.  A device that waits for others in vain has not hung
+   itself. */
 static double join_limit(const dpt_trainer *t)
 {
     return t->device_timeout > 0 ? fmin(join_seconds, t->device_timeout / 2) : join_seconds;
@@ -110,7 +112,7 @@ typedef struct group {
     dpti_device *devices[DPTI_SPLIT_MAX_DEVICES];
 } group;
 
-/* What its first device's driver does for all. */
+/* What the driver thread of the group's first device does for all members. */
 typedef struct open_job open_job;
 struct open_job {
     dpti_island *island;
@@ -150,7 +152,7 @@ static dpt_status call_first(dpt_trainer *t, const group *g, open_job *job, dpt_
     return job->status;
 }
 
-/* One process invites: the first. */
+/* The first process invites the others to the communicator. */
 static dpt_status invite(dpt_trainer *t, const group *g, open_job *job, dpt_error *error)
 {
     dpti_gathered all = {.data = NULL};
@@ -165,7 +167,7 @@ static dpt_status invite(dpt_trainer *t, const group *g, open_job *job, dpt_erro
     return DPT_OK;
 }
 
-/* DPT_E_UNSUPPORTED: there is nothing to tell. */
+/* DPT_E_UNSUPPORTED: the backend forms no islands, and the caller is not told. */
 static dpt_status open_island(dpt_trainer *t, const group *g, open_job *job, dpt_error *error)
 {
     job->run = run_check;
@@ -190,7 +192,7 @@ static dpt_status open_and_try(dpt_trainer *t, const group *g, open_job *job, dp
     return DPT_OK;
 }
 
-/* Whether there is one from now on: in all of its processes, or in none. */
+/* Whether there is an island from now on: in all of its processes, or in none. */
 static bool form_group(dpt_trainer *t, const group *g)
 {
     dpt_error error = {.status = DPT_OK};
@@ -218,7 +220,7 @@ static bool form_group(dpt_trainer *t, const group *g)
     return false;
 }
 
-/* All devices of the first one's backend that are there. */
+/* All devices of the first one's backend that take part in steps. */
 static void find_group(const dpt_trainer *t, size_t first, group *out)
 {
     const dpt_backend *backend = t->workers[first].device->base.backend;
@@ -232,7 +234,7 @@ static void find_group(const dpt_trainer *t, size_t first, group *out)
     out->n_ranks = out->n;
 }
 
-/* Whether a worker of a lower rank stands for its backend. */
+/* Whether no worker of a lower rank forms the island of this backend. */
 static bool comes_first(const dpt_trainer *t, size_t rank)
 {
     for (size_t i = 0; i < rank; i++)
@@ -242,14 +244,14 @@ static bool comes_first(const dpt_trainer *t, size_t rank)
     return true;
 }
 
-/* Of all devices of all processes, who find the same here.  What is to travel packed does not
-   travel through a backend. */
+/* An island of all devices of all processes, which find the same here.  Compressed sums do not go
+   through a backend. */
 static bool form_wide(dpt_trainer *t)
 {
     group g;
     if (!t->processes || dpti_packs(t) || !dpti_peers_are_alike(t)) return false;
     find_group(t, 0, &g);
-    if (g.n < t->n_workers) return false; /* the job is at its end */
+    if (g.n < t->n_workers) return false; /* the job is about to end */
     g.first_rank = t->first_device;
     g.n_ranks = t->n_devices;
     return form_group(t, &g);
@@ -278,7 +280,7 @@ static void form_all(dpt_trainer *t)
             t->exchange.islands.due = true;
 }
 
-/* One that ended for a reason of its own, in any process, is not formed again. */
+/* An island that failed by itself, in any process, is not formed again. */
 static void give_up(dpt_trainer *t, dpti_island *island)
 {
     dpt_error failure = dpti_island_failure(island);

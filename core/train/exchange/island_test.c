@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Sums of so many elements are tried: sizes for which libraries take other ways. */
+/* Numbers of elements of the sums: sizes for which libraries use different algorithms. */
 enum { TRIED = 65536 + 3, N_TRIED = 3, LOOKS = 3 };
 static const size_t tried_ends[N_TRIED] = {3, 1024, TRIED};
 
@@ -35,7 +35,7 @@ struct self_test {
     float *values;
     dpt_status status;
     dpt_error error;
-    uint64_t sums[LOOKS]; /* hashes of what came out, each time */
+    uint64_t sums[LOOKS]; /* hashes of the results, one for each look */
     size_t n_looks;
     bool wrong;
 };
@@ -111,7 +111,7 @@ static dpt_status look_at_sums(self_test *job)
     return look(job, 1);
 }
 
-/* The sums that rank 0 has got, with a sign that nobody else has. */
+/* Broadcasts the sums of rank 0, with a sign that no other rank has. */
 static dpt_status hand_out(self_test *job)
 {
     for (size_t i = 0; i < TRIED; i++)
@@ -166,7 +166,7 @@ static bool is_wrong(const self_test *job)
     return job->wrong || (job->n_looks > 1 && job->sums[1] != job->sums[0]);
 }
 
-/* Of this process's members, so far. */
+/* The status of this process's members so far. */
 static dpt_status judge(const self_test *jobs, size_t n, dpt_error *error)
 {
     const dpt_error failure = dpti_island_failure(jobs->island_slot.island);
@@ -191,7 +191,7 @@ static dpt_status judge(const self_test *jobs, size_t n, dpt_error *error)
     return DPT_OK;
 }
 
-/* Whether the first process's members have got the same. */
+/* Whether the members of the first process have got the same sums. */
 static dpt_status compare(dpt_trainer *t, const self_test *job, dpt_error *error)
 {
     dpti_gathered all = {.data = NULL};
@@ -208,7 +208,7 @@ static dpt_status compare(dpt_trainer *t, const self_test *job, dpt_error *error
 
 /* ---- The test -------------------------------------------------------------------------------- */
 
-/* On all members; false: one hangs. */
+/* Runs a phase on all members.  false: one hangs. */
 static bool run_all(dpt_trainer *t, self_test *jobs, size_t n, phase *run)
 {
     uint64_t tickets[DPTI_SPLIT_MAX_DEVICES];
@@ -235,7 +235,7 @@ static dpt_status run_phases(dpt_trainer *t, self_test *jobs, size_t n, dpt_erro
     return compare(t, jobs, error);
 }
 
-/* What one that hangs may still use is left to it. */
+/* Releases what the test used.  A member that hangs keeps what it may still use. */
 static void end(dpt_trainer *t, self_test *jobs, size_t n)
 {
     bool hangs = false;

@@ -10,7 +10,7 @@
 /* A sum takes milliseconds, that of several machines too. */
 static const double sum_seconds = 60;
 
-/* As many of the names as fit. */
+/* Lists as many of the members' names as fit. */
 static void list_names(const dpti_island *island, char *out, size_t n_bytes)
 {
     size_t length = 0;
@@ -21,7 +21,7 @@ static void list_names(const dpti_island *island, char *out, size_t n_bytes)
     }
 }
 
-/* Whose sums it makes, for a person. */
+/* Names the devices whose gradients the island sums, for a person. */
 void dpti_islands_name(const dpt_trainer *trainer, const dpti_island *island, char *out,
                        size_t n_bytes)
 {

@@ -15,8 +15,9 @@
 
 enum {
     STEPS_AHEAD = 3,
-    KEPT = DPTI_MAX_IN_FLIGHT + 1, /* steps that may be done again, and the one that is asked for */
-    LEAST_PART = 8, /* of the machine's memory, which images of more steps may take */
+    KEPT = DPTI_MAX_IN_FLIGHT + 1, /* steps that may be retried, and the step that is asked for */
+    LEAST_PART =
+        8, /* the part of the machine's memory that images of more steps may take: one in so many */
 };
 
 static size_t count_ahead(const dpt_trainer *t)
@@ -87,7 +88,8 @@ static size_t list_own(const dpt_trainer *t, const dpti_in_flight_step *inflight
     return n_own;
 }
 
-/* With the shares of a step of as many samples; a process alone needs all of them. */
+/* Begins to read the images of a coming step, as if it had the shards of this one.  With one
+   process all images are read. */
 static void begin(dpt_trainer *t, const dpti_in_flight_step *inflight, const dpti_cursor *cursor)
 {
     dpti_batch_reader *s = &t->feeding.reader;

@@ -88,7 +88,7 @@ size_t dpti_data_bytes(const dpti_data_copy *copy)
 
 bool dpti_data_copy_is_behind(const dpti_data_copy *copy)
 {
-    const bool wrapped = dpti_data_bytes(copy) == 0; /* all of it is the host's memory as it is */
+    const bool wrapped = dpti_data_bytes(copy) == 0; /* all of it is the host's memory, as it is */
     return dpti_data_resident(copy) && !wrapped &&
            copy->n_writes < dpti_dataset_whole(copy->data)->n_writes;
 }
@@ -151,7 +151,7 @@ static size_t find_copy(const dpti_data_store *store, const dpti_device *device)
     return i;
 }
 
-/* What a device that hangs at it may have made, and read, is left to it. */
+/* Makes a copy.  A device that hangs at it keeps what it may have made, and what it reads. */
 static dpt_status place(const dpti_placing *where, size_t device, const dpt_dataset *data,
                         dpti_data_copy *copy)
 {

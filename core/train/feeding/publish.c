@@ -24,7 +24,8 @@ static void run_publish(dpti_device *device, void *argument)
     job->error.status = job->status;
 }
 
-/* Whoever is there and uses the copy, its owner or not; n_workers: nobody. */
+/* A worker that uses the copy and can be called, whether it owns the copy or not; n_workers: none.
+ */
 static size_t find_user(const dpt_trainer *t, const dpti_data_store *store, size_t copy)
 {
     size_t i = 0;
@@ -34,8 +35,8 @@ static size_t find_user(const dpt_trainer *t, const dpti_data_store *store, size
     return i;
 }
 
-/* One that has no memory to be written goes too, as it does where weights are (state.c): the
-   others' training does not end for it. */
+/* A device that has no memory to be written is lost, too, as it is where weights are written
+   (recover.c): the others' training does not end for it. */
 static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
 {
     dpt_error why = *error;
@@ -51,13 +52,14 @@ dpt_status dpti_trainer_publish_data(dpt_trainer *trainer, dpti_data_store *stor
 {
     dpt_trainer *t = trainer;
     for (size_t c = 0; c < store->n_copies; c++)
-        /* A loss may unbind evaluations (dpti_trainer_rebuild): then the store has none left. */
+        /* A loss may unbind programs of evaluation (dpti_trainer_rebuild): then the store has no
+           copy left. */
         while (c < store->n_copies && dpti_data_copy_is_behind(&store->copies[c])) {
             publish_job job = {.copy = &store->copies[c]};
             const size_t user = find_user(t, store, c);
             if (user == t->n_workers) break;
             if (!dpti_trainer_call(t, user, run_publish, &job)) {
-                dpti_dataset_leave(job.copy->data); /* which it may still read */
+                dpti_dataset_leave(job.copy->data); /* the device may still read them */
                 job.status = DPT_E_DEVICE_LOST;
                 job.error = *dpti_hung_error(&t->workers[user]);
             }

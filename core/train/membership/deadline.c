@@ -16,7 +16,7 @@
 static const double least_limit = 60, first_limit = 600, slowest_steps = 20;
 static const double longest_wait = 0.1;
 
-/* For a call in a step. */
+/* The limit of a call in a step. */
 static double step_limit(const dpt_trainer *t)
 {
     if (t->device_timeout > 0) return t->device_timeout;
@@ -38,14 +38,14 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
     (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s (%s)", limit,
                    longer ? "ten times --device-timeout, while it is prepared"
                           : "--device-timeout sets the limit");
-    if (!dpti_driver_abandon(w->device, call, &error)) return; /* it has come back just now */
+    if (!dpti_driver_abandon(w->device, call, &error)) return; /* the call has come back just now */
     dpti_change_device(w, DPTI_DEVICE_HANG);
     w->membership.watch.hung_error = error;
-    if (dpti_is_lost(w)) return; /* nobody waits for it */
+    if (dpti_is_lost(w)) return; /* no thread waits for it */
     t->membership.broken = true;
     dpti_islands_abort(t);
-    /* The others would wait for this process, and its drivers for them.  Where nothing is in flight
-       they will be told. */
+    /* Other processes would wait for this one, and its driver threads for them.  If nothing is in
+       flight they are told later. */
     if (t->processes && dpti_steps_n_in_flight(t) > 0) dpti_processes_give_up(t->processes);
     dpti_rendezvous_break_all(t);
 }
@@ -55,7 +55,7 @@ void dpti_deadline_note_step(dpt_trainer *trainer, double seconds)
     trainer->membership.longest_step = fmax(trainer->membership.longest_step, seconds);
 }
 
-/* After a wait of so many seconds. */
+/* Looks at all devices after a wait of so many seconds. */
 static void look(dpt_trainer *t, double waited)
 {
     dpti_islands_watch(t, waited);
@@ -118,7 +118,7 @@ void dpti_trainer_note_hung(dpt_trainer *trainer)
     }
 }
 
-/* Nothing is compiled then. */
+/* The limit of a call that releases something: nothing is compiled then. */
 static double patience(const dpt_trainer *t)
 {
     if (t->device_timeout > 0) return t->device_timeout;

@@ -22,13 +22,13 @@
 
 /* ---- On the device's driver ------------------------------------------------------------------ */
 
-/* Releases what the worker has, in good order if the device is not lost to its backend, and closes
-   it. */
+/* [driver] Releases what the worker holds, in good order if the device is not lost to its backend,
+   and closes the device. */
 static void run_release(dpti_device *device, void *argument)
 {
     dpti_worker *w = argument;
     dpti_readmission *readmission = &w->membership.readmission;
-    /* Its call has come back: it says now what it thinks. */
+    /* Its call has come back: the calls below find out whether it is lost. */
     if (dpti_is_hung(w) && device->stream) device->lost = false;
     /* What a failed step has enqueued is over, or the device is lost. */
     if (!device->lost && dpti_sync(device) == DPT_E_DEVICE_LOST) device->lost = true;
@@ -153,7 +153,7 @@ static void start(dpt_trainer *t, dpti_worker *w)
     readmission->ticket = dpti_driver_post(w->device, run_release, w);
 }
 
-/* And what is lost with it. */
+/* Starts the tries of all devices that were lost with this one. */
 static void start_domain(dpt_trainer *t, const dpti_worker *first)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
@@ -164,21 +164,21 @@ static void start_domain(dpt_trainer *t, const dpti_worker *first)
     }
 }
 
-/* One whose thread is given up meanwhile has failed. */
+/* A device whose thread is given up meanwhile has failed. */
 static bool is_done(const dpti_worker *w)
 {
     return dpti_driver_wait_for(w->device, w->membership.readmission.ticket, 0) ||
            !dpti_driver_is_running(w->device);
 }
 
-/* A job of its is under way, or has just ended. */
+/* Whether a job of the device's try is under way, or has just ended. */
 static bool is_tried(const dpti_worker *worker)
 {
     const dpti_readmission_phase phase = worker->membership.readmission.state;
     return phase == DPTI_READMISSION_RELEASING || phase == DPTI_READMISSION_OPENING;
 }
 
-/* Whether all that are lost with it have been closed. */
+/* Whether all devices that were lost with this one have been closed. */
 static bool may_open(const dpt_trainer *t, const dpti_worker *w)
 {
     for (size_t i = 0; i < t->n_workers; i++) {

@@ -26,7 +26,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* As at the beginning: its data go before its samples do. */
+/* As at the beginning: if memory is short, the copy of the data is dropped before shards become
+   smaller. */
 static dpt_status create(dpt_trainer *t, dpti_worker *w, const float *weights)
 {
     dpti_data_copy *copy = dpti_feeding_copy_of(w);
@@ -39,12 +40,12 @@ static dpt_status create(dpt_trainer *t, dpti_worker *w, const float *weights)
     return dpti_trainer_create_worker(t, w->rank, weights, &error);
 }
 
-/* What it has to hold; *grown: others have to hold more than they were made for. */
+/* Finds the worker's capacity.  *grown: other workers have to hold more than they were made for. */
 static dpt_status find_capacity(dpt_trainer *t, dpti_worker *w, bool *grown)
 {
     size_t made[DPTI_SPLIT_MAX_DEVICES];
     *grown = false;
-    if (t->measured) return DPT_OK; /* as it was */
+    if (t->measured) return DPT_OK; /* its capacity stays */
     for (size_t i = 0; i < t->n_workers; i++)
         made[i] = t->workers[i].capacity;
     DPT_TRY(dpti_trainer_find_capacities(t));
@@ -65,7 +66,7 @@ static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flat
     DPT_TRY(find_capacity(t, w, grown));
     DPT_TRY(dpti_data_store_rejoin(&where, dpti_feeding_store(t), t->data, w->rank));
     DPT_TRY(create(t, w, flats[0]));
-    /* In passes a batch-norm would see something else than the others' does. */
+    /* In several passes batch-norm would take other statistics than the other devices. */
     if (dpti_has_micro_batches(w) && t->program.n_parts > 1) return DPT_E_NO_MEMORY;
     return dpti_trainer_write_state_buffers(t, w->rank, flats);
 }
@@ -82,7 +83,7 @@ static void send_away(dpt_trainer *t, dpti_worker *w)
 static void take_in(dpt_trainer *t, dpti_worker *w)
 {
     dpt_error told = {.status = DPT_OK};
-    dpti_trainer_unbind_tests(t); /* they do not know of it */
+    dpti_trainer_unbind_tests(t); /* the programs of evaluation do not include this device */
     dpti_standby_end(t);
     dpti_change_device(w, DPTI_DEVICE_ADMITTED);
     dpti_trainer_set_present(t, w->rank, true);
@@ -109,7 +110,7 @@ static dpt_status admit(dpt_trainer *t, dpti_worker *w)
         else
             send_away(t, w);
         t->context->error = before; /* a device that fails again is no failure of the call */
-        /* The others' failure is: they may hold nothing any more. */
+        /* A failure of the other devices is one: they may hold nothing any more. */
         if (grown) status = dpti_trainer_rebuild(t);
     }
     dpti_trainer_free_state_buffers(flats);

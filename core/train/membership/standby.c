@@ -18,15 +18,15 @@
 
 enum { LEAST_REFRESH = 64 }; /* steps between refreshes */
 
-/* What refreshing may cost of all time, and where doing steps again would take those that rest so
-   many seconds; the weight of a new time of exchanges. */
+/* The part of all time that refreshing may cost; the same where retrying steps would take the
+   devices on standby long_redo seconds; that time; the weight of a new time of exchanges. */
 static const double refresh_cost = 0.005, dear_refresh_cost = 0.05, long_redo = 10.0, newest = 0.2;
 
 dpt_status dpti_standby_create(dpt_trainer *trainer, bool allowed)
 {
     dpti_standby *r = &trainer->membership.standby;
     r->rest = dpti_standby_policy_new();
-    /* Samples of steps that would be done again are to be there still. */
+    /* Samples of steps that would be retried must not change. */
     r->allowed = allowed && trainer->measured && !trainer->processes && !trainer->stop_on_loss &&
                  !dpti_dataset_whole(trainer->data)->writable;
     r->chosen = calloc(trainer->n_workers, sizeof *r->chosen);
@@ -47,8 +47,8 @@ void dpti_standby_destroy(dpt_trainer *trainer)
 
 /* ---- Choosing -------------------------------------------------------------------------------- */
 
-/* A step of those not in `absent`; one that is left alone has nobody to exchange with.  The balance
-   knows a step's mean batch. */
+/* The seconds that a step of the devices not in `absent` promises.  A device that is left alone
+   exchanges with no other.  The balance knows the mean batch of a step. */
 static double promise_without(const dpt_trainer *t, const bool *absent)
 {
     double exchange[DPTI_BALANCE_MAX_DEVICES];
@@ -58,7 +58,7 @@ static double promise_without(const dpt_trainer *t, const bool *absent)
     return n * dpti_balance_without(dpti_shards_balance(t), absent, exchange);
 }
 
-/* Those who train now, the fastest with a whole batch first; returns how many. */
+/* The devices that train now, in the order of their speed with a whole batch.  Returns how many. */
 static size_t sort_by_speed(const dpt_trainer *t, size_t *order)
 {
     double seconds[DPTI_BALANCE_MAX_DEVICES];
@@ -79,9 +79,9 @@ static size_t sort_by_speed(const dpt_trainer *t, size_t *order)
     return n;
 }
 
-/* Leaves in `chosen` whom steps promise to be fastest without: some number of the slowest, none of
-   them a member of an island, which would have to be made anew, and all together hold a batch, so
-   that they can go on alone.  INFINITY: nobody. */
+/* Writes to `chosen` the devices without which steps promise to be fastest: some number of the
+   slowest.  None is a member of an island, which would have to be formed anew.  Together they hold
+   a batch, so that they can go on alone.  INFINITY: no devices. */
 static double choose(dpt_trainer *t)
 {
     bool absent[DPTI_BALANCE_MAX_DEVICES];
@@ -101,8 +101,8 @@ static double choose(dpt_trainer *t)
     return best;
 }
 
-/* Likewise, when all have been measured again; whether these are others than before, who are chosen
-   still if nobody else is. */
+/* The same, when all devices have been measured again.  Returns whether other devices are chosen
+   than before; if none are, those before stay chosen. */
 static bool choose_others(dpt_trainer *t)
 {
     bool before[DPTI_BALANCE_MAX_DEVICES];
@@ -111,7 +111,7 @@ static bool choose_others(dpt_trainer *t)
     return !isinf(choose(t)) && memcmp(before, t->membership.standby.chosen, n_bytes) != 0;
 }
 
-/* Who is alone has none, and what it had with others is still known. */
+/* A device that is alone has no exchanges, and its times with others are still known. */
 static void note_exchanges(dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
     if (dpti_trainer_n_present(t) < 2) return;
@@ -123,7 +123,7 @@ static void note_exchanges(dpt_trainer *t, const dpti_in_flight_step *inflight)
     }
 }
 
-/* Also: nobody has done anything for the first time. */
+/* Whether the step has the shards of the step before, and no device had a first run. */
 static bool is_steady(dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
     const size_t n_bytes = t->n_devices * sizeof *inflight->shards;
@@ -134,7 +134,8 @@ static bool is_steady(dpt_trainer *t, const dpti_in_flight_step *inflight)
     return steady;
 }
 
-/* In words, when a try was a gain, or is over for whom it has been told. */
+/* Tells the caller by events, when a standby trial was a gain, or is over for devices of which it
+   was told. */
 static void tell(dpt_trainer *t)
 {
     const dpti_standby_policy *r = &t->membership.standby.rest;
@@ -268,7 +269,7 @@ bool dpti_standby_export(const dpt_trainer *trainer, bool *rests, double *exchan
     return true;
 }
 
-/* Whether all together hold a batch (choose). */
+/* Whether all these devices together hold a batch (choose). */
 static bool may_rest(const dpt_trainer *t, const bool *rests)
 {
     size_t held = 0;
@@ -298,7 +299,7 @@ static bool any_behind(const dpt_trainer *t)
     return false;
 }
 
-/* Steps between refreshes, so that these cost little. */
+/* Whether a refresh is due: refreshes cost little of all time. */
 bool dpti_standby_refresh_due(const dpt_trainer *trainer)
 {
     const dpt_trainer *t = trainer;
@@ -371,7 +372,8 @@ static bool hold_a_batch(const dpt_trainer *t, const bool *lost)
     return sum >= t->batch_size;
 }
 
-/* The one that is furthest among those whose weights are whole; NULL: there is none. */
+/* Of the devices that missed steps, and whose replicas are whole, the one that missed the fewest;
+   NULL: there is none. */
 static const dpti_worker *find_rested(const dpt_trainer *t, const bool *lost)
 {
     const dpti_worker *best = NULL;

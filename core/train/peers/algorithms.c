@@ -17,8 +17,8 @@ static dpt_status no_memory(dpt_trainer *t)
 
 /* ---- Between processes ----------------------------------------------------------------------- */
 
-/* They travel as texts, each with its NUL: of each device how many operations it has, and of each
-   operation its layer, its kind and its algorithm. */
+/* Algorithms are sent as texts, each with its NUL: for each device its number of operations, and
+   for each operation its layer, its kind and its algorithm. */
 static void put(FILE *to, const char *text)
 {
     fputs(text, to);
@@ -84,7 +84,7 @@ void dpti_algorithms_free(dpt_trainer *trainer)
     trainer->peers.algorithms = NULL;
 }
 
-/* Without memory those of before stay. */
+/* Without memory the algorithms of before stay. */
 static dpt_status take_all(dpt_trainer *t, const char *at)
 {
     dpti_recorded_choices *all = calloc(t->n_devices, sizeof *all);
@@ -128,8 +128,8 @@ dpt_status dpti_algorithms_of(const dpt_trainer *trainer, size_t device, dpti_re
 
 /* ---- In checkpoints -------------------------------------------------------------------------- */
 
-/* What a device is, as it was asked for, with its driver, libraries and kernels, wherever it is: a
-   job may get other hosts, with the same devices.  JSON is UTF-8. */
+/* Describes a device as it was asked for, with its driver, libraries and kernels, but not its host:
+   a job may get other hosts, with the same devices.  JSON needs UTF-8. */
 static void describe(const dpt_trainer *t, size_t device, char kind[DPTI_RECORDED_KIND_BYTES])
 {
     dpt_device_description d;
@@ -140,7 +140,8 @@ static void describe(const dpt_trainer *t, size_t device, char kind[DPTI_RECORDE
         if ((unsigned char)*c < 0x20 || (unsigned char)*c >= 0x7f) *c = '?';
 }
 
-/* One without samples has chosen for nothing but the optimizer, which does not count. */
+/* A device without samples has chosen algorithms for the optimizer alone, which are not recorded.
+ */
 static bool note_device(const dpt_trainer *t, size_t device, dpti_recorded_choices *out)
 {
     if (dpti_peers_is_own(t, device))
@@ -162,7 +163,7 @@ bool dpti_algorithms_note(const dpt_trainer *trainer, dpti_recorded_devices *out
     return true;
 }
 
-/* Whether a worker's device is to be prepared anew, for these. */
+/* Whether a worker's device has to be prepared anew to take these algorithms. */
 static bool differs(const dpt_trainer *t, const dpti_worker *w, const dpti_recorded_device *then)
 {
     char kind[DPTI_RECORDED_KIND_BYTES];
@@ -171,7 +172,8 @@ static bool differs(const dpt_trainer *t, const dpti_worker *w, const dpti_recor
            strcmp(kind, then->kind) == 0 && !dpti_recorded_choices_equal(&w->kept, &then->choices);
 }
 
-/* What it takes from now on; one that it could not have is another. */
+/* Notes what the worker takes from now on.  An algorithm that is not available any more is another
+   one. */
 static dpt_status keep_anew(dpt_trainer *t, dpti_worker *w)
 {
     dpti_recorded_choices now;
@@ -182,7 +184,7 @@ static dpt_status keep_anew(dpt_trainer *t, dpti_worker *w)
     return DPT_OK;
 }
 
-/* What this process's devices are to take; *any: some take others so far. */
+/* Notes what this process's devices are to take.  *any: some take other algorithms so far. */
 static dpt_status want_own(dpt_trainer *t, const dpti_recorded_devices *all, bool *any)
 {
     if (t->replay.choices || all->n != t->n_devices) return DPT_OK;
@@ -198,7 +200,7 @@ static dpt_status want_own(dpt_trainer *t, const dpti_recorded_devices *all, boo
     return DPT_OK;
 }
 
-/* *any: in some process, which all tell, and where all are well. */
+/* *any: some device of any process does.  All processes tell each other, if none has failed. */
 static dpt_status share(dpt_trainer *t, dpt_status mine, bool *any)
 {
     dpti_gathered all = {.data = NULL};

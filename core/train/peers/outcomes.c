@@ -49,7 +49,8 @@ static size_t first_failed(const dpt_trainer *t, const dpti_in_flight_step *infl
     return t->n_devices;
 }
 
-/* Which samples the devices of all processes have in a step, as this one knows it. */
+/* A checksum of which samples the devices of all processes have in a step, as this process knows
+   it. */
 static uint64_t division_of(const dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
     const uint64_t place[] = {inflight->cursor.epoch, inflight->cursor.position,
@@ -58,8 +59,8 @@ static uint64_t division_of(const dpt_trainer *t, const dpti_in_flight_step *inf
                          t->n_devices * sizeof *inflight->shards);
 }
 
-/* In what a process took another step than the first one, if it did: weights that nobody wants come
-   of it. */
+/* In what a process took another step than the first process.  If it did, no process's weights are
+   of use. */
 static dpt_status compare_steps(const dpti_outcome *first, const dpti_outcome *other,
                                 const dpti_peer *peer, dpt_error *error)
 {
@@ -102,8 +103,8 @@ static bool took_the_same(const dpt_trainer *t, dpti_in_flight_step *inflight)
     return !inflight->diverged;
 }
 
-/* Its process tells all the others what has happened to it.  Of numbers that are not finite the
-   outcomes tell. */
+/* The process of the device that failed tells all others why.  For values that are not finite the
+   outcomes tell enough. */
 static dpt_status tell_failure(dpt_trainer *t, dpti_in_flight_step *inflight, size_t failed)
 {
     inflight->failure.status = inflight->outcomes[failed].status;
@@ -115,7 +116,7 @@ static dpt_status tell_failure(dpt_trainer *t, dpti_in_flight_step *inflight, si
     const char *message = own ? inflight->shares[failed - t->first_device].error.message : "";
     DPT_TRY(dpti_processes_gather(t->processes, message, own ? strlen(message) : 0, &all, &error));
     const dpti_peer *peer = &t->peers.items[failed];
-    const bool unread = is_unread(&inflight->outcomes[failed]); /* and no device's fault */
+    const bool unread = is_unread(&inflight->outcomes[failed]); /* that is no device's failure */
     const int length = (int)(all.begins[dpti_processes_count(t->processes)]);
     snprintf(inflight->failure.message, sizeof inflight->failure.message,
              "process %zu (%s): %s%s%s%.*s", peer->process, peer->host, unread ? "" : "device ",
@@ -159,7 +160,7 @@ void dpti_peers_finish(dpti_share *share)
     if (tell(t, inflight, &error) != DPT_OK) inflight->failure = error;
 }
 
-/* Of which only this process knows. */
+/* Reports a device that hangs, which only this process knows. */
 static dpt_status report_hung(dpt_trainer *t, size_t rank)
 {
     const dpti_peer *peer = &t->peers.items[t->first_device + rank];

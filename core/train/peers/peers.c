@@ -157,7 +157,7 @@ dpt_status dpti_trainer_own_device(const dpt_trainer *trainer, size_t device, si
                     device, trainer->peers.items[device].process);
 }
 
-/* A UUID is the better one: a host's name may be another host's, too. */
+/* UUIDs are compared first, since two hosts may have the same name. */
 static bool same_hardware(const dpti_peer *a, const dpti_peer *b)
 {
     static const unsigned char none[sizeof a->uuid] = {0};

@@ -31,7 +31,7 @@ static dpt_status create_program(dpti_worker *w, dpt_error *error)
 
 typedef struct alone_job {
     dpti_worker *worker;
-    dpt_error error; /* status DPT_OK: it is made */
+    dpt_error error; /* status DPT_OK: the program is made */
 } alone_job;
 
 static void create_alone(dpti_device *device, void *argument)
@@ -44,8 +44,8 @@ static void create_alone(dpti_device *device, void *argument)
     dpti_single_launch_destroy(job->worker);
 }
 
-/* Without the program steps stay what they were, and that is told; a device that is lost at it is
-   lost. */
+/* Without the program steps stay in segments, and an event tells the caller.  A device that is lost
+   at it leaves the steps. */
 static dpt_status make_alone(dpt_trainer *t, dpti_worker *w)
 {
     alone_job job = {.worker = w};
@@ -71,7 +71,8 @@ static dpt_status settle(dpt_trainer *t, dpti_worker *w)
     if (wanted && single->alone_state == DPTI_ALONE_NOT_MADE) DPT_TRY(make_alone(t, w));
     dpti_executable *program =
         wanted && single->alone_state == DPTI_ALONE_MADE ? &single->alone : NULL;
-    if (program != single->program) single->last_end = NULL; /* much may have happened since */
+    if (program != single->program)
+        single->last_end = NULL; /* the device may have done other work since */
     single->program = program;
     return DPT_OK;
 }

@@ -14,7 +14,8 @@
 
 static const char replay_prefix[] = "replay:";
 
-/* Another network has other operations; a device of another backend, other algorithms. */
+/* Forgets recorded algorithms that do not apply: another network has other operations, and a device
+   of another backend has other algorithms. */
 static void forget_foreign_choices(dpt_trainer *t)
 {
     const bool same_model = strcmp(t->replay.model, t->model->name) == 0;
@@ -87,7 +88,7 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     if (dpti_trainer_replayed(t)) return load_replay(t, dpti_trainer_replayed(t));
     t->measured = strcmp(text, "measured") == 0 && t->n_devices > 1;
-    if (strcmp(text, "measured") == 0) text = "equal"; /* until it is measured */
+    if (strcmp(text, "measured") == 0) text = "equal"; /* until throughput is measured */
     if (dpti_split_parse(text, t->n_devices, &t->pipeline.split, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     return DPT_OK;
@@ -111,7 +112,7 @@ void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split
     dpti_split left = {.equal = split->equal};
     size_t of_left[DPTI_SPLIT_MAX_DEVICES];
     double sum = 0;
-    if (t->processes) { /* a job that loses a device ends */
+    if (t->processes) { /* with several processes no device is lost */
         dpti_split_rows(split, n_rows, rows);
         return;
     }
@@ -126,7 +127,7 @@ void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split
         rows[i] = dpti_is_lost(&t->workers[i]) ? 0 : of_left[k++];
 }
 
-/* The shares of a log where devices are lost: in the proportions of the others' shares. */
+/* Shards of a log when devices are lost: in the proportions of the others' shards. */
 static void divide_rows_left(const dpt_trainer *t, size_t n_samples, size_t *rows)
 {
     dpti_split split = {.n_devices = t->n_workers};
@@ -173,7 +174,8 @@ static bool has_room(const dpt_trainer *t, size_t i, const size_t *left, const s
     return rows[i] < left[i] && (capacity == 0 || rows[i] < capacity);
 }
 
-/* Takes n of what is left, in its proportions: the largest remainders are rounded up. */
+/* Takes n rows of those that are left, in their proportions.  The largest remainders are rounded
+   up. */
 static void take_rows(const dpt_trainer *t, const size_t *left, size_t n, size_t *rows)
 {
     const size_t sum = sum_of(left, t->n_devices);
@@ -188,7 +190,7 @@ static void take_rows(const dpt_trainer *t, const size_t *left, size_t n, size_t
             if (has_room(t, i, left, rows) &&
                 (best == t->n_devices || remainders[i] > remainders[best]))
                 best = i;
-        if (best == t->n_devices) break; /* cannot be: capacities hold a batch */
+        if (best == t->n_devices) break; /* cannot happen: the capacities hold */
         rows[best]++;
         remainders[best] = 0;
     }
@@ -213,7 +215,7 @@ void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shares, s
     }
 }
 
-/* From the shares of its first batch to those of the step. */
+/* From the shards of the step's first batch to those of the step. */
 static void multiply_shares(const dpt_trainer *t, dpti_in_flight_step *inflight)
 {
     const size_t n_whole = inflight->n_samples / t->batch_size;
@@ -237,7 +239,7 @@ dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_in_flight_step *inflig
     if (t->pipeline.balance) {
         inflight->reason = dpti_balance_next(t->pipeline.balance, n, inflight->shards);
         (void)dpti_balance_rates(t->pipeline.balance,
-                                 inflight->throughput); /* zero until they are known */
+                                 inflight->throughput); /* zero until the rates are known */
     } else {
         dpti_trainer_split_left(t, &t->pipeline.split, n, inflight->shards);
     }
@@ -258,8 +260,8 @@ dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
     return DPT_OK;
 }
 
-/* The balance sees the mean of a step's batches; of one with a ragged batch nothing.  No time at
-   all of a device that has done something for the first time. */
+/* The balance sees the mean of a step's batches, and nothing of a step with a ragged batch.  It
+   sees no time of a device that had a first run. */
 static void observe_balance(dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
     size_t rows[DPTI_SPLIT_MAX_DEVICES];
@@ -341,7 +343,7 @@ dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)
     if (t->replay.n_steps > 0) {
         for (size_t s = 0; s < t->replay.n_steps; s++)
             raise_replayed(t, s, capacities, rows);
-        /* Evaluation follows what devices can hold. */
+        /* Evaluation divides samples by what devices can hold. */
         t->pipeline.split = (dpti_split){.n_devices = n};
         for (size_t i = 0; i < n; i++)
             t->pipeline.split.parts[i] = (double)capacities[i];

@@ -46,18 +46,19 @@ dpt_status dpti_share_add_results(dpti_share *share)
     return isfinite(share->loss) ? DPT_OK : dpti_share_not_finite(share, "loss");
 }
 
-/* What a failed step has enqueued is over before its staging memory is written again. */
+/* Waits until what a failed step has enqueued is over, before its staging memory is written again.
+ */
 static dpt_status finish_failed(dpti_device *device, dpt_status mine)
 {
     const dpt_error first = device->base.error;
     const dpt_status synced = dpti_sync(device);
-    /* A device that is short of memory, or has not failed itself, may turn out to be lost. */
+    /* A device that is short of memory, or has not failed itself, may turn out to be lost here. */
     if (synced != DPT_OK && (mine == DPT_OK || mine == DPT_E_NO_MEMORY)) return synced;
     device->base.error = first;
     return mine;
 }
 
-/* The detail stands in the device's record. */
+/* Ends a share.  The device's record has the details of its failure. */
 static void end_share(dpti_share *share, dpt_status status)
 {
     share->status = status;

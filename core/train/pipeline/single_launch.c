@@ -119,9 +119,10 @@ static dpt_status download(const dpti_share *share)
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
 
-/* The device's durations on the host's clock.  Where the host was there it ended now; else when
-   follows from when the one before it did, by the device's clock, which may go at another pace than
-   the host's, but not before the step was enqueued. */
+/* The device's durations, on the host's clock.  If the host saw the step end, the step ended now.
+   Otherwise the step ended when the step before it ended plus the time between both ends by the
+   device's clock, which may run at another pace than the host's, but not before the step was
+   enqueued. */
 static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
 {
     dpti_worker *w = share->worker;
@@ -141,9 +142,10 @@ static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
     return DPT_OK;
 }
 
-/* Whether the step's results are there, the halt word among them: those of when it had passed, if
-   they have been enqueued; else as they are now.  Tried more than once: without them weights are
-   worth nothing, and a device may be short of memory for a moment. */
+/* Whether the step's results are in host memory, the halt word among them.  If their download was
+   enqueued, they are as of the end of the step; otherwise they are read as they are now.  It is
+   tried several times: without the results the replica cannot be trusted, and a device may be short
+   of memory for a moment. */
 static bool look(const dpti_share *share, bool enqueued)
 {
     const dpti_worker *w = share->worker;
@@ -155,7 +157,8 @@ static bool look(const dpti_share *share, bool enqueued)
     return false;
 }
 
-/* Whether one before it has failed: the halt word knew of it, or nobody knows what that one was. */
+/* Whether a step before this one has failed.  The halt word was set by that step, or the outcome of
+   that step is not known. */
 static bool is_behind_failure(const dpti_share *share)
 {
     const dpti_worker *w = share->worker;
@@ -163,17 +166,17 @@ static bool is_behind_failure(const dpti_share *share)
     return halted_step > 0 && share->step > halted_step;
 }
 
-/* Of a step that counts.  A device that has been short of memory behind it knows no more than the
-   times too little. */
+/* Ends a step that is committed.  If the device was short of memory behind the step, only the
+   step's times are incomplete. */
 static void commit(dpti_share *share, dpt_status status)
 {
     share->fresh = share->fresh || status == DPT_E_NO_MEMORY;
     dpti_share_commit(share, status == DPT_E_NO_MEMORY ? DPT_OK : status);
 }
 
-/* A call has failed behind what the step is made of.  The step may be well all the same, and then
-   it counts; if the device does not tell, nobody knows.  `enqueued`: the download of the results
-   has been, and what they are now may be another step's doing. */
+/* A call has failed behind the step's own work.  The step may be complete all the same, and then it
+   is committed.  If its results cannot be read its outcome is not known.  `enqueued`: the download
+   of the results was enqueued; if not, what is read now may be another step's result. */
 static void recover(dpti_share *share, dpt_status status, bool enqueued)
 {
     dpti_worker *w = share->worker;
@@ -191,7 +194,7 @@ static void recover(dpti_share *share, dpt_status status, bool enqueued)
     dpti_share_fail(share, status);
 }
 
-/* was_there: the host has seen it end. */
+/* was_there: the host has seen the step end. */
 static void finish(dpti_share *share, bool was_there)
 {
     const dpti_worker *w = share->worker;

@@ -42,7 +42,7 @@ static dpt_status fetch_parts(const dpti_worker *worker, const dpti_gather *part
     return dpti_event_record(worker->device, worker->replica.fetched);
 }
 
-/* Enqueues it, with what is fetched and downloaded behind, and waits. */
+/* Enqueues the segment, with what is fetched and downloaded behind it, and waits. */
 static dpt_status enqueue(dpti_worker *w, const dpti_segment_run *what)
 {
     dpti_executable *executable = what->executable;
@@ -89,8 +89,8 @@ dpt_status dpti_worker_run(dpti_worker *worker, const dpti_segment_run *what)
 
 /* ---- Uploading ------------------------------------------------------------------------------- */
 
-/* Samples [first, first + n) of the share.  Where there are none, nothing is computed soon, and a
-   time until then would be that of waiting. */
+/* Uploads samples [first, first + n) of the share.  Without samples nothing is computed soon, and a
+   time until then would be a time of waiting. */
 static dpt_status upload(const dpti_share *share, size_t first, size_t n)
 {
     dpti_worker *w = share->worker;
@@ -127,7 +127,7 @@ static dpt_status begin(dpti_share *share)
 {
     dpti_worker *w = share->worker;
     const bool passes = in_passes(share);
-    /* Each pass uploads its own, and adds its gradients. */
+    /* With several passes each pass uploads its own samples, and adds its gradients. */
     DPT_TRY(upload(share, 0, passes ? 0 : share->n_samples));
     if (passes) w->pipeline.driver.left |= DPTI_LEFT_GRADIENTS;
     return dpti_worker_clean(w);
@@ -136,12 +136,13 @@ static dpt_status begin(dpti_share *share)
 /* A pass over part of the share, within a batch: what the device computes at once. */
 typedef struct pass {
     size_t first, n_samples; /* of the share */
-    bool ends;               /* its batch, */
-    bool last;               /* and the share */
+    bool ends;               /* it ends its batch */
+    bool last;               /* it ends the share */
 } pass;
 
-/* The pass behind the first `done` samples of a batch.  A device takes at least one in each batch,
-   if need be without samples: exchanges within backward are everybody's. */
+/* The pass behind the first `done` samples of a batch.  A device takes at least one pass in each
+   batch, without samples if need be, since all devices take part in the exchanges within backward.
+   */
 static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t done)
 {
     const size_t most = share->worker->replica.capacity, left = share->of_batch[batch] - done;
@@ -167,8 +168,8 @@ static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
                          .moving = w->replica.moving};
 }
 
-/* A segment that commits nothing; a device without samples has nothing to do in it, and where parts
-   are taken that were contributed just now there is nothing to do for any device. */
+/* Runs a segment that commits nothing.  A device without samples computes nothing in it.  If the
+   segment is empty, since parts are taken that were contributed just now, no device does. */
 static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
 {
     dpti_worker *w = share->worker;
@@ -192,7 +193,7 @@ static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
     return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_share_not_finite(share, "gradients");
 }
 
-/* Where the sum is the island's, and no host sees it. */
+/* Checks the sum, where an island makes the sum and no host sees it. */
 static dpt_status look_at_sum(void *user)
 {
     const dpti_worker *w = user;
@@ -221,7 +222,7 @@ static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, d
     return DPT_OK;
 }
 
-/* Its part of the gradients was looked at there, or the sum. */
+/* Behind a check of this device's gradients, or of the sum. */
 static void look_at_gradients(dpti_share *share, dpt_status verdict, dpt_status *mine)
 {
     const dpti_worker *w = share->worker;
@@ -230,7 +231,7 @@ static void look_at_gradients(dpti_share *share, dpt_status verdict, dpt_status 
     if ((blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) && share->n_samples > 0)
         *mine = dpti_share_not_finite(share, "gradients");
     else if (blame != DPTI_BLAME_OWN && *mine == DPT_E_NOT_FINITE)
-        *mine = DPT_OK; /* it has seen the sum of others */
+        *mine = DPT_OK; /* what it saw was the sum of others */
 }
 
 static void contribute(dpti_share *share, const dpti_contribution *who, size_t segment,
@@ -255,10 +256,9 @@ static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_st
     return verdict;
 }
 
-/* What devices do together behind a segment; *mine is the status that this one contributes, and
-   becomes its own failure.  The same verdict for all.  Gradients are exchanged when all passes have
-   added theirs.
- */
+/* What devices do together behind a segment.  *mine is the status that this device contributes, and
+   becomes its own failure.  All devices get the same verdict.  Gradients are exchanged when all
+   passes have added theirs. */
 static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
 {
     dpti_worker *w = share->worker;
@@ -281,7 +281,7 @@ static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt
     return *mine;
 }
 
-/* Segments up to the commit. */
+/* Runs the segments up to the commit. */
 static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
 {
     const dpti_program *program = &share->worker->train.program;
@@ -294,8 +294,8 @@ static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
     return DPT_OK;
 }
 
-/* Everything up to the commit.  A device that fails goes on to the next rendezvous, where all learn
-   of it and stop. */
+/* Does everything up to the commit.  A device that fails goes on to the next rendezvous, where all
+   devices learn of it and stop. */
 static dpt_status propose(dpti_share *share, dpt_status *mine)
 {
     size_t first = 0;
@@ -314,13 +314,13 @@ static dpt_status propose(dpti_share *share, dpt_status *mine)
     return DPT_OK;
 }
 
-/* One that has no memory for one update after the other is given up. */
+/* A device that has no memory for two updates in a row is lost. */
 static dpt_status judge_update(dpti_worker *w, dpt_status mine)
 {
     const bool starved = w->pipeline.driver.starved;
     w->pipeline.driver.starved = mine == DPT_E_NO_MEMORY;
     w->pipeline.driver.fresh =
-        w->pipeline.driver.fresh || w->pipeline.driver.starved; /* its times are not all there */
+        w->pipeline.driver.fresh || w->pipeline.driver.starved; /* its times are not complete */
     if (!starved || !w->pipeline.driver.starved) return mine;
     const dpt_error error = w->device->base.error;
     return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE,
@@ -337,7 +337,7 @@ static void run(dpti_share *share)
         dpti_share_fail(share, mine);
         return;
     }
-    share->committed = true; /* should the next call never return */
+    share->committed = true; /* in case the next call never returns */
     const dpti_segment_run update = {
         .executable = &w->train, .segment = last, .times = &share->times};
     mine = dpti_worker_run(w, &update);

@@ -21,7 +21,7 @@ bool dpti_verify_failed(const dpt_trainer *trainer, const dpti_in_flight_step *i
     return false;
 }
 
-/* Alike with this one, itself among them. */
+/* How many replicas have this one's hash, itself among them. */
 static size_t count_alike(const dpt_trainer *t, const dpti_in_flight_step *inflight, size_t rank)
 {
     size_t n = 0;
@@ -41,7 +41,7 @@ static bool is_finite(dpt_trainer *t, size_t rank, float *flat)
     return true;
 }
 
-/* The first of the good ones. */
+/* The first of the good replicas. */
 static size_t find_good(dpt_trainer *t, const dpti_in_flight_step *inflight, float *flat)
 {
     size_t most = 0, first = t->n_workers;
@@ -58,8 +58,8 @@ static size_t find_good(dpt_trainer *t, const dpti_in_flight_step *inflight, flo
     return first;
 }
 
-/* The same numbers, each rounded a few hundred times more or less: far from what a flipped bit in
-   an exponent or in the upper half of a mantissa makes of one. */
+/* Two replicas of unlike backends differ by rounding: by some hundred roundings at most.  A flipped
+   bit in an exponent, or in the upper half of a mantissa, makes a larger difference. */
 static const float rounding = 1e-4f;
 
 static bool alike_within_rounding(const float *a, const float *b, size_t n)
@@ -73,7 +73,7 @@ static bool alike_within_rounding(const float *a, const float *b, size_t n)
     return true;
 }
 
-/* Whether a replica has to be what the good one is, to the bit, or is not even close to it. */
+/* Whether a replica differs that must have the good one's bits, or is not even close to it. */
 static bool is_stray(dpt_trainer *t, size_t good, size_t rank, float *const flats[2])
 {
     float *a = flats[0], *b = flats[1];

@@ -30,9 +30,9 @@ bool dpti_is_loss(dpt_status status)
 {
     switch (status) {
     case DPT_OK:
-    case DPT_E_CANCELLED: return false;  /* another device's fault */
-    case DPT_E_NO_MEMORY: return false;  /* it gets fewer samples (memory.c), or training ends */
-    case DPT_E_NOT_FINITE: return false; /* the weights' or the data's fault: training ends */
+    case DPT_E_CANCELLED: return false;  /* another device has failed */
+    case DPT_E_NO_MEMORY: return false;  /* it gets fewer samples (out_of_memory.c), or */
+    case DPT_E_NOT_FINITE: return false; /* the weights or the data have failed */
     default: return true;
     }
 }
@@ -46,7 +46,7 @@ bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_in_flight_ste
 
 /* ---- Those that are left --------------------------------------------------------------------- */
 
-/* Whether somebody whose weights can be trusted would be left. */
+/* Whether a device with a valid replica would be left. */
 static bool any_left(const dpt_trainer *t, const bool *lost)
 {
     for (size_t i = 0; i < t->n_workers; i++)
@@ -91,7 +91,7 @@ static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
     leave(t, rank);
     dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
     dpti_readmit_begin(t, rank);
-    dpti_change_replica(w, DPTI_REPLICA_MISS); /* the others go on */
+    dpti_change_replica(w, DPTI_REPLICA_MISS); /* the other devices commit steps without it */
     return DPT_OK;
 }
 
@@ -102,7 +102,8 @@ static void leave_hung(dpt_trainer *t)
         if (dpti_is_hung(&t->workers[i]) && !dpti_is_lost(&t->workers[i])) leave(t, i);
 }
 
-/* Those that share a fault domain with a lost one. */
+/* The error by which a device is lost: its own, or that of a device of its fault domain.  NULL:
+   none. */
 static const dpt_error *find_cause(const dpt_trainer *t, size_t rank,
                                    const dpt_error *const *errors)
 {
@@ -114,7 +115,7 @@ static const dpt_error *find_cause(const dpt_trainer *t, size_t rank,
     return NULL;
 }
 
-/* Who is lost by these errors. */
+/* Which devices are lost by these errors. */
 static void find_lost(const dpt_trainer *t, const dpt_error *const *errors, bool *lost)
 {
     for (size_t i = 0; i < t->n_workers; i++)
@@ -157,7 +158,7 @@ dpt_status dpti_failover_lose(dpt_trainer *trainer, const dpt_error *const *erro
     return lose_all(trainer, errors, lost);
 }
 
-/* One that has no memory to be made at all is no use either. */
+/* A device that has no memory for its worker is lost, too. */
 dpt_status dpti_trainer_lose_unmade(dpt_trainer *trainer, const dpti_failing_rank *failing)
 {
     dpt_trainer *t = trainer;
@@ -186,7 +187,8 @@ void dpti_trainer_forsake(dpt_trainer *trainer, float *flats[DPTI_MAX_STATE_BUFF
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
-/* Its replica and programs, for the list of workers goes, and the data that it may read. */
+/* Leaves the worker's replica and programs behind, since the list of workers is freed, and the data
+   that the device may read. */
 static void leave_behind(dpt_trainer *t, const dpti_worker *worker)
 {
     dpti_feeding_leave(t, worker->rank);
@@ -197,7 +199,7 @@ static void leave_behind(dpt_trainer *t, const dpti_worker *worker)
     dpti_leave_behind(copy);
 }
 
-/* Its driver is there, so that its worker can be destroyed. */
+/* The device's driver thread is there again, so that the worker can be destroyed. */
 static void call_again(dpti_worker *w)
 {
     dpti_change_device(w, DPTI_DEVICE_RETURN);
@@ -221,7 +223,8 @@ void dpti_trainer_tidy_lost(dpt_trainer *trainer)
         if (there)
             call_again(w);
         else
-            end(w); /* the others have been seen to; one that hangs keeps what it has */
+            end(w); /* the workers of other devices are destroyed already; one that hangs keeps what
+                       it has */
     }
     if (any) dpti_trainer_destroy_workers(t);
     for (size_t i = 0; t->workers && i < t->n_workers; i++) {

@@ -15,7 +15,7 @@
 #include "train/recovery/room.h"
 #include "train/trainer.h"
 
-/* Of a batch, at most. */
+/* The most samples of a batch. */
 static size_t samples_of(const dpti_share *share)
 {
     size_t n = 0;
@@ -47,7 +47,7 @@ static bool ran_out(const dpti_share *share)
 bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     size_t n = 0;
-    if (trainer->processes) return false; /* the others' devices cannot be given fewer */
+    if (trainer->processes) return false; /* other processes' devices cannot be given fewer */
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_share *share = &inflight->shares[i];
         if (share->status == DPT_OK || share->status == DPT_E_CANCELLED) continue;
@@ -57,15 +57,15 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step 
     return n > 0;
 }
 
-/* Half of what it did not hold, or what it has held before, if that is more.  A device that does
-   not hold any more what it once did begins again with the half. */
+/* Half of what the device did not hold, or what it has held before if that is more.  A device that
+   does not hold any more what it once did begins again with the half. */
 static size_t next_room(dpti_worker *w, size_t n)
 {
     if (w->recovery.held >= n) w->recovery.held = 0;
     return w->recovery.held > n / 2 ? w->recovery.held : n / 2;
 }
 
-/* Says so, and what can be done. */
+/* Fails, and says what can be done. */
 static dpt_status fail_share(dpt_trainer *t, const dpti_share *share)
 {
     const size_t n = at_once(share);
@@ -112,7 +112,7 @@ dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_in_flight_
 
 /* ---- In the update --------------------------------------------------------------------------- */
 
-/* It has missed the update of a step that counts, and that has nothing to do with its share. */
+/* The device has missed the update of a committed step.  That has nothing to do with its shard. */
 static bool starved(const dpti_share *share)
 {
     return share->status == DPT_E_NO_MEMORY && share->committed;
@@ -121,7 +121,7 @@ static bool starved(const dpti_share *share)
 bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     bool any = false;
-    if (trainer->processes) return false; /* nobody could repair a replica in another process */
+    if (trainer->processes) return false; /* no replica can be restored from another process */
     for (size_t i = 0; i < trainer->n_workers; i++)
         any = any || starved(&inflight->shares[i]);
     return any;

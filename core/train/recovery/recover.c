@@ -37,7 +37,7 @@ static dpt_status write_all(dpt_trainer *t, float *const *flats, dpti_failing_ra
         const dpt_error error =
             dpti_is_hung(w) ? *dpti_hung_error(w) : *dpti_device_error(w->device);
         if (error.status != DPT_OK) *failing = (dpti_failing_rank){.rank = i, .error = error};
-        return status; /* which may be the host's */
+        return status; /* the failure may be the host's */
     }
     return DPT_OK;
 }
@@ -74,7 +74,7 @@ dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
 
 /* ---- Losing devices -------------------------------------------------------------------------- */
 
-/* Fixed shares have grown, and devices were prepared for what they had. */
+/* Fixed shards have grown beyond what devices were prepared for: prepares them anew. */
 static dpt_status prepare_left(dpt_trainer *t)
 {
     size_t made[DPTI_SPLIT_MAX_DEVICES];
@@ -86,7 +86,8 @@ static dpt_status prepare_left(dpt_trainer *t)
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
         if (!dpti_is_lost(w) && w->capacity > made[i]) grown = true;
-        if (dpti_is_lost(w) || w->capacity < made[i]) w->capacity = made[i]; /* as its memory is */
+        if (dpti_is_lost(w) || w->capacity < made[i])
+            w->capacity = made[i]; /* its memory was made for that */
     }
     return grown ? dpti_trainer_rebuild(t) : DPT_OK;
 }
@@ -134,7 +135,7 @@ dpt_status dpti_trainer_lose_in_flight(dpt_trainer *trainer, size_t step, size_t
 
 /* ---- Restoring replicas ---------------------------------------------------------------------- */
 
-/* The error of a device, as it left it. */
+/* The last error of a device. */
 static const dpt_error *error_of(const dpt_trainer *t, size_t rank)
 {
     const dpti_worker *w = &t->workers[rank];
@@ -151,8 +152,9 @@ static bool goes_back(dpt_trainer *t)
     return true;
 }
 
-/* The replica to repair others from: one whose device is there; if every trusted one is lost, one
-   of those, whose device then says so.  n_workers if none is trusted. */
+/* The worker whose replica others are restored from: the first valid one whose device is not lost
+   to its backend.  If all valid ones are lost, it is one of those, whose device then reports the
+   loss.  n_workers: none is valid. */
 static size_t find_source(dpt_trainer *t)
 {
     for (size_t i = 0; i < t->n_workers; i++)
@@ -161,8 +163,9 @@ static size_t find_source(dpt_trainer *t)
     return trusted == t->n_workers && goes_back(t) ? dpti_trainer_trusted(t) : trusted;
 }
 
-/* A device that has no memory to be written, or read, goes: the others' training does not end for
-   it.  DPT_E_CANCELLED; or the lack of memory, if it is the host's, or nobody can go on. */
+/* A device that has no memory to be written, or read, is lost, since the others' training must not
+   end for it.  DPT_E_CANCELLED: it is.  Otherwise the lack of memory is the host's, or no device
+   can go on. */
 static dpt_status go_without_starving(dpt_trainer *t, size_t failing)
 {
     const dpt_error first = t->context->error;
@@ -211,8 +214,8 @@ dpt_status dpti_trainer_refresh(dpt_trainer *trainer)
 
 /* ---- Reading the training state -------------------------------------------------------------- */
 
-/* Reads from the first replica that can be read; errors[i]: what those before it said that are lost
-   by it, which those that are short of memory for a moment are not. */
+/* Reads from the first replica that can be read.  errors[i]: of those before it, the errors by
+   which devices are lost.  A device that is short of memory for a moment is not lost. */
 static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats,
                              const dpt_error **errors)
 {

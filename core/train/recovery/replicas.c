@@ -26,8 +26,8 @@ static dpt_status repair(dpt_trainer *t, size_t to, float *const *flats)
     return DPT_OK;
 }
 
-/* Repairs whom it can: one that is lost leaves the others no worse.  The first failure, of
- *failing, is returned, and the context tells of it. */
+/* Restores the replicas that are due.  A device that is lost at it leaves the others unchanged.
+   The first failure is returned, *failing is its worker, and the context tells. */
 static dpt_status repair_all(dpt_trainer *t, bool standby, float *const *flats, size_t *failing)
 {
     dpt_error first = {.status = DPT_OK};
@@ -36,7 +36,7 @@ static dpt_status repair_all(dpt_trainer *t, bool standby, float *const *flats, 
             continue;
         if (first.status == DPT_OK) *failing = i;
         if (first.status == DPT_OK) first = t->context->error;
-        if (!t->stop_on_loss) break; /* who failed is lost first */
+        if (!t->stop_on_loss) break; /* the device that failed is lost first */
     }
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
 }
@@ -48,7 +48,7 @@ dpt_status dpti_replica_read(dpt_trainer *t, size_t rank, size_t n_kinds, float 
     return DPT_OK;
 }
 
-/* Another one serves where this source is short of memory, and becomes *from. */
+/* Another replica serves where this source is short of memory, and becomes *from. */
 dpt_status dpti_replica_read_source(dpt_trainer *t, size_t *from, float *const *flats)
 {
     const size_t n = dpti_trainer_n_state_buffers(t);
@@ -70,7 +70,8 @@ dpt_status dpti_replica_make_flats(dpt_trainer *t, float *flats[DPTI_MAX_STATE_B
     return DPT_OK;
 }
 
-/* All of it before anything is written: one that is lost meanwhile leaves nobody with parts. */
+/* Reads all of the state before anything is written: so a device that is lost meanwhile leaves no
+   replica with parts. */
 dpt_status dpti_replica_copy_to_stale(dpt_trainer *t, size_t from, bool standby, size_t *failing)
 {
     float *flats[DPTI_MAX_STATE_BUFFERS] = {NULL};

@@ -29,7 +29,8 @@ static dpt_status known_kind(dpt_trainer *t, dpt_tensor_kind kind)
     return dpt_fail(t->context, DPT_E_INVALID, "unknown kind of tensor %d", (int)kind);
 }
 
-/* Who has that of the last step: this device, or another one if it rested then. */
+/* The worker that has the gradients of the last step: this one, or another one if this one was on
+   standby then. */
 static size_t find_gradient(const dpt_trainer *t, size_t rank)
 {
     const size_t step = dpti_steps_done(t)->step;
@@ -76,7 +77,7 @@ dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind, const cha
     DPT_TRY(dpti_trainer_check_idle(t, "dpt_trainer_set"));
     DPT_TRY(known_kind(t, kind));
     DPT_TRY(find(t, name, size, &p));
-    DPT_TRY(dpti_trainer_refresh(t)); /* of all, since what is not written stays */
+    DPT_TRY(dpti_trainer_refresh(t)); /* all replicas, since only one tensor is written */
     DPT_TRY(dpti_trainer_catch_up(t));
     DPT_TRY(dpti_state_check(t));
     float *flat = dpti_trainer_make_flat(t);

@@ -73,7 +73,7 @@ void dpti_verify_destroy(dpti_worker *worker)
     dpti_host_free(worker->device, verified);
 }
 
-/* The earlier step's work has passed: its job ended with a sync. */
+/* The work of the step before is over: its job ended with a sync. */
 static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
 {
     const size_t n = w->trainer->model->flat_size;
@@ -94,7 +94,8 @@ static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
     return DPT_OK;
 }
 
-/* Those that are there, and the same in all drivers: by what stands in the flight. */
+/* Whether replicas are compared in this step.  The same on all driver threads: it depends on the
+   share, on options and on presence alone. */
 static bool is_due(const dpti_share *share)
 {
     const dpt_trainer *t = share->worker->trainer;
