@@ -6,8 +6,8 @@
 
 typedef struct dpt_trainer dpt_trainer;
 
-/* Adds up a step that is collected, lets the concerns that follow measured times see it, and fills
- *in out. */
+/* Adds up the outcomes of a step that is collected, and writes its metrics to *out.  Lets the
+   concerns that follow measured times see the step. */
 void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_step_metrics *out);
 /* Records in the context why a step failed, the device named; DPT_OK if it did not. */
 DPT_CHECK_RESULT dpt_status dpti_report_step(dpt_trainer *trainer, dpti_in_flight_step *inflight);
