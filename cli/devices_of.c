@@ -1,4 +1,4 @@
-/* The file of --devices-of.  What its entries mean is the library's to say (docs/processes.md). */
+/* Reads the file of --devices-of.  The library parses its entries (docs/processes.md). */
 #include "cli.h"
 
 #include <errno.h>
@@ -9,7 +9,8 @@
 
 enum { MAX_BYTES = 1 << 20 };
 
-/* Of several processes that may run on several hosts: where this one does not find its file. */
+/* Reports a file that cannot be read.  If there are several processes, the message names the host.
+ */
 static int cannot_read(const char *path, const char *reason)
 {
     char host[256] = "";
@@ -19,7 +20,7 @@ static int cannot_read(const char *path, const char *reason)
                      reason);
 }
 
-/* Reads all of a file, which may be a pipe, with a zero behind it. */
+/* Reads a whole file, which may be a pipe, as text with a terminating zero. */
 static int read_all(const char *path, char **out)
 {
     FILE *file = fopen(path, "r");
@@ -51,7 +52,7 @@ static bool blank(char c)
     return c == ' ' || c == '\t' || c == '\r';
 }
 
-/* Joins the lines by ";", in place: nothing gets longer. */
+/* Joins the lines by ";" in place, which makes no text longer. */
 static void join_lines(char *text)
 {
     char *to = text;

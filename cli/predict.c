@@ -82,7 +82,7 @@ static dpt_status add_picture(prediction *p, const char *path)
 
 /* ---- IDX files ------------------------------------------------------------------------------- */
 
-/* Adds the images of the first run of a list such as "0,5,10-19" and moves *list behind it. */
+/* Adds the images of the first run of a list such as "0,5,10-19" and moves *list past it. */
 static dpt_status add_run(prediction *p, const char *name, const char **list, size_t count,
                           subject next)
 {
