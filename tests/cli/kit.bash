@@ -150,3 +150,8 @@ mpi_each() {
     mpi "$seconds" -n $((n + 1)) bash -c \
         'mapfile -d "" -t words <"each.$OMPI_COMM_WORLD_RANK"; exec "${words[@]}"'
 }
+
+# told_of_kill: mpirun has said that the second process was killed, in one line or, as Open MPI 5 does, in two.
+told_of_kill() {
+    tr '\n' ' ' <mpi.err | grep -q 'rank 1 .*signal 9'
+}
