@@ -36,8 +36,8 @@ typedef struct bench_run {
     size_t steps, samples;            /* of the timed part */
     double seconds, rate;             /* of the timed part; rate: samples per second */
     size_t n_rebalances;              /* changes of shards in the timed part */
-    size_t shares[BENCH_MAX_DEVICES]; /* the shards that most timed steps had */
-    size_t share_steps;               /* the number of these steps */
+    size_t shards[BENCH_MAX_DEVICES]; /* the shards that most timed steps had */
+    size_t shard_steps;               /* the number of these steps */
     /* For each device, means of a timed step, in seconds: busy time by its own clock, the part of
        it that is exchange, and waiting for the others. */
     double busy[BENCH_MAX_DEVICES], exchanging[BENCH_MAX_DEVICES], waiting[BENCH_MAX_DEVICES];

@@ -173,7 +173,7 @@ static void set_shards(document *d, json_t *object, const bench_run *run)
 {
     static const char *const names[] = {"shards", "shares"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        set(d, object, names[i], run ? sizes_value(d, run->shares, run->n_devices) : json_null());
+        set(d, object, names[i], run ? sizes_value(d, run->shards, run->n_devices) : json_null());
 }
 
 static json_t *row_value(document *d, const bench_row *row)
@@ -201,8 +201,8 @@ static void set_figures(document *d, json_t *object, const bench_run *run)
     set(d, object, "seconds", real_value(run->seconds));
     set(d, object, "images_per_second", real_value(run->rate));
     set_shards(d, object, run);
-    set(d, object, "shard_steps", size_value(run->share_steps));
-    set(d, object, "share_steps", size_value(run->share_steps)); /* the older name */
+    set(d, object, "shard_steps", size_value(run->shard_steps));
+    set(d, object, "share_steps", size_value(run->shard_steps)); /* the older name */
     set(d, object, "rebalances", size_value(run->n_rebalances));
     set(d, object, "busy_seconds", reals_value(d, run->busy, run->n_devices));
     set(d, object, "exchange_seconds", reals_value(d, run->exchanging, run->n_devices));

@@ -130,8 +130,8 @@ static dpt_status run_mix(bench *b, const bench_run *what)
                                 .repetition = mix.repetition,
                                 .n_devices = 1,
                                 .devices = {mix.devices[i]},
-                                .batch_size = mix.shares[i]};
-        if (mix.shares[i] == 0 || was_tried(b, mix.repetition, mix.devices[i], mix.shares[i]))
+                                .batch_size = mix.shards[i]};
+        if (mix.shards[i] == 0 || was_tried(b, mix.repetition, mix.devices[i], mix.shards[i]))
             continue;
         DPT_TRY(make(b, &part));
     }

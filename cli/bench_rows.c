@@ -68,7 +68,7 @@ static void compare(const bench *b, bench_run *mix)
     double parts = 0, wholes = 0;
     for (size_t i = 0; i < mix->n_devices; i++) {
         const size_t device = mix->devices[i];
-        mix->part_rates[i] = mix->shares[i] > 0 ? rate_alone(b, mix, device, mix->shares[i]) : 0;
+        mix->part_rates[i] = mix->shards[i] > 0 ? rate_alone(b, mix, device, mix->shards[i]) : 0;
         mix->whole_rates[i] = rate_alone(b, mix, device, b->batch_size);
         parts += mix->part_rates[i];
         wholes += mix->whole_rates[i];

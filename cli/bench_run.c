@@ -34,17 +34,17 @@ double bench_clock(void)
 typedef struct tally {
     size_t n;
     size_t counts[KEPT_SHARES];
-    size_t shares[KEPT_SHARES][BENCH_MAX_DEVICES];
+    size_t shards[KEPT_SHARES][BENCH_MAX_DEVICES];
 } tally;
 
-static void count_shares(tally *t, const dpt_step_metrics *m)
+static void count_shards(tally *t, const dpt_step_metrics *m)
 {
     const size_t n_bytes = m->n_devices * sizeof *m->shards;
     size_t i = 0;
-    while (i < t->n && memcmp(t->shares[i], m->shards, n_bytes) != 0)
+    while (i < t->n && memcmp(t->shards[i], m->shards, n_bytes) != 0)
         i++;
     if (i == KEPT_SHARES) return; /* with so many divisions none is that of most steps */
-    if (i == t->n) memcpy(t->shares[t->n++], m->shards, n_bytes);
+    if (i == t->n) memcpy(t->shards[t->n++], m->shards, n_bytes);
     t->counts[i]++;
 }
 
@@ -53,8 +53,8 @@ static void take_most_frequent(const tally *t, bench_run *run)
     size_t best = 0;
     for (size_t i = 1; i < t->n; i++)
         if (t->counts[i] > t->counts[best]) best = i;
-    memcpy(run->shares, t->shares[best], run->n_devices * sizeof *run->shares);
-    run->share_steps = t->counts[best];
+    memcpy(run->shards, t->shards[best], run->n_devices * sizeof *run->shards);
+    run->shard_steps = t->counts[best];
 }
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
@@ -75,7 +75,7 @@ static bool settle(bench_run *run, const dpt_step_metrics *m, size_t *n_steady)
     return run->settled || run->settling_steps == MOST_SETTLING;
 }
 
-static void time_step(bench_run *run, const dpt_step_metrics *m, tally *shares)
+static void time_step(bench_run *run, const dpt_step_metrics *m, tally *shards)
 {
     run->steps++;
     run->samples += m->samples;
@@ -86,7 +86,7 @@ static void time_step(bench_run *run, const dpt_step_metrics *m, tally *shares)
         run->exchanging[i] += m->exchange_seconds[i];
         run->waiting[i] += m->waiting_seconds[i];
     }
-    count_shares(shares, m);
+    count_shards(shards, m);
 }
 
 static bool timed_enough(const bench *b, const bench_run *run)
@@ -99,7 +99,7 @@ static bool timed_enough(const bench *b, const bench_run *run)
  */
 static dpt_status drive(bench *b, dpt_trainer *trainer, bench_run *run)
 {
-    tally shares = {0};
+    tally shards = {0};
     bool timing = false;
     size_t n_steady = 0;
     while (!timed_enough(b, run)) {
@@ -111,7 +111,7 @@ static dpt_status drive(bench *b, dpt_trainer *trainer, bench_run *run)
         bench_show(b, run, timing ? "timing" : "settling");
         if (m.samples != run->batch_size) continue;
         if (timing)
-            time_step(run, &m, &shares);
+            time_step(run, &m, &shards);
         else
             timing = settle(run, &m, &n_steady);
     }
@@ -120,7 +120,7 @@ static dpt_status drive(bench *b, dpt_trainer *trainer, bench_run *run)
         run->exchanging[i] /= (double)run->steps;
         run->waiting[i] /= (double)run->steps;
     }
-    take_most_frequent(&shares, run);
+    take_most_frequent(&shards, run);
     return DPT_OK;
 }
 

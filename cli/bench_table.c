@@ -67,35 +67,35 @@ static void print_ratio(double value)
         printf("  %7.3f", value);
 }
 
-static void format_shares(const bench_run *run, char *out, size_t out_bytes)
+static void format_shards(const bench_run *run, char *out, size_t out_bytes)
 {
     size_t used = 0;
     out[0] = '\0';
     for (size_t i = 0; i < run->n_devices && used + 24 < out_bytes; i++)
         used +=
-            (size_t)snprintf(out + used, out_bytes - used, "%s%zu", i ? ":" : "", run->shares[i]);
+            (size_t)snprintf(out + used, out_bytes - used, "%s%zu", i ? ":" : "", run->shards[i]);
 }
 
 /* The width of a column, at least that of its heading. */
-static int widest(const bench_row *rows, size_t n, bool shares)
+static int widest(const bench_row *rows, size_t n, bool shards)
 {
-    size_t width = strlen(shares ? "SHARES" : "DEVICES");
+    size_t width = strlen(shards ? "SHARES" : "DEVICES");
     for (size_t i = 0; i < n; i++) {
         char text[BENCH_MAX_DEVICES * 24], places[64];
-        format_shares(rows[i].last, text, sizeof text);
-        const size_t length = strlen(shares ? text : bench_places(rows[i].last, places));
+        format_shards(rows[i].last, text, sizeof text);
+        const size_t length = strlen(shards ? text : bench_places(rows[i].last, places));
         if (length > width) width = length;
     }
     return (int)width;
 }
 
-static void print_row(const bench_row *row, int devices_width, int shares_width, bool stars)
+static void print_row(const bench_row *row, int devices_width, int shards_width, bool stars)
 {
-    char places[64], shares[BENCH_MAX_DEVICES * 24];
+    char places[64], shards[BENCH_MAX_DEVICES * 24];
     const bool done = row->n_done > 0;
-    format_shares(row->last, shares, sizeof shares);
+    format_shards(row->last, shards, sizeof shards);
     printf("%-*s  %-8s  %*s%s", devices_width, bench_places(row->last, places),
-           bench_kind_name(row->last->kind), shares_width, done ? shares : "failed",
+           bench_kind_name(row->last->kind), shards_width, done ? shards : "failed",
            !stars      ? ""
            : row->best ? "*"
                        : " ");
@@ -151,13 +151,13 @@ static void print_failures(const bench *b)
 void bench_print_table(const bench *b, const bench_row *rows, size_t n_rows)
 {
     const int devices_width = widest(rows, n_rows, false);
-    const int shares_width = widest(rows, n_rows, true);
+    const int shards_width = widest(rows, n_rows, true);
     const bool stars = b->options->best_batch;
     printf("%-*s  %-8s  %*s%s  %9s  %9s  %9s  %7s  %7s  %7s\n", devices_width, "DEVICES", "SPLIT",
-           shares_width, "SHARES", stars ? " " : "", "IMG/S", "LEAST", "MOST", "BALANCE", "SCALING",
+           shards_width, "SHARES", stars ? " " : "", "IMG/S", "LEAST", "MOST", "BALANCE", "SCALING",
            "GAIN");
     for (size_t i = 0; i < n_rows; i++)
-        print_row(&rows[i], devices_width, shares_width, stars);
+        print_row(&rows[i], devices_width, shards_width, stars);
     if (stars) printf("* the fastest of the device's batches\n");
     print_best(rows, n_rows);
     print_unsettled(rows, n_rows);

@@ -32,7 +32,7 @@ typedef struct balanced_device {
     size_t n_idle;      /* steps without samples since the last step with samples */
     size_t interval;    /* number of such steps before the device is probed */
     size_t n_probing;   /* steps of a probe that are still to be submitted */
-    size_t probe_share; /* samples of the device in a probe */
+    size_t probe_shard; /* samples of the device in a probe */
     int lag_side; /* the last change for a lag gave the device more samples (1) or fewer (-1) */
     bool lost;
 } balanced_device;
@@ -40,7 +40,7 @@ typedef struct balanced_device {
 struct dpti_balance {
     size_t n_devices, batch_size, quantum;
     balanced_device devices[DPTI_BALANCE_MAX_DEVICES];
-    size_t shares[DPTI_BALANCE_MAX_DEVICES]; /* shards of full batches; all 0 before the first
+    size_t shards[DPTI_BALANCE_MAX_DEVICES]; /* shards of full batches; all 0 before the first
                                                 choice */
     bool started;
     bool settling;      /* no step with the present shards has been observed yet */
@@ -97,7 +97,7 @@ bool dpti_balance_rates(const dpti_balance *balance, double *rates)
 {
     const dpti_balance *b = balance;
     for (size_t i = 0; i < b->n_devices; i++) {
-        const size_t n = b->shares[i] > 0 ? b->shares[i] : b->quantum;
+        const size_t n = b->shards[i] > 0 ? b->shards[i] : b->quantum;
         const double seconds = dpti_time_model_seconds(&b->devices[i].model, n);
         rates[i] = seconds > 0.0 && !b->devices[i].lost ? (double)n / seconds : 0.0;
     }
@@ -108,21 +108,21 @@ bool dpti_balance_rates(const dpti_balance *balance, double *rates)
 
 /* Divides the samples evenly, within the capacities.  Devices with free capacity take what is left
    over. */
-static void divide_evenly(const dpti_balance *b, size_t n_samples, size_t *shares)
+static void divide_evenly(const dpti_balance *b, size_t n_samples, size_t *shards)
 {
     size_t left = n_samples;
-    memset(shares, 0, b->n_devices * sizeof *shares);
+    memset(shards, 0, b->n_devices * sizeof *shards);
     while (left > 0) {
         size_t n_open = 0;
         for (size_t i = 0; i < b->n_devices; i++)
-            n_open += shares[i] < b->devices[i].capacity;
+            n_open += shards[i] < b->devices[i].capacity;
         if (n_open == 0) return; /* cannot happen: the capacities together hold a batch */
         const size_t each = left / n_open > 0 ? left / n_open : 1;
         for (size_t i = 0; i < b->n_devices && left > 0; i++) {
-            const size_t room = b->devices[i].capacity - shares[i];
+            const size_t room = b->devices[i].capacity - shards[i];
             size_t more = each < room ? each : room;
             if (more > left) more = left;
-            shares[i] += more;
+            shards[i] += more;
             left -= more;
         }
     }
@@ -137,7 +137,7 @@ static size_t growth_bound(const dpti_balance *b, size_t device, size_t factor)
     const balanced_device *d = &b->devices[device];
     const size_t few = FEW_UNITS * b->quantum;
     const size_t least = b->batch_size / 16 > few ? b->batch_size / 16 : few;
-    const size_t grown = b->shares[device] > least / 2 ? 2 * b->shares[device] : least;
+    const size_t grown = b->shards[device] > least / 2 ? 2 * b->shards[device] : least;
     const size_t bound = grown > d->capacity / factor ? d->capacity : grown * factor;
     return d->model.n_seen > 0 ? bound : 0;
 }
@@ -145,7 +145,7 @@ static size_t growth_bound(const dpti_balance *b, size_t device, size_t factor)
 /* Finds the best division by the models.  The device `without` gets no samples (n_devices: no such
    device). */
 static bool divide(const dpti_balance *b, size_t n_samples, size_t without, bool limit_growth,
-                   size_t *shares, double *seconds)
+                   size_t *shards, double *seconds)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
     size_t bounds[DPTI_BALANCE_MAX_DEVICES];
@@ -160,16 +160,16 @@ static bool divide(const dpti_balance *b, size_t n_samples, size_t without, bool
     for (size_t factor = limit_growth ? 1 : b->batch_size; factor <= b->batch_size; factor *= 2) {
         for (size_t i = 0; i < b->n_devices; i++)
             bounds[i] = i == without ? 0 : growth_bound(b, i, factor);
-        if (dpti_balance_solve(&problem, shares, seconds)) return true;
+        if (dpti_balance_solve(&problem, shards, seconds)) return true;
     }
     return false;
 }
 
-static double seconds_of(const dpti_balance *b, const size_t *shares)
+static double seconds_of(const dpti_balance *b, const size_t *shards)
 {
     double seconds = 0.0;
     for (size_t i = 0; i < b->n_devices; i++)
-        seconds = fmax(seconds, dpti_time_model_seconds(&b->devices[i].model, shares[i]));
+        seconds = fmax(seconds, dpti_time_model_seconds(&b->devices[i].model, shards[i]));
     return seconds;
 }
 
@@ -177,7 +177,7 @@ double dpti_balance_without(const dpti_balance *balance, const bool *absent, con
 {
     const dpti_balance *b = balance;
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
-    size_t bounds[DPTI_BALANCE_MAX_DEVICES], shares[DPTI_BALANCE_MAX_DEVICES], n = 0, last = 0;
+    size_t bounds[DPTI_BALANCE_MAX_DEVICES], shards[DPTI_BALANCE_MAX_DEVICES], n = 0, last = 0;
     double seconds = INFINITY;
     for (size_t i = 0; i < b->n_devices; i++) {
         models[i] = absent[i] ? dpti_time_model_new() : b->devices[i].model;
@@ -193,7 +193,7 @@ double dpti_balance_without(const dpti_balance *balance, const bool *absent, con
                                           .quantum = b->quantum,
                                           .models = models,
                                           .bounds = bounds};
-    return n > 0 && dpti_balance_solve(&problem, shares, &seconds) ? seconds : INFINITY;
+    return n > 0 && dpti_balance_solve(&problem, shards, &seconds) ? seconds : INFINITY;
 }
 
 /* ---- Deciding -------------------------------------------------------------------------------- */
@@ -202,7 +202,7 @@ double dpti_balance_without(const dpti_balance *balance, const bool *absent, con
 static bool measured(const dpti_balance *b)
 {
     for (size_t i = 0; i < b->n_devices; i++)
-        if (b->shares[i] > 0 && b->devices[i].model.n_seen == 0) return false;
+        if (b->shards[i] > 0 && b->devices[i].model.n_seen == 0) return false;
     return true;
 }
 
@@ -213,9 +213,9 @@ static double needed_gain(const dpti_balance *b)
     if (b->n_eager > 0) return calibration_gain;
     for (size_t i = 0; i < b->n_devices; i++) {
         const dpti_time_model *model = &b->devices[i].model;
-        if (b->shares[i] == 0) continue;
+        if (b->shards[i] == 0) continue;
         if (model->n_seen < CALIBRATED) return calibration_gain;
-        error = fmax(error, dpti_time_model_error(model, b->shares[i]));
+        error = fmax(error, dpti_time_model_error(model, b->shards[i]));
     }
     return fmax(least_gain, gain_errors * error);
 }
@@ -235,11 +235,11 @@ static void forget_lags(dpti_balance *b)
         b->devices[i].lag_side = 0;
 }
 
-static dpti_balance_reason take(dpti_balance *b, const size_t *shares, dpti_balance_reason reason)
+static dpti_balance_reason take(dpti_balance *b, const size_t *shards, dpti_balance_reason reason)
 {
-    const size_t n_bytes = b->n_devices * sizeof *shares;
-    if (memcmp(b->shares, shares, n_bytes) == 0) return DPTI_BALANCE_SAME;
-    memcpy(b->shares, shares, n_bytes);
+    const size_t n_bytes = b->n_devices * sizeof *shards;
+    if (memcmp(b->shards, shards, n_bytes) == 0) return DPTI_BALANCE_SAME;
+    memcpy(b->shards, shards, n_bytes);
     b->settling = true;
     forget_recent(b);
     return reason;
@@ -247,10 +247,10 @@ static dpti_balance_reason take(dpti_balance *b, const size_t *shares, dpti_bala
 
 static dpti_balance_reason start(dpti_balance *b)
 {
-    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    size_t shards[DPTI_BALANCE_MAX_DEVICES];
     b->started = true;
-    divide_evenly(b, b->batch_size, shares);
-    return take(b, shares, DPTI_BALANCE_START);
+    divide_evenly(b, b->batch_size, shards);
+    return take(b, shards, DPTI_BALANCE_START);
 }
 
 /* Gives fewer samples to a device that certainly lags, and more to the devices that are ahead, as
@@ -258,36 +258,36 @@ static dpti_balance_reason start(dpti_balance *b)
    the device that gets more samples faster than that, and the other one slower.  So the lag
    shrinks and does not become a lead.  If a model has learnt a wrong slope, this change corrects
    the shards, and the new shards correct the slope. */
-static bool even_out(const dpti_balance *b, size_t *shares)
+static bool even_out(const dpti_balance *b, size_t *shards)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
     size_t bounds[DPTI_BALANCE_MAX_DEVICES];
     double parts[DPTI_BALANCE_MAX_DEVICES], seconds = 0.0;
-    if (!dpti_recent_compare(&b->recent, b->n_devices, b->shares, parts)) return false;
+    if (!dpti_recent_compare(&b->recent, b->n_devices, b->shards, parts)) return false;
     for (size_t i = 0; i < b->n_devices; i++) {
         models[i] = dpti_time_model_new();
-        bounds[i] = b->shares[i] > 0 ? growth_bound(b, i, 1) : 0;
-        if (b->shares[i] > 0) models[i].b = parts[i] / (double)b->shares[i];
+        bounds[i] = b->shards[i] > 0 ? growth_bound(b, i, 1) : 0;
+        if (b->shards[i] > 0) models[i].b = parts[i] / (double)b->shards[i];
     }
     const dpti_balance_problem problem = {.n_devices = b->n_devices,
                                           .n_samples = b->batch_size,
                                           .quantum = b->quantum,
                                           .models = models,
                                           .bounds = bounds};
-    return dpti_balance_solve(&problem, shares, &seconds) && seconds < 1.0 - least_gain;
+    return dpti_balance_solve(&problem, shards, &seconds) && seconds < 1.0 - least_gain;
 }
 
 /* Returns 1 if a device gets more samples than now, and -1 if it gets fewer. */
-static int side_of(const dpti_balance *b, const size_t *shares, size_t device)
+static int side_of(const dpti_balance *b, const size_t *shards, size_t device)
 {
-    return (shares[device] > b->shares[device]) - (shares[device] < b->shares[device]);
+    return (shards[device] > b->shards[device]) - (shards[device] < b->shards[device]);
 }
 
 /* Returns whether a change undoes part of the last change for a lag. */
-static bool turns_back(const dpti_balance *b, const size_t *shares)
+static bool turns_back(const dpti_balance *b, const size_t *shards)
 {
     for (size_t i = 0; i < b->n_devices; i++)
-        if (side_of(b, shares, i) * b->devices[i].lag_side < 0) return true;
+        if (side_of(b, shards, i) * b->devices[i].lag_side < 0) return true;
     return false;
 }
 
@@ -300,17 +300,17 @@ static void be_patient(dpti_balance *b)
     b->lag_wait = b->lag_patience;
 }
 
-static bool follow_lag(dpti_balance *b, size_t *shares)
+static bool follow_lag(dpti_balance *b, size_t *shards)
 {
     if (b->lag_wait > 0) {
         b->lag_wait--;
         return false;
     }
-    if (!even_out(b, shares)) return false;
-    if (turns_back(b, shares)) be_patient(b);
+    if (!even_out(b, shards)) return false;
+    if (turns_back(b, shards)) be_patient(b);
     b->lag_wait = b->lag_patience;
     for (size_t i = 0; i < b->n_devices; i++) {
-        const int side = side_of(b, shares, i);
+        const int side = side_of(b, shards, i);
         if (side != 0) b->devices[i].lag_side = side;
     }
     return true;
@@ -319,31 +319,31 @@ static bool follow_lag(dpti_balance *b, size_t *shares)
 /* Chooses another division if there is a reason for one. */
 static dpti_balance_reason reconsider(dpti_balance *b)
 {
-    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    size_t shards[DPTI_BALANCE_MAX_DEVICES];
     double seconds = 0.0;
     if (b->bounded &&
-        !(measured(b) && divide(b, b->batch_size, b->n_devices, true, shares, &seconds))) {
+        !(measured(b) && divide(b, b->batch_size, b->n_devices, true, shards, &seconds))) {
         b->bounded =
             false; /* the measured devices cannot hold a batch: unmeasured devices take the rest */
-        divide_evenly(b, b->batch_size, shares);
-        return take(b, shares, DPTI_BALANCE_MEMORY);
+        divide_evenly(b, b->batch_size, shards);
+        return take(b, shards, DPTI_BALANCE_MEMORY);
     }
     if (!measured(b) || (b->settling && !b->stepped && !b->bounded)) return DPTI_BALANCE_SAME;
-    if (!divide(b, b->batch_size, b->n_devices, true, shares, &seconds)) return DPTI_BALANCE_SAME;
+    if (!divide(b, b->batch_size, b->n_devices, true, shards, &seconds)) return DPTI_BALANCE_SAME;
     const bool stepped = b->stepped, bounded = b->bounded, first = !b->calibrated;
-    const double present = seconds_of(b, b->shares);
+    const double present = seconds_of(b, b->shards);
     if (b->n_eager > 0) b->n_eager--;
     if (stepped) b->n_eager = EAGER;
     if (!bounded && !(seconds < present * (1.0 - needed_gain(b)))) {
         b->stepped = false;
         b->calibrated = true; /* by the models no other shards are better */
-        return !stepped && follow_lag(b, shares) ? take(b, shares, DPTI_BALANCE_LAG)
+        return !stepped && follow_lag(b, shards) ? take(b, shards, DPTI_BALANCE_LAG)
                                                  : DPTI_BALANCE_SAME;
     }
-    if (!stepped && !bounded && turns_back(b, shares)) be_patient(b);
+    if (!stepped && !bounded && turns_back(b, shards)) be_patient(b);
     b->stepped = b->bounded = false;
     b->calibrated = true;
-    return take(b, shares,
+    return take(b, shards,
                 bounded   ? DPTI_BALANCE_MEMORY
                 : stepped ? DPTI_BALANCE_STEP_CHANGE
                 : first   ? DPTI_BALANCE_CALIBRATION
@@ -353,28 +353,28 @@ static dpti_balance_reason reconsider(dpti_balance *b)
 /* ---- Probing --------------------------------------------------------------------------------- */
 
 /* Returns as many samples as fit into the time of a step, at least a quantum. */
-static size_t probe_share(const dpti_balance *b, const dpti_time_model *model, double seconds)
+static size_t probe_shard(const dpti_balance *b, const dpti_time_model *model, double seconds)
 {
-    size_t share = b->quantum;
-    while (2 * share <= b->batch_size / 8 && dpti_time_model_seconds(model, 2 * share) <= seconds)
-        share *= 2;
-    return share;
+    size_t shard = b->quantum;
+    while (2 * shard <= b->batch_size / 8 && dpti_time_model_seconds(model, 2 * shard) <= seconds)
+        shard *= 2;
+    return shard;
 }
 
 /* Returns a device that is due for a probe; n_devices: none. */
 static size_t find_probe(dpti_balance *b)
 {
-    const double seconds = seconds_of(b, b->shares);
+    const double seconds = seconds_of(b, b->shards);
     for (size_t i = 0; i < b->n_devices; i++) {
         balanced_device *d = &b->devices[i];
         if (d->n_probing > 0) return i;
-        if (b->shares[i] > 0 || d->capacity < b->quantum || d->n_idle < d->interval) continue;
-        const size_t share = probe_share(b, &d->model, seconds);
-        const double excess = dpti_time_model_seconds(&d->model, share) - seconds;
+        if (b->shards[i] > 0 || d->capacity < b->quantum || d->n_idle < d->interval) continue;
+        const size_t shard = probe_shard(b, &d->model, seconds);
+        const double excess = dpti_time_model_seconds(&d->model, shard) - seconds;
         const double paid = probe_cost * seconds * (double)d->n_idle;
         if (excess * PROBE_STEPS > paid)
             continue; /* the device is due when the time without it has paid for the probe */
-        d->probe_share = share;
+        d->probe_shard = shard;
         d->n_probing = PROBE_STEPS;
         d->interval = d->interval < LAST_INTERVAL ? 2 * d->interval : LAST_INTERVAL;
         return i;
@@ -382,67 +382,67 @@ static size_t find_probe(dpti_balance *b)
     return b->n_devices;
 }
 
-static bool probe(dpti_balance *b, size_t device, size_t n_samples, size_t *shares)
+static bool probe(dpti_balance *b, size_t device, size_t n_samples, size_t *shards)
 {
     balanced_device *d = &b->devices[device];
     double seconds = 0.0;
     d->n_probing--;
-    const size_t share = d->probe_share < d->capacity ? d->probe_share : d->capacity;
-    if (share > n_samples || !divide(b, n_samples - share, device, false, shares, &seconds))
+    const size_t shard = d->probe_shard < d->capacity ? d->probe_shard : d->capacity;
+    if (shard > n_samples || !divide(b, n_samples - shard, device, false, shards, &seconds))
         return false;
-    shares[device] = share;
+    shards[device] = shard;
     return true;
 }
 
 /* ---- The controller -------------------------------------------------------------------------- */
 
 /* A ragged batch is divided like the full batches until the devices are measured. */
-static void divide_ragged(const dpti_balance *b, size_t n_samples, size_t *shares)
+static void divide_ragged(const dpti_balance *b, size_t n_samples, size_t *shards)
 {
     double seconds = 0.0;
-    if (!b->calibrated || !divide(b, n_samples, b->n_devices, false, shares, &seconds))
-        divide_evenly(b, n_samples, shares);
+    if (!b->calibrated || !divide(b, n_samples, b->n_devices, false, shards, &seconds))
+        divide_evenly(b, n_samples, shards);
 }
 
-dpti_balance_reason dpti_balance_next(dpti_balance *balance, size_t n_samples, size_t *shares)
+dpti_balance_reason dpti_balance_next(dpti_balance *balance, size_t n_samples, size_t *shards)
 {
     dpti_balance *b = balance;
     if (n_samples != b->batch_size) {
-        divide_ragged(b, n_samples, shares);
+        divide_ragged(b, n_samples, shards);
         return DPTI_BALANCE_SAME;
     }
     dpti_balance_reason reason = b->started ? reconsider(b) : start(b);
     const size_t probed = b->calibrated ? find_probe(b) : b->n_devices;
-    const bool probing = probed < b->n_devices && probe(b, probed, n_samples, shares);
-    if (!probing) memcpy(shares, b->shares, b->n_devices * sizeof *shares);
+    const bool probing = probed < b->n_devices && probe(b, probed, n_samples, shards);
+    if (!probing) memcpy(shards, b->shards, b->n_devices * sizeof *shards);
     if (reason == DPTI_BALANCE_SAME && probing != b->was_probing)
         reason = probing ? DPTI_BALANCE_PROBE : DPTI_BALANCE_PROBE_END;
     b->was_probing = probing;
     for (size_t i = 0; i < b->n_devices; i++)
-        b->devices[i].n_idle = shares[i] > 0 ? 0 : b->devices[i].n_idle + 1;
+        b->devices[i].n_idle = shards[i] > 0 ? 0 : b->devices[i].n_idle + 1;
     return reason;
 }
 
-void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const double *seconds)
+void dpti_balance_observe(dpti_balance *balance, const size_t *shards, const double *seconds)
 {
     dpti_balance *b = balance;
-    bool comparable = memcmp(shares, b->shares, b->n_devices * sizeof *shares) == 0;
+    bool comparable = memcmp(shards, b->shards, b->n_devices * sizeof *shards) == 0;
     if (comparable) b->settling = false;
     for (size_t i = 0; i < b->n_devices; i++) {
         balanced_device *d = &b->devices[i];
-        if (shares[i] > 0 && !d->warm) {
+        if (shards[i] > 0 && !d->warm) {
             d->warm =
                 true; /* in this step memory is touched and kernels are loaded for the first time */
             comparable = false;
             continue;
         }
-        dpti_time_model_observe(&d->model, shares[i], seconds[i]);
+        dpti_time_model_observe(&d->model, shards[i], seconds[i]);
         if (!d->model.stepped) continue;
         b->stepped = true;
         d->interval = FIRST_INTERVAL;
         forget_lags(b);
     }
-    if (comparable) dpti_recent_add(&b->recent, b->n_devices, shares, seconds);
+    if (comparable) dpti_recent_add(&b->recent, b->n_devices, shards, seconds);
 }
 
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most)
@@ -456,7 +456,7 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most)
     if (sum < b->batch_size) return false;
     d->capacity = capacity;
     d->n_probing = 0;
-    if (b->shares[device] > capacity) b->bounded = true;
+    if (b->shards[device] > capacity) b->bounded = true;
     return true;
 }
 
@@ -471,7 +471,7 @@ void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity)
 {
     dpti_balance *b = balance;
     balanced_device *d = &b->devices[device];
-    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    size_t shards[DPTI_BALANCE_MAX_DEVICES];
     double seconds = 0.0;
     d->capacity = capacity;
     d->lost = d->warm = false;
@@ -480,11 +480,11 @@ void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity)
     forget_lags(b);
     if (!b->started) return;
     const bool known = d->model.n_seen > 0 && measured(b);
-    if (!known || !divide(b, b->batch_size, b->n_devices, false, shares, &seconds)) {
-        divide_evenly(b, b->batch_size, shares);
+    if (!known || !divide(b, b->batch_size, b->n_devices, false, shards, &seconds)) {
+        divide_evenly(b, b->batch_size, shards);
         b->calibrated = false;
     }
-    (void)take(b, shares, DPTI_BALANCE_RETURNED);
+    (void)take(b, shards, DPTI_BALANCE_RETURNED);
 }
 
 bool dpti_balance_exclude(dpti_balance *balance, size_t device)
@@ -509,40 +509,40 @@ void dpti_balance_wake(dpti_balance *balance, size_t device)
     const bool warm = d->warm;
     dpti_balance_readmit(b, device, d->kept);
     d->warm = warm;
-    if (!b->started || b->shares[device] > 0 || d->capacity < b->quantum) return;
-    d->probe_share = probe_share(b, &d->model, seconds_of(b, b->shares));
+    if (!b->started || b->shards[device] > 0 || d->capacity < b->quantum) return;
+    d->probe_shard = probe_shard(b, &d->model, seconds_of(b, b->shards));
     d->n_probing = PROBE_STEPS;
 }
 
 /* ---- From one process to the next ------------------------------------------------------------ */
 
-bool dpti_balance_learnt(const dpti_balance *balance, dpti_time_model *models, size_t *shares,
+bool dpti_balance_learnt(const dpti_balance *balance, dpti_time_model *models, size_t *shards,
                          bool *calibrated)
 {
     const dpti_balance *b = balance;
     for (size_t i = 0; i < b->n_devices; i++) {
         models[i] = b->devices[i].model;
-        shares[i] = b->shares[i];
+        shards[i] = b->shards[i];
     }
     *calibrated = b->calibrated;
     return b->started;
 }
 
-bool dpti_balance_resume(dpti_balance *balance, const dpti_time_model *models, const size_t *shares,
+bool dpti_balance_resume(dpti_balance *balance, const dpti_time_model *models, const size_t *shards,
                          bool calibrated)
 {
     dpti_balance *b = balance;
     size_t sum = 0;
     for (size_t i = 0; i < b->n_devices; i++) {
-        if (shares[i] > b->devices[i].capacity) return false;
-        if (calibrated && shares[i] > 0 && models[i].n_seen == 0) return false;
-        sum += shares[i]; /* each shard is at most a capacity, which is at most twice a batch */
+        if (shards[i] > b->devices[i].capacity) return false;
+        if (calibrated && shards[i] > 0 && models[i].n_seen == 0) return false;
+        sum += shards[i]; /* each shard is at most a capacity, which is at most twice a batch */
     }
     if (sum != b->batch_size) return false;
     for (size_t i = 0; i < b->n_devices; i++) {
         b->devices[i].model = models[i];
         b->devices[i].warm = false;
-        b->shares[i] = shares[i];
+        b->shards[i] = shards[i];
     }
     b->calibrated = calibrated;
     b->started = b->settling = true;

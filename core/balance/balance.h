@@ -58,14 +58,14 @@ typedef struct dpti_recent {
 
 /* Adds a step (n_devices seconds) and replaces the oldest step if the table is full.  A step is
    ignored if a device with a shard has no valid step time. */
-void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shares,
+void dpti_recent_add(dpti_recent *recent, size_t n_devices, const size_t *shards,
                      const double *seconds);
 /* Compares the devices. parts[i] (n_devices) is the largest plausible ratio of device i's time to
    the time of the slowest device: 1 for the slowest device, and for all devices that are not
    certainly ahead of it (three standard errors); 0 for devices without a shard.  Devices are
    compared within each step, so that a delay of all devices at once causes no error.  Returns
    false with fewer than DPTI_RECENT_LEAST steps. */
-bool dpti_recent_compare(const dpti_recent *recent, size_t n_devices, const size_t *shares,
+bool dpti_recent_compare(const dpti_recent *recent, size_t n_devices, const size_t *shards,
                          double *parts);
 
 /* ---- The solver ------------------------------------------------------------------------------ */
@@ -83,7 +83,7 @@ typedef struct dpti_balance_problem {
 /* Finds the division with the least time of the slowest device, writes it to `shares` (n_devices)
    and that time to *seconds.  Of equally good divisions the same one is always chosen.  Returns
    false if the bounds together are below n_samples. */
-bool dpti_balance_solve(const dpti_balance_problem *problem, size_t *shares, double *seconds);
+bool dpti_balance_solve(const dpti_balance_problem *problem, size_t *shards, double *seconds);
 
 /* ---- The controller -------------------------------------------------------------------------- */
 
@@ -122,10 +122,10 @@ void dpti_balance_destroy(dpti_balance *balance); /* accepts NULL */
 
 /* Computes the shards of the next step.  If n_samples is below batch_size, the batch is ragged:
    the same models are used, and the shards of full batches do not change. */
-dpti_balance_reason dpti_balance_next(dpti_balance *balance, size_t n_samples, size_t *shares);
+dpti_balance_reason dpti_balance_next(dpti_balance *balance, size_t n_samples, size_t *shards);
 /* Adds the (n_devices) shards and busy seconds of a step, in the order of steps.  The shards of
    later steps may be chosen before this call. */
-void dpti_balance_observe(dpti_balance *balance, const size_t *shares, const double *seconds);
+void dpti_balance_observe(dpti_balance *balance, const size_t *shards, const double *seconds);
 /* A device could not hold a shard: from now on it gets at most `most` samples.  Returns false, and
    changes nothing, if the remaining capacities do not hold a batch. */
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
@@ -150,12 +150,12 @@ double dpti_balance_without(const dpti_balance *balance, const bool *absent,
 /* Writes what a later process can resume from: the models and the shards of full batches
    (n_devices).  Returns false if there are no shards yet.  `calibrated`: the shards were chosen by
    measurement. */
-bool dpti_balance_learnt(const dpti_balance *balance, dpti_time_model *models, size_t *shares,
+bool dpti_balance_learnt(const dpti_balance *balance, dpti_time_model *models, size_t *shards,
                          bool *calibrated);
 /* Resumes with these models, and shards that add up to a batch.  The time of each device's first
    step is ignored again.  Returns false, and changes nothing, if the shards do not fit the batch
    or a capacity. */
-bool dpti_balance_resume(dpti_balance *balance, const dpti_time_model *models, const size_t *shares,
+bool dpti_balance_resume(dpti_balance *balance, const dpti_time_model *models, const size_t *shards,
                          bool calibrated);
 /* Writes the modelled samples per second of each device at its present shard.  Returns false until
    shards have been chosen or confirmed by measurement. */

@@ -28,48 +28,48 @@ static double time_of(const dpti_balance_problem *p, size_t device, size_t n)
 }
 
 /* Returns the units that a device can still take. */
-static size_t room_of(const dpti_balance_problem *p, size_t device, size_t share, size_t n_left)
+static size_t room_of(const dpti_balance_problem *p, size_t device, size_t shard, size_t n_left)
 {
-    const size_t samples = p->bounds[device] > share ? p->bounds[device] - share : 0;
+    const size_t samples = p->bounds[device] > shard ? p->bounds[device] - shard : 0;
     return (samples < n_left ? samples : n_left) / p->quantum;
 }
 
 /* Returns how many of these units the device computes within a time. */
-static size_t units_within(const dpti_balance_problem *p, size_t device, size_t share, size_t room,
+static size_t units_within(const dpti_balance_problem *p, size_t device, size_t shard, size_t room,
                            double seconds)
 {
     const dpti_time_model *m = &p->models[device];
-    const double estimate = ((seconds - m->a) / m->b - (double)share) / (double)p->quantum;
+    const double estimate = ((seconds - m->a) / m->b - (double)shard) / (double)p->quantum;
     size_t n = room; /* also if the estimate is not a number, since b may be 0 */
     if (estimate < (double)room) n = estimate > 0.0 ? (size_t)estimate : 0;
-    while (n > 0 && time_of(p, device, share + n * p->quantum) > seconds)
+    while (n > 0 && time_of(p, device, shard + n * p->quantum) > seconds)
         n--; /* the estimate is rounded, and does not include the time of a step without samples */
     return n;
 }
 
 /* Gives units to devices that end within a time in which not all of n_left fit.  Returns the
    number of samples given. */
-static size_t fill_most(const dpti_balance_problem *p, size_t *shares, size_t n_left)
+static size_t fill_most(const dpti_balance_problem *p, size_t *shards, size_t n_left)
 {
     size_t rooms[DPTI_BALANCE_MAX_DEVICES], given = 0;
     double low = 0.0, high = 0.0;
     for (size_t i = 0; i < p->n_devices; i++) {
-        rooms[i] = room_of(p, i, shares[i], n_left);
-        high = fmax(high, time_of(p, i, shares[i] + rooms[i] * p->quantum));
+        rooms[i] = room_of(p, i, shards[i], n_left);
+        high = fmax(high, time_of(p, i, shards[i] + rooms[i] * p->quantum));
     }
     for (int step = 0; step < BISECTIONS; step++) {
         const double middle = 0.5 * (low + high);
         size_t sum = 0;
         for (size_t i = 0; i < p->n_devices; i++)
-            sum += units_within(p, i, shares[i], rooms[i], middle);
+            sum += units_within(p, i, shards[i], rooms[i], middle);
         if (sum > n_left / p->quantum)
             high = middle;
         else
             low = middle;
     }
     for (size_t i = 0; i < p->n_devices; i++) {
-        const size_t n = units_within(p, i, shares[i], rooms[i], low) * p->quantum;
-        shares[i] += n;
+        const size_t n = units_within(p, i, shards[i], rooms[i], low) * p->quantum;
+        shards[i] += n;
         given += n;
     }
     return given;
@@ -77,39 +77,39 @@ static size_t fill_most(const dpti_balance_problem *p, size_t *shares, size_t n_
 
 /* Gives units of a quantum until n_left is used up.  Returns false if the bounds are reached
    before. */
-static bool fill(const dpti_balance_problem *p, size_t *shares, size_t n_left)
+static bool fill(const dpti_balance_problem *p, size_t *shards, size_t n_left)
 {
     double seconds[DPTI_BALANCE_MAX_DEVICES]; /* seconds with one more unit */
-    n_left -= fill_most(p, shares, n_left);
+    n_left -= fill_most(p, shards, n_left);
     for (size_t i = 0; i < p->n_devices; i++)
-        seconds[i] = time_of(p, i, shares[i] + p->quantum);
+        seconds[i] = time_of(p, i, shards[i] + p->quantum);
     for (; n_left > 0; n_left -= p->quantum) {
         size_t best = p->n_devices;
         count(p, p->n_devices);
         for (size_t i = 0; i < p->n_devices; i++) {
-            const bool room = shares[i] <= p->bounds[i] && p->bounds[i] - shares[i] >= p->quantum;
+            const bool room = shards[i] <= p->bounds[i] && p->bounds[i] - shards[i] >= p->quantum;
             if (room && (best == p->n_devices || seconds[i] < seconds[best])) best = i;
         }
         if (best == p->n_devices) return false;
-        shares[best] += p->quantum;
-        seconds[best] = time_of(p, best, shares[best] + p->quantum);
+        shards[best] += p->quantum;
+        seconds[best] = time_of(p, best, shards[best] + p->quantum);
     }
     return true;
 }
 
-static double slowest(const dpti_balance_problem *p, const size_t *shares)
+static double slowest(const dpti_balance_problem *p, const size_t *shards)
 {
     double seconds = 0.0;
     for (size_t i = 0; i < p->n_devices; i++)
-        seconds = fmax(seconds, time_of(p, i, shares[i]));
+        seconds = fmax(seconds, time_of(p, i, shards[i]));
     return seconds;
 }
 
-bool dpti_balance_solve(const dpti_balance_problem *problem, size_t *shares, double *seconds)
+bool dpti_balance_solve(const dpti_balance_problem *problem, size_t *shards, double *seconds)
 {
     const dpti_balance_problem *p = problem;
     const size_t rest = p->n_samples % p->quantum;
-    const size_t n_bytes = p->n_devices * sizeof *shares;
+    const size_t n_bytes = p->n_devices * sizeof *shards;
     size_t tried[DPTI_BALANCE_MAX_DEVICES];
     bool found = false;
     /* The remainder below a quantum goes to one device.  Each device is tried. */
@@ -120,7 +120,7 @@ bool dpti_balance_solve(const dpti_balance_problem *problem, size_t *shares, dou
         if (!fill(p, tried, p->n_samples - rest)) continue;
         const double time = slowest(p, tried);
         if (found && !(time < *seconds)) continue;
-        memcpy(shares, tried, n_bytes);
+        memcpy(shards, tried, n_bytes);
         *seconds = time;
         found = true;
     }

@@ -11,14 +11,14 @@ enum { FIRST_STEPS = 2 };
 bool dpti_settled_create(size_t n_devices, size_t n_kept, dpti_settled *out)
 {
     *out = (dpti_settled){.n_devices = n_devices, .n_kept = n_kept};
-    out->shares = calloc(DPTI_SETTLED * n_devices, sizeof *out->shares);
-    return out->shares != NULL;
+    out->shards = calloc(DPTI_SETTLED * n_devices, sizeof *out->shards);
+    return out->shards != NULL;
 }
 
 void dpti_settled_destroy(dpti_settled *settled)
 {
-    free(settled->shares);
-    *settled = (dpti_settled){.shares = NULL};
+    free(settled->shards);
+    *settled = (dpti_settled){.shards = NULL};
 }
 
 void dpti_settled_forget(dpti_settled *settled)
@@ -28,12 +28,12 @@ void dpti_settled_forget(dpti_settled *settled)
 }
 
 /* Returns the slot of these shards, or the slot to use for them: a free one or the oldest. */
-static size_t find(dpti_settled *s, const size_t *shares)
+static size_t find(dpti_settled *s, const size_t *shards)
 {
     size_t oldest = 0;
     for (size_t i = 0; i < s->n_kept; i++) {
-        const size_t *kept = s->shares + i * s->n_devices;
-        if (s->n_steps[i] > 0 && memcmp(kept, shares, s->n_devices * sizeof *shares) == 0) return i;
+        const size_t *kept = s->shards + i * s->n_devices;
+        if (s->n_steps[i] > 0 && memcmp(kept, shards, s->n_devices * sizeof *shards) == 0) return i;
         if (s->n_steps[oldest] > 0 && (s->n_steps[i] == 0 || s->used[i] < s->used[oldest]))
             oldest = i;
     }
@@ -41,12 +41,12 @@ static size_t find(dpti_settled *s, const size_t *shares)
     return oldest;
 }
 
-bool dpti_settled_step(dpti_settled *settled, const size_t *shares)
+bool dpti_settled_step(dpti_settled *settled, const size_t *shards)
 {
     dpti_settled *s = settled;
-    const size_t i = find(s, shares);
+    const size_t i = find(s, shards);
     const bool known = s->n_steps[i] >= FIRST_STEPS;
-    memcpy(s->shares + i * s->n_devices, shares, s->n_devices * sizeof *shares);
+    memcpy(s->shards + i * s->n_devices, shards, s->n_devices * sizeof *shards);
     if (!known) s->n_steps[i]++;
     s->used[i] = ++s->clock;
     return known;

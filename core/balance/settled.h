@@ -13,7 +13,7 @@ enum { DPTI_SETTLED = 2 };
 
 typedef struct dpti_settled {
     size_t n_devices, n_kept;
-    size_t *shares;                 /* (DPTI_SETTLED, n_devices) */
+    size_t *shards;                 /* (DPTI_SETTLED, n_devices) */
     unsigned n_steps[DPTI_SETTLED]; /* 0: free */
     size_t used[DPTI_SETTLED]; /* when the slot was used last, for replacing the least recently used
                                   one */
@@ -25,7 +25,7 @@ bool dpti_settled_create(size_t n_devices, size_t n_kept, dpti_settled *out);
 void dpti_settled_destroy(dpti_settled *settled); /* accepts a zeroed struct */
 /* Called when a step with these shards (n_devices) is about to be submitted.  Returns whether two
    such steps were submitted before, of which one has ended when this step begins. */
-bool dpti_settled_step(dpti_settled *settled, const size_t *shares);
+bool dpti_settled_step(dpti_settled *settled, const size_t *shards);
 /* Forgets all divisions: the devices have changed or begin anew. */
 void dpti_settled_forget(dpti_settled *settled);
 

@@ -107,7 +107,7 @@ static json_t *encode_device(encoder *e, const dpti_run_device *device)
     const dpti_time_model *m = &device->model;
     json_t *o = json_object();
     set(e, o, "id", json_string(device->id));
-    set_size(e, o, "share", device->share);
+    set_size(e, o, "share", device->shard);
     set_real(e, o, "a", m->a);
     set_real(e, o, "b", m->b);
     set_real(e, o, "p00", m->p[0]);
@@ -144,7 +144,7 @@ static json_t *encode_balance(encoder *e, const dpti_run_state *state)
             e->failed = true;
     set(e, o, "calibrated", json_boolean(state->calibrated));
     set(e, o, "devices", devices);
-    if (state->may_rest) set(e, o, "rest", encode_rest(e, &state->rest));
+    if (state->may_standby) set(e, o, "rest", encode_rest(e, &state->rest));
     return o;
 }
 
@@ -322,7 +322,7 @@ static bool get_device(decoder *d, const json_t *o, dpti_run_device *device)
 {
     const json_t *rests = json_object_get(o, "rests"), *exchange = json_object_get(o, "exchange");
     return get_text(d, json_object_get(o, "id"), "device", device->id, sizeof device->id) &&
-           get_size(d, o, "share", DPTI_MAX_RECORDS, &device->share) &&
+           get_size(d, o, "share", DPTI_MAX_RECORDS, &device->shard) &&
            get_model(d, o, &device->model) && (!rests || get_bool(d, o, "rests", &device->rests)) &&
            (!exchange || get_positive(d, o, "exchange", 1e15, &device->exchange));
 }
@@ -344,7 +344,7 @@ static bool get_balance(decoder *d, const json_t *o, dpti_run_state *s)
     const json_t *devices = json_object_get(o, "devices"), *rest = json_object_get(o, "rest");
     const size_t n = json_array_size(devices);
     if (!get_bool(d, o, "calibrated", &s->calibrated)) return false;
-    s->may_rest = rest != NULL;
+    s->may_standby = rest != NULL;
     if (rest && !get_rest(d, rest, &s->rest)) return false;
     if (n == 0 || n > DPTI_BALANCE_MAX_DEVICES) return fail_key(d, "balance", "list of devices");
     s->devices = calloc(n, sizeof *s->devices);

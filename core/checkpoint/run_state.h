@@ -52,7 +52,7 @@ typedef struct dpti_course {
 
 typedef struct dpti_run_device {
     char id[DPTI_RUN_ID_BYTES];
-    size_t share; /* shard of a full batch */
+    size_t shard; /* shard of a full batch */
     dpti_time_model model;
     bool rests;
     double exchange; /* seconds of the exchange in a step; 0: not known */
@@ -71,7 +71,7 @@ typedef struct dpti_run_state {
     size_t n_owing;           /* number of processes whose error feedback is in the file; 0: none */
     size_t n_devices;         /* 0: shards were not measured */
     dpti_run_device *devices; /* (n_devices), owned */
-    bool may_rest;            /* standby was enabled; then: */
+    bool may_standby;         /* standby was enabled; then: */
     dpti_standby_record rest;
     dpti_recorded_devices algorithms; /* of the devices of all processes */
 } dpti_run_state;

@@ -64,19 +64,19 @@ void dpti_snapshot_free(dpti_snapshot *snapshot)
 static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
-    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    size_t shards[DPTI_BALANCE_MAX_DEVICES];
     bool rests[DPTI_BALANCE_MAX_DEVICES] = {false};
     double exchange[DPTI_BALANCE_MAX_DEVICES] = {0.0};
     const dpti_balance *balance = dpti_shards_balance(t);
-    if (!balance || !dpti_balance_learnt(balance, models, shares, &state->calibrated)) return true;
-    state->may_rest = dpti_standby_export(t, rests, exchange, &state->rest);
+    if (!balance || !dpti_balance_learnt(balance, models, shards, &state->calibrated)) return true;
+    state->may_standby = dpti_standby_export(t, rests, exchange, &state->rest);
     state->devices = calloc(t->n_devices, sizeof *state->devices);
     if (!state->devices) return false;
     state->n_devices = t->n_devices;
     for (size_t i = 0; i < t->n_devices; i++) {
         dpti_run_device *d = &state->devices[i];
         *d = (dpti_run_device){
-            .share = shares[i], .model = models[i], .rests = rests[i], .exchange = exchange[i]};
+            .shard = shards[i], .model = models[i], .rests = rests[i], .exchange = exchange[i]};
         snprintf(d->id, sizeof d->id, "%s", dpti_peers_device(t, i)->id);
     }
     return true;
@@ -429,23 +429,23 @@ bool dpti_checkpoint_ended(const char *path, size_t max_bytes, dpt_error *error)
 static bool apply_balance(dpt_trainer *t, const dpti_run_state *state)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
-    size_t shares[DPTI_BALANCE_MAX_DEVICES];
+    size_t shards[DPTI_BALANCE_MAX_DEVICES];
     char id[DPTI_RUN_ID_BYTES];
     if (!dpti_shards_balance(t) || state->n_devices != t->n_devices) return false;
     for (size_t i = 0; i < t->n_devices; i++) {
         snprintf(id, sizeof id, "%s", dpti_peers_device(t, i)->id);
         if (strcmp(id, state->devices[i].id) != 0) return false;
         models[i] = state->devices[i].model;
-        shares[i] = state->devices[i].share;
+        shards[i] = state->devices[i].shard;
     }
-    return dpti_balance_resume(dpti_shards_balance(t), models, shares, state->calibrated);
+    return dpti_balance_resume(dpti_shards_balance(t), models, shards, state->calibrated);
 }
 
 static void apply_rest(dpt_trainer *t, const dpti_run_state *state)
 {
     bool rests[DPTI_BALANCE_MAX_DEVICES];
     double exchange[DPTI_BALANCE_MAX_DEVICES];
-    if (!state->may_rest) return;
+    if (!state->may_standby) return;
     for (size_t i = 0; i < t->n_devices; i++) {
         rests[i] = state->devices[i].rests;
         exchange[i] = state->devices[i].exchange;

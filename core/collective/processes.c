@@ -423,14 +423,14 @@ static dpt_status together(dpti_processes *p, call_fn *function, void *argument,
 
 /* ---- All-gather with a vote ------------------------------------------------------------------ */
 
-typedef struct share_job {
+typedef struct shard_job {
     const dpti_table *table;
     dpt_status *brought; /* (n) */
-} share_job;
+} shard_job;
 
-static dpt_status run_share(dpti_processes *p, void *argument, dpt_error *error)
+static dpt_status run_shard(dpti_processes *p, void *argument, dpt_error *error)
 {
-    const share_job *job = argument;
+    const shard_job *job = argument;
     size_t n_messages = 0;
     for (size_t r = 0; r < p->link.n; r++) {
         if (r == p->link.rank) continue;
@@ -459,13 +459,13 @@ dpt_status dpti_processes_share(dpti_processes *processes, const dpti_table *tab
 {
     dpti_processes *p = processes;
     dpt_status *brought = calloc(p->link.n, sizeof *brought);
-    share_job job = {.table = table, .brought = brought};
+    shard_job job = {.table = table, .brought = brought};
     if (!brought) {
         give_up(p);
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with other processes");
     }
     brought[p->link.rank] = mine;
-    const dpt_status status = together(p, run_share, &job, error);
+    const dpt_status status = together(p, run_shard, &job, error);
     if (status == DPT_OK) *verdict = first_failure(brought, p->link.n);
     free(brought);
     return status;

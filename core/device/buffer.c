@@ -228,7 +228,7 @@ bool dpti_sees_memory(const dpti_device *device, const dpt_backend *backend, con
            strncmp(info->memory_domain, domain, sizeof info->memory_domain) == 0;
 }
 
-bool dpti_shares_memory(const dpti_device *a, const dpti_device *b)
+bool dpti_shards_memory(const dpti_device *a, const dpti_device *b)
 {
     return a == b || dpti_sees_memory(a, b->base.backend, b->info.memory_domain);
 }

@@ -57,7 +57,7 @@ DPT_CHECK_RESULT dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes
 
 /* Returns whether one device can use the other's buffers: they are the same device, or they have
    the same backend and memory domain. */
-bool dpti_shares_memory(const dpti_device *a, const dpti_device *b);
+bool dpti_shards_memory(const dpti_device *a, const dpti_device *b);
 /* Returns whether the device is of this backend and in this memory domain. */
 bool dpti_sees_memory(const dpti_device *device, const dpt_backend *backend, const char *domain);
 

@@ -113,7 +113,7 @@ static dpt_status bind_place(const dpti_op *op, const dpti_place *place, wanted_
     const dpti_buffer *buffer = place->buffer;
     if (!buffer || !buffer->device)
         return DPT_FAIL(error, DPT_E_INTERNAL, "%s: %s is not bound", kind, name);
-    if (!dpti_shares_memory(buffer->device, op->device))
+    if (!dpti_shards_memory(buffer->device, op->device))
         return DPT_FAIL(error, DPT_E_INTERNAL, "%s: %s lies on device %s", kind, name,
                         buffer->device->id);
     if (place->offset_bytes % op->device->info.alignment_bytes != 0)

@@ -185,7 +185,7 @@ static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
 /* With several processes process 0 has the files.  It sends its status `mine`, and the checkpoint
    or none (path NULL), to the others. *any: there is a checkpoint, and after success all processes
    have it. */
-static dpt_status share(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *any)
+static dpt_status shard(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *any)
 {
     size_t n = 0;
     uint8_t *bytes = NULL;
@@ -213,7 +213,7 @@ static dpt_status resume(dpti_fit *f, dpt_status mine)
         mine = DPT_OK;
     }
     bool any = c.path != NULL;
-    dpt_status status = f->trainer->processes ? share(f, mine, &c, &any) : mine;
+    dpt_status status = f->trainer->processes ? shard(f, mine, &c, &any) : mine;
     if (status == DPT_OK && any) status = dpti_checkpoint_deal(f->trainer, &c);
     if (status == DPT_OK && any) status = go_on(f, &c);
     if (any) status = dpti_algorithms_resume(f->trainer, status, &c.state.algorithms);

@@ -65,13 +65,13 @@ dpt_status dpti_tracing_end(dpti_tracing *tracing, dpt_error *error)
 static void count(dpti_tracing *tracing, const dpt_step_metrics *step, size_t i, double when)
 {
     dpti_traced_device *d = &tracing->devices[i];
-    const size_t share = step->shards[tracing->trainer->first_device + i];
+    const size_t shard = step->shards[tracing->trainer->first_device + i];
     const double throughput = step->throughput[tracing->trainer->first_device + i];
-    if (tracing->n_steps == 1 || share != d->share)
-        dpti_trace_count(tracing->trace, d->process, "share", when, (double)share);
+    if (tracing->n_steps == 1 || shard != d->shard)
+        dpti_trace_count(tracing->trace, d->process, "share", when, (double)shard);
     if (throughput != d->throughput)
         dpti_trace_count(tracing->trace, d->process, "throughput", when, throughput);
-    d->share = share;
+    d->shard = shard;
     d->throughput = throughput;
 }
 
@@ -105,7 +105,7 @@ dpt_status dpti_tracing_step(dpti_tracing *tracing, const dpt_step_metrics *step
         snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step,
                  step->shards[t->first_device + i]);
         count(x, step, i, began);
-        DPT_TRY(add_spans(x, i, &inflight->shares[i].times, args, error));
+        DPT_TRY(add_spans(x, i, &inflight->jobs[i].times, args, error));
     }
     snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step, step->samples);
     dpti_trace_span(x->trace, x->steps, "step", began, step->seconds, args);

@@ -9,7 +9,7 @@
 
 typedef struct dpti_traced_device {
     size_t process, tracks[DPTI_SPAN_KINDS];
-    size_t share;      /* the last value of the counter */
+    size_t shard;      /* the last value of the counter */
     double throughput; /* the last value of the counter; 0: none yet */
 } dpti_traced_device;
 

@@ -43,8 +43,8 @@ size_t dpti_slice_begin(const dpti_compiler *c, const dpti_node *linear, size_t 
     const size_t least = c->options->least_bucket, part = c->model->flat_weights / PARTS;
     if (least == 0) return 0;
     const size_t n_slices = in * out / (part > least ? part : least) + 1;
-    const size_t share = (out + n_slices - 1) / n_slices, fill = (least + in - 1) / in;
-    const size_t rows = dpti_round_up(share > fill ? share : fill, LEAST_ROWS);
+    const size_t shard = (out + n_slices - 1) / n_slices, fill = (least + in - 1) / in;
+    const size_t rows = dpti_round_up(shard > fill ? shard : fill, LEAST_ROWS);
     return end > rows ? (end - rows) / LEAST_ROWS * LEAST_ROWS : 0;
 }
 

@@ -302,7 +302,7 @@ static bool is_wide(const dpti_plot *plot)
     return plot->n_devices > 1;
 }
 
-static size_t share_bins(const dpti_plot *plot)
+static size_t shard_bins(const dpti_plot *plot)
 {
     const size_t most = is_wide(plot) ? SHARE_BINS : NARROW_SHARE_BINS;
     return plot->n_steps < most ? plot->n_steps : most;
@@ -345,7 +345,7 @@ static void draw_stairs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot 
 }
 
 /* The legend's text for a device: its name and its part of all samples. */
-static void share_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t device, double all)
+static void shard_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t device, double all)
 {
     const double own = device_samples(plot, device, 0, plot->n_steps - 1);
     const char *id = plot->devices[device];
@@ -364,7 +364,7 @@ static void share_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t 
 static void draw_areas(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot)
 {
     const size_t n_steps = plot->n_steps;
-    const size_t n_bins = share_bins(plot);
+    const size_t n_bins = shard_bins(plot);
     double all[SHARE_BINS], lower[SHARE_BINS] = {0}, upper[SHARE_BINS];
     for (size_t b = 0; b < n_bins; b++)
         all[b] = all_samples(plot, bin_first(b, n_bins, n_steps), bin_last(b, n_bins, n_steps));
@@ -385,7 +385,7 @@ static void draw_areas(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
 /* Draws a mark above the areas for each bin in which shards changed. */
 static void draw_rebalances(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot)
 {
-    const size_t n_bins = share_bins(plot);
+    const size_t n_bins = shard_bins(plot);
     for (size_t b = 0; b < n_bins; b++) {
         const size_t last = bin_last(b, n_bins, plot->n_steps);
         size_t i = bin_first(b, n_bins, plot->n_steps);
@@ -399,7 +399,7 @@ static void draw_rebalances(dpti_svg *svg, const dpti_frame *frame, const dpti_p
 
 /* Adds a note: the devices that the legend omits, and the number of changes if several fall into
    one mark. */
-static void share_note(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
+static void shard_note(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
                        size_t n_left_out)
 {
     char words[96] = "", more[48] = "";
@@ -413,7 +413,7 @@ static void share_note(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
         dpti_svg_text(svg, frame->x + frame->width, frame->y - 36, "note end", n ? words : more);
 }
 
-static void draw_shares(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
+static void draw_shards(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 {
     dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Share of each device");
     if (plot->n_steps == 0 || plot->n_devices == 0) {
@@ -425,8 +425,8 @@ static void draw_shares(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     l.y = frame.y - 16;
     const double all = all_samples(plot, 0, plot->n_steps - 1);
     for (size_t d = 0; d < plot->n_devices; d++)
-        share_entry(svg, &l, plot, d, all);
-    share_note(svg, &frame, plot, l.n_left_out);
+        shard_entry(svg, &l, plot, d, all);
+    shard_note(svg, &frame, plot, l.n_left_out);
     const double lowered = 18 * (double)(l.n_rows - 1);
     frame.y += lowered;
     frame.height -= lowered;
@@ -474,13 +474,13 @@ static void draw(dpti_svg *svg, const dpti_plot *plot)
                                  .unit = "",
                                  .unit_factor = 1};
     draw_accuracy(svg, accuracy, plot);
-    const dpti_frame shares = {.x = wide ? 76 : 548,
+    const dpti_frame shards = {.x = wide ? 76 : 548,
                                .y = 420,
                                .width = wide ? 852 : 380,
                                .height = 190,
                                .unit = "",
                                .unit_factor = 1};
-    draw_shares(svg, shares, plot);
+    draw_shards(svg, shards, plot);
     dpti_svg_put(svg, "</svg>\n");
 }
 

@@ -100,7 +100,7 @@ static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
 static dpt_status begin(dpt_trainer *t)
 {
     DPT_TRY(dpti_trainer_start_balance(t));
-    return dpti_trainer_check_shares(t);
+    return dpti_trainer_check_shards(t);
 }
 
 /* What fails in one process fails in all of them, where they next agree. */

@@ -71,7 +71,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     DPT_TRY(dpti_peers_check_device(t, device));
     size_t *rows = calloc(t->n_devices, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a plan");
-    const dpt_status status = dpti_trainer_first_shares(t, rows);
+    const dpt_status status = dpti_trainer_first_shards(t, rows);
     const size_t samples = rows[device];
     free(rows);
     DPT_TRY(status);

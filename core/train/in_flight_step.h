@@ -26,7 +26,7 @@ enum { DPTI_MAX_IN_FLIGHT = 2, DPTI_STEP_SLOTS = 4 };
 struct dpti_worker;
 
 /* The part of one step that one device computes: its shard, and what came of it. */
-typedef struct dpti_share {
+typedef struct dpti_shard {
     /* Written by the caller's thread before the job is posted. */
     struct dpti_worker *worker;
     size_t step; /* number of the step, from 1 */
@@ -55,7 +55,7 @@ typedef struct dpti_share {
     dpti_times times;  /* by kind */
     bool fresh;        /* the times are those of a first run, or are not complete */
     double finished;   /* when the share was done, by the host's clock */
-} dpti_share;
+} dpti_shard;
 
 /* One step in flight, over all devices. */
 typedef struct dpti_in_flight_step {
@@ -66,7 +66,7 @@ typedef struct dpti_in_flight_step {
     double submitted;         /* when, by the host's clock */
     double data_seconds;      /* waiting for images that are read */
     dpt_error unread;         /* why this process has no images, or status DPT_OK */
-    dpti_share *shares;       /* (n_workers) */
+    dpti_shard *jobs;         /* (n_workers) */
     bool *contributing;       /* (processes) which processes have samples; NULL with one process */
     dpti_outcome *outcomes;   /* (n_devices) of all processes' devices, when the step is over */
     dpt_error failure;        /* with several processes: the first failure, or status DPT_OK */
@@ -81,9 +81,9 @@ typedef struct dpti_in_flight_step {
 } dpti_in_flight_step;
 
 /* Where the indices of a share's samples stand in its staging memory. */
-static inline uint32_t *dpti_share_indices(const dpti_share *share)
+static inline uint32_t *dpti_shard_indices(const dpti_shard *shard)
 {
-    return (uint32_t *)(void *)(share->staging + DPTI_STEP_INDEX_OFFSET);
+    return (uint32_t *)(void *)(shard->staging + DPTI_STEP_INDEX_OFFSET);
 }
 
 #endif

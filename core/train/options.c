@@ -300,9 +300,9 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
 }
 
 /* The passes in which these shares, one a device, are worked off by those of this process. */
-static dpt_status check_passes(dpt_trainer *t, const size_t *shares)
+static dpt_status check_passes(dpt_trainer *t, const size_t *shards)
 {
-    const size_t *rows = shares + t->first_device;
+    const size_t *rows = shards + t->first_device;
     const bool any = dpti_any_has_micro_batches(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         const size_t most = t->workers[i].replica.capacity;
@@ -323,19 +323,19 @@ static dpt_status check_replayed(dpt_trainer *t)
 {
     size_t rows[DPTI_SPLIT_MAX_DEVICES];
     for (size_t s = 0; s < t->replay.n_steps; s++) {
-        const size_t *shares = t->replay.shards + s * t->n_devices;
+        const size_t *shards = t->replay.shards + s * t->n_devices;
         size_t n = 0;
         for (size_t i = 0; i < t->n_devices; i++)
-            n += shares[i];
+            n += shards[i];
         for (size_t b = 0; b < dpti_trainer_n_batches(t, n); b++) {
-            dpti_trainer_batch_rows(t, shares, n, b, rows);
+            dpti_trainer_batch_rows(t, shards, n, b, rows);
             DPT_TRY(check_passes(t, rows));
         }
     }
     return DPT_OK;
 }
 
-dpt_status dpti_trainer_check_shares(dpt_trainer *trainer)
+dpt_status dpti_trainer_check_shards(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     const size_t batches[] = {t->batch_size, t->data->count % t->batch_size};

@@ -43,12 +43,12 @@ static dpt_status create_staging(dpti_worker *w)
 {
     const size_t most = w->capacity * w->trainer->accumulate;
     for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
-        dpti_share *share = dpti_steps_share(w->trainer, i, w->rank);
+        dpti_shard *shard = dpti_steps_shard(w->trainer, i, w->rank);
         void *staging, *result;
         DPT_TRY(dpti_host_alloc(w->device, dpti_step_bytes(most), &staging));
-        share->staging = staging;
+        shard->staging = staging;
         DPT_TRY(dpti_host_alloc(w->device, (most + 1) * 2 * sizeof(float), &result));
-        share->result = result;
+        shard->result = result;
     }
     return dpti_exchange_create_parts(w);
 }
@@ -185,13 +185,13 @@ void dpti_worker_destroy(dpti_worker *w)
     dpti_device *device = w->device;
     dpti_exchange_leave(w);
     for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
-        dpti_share *share = dpti_steps_share(w->trainer, i, w->rank);
-        if (!share) continue;
-        float *result = share->result;
-        share->result = NULL;
+        dpti_shard *shard = dpti_steps_shard(w->trainer, i, w->rank);
+        if (!shard) continue;
+        float *result = shard->result;
+        shard->result = NULL;
         dpti_host_free(device, result);
-        uint8_t *staging = share->staging;
-        share->staging = NULL;
+        uint8_t *staging = shard->staging;
+        shard->staging = NULL;
         dpti_host_free(device, staging);
     }
     dpti_exchange_destroy_parts(w);

@@ -61,7 +61,7 @@ static shared *all;
 static size_t n_open; /* of this process, as what follows */
 static _Thread_local int in_group;
 
-__attribute__((constructor)) static void share(void)
+__attribute__((constructor)) static void shard(void)
 {
     pthread_mutexattr_t kind;
     pthread_condattr_t condition;

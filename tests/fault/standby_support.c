@@ -7,7 +7,7 @@
 
 /* ---- Building -------------------------------------------------------------------------------- */
 
-dpt_status rest_begin_on(test *t, const char *devices, size_t count, training *w)
+dpt_status standby_begin_on(test *t, const char *devices, size_t count, training *w)
 {
     const dpt_trainer_options options = {.batch_size = BATCH,
                                          .lr = 0.05f,
@@ -29,12 +29,12 @@ dpt_status rest_begin_on(test *t, const char *devices, size_t count, training *w
     return DPT_OK;
 }
 
-dpt_status rest_begin(test *t, const char *devices, training *w)
+dpt_status standby_begin(test *t, const char *devices, training *w)
 {
-    return rest_begin_on(t, devices, COUNT, w);
+    return standby_begin_on(t, devices, COUNT, w);
 }
 
-void rest_end(training *w)
+void standby_end(training *w)
 {
     dpt_trainer_destroy(w->trainer);
     dpt_model_destroy(w->model);
@@ -44,27 +44,27 @@ void rest_end(training *w)
     (void)alarm(0);
 }
 
-static size_t rest_which(const training *w)
+static size_t standby_which(const training *w)
 {
     return w->rests > 0 ? w->rests : 1;
 }
 
 /* As if this had been measured: that device rests, or wakes up. */
-void rest_change(training *w)
+void standby_change(training *w)
 {
     dpti_standby *r = &w->trainer->membership.standby;
     memset(r->chosen, 0, w->trainer->n_workers * sizeof *r->chosen);
-    r->chosen[rest_which(w)] = true;
+    r->chosen[standby_which(w)] = true;
     r->changes = true;
 }
 
-void rest_plan(test *t, training *w, size_t done)
+void standby_plan(test *t, training *w, size_t done)
 {
-    if (done == REST || (done == WAKE && w->wakes && w->n_lost == 0)) rest_change(w);
+    if (done == REST || (done == WAKE && w->wakes && w->n_lost == 0)) standby_change(w);
     CHECK_OK(dpt_trainer_set_lr(w->trainer, 0.05f - 0.002f * (float)done));
 }
 
-bool rest_is_due(const training *w, size_t step)
+bool standby_is_due(const training *w, size_t step)
 {
     const bool woken = (w->wakes && step > WAKE) || (w->woken > 0 && step >= w->woken);
     return step > REST && !woken && w->n_lost == 0;
@@ -72,7 +72,7 @@ bool rest_is_due(const training *w, size_t step)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static void rest_take_events(test *t, training *w)
+static void standby_take_events(test *t, training *w)
 {
     dpt_device_event event;
     while (dpt_trainer_next_event(w->trainer, &event)) {
@@ -81,16 +81,16 @@ static void rest_take_events(test *t, training *w)
     }
 }
 
-void rest_steps(test *t, training *w, size_t n)
+void standby_steps(test *t, training *w, size_t n)
 {
     dpt_step_metrics m;
     for (size_t i = 0; i < n; i++) {
-        rest_plan(t, w, w->n_steps);
+        standby_plan(t, w, w->n_steps);
         if (!CHECK_OK(dpt_trainer_step(w->trainer, &m)))
             FAIL("%s: %s", w->devices, dpt_error_message(w->context));
-        rest_take_events(t, w);
+        standby_take_events(t, w);
         CHECK_SIZE(m.step, ++w->n_steps);
-        if (rest_is_due(w, m.step)) CHECK_SIZE(m.shards[rest_which(w)], 0);
+        if (standby_is_due(w, m.step)) CHECK_SIZE(m.shards[standby_which(w)], 0);
     }
     CHECK_SIZE(dpt_trainer_steps(w->trainer), w->n_steps);
 }
@@ -100,7 +100,7 @@ static bool find_reference(test *t, plant_weights *out)
 {
     training w;
     bool done = false;
-    if (CHECK_OK(rest_begin(t, "cpu:threads=1", &w))) {
+    if (CHECK_OK(standby_begin(t, "cpu:threads=1", &w))) {
         dpt_step_metrics m;
         for (size_t i = 0; i < STEPS; i++) {
             CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
@@ -108,12 +108,12 @@ static bool find_reference(test *t, plant_weights *out)
         }
         done = CHECK_OK(plant_read_weights(w.model, w.trainer, 0, out));
     }
-    rest_end(&w);
+    standby_end(&w);
     return done;
 }
 
 /* A replica of the training has these weights, as far as rounding lets it. */
-void rest_check_weights(test *t, training *w, size_t device)
+void standby_check_weights(test *t, training *w, size_t device)
 {
     static plant_weights found, wanted;
     if (!find_reference(t, &wanted)) return;

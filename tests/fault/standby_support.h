@@ -28,18 +28,19 @@ typedef struct training {
 } training;
 
 /* On so many samples, or COUNT; to be ended, whatever comes of it. */
-DPT_CHECK_RESULT dpt_status rest_begin_on(test *t, const char *devices, size_t count, training *w);
-DPT_CHECK_RESULT dpt_status rest_begin(test *t, const char *devices, training *w);
-void rest_end(training *w);
+DPT_CHECK_RESULT dpt_status standby_begin_on(test *t, const char *devices, size_t count,
+                                             training *w);
+DPT_CHECK_RESULT dpt_status standby_begin(test *t, const char *devices, training *w);
+void standby_end(training *w);
 /* As if this had been measured: that device rests, or wakes up. */
-void rest_change(training *w);
+void standby_change(training *w);
 /* What is to be behind so many steps. */
-void rest_plan(test *t, training *w, size_t done);
+void standby_plan(test *t, training *w, size_t done);
 /* Whether it rests in this step. */
-bool rest_is_due(const training *w, size_t step);
+bool standby_is_due(const training *w, size_t step);
 /* So many steps more, as planned. */
-void rest_steps(test *t, training *w, size_t n);
+void standby_steps(test *t, training *w, size_t n);
 /* A replica has the weights that one healthy device comes to, within rounding. */
-void rest_check_weights(test *t, training *w, size_t device);
+void standby_check_weights(test *t, training *w, size_t device);
 
 #endif

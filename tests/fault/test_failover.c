@@ -101,7 +101,7 @@ static float *read_weights(const training *w, size_t device, size_t *n)
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-static void watch_shares(scene *s, const dpt_step_metrics *m)
+static void watch_shards(scene *s, const dpt_step_metrics *m)
 {
     test *t = s->t;
     size_t sum = 0, n_left = 0;
@@ -135,7 +135,7 @@ static int watch(const dpt_fit_progress *progress, void *user)
         CHECK(progress->event->step == s->n_steps + 1 || progress->event->step == s->n_steps + 2);
         s->n_lost++;
     }
-    if (progress->step) watch_shares(s, progress->step);
+    if (progress->step) watch_shards(s, progress->step);
     return 0;
 }
 

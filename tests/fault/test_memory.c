@@ -398,7 +398,7 @@ static void one_room(test *t, const room *r)
 
 /* In each step in turn, the ragged ones among them (3 and 6), as the older one in flight with
    another behind it and alone; once with 10 of 20 and 5 of 10 samples too many, then with less. */
-static void a_share_that_does_not_fit(test *t)
+static void a_shard_that_does_not_fit(test *t)
 {
     const size_t rooms[] = {7, 3, 1};
     for (size_t i = 0; i < sizeof rooms / sizeof *rooms; i++)
@@ -534,7 +534,7 @@ static void no_device_holds_it(test *t)
     }
 }
 
-static void fixed_shares_are_not_changed(test *t)
+static void fixed_shards_are_not_changed(test *t)
 {
     const char *const splits[] = {"equal", "1:1"};
     char devices[TEXT];
@@ -745,13 +745,13 @@ static void evaluation_takes_fewer(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"a_share_that_does_not_fit", a_share_that_does_not_fit},
+        {"a_share_that_does_not_fit", a_shard_that_does_not_fit},
         {"two_devices_at_once", two_devices_at_once},
         {"a_pass_that_does_not_fit", a_pass_that_does_not_fit},
         {"fed_data_follow", fed_data_follow},
         {"what_was_held_is_given", what_was_held_is_given},
         {"no_device_holds_it", no_device_holds_it},
-        {"fixed_shares_are_not_changed", fixed_shares_are_not_changed},
+        {"fixed_shares_are_not_changed", fixed_shards_are_not_changed},
         {"every_call_once", every_call_once},
         {"uploads_three_times", uploads_three_times},
         {"nothing_fits", nothing_fits},

@@ -44,7 +44,7 @@ static void with_training(run *r, void (*work)(run *r, training *w))
 {
     test *t = r->t;
     const variant *v = &healthy_of(r)->variant;
-    const bool shares = healthy_of(r)->beside > 0;
+    const bool shards = healthy_of(r)->beside > 0;
     training w = {.model = NULL};
     const dpt_trainer_options options = {.batch_size = BATCH,
                                          .optimizer = v->optimizer,
@@ -53,9 +53,9 @@ static void with_training(run *r, void (*work)(run *r, training *w))
                                          .clip_norm = v->clip_norm,
                                          .seed = 5,
                                          .split = healthy_of(r)->bare ? "1:0"
-                                                  : shares            ? "equal"
+                                                  : shards            ? "equal"
                                                                       : NULL,
-                                         .stop_on_loss = !shares};
+                                         .stop_on_loss = !shards};
     if (CHECK_OK(plant_data(r->context, COUNT, SIDE, CLASSES, &w.data)) &&
         CHECK_OK(plant_network(r->context, SIDE, CLASSES, &w.model)) &&
         plant_succeeded(r, dpt_trainer_create(r->set, w.model, w.data, &options, &w.trainer),

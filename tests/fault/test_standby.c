@@ -19,35 +19,35 @@ static void rests_and_wakes(test *t)
 {
     static plant_weights a, b;
     training w;
-    if (CHECK_OK(rest_begin(t, "cpu:threads=1,@:threads=1", &w))) {
+    if (CHECK_OK(standby_begin(t, "cpu:threads=1,@:threads=1", &w))) {
         w.wakes = true;
         for (size_t i = 0; i < STEPS; i += 3) {
-            rest_steps(t, &w, 3);
+            standby_steps(t, &w, 3);
             /* Whoever asks a device that rests for its weights gets those of now. */
             if (CHECK_OK(plant_read_weights(w.model, w.trainer, 0, &a)) &&
                 CHECK_OK(plant_read_weights(w.model, w.trainer, 1, &b)))
                 CHECK(plant_same_weights(&a, &b));
         }
         CHECK_SIZE(w.n_lost, 0);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 static void nobody_asks(test *t)
 {
     training w;
-    if (CHECK_OK(rest_begin(t, "@:threads=1,cpu:threads=1", &w))) {
+    if (CHECK_OK(standby_begin(t, "@:threads=1,cpu:threads=1", &w))) {
         w.wakes = true;
-        rest_steps(t, &w, REST + 3);
+        standby_steps(t, &w, REST + 3);
         CHECK(dpti_is_standby(&w.trainer->workers[1]) && dpti_is_stale(&w.trainer->workers[1]));
         CHECK_SIZE(w.trainer->membership.standby.n_lr, 3);
-        rest_steps(t, &w, STEPS - REST - 3);
+        standby_steps(t, &w, STEPS - REST - 3);
         CHECK(!dpti_is_standby(&w.trainer->workers[1]) && !dpti_is_stale(&w.trainer->workers[1]));
-        rest_check_weights(t, &w, 0);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 0);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* A device does whole steps while the other one rests, if it can: the host does not see its memory,
@@ -59,18 +59,18 @@ static void whole_while_alone(test *t)
     const bool staged = strcmp(((plant *)t->user)->backend, "faultstaged") == 0;
     for (size_t i = 0; i < 2; i++) {
         training w;
-        if (CHECK_OK(rest_begin(t, lists[i], &w))) {
+        if (CHECK_OK(standby_begin(t, lists[i], &w))) {
             w.wakes = true;
             while (w.n_steps < STEPS) {
-                rest_steps(t, &w, 1);
+                standby_steps(t, &w, 1);
                 CHECK((w.trainer->workers[0].pipeline.single.program != NULL) ==
-                      (i == 0 && staged && rest_is_due(&w, w.n_steps)));
+                      (i == 0 && staged && standby_is_due(&w, w.n_steps)));
                 CHECK(!w.trainer->workers[1].pipeline.single.program);
             }
-            rest_check_weights(t, &w, 0);
-            rest_check_weights(t, &w, 1);
+            standby_check_weights(t, &w, 0);
+            standby_check_weights(t, &w, 1);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -86,16 +86,16 @@ static void lost_when_it_is_alone(test *t)
         training w;
         snprintf(devices, sizeof devices, "@:threads=1:after=%d:entry=%s,cpu:threads=1", REST,
                  hows[i]);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
-            rest_steps(t, &w, REST);
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
+            standby_steps(t, &w, REST);
             w.n_lost = 1; /* from the next step on */
-            rest_steps(t, &w, STEPS - REST);
+            standby_steps(t, &w, STEPS - REST);
             CHECK_SIZE(w.n_lost, 2);
             CHECK(dpti_is_lost(&w.trainer->workers[0]));
             CHECK_SIZE(w.trainer->membership.standby.n, 0);
-            rest_check_weights(t, &w, 1);
+            standby_check_weights(t, &w, 1);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -111,13 +111,13 @@ static void the_last_one_is_lost(test *t)
             training w;
             snprintf(devices, sizeof devices, "@:threads=1:after=%zu:lost=%zu,cpu:threads=1", after,
                      n);
-            if (CHECK_OK(rest_begin(t, devices, &w))) {
-                rest_steps(t, &w, STEPS);
+            if (CHECK_OK(standby_begin(t, devices, &w))) {
+                standby_steps(t, &w, STEPS);
                 if (w.n_lost > 0) CHECK_SIZE(w.trainer->membership.standby.n, 0);
                 CHECK(w.n_lost == 1 || after + n / 20 + 1 >= STEPS);
-                rest_check_weights(t, &w, 1);
+                standby_check_weights(t, &w, 1);
             }
-            rest_end(&w);
+            standby_end(&w);
         }
 }
 
@@ -125,18 +125,18 @@ static void the_last_one_is_lost(test *t)
 static void goes_on_from_its_last_weights(test *t)
 {
     training w;
-    if (CHECK_OK(rest_begin(t, "@:threads=1:after=13:lost=1,cpu:threads=1", &w))) {
-        rest_steps(t, &w, 9);
+    if (CHECK_OK(standby_begin(t, "@:threads=1:after=13:lost=1,cpu:threads=1", &w))) {
+        standby_steps(t, &w, 9);
         REQUIRE_OK(dpti_trainer_refresh(w.trainer));
         CHECK(!dpti_is_stale(&w.trainer->workers[1]));
-        rest_steps(t, &w, 1);
+        standby_steps(t, &w, 1);
         CHECK_SIZE(w.trainer->membership.standby.first, 9);
         CHECK_SIZE(w.trainer->membership.standby.n_lr, 1);
-        rest_steps(t, &w, STEPS - 10);
+        standby_steps(t, &w, STEPS - 10);
         CHECK_SIZE(w.n_lost, 1);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* One that rests is lost when it is to get weights. */
@@ -146,13 +146,13 @@ static void lost_while_it_rests(test *t)
         char devices[128];
         training w;
         snprintf(devices, sizeof devices, "cpu:threads=1,@:threads=1:after=4:lost=%zu", n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
             w.wakes = true;
-            rest_steps(t, &w, STEPS);
+            standby_steps(t, &w, STEPS);
             CHECK_SIZE(w.n_lost, 1);
-            rest_check_weights(t, &w, 0);
+            standby_check_weights(t, &w, 0);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -160,14 +160,14 @@ static void lost_while_it_rests(test *t)
 static void memory_wakes(test *t)
 {
     training w;
-    if (CHECK_OK(rest_begin(t, "@:threads=1:room=6:from=9,cpu:threads=1", &w))) {
+    if (CHECK_OK(standby_begin(t, "@:threads=1:room=6:from=9,cpu:threads=1", &w))) {
         w.woken = 9;
-        rest_steps(t, &w, STEPS);
+        standby_steps(t, &w, STEPS);
         CHECK_SIZE(w.n_lost, 0);
         CHECK_SIZE(w.trainer->membership.standby.n, 0);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* Likewise where it is short of memory for some calls, any of them, those of the update too.  No
@@ -182,19 +182,19 @@ static void memory_is_short(test *t)
             training w;
             snprintf(devices, sizeof devices, "@:threads=1:full=%zu:for=%zu:from=9,cpu:threads=1",
                      n, durations[i]);
-            bool goes_on = CHECK_OK(rest_begin(t, devices, &w));
+            bool goes_on = CHECK_OK(standby_begin(t, devices, &w));
             while (goes_on && dpt_trainer_steps(w.trainer) < STEPS) {
                 dpt_step_metrics m;
-                rest_plan(t, &w, dpt_trainer_steps(w.trainer));
+                standby_plan(t, &w, dpt_trainer_steps(w.trainer));
                 goes_on = CHECK_OK(dpt_trainer_step(w.trainer, &m));
                 if (goes_on && i == 0)
                     goes_on = CHECK_OK(dpt_trainer_save(w.trainer, "rest.weights"));
                 if (!goes_on) FAIL("%s: %s", w.devices, dpt_error_message(w.context));
             }
             /* If there was no memory to write it, it is lost. */
-            if (goes_on && !dpti_is_lost(&w.trainer->workers[0])) rest_check_weights(t, &w, 0);
-            if (goes_on) rest_check_weights(t, &w, 1);
-            rest_end(&w);
+            if (goes_on && !dpti_is_lost(&w.trainer->workers[0])) standby_check_weights(t, &w, 0);
+            if (goes_on) standby_check_weights(t, &w, 1);
+            standby_end(&w);
         }
 }
 
@@ -211,20 +211,20 @@ static void memory_is_short_in_updates(test *t)
         training w;
         snprintf(devices, sizeof devices, "@:threads=1:starve=%zu:for=%zu,cpu:threads=1", 8 + i / 3,
                  n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
             for (size_t step = 1; step <= STEPS; step++) {
                 dpt_step_metrics m;
-                rest_plan(t, &w, step - 1);
+                standby_plan(t, &w, step - 1);
                 if (!CHECK_OK(dpt_trainer_step(w.trainer, &m)))
                     FAIL("%s: %s", w.devices, dpt_error_message(w.context));
                 CHECK_SIZE(m.step, step);
             }
             CHECK_SIZE(plant_count("fired"), n < most ? n : most);
             CHECK(dpti_is_lost(&w.trainer->workers[0]) == (n >= most));
-            if (!dpti_is_lost(&w.trainer->workers[0])) rest_check_weights(t, &w, 0);
-            rest_check_weights(t, &w, 1);
+            if (!dpti_is_lost(&w.trainer->workers[0])) standby_check_weights(t, &w, 0);
+            standby_check_weights(t, &w, 1);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -239,10 +239,10 @@ static void memory_is_short_as_another_returns(test *t)
                  "@:threads=1:full=%zu:for=3:from=9,cpu:threads=1,@:threads=1:after=2:lost=1:"
                  "again=1",
                  n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
             w.trainer->membership.readmit_after = 0.3;
             for (size_t tries = 0; dpt_trainer_steps(w.trainer) < STEPS && tries < 4;) {
-                rest_plan(t, &w, dpt_trainer_steps(w.trainer));
+                standby_plan(t, &w, dpt_trainer_steps(w.trainer));
                 const dpt_status status = dpt_trainer_step(w.trainer, &m);
                 if (status == DPT_OK) continue;
                 if (!CHECK_STATUS(status, DPT_E_NO_MEMORY))
@@ -251,9 +251,9 @@ static void memory_is_short_as_another_returns(test *t)
                     dpti_readmit_poll(w.trainer);
             }
             CHECK(w.trainer->membership.returned_step > 0 || dpti_trainer_n_lost(w.trainer) > 0);
-            rest_check_weights(t, &w, 1);
+            standby_check_weights(t, &w, 1);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -269,16 +269,16 @@ static void written_while_it_rests(test *t)
 {
     static float values[16384];
     training w;
-    if (CHECK_OK(rest_begin(t, "@:threads=1:after=13:lost=1,cpu:threads=1", &w))) {
+    if (CHECK_OK(standby_begin(t, "@:threads=1:after=13:lost=1,cpu:threads=1", &w))) {
         const dpti_parameter *p = &w.model->parameters[0];
-        rest_steps(t, &w, 9);
+        standby_steps(t, &w, 9);
         CHECK_OK(get_first(&w, 0, values));
         CHECK_OK(dpt_trainer_set(w.trainer, DPT_PARAMETER, p->name, values, p->size));
-        rest_steps(t, &w, STEPS - 9);
+        standby_steps(t, &w, STEPS - 9);
         CHECK_SIZE(w.n_lost, 1);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* Calls of it fail while its weights are read for the other, which has parts of them then and is
@@ -291,17 +291,17 @@ static void torn_weights_are_nobodys(test *t)
         training w;
         dpt_step_metrics m;
         snprintf(devices, sizeof devices, "@:threads=1:after=9:fail=%zu:lost=120,cpu:threads=1", n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
             dpt_status status = DPT_OK;
-            rest_steps(t, &w, 9);
+            standby_steps(t, &w, 9);
             (void)!get_first(&w, 1, values);
             for (; w.n_steps < STEPS && status == DPT_OK; w.n_steps++) {
-                rest_plan(t, &w, w.n_steps);
+                standby_plan(t, &w, w.n_steps);
                 status = dpt_trainer_step(w.trainer, &m);
             }
-            if (status == DPT_OK) rest_check_weights(t, &w, 1);
+            if (status == DPT_OK) standby_check_weights(t, &w, 1);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -313,10 +313,10 @@ static void loaded_while_it_rests(test *t)
         training w;
         dpt_step_metrics m;
         snprintf(devices, sizeof devices, "cpu:threads=1,@:threads=1:after=4:fail=%zu", n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
-            rest_steps(t, &w, REST - 1);
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
+            standby_steps(t, &w, REST - 1);
             CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
-            rest_steps(t, &w, 6);
+            standby_steps(t, &w, 6);
             (void)!dpt_trainer_load_state(w.trainer, "rest.state");
             CHECK_SIZE(dpt_trainer_steps(w.trainer), REST - 1);
             CHECK_SIZE(w.trainer->membership.standby.n, 0);
@@ -324,9 +324,9 @@ static void loaded_while_it_rests(test *t)
                 CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
                 CHECK_OK(dpt_trainer_step(w.trainer, &m));
             }
-            rest_check_weights(t, &w, 0);
+            standby_check_weights(t, &w, 0);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -338,23 +338,23 @@ static void lost_while_saved(test *t)
         char devices[128];
         training w;
         snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
-            rest_steps(t, &w, 9);
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
+            standby_steps(t, &w, 9);
             if (n % 2 == 0)
                 CHECK_OK(dpt_trainer_save(w.trainer, "rest.weights"));
             else
                 CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
             CHECK_SIZE(dpt_trainer_steps(w.trainer), 9);
-            rest_steps(t, &w, STEPS - 9);
-            rest_check_weights(t, &w, 1);
+            standby_steps(t, &w, STEPS - 9);
+            standby_check_weights(t, &w, 1);
             if (n % 2 == 1) {
                 CHECK_OK(dpt_trainer_load_state(w.trainer, "rest.state"));
                 w.n_steps = 9;
-                rest_steps(t, &w, STEPS - 9);
-                rest_check_weights(t, &w, 1);
+                standby_steps(t, &w, STEPS - 9);
+                standby_check_weights(t, &w, 1);
             }
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -368,16 +368,16 @@ static void starved_while_saved(test *t)
         dpt_evaluation e;
         snprintf(devices, sizeof devices,
                  "cpu:threads=1,@:threads=1:after=4:full=%zu:for=3:entry=upload", n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
-            rest_steps(t, &w, 9);
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
+            standby_steps(t, &w, 9);
             if (n == 2)
                 CHECK_OK(dpt_trainer_evaluate(w.trainer, w.data, &e));
             else
                 CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
-            rest_steps(t, &w, STEPS - 9);
-            rest_check_weights(t, &w, 0);
+            standby_steps(t, &w, STEPS - 9);
+            standby_check_weights(t, &w, 0);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -387,14 +387,14 @@ static void lost_before_it_is_compared(test *t)
 {
     static float values[16384];
     training w;
-    if (CHECK_OK(rest_begin(t, "cpu:threads=1,@:threads=1:after=3:lost=4", &w))) {
-        rest_steps(t, &w, 3);
+    if (CHECK_OK(standby_begin(t, "cpu:threads=1,@:threads=1:after=3:lost=4", &w))) {
+        standby_steps(t, &w, 3);
         (void)!get_first(&w, 1, values);
-        rest_steps(t, &w, STEPS - 3);
+        standby_steps(t, &w, STEPS - 3);
         CHECK_SIZE(w.n_lost, 1);
-        rest_check_weights(t, &w, 0);
+        standby_check_weights(t, &w, 0);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* Gradients of the last step are asked of one that rested in it. */
@@ -402,14 +402,14 @@ static void gradients_are_of_the_last_step(test *t)
 {
     static float of_first[16384], of_second[16384];
     training w;
-    if (CHECK_OK(rest_begin(t, "cpu:threads=1,@:threads=1", &w))) {
+    if (CHECK_OK(standby_begin(t, "cpu:threads=1,@:threads=1", &w))) {
         const dpti_parameter *p = &w.model->parameters[0];
-        rest_steps(t, &w, 9);
+        standby_steps(t, &w, 9);
         CHECK_OK(dpt_trainer_get(w.trainer, 0, DPT_GRADIENT, p->name, of_first, p->size));
         CHECK_OK(dpt_trainer_get(w.trainer, 1, DPT_GRADIENT, p->name, of_second, p->size));
         CHECK(memcmp(of_first, of_second, p->size * sizeof(float)) == 0);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* Of two that train one is lost, which wakes the third, and the other before that has been given
@@ -422,13 +422,13 @@ static void lost_when_it_has_woken(test *t)
         training w;
         snprintf(devices, sizeof devices,
                  "@:threads=1:after=9:lost=3,@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
             w.rests = 2;
-            rest_steps(t, &w, STEPS);
+            standby_steps(t, &w, STEPS);
             both += w.n_lost == 2;
-            rest_check_weights(t, &w, 2);
+            standby_check_weights(t, &w, 2);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
     CHECK(both > 60);
 }
@@ -439,14 +439,14 @@ static double loss_of_nine(test *t)
     training w;
     dpt_step_metrics m;
     dpt_evaluation e = {.loss = 0};
-    if (CHECK_OK(rest_begin(t, "cpu:threads=1", &w))) {
+    if (CHECK_OK(standby_begin(t, "cpu:threads=1", &w))) {
         for (size_t i = 0; i < 9; i++) {
             CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
         }
         CHECK_OK(dpt_trainer_evaluate(w.trainer, w.data, &e));
     }
-    rest_end(&w);
+    standby_end(&w);
     return e.loss;
 }
 
@@ -460,18 +460,18 @@ static void lost_between_steps(test *t)
         training w;
         dpt_evaluation e = {.loss = loss};
         snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
-            rest_steps(t, &w, 9);
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
+            standby_steps(t, &w, 9);
             if (n % 2 == 0)
                 CHECK_OK(dpt_trainer_evaluate(w.trainer, w.data, &e));
             else
                 CHECK_OK(get_first(&w, 1, values));
             CHECK_NEAR(e.loss, loss, 1e-3);
             CHECK_SIZE(dpt_trainer_steps(w.trainer), 9);
-            rest_steps(t, &w, STEPS - 9);
-            rest_check_weights(t, &w, 1);
+            standby_steps(t, &w, STEPS - 9);
+            standby_check_weights(t, &w, 1);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -480,11 +480,11 @@ static void lost_between_steps(test *t)
 static void loaded_behind_it(test *t)
 {
     training w;
-    if (CHECK_OK(rest_begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
+    if (CHECK_OK(standby_begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
         dpt_step_metrics m;
-        rest_steps(t, &w, REST - 1);
+        standby_steps(t, &w, REST - 1);
         CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
-        rest_steps(t, &w, WAKE - REST);
+        standby_steps(t, &w, WAKE - REST);
         CHECK_SIZE(w.n_lost, 1);
         CHECK_OK(dpt_trainer_load_state(w.trainer, "rest.state"));
         for (size_t i = REST - 1; i < STEPS; i++) {
@@ -492,23 +492,23 @@ static void loaded_behind_it(test *t)
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             CHECK_SIZE(m.step, i + 1);
         }
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* One whose replica has missed an update, or differs, does not rest before it is right. */
 static void stale_ones_are_mended_first(test *t)
 {
     training w;
-    if (CHECK_OK(rest_begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
-        rest_steps(t, &w, REST);
+    if (CHECK_OK(standby_begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
+        standby_steps(t, &w, REST);
         dpti_membership_replica(&w.trainer->workers[1].membership.state, DPTI_REPLICA_MISS);
-        rest_steps(t, &w, STEPS - REST);
+        standby_steps(t, &w, STEPS - REST);
         CHECK_SIZE(w.n_lost, 1);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* The step in which it happens takes what was done once more, and nothing counts twice. */
@@ -520,9 +520,9 @@ static void what_is_told_of_it(test *t)
         dpt_step_metrics m;
         dpt_device_event event;
         snprintf(devices, sizeof devices, "@:threads=1:after=13:lost=%zu,cpu:threads=1", n);
-        if (CHECK_OK(rest_begin(t, devices, &w))) {
+        if (CHECK_OK(standby_begin(t, devices, &w))) {
             for (; w.n_steps < STEPS; w.n_steps++) {
-                rest_plan(t, &w, w.n_steps);
+                standby_plan(t, &w, w.n_steps);
                 CHECK_OK(dpt_trainer_step(w.trainer, &m));
                 CHECK(m.seconds > 0);
                 if (!dpt_trainer_next_event(w.trainer, &event)) continue;
@@ -532,7 +532,7 @@ static void what_is_told_of_it(test *t)
             CHECK_SIZE(w.n_lost, 1);
             CHECK(w.trainer->pipeline.account.steps <= STEPS);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -540,12 +540,12 @@ static void what_is_told_of_it(test *t)
 static void bounds_outlast_it(test *t)
 {
     training w;
-    if (CHECK_OK(rest_begin(t, "cpu:threads=1,@:threads=1:room=3:from=2", &w))) {
+    if (CHECK_OK(standby_begin(t, "cpu:threads=1,@:threads=1:room=3:from=2", &w))) {
         w.wakes = true;
-        rest_steps(t, &w, STEPS);
+        standby_steps(t, &w, STEPS);
         CHECK_SIZE(plant_count("fired"), 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* Beside devices that sum among themselves, and stay where they are. */
@@ -557,16 +557,16 @@ static void beside_an_island(test *t)
     };
     for (size_t i = 0; i < 2; i++) {
         training w;
-        if (CHECK_OK(rest_begin(t, lists[i], &w))) {
+        if (CHECK_OK(standby_begin(t, lists[i], &w))) {
             w.rests = 2;
             w.wakes = true;
-            rest_steps(t, &w, STEPS);
+            standby_steps(t, &w, STEPS);
             CHECK_SIZE(w.n_lost, i);
             CHECK_SIZE(plant_count("order"), 0);
             CHECK_SIZE(plant_count("joined"), 1);
-            rest_check_weights(t, &w, 2);
+            standby_check_weights(t, &w, 2);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 

@@ -58,7 +58,7 @@ static int follow(const dpt_fit_progress *progress, void *user)
     w->n_steps++;
     while (w->awaited > 0 && w->n_steps > w->awaited && find_newest() != w->awaited)
         (void)usleep(1000);
-    if (w->n_steps == REST || (w->wakes && w->n_steps == WAKE && w->n_lost == 0)) rest_change(w);
+    if (w->n_steps == REST || (w->wakes && w->n_steps == WAKE && w->n_lost == 0)) standby_change(w);
     return 0;
 }
 
@@ -67,11 +67,11 @@ static double find_course(test *t, size_t count, plant_weights *out)
 {
     training w;
     dpt_fit_result result = {.train_loss = NAN};
-    if (CHECK_OK(rest_begin_on(t, "cpu:threads=1", count, &w))) {
+    if (CHECK_OK(standby_begin_on(t, "cpu:threads=1", count, &w))) {
         CHECK_OK(dpt_fit(w.trainer, &(dpt_fit_options){.max_steps = STEPS}, &result));
         CHECK_OK(plant_read_weights(w.model, w.trainer, 0, out));
     }
-    rest_end(&w);
+    standby_end(&w);
     return result.train_loss;
 }
 
@@ -82,7 +82,7 @@ static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
     training w;
     if (wanted.n == 0) (void)find_course(t, COUNT, &wanted);
     dpt_fit_result result;
-    if (CHECK_OK(rest_begin(t, devices, &w))) {
+    if (CHECK_OK(standby_begin(t, devices, &w))) {
         const dpt_fit_options options = {
             .max_steps = STEPS, .test = w.data, .progress = follow, .user = &w};
         w.wakes = wakes;
@@ -98,7 +98,7 @@ static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
                  !CHECK(plant_near_weights(&found, &wanted))))
                 FAIL("%s: device %zu has other weights", w.devices, i);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 static void rests_in_fit(test *t)
@@ -236,7 +236,7 @@ static size_t end_again(test *t, const ending *e, size_t stop_at, bool *more)
     dpt_fit_result result = {.steps = 0};
     size_t step = 0, until = 0;
     *more = false;
-    if (CHECK_OK(rest_begin_on(t, e->devices, e->count, &w))) {
+    if (CHECK_OK(standby_begin_on(t, e->devices, e->count, &w))) {
         dpt_fit_options options = files_of(&w, e);
         w.rests = e->rests;
         w.stop_at = stop_at;
@@ -257,7 +257,7 @@ static size_t end_again(test *t, const ending *e, size_t stop_at, bool *more)
         CHECK_SIZE(dpt_trainer_steps(w.trainer), done);
         CHECK_SIZE(count_plotted(), done);
     }
-    rest_end(&w);
+    standby_end(&w);
     return result.steps;
 }
 
@@ -274,7 +274,7 @@ static void resume(test *t, const ending *e)
     const char *healthy =
         e->rests > 0 ? "cpu:threads=1,cpu:threads=1,cpu:threads=1" : "cpu:threads=1,cpu:threads=1";
     const double loss = find_course(t, e->count, &wanted);
-    if (CHECK_OK(rest_begin_on(t, healthy, e->count, &w))) {
+    if (CHECK_OK(standby_begin_on(t, healthy, e->count, &w))) {
         dpt_fit_options options = files_of(&w, e);
         options.resume = true;
         w.rests = e->rests;
@@ -291,7 +291,7 @@ static void resume(test *t, const ending *e)
             CHECK_SIZE(replay.n_steps, STEPS);
         dpti_replay_free(&replay);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* Whoever ends training then gets what is done by then, which goes on as ever. */
@@ -365,7 +365,7 @@ static void what_is_not_kept_is_told(test *t)
     e.every = STEPS;
     e.copied = 10;
     clear_files();
-    if (CHECK_OK(rest_begin_on(t, e.devices, e.count, &w))) {
+    if (CHECK_OK(standby_begin_on(t, e.devices, e.count, &w))) {
         const dpt_fit_options options = files_of(&w, &e);
         w.rests = e.rests;
         w.stop_at = 3;
@@ -376,7 +376,7 @@ static void what_is_not_kept_is_told(test *t)
         CHECK_SIZE(find_newest(), 0);
         CHECK(access("rest.kept/model.safetensors", R_OK) == 0);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* At the end, when a checkpoint and weights are written, or an epoch is evaluated. */
@@ -393,7 +393,7 @@ static void ends_again_at_its_end(test *t)
         const size_t every = n % 2 == 0 ? STEPS : 2 * STEPS;
         const ending e = {.devices = devices, .count = 2 * STEPS * BATCH, .every = every};
         clear_files();
-        if (CHECK_OK(rest_begin_on(t, e.devices, e.count, &w))) {
+        if (CHECK_OK(standby_begin_on(t, e.devices, e.count, &w))) {
             dpt_fit_options options = files_of(&w, &e);
             w.stop_at = 2;
             if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
@@ -407,7 +407,7 @@ static void ends_again_at_its_end(test *t)
             CHECK_SIZE(count_ends(), 1);
             CHECK_SIZE(count_plotted(), result.steps);
         }
-        rest_end(&w);
+        standby_end(&w);
         if (result.stopped) resume(t, &e);
     }
     CHECK(n_rewound > 0);
@@ -425,7 +425,7 @@ static void cut_in_an_evaluation(test *t)
         snprintf(devices, sizeof devices, "@:threads=1:after=13:lost=%zu,cpu:threads=1", n);
         const ending e = {.devices = devices, .count = 13 * BATCH, .every = 1000};
         clear_files();
-        if (CHECK_OK(rest_begin_on(t, e.devices, e.count, &w))) {
+        if (CHECK_OK(standby_begin_on(t, e.devices, e.count, &w))) {
             dpt_fit_options options = files_of(&w, &e);
             size_t step = 0, until = 0;
             options.test = w.data;
@@ -435,8 +435,8 @@ static void cut_in_an_evaluation(test *t)
             CHECK_SIZE(result.steps, dpt_trainer_steps(w.trainer));
             CHECK(!cut || (result.stopped && find_newest() == result.steps));
             n_cut += cut;
-            rest_end(&w);
-            if (!cut || !CHECK_OK(rest_begin_on(t, "cpu:threads=1,cpu:threads=1", e.count, &w)))
+            standby_end(&w);
+            if (!cut || !CHECK_OK(standby_begin_on(t, "cpu:threads=1,cpu:threads=1", e.count, &w)))
                 continue;
             options = files_of(&w, &e);
             options.test = w.data;
@@ -445,7 +445,7 @@ static void cut_in_an_evaluation(test *t)
             if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
                 FAIL("%s: %s", e.devices, dpt_error_message(w.context));
         }
-        rest_end(&w);
+        standby_end(&w);
     }
     CHECK(n_cut > 1);
 }

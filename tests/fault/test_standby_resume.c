@@ -14,10 +14,10 @@ static const dpti_standby_record learnt = {
     .with = {6e-3, 1e-5}, .without = {1e-3, 2e-5}, .present_for = 512, .standby_for = 1024};
 
 /* As if a try had just shown that it is a gain. */
-static void rest_for_good(training *w)
+static void standby_for_good(training *w)
 {
     dpti_standby *r = &w->trainer->membership.standby;
-    rest_change(w);
+    standby_change(w);
     r->exchange[1] = 0.25;
     r->rest =
         (dpti_standby_policy){.state = DPTI_STANDBY_TRY_ALL, .confirms = true, .learnt = learnt};
@@ -58,22 +58,22 @@ static bool save(test *t, const char *devices, size_t steps)
     training w;
     bool saved = false;
     dpt_device_event event = {.step = 0};
-    if (CHECK_OK(rest_begin(t, devices, &w))) {
+    if (CHECK_OK(standby_begin(t, devices, &w))) {
         step_to(t, &w, REST, false);
-        rest_for_good(&w);
+        standby_for_good(&w);
         step_to(t, &w, REST + steps, true);
         CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 1);
         w.trainer->membership.standby.allowed = true;
         saved = CHECK_OK(dpt_trainer_save_state(w.trainer, state));
     }
-    rest_end(&w);
+    standby_end(&w);
     return saved;
 }
 
 /* Who may not rest, or has other devices, begins with all. */
 static bool load(test *t, const char *devices, bool allowed, training *w)
 {
-    if (!CHECK_OK(rest_begin(t, devices, w))) return false;
+    if (!CHECK_OK(standby_begin(t, devices, w))) return false;
     w->trainer->membership.standby.allowed = allowed;
     const bool loaded = CHECK_OK(dpt_trainer_load_state(w->trainer, state));
     w->trainer->membership.standby.allowed = false;
@@ -99,13 +99,13 @@ static void rests_on(test *t)
         CHECK(memcmp(&r->rest.learnt, &learnt, sizeof learnt) == 0);
         CHECK_NEAR(r->exchange[1], 0.25, 0);
         step_to(t, &w, WAKE, true);
-        rest_change(&w);
+        standby_change(&w);
         step_to(t, &w, STEPS, false);
         CHECK(!dpti_is_standby(&w.trainer->workers[1]));
-        rest_check_weights(t, &w, 0);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 0);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* A state that is written before the first step is still that of a training in which it rests; so
@@ -119,7 +119,7 @@ static void rests_on_from_state_to_state(test *t)
         CHECK_OK(dpt_trainer_save_state(w.trainer, state));
         w.trainer->membership.standby.allowed = false;
     }
-    rest_end(&w);
+    standby_end(&w);
     if (load(t, list, true, &w)) {
         w.trainer->membership.standby.allowed = true;
         CHECK_OK(dpt_trainer_load_state(w.trainer, state));
@@ -127,12 +127,12 @@ static void rests_on_from_state_to_state(test *t)
         step_to(t, &w, WAKE, true);
         CHECK(w.trainer->membership.standby.rest.state == DPTI_STANDBY_LASTS);
         CHECK(memcmp(&w.trainer->membership.standby.rest.learnt, &learnt, sizeof learnt) == 0);
-        rest_change(&w);
+        standby_change(&w);
         step_to(t, &w, STEPS, false);
-        rest_check_weights(t, &w, 0);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 0);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* While it rests the state of before is loaded, and what comes then is done again. */
@@ -151,12 +151,12 @@ static void loaded_while_it_rests(test *t)
         CHECK_SIZE(w.trainer->membership.standby.n, 0);
         step_to(t, &w, WAKE, true);
         CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 2);
-        rest_change(&w);
+        standby_change(&w);
         step_to(t, &w, STEPS, false);
-        rest_check_weights(t, &w, 0);
-        rest_check_weights(t, &w, 1);
+        standby_check_weights(t, &w, 0);
+        standby_check_weights(t, &w, 1);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 static void others_begin_with_all(test *t)
@@ -177,7 +177,7 @@ static void others_begin_with_all(test *t)
             CHECK(w.trainer->membership.standby.rest.state == DPTI_STANDBY_NONE);
             CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 0);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -185,19 +185,19 @@ static void others_begin_with_all(test *t)
 static void tries_are_as_rare(test *t)
 {
     training w;
-    if (CHECK_OK(rest_begin(t, list, &w))) {
+    if (CHECK_OK(standby_begin(t, list, &w))) {
         step_to(t, &w, REST, false);
         w.trainer->membership.standby.rest.learnt = learnt;
         w.trainer->membership.standby.allowed = true;
         CHECK_OK(dpt_trainer_save_state(w.trainer, state));
     }
-    rest_end(&w);
+    standby_end(&w);
     if (load(t, list, true, &w)) {
         step_to(t, &w, REST + 1, false);
         CHECK_SIZE(w.trainer->membership.standby.rest.learnt.present_for, learnt.present_for);
         CHECK(w.trainer->membership.standby.rest.state == DPTI_STANDBY_NONE);
     }
-    rest_end(&w);
+    standby_end(&w);
 }
 
 /* Those that would rest are all there is, or in an island by now. */
@@ -210,7 +210,7 @@ static void none_of_them_can(test *t)
     for (size_t i = 0; i < 2; i++) {
         training w;
         dpt_step_metrics m;
-        if (CHECK_OK(rest_begin(t, lists[i], &w))) {
+        if (CHECK_OK(standby_begin(t, lists[i], &w))) {
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             w.trainer->membership.standby.allowed = true;
             dpti_standby_resume(w.trainer, i == 0 ? both : second, exchange, &learnt);
@@ -221,7 +221,7 @@ static void none_of_them_can(test *t)
                   (i == 0 ? DPTI_STANDBY_LASTS : DPTI_STANDBY_NONE));
             CHECK(!w.trainer->membership.standby.changes);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
 }
 
@@ -243,9 +243,9 @@ static void lost_when_gone_on_with(test *t)
                     FAIL("%s: %s", devices, dpt_error_message(w.context));
             }
             n_lost += count_events(&w, DPT_DEVICE_LOST, &event);
-            rest_check_weights(t, &w, 1);
+            standby_check_weights(t, &w, 1);
         }
-        rest_end(&w);
+        standby_end(&w);
     }
     CHECK(n_lost > 10);
 }

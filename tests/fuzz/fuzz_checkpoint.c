@@ -44,13 +44,13 @@ static void check_balance(const dpti_run_state *s)
 {
     enum { MOST = DPTI_BALANCE_MAX_DEVICES };
     static dpti_time_model models[MOST];
-    static size_t shares[MOST], capacities[MOST];
+    static size_t shards[MOST], capacities[MOST];
     static double seconds[MOST];
     size_t batch = 0;
     for (size_t i = 0; i < s->n_devices; i++) {
         models[i] = s->devices[i].model;
-        shares[i] = s->devices[i].share;
-        batch += shares[i];
+        shards[i] = s->devices[i].shard;
+        batch += shards[i];
         capacities[i] = MAX_BATCH;
     }
     if (s->n_devices == 0 || batch == 0 || batch > MAX_BATCH) return;
@@ -58,18 +58,18 @@ static void check_balance(const dpti_run_state *s)
         .n_devices = s->n_devices, .batch_size = batch, .quantum = 1, .capacities = capacities};
     dpti_balance *balance = dpti_balance_create(&options);
     require(balance);
-    const bool resumed = dpti_balance_resume(balance, models, shares, s->calibrated);
+    const bool resumed = dpti_balance_resume(balance, models, shards, s->calibrated);
     for (size_t i = 0; resumed && i < s->n_devices; i++)
         if (s->devices[i].rests) (void)dpti_balance_exclude(balance, i);
     for (size_t step = 0; resumed && step < STEPS; step++) {
         size_t sum = 0;
-        (void)dpti_balance_next(balance, step % 4 == 3 ? (batch + 1) / 2 : batch, shares);
+        (void)dpti_balance_next(balance, step % 4 == 3 ? (batch + 1) / 2 : batch, shards);
         for (size_t i = 0; i < s->n_devices; i++) {
-            sum += shares[i];
-            seconds[i] = 0.01 * (double)(shares[i] + i);
+            sum += shards[i];
+            seconds[i] = 0.01 * (double)(shards[i] + i);
         }
         require(sum == (step % 4 == 3 ? (batch + 1) / 2 : batch));
-        dpti_balance_observe(balance, shares, seconds);
+        dpti_balance_observe(balance, shards, seconds);
     }
     dpti_balance_destroy(balance);
 }

@@ -44,7 +44,7 @@ static void merge_channel(const dpt_batch_norm_desc *d, const double *parts, siz
 
 void reference_batch_norm_merge(const dpt_batch_norm_desc *d, size_t n, const reference_args *args)
 {
-    const double share = (double)n * args->inv_batch;
+    const double shard = (double)n * args->inv_batch;
     for (size_t c = 0; c < d->channels; c++) {
         double merged[3];
         merge_channel(d, args->in[0], c, merged);
@@ -54,8 +54,8 @@ void reference_batch_norm_merge(const dpt_batch_norm_desc *d, size_t n, const re
         args->out[0][c] = merged[1];
         args->out[0][d->channels + c] = 1.0 / sqrt(variance + (double)d->epsilon);
         args->out[0][2 * d->channels + c] = count > 0.0 ? 1.0 / count : 0.0;
-        args->out[1][c] = (args->accumulate ? args->out[1][c] : 0.0) + share * merged[1];
-        args->out[2][c] = (args->accumulate ? args->out[2][c] : 0.0) + share * unbiased;
+        args->out[1][c] = (args->accumulate ? args->out[1][c] : 0.0) + shard * merged[1];
+        args->out[2][c] = (args->accumulate ? args->out[2][c] : 0.0) + shard * unbiased;
     }
 }
 

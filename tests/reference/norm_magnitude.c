@@ -43,7 +43,7 @@ static double greatest_mean(const dpt_batch_norm_desc *d, const double *parts, s
 
 void magnitude_batch_norm_merge(const dpt_batch_norm_desc *d, size_t n, const reference_args *args)
 {
-    const double share = (double)n * args->inv_batch;
+    const double shard = (double)n * args->inv_batch;
     reference_args fresh = *args;
     double *const *out = args->out;
     for (size_t c = 0; c < d->channels; c++) { /* what accumulating starts from is a term */
@@ -54,7 +54,7 @@ void magnitude_batch_norm_merge(const dpt_batch_norm_desc *d, size_t n, const re
     reference_batch_norm_merge(d, n, &fresh);
     for (size_t c = 0; c < d->channels; c++) {
         const double mean = greatest_mean(d, args->in[0], c);
-        out[1][c] += share * mean;
+        out[1][c] += shard * mean;
         out[0][c] = mean * in_double;
         out[0][d->channels + c] *= in_double;
         out[0][2 * d->channels + c] *= in_double;

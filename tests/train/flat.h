@@ -71,7 +71,7 @@ void flat_free(flat_outcome *outcome);
 /* One step of that training from the default initialisation, up to the commit: samples 0, 1, 2 ...
    of the data, so many each virtual device, whose gradients are not exchanged in buckets unless
    the task says of which size. */
-DPT_CHECK_RESULT bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *shares,
+DPT_CHECK_RESULT bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *shards,
                                      interpreter *out);
 
 /* Per parameter, |gradients - reference|. */

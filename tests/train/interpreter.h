@@ -41,7 +41,7 @@ void interpreter_free(interpreter *it); /* accepts a zeroed one */
 /* Everything up to the commit, for records[0 .. sum of shares), divided among the devices in order.
    Yields the sum of the losses times inv_batch (no such thing for a program that predicts).  With
    `accumulate` compiled in there is one device, which adds to what `gradients` holds. */
-double interpreter_compute(interpreter *it, const uint32_t *records, const size_t *shares,
+double interpreter_compute(interpreter *it, const uint32_t *records, const size_t *shards,
                            double inv_batch);
 /* The committing segment, on `gradients`. */
 void interpreter_commit(interpreter *it);

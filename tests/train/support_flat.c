@@ -264,7 +264,7 @@ static bool start(interpreter *it, const flat_task *task)
     return made;
 }
 
-bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *shares, interpreter *out)
+bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *shards, interpreter *out)
 {
     uint32_t records[FLAT_COUNT];
     size_t n = 0;
@@ -279,8 +279,8 @@ bool flat_interpret(const flat_task *task, size_t n_devices, const size_t *share
     for (uint32_t i = 0; i < FLAT_COUNT; i++)
         records[i] = i;
     for (size_t i = 0; i < n_devices; i++)
-        n += shares[i];
-    (void)interpreter_compute(out, records, shares, 1.0 / (double)n);
+        n += shards[i];
+    (void)interpreter_compute(out, records, shards, 1.0 / (double)n);
     return true;
 }
 

@@ -193,18 +193,18 @@ static double collect_results(interpreter *it, size_t n, double inv_batch)
     return loss;
 }
 
-double interpreter_compute(interpreter *it, const uint32_t *records, const size_t *shares,
+double interpreter_compute(interpreter *it, const uint32_t *records, const size_t *shards,
                            double inv_batch)
 {
     size_t n = 0;
     bool trains = false;
-    for (size_t d = 0; d < it->n_devices; n += shares[d++])
-        prepare_device(it, &it->devices[d], records + n, shares[d]);
+    for (size_t d = 0; d < it->n_devices; n += shards[d++])
+        prepare_device(it, &it->devices[d], records + n, shards[d]);
     for (size_t s = 0; s < it->program.n_segments; s++) {
         const dpti_segment *segment = &it->program.segments[s];
         if (segment->commits) break;
         for (size_t d = 0; d < it->n_devices; d++)
-            if (shares[d] > 0) run_segment(it, &it->devices[d], s, inv_batch);
+            if (shards[d] > 0) run_segment(it, &it->devices[d], s, inv_batch);
         for (size_t i = 0; segment->exchange == DPTI_EXCHANGE_TAKE && i < segment->n_parts; i++)
             exchange_part(it, &segment->parts[i]);
         trains = trains || segment->exchange == DPTI_EXCHANGE_GRADIENTS;

@@ -118,28 +118,28 @@ static void every_division(test *t)
 /* ---- Statistics of each device's own --------------------------------------------------------- */
 
 /* Each share by itself: its own statistics, gradients summed, statistics weighted by samples. */
-static void compare_shares(test *t, const baseline *b, const flat_task *task, const flat_outcome *o)
+static void compare_shards(test *t, const baseline *b, const flat_task *task, const flat_outcome *o)
 {
-    interpreter shares, batch;
+    interpreter shards, batch;
     double difference = 0;
-    if (!CHECK(flat_interpret(task, o->n_devices, o->shards, &shares)) ||
+    if (!CHECK(flat_interpret(task, o->n_devices, o->shards, &shards)) ||
         !CHECK(flat_interpret(task, 1, (const size_t[]){FLAT_BATCH}, &batch)))
         return;
-    interpreter_commit(&shares);
+    interpreter_commit(&shards);
     for (size_t k = 0; k < b->model->n_parameters; k++) {
         const dpti_parameter *p = &b->model->parameters[k];
-        const double norm = parameter_norm(p, shares.gradients);
+        const double norm = parameter_norm(p, shards.gradients);
         if (feeds_batch_norm(b->model, k)) continue;
-        if (!CHECK(parameter_error(p, o->gradients, shares.gradients) <= 1e-5 * norm) ||
-            !CHECK(parameter_error(p, o->weights, shares.parameters) <=
-                   1e-6 * (1 + parameter_norm(p, shares.parameters))))
+        if (!CHECK(parameter_error(p, o->gradients, shards.gradients) <= 1e-5 * norm) ||
+            !CHECK(parameter_error(p, o->weights, shards.parameters) <=
+                   1e-6 * (1 + parameter_norm(p, shards.parameters))))
             FAIL("%s split %s: %s", task->devices, task->split, p->name);
         difference = fmax(difference, parameter_error(p, o->gradients, batch.gradients) / norm);
     }
     CHECK(o->replicas_agree);
     /* It is something else than statistics of the batch. */
     CHECK(o->n_devices == 1 || difference > 1e-2);
-    interpreter_free(&shares);
+    interpreter_free(&shards);
     interpreter_free(&batch);
 }
 
@@ -150,7 +150,7 @@ static void local_statistics(test *t)
         flat_outcome o;
         flat_task task = baseline_mix_task(&s->one, &s->mixes.items[i], 1);
         task.mode = DPT_BATCH_NORM_LOCAL;
-        if (baseline_run(t, &s->one, &task, &o)) compare_shares(t, &s->one, &task, &o);
+        if (baseline_run(t, &s->one, &task, &o)) compare_shards(t, &s->one, &task, &o);
         flat_free(&o);
     }
 }

@@ -380,7 +380,7 @@ static void batch_norms_mask_themselves(test *t)
 }
 
 /* Devices that take their own statistics are passes of one device. */
-static void divide_share(test *t, setting *s)
+static void divide_shard(test *t, setting *s)
 {
     interpreter three = {0}, passes = {0};
     dpti_program_options options = s->options;
@@ -405,7 +405,7 @@ static void divide_share(test *t, setting *s)
 
 static void passes_add_up(test *t)
 {
-    with_nets(t, divide_share);
+    with_nets(t, divide_shard);
 }
 
 /* ---- The library ----------------------------------------------------------------------------- */

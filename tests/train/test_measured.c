@@ -149,7 +149,7 @@ static void one_device_has_all(test *t)
 
 /* A device whose memory holds less than its share works it off in passes, and gets it all the same.
  */
-static void memory_bounds_no_shares(test *t)
+static void memory_bounds_no_shards(test *t)
 {
     setting s;
     dpt_step_metrics m;
@@ -203,7 +203,7 @@ static int change_speed(const dpt_fit_progress *progress, void *user)
     return 0;
 }
 
-static void shares_follow_a_throttle_and_come_back(test *t)
+static void shards_follow_a_throttle_and_come_back(test *t)
 {
     setting s;
     course c = {.n_steps = 0};
@@ -238,8 +238,8 @@ int main(int argc, char **argv)
         {"a slow device gets less", a_slow_device_gets_less},
         {"its log repeats it", its_log_repeats_it},
         {"one device has all", one_device_has_all},
-        {"memory bounds no shares", memory_bounds_no_shares},
-        {"shares follow a throttle and come back", shares_follow_a_throttle_and_come_back},
+        {"memory bounds no shares", memory_bounds_no_shards},
+        {"shares follow a throttle and come back", shards_follow_a_throttle_and_come_back},
     };
     add_fault_plugins();
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);

@@ -241,7 +241,7 @@ static void same_bits_twice(test *t)
     }
 }
 
-static void shares_are_as_asked(test *t)
+static void shards_are_as_asked(test *t)
 {
     const baseline *b = t->user;
     run_result r;
@@ -279,7 +279,7 @@ static void planted_bugs_are_caught(test *t)
 }
 
 /* The log of a run whose shares jump from step to step, zeros included. */
-static bool write_changing_shares(const char *path)
+static bool write_changing_shards(const char *path)
 {
     test_random random = {23};
     FILE *file = fopen(path, "w");
@@ -302,7 +302,7 @@ int main(int argc, char **argv)
         {"gradients are those of one device", same_gradients},
         {"weights after 20 steps are those of one device", same_weights},
         {"the same run twice gives the same bits", same_bits_twice},
-        {"shares are as asked", shares_are_as_asked},
+        {"shares are as asked", shards_are_as_asked},
         {"planted bugs are caught", planted_bugs_are_caught},
     };
     baseline b = {0};
@@ -311,7 +311,7 @@ int main(int argc, char **argv)
     const int missing = tested_backend_missing();
     if (missing) return missing;
     b.mixes = tested_mixes(cpu_mixes, sizeof cpu_mixes / sizeof *cpu_mixes);
-    if (!images_create(COUNT, 7, &b.data) || !write_changing_shares("changing.jsonl")) return 1;
+    if (!images_create(COUNT, 7, &b.data) || !write_changing_shards("changing.jsonl")) return 1;
     one_device(&setup, &b);
     if (setup.n_failures) return 1;
     const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &b);

@@ -228,11 +228,11 @@ static void slices_make_the_whole(test *t)
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
         const flat_task task = {.model = models[i], .data = s->data, .batch = 5};
         interpreter whole = {.model = NULL}, sliced = {.model = NULL};
-        const size_t shares[] = {3, 2};
-        REQUIRE(flat_interpret(&task, 2, shares, &whole));
+        const size_t shards[] = {3, 2};
+        REQUIRE(flat_interpret(&task, 2, shards, &whole));
         flat_task other = task;
         other.bucket_bytes = 1;
-        REQUIRE(flat_interpret(&other, 2, shares, &sliced));
+        REQUIRE(flat_interpret(&other, 2, shards, &sliced));
         CHECK(sliced.program.n_instructions > whole.program.n_instructions + 3);
         CHECK(memcmp(whole.gradients, sliced.gradients,
                      models[i]->flat_size * sizeof *whole.gradients) == 0);

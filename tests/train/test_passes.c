@@ -199,7 +199,7 @@ static void small_memory(test *t)
 
 /* A batch-norm's statistics are of the whole batch as long as others have room: a device gets no
    more than it holds at once. */
-static void small_memory_bounds_shares(test *t)
+static void small_memory_bounds_shards(test *t)
 {
     const baseline *b = t->user;
     size_t data_bytes = 0;
@@ -326,12 +326,12 @@ static size_t passes_of(const flat_outcome *o, size_t n_devices, size_t *passes)
 {
     size_t n = 0;
     for (size_t d = 0; d < n_devices; d++) {
-        const size_t share = o->shards[d];
+        const size_t shard = o->shards[d];
         size_t n_own = 0;
-        while (n_own * o->at_once[d] < share)
+        while (n_own * o->at_once[d] < shard)
             n_own++;
         for (size_t i = 0; i < n_own; i++)
-            passes[n++] = share / n_own + (i < share % n_own);
+            passes[n++] = shard / n_own + (i < shard % n_own);
     }
     return n;
 }
@@ -544,7 +544,7 @@ int main(int argc, char **argv)
         {"passes are replayed", passes_are_replayed},
         {"several batches a step are one large batch", batches_of_a_step},
         {"small memory gives the same training", small_memory},
-        {"small memory bounds shares", small_memory_bounds_shares},
+        {"small memory bounds shares", small_memory_bounds_shards},
         {"memory that holds nothing is refused", too_small_memory},
         {"statistics of each pass", statistics_of_each_pass},
         {"single values are refused", single_values_are_refused},

@@ -409,7 +409,7 @@ static void the_balance_goes_on(test *t)
 {
     static const char uneven[] = "cpu:threads=1,cpu:threads=1:throttle=3";
     dpti_time_model models[2][2];
-    size_t shares[2][2];
+    size_t shards[2][2];
     bool calibrated = false;
     training a, b, c;
     dpt_trainer_options measured = sgd;
@@ -419,19 +419,19 @@ static void the_balance_goes_on(test *t)
         make_steps(t, &a, 25);
         CHECK_OK(dpt_trainer_save_state(a.trainer, "state.safetensors"));
         CHECK_OK(dpt_trainer_load_state(b.trainer, "state.safetensors"));
-        CHECK(dpti_balance_learnt(a.trainer->pipeline.balance, models[0], shares[0], &calibrated));
+        CHECK(dpti_balance_learnt(a.trainer->pipeline.balance, models[0], shards[0], &calibrated));
         CHECK(calibrated);
-        CHECK(dpti_balance_learnt(b.trainer->pipeline.balance, models[1], shares[1], &calibrated));
+        CHECK(dpti_balance_learnt(b.trainer->pipeline.balance, models[1], shards[1], &calibrated));
         CHECK(calibrated);
         for (size_t i = 0; i < 2; i++) {
-            CHECK_SIZE(shares[0][i], shares[1][i]);
+            CHECK_SIZE(shards[0][i], shards[1][i]);
             CHECK_NEAR(models[0][i].a, models[1][i].a, 0);
             CHECK_NEAR(models[0][i].b, models[1][i].b, 0);
             CHECK_SIZE(models[0][i].n_seen, models[1][i].n_seen);
         }
         make_steps(t, &b, 5);
         CHECK_OK(dpt_trainer_load_state(c.trainer, "state.safetensors"));
-        CHECK(!dpti_balance_learnt(c.trainer->pipeline.balance, models[1], shares[1], &calibrated));
+        CHECK(!dpti_balance_learnt(c.trainer->pipeline.balance, models[1], shards[1], &calibrated));
         make_steps(t, &c, 5);
     }
     close_training(&c);

@@ -11,27 +11,27 @@ enum { MAX_SIMULATED = 64, MAX_SEARCHED = 4 };
 
 /* ---- The solver ------------------------------------------------------------------------------ */
 
-static double time_of(const dpti_balance_problem *p, const size_t *shares)
+static double time_of(const dpti_balance_problem *p, const size_t *shards)
 {
     double seconds = 0.0;
     for (size_t i = 0; i < p->n_devices; i++)
-        seconds = fmax(seconds, dpti_time_model_seconds(&p->models[i], shares[i]));
+        seconds = fmax(seconds, dpti_time_model_seconds(&p->models[i], shards[i]));
     return seconds;
 }
 
 /* The least time of every division, whatever the order of search; INFINITY if there is none. */
 static double search(const dpti_balance_problem *p, size_t device, size_t left, bool odd_used,
-                     size_t *shares)
+                     size_t *shards)
 {
     double best = INFINITY;
     for (size_t n = 0; n <= left && n <= p->bounds[device]; n++) {
         const bool odd = n % p->quantum != 0;
         if (odd && (odd_used || n % p->quantum != p->n_samples % p->quantum)) continue;
-        shares[device] = n;
+        shards[device] = n;
         if (device + 1 < p->n_devices && device + 1 < MAX_SEARCHED)
-            best = fmin(best, search(p, device + 1, left - n, odd_used || odd, shares));
+            best = fmin(best, search(p, device + 1, left - n, odd_used || odd, shards));
         else if (n == left)
-            best = fmin(best, time_of(p, shares));
+            best = fmin(best, time_of(p, shards));
     }
     return best;
 }
@@ -49,7 +49,7 @@ static dpti_time_model random_model(test_random *random)
 static void one_problem(test *t, test_random *random)
 {
     dpti_time_model models[MAX_SEARCHED];
-    size_t bounds[MAX_SEARCHED], shares[MAX_SEARCHED], scratch[MAX_SEARCHED];
+    size_t bounds[MAX_SEARCHED], shards[MAX_SEARCHED], scratch[MAX_SEARCHED];
     const size_t n = 1 + test_random_below(random, MAX_SEARCHED);
     const dpti_balance_problem p = {.n_devices = n,
                                     .n_samples = test_random_below(random, n > 3 ? 14 : 24),
@@ -62,15 +62,15 @@ static void one_problem(test *t, test_random *random)
     }
     double seconds = -1.0;
     const double best = search(&p, 0, p.n_samples, false, scratch);
-    const bool found = dpti_balance_solve(&p, shares, &seconds);
+    const bool found = dpti_balance_solve(&p, shards, &seconds);
     if (!CHECK(found == (best < INFINITY)) || !found) return;
     CHECK_NEAR(seconds, best, 1e-12);
-    CHECK_NEAR(time_of(&p, shares), best, 1e-12);
+    CHECK_NEAR(time_of(&p, shards), best, 1e-12);
     size_t sum = 0, n_odd = 0;
     for (size_t i = 0; i < n; i++) {
-        sum += shares[i];
-        n_odd += shares[i] % p.quantum != 0;
-        CHECK(shares[i] <= bounds[i]);
+        sum += shards[i];
+        n_odd += shards[i] % p.quantum != 0;
+        CHECK(shards[i] <= bounds[i]);
     }
     CHECK_SIZE(sum, p.n_samples);
     CHECK(n_odd <= 1);
@@ -84,20 +84,20 @@ static void the_solver_finds_the_optimum(test *t)
 }
 
 /* One unit after the other, each to the device that ends first with it: slow, and plainly right. */
-static void give_one_by_one(const dpti_balance_problem *p, size_t *shares)
+static void give_one_by_one(const dpti_balance_problem *p, size_t *shards)
 {
-    memset(shares, 0, p->n_devices * sizeof *shares);
+    memset(shards, 0, p->n_devices * sizeof *shards);
     for (size_t left = p->n_samples; left >= p->quantum; left -= p->quantum) {
         size_t best = p->n_devices;
         double least = INFINITY;
         for (size_t i = 0; i < p->n_devices; i++) {
-            const double seconds = dpti_time_model_seconds(&p->models[i], shares[i] + p->quantum);
-            if (shares[i] + p->quantum > p->bounds[i] || !(seconds < least)) continue;
+            const double seconds = dpti_time_model_seconds(&p->models[i], shards[i] + p->quantum);
+            if (shards[i] + p->quantum > p->bounds[i] || !(seconds < least)) continue;
             best = i;
             least = seconds;
         }
         if (best == p->n_devices) return;
-        shares[best] += p->quantum;
+        shards[best] += p->quantum;
     }
 }
 
@@ -108,7 +108,7 @@ static void many_devices_cost_little(test *t)
     enum { DEVICES = 64, BATCH = 4096 };
     test_random random = {11};
     dpti_time_model models[DEVICES];
-    size_t bounds[DEVICES], shares[DEVICES], plain[DEVICES];
+    size_t bounds[DEVICES], shards[DEVICES], plain[DEVICES];
     size_t most_looks = 0;
     for (int round = 0; round < 60 && t->n_failures == 0; round++) {
         size_t n_looks = 0, room = 0;
@@ -125,11 +125,11 @@ static void many_devices_cost_little(test *t)
             room += bounds[i] / p.quantum * p.quantum;
         }
         double seconds = -1.0;
-        const bool found = dpti_balance_solve(&p, shares, &seconds);
+        const bool found = dpti_balance_solve(&p, shards, &seconds);
         if (!CHECK(found == (room >= p.n_samples)) || !found) continue;
         give_one_by_one(&p, plain);
-        CHECK(memcmp(shares, plain, sizeof shares) == 0);
-        CHECK_NEAR(seconds, time_of(&p, shares), 0.0);
+        CHECK(memcmp(shards, plain, sizeof shards) == 0);
+        CHECK_NEAR(seconds, time_of(&p, shards), 0.0);
         if (n_looks > most_looks) most_looks = n_looks;
     }
     printf("  at most %zu looks at a device's time\n", most_looks);
@@ -208,28 +208,28 @@ static void recent_steps_tell_who_is_ahead(test *t)
 {
     test_random random = {5};
     static dpti_recent recent;
-    const size_t shares[] = {40, 30, 0, 10};
+    const size_t shards[] = {40, 30, 0, 10};
     double parts[4];
     memset(&recent, 0, sizeof recent);
     for (size_t k = 0; k < 3 * DPTI_RECENT_STEPS; k++) {
-        CHECK(dpti_recent_compare(&recent, 4, shares, parts) == (k >= DPTI_RECENT_LEAST));
+        CHECK(dpti_recent_compare(&recent, 4, shards, parts) == (k >= DPTI_RECENT_LEAST));
         const double mood = exp(0.5 * test_random_normal(&random));
         const double far = 1.0 + 0.2 * test_random_normal(&random);
         const double seconds[] = {0.8 * mood, mood * (1.0 + 0.02 * test_random_normal(&random)),
                                   0.0, 0.94 * mood * fmax(far, 0.5)};
-        dpti_recent_add(&recent, 4, shares, seconds);
+        dpti_recent_add(&recent, 4, shards, seconds);
     }
-    REQUIRE(dpti_recent_compare(&recent, 4, shares, parts));
+    REQUIRE(dpti_recent_compare(&recent, 4, shards, parts));
     CHECK(parts[0] > 0.8 && parts[0] < 0.84);
     CHECK(parts[1] == 1.0 && parts[2] == 0.0);
     CHECK(parts[3] == 1.0); /* ahead, and not for certain */
     /* Steps that are too old do not count, nor those without a time. */
     for (size_t k = 0; k < DPTI_RECENT_STEPS; k++)
-        dpti_recent_add(&recent, 4, shares, (double[]){2.0, 1.0, 0.0, 1.0});
-    dpti_recent_add(&recent, 4, shares, (double[]){0.0, 1.0, 1.0, 1.0});
-    dpti_recent_add(&recent, 4, shares, (double[]){1.0, 1.0, 1.0, NAN});
-    dpti_recent_add(&recent, 4, shares, (double[]){5e-324, 1.0, 1.0, 1.0});
-    REQUIRE(dpti_recent_compare(&recent, 4, shares, parts));
+        dpti_recent_add(&recent, 4, shards, (double[]){2.0, 1.0, 0.0, 1.0});
+    dpti_recent_add(&recent, 4, shards, (double[]){0.0, 1.0, 1.0, 1.0});
+    dpti_recent_add(&recent, 4, shards, (double[]){1.0, 1.0, 1.0, NAN});
+    dpti_recent_add(&recent, 4, shards, (double[]){5e-324, 1.0, 1.0, 1.0});
+    REQUIRE(dpti_recent_compare(&recent, 4, shards, parts));
     CHECK(parts[0] == 1.0);
     CHECK_NEAR(parts[1], 0.504, 0.001);
     CHECK_NEAR(parts[3], 0.504, 0.001);
@@ -277,18 +277,18 @@ static double true_seconds(const simulated *s, size_t device, size_t n)
     return n > 0 ? s->factor[device] * (s->a[device] + s->b[device] * (double)n) : 0.0;
 }
 
-static double true_slowest(const simulated *s, const size_t *shares)
+static double true_slowest(const simulated *s, const size_t *shards)
 {
     double seconds = 0.0;
     for (size_t i = 0; i < s->n; i++)
-        seconds = fmax(seconds, true_seconds(s, i, shares[i]));
+        seconds = fmax(seconds, true_seconds(s, i, shards[i]));
     return seconds;
 }
 
 static double true_optimum(const simulated *s, size_t n_samples)
 {
     dpti_time_model models[MAX_SIMULATED];
-    size_t shares[MAX_SIMULATED];
+    size_t shards[MAX_SIMULATED];
     double seconds = 0.0;
     for (size_t i = 0; i < s->n; i++) {
         models[i] = dpti_time_model_new();
@@ -300,7 +300,7 @@ static double true_optimum(const simulated *s, size_t n_samples)
                                     .quantum = 1,
                                     .models = models,
                                     .bounds = s->capacity};
-    return dpti_balance_solve(&p, shares, &seconds) ? seconds : INFINITY;
+    return dpti_balance_solve(&p, shards, &seconds) ? seconds : INFINITY;
 }
 
 static void observe_first(simulated *s, dpti_balance *balance)
@@ -315,28 +315,28 @@ static void observe_first(simulated *s, dpti_balance *balance)
 static double step(simulated *s, dpti_balance *balance, size_t n_samples)
 {
     if (s->n_waiting > s->delay) observe_first(s, balance);
-    size_t *shares = s->waiting[s->n_waiting];
+    size_t *shards = s->waiting[s->n_waiting];
     double *seconds = s->seconds[s->n_waiting++];
-    const dpti_balance_reason reason = dpti_balance_next(balance, n_samples, shares);
+    const dpti_balance_reason reason = dpti_balance_next(balance, n_samples, shards);
     s->n_changes += reason != DPTI_BALANCE_SAME && reason != DPTI_BALANCE_PROBE &&
                     reason != DPTI_BALANCE_PROBE_END;
     const double keeps = 0.8, turn = sqrt(1.0 - keeps * keeps) * s->mood_noise;
     if (turn > 0.0) s->mood = keeps * s->mood + turn * test_random_normal(&s->random);
     for (size_t i = 0; i < s->n; i++) {
-        seconds[i] = true_seconds(s, i, shares[i]) * exp(s->mood) *
+        seconds[i] = true_seconds(s, i, shards[i]) * exp(s->mood) *
                      fmax(0.1, 1.0 + s->noise * test_random_normal(&s->random));
         if (i < 2 && s->n_steps < s->n_spell) seconds[i] *= s->spell[s->n_steps][i];
-        if (shares[i] == 0) continue;
+        if (shards[i] == 0) continue;
         if (!s->warm[i])
             seconds[i] *= s->cold[i];
-        else if (shares[i] > s->most[i])
-            seconds[i] += s->touch * s->factor[i] * s->b[i] * (double)(shares[i] - s->most[i]);
-        if (shares[i] > s->most[i]) s->most[i] = shares[i];
+        else if (shards[i] > s->most[i])
+            seconds[i] += s->touch * s->factor[i] * s->b[i] * (double)(shards[i] - s->most[i]);
+        if (shards[i] > s->most[i]) s->most[i] = shards[i];
         s->warm[i] = true;
     }
     s->n_steps++;
-    memcpy(s->last, shares, sizeof s->last);
-    const double slowest = true_slowest(s, shares);
+    memcpy(s->last, shards, sizeof s->last);
+    const double slowest = true_slowest(s, shards);
     if (s->delay == 0) observe_first(s, balance);
     return slowest;
 }
@@ -721,13 +721,13 @@ static void ragged_batches_change_nothing(test *t)
     enum { BATCH = 128 };
     simulated s = random_devices(9, 3, BATCH);
     dpti_balance *balance = controller(&s, BATCH);
-    size_t shares[MAX_SIMULATED], sum;
+    size_t shards[MAX_SIMULATED], sum;
     REQUIRE(balance);
     for (size_t n = 1; n < BATCH; n += 9) { /* before anything is known */
         sum = 0;
-        CHECK(dpti_balance_next(balance, n, shares) == DPTI_BALANCE_SAME);
+        CHECK(dpti_balance_next(balance, n, shards) == DPTI_BALANCE_SAME);
         for (size_t i = 0; i < s.n; i++)
-            sum += shares[i];
+            sum += shards[i];
         CHECK_SIZE(sum, n);
     }
     (void)run(&s, balance, 20, BATCH);
@@ -782,10 +782,10 @@ static double flicker(test *t, size_t fixed, double *changes)
     dpti_balance *balance = controller(&s, BATCH);
     if (!CHECK(balance)) return INFINITY;
     for (size_t i = 0; i < STEPS; i++) {
-        const size_t shares[] = {fixed, BATCH - fixed};
+        const size_t shards[] = {fixed, BATCH - fixed};
         for (size_t d = 0; d < 2; d++)
             if (test_random_below(&flips, 4) == 0) s.factor[d] = s.factor[d] > 1.2 ? 1.0 : 1.5;
-        sum += fixed > 0 ? true_slowest(&s, shares) : step(&s, balance, BATCH);
+        sum += fixed > 0 ? true_slowest(&s, shards) : step(&s, balance, BATCH);
     }
     *changes = (double)s.n_changes;
     dpti_balance_destroy(balance);
@@ -819,10 +819,10 @@ static void others_without_a_device(test *t)
     CHECK(isinf(dpti_balance_without(balance, (bool[N]){false}, exchange))); /* not measured */
     for (size_t step = 0; step < 60; step++) {
         double seconds[N];
-        const size_t shares[N] = {10 + step % 3, 10 - step % 3, 10};
+        const size_t shards[N] = {10 + step % 3, 10 - step % 3, 10};
         for (size_t i = 0; i < N; i++)
-            seconds[i] = a[i] + b[i] * (double)shares[i];
-        dpti_balance_observe(balance, shares, seconds);
+            seconds[i] = a[i] + b[i] * (double)shards[i];
+        dpti_balance_observe(balance, shards, seconds);
     }
     /* Alone, and without its exchange; two together; of one that does not hold a batch nothing. */
     CHECK_NEAR(dpti_balance_without(balance, (bool[N]){false, true, true}, exchange), 3.1, 0.1);

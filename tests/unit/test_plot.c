@@ -203,7 +203,7 @@ static void draws_runs_of_every_length(test *t)
 }
 
 /* With several devices their shares have the whole width, and what changed them is marked. */
-static void shows_shares_of_several_devices(test *t)
+static void shows_shards_of_several_devices(test *t)
 {
     sample_run run;
     REQUIRE(make_run(&run, 400, 2, 2));
@@ -458,7 +458,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"checker_sees_mistakes", checker_sees_mistakes},
         {"draws_runs_of_every_length", draws_runs_of_every_length},
-        {"shows_shares_of_several_devices", shows_shares_of_several_devices},
+        {"shows_shares_of_several_devices", shows_shards_of_several_devices},
         {"one_epoch_shows_markers", one_epoch_shows_markers},
         {"a_resumed_run_is_numbered_on", a_resumed_run_is_numbered_on},
         {"values_that_are_not_finite_leave_gaps", values_that_are_not_finite_leave_gaps},

@@ -5,14 +5,14 @@
 enum { N = 3 };
 
 typedef struct step {
-    size_t shares[N];
+    size_t shards[N];
     bool settled;
 } step;
 
 static void check_steps(test *t, dpti_settled *s, const step *steps, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (!CHECK(dpti_settled_step(s, steps[i].shares) == steps[i].settled)) FAIL("step %zu", i);
+        if (!CHECK(dpti_settled_step(s, steps[i].shards) == steps[i].settled)) FAIL("step %zu", i);
 }
 
 static void two_steps_settle(test *t)

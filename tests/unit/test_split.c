@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void gives_known_shares(test *t)
+static void gives_known_shards(test *t)
 {
     static const struct {
         const char *split;
@@ -138,7 +138,7 @@ static void is_public(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"gives_known_shares", gives_known_shares},
+        {"gives_known_shares", gives_known_shards},
         {"keeps_its_promises", keeps_its_promises},
         {"is_exact_for_huge_numbers", is_exact_for_huge_numbers},
         {"complains", complains},

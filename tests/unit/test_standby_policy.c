@@ -12,7 +12,7 @@ typedef struct world {
 } world;
 
 typedef struct seen {
-    size_t n_resting, n_changes;
+    size_t n_standby, n_changes;
     double seconds;
 } seen;
 
@@ -24,7 +24,7 @@ static void live(dpti_standby_policy *r, const world *w, size_t n, seen *out)
         const bool standby = r->state == DPTI_STANDBY_TRY || r->state == DPTI_STANDBY_LASTS;
         const double noise = 1.0 + 0.004 * (double)(i * 7 % 5);
         const double seconds = (standby ? w->without : w->with) * noise;
-        out->n_resting += standby;
+        out->n_standby += standby;
         out->seconds += seconds;
         dpti_standby_policy_observe(r, seconds, true);
         if (!dpti_standby_policy_decide(r, w->promise, w->cost)) continue;
@@ -41,7 +41,7 @@ static void a_brake_rests(test *t)
     live(&r, &w, 200, &first);
     CHECK(r.state == DPTI_STANDBY_LASTS);
     CHECK_SIZE(first.n_changes, 3); /* without, with, without */
-    CHECK(first.n_resting > 140);
+    CHECK(first.n_standby > 140);
     CHECK_NEAR(r.learnt.with.seconds, 6e-3, 1e-4);
     CHECK_NEAR(r.learnt.without.seconds, 1e-3, 1e-4);
     /* Tries with all cost half a percent, about. */
@@ -55,15 +55,15 @@ static void a_brake_rests(test *t)
 static void moods_of_the_host_are_none(test *t)
 {
     dpti_standby_policy r = dpti_standby_policy_new();
-    size_t n_resting = 0;
+    size_t n_standby = 0;
     for (size_t i = 0; i < 20000; i++) {
         const bool standby = r.state == DPTI_STANDBY_TRY || r.state == DPTI_STANDBY_LASTS;
         const double mood = i % 97 < 45 ? 2.0 : 1.0, noise = 1.0 + 0.01 * (double)(i * 7 % 5);
-        n_resting += standby;
+        n_standby += standby;
         dpti_standby_policy_observe(&r, (standby ? 1.2e-3 : 1e-3) * mood * noise, true);
         if (dpti_standby_policy_decide(&r, 0.5e-3, 1e-4)) dpti_standby_policy_change(&r, false);
     }
-    CHECK(n_resting < 1000);
+    CHECK(n_standby < 1000);
 }
 
 static void dear_tries_are_none(test *t)
@@ -91,7 +91,7 @@ static void cheap_tries_are_rare(test *t)
     live(&r, &none, 5000, &s);
     CHECK(r.state == DPTI_STANDBY_NONE);
     CHECK(s.n_changes >= 6 && s.n_changes <= 10);
-    CHECK(s.n_resting < 110);
+    CHECK(s.n_standby < 110);
 }
 
 /* Models promise what does not come: tries become rare. */
@@ -102,7 +102,7 @@ static void promises_are_measured(test *t)
     seen s;
     live(&r, &w, 100000, &s);
     CHECK(s.n_changes > 0 && s.n_changes < 80);
-    CHECK(s.n_resting < 600);
+    CHECK(s.n_standby < 600);
 }
 
 static void what_others_do_is_noticed(test *t)
@@ -116,7 +116,7 @@ static void what_others_do_is_noticed(test *t)
     /* Those that are left have become slow, and all together are fast. */
     live(&r, &help, 1000, &s);
     CHECK(r.state == DPTI_STANDBY_NONE);
-    CHECK(s.n_resting < 700);
+    CHECK(s.n_standby < 700);
     live(&r, &brake, 200, &s);
     CHECK(r.state == DPTI_STANDBY_LASTS);
 }
@@ -155,7 +155,7 @@ static void what_was_learnt_lasts(test *t)
     CHECK(later.state == DPTI_STANDBY_LASTS && !later.confirms);
     CHECK(memcmp(&later.learnt, &r.learnt, sizeof r.learnt) == 0);
     live(&later, &w, 200, &s);
-    CHECK_SIZE(s.n_resting, 200);
+    CHECK_SIZE(s.n_standby, 200);
     live(&later, &w, 100000, &s);
     CHECK(s.n_changes >= 4); /* all are tried as before */
 

@@ -19,8 +19,8 @@
 #include "train/peers/peers.h"
 #include "train/peers/weights.h"
 #include "train/pipeline/in_flight.h"
+#include "train/pipeline/shard.h"
 #include "train/pipeline/shards.h"
-#include "train/pipeline/share.h"
 #include "train/pipeline/step.h"
 #include "train/recovery/failover.h"
 #include "train/recovery/recover.h"
@@ -202,7 +202,7 @@ static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, 
     return status;
 }
 
-static dpt_status one_pass(evaluate_job *job, dpti_share *buffers, size_t first, size_t n)
+static dpt_status one_pass(evaluate_job *job, dpti_shard *buffers, size_t first, size_t n)
 {
     dpti_worker *w = job->worker;
     const dpt_dataset *data = w->trainer->evaluation.tests[job->slot].data;
@@ -234,7 +234,7 @@ static void work_off_passes(evaluate_job *job)
 {
     dpti_worker *w = job->worker;
     /* Nothing is in flight, so the staging memory of any step is free. */
-    dpti_share *buffers = dpti_steps_spare_share(w->trainer, w->rank);
+    dpti_shard *buffers = dpti_steps_spare_shard(w->trainer, w->rank);
     for (size_t done = 0; job->status == DPT_OK && done < job->count;) {
         const size_t left = job->count - done;
         const size_t room = dpti_memory_room(w), n = left < room ? left : room;

@@ -123,17 +123,17 @@ void dpti_feeding_gather(dpt_trainer *trainer, dpti_in_flight_step *inflight)
     const bool unread = inflight->unread.status != DPT_OK;
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_worker *w = &trainer->workers[i];
-        dpti_share *share = &inflight->shares[i];
+        dpti_shard *shard = &inflight->jobs[i];
         if (dpti_sits_out(w)) continue;
-        share->unread = unread ? &inflight->unread : NULL;
+        shard->unread = unread ? &inflight->unread : NULL;
         if (dpti_feeding_has_feed(w) && !unread)
-            dpti_feed_gather(&w->feeding.feed, &from, share->slot, dpti_share_indices(share),
-                             share->n_samples);
+            dpti_feed_gather(&w->feeding.feed, &from, shard->slot, dpti_shard_indices(shard),
+                             shard->n_samples);
     }
 }
 
-dpt_status dpti_feeding_upload(const dpti_share *share, size_t first, size_t n)
+dpt_status dpti_feeding_upload(const dpti_shard *shard, size_t first, size_t n)
 {
-    const dpti_worker *w = share->worker;
-    return dpti_feed_upload(&w->feeding.feed, w->trainer->data, share->slot, first, n);
+    const dpti_worker *w = shard->worker;
+    return dpti_feed_upload(&w->feeding.feed, w->trainer->data, shard->slot, first, n);
 }

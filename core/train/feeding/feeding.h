@@ -49,6 +49,6 @@ bool dpti_feeding_has_feed(const dpti_worker *worker);
    memory that the devices would read may never have been written. */
 void dpti_feeding_gather(dpt_trainer *trainer, dpti_in_flight_step *inflight);
 /* [driver] Enqueues the upload of samples [first, first + n) of a share; nothing without a feed. */
-DPT_CHECK_RESULT dpt_status dpti_feeding_upload(const dpti_share *share, size_t first, size_t n);
+DPT_CHECK_RESULT dpt_status dpti_feeding_upload(const dpti_shard *shard, size_t first, size_t n);
 
 #endif

@@ -20,7 +20,7 @@ typedef struct dpti_standby {
     bool others;                /* the change leaves out other devices than before */
     bool *chosen;               /* (n_workers) the devices that the change leaves out */
     double *exchange;           /* (n_workers) seconds of exchanges in a step */
-    size_t *shares;             /* (n_devices) shards of the last step that was observed */
+    size_t *shards;             /* (n_devices) shards of the last step that was observed */
     size_t n;                   /* workers on standby; with none, the next fields are not in use */
     size_t first;               /* the step, from 0, before which all of them had the state last */
     float *lr;                  /* (n_lr) learning rates of the steps since */

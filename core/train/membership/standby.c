@@ -31,15 +31,15 @@ dpt_status dpti_standby_create(dpt_trainer *trainer, bool allowed)
                  !dpti_dataset_whole(trainer->data)->writable;
     r->chosen = calloc(trainer->n_workers, sizeof *r->chosen);
     r->exchange = calloc(trainer->n_workers, sizeof *r->exchange);
-    r->shares = calloc(trainer->n_devices, sizeof *r->shares);
-    return r->chosen && r->exchange && r->shares ? DPT_OK : DPT_E_NO_MEMORY;
+    r->shards = calloc(trainer->n_devices, sizeof *r->shards);
+    return r->chosen && r->exchange && r->shards ? DPT_OK : DPT_E_NO_MEMORY;
 }
 
 void dpti_standby_destroy(dpt_trainer *trainer)
 {
     dpti_standby *r = &trainer->membership.standby;
     free(r->lr);
-    free(r->shares);
+    free(r->shards);
     free(r->exchange);
     free(r->chosen);
     *r = (dpti_standby){.allowed = false};
@@ -127,8 +127,8 @@ static void note_exchanges(dpt_trainer *t, const dpti_in_flight_step *inflight)
 static bool is_steady(dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
     const size_t n_bytes = t->n_devices * sizeof *inflight->shards;
-    bool steady = memcmp(t->membership.standby.shares, inflight->shards, n_bytes) == 0;
-    memcpy(t->membership.standby.shares, inflight->shards, n_bytes);
+    bool steady = memcmp(t->membership.standby.shards, inflight->shards, n_bytes) == 0;
+    memcpy(t->membership.standby.shards, inflight->shards, n_bytes);
     for (size_t i = 0; i < t->n_devices; i++)
         steady = steady && !inflight->outcomes[i].fresh;
     return steady;
@@ -270,7 +270,7 @@ bool dpti_standby_export(const dpt_trainer *trainer, bool *rests, double *exchan
 }
 
 /* Whether all these devices together hold a batch (choose). */
-static bool may_rest(const dpt_trainer *t, const bool *rests)
+static bool may_standby(const dpt_trainer *t, const bool *rests)
 {
     size_t held = 0;
     for (size_t i = 0; i < t->n_workers; i++)
@@ -284,7 +284,7 @@ void dpti_standby_resume(dpt_trainer *trainer, const bool *rests, const double *
     dpt_trainer *t = trainer;
     dpti_standby *r = &t->membership.standby;
     if (!r->allowed) return;
-    r->changes = may_rest(t, rests);
+    r->changes = may_standby(t, rests);
     r->rest = dpti_standby_policy_resume(learnt, r->changes);
     memcpy(r->chosen, rests, t->n_workers * sizeof *rests);
     memcpy(r->exchange, exchange, t->n_workers * sizeof *exchange);

@@ -201,7 +201,7 @@ static dpt_status want_own(dpt_trainer *t, const dpti_recorded_devices *all, boo
 }
 
 /* *any: some device of any process does.  All processes tell each other, if none has failed. */
-static dpt_status share(dpt_trainer *t, dpt_status mine, bool *any)
+static dpt_status shard(dpt_trainer *t, dpt_status mine, bool *any)
 {
     dpti_gathered all = {.data = NULL};
     const bool own = *any;
@@ -219,7 +219,7 @@ dpt_status dpti_algorithms_resume(dpt_trainer *trainer, dpt_status mine,
     dpt_trainer *t = trainer;
     bool any = false;
     if (mine == DPT_OK) mine = want_own(t, then, &any);
-    DPT_TRY(share(t, mine, &any));
+    DPT_TRY(shard(t, mine, &any));
     if (!any) return DPT_OK;
     DPT_TRY(dpti_trainer_rebuild(t));
     for (size_t i = 0; i < t->n_workers; i++)

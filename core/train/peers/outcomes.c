@@ -14,15 +14,15 @@
 #include <inttypes.h>
 #include <string.h>
 
-static dpti_outcome outcome_of(const dpti_share *share)
+static dpti_outcome outcome_of(const dpti_shard *shard)
 {
-    dpti_outcome o = {.status = share->status,
-                      .committed = share->committed,
-                      .loss = share->loss,
-                      .hits = share->hits,
-                      .fresh = share->fresh};
-    memcpy(o.seconds, share->times.seconds, sizeof o.seconds);
-    if (share->flaw) snprintf(o.flaw, sizeof o.flaw, "%s", share->flaw);
+    dpti_outcome o = {.status = shard->status,
+                      .committed = shard->committed,
+                      .loss = shard->loss,
+                      .hits = shard->hits,
+                      .fresh = shard->fresh};
+    memcpy(o.seconds, shard->times.seconds, sizeof o.seconds);
+    if (shard->flaw) snprintf(o.flaw, sizeof o.flaw, "%s", shard->flaw);
     return o;
 }
 
@@ -30,7 +30,7 @@ void dpti_peers_take(const dpt_trainer *trainer, dpti_in_flight_step *inflight)
 {
     if (trainer->processes) return;
     for (size_t i = 0; i < trainer->n_workers; i++)
-        inflight->outcomes[i] = outcome_of(&inflight->shares[i]);
+        inflight->outcomes[i] = outcome_of(&inflight->jobs[i]);
     inflight->outcomes[0].data_seconds = inflight->data_seconds;
 }
 
@@ -113,7 +113,7 @@ static dpt_status tell_failure(dpt_trainer *t, dpti_in_flight_step *inflight, si
     const bool own = failed >= t->first_device && failed - t->first_device < t->n_workers;
     dpti_gathered all = {.data = NULL};
     dpt_error error = {.status = DPT_OK};
-    const char *message = own ? inflight->shares[failed - t->first_device].error.message : "";
+    const char *message = own ? inflight->jobs[failed - t->first_device].error.message : "";
     DPT_TRY(dpti_processes_gather(t->processes, message, own ? strlen(message) : 0, &all, &error));
     const dpti_peer *peer = &t->peers.items[failed];
     const bool unread = is_unread(&inflight->outcomes[failed]); /* that is no device's failure */
@@ -130,7 +130,7 @@ static dpt_status tell(dpt_trainer *t, dpti_in_flight_step *inflight, dpt_error 
 {
     dpt_status verdict = DPT_OK;
     for (size_t i = 0; i < t->n_workers; i++)
-        inflight->outcomes[t->first_device + i] = outcome_of(&inflight->shares[i]);
+        inflight->outcomes[t->first_device + i] = outcome_of(&inflight->jobs[i]);
     dpti_outcome *first = &inflight->outcomes[t->first_device];
     first->requests = atomic_load(&t->peers.requests);
     first->step = inflight->cursor.step + 1;
@@ -148,11 +148,11 @@ static dpt_status tell(dpt_trainer *t, dpti_in_flight_step *inflight, dpt_error 
     return failed < t->n_devices ? tell_failure(t, inflight, failed) : DPT_OK;
 }
 
-void dpti_peers_finish(dpti_share *share)
+void dpti_peers_finish(dpti_shard *shard)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     dpt_trainer *t = w->trainer;
-    dpti_in_flight_step *inflight = dpti_steps_step(t, share->step);
+    dpti_in_flight_step *inflight = dpti_steps_step(t, shard->step);
     dpt_error error = {.status = DPT_OK};
     if (!t->processes) return;
     /* No thread contributes a failure: the shares hold what came of them. */

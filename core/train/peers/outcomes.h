@@ -8,7 +8,7 @@ typedef struct dpt_trainer dpt_trainer;
 
 /* [driver] Behind a device's part of a step: when all driver threads of this process have done
    theirs, the first one tells the other processes, and fills in the step's outcomes. */
-void dpti_peers_finish(dpti_share *share);
+void dpti_peers_finish(dpti_shard *shard);
 /* With one process: fills in a step's outcomes. */
 void dpti_peers_take(const dpt_trainer *trainer, dpti_in_flight_step *inflight);
 /* Takes over what processes ask for with a step that is collected. */

@@ -9,36 +9,36 @@
 #include "train/membership/membership.h"
 #include "train/membership/presence.h"
 #include "train/pipeline/in_flight.h"
-#include "train/pipeline/share.h"
+#include "train/pipeline/shard.h"
 #include "train/pipeline/single_launch.h"
 #include "train/trainer.h"
 
 /* Waits until the outcome of a share is known.  false: the device hangs. */
-static bool await_share(dpt_trainer *t, size_t rank, dpti_share *share)
+static bool await_shard(dpt_trainer *t, size_t rank, dpti_shard *shard)
 {
-    if (!dpti_trainer_await(t, rank, share->ticket)) return false;
-    if (!share->under_way) return true;
-    share->ticket = dpti_driver_post(t->workers[rank].device, dpti_single_launch_finish, share);
-    return dpti_trainer_await(t, rank, share->ticket);
+    if (!dpti_trainer_await(t, rank, shard->ticket)) return false;
+    if (!shard->under_way) return true;
+    shard->ticket = dpti_driver_post(t->workers[rank].device, dpti_single_launch_finish, shard);
+    return dpti_trainer_await(t, rank, shard->ticket);
 }
 
 void dpti_steps_wait_for(dpt_trainer *trainer, dpti_in_flight_step *inflight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
-        dpti_share *share = &inflight->shares[i];
-        if (dpti_sits_out(w) || await_share(trainer, i, share)) continue;
-        share->status = DPT_E_DEVICE_LOST;
-        share->error = *dpti_hung_error(w);
-        if (share->committed || share->under_way) dpti_change_replica(w, DPTI_REPLICA_MISS);
-        share->under_way = false;
+        dpti_shard *shard = &inflight->jobs[i];
+        if (dpti_sits_out(w) || await_shard(trainer, i, shard)) continue;
+        shard->status = DPT_E_DEVICE_LOST;
+        shard->error = *dpti_hung_error(w);
+        if (shard->committed || shard->under_way) dpti_change_replica(w, DPTI_REPLICA_MISS);
+        shard->under_way = false;
     }
 }
 
 bool dpti_steps_committed(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++)
-        if (inflight->shares[i].committed) return true;
+        if (inflight->jobs[i].committed) return true;
     return false;
 }
 

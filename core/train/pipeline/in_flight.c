@@ -16,22 +16,22 @@ static bool create_slot(const dpt_trainer *t, dpti_in_flight_step *inflight)
     const size_t n = t->n_devices;
     const size_t n_processes = t->processes ? dpti_processes_count(t->processes) : 0;
     if (n_processes > 0) inflight->contributing = calloc(n_processes, sizeof(bool));
-    inflight->shares = calloc(t->n_workers, sizeof *inflight->shares);
+    inflight->jobs = calloc(t->n_workers, sizeof *inflight->jobs);
     inflight->outcomes = calloc(n, sizeof *inflight->outcomes);
     inflight->shards = calloc(n, sizeof *inflight->shards);
     inflight->device_seconds = calloc(n, sizeof *inflight->device_seconds);
     inflight->exchange_seconds = calloc(n, sizeof *inflight->exchange_seconds);
     inflight->waiting_seconds = calloc(n, sizeof *inflight->waiting_seconds);
     inflight->throughput = calloc(n, sizeof *inflight->throughput);
-    bool complete = (inflight->contributing || n_processes == 0) && inflight->shares &&
+    bool complete = (inflight->contributing || n_processes == 0) && inflight->jobs &&
                     inflight->outcomes && inflight->shards && inflight->device_seconds &&
                     inflight->exchange_seconds && inflight->waiting_seconds && inflight->throughput;
-    for (size_t i = 0; inflight->shares && i < t->n_workers; i++) {
-        dpti_share *share = &inflight->shares[i];
-        *share = (dpti_share){.worker = &t->workers[i],
+    for (size_t i = 0; inflight->jobs && i < t->n_workers; i++) {
+        dpti_shard *shard = &inflight->jobs[i];
+        *shard = (dpti_shard){.worker = &t->workers[i],
                               .contributing = inflight->contributing,
                               .of_batch = calloc(t->accumulate, sizeof(size_t))};
-        complete = complete && share->of_batch;
+        complete = complete && shard->of_batch;
     }
     return complete;
 }
@@ -51,16 +51,16 @@ static void destroy_slot(const dpt_trainer *t, dpti_in_flight_step *inflight)
 {
     free(inflight->contributing);
     free(inflight->outcomes);
-    for (size_t i = 0; inflight->shares && i < t->n_workers; i++) {
-        dpti_times_free(&inflight->shares[i].times);
-        free(inflight->shares[i].of_batch);
+    for (size_t i = 0; inflight->jobs && i < t->n_workers; i++) {
+        dpti_times_free(&inflight->jobs[i].times);
+        free(inflight->jobs[i].of_batch);
     }
     free(inflight->throughput);
     free(inflight->waiting_seconds);
     free(inflight->exchange_seconds);
     free(inflight->device_seconds);
     free(inflight->shards);
-    free(inflight->shares);
+    free(inflight->jobs);
 }
 
 void dpti_steps_destroy(dpt_trainer *trainer)
@@ -78,16 +78,16 @@ dpti_in_flight_step *dpti_steps_step(dpt_trainer *trainer, size_t step)
     return &trainer->pipeline.slots[(step - 1) % DPTI_STEP_SLOTS];
 }
 
-dpti_share *dpti_steps_share(dpt_trainer *trainer, size_t i, size_t rank)
+dpti_shard *dpti_steps_shard(dpt_trainer *trainer, size_t i, size_t rank)
 {
-    dpti_share *shares = trainer->pipeline.slots[i].shares;
-    return shares ? &shares[rank] : NULL;
+    dpti_shard *shards = trainer->pipeline.slots[i].jobs;
+    return shards ? &shards[rank] : NULL;
 }
 
 /* Nothing is in flight, so the host memory of any step is free. */
-dpti_share *dpti_steps_spare_share(dpt_trainer *trainer, size_t rank)
+dpti_shard *dpti_steps_spare_shard(dpt_trainer *trainer, size_t rank)
 {
-    return &trainer->pipeline.slots[0].shares[rank];
+    return &trainer->pipeline.slots[0].jobs[rank];
 }
 
 /* ---- Where training stands ------------------------------------------------------------------- */

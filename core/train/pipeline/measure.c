@@ -18,14 +18,14 @@
 
 /* The first failure in device order that is a device's own, and more than lack of memory if there
    is one; NULL: none. */
-static const dpti_share *find_failure(const dpt_trainer *t, const dpti_in_flight_step *inflight)
+static const dpti_shard *find_failure(const dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
-    const dpti_share *found = NULL;
+    const dpti_shard *found = NULL;
     for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &inflight->shares[i];
-        if (share->status == DPT_OK || share->status == DPT_E_CANCELLED) continue;
-        if (!found || (found->status == DPT_E_NO_MEMORY && share->status != DPT_E_NO_MEMORY))
-            found = share;
+        const dpti_shard *shard = &inflight->jobs[i];
+        if (shard->status == DPT_OK || shard->status == DPT_E_CANCELLED) continue;
+        if (!found || (found->status == DPT_E_NO_MEMORY && shard->status != DPT_E_NO_MEMORY))
+            found = shard;
     }
     return found;
 }
@@ -37,7 +37,7 @@ dpt_status dpti_report_step(dpt_trainer *trainer, dpti_in_flight_step *inflight)
         const dpt_status status = dpti_peers_report(t, inflight);
         return status == DPT_E_NOT_FINITE ? dpti_trainer_fail_not_finite(t, inflight) : status;
     }
-    const dpti_share *found = find_failure(t, inflight);
+    const dpti_shard *found = find_failure(t, inflight);
     if (found && found->status == DPT_E_NOT_FINITE)
         return dpti_trainer_fail_not_finite(t, inflight);
     if (found) return dpti_trainer_fail(t, found->worker->device, &found->error);
@@ -74,7 +74,7 @@ static step_times find_times(const dpt_trainer *t, const dpti_in_flight_step *in
 {
     double finished = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        finished = fmax(finished, inflight->shares[i].finished);
+        finished = fmax(finished, inflight->jobs[i].finished);
     const double began = fmax(inflight->submitted, t->pipeline.last_finished);
     const double read = inflight->submitted + longest_reading(t, inflight);
     return (step_times){.began = began,

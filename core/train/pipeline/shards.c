@@ -196,12 +196,12 @@ static void take_rows(const dpt_trainer *t, const size_t *left, size_t n, size_t
     }
 }
 
-void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shares, size_t n_samples,
+void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shards, size_t n_samples,
                              size_t b, size_t *rows)
 {
     const dpt_trainer *t = trainer;
     size_t left[DPTI_SPLIT_MAX_DEVICES];
-    memcpy(left, shares, t->n_devices * sizeof *left);
+    memcpy(left, shards, t->n_devices * sizeof *left);
     for (;; b--) {
         const size_t n = n_samples < t->batch_size ? n_samples : t->batch_size;
         if (n < n_samples)
@@ -216,7 +216,7 @@ void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shares, s
 }
 
 /* From the shards of the step's first batch to those of the step. */
-static void multiply_shares(const dpt_trainer *t, dpti_in_flight_step *inflight)
+static void multiply_shards(const dpt_trainer *t, dpti_in_flight_step *inflight)
 {
     const size_t n_whole = inflight->n_samples / t->batch_size;
     dpti_split split = {.n_devices = t->n_devices};
@@ -243,20 +243,20 @@ dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_in_flight_step *inflig
     } else {
         dpti_trainer_split_left(t, &t->pipeline.split, n, inflight->shards);
     }
-    multiply_shares(t, inflight);
+    multiply_shards(t, inflight);
     return DPT_OK;
 }
 
-dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows)
+dpt_status dpti_trainer_first_shards(dpt_trainer *trainer, size_t *rows)
 {
     dpt_trainer *t = trainer;
-    size_t shares[DPTI_SPLIT_MAX_DEVICES];
+    size_t shards[DPTI_SPLIT_MAX_DEVICES];
     if (t->replay.n_steps == 0) {
         dpti_trainer_split_left(t, &t->pipeline.split, t->batch_size, rows);
         return DPT_OK;
     }
-    DPT_TRY(divide_replayed(t, 0, dpti_step_samples(t), shares));
-    dpti_trainer_batch_rows(t, shares, dpti_step_samples(t), 0, rows);
+    DPT_TRY(divide_replayed(t, 0, dpti_step_samples(t), shards));
+    dpti_trainer_batch_rows(t, shards, dpti_step_samples(t), 0, rows);
     return DPT_OK;
 }
 
@@ -323,12 +323,12 @@ static void raise(size_t *capacities, const size_t *rows, size_t n)
 
 static void raise_replayed(const dpt_trainer *t, size_t step, size_t *capacities, size_t *rows)
 {
-    size_t shares[DPTI_SPLIT_MAX_DEVICES];
-    memcpy(shares, t->replay.shards + step * t->n_devices, t->n_devices * sizeof *shares);
-    const size_t n = sum_of(shares, t->n_devices);
-    if (dpti_trainer_n_lost(t) > 0) divide_rows_left(t, n, shares);
+    size_t shards[DPTI_SPLIT_MAX_DEVICES];
+    memcpy(shards, t->replay.shards + step * t->n_devices, t->n_devices * sizeof *shards);
+    const size_t n = sum_of(shards, t->n_devices);
+    if (dpti_trainer_n_lost(t) > 0) divide_rows_left(t, n, shards);
     for (size_t b = 0; b < dpti_trainer_n_batches(t, n); b++) {
-        dpti_trainer_batch_rows(t, shares, n, b, rows);
+        dpti_trainer_batch_rows(t, shards, n, b, rows);
         raise(capacities, rows, t->n_devices);
     }
 }

@@ -24,7 +24,7 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_
 size_t dpti_trainer_n_batches(const dpt_trainer *trainer, size_t n_samples);
 /* The rows (n_devices) of batch b, from 0, of a step with these shards (n_devices) of n_samples.
    They are as even over the batches as they can be, and the same for the same shards. */
-void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shares, size_t n_samples,
+void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shards, size_t n_samples,
                              size_t b, size_t *rows);
 /* Sets the shards of a step whose cursor and n_samples are set, and why they changed.  Called in
    the order of submission.  DPT_E_INVALID if the log that is replayed does not fit. */
@@ -34,7 +34,7 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer,
 void dpti_trainer_observe(dpt_trainer *trainer, const dpti_in_flight_step *inflight,
                           double seconds);
 /* The shards (n_devices) of the first batch. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_first_shares(dpt_trainer *trainer, size_t *rows);
+DPT_CHECK_RESULT dpt_status dpti_trainer_first_shards(dpt_trainer *trainer, size_t *rows);
 /* Makes the balance, when the workers are made and their capacities known.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_start_balance(dpt_trainer *trainer);
 /* The balance; NULL where shards are not measured, and before it is made. */

@@ -16,7 +16,7 @@
 #include "train/in_flight_step.h"
 #include "train/membership/membership.h"
 #include "train/membership/presence.h"
-#include "train/pipeline/share.h"
+#include "train/pipeline/shard.h"
 #include "train/trainer.h"
 
 #include <math.h>
@@ -70,17 +70,17 @@ void dpti_single_launch_use_train(dpti_worker *worker)
     worker->pipeline.single.program = &worker->train;
 }
 
-static const dpti_marks *marks_of(const dpti_share *share)
+static const dpti_marks *marks_of(const dpti_shard *shard)
 {
-    return &share->worker->pipeline.single.marks[share->step % DPTI_STEP_SLOTS];
+    return &shard->worker->pipeline.single.marks[shard->step % DPTI_STEP_SLOTS];
 }
 
 /* ---- Enqueuing ------------------------------------------------------------------------------- */
 
-static dpt_status upload(const dpti_share *share)
+static dpt_status upload(const dpti_shard *shard)
 {
-    dpti_worker *w = share->worker;
-    const dpti_marks *m = marks_of(share);
+    dpti_worker *w = shard->worker;
+    const dpti_marks *m = marks_of(shard);
     if (w->pipeline.single.last_end == m->end)
         w->pipeline.single.last_end = NULL; /* after a checkpoint was loaded */
     if (w->pipeline.driver.left & DPTI_LEFT_HALT_WORD)
@@ -88,33 +88,33 @@ static dpt_status upload(const dpti_share *share)
     w->pipeline.driver.left &= ~(unsigned)DPTI_LEFT_HALT_WORD;
     DPT_TRY(dpti_worker_clean(w));
     DPT_TRY(dpti_event_record(w->device, m->moving));
-    DPT_TRY(dpti_worker_upload(w, share->staging, 0, share->n_samples));
-    DPT_TRY(dpti_feeding_upload(share, 0, share->n_samples));
+    DPT_TRY(dpti_worker_upload(w, shard->staging, 0, shard->n_samples));
+    DPT_TRY(dpti_feeding_upload(shard, 0, shard->n_samples));
     return dpti_event_record(w->device, m->start);
 }
 
 /* Where the halt word is downloaded to: behind the results. */
-static float *halt_of(const dpti_share *share)
+static float *halt_of(const dpti_shard *shard)
 {
-    return share->result + 2 * share->n_samples;
+    return shard->result + 2 * shard->n_samples;
 }
 
-static dpt_status download_results(const dpti_share *share)
+static dpt_status download_results(const dpti_shard *shard)
 {
-    const dpti_worker *w = share->worker;
-    DPT_TRY(dpti_executable_result(w->pipeline.single.program, share->n_samples, share->result));
-    return dpti_download(halt_of(share), &w->replica.halt, 0, sizeof(float));
+    const dpti_worker *w = shard->worker;
+    DPT_TRY(dpti_executable_result(w->pipeline.single.program, shard->n_samples, shard->result));
+    return dpti_download(halt_of(shard), &w->replica.halt, 0, sizeof(float));
 }
 
-static dpt_status download(const dpti_share *share)
+static dpt_status download(const dpti_shard *shard)
 {
-    dpti_worker *w = share->worker;
-    const dpti_marks *m = marks_of(share);
+    dpti_worker *w = shard->worker;
+    const dpti_marks *m = marks_of(shard);
     DPT_TRY(dpti_event_record(w->device, m->end));
-    DPT_TRY(download_results(share));
+    DPT_TRY(download_results(shard));
     DPT_TRY(dpti_event_record(w->device, m->passed));
     /* While the device computes. */
-    return dpti_executable_record(w->pipeline.single.program, 0, share->n_samples);
+    return dpti_executable_record(w->pipeline.single.program, 0, shard->n_samples);
 }
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
@@ -123,10 +123,10 @@ static dpt_status download(const dpti_share *share)
    Otherwise the step ended when the step before it ended plus the time between both ends by the
    device's clock, which may run at another pace than the host's, but not before the step was
    enqueued. */
-static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
+static dpt_status take_times(dpti_shard *shard, double enqueued, bool was_there)
 {
-    dpti_worker *w = share->worker;
-    const dpti_marks *m = marks_of(share);
+    dpti_worker *w = shard->worker;
+    const dpti_marks *m = marks_of(shard);
     double busy = 0, moved = 0, since = 0, ended = dpti_seconds();
     DPT_TRY(dpti_event_elapsed(w->device, m->start, m->end, &busy));
     DPT_TRY(dpti_event_elapsed(w->device, m->moving, m->start, &moved));
@@ -136,9 +136,9 @@ static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
     }
     w->pipeline.single.last_end = m->end;
     w->pipeline.single.ended = ended;
-    share->finished = ended;
-    dpti_times_add(&share->times, DPTI_SPAN_UPLOAD, ended - busy - moved, moved);
-    dpti_times_add(&share->times, DPTI_SPAN_COMPUTE, ended - busy, busy);
+    shard->finished = ended;
+    dpti_times_add(&shard->times, DPTI_SPAN_UPLOAD, ended - busy - moved, moved);
+    dpti_times_add(&shard->times, DPTI_SPAN_COMPUTE, ended - busy, busy);
     return DPT_OK;
 }
 
@@ -146,113 +146,113 @@ static dpt_status take_times(dpti_share *share, double enqueued, bool was_there)
    enqueued, they are as of the end of the step; otherwise they are read as they are now.  It is
    tried several times: without the results the replica cannot be trusted, and a device may be short
    of memory for a moment. */
-static bool look(const dpti_share *share, bool enqueued)
+static bool look(const dpti_shard *shard, bool enqueued)
 {
-    const dpti_worker *w = share->worker;
+    const dpti_worker *w = shard->worker;
     for (size_t i = 0; i < LOOKS; i++) {
         if (dpti_sync(w->device) != DPT_OK) continue;
         if (enqueued) return true;
-        if (download_results(share) == DPT_OK && dpti_sync(w->device) == DPT_OK) return true;
+        if (download_results(shard) == DPT_OK && dpti_sync(w->device) == DPT_OK) return true;
     }
     return false;
 }
 
 /* Whether a step before this one has failed.  The halt word was set by that step, or the outcome of
    that step is not known. */
-static bool is_behind_failure(const dpti_share *share)
+static bool is_behind_failure(const dpti_shard *shard)
 {
-    const dpti_worker *w = share->worker;
+    const dpti_worker *w = shard->worker;
     const size_t halted_step = w->pipeline.driver.halted_step;
-    return halted_step > 0 && share->step > halted_step;
+    return halted_step > 0 && shard->step > halted_step;
 }
 
 /* Ends a step that is committed.  If the device was short of memory behind the step, only the
    step's times are incomplete. */
-static void commit(dpti_share *share, dpt_status status)
+static void commit(dpti_shard *shard, dpt_status status)
 {
-    share->fresh = share->fresh || status == DPT_E_NO_MEMORY;
-    dpti_share_commit(share, status == DPT_E_NO_MEMORY ? DPT_OK : status);
+    shard->fresh = shard->fresh || status == DPT_E_NO_MEMORY;
+    dpti_shard_commit(shard, status == DPT_E_NO_MEMORY ? DPT_OK : status);
 }
 
 /* A call has failed behind the step's own work.  The step may be complete all the same, and then it
    is committed.  If its results cannot be read its outcome is not known.  `enqueued`: the download
    of the results was enqueued; if not, what is read now may be another step's result. */
-static void recover(dpti_share *share, dpt_status status, bool enqueued)
+static void recover(dpti_shard *shard, dpt_status status, bool enqueued)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     const dpt_error first = w->device->base.error;
-    const bool known = look(share, enqueued);
+    const bool known = look(shard, enqueued);
     w->device->base.error = first;
-    share->under_way = false;
-    share->finished = dpti_seconds();
-    if (known && *halt_of(share) == 0.0f && !is_behind_failure(share)) {
-        const dpt_status added = dpti_share_add_results(share);
-        commit(share, added == DPT_OK ? status : added);
+    shard->under_way = false;
+    shard->finished = dpti_seconds();
+    if (known && *halt_of(shard) == 0.0f && !is_behind_failure(shard)) {
+        const dpt_status added = dpti_shard_add_results(shard);
+        commit(shard, added == DPT_OK ? status : added);
         return;
     }
     if (!known) dpti_change_replica(w, DPTI_REPLICA_MISS);
-    dpti_share_fail(share, status);
+    dpti_shard_fail(shard, status);
 }
 
 /* was_there: the host has seen the step end. */
-static void finish(dpti_share *share, bool was_there)
+static void finish(dpti_shard *shard, bool was_there)
 {
-    const dpti_worker *w = share->worker;
-    const double enqueued = share->finished; /* so far */
-    dpt_status status = dpti_event_sync(w->device, marks_of(share)->passed);
-    share->finished = dpti_seconds();
+    const dpti_worker *w = shard->worker;
+    const double enqueued = shard->finished; /* so far */
+    dpt_status status = dpti_event_sync(w->device, marks_of(shard)->passed);
+    shard->finished = dpti_seconds();
     if (status != DPT_OK) {
-        recover(share, status, true);
+        recover(shard, status, true);
         return;
     }
-    share->under_way = false;
-    if (is_behind_failure(share)) return;
-    status = dpti_share_add_results(share);
-    if (status == DPT_OK && *halt_of(share) != 0.0f)
-        status = dpti_share_not_finite(share, "gradients");
+    shard->under_way = false;
+    if (is_behind_failure(shard)) return;
+    status = dpti_shard_add_results(shard);
+    if (status == DPT_OK && *halt_of(shard) != 0.0f)
+        status = dpti_shard_not_finite(shard, "gradients");
     if (status == DPT_OK)
-        commit(share, take_times(share, enqueued, was_there));
+        commit(shard, take_times(shard, enqueued, was_there));
     else
-        dpti_share_fail(share, status);
+        dpti_shard_fail(shard, status);
 }
 
 void dpti_single_launch_finish(dpti_device *device, void *argument)
 {
-    dpti_share *share = argument;
+    dpti_shard *shard = argument;
     bool passed = false;
-    const dpt_status status = dpti_event_query(device, marks_of(share)->passed, &passed);
+    const dpt_status status = dpti_event_query(device, marks_of(shard)->passed, &passed);
     if (status == DPT_OK)
-        finish(share, !passed);
+        finish(shard, !passed);
     else
-        recover(share, status, true);
+        recover(shard, status, true);
 }
 
-static dpt_status run(dpti_share *share)
+static dpt_status run(dpti_shard *shard)
 {
-    dpti_worker *w = share->worker;
-    DPT_TRY(upload(share));
-    share->under_way = true;
-    DPT_TRY(dpti_executable_run(w->pipeline.single.program, 0, share->n_samples));
-    share->fresh = w->pipeline.single.program->fresh;
+    dpti_worker *w = shard->worker;
+    DPT_TRY(upload(shard));
+    shard->under_way = true;
+    DPT_TRY(dpti_executable_run(w->pipeline.single.program, 0, shard->n_samples));
+    shard->fresh = w->pipeline.single.program->fresh;
     return DPT_OK;
 }
 
-void dpti_single_launch_begin(dpti_share *share)
+void dpti_single_launch_begin(dpti_shard *shard)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     bool passed = false;
     w->pipeline.single.program->touched = false;
-    dpt_status status = run(share);
+    dpt_status status = run(shard);
     if (status != DPT_OK) {
         if (w->pipeline.single.program->touched) dpti_change_replica(w, DPTI_REPLICA_MISS);
-        share->under_way = false;
-        dpti_share_fail(share, status);
+        shard->under_way = false;
+        dpti_shard_fail(shard, status);
         return;
     }
-    status = download(share);
-    if (status == DPT_OK) status = dpti_event_query(w->device, marks_of(share)->passed, &passed);
+    status = download(shard);
+    if (status == DPT_OK) status = dpti_event_query(w->device, marks_of(shard)->passed, &passed);
     if (status != DPT_OK)
-        recover(share, status, false);
+        recover(shard, status, false);
     else if (passed)
-        finish(share, true);
+        finish(shard, true);
 }

@@ -23,7 +23,7 @@ void dpti_single_launch_use_train(dpti_worker *worker);
 /* [driver] Enqueues a share's step.  If share->under_way is set then, the outcome is not known:
    dpti_single_launch_finish finds it.  That is a job to be posted when the next step is enqueued,
    or when no step is submitted. */
-void dpti_single_launch_begin(dpti_share *share);
-void dpti_single_launch_finish(dpti_device *device, void *share);
+void dpti_single_launch_begin(dpti_shard *shard);
+void dpti_single_launch_finish(dpti_device *device, void *shard);
 
 #endif

@@ -17,7 +17,7 @@
 #include "train/peers/outcomes.h"
 #include "train/pipeline/finite.h"
 #include "train/pipeline/micro_batches.h"
-#include "train/pipeline/share.h"
+#include "train/pipeline/shard.h"
 #include "train/pipeline/single_launch.h"
 #include "train/recovery/verify.h"
 #include "train/trainer.h"
@@ -91,44 +91,44 @@ dpt_status dpti_worker_run(dpti_worker *worker, const dpti_segment_run *what)
 
 /* Uploads samples [first, first + n) of the share.  Without samples nothing is computed soon, and a
    time until then would be a time of waiting. */
-static dpt_status upload(const dpti_share *share, size_t first, size_t n)
+static dpt_status upload(const dpti_shard *shard, size_t first, size_t n)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     if (n > 0) DPT_TRY(dpti_event_record(w->device, w->replica.moving));
-    DPT_TRY(dpti_worker_upload(w, share->staging, first, n));
-    DPT_TRY(dpti_feeding_upload(share, first, n));
+    DPT_TRY(dpti_worker_upload(w, shard->staging, first, n));
+    DPT_TRY(dpti_feeding_upload(shard, first, n));
     if (n > 0) w->pipeline.driver.pending = DPTI_PENDING_UPLOAD;
     return DPT_OK;
 }
 
-static dpt_status check_stale(const dpti_share *share)
+static dpt_status check_stale(const dpti_shard *shard)
 {
-    const dpti_worker *w = share->worker;
+    const dpti_worker *w = shard->worker;
     if (!dpti_is_stale(w)) return DPT_OK;
     return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
 }
 
-static dpt_status check_read(dpti_share *share)
+static dpt_status check_read(dpti_shard *shard)
 {
-    if (!share->unread) return DPT_OK;
-    share->flaw = DPTI_FLAW_UNREAD;
-    return DPT_FAIL(&share->worker->device->base.error, share->unread->status, "%s",
-                    share->unread->message);
+    if (!shard->unread) return DPT_OK;
+    shard->flaw = DPTI_FLAW_UNREAD;
+    return DPT_FAIL(&shard->worker->device->base.error, shard->unread->status, "%s",
+                    shard->unread->message);
 }
 
 /* Whether the share is worked off in several passes, whose gradients add up. */
-static bool in_passes(const dpti_share *share)
+static bool in_passes(const dpti_shard *shard)
 {
-    const dpti_worker *w = share->worker;
+    const dpti_worker *w = shard->worker;
     return dpti_has_micro_batches(w) || w->trainer->accumulate > 1;
 }
 
-static dpt_status begin(dpti_share *share)
+static dpt_status begin(dpti_shard *shard)
 {
-    dpti_worker *w = share->worker;
-    const bool passes = in_passes(share);
+    dpti_worker *w = shard->worker;
+    const bool passes = in_passes(shard);
     /* With several passes each pass uploads its own samples, and adds its gradients. */
-    DPT_TRY(upload(share, 0, passes ? 0 : share->n_samples));
+    DPT_TRY(upload(shard, 0, passes ? 0 : shard->n_samples));
     if (passes) w->pipeline.driver.left |= DPTI_LEFT_GRADIENTS;
     return dpti_worker_clean(w);
 }
@@ -143,13 +143,13 @@ typedef struct pass {
 /* The pass behind the first `done` samples of a batch.  A device takes at least one pass in each
    batch, without samples if need be, since all devices take part in the exchanges within backward.
    */
-static pass pass_at(const dpti_share *share, size_t batch, size_t first, size_t done)
+static pass pass_at(const dpti_shard *shard, size_t batch, size_t first, size_t done)
 {
-    const size_t most = share->worker->replica.capacity, left = share->of_batch[batch] - done;
+    const size_t most = shard->worker->replica.capacity, left = shard->of_batch[batch] - done;
     return (pass){.first = first,
                   .n_samples = dpti_next_pass(left, most),
                   .ends = left <= most,
-                  .last = left <= most && batch + 1 == share->n_batches};
+                  .last = left <= most && batch + 1 == shard->n_batches};
 }
 
 /* What the device contributes, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
@@ -170,9 +170,9 @@ static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
 
 /* Runs a segment that commits nothing.  A device without samples computes nothing in it.  If the
    segment is empty, since parts are taken that were contributed just now, no device does. */
-static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
+static dpt_status compute(dpti_shard *shard, size_t segment, const pass *p)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
     const bool ends = s->exchange == DPTI_EXCHANGE_GRADIENTS;
     if (p->n_samples == 0 || (s->exchange == DPTI_EXCHANGE_TAKE && s->first == s->last))
@@ -182,15 +182,15 @@ static dpt_status compute(dpti_share *share, size_t segment, const pass *p)
     const dpti_segment_run run = {.executable = &w->train,
                                   .segment = segment,
                                   .n_samples = p->n_samples,
-                                  .result = ends ? share->result + 2 * p->first : NULL,
-                                  .times = &share->times,
+                                  .result = ends ? shard->result + 2 * p->first : NULL,
+                                  .times = &shard->times,
                                   .looks = p->last,
                                   .contributes =
                                       s->exchange == DPTI_EXCHANGE_CONTRIBUTE ? &parts : NULL};
     DPT_TRY(dpti_worker_run(w, &run));
     if (!p->last) return DPT_OK;
-    if (ends) DPT_TRY(dpti_share_add_results(share));
-    return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_share_not_finite(share, "gradients");
+    if (ends) DPT_TRY(dpti_shard_add_results(shard));
+    return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_shard_not_finite(shard, "gradients");
 }
 
 /* Checks the sum, where an island makes the sum and no host sees it. */
@@ -202,112 +202,112 @@ static dpt_status look_at_sum(void *user)
     return dpti_finite_all(&w->pipeline.finite) ? DPT_OK : DPT_E_NOT_FINITE;
 }
 
-static void contribute_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+static void contribute_parts(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
 {
-    const dpti_worker *w = share->worker;
+    const dpti_worker *w = shard->worker;
     dpti_gather_part items[DPTI_MOST_PARTS];
     const dpti_gather what = parts_of(w, segment, p, items);
     const bool sound = *mine == DPT_OK;
-    dpti_allgather_contribute(dpti_exchange_allgather(w->trainer), &what, mine, &share->times);
-    if (sound && *mine == DPT_E_NOT_FINITE) *mine = dpti_share_not_finite(share, "statistics");
+    dpti_allgather_contribute(dpti_exchange_allgather(w->trainer), &what, mine, &shard->times);
+    if (sound && *mine == DPT_E_NOT_FINITE) *mine = dpti_shard_not_finite(shard, "statistics");
 }
 
-static dpt_status take_parts(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+static dpt_status take_parts(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     dpti_gather_part items[DPTI_MOST_PARTS];
     const dpti_gather what = parts_of(w, segment, p, items);
-    DPT_TRY(dpti_allgather_take(dpti_exchange_allgather(w->trainer), &what, mine, &share->times));
+    DPT_TRY(dpti_allgather_take(dpti_exchange_allgather(w->trainer), &what, mine, &shard->times));
     if (what.contributes && *mine == DPT_OK) w->pipeline.driver.pending = DPTI_PENDING_EXCHANGE;
     return DPT_OK;
 }
 
 /* Behind a check of this device's gradients, or of the sum. */
-static void look_at_gradients(dpti_share *share, dpt_status verdict, dpt_status *mine)
+static void look_at_gradients(dpti_shard *shard, dpt_status verdict, dpt_status *mine)
 {
-    const dpti_worker *w = share->worker;
+    const dpti_worker *w = shard->worker;
     const dpti_blame blame = dpti_allreduce_blame(dpti_exchange_allreduce(w->trainer), w->rank);
     if (verdict != DPT_E_NOT_FINITE) return;
-    if ((blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) && share->n_samples > 0)
-        *mine = dpti_share_not_finite(share, "gradients");
+    if ((blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) && shard->n_samples > 0)
+        *mine = dpti_shard_not_finite(shard, "gradients");
     else if (blame != DPTI_BLAME_OWN && *mine == DPT_E_NOT_FINITE)
         *mine = DPT_OK; /* what it saw was the sum of others */
 }
 
-static void contribute(dpti_share *share, const dpti_contribution *who, size_t segment,
+static void contribute(dpti_shard *shard, const dpti_contribution *who, size_t segment,
                        dpt_status *mine)
 {
-    const dpti_worker *w = share->worker;
+    const dpti_worker *w = shard->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
     const bool sound = *mine == DPT_OK;
-    dpti_exchange_context x = {.who = who, .mine = mine, .stopwatch = {.times = &share->times}};
+    dpti_exchange_context x = {.who = who, .mine = mine, .stopwatch = {.times = &shard->times}};
     dpti_allreduce_contribute(dpti_exchange_allreduce(w->trainer), &x,
                               (dpti_range){s->begin, s->end});
-    if (sound) look_at_gradients(share, *mine, mine);
+    if (sound) look_at_gradients(shard, *mine, mine);
 }
 
-static dpt_status reduce(dpti_share *share, const dpti_contribution *who, dpt_status *mine)
+static dpt_status reduce(dpti_shard *shard, const dpti_contribution *who, dpt_status *mine)
 {
     const bool sound = *mine == DPT_OK;
-    dpti_exchange_context x = {.who = who, .mine = mine, .stopwatch = {.times = &share->times}};
+    dpti_exchange_context x = {.who = who, .mine = mine, .stopwatch = {.times = &shard->times}};
     const dpt_status verdict =
-        dpti_allreduce_run(dpti_exchange_allreduce(share->worker->trainer), &x);
-    if (sound) look_at_gradients(share, verdict, mine);
+        dpti_allreduce_run(dpti_exchange_allreduce(shard->worker->trainer), &x);
+    if (sound) look_at_gradients(shard, verdict, mine);
     return verdict;
 }
 
 /* What devices do together behind a segment.  *mine is the status that this device contributes, and
    becomes its own failure.  All devices get the same verdict.  Gradients are exchanged when all
    passes have added theirs. */
-static dpt_status exchange(dpti_share *share, size_t segment, const pass *p, dpt_status *mine)
+static dpt_status exchange(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
     const dpti_contribution who = {.rank = w->rank,
-                                   .contributes = share->n_samples > 0,
-                                   .late = share->late,
-                                   .processes = share->contributing,
+                                   .contributes = shard->n_samples > 0,
+                                   .late = shard->late,
+                                   .processes = shard->contributing,
                                    .look = look_at_sum,
                                    .user = w};
     switch (s->exchange) {
-    case DPTI_EXCHANGE_CONTRIBUTE: contribute_parts(share, segment, p, mine); return DPT_OK;
-    case DPTI_EXCHANGE_TAKE: return take_parts(share, segment, p, mine);
+    case DPTI_EXCHANGE_CONTRIBUTE: contribute_parts(shard, segment, p, mine); return DPT_OK;
+    case DPTI_EXCHANGE_TAKE: return take_parts(shard, segment, p, mine);
     case DPTI_EXCHANGE_BUCKET:
-        if (p->last) contribute(share, &who, segment, mine);
+        if (p->last) contribute(shard, &who, segment, mine);
         return DPT_OK;
-    case DPTI_EXCHANGE_GRADIENTS: return p->last ? reduce(share, &who, mine) : DPT_OK;
+    case DPTI_EXCHANGE_GRADIENTS: return p->last ? reduce(shard, &who, mine) : DPT_OK;
     case DPTI_EXCHANGE_NONE: break;
     }
     return *mine;
 }
 
 /* Runs the segments up to the commit. */
-static dpt_status run_pass(dpti_share *share, const pass *p, dpt_status *mine)
+static dpt_status run_pass(dpti_shard *shard, const pass *p, dpt_status *mine)
 {
-    const dpti_program *program = &share->worker->train.program;
-    if (*mine == DPT_OK && in_passes(share) && p->n_samples > 0)
-        *mine = upload(share, p->first, p->n_samples);
+    const dpti_program *program = &shard->worker->train.program;
+    if (*mine == DPT_OK && in_passes(shard) && p->n_samples > 0)
+        *mine = upload(shard, p->first, p->n_samples);
     for (size_t i = 0; !program->segments[i].commits; i++) {
-        if (*mine == DPT_OK) *mine = compute(share, i, p);
-        DPT_TRY(exchange(share, i, p, mine));
+        if (*mine == DPT_OK) *mine = compute(shard, i, p);
+        DPT_TRY(exchange(shard, i, p, mine));
     }
     return DPT_OK;
 }
 
 /* Does everything up to the commit.  A device that fails goes on to the next rendezvous, where all
    devices learn of it and stop. */
-static dpt_status propose(dpti_share *share, dpt_status *mine)
+static dpt_status propose(dpti_shard *shard, dpt_status *mine)
 {
     size_t first = 0;
-    *mine = check_stale(share);
-    if (*mine == DPT_OK) *mine = check_read(share);
-    DPT_TRY(dpti_verify_run(share, mine));
-    if (*mine == DPT_OK) *mine = begin(share);
-    for (size_t b = 0; b < share->n_batches; b++) {
+    *mine = check_stale(shard);
+    if (*mine == DPT_OK) *mine = check_read(shard);
+    DPT_TRY(dpti_verify_run(shard, mine));
+    if (*mine == DPT_OK) *mine = begin(shard);
+    for (size_t b = 0; b < shard->n_batches; b++) {
         pass p = {.ends = false};
         for (size_t done = 0; !p.ends; done += p.n_samples) {
-            p = pass_at(share, b, first, done);
-            DPT_TRY(run_pass(share, &p, mine));
+            p = pass_at(shard, b, first, done);
+            DPT_TRY(run_pass(shard, &p, mine));
             first += p.n_samples;
         }
     }
@@ -327,46 +327,46 @@ static dpt_status judge_update(dpti_worker *w, dpt_status mine)
                     "no memory for two updates, one after the other: %.300s", error.message);
 }
 
-static void run(dpti_share *share)
+static void run(dpti_shard *shard)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     const size_t last = w->train.program.n_segments - 1;
     dpt_status mine = DPT_OK;
-    if (propose(share, &mine) != DPT_OK) {
+    if (propose(shard, &mine) != DPT_OK) {
         mine = dpti_allreduce_settle(dpti_exchange_allreduce(w->trainer), w->rank, mine);
-        dpti_share_fail(share, mine);
+        dpti_shard_fail(shard, mine);
         return;
     }
-    share->committed = true; /* in case the next call never returns */
+    shard->committed = true; /* in case the next call never returns */
     const dpti_segment_run update = {
-        .executable = &w->train, .segment = last, .times = &share->times};
+        .executable = &w->train, .segment = last, .times = &shard->times};
     mine = dpti_worker_run(w, &update);
     if (mine != DPT_OK) dpti_change_replica(w, DPTI_REPLICA_MISS);
-    dpti_share_commit(share, w->trainer->processes ? mine : judge_update(w, mine));
+    dpti_shard_commit(shard, w->trainer->processes ? mine : judge_update(w, mine));
 }
 
 void dpti_step_job(dpti_device *device, void *argument)
 {
-    dpti_share *share = argument;
-    dpti_worker *w = share->worker;
+    dpti_shard *shard = argument;
+    dpti_worker *w = shard->worker;
     (void)device;
-    share->committed = share->under_way = false;
-    share->flaw = NULL;
-    share->diverged = false;
-    share->loss = 0;
-    share->hits = 0;
+    shard->committed = shard->under_way = false;
+    shard->flaw = NULL;
+    shard->diverged = false;
+    shard->loss = 0;
+    shard->hits = 0;
     w->pipeline.driver.pending = DPTI_PENDING_NONE;
-    w->pipeline.driver.fresh = share->fresh = false;
-    dpti_times_begin(&share->times, w->trainer->pipeline.traced);
-    share->status = DPT_E_CANCELLED;
-    share->finished = dpti_seconds();
+    w->pipeline.driver.fresh = shard->fresh = false;
+    dpti_times_begin(&shard->times, w->trainer->pipeline.traced);
+    shard->status = DPT_E_CANCELLED;
+    shard->finished = dpti_seconds();
     if (w->pipeline.driver.halted_step > 0) return;
     if (w->pipeline.single.program) {
-        dpti_single_launch_begin(share);
+        dpti_single_launch_begin(shard);
         return;
     }
-    run(share);
-    share->fresh = w->pipeline.driver.fresh;
-    dpti_peers_finish(share);
-    share->finished = dpti_seconds();
+    run(shard);
+    shard->fresh = w->pipeline.driver.fresh;
+    dpti_peers_finish(shard);
+    shard->finished = dpti_seconds();
 }

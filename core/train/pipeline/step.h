@@ -9,7 +9,7 @@
 typedef struct dpti_worker dpti_worker;
 
 /* [driver] The job of a share. */
-void dpti_step_job(dpti_device *device, void *share);
+void dpti_step_job(dpti_device *device, void *shard);
 
 /* One run of one segment of a program. */
 typedef struct dpti_segment_run {

@@ -120,7 +120,7 @@ static dpt_status remedy(dpt_trainer *t, const dpti_in_flight_step *oldest, size
     switch (reason) {
     case DPTI_BALANCE_LOST: return dpti_trainer_lose_in_flight(t, oldest->cursor.step, n);
     case DPTI_BALANCE_SAME: return mend_replicas(t, oldest);
-    default: return dpti_trainer_bound_shares(t, oldest);
+    default: return dpti_trainer_bound_shards(t, oldest);
     }
 }
 
@@ -200,8 +200,8 @@ static bool was_undone(const dpt_trainer *t, const dpti_in_flight_step *inflight
 {
     if (t->processes) return false;
     for (size_t i = 0; i < t->n_workers; i++)
-        if (inflight->shares[i].committed ||
-            (inflight->shares[i].status != DPT_OK && inflight->shares[i].status != DPT_E_CANCELLED))
+        if (inflight->jobs[i].committed ||
+            (inflight->jobs[i].status != DPT_OK && inflight->jobs[i].status != DPT_E_CANCELLED))
             return false;
     return dpti_islands_failed(t);
 }

@@ -38,15 +38,15 @@ static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *b
 }
 
 /* The share of a device that takes no part. */
-static void clear_share(dpti_share *share)
+static void clear_shard(dpti_shard *shard)
 {
-    share->status = DPT_E_CANCELLED;
-    share->committed = share->under_way = share->fresh = false;
-    share->diverged = false;
-    share->n_samples = 0;
-    share->loss = 0;
-    share->hits = 0;
-    dpti_times_begin(&share->times, false);
+    shard->status = DPT_E_CANCELLED;
+    shard->committed = shard->under_way = shard->fresh = false;
+    shard->diverged = false;
+    shard->n_samples = 0;
+    shard->loss = 0;
+    shard->hits = 0;
+    dpti_times_begin(&shard->times, false);
 }
 
 static void find_contributing(const dpt_trainer *t, dpti_in_flight_step *inflight)
@@ -68,14 +68,14 @@ static void deal_batch(dpt_trainer *t, dpti_in_flight_step *inflight, size_t b,
     for (size_t i = 0; i < t->first_device; i++)
         records += rows[i];
     for (size_t i = 0; i < t->n_workers; i++) {
-        dpti_share *share = &inflight->shares[i];
+        dpti_shard *shard = &inflight->jobs[i];
         const size_t n = rows[t->first_device + i];
         if (dpti_sits_out(&t->workers[i])) continue;
         if (n > 0)
-            memcpy(dpti_share_indices(share) + share->n_samples, records, n * sizeof *records);
-        share->of_batch[b] = n;
-        share->n_samples += n;
-        share->n_batches = b + 1;
+            memcpy(dpti_shard_indices(shard) + shard->n_samples, records, n * sizeof *records);
+        shard->of_batch[b] = n;
+        shard->n_samples += n;
+        shard->n_batches = b + 1;
         records += n;
     }
 }
@@ -104,18 +104,18 @@ static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_
     for (size_t i = 0; i < t->first_device; i++)
         first += inflight->shards[i];
     for (size_t i = 0; i < t->n_workers; i++) {
-        dpti_share *share = &inflight->shares[i];
-        share->committed = share->under_way = false; /* in case its job never runs */
-        share->step = inflight->cursor.step + 1;
-        share->lr = inflight->lr;
+        dpti_shard *shard = &inflight->jobs[i];
+        shard->committed = shard->under_way = false; /* in case its job never runs */
+        shard->step = inflight->cursor.step + 1;
+        shard->lr = inflight->lr;
         if (dpti_sits_out(&t->workers[i])) {
-            clear_share(share);
+            clear_shard(shard);
             continue;
         }
         const dpt_step_block block = make_block(t, inflight, first);
-        share->n_samples = 0;
-        share->slot = inflight->cursor.step % DPTI_FEED_SLOTS;
-        dpti_stage(share->staging, &block, NULL, 0);
+        shard->n_samples = 0;
+        shard->slot = inflight->cursor.step % DPTI_FEED_SLOTS;
+        dpti_stage(shard->staging, &block, NULL, 0);
         first += inflight->shards[t->first_device + i];
     }
     for (size_t b = 0; b < dpti_trainer_n_batches(t, inflight->n_samples); b++)
@@ -164,11 +164,11 @@ static void post(dpt_trainer *t, dpti_in_flight_step *inflight)
         inflight->outcomes[i] = (dpti_outcome){.status = DPT_E_CANCELLED};
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        dpti_share *share = &inflight->shares[i];
+        dpti_shard *shard = &inflight->jobs[i];
         if (dpti_sits_out(w)) continue;
-        share->late = late;
+        shard->late = late;
         w->pipeline.last_step = inflight->cursor.step + 1;
-        share->ticket = dpti_driver_post(w->device, dpti_step_job, share);
+        shard->ticket = dpti_driver_post(w->device, dpti_step_job, shard);
     }
     dpti_steps_set_in_flight(t, t->pipeline.n_in_flight + 1);
 }

@@ -17,7 +17,7 @@
 bool dpti_verify_failed(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++)
-        if (inflight->shares[i].diverged) return true;
+        if (inflight->jobs[i].diverged) return true;
     return false;
 }
 
@@ -26,8 +26,7 @@ static size_t count_alike(const dpt_trainer *t, const dpti_in_flight_step *infli
 {
     size_t n = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        n += !dpti_sits_out(&t->workers[i]) &&
-             inflight->shares[i].hash == inflight->shares[rank].hash;
+        n += !dpti_sits_out(&t->workers[i]) && inflight->jobs[i].hash == inflight->jobs[rank].hash;
     return n;
 }
 
@@ -113,7 +112,7 @@ dpt_status dpti_verify_settle(dpt_trainer *trainer, const dpti_in_flight_step *i
         const size_t n_good = count_alike(t, inflight, good);
         for (size_t i = 0; i < t->n_workers; i++)
             if (!dpti_sits_out(&t->workers[i]) &&
-                inflight->shares[i].hash != inflight->shares[good].hash &&
+                inflight->jobs[i].hash != inflight->jobs[good].hash &&
                 is_stray(t, good, i, (float *const[]){a, b}))
                 mark(t, i, good, n_good);
         t->recovery.settled_step = inflight->cursor.step + 1;

@@ -40,7 +40,7 @@ bool dpti_is_loss(dpt_status status)
 bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     for (size_t i = 0; i < trainer->n_workers; i++)
-        if (dpti_is_loss(inflight->shares[i].status)) return true;
+        if (dpti_is_loss(inflight->jobs[i].status)) return true;
     return false;
 }
 

@@ -16,17 +16,17 @@
 #include "train/trainer.h"
 
 /* The most samples of a batch. */
-static size_t samples_of(const dpti_share *share)
+static size_t samples_of(const dpti_shard *shard)
 {
     size_t n = 0;
-    for (size_t b = 0; share->n_samples > 0 && b < share->n_batches; b++)
-        if (share->of_batch[b] > n) n = share->of_batch[b];
+    for (size_t b = 0; shard->n_samples > 0 && b < shard->n_batches; b++)
+        if (shard->of_batch[b] > n) n = shard->of_batch[b];
     return n;
 }
 
-static size_t at_once(const dpti_share *share)
+static size_t at_once(const dpti_shard *shard)
 {
-    return dpti_next_pass(samples_of(share), share->worker->replica.capacity);
+    return dpti_next_pass(samples_of(shard), shard->worker->replica.capacity);
 }
 
 void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
@@ -34,14 +34,14 @@ void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_in_flight_step *inf
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
         if (dpti_is_lost(w)) continue;
-        const size_t n = samples_of(&inflight->shares[i]);
+        const size_t n = samples_of(&inflight->jobs[i]);
         if (n > w->recovery.held) w->recovery.held = n;
     }
 }
 
-static bool ran_out(const dpti_share *share)
+static bool ran_out(const dpti_shard *shard)
 {
-    return share->status == DPT_E_NO_MEMORY && !share->committed;
+    return shard->status == DPT_E_NO_MEMORY && !shard->committed;
 }
 
 bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
@@ -49,9 +49,9 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step 
     size_t n = 0;
     if (trainer->processes) return false; /* other processes' devices cannot be given fewer */
     for (size_t i = 0; i < trainer->n_workers; i++) {
-        const dpti_share *share = &inflight->shares[i];
-        if (share->status == DPT_OK || share->status == DPT_E_CANCELLED) continue;
-        if (!ran_out(share)) return false;
+        const dpti_shard *shard = &inflight->jobs[i];
+        if (shard->status == DPT_OK || shard->status == DPT_E_CANCELLED) continue;
+        if (!ran_out(shard)) return false;
         n++;
     }
     return n > 0;
@@ -66,9 +66,9 @@ static size_t next_room(dpti_worker *w, size_t n)
 }
 
 /* Fails, and says what can be done. */
-static dpt_status fail_share(dpt_trainer *t, const dpti_share *share)
+static dpt_status fail_shard(dpt_trainer *t, const dpti_shard *shard)
 {
-    const size_t n = at_once(share);
+    const size_t n = at_once(shard);
     dpt_error error = {.status = DPT_E_NO_MEMORY};
     char other[128] = "", micro_batch[64] = "";
     if (t->measured)
@@ -77,34 +77,34 @@ static dpt_status fail_share(dpt_trainer *t, const dpti_share *share)
     if (n > 1) snprintf(micro_batch, sizeof micro_batch, ", a micro-batch of at most %zu", n / 2);
     (void)DPT_FAIL(&error, DPT_E_NO_MEMORY,
                    "%.300s; %zu samples at once are too many%s: use a smaller batch size%s%s",
-                   share->error.message, n, other, micro_batch,
+                   shard->error.message, n, other, micro_batch,
                    t->measured || t->n_workers == 1
                        ? ""
                        : ", or split \"measured\", which gives a device what it holds");
-    return dpti_trainer_fail(t, share->worker->device, &error);
+    return dpti_trainer_fail(t, shard->worker->device, &error);
 }
 
-static dpt_status fail_without_samples(dpt_trainer *t, const dpti_share *share)
+static dpt_status fail_without_samples(dpt_trainer *t, const dpti_shard *shard)
 {
     dpt_error error = {.status = DPT_E_NO_MEMORY};
     (void)DPT_FAIL(&error, DPT_E_NO_MEMORY, "%.300s; and it has no samples: leave it out",
-                   share->error.message);
-    return dpti_trainer_fail(t, share->worker->device, &error);
+                   shard->error.message);
+    return dpti_trainer_fail(t, shard->worker->device, &error);
 }
 
-dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
+dpt_status dpti_trainer_bound_shards(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     dpt_trainer *t = trainer;
     dpti_standby_end(t);
     for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &inflight->shares[i];
-        dpti_worker *w = share->worker;
-        const size_t n = samples_of(share);
-        if (!ran_out(share)) continue;
-        if (n == 0) return fail_without_samples(t, share);
-        if (!dpti_shards_balance(t)) return fail_share(t, share);
+        const dpti_shard *shard = &inflight->jobs[i];
+        dpti_worker *w = shard->worker;
+        const size_t n = samples_of(shard);
+        if (!ran_out(shard)) continue;
+        if (n == 0) return fail_without_samples(t, shard);
+        if (!dpti_shards_balance(t)) return fail_shard(t, shard);
         const size_t room = next_room(w, n);
-        if (!dpti_balance_bound(dpti_shards_balance(t), i, room)) return fail_share(t, share);
+        if (!dpti_balance_bound(dpti_shards_balance(t), i, room)) return fail_shard(t, shard);
         dpti_memory_limit_room(w, dpti_next_pass(room, w->replica.capacity));
     }
     return DPT_OK;
@@ -113,9 +113,9 @@ dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer, const dpti_in_flight_
 /* ---- In the update --------------------------------------------------------------------------- */
 
 /* The device has missed the update of a committed step.  That has nothing to do with its shard. */
-static bool starved(const dpti_share *share)
+static bool starved(const dpti_shard *shard)
 {
-    return share->status == DPT_E_NO_MEMORY && share->committed;
+    return shard->status == DPT_E_NO_MEMORY && shard->committed;
 }
 
 bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
@@ -123,18 +123,18 @@ bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_in_flight_step 
     bool any = false;
     if (trainer->processes) return false; /* no replica can be restored from another process */
     for (size_t i = 0; i < trainer->n_workers; i++)
-        any = any || starved(&inflight->shares[i]);
+        any = any || starved(&inflight->jobs[i]);
     return any;
 }
 
-static void tell_starved(dpt_trainer *t, const dpti_share *share)
+static void tell_starved(dpt_trainer *t, const dpti_shard *shard)
 {
     dpt_error told = {.status = DPT_E_NO_MEMORY};
     (void)DPT_FAIL(&told, DPT_E_NO_MEMORY,
                    "it had no memory for the update of step %zu, and was given what it missed: "
                    "%.300s",
-                   share->step, share->error.message);
-    dpti_trainer_note_event(t, DPT_REPLICA_RESTORED, t->first_device + share->worker->rank, &told);
+                   shard->step, shard->error.message);
+    dpti_trainer_note_event(t, DPT_REPLICA_RESTORED, t->first_device + shard->worker->rank, &told);
 }
 
 dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
@@ -142,10 +142,10 @@ dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_in_flight_
     dpt_trainer *t = trainer;
     DPT_TRY(dpti_trainer_restore(t));
     for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_share *share = &inflight->shares[i];
-        if (!starved(share)) continue;
-        if (t->recovery.lost) return dpti_trainer_fail(t, share->worker->device, &share->error);
-        if (!dpti_is_lost(share->worker)) tell_starved(t, share);
+        const dpti_shard *shard = &inflight->jobs[i];
+        if (!starved(shard)) continue;
+        if (t->recovery.lost) return dpti_trainer_fail(t, shard->worker->device, &shard->error);
+        if (!dpti_is_lost(shard->worker)) tell_starved(t, shard);
     }
     return DPT_OK;
 }

@@ -14,7 +14,7 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step 
 /* From now on the devices that ran out of memory in this step get fewer samples.  DPT_E_NO_MEMORY,
    with the device named, if shards are fixed, if the device had no samples, or if the devices would
    not hold a batch any more: the bound of the device that is named stays as it was. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shares(dpt_trainer *trainer,
+DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shards(dpt_trainer *trainer,
                                                       const dpti_in_flight_step *inflight);
 /* Whether a device had no memory for the update of this step, which is committed. */
 bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_in_flight_step *inflight);

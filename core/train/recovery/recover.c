@@ -127,8 +127,8 @@ dpt_status dpti_trainer_lose_in_flight(dpt_trainer *trainer, size_t step, size_t
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
     for (size_t k = 0; k < n; k++)
         for (size_t i = 0; i < trainer->n_workers; i++) {
-            const dpti_share *share = &dpti_steps_step(trainer, step + k + 1)->shares[i];
-            if (!errors[i] && dpti_is_loss(share->status)) errors[i] = &share->error;
+            const dpti_shard *shard = &dpti_steps_step(trainer, step + k + 1)->jobs[i];
+            if (!errors[i] && dpti_is_loss(shard->status)) errors[i] = &shard->error;
         }
     return dpti_trainer_lose(trainer, errors);
 }

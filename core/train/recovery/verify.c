@@ -96,30 +96,29 @@ static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
 
 /* Whether replicas are compared in this step.  The same on all driver threads: it depends on the
    share, on options and on presence alone. */
-static bool is_due(const dpti_share *share)
+static bool is_due(const dpti_shard *shard)
 {
-    const dpt_trainer *t = share->worker->trainer;
-    return t->recovery.verify_every > 0 && share->step > 1 &&
-           share->step != t->recovery.settled_step &&
-           (share->step - 1) % t->recovery.verify_every == 0 && dpti_trainer_n_present(t) > 1;
+    const dpt_trainer *t = shard->worker->trainer;
+    return t->recovery.verify_every > 0 && shard->step > 1 &&
+           shard->step != t->recovery.settled_step &&
+           (shard->step - 1) % t->recovery.verify_every == 0 && dpti_trainer_n_present(t) > 1;
 }
 
 static bool all_alike(const dpt_trainer *t, const dpti_in_flight_step *inflight, size_t rank)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!dpti_sits_out(&t->workers[i]) &&
-            inflight->shares[i].hash != inflight->shares[rank].hash)
+        if (!dpti_sits_out(&t->workers[i]) && inflight->jobs[i].hash != inflight->jobs[rank].hash)
             return false;
     return true;
 }
 
-dpt_status dpti_verify_run(dpti_share *share, dpt_status *mine)
+dpt_status dpti_verify_run(dpti_shard *shard, dpt_status *mine)
 {
-    const dpti_worker *w = share->worker;
+    const dpti_worker *w = shard->worker;
     const dpt_trainer *t = w->trainer;
-    if (!is_due(share)) return DPT_OK;
-    if (*mine == DPT_OK) *mine = hash_replica(w, &share->hash);
+    if (!is_due(shard)) return DPT_OK;
+    if (*mine == DPT_OK) *mine = hash_replica(w, &shard->hash);
     if (dpti_rendezvous_meet(t->recovery.checks, w->rank, *mine) != DPT_OK) return DPT_E_CANCELLED;
-    share->diverged = !all_alike(t, dpti_steps_step(w->trainer, share->step), w->rank);
-    return share->diverged ? DPT_E_CANCELLED : DPT_OK;
+    shard->diverged = !all_alike(t, dpti_steps_step(w->trainer, shard->step), w->rank);
+    return shard->diverged ? DPT_E_CANCELLED : DPT_OK;
 }

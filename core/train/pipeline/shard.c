@@ -1,5 +1,5 @@
 /* What came of a share, for its driver thread (share.h). */
-#include "train/pipeline/share.h"
+#include "train/pipeline/shard.h"
 
 #include "device/buffer.h"
 #include "device/stream.h"
@@ -31,19 +31,19 @@ void dpti_worker_go_on(dpti_worker *worker)
     worker->pipeline.driver.halted_step = 0;
 }
 
-dpt_status dpti_share_not_finite(dpti_share *share, const char *flaw)
+dpt_status dpti_shard_not_finite(dpti_shard *shard, const char *flaw)
 {
-    share->flaw = flaw;
-    return dpti_trainer_diverges(&share->worker->device->base.error, flaw, share->step, share->lr);
+    shard->flaw = flaw;
+    return dpti_trainer_diverges(&shard->worker->device->base.error, flaw, shard->step, shard->lr);
 }
 
-dpt_status dpti_share_add_results(dpti_share *share)
+dpt_status dpti_shard_add_results(dpti_shard *shard)
 {
-    for (size_t i = 0; i < share->n_samples; i++) {
-        share->loss += (double)share->result[2 * i];
-        share->hits += share->result[2 * i + 1] != 0.0f;
+    for (size_t i = 0; i < shard->n_samples; i++) {
+        shard->loss += (double)shard->result[2 * i];
+        shard->hits += shard->result[2 * i + 1] != 0.0f;
     }
-    return isfinite(share->loss) ? DPT_OK : dpti_share_not_finite(share, "loss");
+    return isfinite(shard->loss) ? DPT_OK : dpti_shard_not_finite(shard, "loss");
 }
 
 /* Waits until what a failed step has enqueued is over, before its staging memory is written again.
@@ -59,27 +59,27 @@ static dpt_status finish_failed(dpti_device *device, dpt_status mine)
 }
 
 /* Ends a share.  The device's record has the details of its failure. */
-static void end_share(dpti_share *share, dpt_status status)
+static void end_shard(dpti_shard *shard, dpt_status status)
 {
-    share->status = status;
+    shard->status = status;
     if (status == DPT_OK || status == DPT_E_CANCELLED) return;
-    share->error = share->worker->device->base.error;
-    share->error.status = status;
+    shard->error = shard->worker->device->base.error;
+    shard->error.status = status;
 }
 
-void dpti_share_commit(dpti_share *share, dpt_status status)
+void dpti_shard_commit(dpti_shard *shard, dpt_status status)
 {
-    share->committed = true;
-    end_share(share, status);
+    shard->committed = true;
+    end_shard(shard, status);
 }
 
-void dpti_share_fail(dpti_share *share, dpt_status status)
+void dpti_shard_fail(dpti_shard *shard, dpt_status status)
 {
-    dpti_worker *w = share->worker;
+    dpti_worker *w = shard->worker;
     dpti_driver_state *driver = &w->pipeline.driver;
-    driver->halted_step = share->step;
+    driver->halted_step = shard->step;
     driver->left |= DPTI_LEFT_GRADIENTS;
     if (w->pipeline.single.program) driver->left |= DPTI_LEFT_HALT_WORD;
     status = finish_failed(w->device, status);
-    end_share(share, status != DPT_OK ? status : DPT_E_CANCELLED);
+    end_shard(shard, status != DPT_OK ? status : DPT_E_CANCELLED);
 }

@@ -1,19 +1,19 @@
 /* What a driver thread does with a share in any kind of step: uploading it, and ending it. */
-#ifndef DPTI_SHARE_H
-#define DPTI_SHARE_H
+#ifndef DPTI_SHARD_H
+#define DPTI_SHARD_H
 
 #include "train/in_flight_step.h"
 
 typedef struct dpti_worker dpti_worker;
 
 /* Adds up downloaded losses and hits.  DPT_E_NOT_FINITE if the loss is not finite. */
-DPT_CHECK_RESULT dpt_status dpti_share_add_results(dpti_share *share);
+DPT_CHECK_RESULT dpt_status dpti_shard_add_results(dpti_shard *shard);
 /* DPT_E_NOT_FINITE, and records what is not finite: a constant word such as "loss". */
-dpt_status dpti_share_not_finite(dpti_share *share, const char *flaw);
+dpt_status dpti_shard_not_finite(dpti_shard *shard, const char *flaw);
 /* Ends a share whose step is committed; status: of the update. */
-void dpti_share_commit(dpti_share *share, dpt_status status);
+void dpti_shard_commit(dpti_shard *shard, dpt_status status);
 /* Ends a share that has failed before the commit.  Its worker skips the steps in flight behind. */
-void dpti_share_fail(dpti_share *share, dpt_status status);
+void dpti_shard_fail(dpti_shard *shard, dpt_status status);
 /* Makes gradients zero that a failed step has left. */
 DPT_CHECK_RESULT dpt_status dpti_worker_clean(dpti_worker *worker);
 /* Nothing in flight: the worker does not skip steps any more. */
