@@ -327,11 +327,13 @@ static dpt_status none_at_all(const dpti_keeper *k)
     dpt_context *context = k->trainer->context;
     if (dpti_folder_count_aside(k->folder) == 0)
         return dpt_fail(context, DPT_E_NOT_FOUND, "there is no checkpoint in %s", k->folder);
-    return dpt_fail(context, DPT_E_INVALID,
-                    "%s has checkpoints of an earlier training only, which one that was cut off "
-                    "before its own first had set aside: begin that one anew, without --resume, or "
-                    "take old- off the names of old-*.safetensors to go on with the earlier one",
-                    k->folder);
+    return dpt_fail(
+        context, DPT_E_INVALID,
+        "%s has checkpoints of an earlier training only: a later training renamed them "
+        "to old-*.safetensors and ended before its first checkpoint; leave out --resume "
+        "to begin the later training again, or remove old- from the names of these "
+        "files to continue the earlier one",
+        k->folder);
 }
 
 static dpt_status find_newest(dpti_keeper *k, const size_t *numbers, size_t n,

@@ -149,7 +149,7 @@ kill -KILL $!
 wait $! 2>/dev/null
 check "they have other names" test "$(ls run | grep -c '^old-checkpoint-')" -eq 2 -a \
     "$(ls run | grep -c '^checkpoint-')" -eq 0
-refuse 2 "run has checkpoints of an earlier training only, .*begin that one anew, without --resume" \
+refuse 2 "run has checkpoints of an earlier training only: .*leave out --resume to begin the later training again" \
     "${common[@]}" --epochs 2 --checkpoint run --resume --quiet
 check "they are kept" test "$(ls run | grep -c '^old-checkpoint-')" -eq 2
 train "${common[@]}" --epochs 2 --checkpoint run --quiet

@@ -226,14 +226,15 @@ void dpti_link_probe_words(const dpt_trainer *trainer, char *out, size_t n_bytes
 {
     const dpti_link_probe *p = &trainer->exchange.link_probe;
     const dpti_bucket_sizes *sizes = &trainer->program.buckets;
-    char buckets[64] = "";
+    char buckets[96] = "";
     out[0] = '\0';
     if (!p->done) return;
     if (sizes->first > 0)
-        (void)snprintf(buckets, sizeof buckets, ", buckets of %zu KiB, then %zu KiB",
+        (void)snprintf(buckets, sizeof buckets, ", first bucket %zu KiB, others %zu KiB",
                        sizes->first * sizeof(float) / 1024, sizes->others * sizeof(float) / 1024);
     (void)snprintf(out, n_bytes,
-                   "their sums take %.3g ms and %.3g ms a MB: %s, %zu chunks under way%s",
+                   "a sum over processes takes %.3g ms plus %.3g ms per MB: route %s, %zu chunks "
+                   "at a time%s",
                    1e3 * p->link.alpha, 1e9 * p->link.beta, dpti_route_name(p->travel.route),
                    p->travel.window, buckets);
 }
