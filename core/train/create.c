@@ -52,12 +52,13 @@ static dpt_status allocate(dpt_trainer *t, const dpt_trainer_options *options)
     return DPT_OK;
 }
 
-/* Whether the device is lost and its calls return.  A device that is hung is an error, because its
-   call may go on for long. */
+/* Returns whether training can begin without the device: the device is lost and its calls return. A
+   device that is hung is an error, because its call may go on for long.  So is a lost device with
+   stop_on_loss, which several processes imply. */
 static bool lost_in_creation(const dpt_trainer *t, const dpti_failing_rank *failing,
                              dpt_status status)
 {
-    return status == DPT_E_DEVICE_LOST && failing->rank < t->n_workers &&
+    return status == DPT_E_DEVICE_LOST && !t->stop_on_loss && failing->rank < t->n_workers &&
            !dpti_is_hung(&t->workers[failing->rank]);
 }
 
