@@ -84,6 +84,9 @@ static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e
     const dpti_worker *w = &t->workers[rank];
     const dpti_buffer *buffer = buffer_of(&w->replica, kind);
     const size_t n_bytes = t->model->flat_size * sizeof(float);
+    /* A device that was lost while its worker was created has no replica. */
+    if (!buffer->handle && dpti_is_lost(w))
+        return dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
     if (!buffer->handle)
         return dpt_fail(t->context, DPT_E_NOT_FOUND, "there is no %s: this optimizer has none",
                         kind == DPT_VELOCITY ? "velocity" : "second moment");
