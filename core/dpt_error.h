@@ -36,8 +36,8 @@ static inline void dpt_one_line(char *text)
     }
 }
 
-/* Writes the message of a record, as vprintf does, and makes the message one line.  A message that is
-   too long is cut.  Cannot fail. */
+/* Writes the message of a record, as vprintf does, and makes the message one line.  A message that
+   is too long is cut.  Cannot fail. */
 DPT_PRINTF(2, 0)
 static inline void dpt_error_print(dpt_error *error, const char *format, va_list args)
 {
@@ -45,8 +45,8 @@ static inline void dpt_error_print(dpt_error *error, const char *format, va_list
     dpt_one_line(error->message);
 }
 
-/* Fills an error record, unless `error` is NULL, and returns `status`.  DPT_FAIL and DPT_FAIL_NATIVE
-   call this function.  Cannot fail. */
+/* Fills an error record, unless `error` is NULL, and returns `status`.  DPT_FAIL and
+   DPT_FAIL_NATIVE call this function.  Cannot fail. */
 DPT_PRINTF(6, 7)
 static inline dpt_status dpt_error_set(dpt_error *error, dpt_status status, long native,
                                        const char *file, int line, const char *format, ...)
@@ -64,8 +64,9 @@ static inline dpt_status dpt_error_set(dpt_error *error, dpt_status status, long
     return status;
 }
 
-/* Fills an error record, unless `error` is NULL, and yields the status.  DPT_FAIL_NATIVE also stores
-   the vendor's code.
+/* Fills an error record, unless `error` is NULL, and yields the status.  DPT_FAIL_NATIVE also
+   stores the vendor's code.
+
        return DPT_FAIL(error, DPT_E_FORMAT, "%s: no IDX file (magic %08x)", path, magic); */
 #define DPT_FAIL(error, status, ...)                                                               \
     dpt_error_set((error), (status), 0, __FILE__, __LINE__, __VA_ARGS__)
