@@ -399,7 +399,7 @@ int main(int argc, char **argv)
         {"every_call_loses_it", every_call_loses_it},
     };
     if (!plant_setup()) {
-        fputs("usage: test-fault-whole [CASE...]\n", stderr);
+        fputs("usage: test-fault-single-launch [CASE...]\n", stderr);
         return 2;
     }
     plant p = {.backend = "faultstaged", .fixture = calloc(1, sizeof(trajectory))};

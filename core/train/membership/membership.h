@@ -81,7 +81,7 @@ typedef enum dpti_device_change {
 /* Whether a replica holds the weights and the optimizer's state of the last committed step. */
 typedef enum dpti_validity {
     DPTI_REPLICA_VALID = 0,
-    DPTI_REPLICA_STALE,       /* it missed a committed update, or may have */
+    DPTI_REPLICA_STALE,       /* it missed a committed update, may have, or has a part of one */
     DPTI_REPLICA_BEHIND,      /* complete, as of an earlier step: dpti_membership.stands_at */
     DPTI_REPLICA_TORN,        /* partly written: not the state of any step */
     DPTI_REPLICA_BEHIND_TORN, /* it was behind, and the copy that should repair it broke off */
