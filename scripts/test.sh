@@ -423,6 +423,8 @@ run_tier() {
     check "the includes' check finds what is planted" python3 scripts/check_includes.py self-test
     check "includes follow the layers" python3 scripts/check_includes.py layers
     check "no circles of includes" python3 scripts/check_includes.py circles
+    check "the functions' check finds what is planted" python3 scripts/check_functions.py self-test
+    check "functions are short" python3 scripts/check_functions.py lines
     if [ $tier != quick ]; then
         run_addresses
         run_threads

@@ -2,10 +2,10 @@
    runs over (tap row, tap column, output channel).
 
    Tap r of output row p meets input row h = p * stride - pad + r * dilation.  A phase is the input
-   rows whose h has the same remainder by the stride.  The rows of a phase meet the same taps: first,
-   first + every, ...  From one such tap to the next p changes by the same number, so a phase is a
-   convolution of stride 1 that runs backwards.  The same holds for columns.  All phases are parts of
-   one launch. */
+   rows whose h has the same remainder by the stride.  The rows of a phase meet the same taps:
+   first, first + every, ...  From one such tap to the next p changes by the same number, so a phase
+   is a convolution of stride 1 that runs backwards.  The same holds for columns.  All phases are
+   parts of one launch. */
 #include "activation.h"
 #include "conv2d_local_window.h"
 
@@ -70,7 +70,7 @@ DEVICE void find_windows(window_row rows_of[LOADS_A], const conv2d_local_params 
 
 /* The filters, as this pass reads them. */
 typedef struct filter_view {
-    u32 first;        /* the element of the first filter, the first taps, the tile's first channel */
+    u32 first; /* the element of the first filter, the first taps, the tile's first channel */
     u32 tap_h, tap_w; /* elements between taps that meet the phase */
     u32 filter;       /* elements between filters */
     u32 left;         /* channels from the tile's first channel on */
@@ -146,6 +146,34 @@ DEVICE void write_inputs(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local
     }
 }
 
+/* The outputs that the taps of a phase read; taps_h is the number of its rows of taps. */
+DEVICE window outputs_of(const conv2d_local_params *p, u32 taps_h)
+{
+    const window v = {.taps_h = taps_h,
+                      .step_h = -(int)(p->every_h * p->dilation_h / p->stride_h),
+                      .step_w = -(int)(p->every_w * p->dilation_w / p->stride_w),
+                      .height = p->out_h,
+                      .width = p->out_w,
+                      .channels = p->out_channels};
+    return v;
+}
+
+/* The filters that the taps of a phase read: fh of its rows, fw of its columns. */
+DEVICE filter_view filters_of(const conv2d_local_params *p, tile_id tile, phase fh, phase fw)
+{
+    const u32 channels = p->in_channels / p->groups, filters = p->out_channels / p->groups;
+    const u32 line = tile.group * filters * p->kernel_h + fh.first_tap;
+    const filter_view f = {
+        .first = (line * p->kernel_w + fw.first_tap) * channels + tile.n * TILE_N,
+        .tap_h = p->every_h * p->kernel_w * channels,
+        .tap_w = p->every_w * channels,
+        .filter = p->kernel_h * p->kernel_w * channels,
+        .left = channels - tile.n * TILE_N,
+        .taps_h = fw.taps > 0 ? fh.taps : 0,
+    };
+    return f;
+}
+
 /* dy (n,out_h,out_w,O), w (O,kernel_h,kernel_w,C/groups), x for the mask -> dx (n,in_h,in_w,C) */
 TILE_KERNEL void dpt_conv2d_local_data(OUT(act, dx), IN(act, dy), IN(float, w), IN(act, x),
                                        const conv2d_local_params p)
@@ -158,7 +186,7 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(act, dx), IN(act, dy), IN(float, w), 
     TENSOR_IN(act, x);
     const tile_id tile = own_tile(&p);
     const item_id item = own_item();
-    const u32 channels = p.in_channels / p.groups, filters = p.out_channels / p.groups;
+    const u32 filters = p.out_channels / p.groups;
     const u32 rest_h = tile.part / p.phases_w;
     const phase fh = row_phase(&p, rest_h);
     const phase fw = column_phase(&p, tile.part - rest_h * p.phases_w);
@@ -167,24 +195,10 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(act, dx), IN(act, dy), IN(float, w), 
     if (tile.m * TILE_M >= n_pixels) return;
 
     const u32 taps_h = fw.taps > 0 ? fh.taps : 0; /* without columns of taps there are no rows */
-    const window v = {.taps_h = taps_h,
-                      .step_h = -(int)(p.every_h * p.dilation_h / p.stride_h),
-                      .step_w = -(int)(p.every_w * p.dilation_w / p.stride_w),
-                      .height = p.out_h,
-                      .width = p.out_w,
-                      .channels = p.out_channels};
+    const window v = outputs_of(&p, taps_h);
     window_row rows[LOADS_A];
     find_windows(rows, &p, &v, tile, fh, fw);
-    const filter_view f = {
-        .first = ((tile.group * filters * p.kernel_h + fh.first_tap) * p.kernel_w + fw.first_tap) *
-                     channels +
-                 tile.n * TILE_N,
-        .tap_h = p.every_h * p.kernel_w * channels,
-        .tap_w = p.every_w * channels,
-        .filter = p.kernel_h * p.kernel_w * channels,
-        .left = channels - tile.n * TILE_N,
-        .taps_h = taps_h,
-    };
+    const filter_view f = filters_of(&p, tile, fh, fw);
     const u32 taps = taps_h * fw.taps * filters;
     const radix r = {max(fw.taps, 1u), filters};
     const digits slice_step = digits_of(TILE_K, r);

@@ -41,17 +41,9 @@ dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channe
     return x;
 }
 
-dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
-                     const dpt_conv2d_options *options)
+/* The description of a convolution of an input of this extent. */
+static dpt_conv2d_desc describe_conv2d(dpti_extent in, const dpt_conv2d_options *options)
 {
-    if (!dpti_usable(model, x, name ? name : "conv2d") || !dpti_name_is_new(model, name) ||
-        !dpti_has_options(model, name, options))
-        return (dpt_value){0};
-    if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
-    const dpti_extent in = model->nodes[x.id - 1].extent;
-    if (in.flat)
-        return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: a convolution behind flatten",
-                               name);
     dpt_conv2d_desc d = {
         .in_h = in.h,
         .in_w = in.w,
@@ -71,6 +63,21 @@ dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
     };
     d.out_h = window_output(d.in_h, d.pad_h, d.dilation_h, d.kernel_h, d.stride_h);
     d.out_w = window_output(d.in_w, d.pad_w, d.dilation_w, d.kernel_w, d.stride_w);
+    return d;
+}
+
+dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
+                     const dpt_conv2d_options *options)
+{
+    if (!dpti_usable(model, x, name ? name : "conv2d") || !dpti_name_is_new(model, name) ||
+        !dpti_has_options(model, name, options))
+        return (dpt_value){0};
+    if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
+    const dpti_extent in = model->nodes[x.id - 1].extent;
+    if (in.flat)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: a convolution behind flatten",
+                               name);
+    const dpt_conv2d_desc d = describe_conv2d(in, options);
     if (d.out_h == 0 || d.out_w == 0)
         return DPTI_MODEL_FAIL(
             model, DPT_E_INVALID,

@@ -1,5 +1,5 @@
-/* Matrix products on GPUs: a group computes a tile of C of TILE_M x TILE_N from slices of A and B of
-   TILE_K terms in local memory; an item computes ITEM_M x ITEM_N of it in registers.
+/* Matrix products on GPUs: a group computes a tile of C of TILE_M x TILE_N from slices of A and B
+   of TILE_K terms in local memory; an item computes ITEM_M x ITEM_N of it in registers.
 
    Slices lie term by term, so that an item reads four rows or columns at once; an item's rows (and
    columns) come in fours that are as far apart as the tile allows, so that neighbouring items read
@@ -13,12 +13,12 @@
 #include "gemm_finish.h"
 #endif
 
-#define UNROLL _Pragma("unroll")
+#define UNROLL  _Pragma("unroll")
 
-#define ITEMS_N  (TILE_N / ITEM_N)
-#define ITEMS    (TILE_M / ITEM_M * ITEMS_N)
-/* Fours from one term of a slice to the next; one more than needed, so that terms begin in different
-   banks. */
+#define ITEMS_N (TILE_N / ITEM_N)
+#define ITEMS   (TILE_M / ITEM_M * ITEMS_N)
+/* Fours from one term of a slice to the next; one more than needed, so that terms begin in
+   different banks. */
 #define STRIDE_M (TILE_M / 4 + 1)
 #define STRIDE_N (TILE_N / 4 + 1)
 #define FOURS_M  (TILE_M * TILE_K / 4 / ITEMS) /* fours of a slice that an item fetches */
@@ -49,8 +49,8 @@ DEVICE float4 four_at(const matrix *x, u32 line, u32 at)
     return v;
 }
 
-/* The line and the place of four number i, in a slice of `width` rows or columns.  BY_TERM: a line is a
-   term.  BY_ROW: a line is a row, and terms run along it. */
+/* The line and the place of four number i, in a slice of `width` rows or columns.  BY_TERM: a line
+   is a term.  BY_ROW: a line is a row, and terms run along it. */
 #define LINE_BY_TERM(i, width) ((i) / ((width) / 4))
 #define AT_BY_TERM(i, width)   ((i) % ((width) / 4) * 4)
 #define LINE_BY_ROW(i)         ((i) / (TILE_K / 4))
@@ -132,14 +132,13 @@ DEVICE void multiply(float4 sum[ITEM_M][ITEM_N / 4], LOCAL const float4 *a, LOCA
         float4 x[ITEM_M / 4], y[ITEM_N / 4];
         UNROLL for (u32 i = 0; i < ITEM_M / 4; i++) x[i] = a[term * STRIDE_M + i * (APART_M / 4)];
         UNROLL for (u32 j = 0; j < ITEM_N / 4; j++) y[j] = b[term * STRIDE_N + j * (APART_N / 4)];
-        UNROLL for (u32 i = 0; i < ITEM_M / 4; i++)
-            UNROLL for (u32 j = 0; j < ITEM_N / 4; j++)
-            {
-                sum[4 * i][j] = fma((float4)(x[i].x), y[j], sum[4 * i][j]);
-                sum[4 * i + 1][j] = fma((float4)(x[i].y), y[j], sum[4 * i + 1][j]);
-                sum[4 * i + 2][j] = fma((float4)(x[i].z), y[j], sum[4 * i + 2][j]);
-                sum[4 * i + 3][j] = fma((float4)(x[i].w), y[j], sum[4 * i + 3][j]);
-            }
+        UNROLL for (u32 i = 0; i < ITEM_M / 4; i++) UNROLL for (u32 j = 0; j < ITEM_N / 4; j++)
+        {
+            sum[4 * i][j] = fma((float4)(x[i].x), y[j], sum[4 * i][j]);
+            sum[4 * i + 1][j] = fma((float4)(x[i].y), y[j], sum[4 * i + 1][j]);
+            sum[4 * i + 2][j] = fma((float4)(x[i].z), y[j], sum[4 * i + 2][j]);
+            sum[4 * i + 3][j] = fma((float4)(x[i].w), y[j], sum[4 * i + 3][j]);
+        }
     }
 }
 
@@ -157,6 +156,24 @@ DEVICE void store(const result *r, const gemm_params *p, u32 row, u32 column, fl
     x = gemm_finish(p, x, r->bias, r->mask, at, column);
 #endif
     r->c[at] = x;
+}
+
+/* Stores the sums of a work item; row and column are those of its first element. */
+DEVICE void store_sums(const result *r, const gemm_params *p, u32 row, u32 column,
+                       float4 sum[ITEM_M][ITEM_N / 4])
+{
+    UNROLL for (u32 i = 0; i < ITEM_M; i++)
+    {
+        const u32 to_row = row + i / 4 * APART_M + i % 4;
+        UNROLL for (u32 j = 0; j < ITEM_N / 4; j++)
+        {
+            const u32 to_column = column + j * APART_N;
+            store(r, p, to_row, to_column, sum[i][j].x);
+            store(r, p, to_row, to_column + 1, sum[i][j].y);
+            store(r, p, to_row, to_column + 2, sum[i][j].z);
+            store(r, p, to_row, to_column + 3, sum[i][j].w);
+        }
+    }
 }
 
 KERNEL __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void
@@ -187,8 +204,8 @@ gemm_local(OUT(float, c), IN(float, a), IN(float, b), IN(float, bias), IN(float,
 
     float4 a_next[FOURS_M], b_next[FOURS_N];
     float4 sum[ITEM_M][ITEM_N / 4];
-    UNROLL for (u32 i = 0; i < ITEM_M; i++)
-        UNROLL for (u32 j = 0; j < ITEM_N / 4; j++) sum[i][j] = (float4)(0.0f);
+    UNROLL for (u32 i = 0; i < ITEM_M; i++) UNROLL for (u32 j = 0; j < ITEM_N / 4; j++) sum[i][j] =
+        (float4)(0.0f);
     fetch_a(a_next, &a_of, row, first_term);
     fetch_b(b_next, &b_of, column, first_term);
     u32 slice = 0;
@@ -207,16 +224,5 @@ gemm_local(OUT(float, c), IN(float, a), IN(float, b), IN(float, bias), IN(float,
     r.bias = bias_base + bias_place;
     r.mask = mask_base + mask_place + batch * p.c_stride;
 #endif
-    UNROLL for (u32 i = 0; i < ITEM_M; i++)
-    {
-        const u32 to_row = row + i / 4 * APART_M + item_m * 4 + i % 4;
-        UNROLL for (u32 j = 0; j < ITEM_N / 4; j++)
-        {
-            const u32 to_column = column + j * APART_N + item_n * 4;
-            store(&r, &p, to_row, to_column, sum[i][j].x);
-            store(&r, &p, to_row, to_column + 1, sum[i][j].y);
-            store(&r, &p, to_row, to_column + 2, sum[i][j].z);
-            store(&r, &p, to_row, to_column + 3, sum[i][j].w);
-        }
-    }
+    store_sums(&r, &p, row + item_m * 4, column + item_n * 4, sum);
 }

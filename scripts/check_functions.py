@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""Checks that functions of the product are short.
+
+    check_functions.py lines      no function has more than 60 lines, from the first line of its head
+                                  to its closing brace; comments above it do not count
+    check_functions.py self-test  plants one fault of each kind and fails unless each is found
+
+Every fault is one line, FILE:LINE: what is wrong.  The exit status is 0 if there is none, else 1.
+The check relies on the formatter: the braces around a function's body are the first character of
+their lines, and no other opening brace is.
+"""
+
+import os
+import re
+import sys
+import tempfile
+from collections import namedtuple
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+TOPS = ("core", "models", "cli", "examples", "backends", "transports")
+SOURCES = (".c", ".h", ".cl", ".cu", ".cuh")
+MOST_LINES = 60
+
+# Functions that may be longer, as "FILE NAME", each with the reason.  An entry that is not needed any
+# more is a fault: remove it.
+LONG = {
+    "backends/opencl/kernels/conv2d_registers_gather.cl dpt_conv2d_gather": "the sums of a tile stay in "
+    "registers from the first tap to the store: an array that is handed to a function may go to memory",
+    "backends/opencl/kernels/conv2d_registers_weights.cl dpt_conv2d_weights": "as dpt_conv2d_gather",
+}
+
+# `parameters` is the text between the parentheses of the head; `first` and `last` are line numbers.
+Function = namedtuple("Function", "file name parameters first last")
+
+
+def read(path):
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+# ---- Functions ----
+
+
+def sources(root):
+    """The source files, relative to the root."""
+    found = []
+    for top in TOPS:
+        for folder, folders, names in os.walk(os.path.join(root, top)):
+            folders.sort()
+            found += [os.path.relpath(os.path.join(folder, n), root) for n in sorted(names) if n.endswith(SOURCES)]
+    return found
+
+
+SKIPPED = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|' r"'(?:\\.|[^'\\\n])+'|^[ \t]*#(?:\\\n|[^\n])*", re.M | re.S)
+
+
+def code_lines(text):
+    """The lines of the text; comments, strings and directives of the preprocessor are blank."""
+
+    def blank(match):
+        spaces = re.sub(r"[^\n]", " ", match[0])
+        return '"' + spaces[1:-1] + '"' if match[0][0] in "\"'" else spaces
+
+    return SKIPPED.sub(blank, text).split("\n")
+
+
+def head_of(lines, opening):
+    """The index of the first line of the head whose body opens at the line `opening`."""
+    first = opening
+    while first > 0 and lines[first - 1].strip() and lines[first - 1].rstrip()[-1] not in ";}":
+        first -= 1
+    return first
+
+
+def name_and_parameters(head):
+    """The name of a function and the text between its last parentheses on the outermost level."""
+    depth, opened, groups = 0, 0, []
+    for at, letter in enumerate(head):
+        if letter == "(":
+            opened = at if depth == 0 else opened
+            depth += 1
+        elif letter == ")":
+            depth -= 1
+            if depth == 0:
+                groups.append((opened, at))
+    for opened, closed in reversed(groups):
+        name = re.search(r"(\w+)\s*$", head[:opened])
+        if name:
+            return name[1], head[opened + 1 : closed]
+    return "?", ""
+
+
+def functions(root):
+    """Every function of the product that has a body outside a macro."""
+    found = []
+    for file in sources(root):
+        lines, opening = code_lines(read(os.path.join(root, file))), None
+        for number, line in enumerate(lines):
+            if line.startswith("{"):
+                opening = number
+            elif line.startswith("}") and opening is not None:
+                first = head_of(lines, opening)
+                name, parameters = name_and_parameters(" ".join(lines[first:opening]))
+                found.append(Function(file, name, parameters, first + 1, number + 1))
+                opening = None
+    return found
+
+
+# ---- Lines ----
+
+
+def check_lines(root, allowed=None):
+    allowed = LONG if allowed is None else allowed
+    found, faults, used = functions(root), [], set()
+    for function in found:
+        n_lines = function.last - function.first + 1
+        if n_lines <= MOST_LINES:
+            continue
+        key = f"{function.file} {function.name}"
+        used.add(key)
+        if key not in allowed:
+            faults.append(f"{function.file}:{function.first}: {function.name} has {n_lines} lines, more than {MOST_LINES}")
+    faults += [f"scripts/check_functions.py:1: {key} is not long any more: remove the entry" for key in allowed if key not in used]
+    return faults, f"{len(found)} functions"
+
+
+# ---- Self-test ----
+
+
+def body(n_lines):
+    """A body of so many lines, its braces among them."""
+    return "{\n" + "    call();\n" * (n_lines - 2) + "}\n"
+
+
+def self_test(_):
+    files = {
+        "core/a.c": "/* A comment of\n   two lines. */\nstatic int fits(int a)\n" + body(59) + "\nvoid too_long(void)\n" + body(60),
+        "core/b.c": "typedef struct shape {\n    int a;\n} shape;\n\nstatic const int table[] = {\n" + "    1,\n" * 80 + "};\n",
+        "backends/k.cl": "#define HEAD(x) \\\n    x\nMACRO(1, 2) kernel void two(int a,\n        void (*b)(int))\n" + body(70),
+        "cli/c.c": 'void brace(void)\n{\n    print("\\\n{");\n    /* {\n}\n */\n' + "    call();\n" * 60 + "}\n",
+        "core/d.c": "void accepted(void)\n" + body(61) + "void next(void)\n" + body(61),
+    }
+    allowed = {"core/d.c accepted": "", "core/a.c fits": ""}
+    expected = [
+        "core/a.c:64: too_long has 61 lines, more than 60",
+        "backends/k.cl:3: two has 72 lines, more than 60",
+        "cli/c.c:1: brace has 68 lines, more than 60",
+        "core/d.c:63: next has 62 lines, more than 60",
+        "scripts/check_functions.py:1: core/a.c fits is not long any more: remove the entry",
+    ]
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files.items():
+            path = os.path.join(root, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        found = check_lines(root, allowed)[0]
+    faults = [f"self-test: not found: {fault}" for fault in expected if fault not in found]
+    faults += [f"self-test: found, but not planted: {fault}" for fault in found if fault not in expected]
+    return faults, f"{len(expected)} planted faults"
+
+
+MODES = {"lines": check_lines, "self-test": self_test}
+
+
+def main():
+    modes = sys.argv[1:]
+    if not modes or any(mode not in MODES for mode in modes):
+        print(__doc__, file=sys.stderr)
+        return 2
+    failed = False
+    for mode in modes:
+        faults, looked_at = MODES[mode](ROOT)
+        for fault in faults:
+            print(fault)
+        print(f"{mode}: {looked_at}, {len(faults)} faults")
+        failed = failed or bool(faults) or looked_at.startswith("0 ")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
