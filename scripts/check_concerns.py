@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that the concerns of the trainer (core/train/*/) stay apart.
+"""Checks that the concerns of the trainer (the folders of core/train) stay apart.
 
 1. A file touches the fields of its own concern alone: `->pipeline.` and the like stand in files of
    core/train/pipeline only.
-2. A file includes headers of another concern only where the table below allows it.
+2. A concern includes headers of lower concerns only, and only where the table below allows it.
 3. No two files of core/train include each other in a circle, a header and its source being one file.
 
 Prints every violation; exit status 1 if there is one.  With the argument self-test it checks instead
@@ -16,48 +16,96 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent / "core"
 TRAIN = ROOT / "train"
-CONCERNS = ("pipeline", "exchange", "recovery", "feeding", "evaluation", "membership", "peers")
 
-# Which concern may call which, and what for.  Headers that hold types alone (X_state.h, outcome.h,
-# order.h, data_store.h, feed.h, membership.h) may be included by every concern.
+# The concerns, the lowest first.  A concern calls only concerns that stand before it.
+ORDER = (
+    "progress",
+    "membership",
+    "peers",
+    "plan",
+    "feeding",
+    "exchange",
+    "standby",
+    "replicas",
+    "compute",
+    "programs",
+    "recovery",
+    "evaluation",
+    "pipeline",
+)
+# Folders below all concerns, which all concerns may include: components, which know no trainer, and
+# the structs of the trainer.
+BELOW = ("components", "state")
+
+# Which concern calls which, and what for.
 MAY_CALL = {
-    ("pipeline", "exchange"): "a step's collectives; islands formed before a step",
-    ("pipeline", "feeding"): "order of samples, reading, gathering and sending them",
-    ("pipeline", "membership"): "who takes part; waiting; events; what standby observes",
-    ("pipeline", "peers"): "outcomes of other processes; requests",
-    ("pipeline", "recovery"): "remedies before a retry; comparing replicas in a step",
+    ("membership", "progress"): "where training stands, for events; whether steps are in flight",
+    ("peers", "progress"): "the record of a step",
+    ("peers", "membership"): "the error of a device that hangs",
+    ("plan", "progress"): "how many steps the log that is replayed has left",
+    ("plan", "membership"): "which devices are lost",
+    ("plan", "peers"): "the capacities of all devices",
+    ("feeding", "membership"): "waiting; who takes part",
+    ("feeding", "plan"): "the rows of each batch, to read images ahead",
     ("exchange", "membership"): "waiting; who takes part; events",
     ("exchange", "peers"): "whether all devices are alike; agreeing",
-    ("exchange", "pipeline"): "checks of gradients in an island",
-    ("feeding", "membership"): "waiting; who takes part",
-    ("feeding", "pipeline"): "the rows of each batch, to read images ahead",
-    ("feeding", "recovery"): "losing a device that fails while samples are published",
-    ("evaluation", "feeding"): "copies, feeds and publishing of samples",
+    ("standby", "progress"): "where training stands, and going back",
+    ("standby", "membership"): "device states; events",
+    ("standby", "plan"): "the balance",
+    ("standby", "exchange"): "whether a device is in an island",
+    ("replicas", "progress"): "where training stands",
+    ("replicas", "membership"): "replica validity; waiting; events",
+    ("replicas", "peers"): "comparing weights between processes",
+    ("replicas", "exchange"): "clearing error feedback",
+    ("replicas", "standby"): "ending standby where all replicas are written",
+    ("compute", "progress"): "whether spans of times are kept",
+    ("compute", "membership"): "who takes part; replica validity; events",
+    ("compute", "peers"): "outcomes of a step",
+    ("compute", "plan"): "micro-batches",
+    ("compute", "feeding"): "sending samples",
+    ("compute", "exchange"): "a step's collectives; checks of gradients in an island",
+    ("compute", "replicas"): "comparing replicas in a step",
+    ("programs", "progress"): "host memory of shards; checks of calls",
+    ("programs", "membership"): "waiting; who takes part",
+    ("programs", "peers"): "the records of devices",
+    ("programs", "plan"): "capacities; micro-batches",
+    ("programs", "feeding"): "copies of data and host feeds",
+    ("programs", "exchange"): "joining and leaving the collectives",
+    ("programs", "replicas"): "what fits on a device; views and comparison of a replica",
+    ("programs", "compute"): "checks of gradients; single-launch programs",
+    ("recovery", "progress"): "where training stands; retrying steps; checks of calls",
+    ("recovery", "membership"): "device states; waiting; events",
+    ("recovery", "peers"): "agreeing before devices are made anew",
+    ("recovery", "plan"): "the balance and capacities",
+    ("recovery", "feeding"): "copies of data of lost and readmitted devices; publishing samples",
+    ("recovery", "exchange"): "ending islands, and having them formed anew",
+    ("recovery", "standby"): "ending standby; going back; refreshing replicas",
+    ("recovery", "replicas"): "reading, writing and copying the training state",
+    ("recovery", "programs"): "making and destroying workers; forgetting programs of evaluation",
+    ("evaluation", "progress"): "retrying steps; checks of calls",
     ("evaluation", "membership"): "waiting; who takes part",
-    ("evaluation", "peers"): "gathering all processes' parts; comparing weights",
-    ("evaluation", "pipeline"): "the split; running a segment; host memory of a share",
-    ("evaluation", "recovery"): "refreshing replicas; losing a device that fails",
-    ("membership", "evaluation"): "forgetting programs that a readmitted device lacks",
-    ("membership", "exchange"): "who takes part in collectives; breaking them; islands",
-    ("membership", "feeding"): "copies of data of a readmitted device",
-    ("membership", "peers"): "names of devices; what a readmitted device can do",
-    ("membership", "pipeline"): "where training stands; the balance",
-    ("membership", "recovery"): "restoring replicas before standby and after readmission",
-    ("peers", "feeding"): "whether a device is fed; that images could not be read",
-    ("peers", "membership"): "who takes part; the error of a hung device",
-    ("peers", "pipeline"): "the record of a step; where training stands",
-    ("peers", "recovery"): "reading weights to compare them; preparing devices anew",
-    ("recovery", "evaluation"): "forgetting programs of devices that are made anew",
-    ("recovery", "exchange"): "ending islands; clearing error feedback",
-    ("recovery", "feeding"): "data that a hung device may still read",
-    ("recovery", "membership"): "losing, waiting, events, standby devices' state",
-    ("recovery", "peers"): "agreeing before devices are made anew; noting written weights",
-    ("recovery", "pipeline"): "the balance and capacities; where training stands",
-}
-TYPES = re.compile(r"(_state|/outcome|/order|/data_store|/feed|/membership/membership)\.h$")
+    ("evaluation", "peers"): "gathering all processes' parts",
+    ("evaluation", "plan"): "the split",
+    ("evaluation", "feeding"): "copies of data and host feeds",
+    ("evaluation", "replicas"): "what fits on a device; comparing weights",
+    ("evaluation", "compute"): "running a segment",
+    ("evaluation", "programs"): "programs of evaluation",
+    ("evaluation", "recovery"): "refreshing replicas; losing a device that fails; publishing samples",
+    ("pipeline", "progress"): "the records of steps; checks of calls",
+    ("pipeline", "membership"): "waiting; who takes part; events",
+    ("pipeline", "peers"): "outcomes of other processes; requests",
+    ("pipeline", "plan"): "shards of a step, and what was measured",
+    ("pipeline", "feeding"): "order of samples, reading and gathering them",
+    ("pipeline", "exchange"): "islands before a step",
+    ("pipeline", "standby"): "what standby observes; steps to retry",
+    ("pipeline", "replicas"): "comparing replicas and weights; whether there is a state",
+    ("pipeline", "compute"): "the job of a step; ending a dropped step",
+    ("pipeline", "programs"): "the options of a program",
+    ("pipeline", "recovery"): "remedies before a retry; what is due between steps",}
 
 
-def concern_of(path):
+def folder_of(path):
+    """The folder of a file of the trainer; None: core/train itself, which may call every concern."""
     parts = path.split("/")
     return parts[1] if len(parts) > 2 else None
 
@@ -67,22 +115,29 @@ def strip(text):
 
 
 def check_fields(path, text):
-    field = re.compile(r"(?:->|\.)(" + "|".join(CONCERNS) + r")\.[a-z_]")
+    field = re.compile(r"(?:->|\.)(" + "|".join(ORDER) + r")\.[a-z_]")
     for number, line in enumerate(strip(text).split("\n"), 1):
         if line.startswith("#include"):
             continue
         for match in field.finditer(line):
-            if concern_of(path) != match.group(1):
+            if folder_of(path) != match.group(1):
                 yield f"core/{path}:{number}: touches a field of {match.group(1)}"
 
 
+def rank_of(folder):
+    """How high a folder is: below all concerns, a concern, or core/train itself."""
+    return -1 if folder in BELOW else len(ORDER) if folder is None else ORDER.index(folder)
+
+
 def check_edges(path, includes):
-    own = concern_of(path)
+    own = folder_of(path)
     for include in includes:
-        other = concern_of(include)
-        if own is None or other is None or own == other or TYPES.search(include):
+        other = folder_of(include)
+        if own == other or (own is None and other is not None) or (other in BELOW and own not in BELOW):
             continue
-        if (own, other) not in MAY_CALL:
+        if rank_of(other) > rank_of(own):
+            yield f"core/{path}: includes {include}; {own} is lower than {other or 'core/train itself'}"
+        elif own not in BELOW and (own, other) not in MAY_CALL:
             yield f"core/{path}: includes {include}; {own} may not call {other}"
 
 
@@ -121,7 +176,11 @@ def self_test():
         len(list(check_fields("train/peers/planted.c", planted))) == 1,
         not list(check_fields("train/pipeline/planted.c", planted)),
         len(list(check_edges("train/exchange/planted.c", ["train/evaluation/evaluate.h"]))) == 1,
-        not list(check_edges("train/evaluation/planted.c", ["train/pipeline/step.h"])),
+        len(list(check_edges("train/pipeline/planted.c", ["train/evaluation/evaluate.h"]))) == 1,
+        len(list(check_edges("train/state/planted.h", ["train/plan/shards.h"]))) == 1,
+        len(list(check_edges("train/pipeline/planted.c", ["train/options.h"]))) == 1,
+        not list(check_edges("train/evaluation/planted.c", ["train/compute/step.h", "train/state/trainer.h"])),
+        not list(check_edges("train/planted.c", ["train/pipeline/steps.h", "train/options.h"])),
         find_circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]],
         not find_circles({"a": {"b", "c"}, "b": {"c"}, "c": set()}),
     ]
@@ -140,11 +199,17 @@ def main():
             continue
         includes = re.findall(r'^#include "(train/[^"]+)"', text, flags=re.M)
         violations += check_edges(path, includes)
-        used |= {(concern_of(path), concern_of(i)) for i in includes if not TYPES.search(i)}
+        used |= {(folder_of(path), folder_of(i)) for i in includes}
         others = {i[:-2] for i in includes} - {path[:-2]}
         graph.setdefault(path[:-2], set()).update(others)
     for component in find_circles(graph):
         violations.append("include each other: " + ", ".join(component))
+    folders = {folder.name for folder in TRAIN.iterdir() if folder.is_dir()}
+    for folder in sorted(folders ^ {*ORDER, *BELOW}):
+        violations.append(f"core/train/{folder} and the order of concerns in this script do not agree")
+    for upper, lower in MAY_CALL:
+        if rank_of(lower) >= rank_of(upper):
+            violations.append(f"the table lets {upper} call {lower}, which is not lower")
     for edge in sorted(set(MAY_CALL) - used):
         violations.append(f"the table allows {edge[0]} to call {edge[1]}, which nothing does")
     for violation in violations:

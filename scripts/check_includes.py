@@ -23,18 +23,7 @@ SOURCES = (".c", ".h", ".cl", ".cu", ".cuh")
 
 # Circles that are known and not yet ended.  Every circle whose members are all in one entry is
 # accepted.  An entry that has no circle any more is a fault: remove it.
-KNOWN_CIRCLES = [
-    {
-        "core/train",
-        "core/train/evaluation",
-        "core/train/exchange",
-        "core/train/feeding",
-        "core/train/membership",
-        "core/train/peers",
-        "core/train/pipeline",
-        "core/train/recovery",
-    },
-]
+KNOWN_CIRCLES = []
 
 
 def read(path):
@@ -150,8 +139,8 @@ def check_layers(root):
 # ---- Circles ----
 
 
-def room_of(name):
-    """The folder of a file; a file directly in core/ or backends/ is a room of its own."""
+def folder_of(name):
+    """The folder of a file; a file directly in core/ or backends/ is a folder of its own."""
     folder = os.path.dirname(name)
     return os.path.splitext(name)[0] if folder in TOPS and folder in ("core", "backends") else folder
 
@@ -194,17 +183,17 @@ def circles(edges):
 def check_circles(root, known=None):
     known = KNOWN_CIRCLES if known is None else known
     _, found = includes(root)
-    rooms, files, places = {}, {}, {}
+    folders, files, places = {}, {}, {}
     for name, number, target in found:
-        for edges, of in ((rooms, room_of), (files, lambda path: os.path.splitext(path)[0])):
-            if edges is files and room_of(name) != room_of(target):
+        for edges, of in ((folders, folder_of), (files, lambda path: os.path.splitext(path)[0])):
+            if edges is files and folder_of(name) != folder_of(target):
                 continue
             upper, lower = of(name), of(target)
             if upper != lower:
                 edges.setdefault(upper, set()).add(lower)
                 places.setdefault((upper, lower), f"{name}:{number}")
     faults, used = [], [False] * len(known)
-    for edges in (rooms, files):
+    for edges in (folders, files):
         for members in circles(edges):
             entries = [i for i, entry in enumerate(known) if members <= entry]
             for i in entries:
@@ -217,7 +206,7 @@ def check_circles(root, known=None):
     for entry, was_used in zip(known, used):
         if not was_used:
             faults.append(f"scripts/check_includes.py:1: the known circle of {', '.join(sorted(entry))} has ended: remove it")
-    return faults, f"{len(found)} includes, {len(rooms)} folders"
+    return faults, f"{len(found)} includes, {len(folders)} folders"
 
 
 # ---- Self-test ----
@@ -242,7 +231,7 @@ def self_test(_):
     }
     known = [{"core/low/c", "core/low/d", "core/low/e"}, {"core/low/e", "core/low/f"}]
     low = "in a circle of 2: core/low/a, core/low/b"
-    rooms = "in a circle of 2: core/low, core/top"
+    folders = "in a circle of 2: core/low, core/top"
     expected = [
         "cli/main.c:2: includes core/low/a.h, but no arrow leads from cli to core/low",
         "core/low/b.c:4: includes core/top/t.h, but no arrow leads from core/low to core/top",
@@ -250,8 +239,8 @@ def self_test(_):
         f"{DIAGRAM}:1: the box core/gone holds no file",
         f"core/low/a.h:1: core/low/a includes core/low/b, {low}",
         f"core/low/b.c:3: core/low/b includes core/low/a, {low}",
-        f"core/low/b.c:4: core/low includes core/top, {rooms}",
-        f"core/top/t.h:1: core/top includes core/low, {rooms}",
+        f"core/low/b.c:4: core/low includes core/top, {folders}",
+        f"core/top/t.h:1: core/top includes core/low, {folders}",
         "scripts/check_includes.py:1: the known circle of core/low/e, core/low/f has ended: remove it",
     ]
     with tempfile.TemporaryDirectory() as root:

@@ -5,7 +5,7 @@
 #define DPTI_ORIGIN_H
 
 #include "io/safetensors.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 /* Largest size of the list of class names that is written and read, with the zero at its end. */
 enum { DPTI_CLASS_NAMES_BYTES = 1 << 22 };

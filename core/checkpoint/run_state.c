@@ -4,7 +4,7 @@
 #include "base/parse.h"
 #include "base/print.h"
 #include "io/recorded_json.h"
-#include "train/feeding/order.h"
+#include "train/components/order.h"
 
 #include <jansson.h>
 #include <math.h>

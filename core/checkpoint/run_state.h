@@ -9,7 +9,7 @@
 #include "base/recorded.h"
 #include "dpt_error.h"
 #include "dptrain.h"
-#include "train/feeding/order.h"
+#include "train/components/order.h"
 
 enum {
     DPTI_RUN_VERSION = 1,

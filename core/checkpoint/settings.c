@@ -5,7 +5,7 @@
 #include "base/parse.h"
 #include "base/print.h"
 #include "graph/model_hash.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <float.h>
 #include <stdio.h>

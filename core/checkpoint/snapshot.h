@@ -6,7 +6,7 @@
 #include "checkpoint/origin.h"
 #include "checkpoint/run_state.h"
 #include "io/safetensors.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 /* ---- Taking and writing ---------------------------------------------------------------------- */
 

@@ -5,7 +5,7 @@
 #define DPTI_TENSORS_H
 
 #include "io/safetensors.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 /* The list of tensors to be written to a file.  The tensors point into flat buffers. */
 typedef struct dpti_tensors {

@@ -1,16 +1,16 @@
 /* Files of weights and running statistics: safetensors with PyTorch's names and layouts. */
 #include "context/context.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include "checkpoint/origin.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/tensors.h"
-#include "train/calls.h"
-#include "train/feeding/order.h"
-#include "train/pipeline/in_flight.h"
+#include "train/components/order.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/state.h"
-#include "train/recovery/state_buffers.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_buffers.h"
 
 #include <stdlib.h>
 #include <string.h>

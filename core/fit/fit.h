@@ -7,8 +7,8 @@
 #include "fit/history.h"
 #include "fit/tracing.h"
 #include "io/plot.h"
-#include "train/schedule.h"
-#include "train/trainer.h"
+#include "train/components/schedule.h"
+#include "train/state/trainer.h"
 
 /* Largest number of different causes of failure that are reported. */
 enum { DPTI_FIT_CAUSES = 8 };

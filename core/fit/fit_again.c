@@ -1,11 +1,11 @@
 /* Steps that are retried because no device has the current weights any more and training goes back
-   to the weights of standby devices (train/membership/standby.h).  The limits of the training loop
+   to the weights of standby devices (train/standby/standby.h).  The limits of the training loop
    hold during these steps, and its counts include the committed steps only. */
 #include "context/context.h"
 #include "fit/fit.h"
 
-#include "train/membership/standby.h"
-#include "train/pipeline/in_flight.h"
+#include "train/progress/in_flight.h"
+#include "train/standby/standby.h"
 
 void dpti_fit_note_standby(dpti_fit *f)
 {

@@ -9,13 +9,13 @@
 #include "checkpoint/settings.h"
 #include "io/folder.h"
 #include "io/safetensors.h"
+#include "train/algorithms.h"
+#include "train/components/outcome.h"
+#include "train/components/schedule.h"
 #include "train/exchange/exchange.h"
-#include "train/peers/algorithms.h"
-#include "train/peers/outcome.h"
 #include "train/peers/peers.h"
-#include "train/pipeline/in_flight.h"
-#include "train/recovery/state_buffers.h"
-#include "train/schedule.h"
+#include "train/progress/in_flight.h"
+#include "train/replicas/state_buffers.h"
 
 #include <stdlib.h>
 #include <unistd.h>

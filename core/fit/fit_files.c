@@ -9,11 +9,11 @@
 #include "checkpoint/settings.h"
 #include "io/file.h"
 #include "io/folder.h"
+#include "train/algorithms.h"
 #include "train/exchange/exchange.h"
 #include "train/exchange/link_probe.h"
-#include "train/peers/algorithms.h"
 #include "train/peers/peers.h"
-#include "train/pipeline/shards.h"
+#include "train/plan/shards.h"
 
 #include <errno.h>
 #include <limits.h>

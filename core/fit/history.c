@@ -7,7 +7,7 @@
 #include "io/log.h"
 #include "io/plot.h"
 #include "train/peers/peers.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>

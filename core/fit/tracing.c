@@ -4,8 +4,8 @@
 #include "base/clock.h"
 #include "base/times.h"
 #include "dpt_error.h"
-#include "train/in_flight_step.h"
-#include "train/pipeline/in_flight.h"
+#include "train/progress/in_flight.h"
+#include "train/state/in_flight_step.h"
 
 #include <stdlib.h>
 

@@ -5,7 +5,7 @@
 #define DPTI_TRACING_H
 
 #include "io/trace.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 typedef struct dpti_traced_device {
     size_t process, tracks[DPTI_SPAN_KINDS];

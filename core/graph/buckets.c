@@ -10,8 +10,8 @@
    no larger than what is still to be written: buckets shrink towards the end, because no
    computation hides the last exchange.  No bucket is smaller than the first one; below that size a
    message costs more than its transfer.  Sizes are chosen by the measured cost of sums between the
-   processes (train/exchange/bandwidth_model.h), or follow from the model: the smallest size first,
-   then an eighth of all weights.
+   processes (train/components/bandwidth_model.h), or follow from the model: the smallest size
+   first, then an eighth of all weights.
 
    A linear layer may have more than an eighth of all weights.  Its gradient is then computed in
    slices of rows, each of about an eighth of all weights.  So the exchange does not wait for the

@@ -1,34 +1,35 @@
-/* Creating and destroying a trainer: its options (options.c), its concerns' parts, its workers
-   (worker.c); and the checks of calls (calls.h). */
+/* Creating and destroying a trainer: its options (options.c), its concerns' parts and its
+   workers (programs/worker.c). */
 #include "base/left_behind.h"
 #include "base/recorded.h"
 #include "context/context.h"
 #include "device/set.h"
-#include "train/calls.h"
-#include "train/evaluation/bound.h"
+#include "train/algorithms.h"
+#include "train/components/feed.h"
+#include "train/compute/finite.h"
 #include "train/exchange/exchange.h"
 #include "train/exchange/form_islands.h"
 #include "train/exchange/link_probe.h"
-#include "train/feeding/feed.h"
 #include "train/feeding/feeding.h"
 #include "train/membership/events.h"
 #include "train/membership/presence.h"
-#include "train/membership/readmit.h"
-#include "train/membership/standby.h"
 #include "train/options.h"
-#include "train/peers/algorithms.h"
 #include "train/peers/header_check.h"
 #include "train/peers/peers.h"
 #include "train/pipeline/drain.h"
-#include "train/pipeline/finite.h"
-#include "train/pipeline/in_flight.h"
-#include "train/pipeline/shards.h"
 #include "train/pipeline/steps.h"
+#include "train/plan/shards.h"
+#include "train/programs/bound.h"
+#include "train/programs/worker.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
 #include "train/recovery/failover.h"
-#include "train/recovery/state_buffers.h"
-#include "train/recovery/verify.h"
-#include "train/trainer.h"
-#include "train/worker.h"
+#include "train/recovery/readmit.h"
+#include "train/rendezvous_table.h"
+#include "train/replicas/state_buffers.h"
+#include "train/replicas/verify.h"
+#include "train/standby/standby.h"
+#include "train/state/trainer.h"
 
 #include <stdlib.h>
 
@@ -43,7 +44,8 @@ static dpt_status no_memory(dpt_trainer *t)
 static dpt_status allocate(dpt_trainer *t, const dpt_trainer_options *options)
 {
     t->workers = calloc(t->n_workers, sizeof *t->workers);
-    if (!t->workers || dpti_steps_create(t) != DPT_OK || dpti_exchange_create(t) != DPT_OK ||
+    if (!t->workers || dpti_steps_create(t) != DPT_OK || dpti_plan_create(t) != DPT_OK ||
+        dpti_exchange_create(t) != DPT_OK ||
         dpti_verify_begin(t, options->verify_replicas) != DPT_OK)
         return no_memory(t);
     DPT_TRY(dpti_feeding_create(t));
@@ -136,6 +138,7 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     /* Failover is within one process. */
     t->stop_on_loss = o.stop_on_loss || devices->context->processes != NULL;
     t->device_timeout = o.device_timeout;
+    dpti_rendezvous_set_table(t, &dpti_trainer_rendezvous);
     dpti_steps_set_catch_up(t, dpti_steps_catch_up);
     const dpt_status status = build(t, &o);
     for (size_t i = 0; i < t->n_workers; i++)
@@ -182,6 +185,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_evaluation_destroy(t);
     dpti_feeding_destroy(t);
     dpti_steps_destroy(t);
+    dpti_plan_destroy(t);
     dpti_exchange_destroy(t);
     dpti_standby_destroy(t);
     dpti_verify_end(t);
@@ -192,49 +196,6 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     free_choices(t);
     free(t->workers);
     free(t);
-}
-
-/* ---- Checks of calls ------------------------------------------------------------------------- */
-
-dpt_status dpti_trainer_given(dpt_trainer *trainer, const char *call, const char *what,
-                              const void *pointer)
-{
-    if (pointer) return DPT_OK;
-    return dpt_fail(trainer->context, DPT_E_INVALID, "%s needs its argument %s, which is NULL",
-                    call, what);
-}
-
-dpt_status dpti_trainer_outside_fit(dpt_trainer *trainer, const char *call)
-{
-    if (trainer->callback == DPTI_CALLBACK_NONE) return DPT_OK;
-    return dpt_fail(trainer->context, DPT_E_STATE,
-                    "%s in a callback of dpt_fit: call it when dpt_fit has returned", call);
-}
-
-dpt_status dpti_trainer_idle(dpt_trainer *trainer, const char *call)
-{
-    if (trainer->callback == DPTI_CALLBACK_OTHER)
-        return dpt_fail(trainer->context, DPT_E_STATE,
-                        "%s in a callback of dpt_fit: call it when an epoch is told", call);
-    if (dpti_steps_n_in_flight(trainer) == 0) return DPT_OK;
-    return dpt_fail(trainer->context, DPT_E_STATE,
-                    "%s while steps are in flight: collect them first", call);
-}
-
-dpt_status dpti_trainer_check_idle(dpt_trainer *trainer, const char *call)
-{
-    DPT_TRY(dpti_trainer_outside_fit(trainer, call));
-    return dpti_trainer_idle(trainer, call);
-}
-
-dpt_status dpti_trainer_fail(dpt_trainer *trainer, const dpti_device *device,
-                             const dpt_error *error)
-{
-    char prefix[DPTI_ID_BYTES + 8];
-    snprintf(prefix, sizeof prefix, "device %s", device->id);
-    /* A loss that is not finite is no device's fault. */
-    return dpti_context_fail(trainer->context, error->status == DPT_E_NOT_FINITE ? NULL : prefix,
-                             error);
 }
 
 /* ---- Small calls ----------------------------------------------------------------------------- */

@@ -1,15 +1,16 @@
 /* Describing a trainer: what it needs of each device (bytes, operations, exchanges), and what each
    device has done. */
+#include "train/components/data_store.h"
+#include "train/components/feed.h"
+#include "train/components/outcome.h"
+#include "train/compute/finite.h"
 #include "train/exchange/islands.h"
-#include "train/feeding/data_store.h"
-#include "train/feeding/feed.h"
 #include "train/feeding/feeding.h"
+#include "train/membership/events.h"
 #include "train/membership/presence.h"
-#include "train/peers/outcome.h"
 #include "train/peers/peers.h"
-#include "train/pipeline/finite.h"
-#include "train/pipeline/shards.h"
-#include "train/trainer.h"
+#include "train/plan/shards.h"
+#include "train/state/trainer.h"
 
 #include <stdlib.h>
 
@@ -143,4 +144,18 @@ dpt_status dpt_trainer_mix_report(const dpt_trainer *trainer, dpt_mix_report *ou
 {
     *out = dpti_account_mix(dpti_shards_account(trainer));
     return DPT_OK;
+}
+
+bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
+{
+    if (trainer->callback != DPTI_CALLBACK_NONE) return false;
+    const dpti_device_event *event = dpti_events_take(trainer);
+    if (!event) return false;
+    *out = (dpt_device_event){.kind = event->kind,
+                              .device = event->device,
+                              .id = dpti_peers_device(trainer, event->device)->id,
+                              .step = event->step,
+                              .status = event->error.status,
+                              .message = event->error.message};
+    return true;
 }

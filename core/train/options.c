@@ -1,12 +1,13 @@
 /* Options of a trainer (options.h): defaults, and checks of options and data against the model. */
 #include "train/options.h"
 
+#include "train/evaluation/evaluate.h"
 #include "train/membership/presence.h"
-#include "train/membership/readmit.h"
-#include "train/pipeline/micro_batches.h"
-#include "train/pipeline/shards.h"
-#include "train/trainer.h"
-#include "train/worker.h"
+#include "train/plan/micro_batches.h"
+#include "train/plan/shards.h"
+#include "train/programs/worker.h"
+#include "train/recovery/readmit.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -129,25 +130,6 @@ static dpt_status check_loss(dpt_trainer *t)
     if (p->loss == DPT_LOSS_SQUARED_ERROR && p->label_smoothing != 0)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "label smoothing is for cross-entropy, not for a squared error");
-    return DPT_OK;
-}
-
-dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *data)
-{
-    const dpt_trainer *t = trainer;
-    const size_t outputs = dpt_model_classes(t->model);
-    if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) {
-        if (data->labels) return DPT_OK;
-        return dpt_fail(t->context, DPT_E_INVALID, "%s has no labels, which cross-entropy needs%s",
-                        data->name, data->targets ? "; it has targets: use a squared error" : "");
-    }
-    if (!data->targets)
-        return dpt_fail(t->context, DPT_E_INVALID, "a squared error needs targets, and %s has %s",
-                        data->name, data->labels ? "only labels; use cross-entropy" : "none");
-    if (data->classes != outputs)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "model %s predicts %zu numbers, but %s has %zu targets a sample",
-                        t->model->name, outputs, data->name, data->classes);
     return DPT_OK;
 }
 

@@ -20,8 +20,5 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
 /* When the workers are made: DPT_E_INVALID if a batch-norm would take its own statistics over a
    single value in some pass; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_shards(dpt_trainer *trainer);
-/* DPT_E_INVALID if the data lack the labels or targets that the loss compares with. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_check_answers(dpt_trainer *trainer,
-                                                       const dpt_dataset *data);
 
 #endif

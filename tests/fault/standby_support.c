@@ -25,7 +25,7 @@ dpt_status standby_begin_on(test *t, const char *devices, size_t count, training
     DPT_TRY(plant_data(w->context, count, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
     DPT_TRY(dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer));
-    w->trainer->membership.standby.allowed = false; /* no clock says so */
+    w->trainer->standby.allowed = false; /* no clock says so */
     return DPT_OK;
 }
 
@@ -52,7 +52,7 @@ static size_t standby_which(const training *w)
 /* As if this had been measured: that device rests, or wakes up. */
 void standby_change(training *w)
 {
-    dpti_standby *r = &w->trainer->membership.standby;
+    dpti_standby *r = &w->trainer->standby;
     memset(r->chosen, 0, w->trainer->n_workers * sizeof *r->chosen);
     r->chosen[standby_which(w)] = true;
     r->changes = true;

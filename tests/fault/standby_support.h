@@ -4,7 +4,7 @@
 #define DPT_TEST_STANDBY_SUPPORT_H
 
 #include "fault/plant.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 enum { SIDE = 8, COUNT = 40, CLASSES = 3, BATCH = 12, STEPS = 18, REST = 4, WAKE = 12, ANY = 9 };
 

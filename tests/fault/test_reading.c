@@ -3,7 +3,7 @@
 
    test-fault-reading fault|faultstaged [CASE...] */
 #include "fault/plant.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -202,14 +202,14 @@ static void who_rests(test *t)
                  LOST_IN - 1, n);
         if (CHECK_OK(begin_in_order(t, devices, &w))) {
             bool rests = false;
-            w.trainer->membership.standby.allowed = false; /* of itself */
+            w.trainer->standby.allowed = false; /* of itself */
             while (dpt_trainer_steps(w.trainer) < STEPS_THERE && n_failed < 9) {
                 dpt_trainer *trainer = w.trainer;
                 const size_t left = STEPS_THERE - dpt_trainer_steps(trainer);
                 bool failed = false;
                 if (!rests && dpt_trainer_steps(trainer) >= RESTS_FROM &&
                     dpt_trainer_in_flight(trainer) == 0) {
-                    trainer->membership.standby.chosen[1] = trainer->membership.standby.changes =
+                    trainer->standby.chosen[1] = trainer->standby.changes =
                         rests = true;
                     failed = dpt_trainer_submit(trainer) != DPT_OK;
                 }
@@ -251,11 +251,11 @@ static void who_submits_first(test *t)
         snprintf(devices, sizeof devices, "@:threads=1:after=%d:lost=%zu,cpu:threads=1",
                  LOST_IN - 1, n);
         if (CHECK_OK(begin_in_order(t, devices, &w))) {
-            w.trainer->membership.standby.allowed = false;
+            w.trainer->standby.allowed = false;
             for (size_t i = 1; i < LOST_IN; i++) {
                 if (i == 5)
-                    w.trainer->membership.standby.chosen[1] =
-                        w.trainer->membership.standby.changes = true;
+                    w.trainer->standby.chosen[1] =
+                        w.trainer->standby.changes = true;
                 CHECK_OK(dpt_trainer_step(w.trainer, &m));
             }
             CHECK_OK(dpt_trainer_submit(w.trainer));

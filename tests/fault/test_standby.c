@@ -3,11 +3,11 @@
 
    test-fault-standby fault|faultstaged [CASE...] */
 #include "fault/standby_support.h"
-#include "train/membership/membership.h"
+#include "train/components/membership.h"
 #include "train/membership/presence.h"
-#include "train/membership/readmit.h"
+#include "train/recovery/readmit.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/state.h"
+#include "train/replicas/state.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static void nobody_asks(test *t)
         w.wakes = true;
         standby_steps(t, &w, REST + 3);
         CHECK(dpti_is_standby(&w.trainer->workers[1]) && dpti_is_stale(&w.trainer->workers[1]));
-        CHECK_SIZE(w.trainer->membership.standby.n_lr, 3);
+        CHECK_SIZE(w.trainer->standby.n_lr, 3);
         standby_steps(t, &w, STEPS - REST - 3);
         CHECK(!dpti_is_standby(&w.trainer->workers[1]) && !dpti_is_stale(&w.trainer->workers[1]));
         standby_check_weights(t, &w, 0);
@@ -63,9 +63,9 @@ static void whole_while_alone(test *t)
             w.wakes = true;
             while (w.n_steps < STEPS) {
                 standby_steps(t, &w, 1);
-                CHECK((w.trainer->workers[0].pipeline.single.program != NULL) ==
+                CHECK((w.trainer->workers[0].compute.single.program != NULL) ==
                       (i == 0 && staged && standby_is_due(&w, w.n_steps)));
-                CHECK(!w.trainer->workers[1].pipeline.single.program);
+                CHECK(!w.trainer->workers[1].compute.single.program);
             }
             standby_check_weights(t, &w, 0);
             standby_check_weights(t, &w, 1);
@@ -92,7 +92,7 @@ static void lost_when_it_is_alone(test *t)
             standby_steps(t, &w, STEPS - REST);
             CHECK_SIZE(w.n_lost, 2);
             CHECK(dpti_is_lost(&w.trainer->workers[0]));
-            CHECK_SIZE(w.trainer->membership.standby.n, 0);
+            CHECK_SIZE(w.trainer->standby.n, 0);
             standby_check_weights(t, &w, 1);
         }
         standby_end(&w);
@@ -113,7 +113,7 @@ static void the_last_one_is_lost(test *t)
                      n);
             if (CHECK_OK(standby_begin(t, devices, &w))) {
                 standby_steps(t, &w, STEPS);
-                if (w.n_lost > 0) CHECK_SIZE(w.trainer->membership.standby.n, 0);
+                if (w.n_lost > 0) CHECK_SIZE(w.trainer->standby.n, 0);
                 CHECK(w.n_lost == 1 || after + n / 20 + 1 >= STEPS);
                 standby_check_weights(t, &w, 1);
             }
@@ -130,8 +130,8 @@ static void goes_on_from_its_last_weights(test *t)
         REQUIRE_OK(dpti_trainer_refresh(w.trainer));
         CHECK(!dpti_is_stale(&w.trainer->workers[1]));
         standby_steps(t, &w, 1);
-        CHECK_SIZE(w.trainer->membership.standby.first, 9);
-        CHECK_SIZE(w.trainer->membership.standby.n_lr, 1);
+        CHECK_SIZE(w.trainer->standby.first, 9);
+        CHECK_SIZE(w.trainer->standby.n_lr, 1);
         standby_steps(t, &w, STEPS - 10);
         CHECK_SIZE(w.n_lost, 1);
         standby_check_weights(t, &w, 1);
@@ -164,7 +164,7 @@ static void memory_wakes(test *t)
         w.woken = 9;
         standby_steps(t, &w, STEPS);
         CHECK_SIZE(w.n_lost, 0);
-        CHECK_SIZE(w.trainer->membership.standby.n, 0);
+        CHECK_SIZE(w.trainer->standby.n, 0);
         standby_check_weights(t, &w, 1);
     }
     standby_end(&w);
@@ -240,7 +240,7 @@ static void memory_is_short_as_another_returns(test *t)
                  "again=1",
                  n);
         if (CHECK_OK(standby_begin(t, devices, &w))) {
-            w.trainer->membership.readmit_after = 0.3;
+            w.trainer->recovery.readmit_after = 0.3;
             for (size_t tries = 0; dpt_trainer_steps(w.trainer) < STEPS && tries < 4;) {
                 standby_plan(t, &w, dpt_trainer_steps(w.trainer));
                 const dpt_status status = dpt_trainer_step(w.trainer, &m);
@@ -250,7 +250,7 @@ static void memory_is_short_as_another_returns(test *t)
                 for (tries++; !dpti_readmit_waits(w.trainer) && tries == 1; (void)usleep(1000))
                     dpti_readmit_poll(w.trainer);
             }
-            CHECK(w.trainer->membership.returned_step > 0 || dpti_trainer_n_lost(w.trainer) > 0);
+            CHECK(w.trainer->recovery.returned_step > 0 || dpti_trainer_n_lost(w.trainer) > 0);
             standby_check_weights(t, &w, 1);
         }
         standby_end(&w);
@@ -319,7 +319,7 @@ static void loaded_while_it_rests(test *t)
             standby_steps(t, &w, 6);
             (void)!dpt_trainer_load_state(w.trainer, "rest.state");
             CHECK_SIZE(dpt_trainer_steps(w.trainer), REST - 1);
-            CHECK_SIZE(w.trainer->membership.standby.n, 0);
+            CHECK_SIZE(w.trainer->standby.n, 0);
             for (size_t i = REST - 1; i < STEPS; i++) {
                 CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
                 CHECK_OK(dpt_trainer_step(w.trainer, &m));
@@ -530,7 +530,7 @@ static void what_is_told_of_it(test *t)
                 w.n_lost++;
             }
             CHECK_SIZE(w.n_lost, 1);
-            CHECK(w.trainer->pipeline.account.steps <= STEPS);
+            CHECK(w.trainer->plan.account.steps <= STEPS);
         }
         standby_end(&w);
     }

@@ -4,7 +4,7 @@
    test-fault-standby_resume fault|faultstaged [CASE...] */
 #include "fault/standby_support.h"
 #include "train/membership/presence.h"
-#include "train/membership/standby.h"
+#include "train/standby/standby.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@ static const dpti_standby_record learnt = {
 /* As if a try had just shown that it is a gain. */
 static void standby_for_good(training *w)
 {
-    dpti_standby *r = &w->trainer->membership.standby;
+    dpti_standby *r = &w->trainer->standby;
     standby_change(w);
     r->exchange[1] = 0.25;
     r->rest =
@@ -63,7 +63,7 @@ static bool save(test *t, const char *devices, size_t steps)
         standby_for_good(&w);
         step_to(t, &w, REST + steps, true);
         CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 1);
-        w.trainer->membership.standby.allowed = true;
+        w.trainer->standby.allowed = true;
         saved = CHECK_OK(dpt_trainer_save_state(w.trainer, state));
     }
     standby_end(&w);
@@ -74,9 +74,9 @@ static bool save(test *t, const char *devices, size_t steps)
 static bool load(test *t, const char *devices, bool allowed, training *w)
 {
     if (!CHECK_OK(standby_begin(t, devices, w))) return false;
-    w->trainer->membership.standby.allowed = allowed;
+    w->trainer->standby.allowed = allowed;
     const bool loaded = CHECK_OK(dpt_trainer_load_state(w->trainer, state));
-    w->trainer->membership.standby.allowed = false;
+    w->trainer->standby.allowed = false;
     w->n_steps = dpt_trainer_steps(w->trainer);
     return loaded;
 }
@@ -88,7 +88,7 @@ static void rests_on(test *t)
     dpt_device_event event = {.step = 0};
     if (!save(t, list, RESTED)) return;
     if (load(t, list, true, &w)) {
-        const dpti_standby *r = &w.trainer->membership.standby;
+        const dpti_standby *r = &w.trainer->standby;
         step_to(t, &w, REST + RESTED + 1, true);
         CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 1);
         CHECK_SIZE(event.step, REST + RESTED + 1);
@@ -115,18 +115,18 @@ static void rests_on_from_state_to_state(test *t)
     training w;
     if (!save(t, list, 2)) return;
     if (load(t, list, true, &w)) {
-        w.trainer->membership.standby.allowed = true;
+        w.trainer->standby.allowed = true;
         CHECK_OK(dpt_trainer_save_state(w.trainer, state));
-        w.trainer->membership.standby.allowed = false;
+        w.trainer->standby.allowed = false;
     }
     standby_end(&w);
     if (load(t, list, true, &w)) {
-        w.trainer->membership.standby.allowed = true;
+        w.trainer->standby.allowed = true;
         CHECK_OK(dpt_trainer_load_state(w.trainer, state));
-        w.trainer->membership.standby.allowed = false;
+        w.trainer->standby.allowed = false;
         step_to(t, &w, WAKE, true);
-        CHECK(w.trainer->membership.standby.rest.state == DPTI_STANDBY_LASTS);
-        CHECK(memcmp(&w.trainer->membership.standby.rest.learnt, &learnt, sizeof learnt) == 0);
+        CHECK(w.trainer->standby.rest.state == DPTI_STANDBY_LASTS);
+        CHECK(memcmp(&w.trainer->standby.rest.learnt, &learnt, sizeof learnt) == 0);
         standby_change(&w);
         step_to(t, &w, STEPS, false);
         standby_check_weights(t, &w, 0);
@@ -143,12 +143,12 @@ static void loaded_while_it_rests(test *t)
     if (!save(t, list, 2)) return;
     if (load(t, list, true, &w)) {
         step_to(t, &w, WAKE, true);
-        w.trainer->membership.standby.allowed = true;
+        w.trainer->standby.allowed = true;
         CHECK_OK(dpt_trainer_load_state(w.trainer, state));
-        w.trainer->membership.standby.allowed = false;
+        w.trainer->standby.allowed = false;
         w.n_steps = dpt_trainer_steps(w.trainer);
         CHECK_SIZE(w.n_steps, REST + 2);
-        CHECK_SIZE(w.trainer->membership.standby.n, 0);
+        CHECK_SIZE(w.trainer->standby.n, 0);
         step_to(t, &w, WAKE, true);
         CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 2);
         standby_change(&w);
@@ -173,8 +173,8 @@ static void others_begin_with_all(test *t)
         dpt_device_event event;
         if (load(t, kinds[i].devices, kinds[i].allowed, &w)) {
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
-            CHECK_SIZE(w.trainer->membership.standby.n, 0);
-            CHECK(w.trainer->membership.standby.rest.state == DPTI_STANDBY_NONE);
+            CHECK_SIZE(w.trainer->standby.n, 0);
+            CHECK(w.trainer->standby.rest.state == DPTI_STANDBY_NONE);
             CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 0);
         }
         standby_end(&w);
@@ -187,15 +187,15 @@ static void tries_are_as_rare(test *t)
     training w;
     if (CHECK_OK(standby_begin(t, list, &w))) {
         step_to(t, &w, REST, false);
-        w.trainer->membership.standby.rest.learnt = learnt;
-        w.trainer->membership.standby.allowed = true;
+        w.trainer->standby.rest.learnt = learnt;
+        w.trainer->standby.allowed = true;
         CHECK_OK(dpt_trainer_save_state(w.trainer, state));
     }
     standby_end(&w);
     if (load(t, list, true, &w)) {
         step_to(t, &w, REST + 1, false);
-        CHECK_SIZE(w.trainer->membership.standby.rest.learnt.present_for, learnt.present_for);
-        CHECK(w.trainer->membership.standby.rest.state == DPTI_STANDBY_NONE);
+        CHECK_SIZE(w.trainer->standby.rest.learnt.present_for, learnt.present_for);
+        CHECK(w.trainer->standby.rest.state == DPTI_STANDBY_NONE);
     }
     standby_end(&w);
 }
@@ -212,14 +212,14 @@ static void none_of_them_can(test *t)
         dpt_step_metrics m;
         if (CHECK_OK(standby_begin(t, lists[i], &w))) {
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
-            w.trainer->membership.standby.allowed = true;
+            w.trainer->standby.allowed = true;
             dpti_standby_resume(w.trainer, i == 0 ? both : second, exchange, &learnt);
-            w.trainer->membership.standby.allowed = false;
+            w.trainer->standby.allowed = false;
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
-            CHECK_SIZE(w.trainer->membership.standby.n, i == 0 ? 1 : 0);
-            CHECK(w.trainer->membership.standby.rest.state ==
+            CHECK_SIZE(w.trainer->standby.n, i == 0 ? 1 : 0);
+            CHECK(w.trainer->standby.rest.state ==
                   (i == 0 ? DPTI_STANDBY_LASTS : DPTI_STANDBY_NONE));
-            CHECK(!w.trainer->membership.standby.changes);
+            CHECK(!w.trainer->standby.changes);
         }
         standby_end(&w);
     }

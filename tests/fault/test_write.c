@@ -5,7 +5,7 @@
 #include "fault/plant.h"
 #include "train/membership/presence.h"
 #include "train/processes.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

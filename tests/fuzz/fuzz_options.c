@@ -7,7 +7,7 @@
 #include "device/devstring.h"
 #include "fuzz.h"
 #include "recipe.h"
-#include "train/schedule.h"
+#include "train/components/schedule.h"
 
 #include <math.h>
 #include <stdarg.h>

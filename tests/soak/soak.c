@@ -21,7 +21,7 @@
 #include "dptrain_models.h"
 #include "fault/plant.h"
 #include "train/membership/presence.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -133,9 +133,9 @@ static void leak(const char *what)
 /* As if it had been measured that steps are faster without some of the devices, or with all. */
 static void change_rest(soak *s, dpt_trainer *t)
 {
-    dpti_standby *r = &t->membership.standby;
+    dpti_standby *r = &t->standby;
     const size_t stays = below(s, t->n_workers);
-    if (!r->allowed || !t->pipeline.balance || r->changes || r->retries ||
+    if (!r->allowed || !t->plan.balance || r->changes || r->retries ||
         dpti_is_lost(&t->workers[stays]))
         return;
     if (below(s, 3) > 0) return;

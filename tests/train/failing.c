@@ -2,7 +2,7 @@
 #include "train/failing.h"
 
 #include "train/flat.h"
-#include "train/recovery/state.h"
+#include "train/replicas/state.h"
 #include "train/support.h"
 
 #include <math.h>

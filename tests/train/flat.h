@@ -4,7 +4,7 @@
 #define DPT_TEST_FLAT_H
 
 #include "train/interpreter.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 enum {
     FLAT_SIDE = 8,

@@ -3,7 +3,7 @@
 
 #include "harness.h"
 #include "train/processes.h"
-#include "train/recovery/state.h"
+#include "train/replicas/state.h"
 #include "train/support.h"
 
 #include <math.h>

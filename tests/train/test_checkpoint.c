@@ -4,7 +4,7 @@
 #include "harness.h"
 #include "io/safetensors.h"
 #include "train/flat.h"
-#include "train/recovery/state.h"
+#include "train/replicas/state.h"
 #include "train/support.h"
 
 #include <stdio.h>

@@ -6,9 +6,9 @@
 #include "reference/reference.h"
 #include "train/interpreter.h"
 #include "train/nets.h"
-#include "train/recovery/state.h"
+#include "train/replicas/state.h"
+#include "train/state/trainer.h"
 #include "train/support.h"
-#include "train/trainer.h"
 
 #include <string.h>
 

@@ -8,8 +8,8 @@
 #include "train/flat.h"
 #include "train/processes.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/state.h"
-#include "train/recovery/state_buffers.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_buffers.h"
 #include "train/support.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 /* Tests data that are larger than a device's memory: training has the same bits if records are
    sent with each step.  The device is the staged test device, whose memory is not the host's. */
 #include "harness.h"
+#include "train/state/trainer.h"
 #include "train/support.h"
-#include "train/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +95,7 @@ static void run(test *t, const setting *s, const char *list, outcome *out)
     if (CHECK_OK(dpt_trainer_create(devices, s->model, s->train, &options, &trainer))) {
         take_steps(t, trainer, out);
         CHECK_OK(dpt_trainer_evaluate(trainer, s->test, &out->evaluations[0]));
-        out->test_streamed = trainer->workers[0].evaluation.tests[0].feed != NULL;
+        out->test_streamed = trainer->workers[0].programs.tests[0].feed != NULL;
         CHECK_OK(dpt_trainer_evaluate(trainer, s->train, &out->evaluations[1]));
         CHECK_OK(dpt_trainer_predict(trainer, s->test, 170, 7, out->probabilities));
         CHECK_OK(dpt_trainer_get(trainer, 0, DPT_PARAMETER, "fc2.weight", out->weights, FC2));

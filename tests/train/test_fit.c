@@ -1,7 +1,7 @@
 /* Tests the training loop: the learning rate of each step, the best epoch, the end by patience,
    and what is refused before the first step. */
 #include "harness.h"
-#include "train/schedule.h"
+#include "train/components/schedule.h"
 #include "train/support.h"
 
 #include <math.h>

@@ -1,9 +1,9 @@
 /* Tests training and evaluation on parts of a data set: the result has the same bits as on a copy
    of the samples, and images are not copied. */
 #include "harness.h"
-#include "train/feeding/order.h"
+#include "train/components/order.h"
+#include "train/state/trainer.h"
 #include "train/support.h"
-#include "train/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static void run(test *t, const setting *s, const dpt_dataset *train, const dpt_d
         out->losses[i] = m.loss;
     }
     CHECK_OK(dpt_trainer_evaluate(trainer, held_out, &out->evaluations[0]));
-    out->n_copies = trainer->evaluation.tests[0].store.n_copies;
+    out->n_copies = trainer->programs.tests[0].store.n_copies;
     CHECK_OK(dpt_trainer_evaluate(trainer, train, &out->evaluations[1]));
     dpt_trainer_destroy(trainer);
 }

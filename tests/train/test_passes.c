@@ -4,7 +4,7 @@
    statistics.  What a batch-norm cannot do is refused before training. */
 #include "harness.h"
 #include "train/flat.h"
-#include "train/recovery/state.h"
+#include "train/replicas/state.h"
 #include "train/support.h"
 
 #include <math.h>

@@ -2,16 +2,16 @@
    recorded algorithms again, whatever they would choose now, and so do devices that belong to
    another process now.  If anything fails meanwhile, all processes get the failure. */
 #include "harness.h"
-#include "train/peers/algorithms.h"
-#include "train/peers/checksum.h"
+#include "train/algorithms.h"
+#include "train/components/checksum.h"
 #include "train/peers/header_check.h"
 #include "train/processes.h"
+#include "train/programs/worker.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/state.h"
-#include "train/recovery/state_buffers.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_buffers.h"
+#include "train/state/trainer.h"
 #include "train/support.h"
-#include "train/trainer.h"
-#include "train/worker.h"
 
 #include <stdio.h>
 #include <stdlib.h>

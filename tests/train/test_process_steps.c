@@ -4,8 +4,8 @@
 #include "harness.h"
 #include "io/safetensors.h"
 #include "train/processes.h"
+#include "train/state/trainer.h"
 #include "train/support.h"
-#include "train/trainer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,9 +56,9 @@ static dpt_status build(dpt_context *context, const deviation *d, dpt_model **ou
 
 static void divide(dpt_trainer *trainer, const double *parts)
 {
-    trainer->pipeline.split.equal = false;
-    for (size_t i = 0; i < trainer->pipeline.split.n_devices; i++)
-        trainer->pipeline.split.parts[i] = parts[i];
+    trainer->plan.split.equal = false;
+    for (size_t i = 0; i < trainer->plan.split.n_devices; i++)
+        trainer->plan.split.parts[i] = parts[i];
 }
 
 static dpt_status write_bias(dpt_trainer *trainer, float value)

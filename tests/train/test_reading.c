@@ -3,12 +3,12 @@
 #include "harness.h"
 #include "train/feeding/batch_reader.h"
 #include "train/flat.h"
-#include "train/in_flight_step.h"
 #include "train/mixes.h"
 #include "train/processes.h"
-#include "train/recovery/state.h"
+#include "train/replicas/state.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 #include "train/support.h"
-#include "train/trainer.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -544,7 +544,7 @@ typedef struct company {
 static size_t count_unread(const dpt_trainer *trainer)
 {
     const dpti_in_flight_step *inflight =
-        &trainer->pipeline.slots[trainer->pipeline.done.step % DPTI_STEP_SLOTS];
+        &trainer->progress.slots[trainer->progress.done.step % DPTI_STEP_SLOTS];
     size_t n = 0;
     for (size_t i = 0; i < trainer->n_workers; i++)
         n += strcmp(inflight->outcomes[trainer->first_device + i].flaw, DPTI_FLAW_UNREAD) == 0;

@@ -4,11 +4,11 @@
 #include "harness.h"
 #include "io/folder.h"
 #include "train/flat.h"
+#include "train/programs/worker.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/state.h"
-#include "train/recovery/state_buffers.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_buffers.h"
 #include "train/support.h"
-#include "train/worker.h"
 
 #include <errno.h>
 #include <locale.h>
@@ -419,9 +419,9 @@ static void the_balance_goes_on(test *t)
         make_steps(t, &a, 25);
         CHECK_OK(dpt_trainer_save_state(a.trainer, "state.safetensors"));
         CHECK_OK(dpt_trainer_load_state(b.trainer, "state.safetensors"));
-        CHECK(dpti_balance_learnt(a.trainer->pipeline.balance, models[0], shards[0], &calibrated));
+        CHECK(dpti_balance_learnt(a.trainer->plan.balance, models[0], shards[0], &calibrated));
         CHECK(calibrated);
-        CHECK(dpti_balance_learnt(b.trainer->pipeline.balance, models[1], shards[1], &calibrated));
+        CHECK(dpti_balance_learnt(b.trainer->plan.balance, models[1], shards[1], &calibrated));
         CHECK(calibrated);
         for (size_t i = 0; i < 2; i++) {
             CHECK_SIZE(shards[0][i], shards[1][i]);
@@ -431,7 +431,7 @@ static void the_balance_goes_on(test *t)
         }
         make_steps(t, &b, 5);
         CHECK_OK(dpt_trainer_load_state(c.trainer, "state.safetensors"));
-        CHECK(!dpti_balance_learnt(c.trainer->pipeline.balance, models[1], shards[1], &calibrated));
+        CHECK(!dpti_balance_learnt(c.trainer->plan.balance, models[1], shards[1], &calibrated));
         make_steps(t, &c, 5);
     }
     close_training(&c);

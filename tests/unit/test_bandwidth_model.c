@@ -1,7 +1,7 @@
 /* Tests the choices of the bandwidth model: bucket sizes, windows and routes that were computed by
    hand. */
 #include "harness.h"
-#include "train/exchange/bandwidth_model.h"
+#include "train/components/bandwidth_model.h"
 
 #include <math.h>
 

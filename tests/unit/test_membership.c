@@ -1,7 +1,7 @@
 /* Tests membership: every change in every state has the result in membership.h, or is refused. */
 #include "harness.h"
-#include "train/feeding/order.h"
-#include "train/membership/membership.h"
+#include "train/components/membership.h"
+#include "train/components/order.h"
 
 /* Written from the drawings in membership.h, not from the table that is tested. */
 typedef struct change {

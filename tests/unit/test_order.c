@@ -1,7 +1,7 @@
 /* Tests the order of samples: every epoch has each sample once, in an order that the seed
    determines. */
 #include "harness.h"
-#include "train/feeding/order.h"
+#include "train/components/order.h"
 
 #include <string.h>
 

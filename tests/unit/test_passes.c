@@ -1,6 +1,6 @@
 /* Tests the division of a shard into micro-batches, and how much caches hold. */
 #include "harness.h"
-#include "train/pipeline/micro_batches.h"
+#include "train/plan/micro_batches.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* Tests learning rates: those of PyTorch's schedulers (tests/golden/schedules.txt, made by
    tests/golden/make_schedules.py), warm-up, defaults, and refused values. */
 #include "harness.h"
-#include "train/schedule.h"
+#include "train/components/schedule.h"
 
 #include <math.h>
 #include <stdio.h>

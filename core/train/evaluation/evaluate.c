@@ -6,27 +6,26 @@
 #include "context/context.h"
 #include "device/driver.h"
 #include "device/stream.h"
-#include "train/calls.h"
-#include "train/evaluation/bound.h"
-#include "train/feeding/data_store.h"
-#include "train/feeding/feed.h"
+#include "train/components/data_store.h"
+#include "train/components/feed.h"
+#include "train/compute/shard.h"
+#include "train/compute/step.h"
 #include "train/feeding/feeding.h"
-#include "train/feeding/publish.h"
-#include "train/in_flight_step.h"
 #include "train/membership/deadline.h"
 #include "train/membership/presence.h"
-#include "train/options.h"
 #include "train/peers/peers.h"
-#include "train/peers/weights.h"
-#include "train/pipeline/in_flight.h"
-#include "train/pipeline/shard.h"
-#include "train/pipeline/shards.h"
-#include "train/pipeline/step.h"
+#include "train/plan/shards.h"
+#include "train/programs/bound.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
 #include "train/recovery/failover.h"
+#include "train/recovery/publish.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/room.h"
-#include "train/recovery/state_buffers.h"
-#include "train/trainer.h"
+#include "train/replicas/room.h"
+#include "train/replicas/state_buffers.h"
+#include "train/replicas/weights.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -34,7 +33,7 @@
 
 typedef struct evaluate_job {
     dpti_worker *worker;
-    size_t slot;         /* of trainer->evaluation.tests */
+    size_t slot;         /* of the data set (programs/bound.h) */
     size_t first, count; /* samples [first, first + count) */
     dpt_status status;
     dpt_error error;
@@ -54,8 +53,8 @@ typedef struct evaluate_job {
 static dpt_status provide_feed(dpti_worker *w, size_t slot)
 {
     const dpt_trainer *t = w->trainer;
-    const dpt_dataset *data = t->evaluation.tests[slot].data;
-    dpti_worker_test *test = &w->evaluation.tests[slot];
+    const dpt_dataset *data = dpti_evaluation_test(w->trainer, slot)->data;
+    dpti_worker_test *test = dpti_evaluation_program(w, slot);
     const size_t most = w->replica.capacity;
     const dpti_feed_size size = {.capacity = most, .host_capacity = most, .n_slots = 1};
     test->feed = dpti_feeding_feed(w);
@@ -69,8 +68,8 @@ static void run_bind(dpti_device *device, void *argument)
     evaluate_job *job = argument;
     dpti_worker *w = job->worker;
     dpt_trainer *t = w->trainer;
-    const dpti_test *test = &t->evaluation.tests[job->slot];
-    dpti_worker_test *own = &w->evaluation.tests[job->slot];
+    const dpti_test *test = dpti_evaluation_test(t, job->slot);
+    dpti_worker_test *own = dpti_evaluation_program(w, job->slot);
     const dpti_data_store *store =
         dpti_dataset_share(test->data, t->data) ? dpti_feeding_store(t) : &test->store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
@@ -115,7 +114,7 @@ static dpt_status place_data(dpt_trainer *t, const dpt_dataset *data, dpti_data_
 /* Binds a free slot; it is free again after a failure. */
 static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose, size_t slot)
 {
-    dpti_test *test = &t->evaluation.tests[slot];
+    dpti_test *test = dpti_evaluation_test(t, slot);
     if (!dpti_dataset_share(data, t->data)) DPT_TRY(place_data(t, data, &test->store));
     test->data = data;
     test->purpose = purpose;
@@ -137,13 +136,13 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
 
 /* The slot that is bound to these data, or else the slot to bind: a free one, or the least recently
    used. */
-static size_t find_slot(const dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
+static size_t find_slot(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
 {
     size_t oldest = 0;
     for (size_t i = 0; i < DPTI_TESTS; i++) {
-        const dpti_test *test = &t->evaluation.tests[i];
+        const dpti_test *test = dpti_evaluation_test(t, i);
         if (test->data == data && test->purpose == purpose) return i;
-        if (test->used < t->evaluation.tests[oldest].used) oldest = i;
+        if (test->used < dpti_evaluation_test(t, oldest)->used) oldest = i;
     }
     return oldest;
 }
@@ -154,7 +153,7 @@ static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose 
                           size_t *slot)
 {
     const size_t found = find_slot(t, data, purpose);
-    dpti_test *test = &t->evaluation.tests[found];
+    dpti_test *test = dpti_evaluation_test(t, found);
     if (test->data != data || test->purpose != purpose) {
         dpti_evaluation_unbind(t, found);
         dpt_status status = bind(t, data, purpose, found);
@@ -165,7 +164,7 @@ static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose 
         }
         DPT_TRY(status);
     }
-    test->used = ++t->evaluation.clock;
+    dpti_evaluation_note_use(t, found);
     *slot = found;
     return DPT_OK;
 }
@@ -176,7 +175,7 @@ enum { PASSES_AHEAD = 2 };
 
 static size_t list_records(const evaluate_job *job, size_t first, size_t n, uint32_t *records)
 {
-    const dpt_dataset *data = job->worker->trainer->evaluation.tests[job->slot].data;
+    const dpt_dataset *data = dpti_evaluation_test(job->worker->trainer, job->slot)->data;
     const size_t end = job->first + job->count;
     if (first >= end) return 0;
     if (n > end - first) n = end - first;
@@ -205,8 +204,8 @@ static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, 
 static dpt_status one_pass(evaluate_job *job, dpti_shard *buffers, size_t first, size_t n)
 {
     dpti_worker *w = job->worker;
-    const dpt_dataset *data = w->trainer->evaluation.tests[job->slot].data;
-    dpti_worker_test *test = &w->evaluation.tests[job->slot];
+    const dpt_dataset *data = dpti_evaluation_test(w->trainer, job->slot)->data;
+    dpti_worker_test *test = dpti_evaluation_program(w, job->slot);
     const dpt_step_block block = {.inv_batch = 1.0f, .first = (uint32_t)first};
     uint32_t *records = (uint32_t *)(void *)(buffers->staging + DPTI_STEP_INDEX_OFFSET);
     dpti_stage(buffers->staging, &block, NULL, 0);
@@ -309,9 +308,9 @@ static void take_outputs(const dpt_trainer *t, const request *what, evaluate_job
 
 /* Makes the readers of images.  They are freed although a device hangs, since it hangs in a call of
    its own and does not come back to its reader. */
-static bool give_ahead(const dpt_trainer *t, const request *what, evaluate_job *jobs)
+static bool give_ahead(dpt_trainer *t, const request *what, evaluate_job *jobs)
 {
-    const dpt_dataset *data = t->evaluation.tests[what->slot].data;
+    const dpt_dataset *data = dpti_evaluation_test(t, what->slot)->data;
     for (size_t i = 0; data->reader && i < t->n_workers; i++) {
         jobs[i].ahead = dpti_ahead_create(data, PASSES_AHEAD + 1, NULL);
         if (!jobs[i].ahead) return false;
@@ -320,7 +319,7 @@ static bool give_ahead(const dpt_trainer *t, const request *what, evaluate_job *
 }
 
 /* Gives jobs what they need besides their devices. */
-static bool give(const dpt_trainer *t, const request *what, evaluate_job *jobs)
+static bool give(dpt_trainer *t, const request *what, evaluate_job *jobs)
 {
     return give_ahead(t, what, jobs) && (!what->outputs || give_outputs(t, jobs));
 }
@@ -403,6 +402,25 @@ static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
                     dpt_model_classes(t->model));
 }
 
+dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *data)
+{
+    const dpt_trainer *t = trainer;
+    const size_t outputs = dpt_model_classes(t->model);
+    if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) {
+        if (data->labels) return DPT_OK;
+        return dpt_fail(t->context, DPT_E_INVALID, "%s has no labels, which cross-entropy needs%s",
+                        data->name, data->targets ? "; it has targets: use a squared error" : "");
+    }
+    if (!data->targets)
+        return dpt_fail(t->context, DPT_E_INVALID, "a squared error needs targets, and %s has %s",
+                        data->name, data->labels ? "only labels; use cross-entropy" : "none");
+    if (data->classes != outputs)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "model %s predicts %zu numbers, but %s has %zu targets a sample",
+                        t->model->name, outputs, data->name, data->classes);
+    return DPT_OK;
+}
+
 dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data)
 {
     DPT_TRY(check_shape(trainer, data));
@@ -429,7 +447,7 @@ static dpt_status do_own(dpt_trainer *t, request *what, part *parts, const size_
     DPT_TRY(dpti_state_check(t));
     DPT_TRY(provide(t, data, what->outputs ? DPTI_PURPOSE_PREDICT : DPTI_PURPOSE_EVALUATE,
                     &what->slot));
-    dpti_test *test = &t->evaluation.tests[what->slot];
+    dpti_test *test = dpti_evaluation_test(t, what->slot);
     DPT_TRY(dpti_trainer_publish_data(t, dpti_dataset_share(data, t->data) ? dpti_feeding_store(t)
                                                                            : &test->store));
     if (dpti_trainer_n_lost(t) != n_gone) return DPT_E_CANCELLED;

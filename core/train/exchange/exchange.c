@@ -3,9 +3,9 @@
 
 #include "device/buffer.h"
 #include "device/side_stream.h"
-#include "train/in_flight_step.h"
 #include "train/peers/peers.h"
-#include "train/trainer.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 
 #include "collective/allgather.h"
 #include "collective/allreduce.h"
-#include "train/in_flight_step.h"
+#include "train/state/in_flight_step.h"
 
 typedef struct dpt_trainer dpt_trainer;
 typedef struct dpti_worker dpti_worker;

@@ -11,7 +11,7 @@
 #include "train/membership/events.h"
 #include "train/membership/presence.h"
 #include "train/peers/peers.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -9,10 +9,10 @@
 #include "base/floats.h"
 #include "base/left_behind.h"
 #include "dpt_error.h"
+#include "train/exchange/looks.h"
 #include "train/membership/deadline.h"
 #include "train/membership/presence.h"
-#include "train/pipeline/finite.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <float.h>
 #include <math.h>

@@ -2,7 +2,7 @@
 #include "train/exchange/islands.h"
 #include "device/communicator.h"
 
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <stdio.h>
 #include <string.h>

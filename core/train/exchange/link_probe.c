@@ -7,10 +7,10 @@
 #include "base/left_behind.h"
 #include "collective/route.h"
 #include "dpt_error.h"
-#include "train/exchange/bandwidth_model.h"
+#include "train/components/bandwidth_model.h"
 #include "train/exchange/exchange.h"
 #include "train/peers/peers.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -9,7 +9,7 @@
 #define DPTI_LINK_PROBE_H
 
 #include "dptrain.h"
-#include "train/exchange/exchange_state.h"
+#include "train/state/exchange_state.h"
 
 /* Chooses how gradients travel between processes and, with `sizes`, how large buckets are: in
    trainer->program.  All processes call it, with nothing under way.  On a slow link it takes half a

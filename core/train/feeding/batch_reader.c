@@ -5,10 +5,10 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "train/feeding/order.h"
-#include "train/in_flight_step.h"
-#include "train/pipeline/shards.h"
-#include "train/trainer.h"
+#include "train/components/order.h"
+#include "train/plan/shards.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,13 +3,10 @@
 #ifndef DPTI_BATCH_READER_H
 #define DPTI_BATCH_READER_H
 
-#include "train/feeding/feeding_state.h"
-#include "train/in_flight_step.h"
+#include "train/state/feeding_state.h"
+#include "train/state/in_flight_step.h"
 
 typedef struct dpt_trainer dpt_trainer;
-
-/* The flaw of a step whose images could not be read: the weights are what they were. */
-#define DPTI_FLAW_UNREAD "images"
 
 DPT_CHECK_RESULT dpt_status dpti_batch_reader_create(dpt_trainer *trainer);
 void dpti_batch_reader_destroy(dpt_trainer *trainer); /* accepts one that was not made */

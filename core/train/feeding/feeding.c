@@ -3,14 +3,14 @@
 
 #include "context/context.h"
 #include "device/driver.h"
+#include "train/components/data_store.h"
+#include "train/components/feed.h"
+#include "train/components/order.h"
 #include "train/feeding/batch_reader.h"
-#include "train/feeding/data_store.h"
-#include "train/feeding/feed.h"
-#include "train/feeding/order.h"
-#include "train/in_flight_step.h"
 #include "train/membership/deadline.h"
 #include "train/membership/presence.h"
-#include "train/trainer.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 /* ---- The trainer's part ---------------------------------------------------------------------- */
 

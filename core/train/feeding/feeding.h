@@ -2,9 +2,9 @@
 #ifndef DPTI_FEEDING_H
 #define DPTI_FEEDING_H
 
-#include "train/feeding/data_store.h"
-#include "train/feeding/feed.h"
-#include "train/in_flight_step.h"
+#include "train/components/data_store.h"
+#include "train/components/feed.h"
+#include "train/state/in_flight_step.h"
 
 typedef struct dpt_trainer dpt_trainer;
 typedef struct dpti_worker dpti_worker;

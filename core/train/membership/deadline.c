@@ -4,12 +4,11 @@
 #include "device/call_limit.h"
 #include "device/driver.h"
 #include "dpt_error.h"
-#include "train/exchange/islands.h"
-#include "train/membership/membership.h"
+#include "train/components/membership.h"
 #include "train/membership/presence.h"
 #include "train/membership/rendezvous.h"
-#include "train/pipeline/in_flight.h"
-#include "train/trainer.h"
+#include "train/progress/in_flight.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 
@@ -26,14 +25,16 @@ static double step_limit(const dpt_trainer *t)
 
 static double time_limit(const dpt_trainer *t, const dpti_worker *w)
 {
-    if (!dpti_is_lost(w) && !w->membership.watch.prepares) return step_limit(t);
+    if (!dpti_is_lost(w) && w->membership.watch.purpose != DPTI_CALLED_TO_PREPARE)
+        return step_limit(t);
     const double limit = dpti_preparing_seconds(t->device_timeout);
     return t->device_timeout > 0 ? limit : fmax(limit, step_limit(t));
 }
 
 static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, double limit)
 {
-    const bool longer = w->membership.watch.prepares && t->device_timeout > 0;
+    const bool longer =
+        w->membership.watch.purpose == DPTI_CALLED_TO_PREPARE && t->device_timeout > 0;
     dpt_error error = {.status = DPT_E_DEVICE_LOST};
     (void)DPT_FAIL(&error, DPT_E_DEVICE_LOST, "no answer within %.3g s (%s)", limit,
                    longer ? "ten times --device-timeout, while it is prepared"
@@ -43,11 +44,16 @@ static void give_up(dpt_trainer *t, dpti_worker *w, unsigned long long call, dou
     w->membership.watch.hung_error = error;
     if (dpti_is_lost(w)) return; /* no thread waits for it */
     t->membership.broken = true;
-    dpti_islands_abort(t);
+    dpti_rendezvous_abort_islands(t);
     /* Other processes would wait for this one, and its driver threads for them.  If nothing is in
        flight they are told later. */
     if (t->processes && dpti_steps_n_in_flight(t) > 0) dpti_processes_give_up(t->processes);
     dpti_rendezvous_break_all(t);
+}
+
+void dpti_deadline_watch_readmission(dpti_worker *worker, bool tried)
+{
+    worker->membership.watch.purpose = tried ? DPTI_CALLED_FOR_READMISSION : DPTI_CALLED_FOR_STEPS;
 }
 
 void dpti_deadline_note_step(dpt_trainer *trainer, double seconds)
@@ -58,11 +64,10 @@ void dpti_deadline_note_step(dpt_trainer *trainer, double seconds)
 /* Looks at all devices after a wait of so many seconds. */
 static void look(dpt_trainer *t, double waited)
 {
-    dpti_islands_watch(t, waited);
+    dpti_rendezvous_watch_islands(t, waited);
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        const dpti_readmission_phase phase = w->membership.readmission.state;
-        const bool tried = phase == DPTI_READMISSION_RELEASING || phase == DPTI_READMISSION_OPENING;
+        const bool tried = w->membership.watch.purpose == DPTI_CALLED_FOR_READMISSION;
         const double limit = time_limit(t, w);
         if (dpti_is_lost(w) ? !tried : dpti_is_hung(w)) continue;
         const unsigned long long call = dpti_driver_call_now(w->device);
@@ -97,9 +102,9 @@ bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *a
 bool dpti_trainer_prepare(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)
 {
     dpti_worker *w = &trainer->workers[rank];
-    w->membership.watch.prepares = true;
+    w->membership.watch.purpose = DPTI_CALLED_TO_PREPARE;
     const bool done = dpti_trainer_call(trainer, rank, job, argument);
-    w->membership.watch.prepares = false;
+    w->membership.watch.purpose = DPTI_CALLED_FOR_STEPS;
     return done;
 }
 

@@ -12,6 +12,7 @@
 #include "device/driver.h"
 
 typedef struct dpt_trainer dpt_trainer;
+typedef struct dpti_worker dpti_worker;
 
 /* Waits for a job, and watches all devices.  false: this worker hangs (dpti_is_hung), and the job
    has not run or not to its end: nothing that it was given may be freed. */
@@ -28,6 +29,9 @@ bool dpti_trainer_release(dpt_trainer *trainer, size_t rank, dpti_job *job, void
 void dpti_trainer_note_hung(dpt_trainer *trainer);
 /* Nothing in flight: collectives that turned threads away work again. */
 void dpti_trainer_mend(dpt_trainer *trainer);
+/* Whether a lost device is being tried again: while it is, its calls are watched, and may take as
+   long as preparing does. */
+void dpti_deadline_watch_readmission(dpti_worker *worker, bool tried);
 /* A step took so many seconds: calls of later steps are measured by the longest. */
 void dpti_deadline_note_step(dpt_trainer *trainer, double seconds);
 

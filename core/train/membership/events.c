@@ -1,9 +1,8 @@
 /* The list of events that the caller has not been told yet (events.h). */
 #include "train/membership/events.h"
 
-#include "train/peers/peers.h"
-#include "train/pipeline/in_flight.h"
-#include "train/trainer.h"
+#include "train/progress/in_flight.h"
+#include "train/state/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,25 +31,17 @@ void dpti_trainer_note_event(dpt_trainer *trainer, dpt_device_event_kind kind, s
     if (!make_room(e)) return;
     /* Training that has gone back goes on where it was. */
     const size_t done = dpti_steps_done(trainer)->step;
-    const size_t retry_to = trainer->membership.standby.retry_to;
+    const size_t retry_to = dpti_steps_retry_to(trainer);
     e->events[e->n++] = (dpti_device_event){.kind = kind,
                                             .device = device,
                                             .step = (done > retry_to ? done : retry_to) + 1,
                                             .error = *error};
 }
 
-bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
+const dpti_device_event *dpti_events_take(dpt_trainer *trainer)
 {
     dpti_device_events *e = &trainer->membership.events;
-    if (e->n_taken == e->n || trainer->callback != DPTI_CALLBACK_NONE) return false;
-    const dpti_device_event *event = &e->events[e->n_taken++];
-    *out = (dpt_device_event){.kind = event->kind,
-                              .device = event->device,
-                              .id = dpti_peers_device(trainer, event->device)->id,
-                              .step = event->step,
-                              .status = event->error.status,
-                              .message = event->error.message};
-    return true;
+    return e->n_taken < e->n ? &e->events[e->n_taken++] : NULL;
 }
 
 void dpti_events_free(dpt_trainer *trainer)

@@ -1,8 +1,8 @@
 /* Which devices take part in steps (presence.h). */
 #include "train/membership/presence.h"
 
-#include "train/membership/membership.h"
-#include "train/trainer.h"
+#include "train/components/membership.h"
+#include "train/state/trainer.h"
 
 #include <string.h>
 
@@ -72,6 +72,22 @@ void dpti_change_device(dpti_worker *worker, dpti_device_change change)
 void dpti_change_replica(dpti_worker *worker, dpti_replica_change change)
 {
     dpti_membership_replica(&worker->membership.state, change);
+}
+
+void dpti_skip_step(dpti_worker *worker, dpti_cursor step)
+{
+    dpti_membership_skip(&worker->membership.state, step);
+}
+
+bool dpti_is_behind(const dpti_worker *worker)
+{
+    return dpti_membership_behind(&worker->membership.state);
+}
+
+const dpti_cursor *dpti_stands_at(const dpti_worker *worker)
+{
+    const dpti_membership *state = &worker->membership.state;
+    return state->replica == DPTI_REPLICA_BEHIND ? &state->stands_at : NULL;
 }
 
 dpt_status dpti_membership_check(const dpt_trainer *trainer)

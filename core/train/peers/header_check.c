@@ -3,10 +3,10 @@
 
 #include "base/print.h"
 #include "graph/model_hash.h"
-#include "train/peers/checksum.h"
+#include "train/components/checksum.h"
+#include "train/components/schedule.h"
 #include "train/peers/peers.h"
-#include "train/schedule.h"
-#include "train/trainer.h"
+#include "train/state/trainer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

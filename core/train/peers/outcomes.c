@@ -3,13 +3,12 @@
 
 #include "context/context.h"
 #include "dpt_error.h"
-#include "train/feeding/batch_reader.h"
-#include "train/in_flight_step.h"
+#include "train/components/checksum.h"
+#include "train/components/outcome.h"
 #include "train/membership/presence.h"
-#include "train/peers/checksum.h"
-#include "train/peers/outcome.h"
-#include "train/pipeline/in_flight.h"
-#include "train/trainer.h"
+#include "train/progress/in_flight.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 #include <inttypes.h>
 #include <string.h>

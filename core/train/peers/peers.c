@@ -4,8 +4,8 @@
 #include "device/buffer.h"
 #include "device/set.h"
 
-#include "train/peers/outcome.h"
-#include "train/trainer.h"
+#include "train/components/outcome.h"
+#include "train/state/trainer.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -131,6 +131,16 @@ const dpti_peer *dpti_peers_device(const dpt_trainer *trainer, size_t device)
     return &trainer->peers.items[device];
 }
 
+dpti_peer *dpti_peers_own(dpt_trainer *trainer, size_t rank)
+{
+    return &trainer->peers.items[trainer->first_device + rank];
+}
+
+dpt_status dpti_peers_tell(dpt_trainer *trainer, dpt_status mine)
+{
+    return dpti_peers_gather(trainer, mine, trainer->peers.items, sizeof *trainer->peers.items);
+}
+
 const size_t *dpti_peers_firsts(const dpt_trainer *trainer)
 {
     return trainer->peers.firsts;
@@ -188,6 +198,16 @@ void dpti_peers_note_written(dpt_trainer *trainer)
 bool dpti_peers_have_written(const dpt_trainer *trainer)
 {
     return trainer->peers.written;
+}
+
+void dpti_peers_forget_written(dpt_trainer *trainer)
+{
+    trainer->peers.written = false;
+}
+
+void dpti_peers_forget_diverged(dpt_trainer *trainer)
+{
+    trainer->peers.diverged = false;
 }
 
 bool dpti_peers_diverged(const dpt_trainer *trainer)

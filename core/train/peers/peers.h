@@ -7,7 +7,7 @@
 #define DPTI_PEERS_H
 
 #include "collective/processes.h"
-#include "train/in_flight_step.h"
+#include "train/state/in_flight_step.h"
 
 typedef struct dpt_trainer dpt_trainer;
 
@@ -21,6 +21,10 @@ void dpti_peers_free(dpt_trainer *trainer);
 
 /* A device of any process. */
 const dpti_peer *dpti_peers_device(const dpt_trainer *trainer, size_t device);
+/* The record of one of this process's devices, to be filled in; and telling all processes what
+   these records say.  tell fails as dpti_peers_gather does. */
+dpti_peer *dpti_peers_own(dpt_trainer *trainer, size_t rank);
+DPT_CHECK_RESULT dpt_status dpti_peers_tell(dpt_trainer *trainer, dpt_status mine);
 /* (processes + 1) the first device of each process, then n_devices; NULL with one process. */
 const size_t *dpti_peers_firsts(const dpt_trainer *trainer);
 /* Whether a device is one of this process's; and its worker's rank, else DPT_E_INVALID. */
@@ -55,8 +59,12 @@ DPT_CHECK_RESULT dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned 
 /* The caller has written weights: processes compare them before they are used. */
 void dpti_peers_note_written(dpt_trainer *trainer);
 bool dpti_peers_have_written(const dpt_trainer *trainer);
+/* They are compared. */
+void dpti_peers_forget_written(dpt_trainer *trainer);
 /* Whether processes took different steps, so that no process's weights can be trusted. */
 bool dpti_peers_diverged(const dpt_trainer *trainer);
+/* All processes have the same weights again. */
+void dpti_peers_forget_diverged(dpt_trainer *trainer);
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 

@@ -2,13 +2,13 @@
 #include "train/pipeline/alone.h"
 
 #include "dpt_error.h"
+#include "train/compute/single_launch.h"
 #include "train/membership/deadline.h"
 #include "train/membership/events.h"
 #include "train/membership/presence.h"
-#include "train/pipeline/single_launch.h"
+#include "train/programs/worker.h"
 #include "train/recovery/recover.h"
-#include "train/trainer.h"
-#include "train/worker.h"
+#include "train/state/trainer.h"
 
 /* The other devices contribute nothing to batch-norms' exchanges, so that the part is the sum; the
    slices in which gradients are computed stay what they are. */
@@ -21,9 +21,9 @@ static dpt_status create_program(dpti_worker *w, dpt_error *error)
     options.holds_filters = false;
     options.n_parts = 1;
     DPT_TRY(dpti_single_launch_create(w));
-    DPT_TRY(
-        dpti_executable_create(&w->replica, &options, &places, &w->pipeline.single.alone, error));
-    if (!w->pipeline.single.alone.arena.handle) return DPT_OK;
+    dpti_executable *alone = &dpti_single_launch_of(w)->alone;
+    DPT_TRY(dpti_executable_create(&w->replica, &options, &places, alone, error));
+    if (!alone->arena.handle) return DPT_OK;
     return DPT_FAIL(error, DPT_E_NO_MEMORY,
                     "they need more memory than their parts do, which may "
                     "be wanted for evaluation");
@@ -51,21 +51,21 @@ static dpt_status make_alone(dpt_trainer *t, dpti_worker *w)
     alone_job job = {.worker = w};
     if (!dpti_trainer_prepare(t, w->rank, create_alone, &job)) return DPT_E_CANCELLED;
     if (job.error.status == DPT_OK) {
-        w->pipeline.single.alone_state = DPTI_ALONE_MADE;
+        dpti_single_launch_of(w)->alone_state = DPTI_ALONE_MADE;
         return DPT_OK;
     }
     if (job.error.status == DPT_E_DEVICE_LOST) {
         DPT_TRY(dpti_trainer_lose_one(t, w->rank, &job.error));
         return DPT_E_CANCELLED;
     }
-    w->pipeline.single.alone_state = DPTI_ALONE_REFUSED;
+    dpti_single_launch_of(w)->alone_state = DPTI_ALONE_REFUSED;
     dpti_trainer_note_event(t, DPT_STEPS_IN_SEGMENTS, t->first_device + w->rank, &job.error);
     return DPT_OK;
 }
 
 static dpt_status settle(dpt_trainer *t, dpti_worker *w)
 {
-    dpti_single_launch *single = &w->pipeline.single;
+    dpti_single_launch *single = dpti_single_launch_of(w);
     const bool wanted = dpti_is_alone(w) && single->alone_state != DPTI_ALONE_REFUSED &&
                         dpti_may_use_single_launch(w);
     if (wanted && single->alone_state == DPTI_ALONE_NOT_MADE) DPT_TRY(make_alone(t, w));

@@ -2,16 +2,16 @@
 #include "train/pipeline/drain.h"
 
 #include "device/driver.h"
+#include "train/components/membership.h"
+#include "train/compute/shard.h"
+#include "train/compute/single_launch.h"
 #include "train/exchange/exchange.h"
 #include "train/feeding/feeding.h"
-#include "train/in_flight_step.h"
 #include "train/membership/deadline.h"
-#include "train/membership/membership.h"
 #include "train/membership/presence.h"
-#include "train/pipeline/in_flight.h"
-#include "train/pipeline/shard.h"
-#include "train/pipeline/single_launch.h"
-#include "train/trainer.h"
+#include "train/progress/in_flight.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 /* Waits until the outcome of a share is known.  false: the device hangs. */
 static bool await_shard(dpt_trainer *t, size_t rank, dpti_shard *shard)
@@ -44,14 +44,14 @@ bool dpti_steps_committed(const dpt_trainer *trainer, const dpti_in_flight_step 
 
 void dpti_trainer_drain(dpt_trainer *trainer)
 {
-    dpti_trainer_pipeline *p = &trainer->pipeline;
-    for (size_t step = p->next.step - p->n_in_flight; step < p->next.step; step++) {
-        dpti_in_flight_step *inflight = &p->slots[step % DPTI_STEP_SLOTS];
+    const size_t next = dpti_steps_next(trainer)->step;
+    for (size_t step = next - dpti_steps_n_in_flight(trainer); step < next; step++) {
+        dpti_in_flight_step *inflight = dpti_steps_step(trainer, step + 1);
         dpti_steps_wait_for(trainer, inflight);
         if (dpti_steps_committed(trainer, inflight))
-            p->done = dpti_feeding_behind(trainer, inflight->cursor);
+            dpti_steps_set_done(trainer, dpti_feeding_behind(trainer, inflight->cursor));
     }
-    p->next = p->done;
+    dpti_steps_set_next(trainer, *dpti_steps_done(trainer));
     dpti_steps_set_in_flight(trainer, 0);
     dpti_exchange_unsettle(trainer); /* islands have not been through the step that failed */
     dpti_trainer_mend(trainer);

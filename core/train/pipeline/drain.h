@@ -2,7 +2,7 @@
 #ifndef DPTI_DRAIN_H
 #define DPTI_DRAIN_H
 
-#include "train/in_flight_step.h"
+#include "train/state/in_flight_step.h"
 
 typedef struct dpt_trainer dpt_trainer;
 

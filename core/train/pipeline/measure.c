@@ -1,16 +1,17 @@
 /* What came of a step (measure.h). */
 #include "train/pipeline/measure.h"
 
-#include "train/calls.h"
-#include "train/in_flight_step.h"
+#include "train/compute/finite.h"
 #include "train/membership/deadline.h"
 #include "train/membership/presence.h"
-#include "train/membership/standby.h"
 #include "train/peers/outcomes.h"
 #include "train/pipeline/drain.h"
-#include "train/pipeline/finite.h"
-#include "train/pipeline/shards.h"
-#include "train/trainer.h"
+#include "train/plan/shards.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
+#include "train/standby/standby.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 
@@ -75,7 +76,7 @@ static step_times find_times(const dpt_trainer *t, const dpti_in_flight_step *in
     double finished = 0;
     for (size_t i = 0; i < t->n_workers; i++)
         finished = fmax(finished, inflight->jobs[i].finished);
-    const double began = fmax(inflight->submitted, t->pipeline.last_finished);
+    const double began = fmax(inflight->submitted, dpti_steps_last_finished(t));
     const double read = inflight->submitted + longest_reading(t, inflight);
     return (step_times){.began = began,
                         .finished = finished,
@@ -95,7 +96,7 @@ void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_
         take_times(inflight->outcomes[i].seconds, inflight, i);
     }
     const step_times times = find_times(t, inflight);
-    t->pipeline.last_finished = times.finished;
+    dpti_steps_set_last_finished(t, times.finished);
     if (dpti_standby_take_time(t))
         dpti_deadline_note_step(t, times.finished - times.began - times.starved);
     *out = (dpt_step_metrics){

@@ -5,31 +5,31 @@
 #include "train/pipeline/steps.h"
 
 #include "context/context.h"
-#include "train/calls.h"
+#include "train/components/order.h"
 #include "train/exchange/form_islands.h"
 #include "train/exchange/islands.h"
 #include "train/feeding/batch_reader.h"
 #include "train/feeding/feeding.h"
-#include "train/feeding/order.h"
-#include "train/feeding/publish.h"
-#include "train/in_flight_step.h"
 #include "train/membership/presence.h"
-#include "train/membership/readmit.h"
-#include "train/membership/readmit_settle.h"
-#include "train/membership/standby.h"
-#include "train/membership/standby_settle.h"
 #include "train/peers/outcomes.h"
 #include "train/pipeline/alone.h"
 #include "train/pipeline/drain.h"
-#include "train/pipeline/in_flight.h"
 #include "train/pipeline/measure.h"
 #include "train/pipeline/submit.h"
-#include "train/recovery/divergence.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
 #include "train/recovery/failover.h"
 #include "train/recovery/out_of_memory.h"
+#include "train/recovery/publish.h"
+#include "train/recovery/readmit.h"
+#include "train/recovery/readmit_settle.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/state_buffers.h"
-#include "train/trainer.h"
+#include "train/recovery/standby_settle.h"
+#include "train/replicas/divergence.h"
+#include "train/replicas/state_buffers.h"
+#include "train/standby/standby.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 /* ---- Submitting ------------------------------------------------------------------------------ */
 
@@ -67,7 +67,7 @@ static dpt_status settle(dpt_trainer *t)
     DPT_TRY(dpti_membership_check(t));
     DPT_TRY(dpti_steps_check_room(t));
     dpti_readmit_poll(t); /* starts tries, and waits for none */
-    if (t->pipeline.n_in_flight > 0) return DPT_OK;
+    if (dpti_steps_n_in_flight(t) > 0) return DPT_OK;
     for (size_t i = 0; i < sizeof settles / sizeof *settles; i++)
         DPT_TRY(settles[i](t));
     return DPT_OK;
@@ -131,11 +131,11 @@ static dpt_status remedy(dpt_trainer *t, const dpti_in_flight_step *oldest, size
 static dpt_status remedy_drained(dpt_trainer *t, const dpti_in_flight_step *oldest, size_t n,
                                  dpti_balance_reason reason)
 {
-    const dpti_cursor drained = t->pipeline.done;
+    const dpti_cursor drained = *dpti_steps_done(t);
     const bool counts_behind = drained.step > oldest->cursor.step + 1;
     if (counts_behind) dpti_steps_move_to(t, dpti_feeding_behind(t, oldest->cursor));
     const dpt_status status = remedy(t, oldest, n, reason);
-    const bool stands = t->pipeline.done.step == oldest->cursor.step + 1;
+    const bool stands = dpti_steps_done(t)->step == oldest->cursor.step + 1;
     if (status != DPT_OK && counts_behind && stands) dpti_steps_move_to(t, drained);
     return status;
 }
@@ -148,12 +148,12 @@ typedef struct dropped_steps {
     float lr[DPTI_MAX_IN_FLIGHT];
 } dropped_steps;
 
-static dropped_steps note_dropped(const dpt_trainer *t, const dpti_in_flight_step *oldest)
+static dropped_steps note_dropped(dpt_trainer *t, const dpti_in_flight_step *oldest)
 {
-    dropped_steps dropped = {.n = t->pipeline.n_in_flight,
+    dropped_steps dropped = {.n = dpti_steps_n_in_flight(t),
                              .first = dpti_steps_committed(t, oldest) ? 1 : 0};
     for (size_t i = 0; i < dropped.n; i++)
-        dropped.lr[i] = t->pipeline.slots[(oldest->cursor.step + i) % DPTI_STEP_SLOTS].lr;
+        dropped.lr[i] = dpti_steps_step(t, oldest->cursor.step + i + 1)->lr;
     return dropped;
 }
 
@@ -165,7 +165,7 @@ static dpt_status submit_again(dpt_trainer *t, const dropped_steps *dropped)
     for (size_t i = dropped->first; i < dropped->n; i++) {
         const dpt_status status = submit(t, dropped->lr[i]);
         if (status == DPT_OK) continue;
-        if (p->n_in_flight == 0) return status;
+        if (dpti_steps_n_in_flight(t) == 0) return status;
         p->unsubmitted = t->context->error;
         p->unsubmitted_lr = dropped->lr[i];
         break;
@@ -185,8 +185,8 @@ static dpt_status retry(dpt_trainer *t, dpti_in_flight_step *oldest)
     DPT_TRY(remedy_drained(t, oldest, dropped.n, reason));
     DPT_TRY(dpti_steps_catch_up(t));
     DPT_TRY(submit_again(t, &dropped));
-    dpti_in_flight_step *next = &t->pipeline.slots[t->pipeline.done.step % DPTI_STEP_SLOTS];
-    if (t->pipeline.n_in_flight > 0 && reason != DPTI_BALANCE_SAME) next->reason = reason;
+    dpti_in_flight_step *next = dpti_steps_step(t, dpti_steps_done(t)->step + 1);
+    if (dpti_steps_n_in_flight(t) > 0 && reason != DPTI_BALANCE_SAME) next->reason = reason;
     /* What was lost is part of the step's time. */
     if (dropped.first == 0) oldest->submitted = submitted;
     return DPT_OK;
@@ -228,20 +228,20 @@ static dpt_status give_up(dpt_trainer *t, const dpti_in_flight_step *inflight, d
 
 static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out)
 {
-    dpti_trainer_pipeline *p = &t->pipeline;
-    dpti_in_flight_step *inflight = &p->slots[(p->next.step - p->n_in_flight) % DPTI_STEP_SLOTS];
+    dpti_in_flight_step *inflight =
+        dpti_steps_step(t, dpti_steps_next(t)->step - dpti_steps_n_in_flight(t) + 1);
     bool counted = false; /* it is done, and what is in flight was behind it */
     dpti_steps_wait_for(t, inflight);
     while (!counted && must_retry(t, inflight)) {
         DPT_TRY(retry(t, inflight));
-        counted = p->done.step > inflight->cursor.step;
+        counted = dpti_steps_done(t)->step > inflight->cursor.step;
         if (!counted) dpti_steps_wait_for(t, inflight);
     }
     const dpt_status status = counted ? DPT_OK : dpti_report_step(t, inflight);
     if (status != DPT_OK) return give_up(t, inflight, status);
     if (!counted) {
-        p->done = dpti_feeding_behind(t, inflight->cursor);
-        dpti_steps_set_in_flight(t, p->n_in_flight - 1);
+        dpti_steps_set_done(t, dpti_feeding_behind(t, inflight->cursor));
+        dpti_steps_set_in_flight(t, dpti_steps_n_in_flight(t) - 1);
     }
     dpti_trainer_note_held(t, inflight);
     dpti_measure_step(t, inflight, out);
@@ -253,7 +253,7 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
     dpti_trainer_pipeline *p = &trainer->pipeline;
     DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_collect", "out", out));
     DPT_TRY(dpti_trainer_outside_fit(trainer, "dpt_trainer_collect"));
-    if (p->n_in_flight > 0) return collect(trainer, out);
+    if (dpti_steps_n_in_flight(trainer) > 0) return collect(trainer, out);
     if (p->unsubmitted.status == DPT_OK)
         return dpt_fail(trainer->context, DPT_E_STATE, "no step is in flight: submit one first");
     const dpt_error error = p->unsubmitted;
@@ -275,8 +275,8 @@ static dpt_status retry_missed(dpt_trainer *t)
 {
     dpt_step_metrics told;
     DPT_TRY(dpti_standby_tell_retried(t, NULL));
-    while (t->pipeline.done.step < dpti_standby_retries(t).until) {
-        DPT_TRY(submit(t, dpti_standby_lr_of(t, t->pipeline.done.step)));
+    while (dpti_steps_done(t)->step < dpti_standby_retries(t).until) {
+        DPT_TRY(submit(t, dpti_standby_lr_of(t, dpti_steps_done(t)->step)));
         DPT_TRY(collect(t, &told));
         DPT_TRY(dpti_standby_tell_retried(t, &told));
     }
@@ -287,11 +287,11 @@ static dpt_status retry_missed(dpt_trainer *t)
 dpt_status dpti_steps_catch_up(dpt_trainer *trainer)
 {
     const dpti_retries due = dpti_standby_retries(trainer);
-    const double last_finished = trainer->pipeline.last_finished;
-    if (due.under_way || trainer->pipeline.done.step >= due.until) return DPT_OK;
+    const double last_finished = dpti_steps_last_finished(trainer);
+    if (due.under_way || dpti_steps_done(trainer)->step >= due.until) return DPT_OK;
     dpti_standby_begin_retries(trainer);
     const dpt_status status = retry_missed(trainer);
     dpti_standby_end_retries(trainer, status);
-    trainer->pipeline.last_finished = last_finished;
+    dpti_steps_set_last_finished(trainer, last_finished);
     return status;
 }

@@ -5,22 +5,22 @@
 #include "base/floats.h"
 #include "base/times.h"
 #include "device/driver.h"
+#include "train/components/feed.h"
+#include "train/components/outcome.h"
+#include "train/compute/step.h"
 #include "train/exchange/exchange.h"
 #include "train/feeding/batch_reader.h"
-#include "train/feeding/feed.h"
 #include "train/feeding/feeding.h"
-#include "train/in_flight_step.h"
 #include "train/membership/presence.h"
-#include "train/membership/readmit.h"
-#include "train/membership/standby.h"
-#include "train/peers/outcome.h"
 #include "train/peers/peers.h"
-#include "train/peers/weights.h"
-#include "train/pipeline/in_flight.h"
-#include "train/pipeline/shards.h"
-#include "train/pipeline/step.h"
-#include "train/recovery/state_buffers.h"
-#include "train/trainer.h"
+#include "train/plan/shards.h"
+#include "train/progress/in_flight.h"
+#include "train/recovery/readmit.h"
+#include "train/replicas/state_buffers.h"
+#include "train/replicas/weights.h"
+#include "train/standby/standby.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 #include <math.h>
 #include <string.h>
@@ -167,28 +167,28 @@ static void post(dpt_trainer *t, dpti_in_flight_step *inflight)
         dpti_shard *shard = &inflight->jobs[i];
         if (dpti_sits_out(w)) continue;
         shard->late = late;
-        w->pipeline.last_step = inflight->cursor.step + 1;
+        dpti_steps_set_last_step_of(t, i, inflight->cursor.step + 1);
         shard->ticket = dpti_driver_post(w->device, dpti_step_job, shard);
     }
-    dpti_steps_set_in_flight(t, t->pipeline.n_in_flight + 1);
+    dpti_steps_set_in_flight(t, dpti_steps_n_in_flight(t) + 1);
 }
 
 dpt_status dpti_submit_step(dpt_trainer *trainer, float lr)
 {
     dpt_trainer *t = trainer;
-    dpti_trainer_pipeline *p = &t->pipeline;
-    dpti_in_flight_step *inflight = &p->slots[p->next.step % DPTI_STEP_SLOTS];
-    inflight->cursor = p->next;
+    const dpti_cursor *next = dpti_steps_next(t);
+    dpti_in_flight_step *inflight = dpti_steps_step(t, next->step + 1);
+    inflight->cursor = *next;
     DPT_TRY(dpti_peers_begin_step(t, inflight));
-    const uint32_t *records = dpti_feeding_batch(t, &p->next, &inflight->n_samples);
+    const uint32_t *records = dpti_feeding_batch(t, next, &inflight->n_samples);
     DPT_TRY(dpti_trainer_divide(t, inflight));
     inflight->reason = find_reason(t, inflight);
     inflight->lr = lr;
     inflight->submitted = dpti_seconds();
     DPT_TRY(read_images(t, inflight, records));
     DPT_TRY(dpti_standby_note(t, inflight));
-    p->next = dpti_feeding_behind(t, p->next);
-    inflight->last_of_epoch = p->next.epoch != inflight->cursor.epoch;
+    dpti_steps_set_next(t, dpti_feeding_behind(t, *next));
+    inflight->last_of_epoch = next->epoch != inflight->cursor.epoch;
     find_contributing(t, inflight);
     lay_out(t, inflight, records);
     post(t, inflight);

@@ -2,7 +2,7 @@
 #ifndef DPTI_SUBMIT_H
 #define DPTI_SUBMIT_H
 
-#include "train/in_flight_step.h"
+#include "train/state/in_flight_step.h"
 
 typedef struct dpt_trainer dpt_trainer;
 

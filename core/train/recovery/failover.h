@@ -8,9 +8,9 @@
 #ifndef DPTI_FAILOVER_H
 #define DPTI_FAILOVER_H
 
-#include "train/in_flight_step.h"
-#include "train/recovery/recovery_state.h"
-#include "train/worker.h"
+#include "train/programs/worker.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/replicas_state.h"
 
 /* Whether this failure of a device means that the device is lost.  This is the only place that
    decides it. */

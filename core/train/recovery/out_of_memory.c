@@ -4,16 +4,17 @@
 #include "train/recovery/out_of_memory.h"
 
 #include "dpt_error.h"
-#include "train/calls.h"
-#include "train/in_flight_step.h"
 #include "train/membership/events.h"
 #include "train/membership/presence.h"
-#include "train/membership/standby.h"
-#include "train/pipeline/micro_batches.h"
-#include "train/pipeline/shards.h"
+#include "train/plan/micro_batches.h"
+#include "train/plan/shards.h"
+#include "train/progress/calls.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/room.h"
-#include "train/trainer.h"
+#include "train/replicas/room.h"
+#include "train/replicas/state_buffers.h"
+#include "train/standby/standby.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 /* The most samples of a batch. */
 static size_t samples_of(const dpti_shard *shard)
@@ -34,8 +35,7 @@ void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_in_flight_step *inf
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
         if (dpti_is_lost(w)) continue;
-        const size_t n = samples_of(&inflight->jobs[i]);
-        if (n > w->recovery.held) w->recovery.held = n;
+        dpti_memory_note_held(w, samples_of(&inflight->jobs[i]));
     }
 }
 
@@ -61,8 +61,8 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step 
    does not hold any more what it once did begins again with the half. */
 static size_t next_room(dpti_worker *w, size_t n)
 {
-    if (w->recovery.held >= n) w->recovery.held = 0;
-    return w->recovery.held > n / 2 ? w->recovery.held : n / 2;
+    if (dpti_memory_held(w) >= n) dpti_memory_forget_held(w);
+    return dpti_memory_held(w) > n / 2 ? dpti_memory_held(w) : n / 2;
 }
 
 /* Fails, and says what can be done. */
@@ -144,7 +144,8 @@ dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_in_flight_
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_shard *shard = &inflight->jobs[i];
         if (!starved(shard)) continue;
-        if (t->recovery.lost) return dpti_trainer_fail(t, shard->worker->device, &shard->error);
+        if (dpti_state_is_lost(t))
+            return dpti_trainer_fail(t, shard->worker->device, &shard->error);
         if (!dpti_is_lost(shard->worker)) tell_starved(t, shard);
     }
     return DPT_OK;

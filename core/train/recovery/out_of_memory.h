@@ -3,7 +3,7 @@
 #ifndef DPTI_OUT_OF_MEMORY_H
 #define DPTI_OUT_OF_MEMORY_H
 
-#include "train/in_flight_step.h"
+#include "train/state/in_flight_step.h"
 
 typedef struct dpt_trainer dpt_trainer;
 

@@ -5,22 +5,22 @@
 #include "train/recovery/recover.h"
 
 #include "context/context.h"
-#include "train/evaluation/bound.h"
 #include "train/exchange/form_islands.h"
 #include "train/exchange/islands.h"
-#include "train/in_flight_step.h"
 #include "train/membership/deadline.h"
 #include "train/membership/presence.h"
-#include "train/membership/standby.h"
 #include "train/peers/peers.h"
-#include "train/pipeline/in_flight.h"
-#include "train/pipeline/shards.h"
+#include "train/plan/shards.h"
+#include "train/programs/bound.h"
+#include "train/programs/worker.h"
+#include "train/progress/in_flight.h"
 #include "train/recovery/failover.h"
-#include "train/recovery/replicas.h"
-#include "train/recovery/state.h"
-#include "train/recovery/state_buffers.h"
-#include "train/trainer.h"
-#include "train/worker.h"
+#include "train/replicas/replicas.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_buffers.h"
+#include "train/standby/standby.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -182,11 +182,11 @@ static dpt_status restore(dpt_trainer *t, bool standby)
     size_t n_stale = 0, failing = 0;
     for (size_t i = 0; i < t->n_workers; i++)
         n_stale += dpti_replica_is_due(&t->workers[i], standby);
-    if (t->processes && t->recovery.lost) return DPT_OK;
+    if (t->processes && dpti_state_is_lost(t)) return DPT_OK;
     if (n_stale == 0 && dpti_trainer_n_lost(t) < t->n_workers) return DPT_OK;
     const size_t from = find_source(t);
-    t->recovery.lost = from == t->n_workers || dpti_trainer_n_lost(t) == t->n_workers;
-    if (t->recovery.lost) return DPT_OK;
+    dpti_state_set_lost(t, from == t->n_workers || dpti_trainer_n_lost(t) == t->n_workers);
+    if (dpti_state_is_lost(t)) return DPT_OK;
     const dpt_status status = dpti_replica_copy_to_stale(t, from, standby, &failing);
     if (status == DPT_E_NO_MEMORY) return go_without_starving(t, failing);
     if (!dpti_is_loss(status) || t->stop_on_loss) return status;
@@ -225,7 +225,8 @@ static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats
         status = dpti_replica_read(t, i, n_kinds, flats);
         if (status == DPT_E_NO_MEMORY) continue;
         if (!dpti_is_loss(status)) return status;
-        if (t->stop_on_loss && !t->recovery.salvage && status != DPT_E_DEVICE_LOST) return status;
+        if (t->stop_on_loss && !dpti_state_is_salvaged(t) && status != DPT_E_DEVICE_LOST)
+            return status;
         if (!dpti_is_lost(&t->workers[i])) errors[i] = error_of(t, i);
     }
     return status;
@@ -240,7 +241,8 @@ static dpt_status spare(dpt_trainer *t)
     for (size_t i = 0; i < t->n_workers; i++)
         n_trusted += !dpti_is_stale(&t->workers[i]);
     if (n_trusted > 1) return DPT_OK;
-    if (t->processes || t->stop_on_loss || t->recovery.salvage || dpti_steps_n_in_flight(t) > 0)
+    if (t->processes || t->stop_on_loss || dpti_state_is_salvaged(t) ||
+        dpti_steps_n_in_flight(t) > 0)
         return DPT_OK;
     DPT_TRY(dpti_trainer_refresh(t));
     return dpti_trainer_catch_up(t);
@@ -251,9 +253,8 @@ dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float
     dpt_trainer *t = trainer;
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
     bool any = false;
-    if (t->recovery.last_state[0]) {
-        for (size_t k = 0; k < n_kinds; k++)
-            memcpy(flats[k], t->recovery.last_state[k], t->model->flat_size * sizeof *flats[k]);
+    if (dpti_state_is_kept(t)) {
+        dpti_state_copy_kept(t, n_kinds, flats);
         return DPT_OK;
     }
     DPT_TRY(spare(t));
@@ -264,8 +265,9 @@ dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float
     for (size_t i = 0; i < t->n_workers; i++)
         any = any || errors[i];
     dpti_standby_stay(t, true);
-    const dpt_status status =
-        any && !t->recovery.salvage && !t->stop_on_loss ? dpti_trainer_lose(t, errors) : DPT_OK;
+    const dpt_status status = any && !dpti_state_is_salvaged(t) && !t->stop_on_loss
+                                  ? dpti_trainer_lose(t, errors)
+                                  : DPT_OK;
     dpti_standby_stay(t, false);
     return status;
 }

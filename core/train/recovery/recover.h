@@ -7,7 +7,7 @@
 
 #include "dpt_error.h"
 #include "dptrain.h"
-#include "train/recovery/recovery_state.h"
+#include "train/state/replicas_state.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,12 +1,12 @@
 /* Reading and writing tensors of the training state by name: dpt_trainer_get, dpt_trainer_set. */
-#include "train/calls.h"
 #include "train/membership/presence.h"
 #include "train/peers/peers.h"
-#include "train/pipeline/in_flight.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
 #include "train/recovery/recover.h"
-#include "train/recovery/state.h"
-#include "train/recovery/state_buffers.h"
-#include "train/trainer.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_buffers.h"
+#include "train/state/trainer.h"
 
 #include <stdlib.h>
 

@@ -1,0 +1,121 @@
+/* Host feeds: gathering records in host memory, and sending them to the device (feed.h). */
+#include "train/components/feed.h"
+#include "device/buffer.h"
+#include "device/stream.h"
+
+#include "dpt_error.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const uint8_t *answers_of(const dpti_feed *feed, const dpt_dataset *data)
+{
+    return feed->targets ? (const uint8_t *)data->targets : (const uint8_t *)data->labels;
+}
+
+static size_t answer_bytes_of(bool targets, const dpt_dataset *data)
+{
+    return targets ? data->classes * sizeof *data->targets : sizeof *data->labels;
+}
+
+static uint8_t *host_answers(const dpti_feed *feed, size_t slot)
+{
+    return feed->slots[slot] + feed->host_capacity * feed->image_bytes;
+}
+
+static dpt_status upload_rows(dpti_feed *feed)
+{
+    uint32_t *rows = calloc(feed->capacity, sizeof *rows);
+    if (!rows)
+        return DPT_FAIL(&feed->device->base.error, DPT_E_NO_MEMORY, "no memory to number rows");
+    for (size_t i = 0; i < feed->capacity; i++)
+        rows[i] = (uint32_t)i;
+    dpt_status status = dpti_upload(&feed->rows, 0, rows, feed->capacity * sizeof *rows);
+    if (status == DPT_OK) status = dpti_sync(feed->device);
+    free(rows);
+    return status;
+}
+
+dpt_status dpti_feed_create(dpti_device *device, const dpt_dataset *data, dpt_loss loss,
+                            const dpti_feed_size *size, dpti_feed *out)
+{
+    dpti_feed *f = out;
+    const bool targets = loss == DPT_LOSS_SQUARED_ERROR;
+    *f = (dpti_feed){.device = device,
+                     .capacity = size->capacity,
+                     .host_capacity = size->host_capacity,
+                     .image_bytes = dpti_dataset_image_bytes(data),
+                     .answer_bytes = answer_bytes_of(targets, data),
+                     .targets = targets};
+    const size_t record_bytes = f->image_bytes + f->answer_bytes;
+    DPT_TRY(dpti_alloc(device, f->capacity * f->image_bytes, &f->images));
+    DPT_TRY(dpti_alloc(device, f->capacity * f->answer_bytes, &f->answers));
+    DPT_TRY(dpti_alloc(device, f->capacity * sizeof(uint32_t), &f->rows));
+    for (size_t i = 0; i < size->n_slots; i++) {
+        void *host = NULL;
+        DPT_TRY(dpti_host_alloc(device, f->host_capacity * record_bytes, &host));
+        f->slots[i] = host;
+    }
+    return upload_rows(f);
+}
+
+void dpti_feed_destroy(dpti_feed *feed)
+{
+    for (size_t i = 0; i < DPTI_FEED_SLOTS; i++) {
+        uint8_t *slot = feed->slots[i];
+        feed->slots[i] = NULL;
+        dpti_host_free(feed->device, slot);
+    }
+    dpti_free(&feed->rows);
+    dpti_free(&feed->answers);
+    dpti_free(&feed->images);
+    *feed = (dpti_feed){.device = NULL};
+}
+
+size_t dpti_feed_bytes(const dpti_feed *feed)
+{
+    return feed->images.n_bytes + feed->answers.n_bytes + feed->rows.n_bytes;
+}
+
+bool dpti_feed_serves(const dpti_feed *feed, const dpt_dataset *data, size_t capacity)
+{
+    return feed->device && capacity <= feed->capacity &&
+           dpti_dataset_image_bytes(data) <= feed->image_bytes &&
+           answer_bytes_of(feed->targets, data) <= feed->answer_bytes;
+}
+
+dpti_data_places dpti_feed_places(const dpti_feed *feed)
+{
+    return (dpti_data_places){
+        .images = &feed->images, .answers = &feed->answers, .rows = &feed->rows};
+}
+
+void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t slot,
+                      const uint32_t *records, size_t n)
+{
+    const dpt_dataset *data = from->data;
+    const uint8_t *images = data->images, *answers = answers_of(feed, data);
+    const size_t image_bytes = dpti_dataset_image_bytes(data);
+    const size_t answer_bytes = answer_bytes_of(feed->targets, data);
+    uint8_t *to = feed->slots[slot], *to_answers = host_answers(feed, slot);
+    if (from->ahead)
+        dpti_ahead_copy(from->ahead,
+                        &(dpti_ahead_run){.key = from->key, .records = records, .n = n}, to);
+    for (size_t i = 0; images && i < n; i++)
+        memcpy(to + i * image_bytes, images + records[i] * image_bytes, image_bytes);
+    for (size_t i = 0; answers && i < n; i++)
+        memcpy(to_answers + i * answer_bytes, answers + records[i] * answer_bytes, answer_bytes);
+}
+
+dpt_status dpti_feed_upload(const dpti_feed *feed, const dpt_dataset *data, size_t slot,
+                            size_t first, size_t n)
+{
+    if (!feed->device || n == 0) return DPT_OK;
+    const size_t image_bytes = dpti_dataset_image_bytes(data);
+    const size_t answer_bytes = answer_bytes_of(feed->targets, data);
+    DPT_TRY(
+        dpti_upload(&feed->images, 0, feed->slots[slot] + first * image_bytes, n * image_bytes));
+    if (!answers_of(feed, data)) return DPT_OK;
+    return dpti_upload(&feed->answers, 0, host_answers(feed, slot) + first * answer_bytes,
+                       n * answer_bytes);
+}

@@ -1,0 +1,65 @@
+/* What processes tell each other about a device: what the device is, and what came of its part of a
+   step. */
+#ifndef DPTI_OUTCOME_H
+#define DPTI_OUTCOME_H
+
+#include "base/times.h"
+#include "device/device.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The flaw of a step whose images could not be read: the weights are what they were. */
+#define DPTI_FLAW_UNREAD "images"
+
+enum { DPTI_PEER_BYTES = 128 };
+
+/* A device of any process. */
+typedef struct dpti_peer {
+    char id[DPTI_ID_BYTES], alias[DPTI_ID_BYTES];
+    char backend[DPTI_ID_BYTES], name[DPTI_PEER_BYTES], detail[DPT_DETAIL_BYTES];
+    char host[DPTI_ID_BYTES];
+    unsigned char uuid[16]; /* of the hardware, as in dpt_device_info */
+    char pci_id[16];        /* likewise */
+    size_t process, memory_bytes;
+    unsigned n_threads;
+    /* What the device's worker can do. */
+    size_t capacity;   /* most samples of a batch in its shard */
+    size_t at_once;    /* most samples that it computes at once */
+    bool takes_passes; /* its shard may be larger than that */
+    size_t pass_limit; /* most samples at once, whatever the shard; SIZE_MAX: no limit */
+    bool cached;       /* the limit is what its caches hold; its memory would hold more */
+    bool streamed;     /* its samples are sent with each step */
+} dpti_peer;
+
+/* What a process may ask of all processes, to be done behind a step.  A clock or a signal reaches
+   one process alone, and no process may act alone. */
+typedef enum dpti_run_request {
+    DPTI_RUN_REQUEST_STOP = 1 << 0, /* end training */
+    DPTI_RUN_REQUEST_TIME = 1 << 1, /* end training, since the time is up */
+    DPTI_RUN_REQUEST_KEEP = 1 << 2, /* keep the training state of all processes in memory before
+                                       more steps are submitted */
+} dpti_run_request;
+
+/* What came of one device's share of a step. */
+typedef struct dpti_outcome {
+    dpt_status status; /* DPT_E_CANCELLED: another device's failure */
+    bool committed;
+    double loss; /* sum */
+    size_t hits;
+    double seconds[DPTI_SPAN_KINDS];
+    bool fresh;    /* of a first run, which says nothing about later steps */
+    char flaw[12]; /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
+                      DPTI_FLAW_UNREAD */
+    /* Set for the first device of each process alone. */
+    unsigned requests; /* dpti_run_request bits */
+    uint64_t step;     /* number of the step, as the process counts */
+    uint64_t weights;  /* checksum of the weights before the step if a caller has written them since
+                          they were compared last, else 0 */
+    uint64_t division; /* checksum of which samples each device has */
+    float lr;
+    double data_seconds; /* waiting for images that are read */
+} dpti_outcome;
+
+#endif

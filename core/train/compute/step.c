@@ -1,0 +1,373 @@
+/* What a device's driver thread does in one step (step.h): upload, the segments of forward and
+   backward with the exchanges between them, the rest of the all-reduce with the vote, the update.
+ */
+#include "train/compute/step.h"
+
+#include "base/clock.h"
+#include "base/times.h"
+#include "device/stream.h"
+#include "device/throttle.h"
+#include "dpt_error.h"
+#include "train/components/membership.h"
+#include "train/components/outcome.h"
+#include "train/compute/finite.h"
+#include "train/compute/shard.h"
+#include "train/compute/single_launch.h"
+#include "train/exchange/exchange.h"
+#include "train/feeding/feeding.h"
+#include "train/membership/presence.h"
+#include "train/peers/outcomes.h"
+#include "train/plan/micro_batches.h"
+#include "train/progress/in_flight.h"
+#include "train/replicas/verify.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
+
+#include <math.h>
+#include <string.h>
+
+void dpti_stage(uint8_t *staging, const dpt_step_block *block, const uint32_t *records,
+                size_t n_samples)
+{
+    memset(staging, 0, DPTI_STEP_INDEX_OFFSET);
+    memcpy(staging, block, sizeof *block);
+    if (n_samples > 0)
+        memcpy(staging + DPTI_STEP_INDEX_OFFSET, records, n_samples * sizeof *records);
+}
+
+/* ---- Running a segment ----------------------------------------------------------------------- */
+
+static dpt_status fetch_parts(const dpti_worker *worker, const dpti_gather *parts)
+{
+    DPT_TRY(dpti_allgather_fetch(parts));
+    return dpti_event_record(worker->device, worker->replica.fetched);
+}
+
+/* Enqueues the segment, with what is fetched and downloaded behind it, and waits. */
+static dpt_status enqueue(dpti_worker *w, const dpti_segment_run *what)
+{
+    dpti_executable *executable = what->executable;
+    const size_t segment = what->segment, n = what->n_samples;
+    DPT_TRY(dpti_event_record(w->device, w->replica.start));
+    DPT_TRY(dpti_executable_run(executable, segment, n));
+    w->compute.driver.fresh = w->compute.driver.fresh || executable->fresh;
+    DPT_TRY(dpti_event_record(w->device, w->replica.end));
+    if (what->contributes) DPT_TRY(fetch_parts(w, what->contributes));
+    DPT_TRY(dpti_executable_record(executable, segment, n));
+    if (what->result) DPT_TRY(dpti_executable_result(executable, n, what->result));
+    if (what->looks) DPT_TRY(dpti_worker_look(w, segment));
+    DPT_TRY(dpti_sync(w->device));
+    if (what->result) dpti_executable_widen(executable, n, what->result);
+    return DPT_OK;
+}
+
+dpt_status dpti_worker_run(dpti_worker *worker, const dpti_segment_run *what)
+{
+    dpti_device *device = worker->device;
+    const dpti_replica *replica = &worker->replica;
+    dpti_driver_state *driver = &worker->compute.driver;
+    const bool moves = driver->pending != DPTI_PENDING_NONE;
+    double busy = 0, moved = 0, fetched = 0;
+    DPT_TRY(enqueue(worker, what));
+    DPT_TRY(dpti_event_elapsed(device, replica->start, replica->end, &busy));
+    if (moves) DPT_TRY(dpti_event_elapsed(device, replica->moving, replica->start, &moved));
+    if (what->contributes)
+        DPT_TRY(dpti_event_elapsed(device, replica->end, replica->fetched, &fetched));
+    /* The device's durations, on the host's clock: its work ended now. */
+    const double began = dpti_seconds() - fetched - busy, throttled = busy * device->throttle;
+    dpti_device_throttle(device, busy);
+    if (moves)
+        dpti_times_add(what->times,
+                       driver->pending == DPTI_PENDING_UPLOAD ? DPTI_SPAN_UPLOAD
+                                                              : DPTI_SPAN_EXCHANGE,
+                       began - moved, moved);
+    dpti_times_add(what->times, DPTI_SPAN_COMPUTE, began, throttled);
+    if (what->contributes)
+        dpti_times_add(what->times, DPTI_SPAN_EXCHANGE, began + throttled, fetched);
+    driver->pending = DPTI_PENDING_NONE;
+    return DPT_OK;
+}
+
+/* ---- Uploading ------------------------------------------------------------------------------- */
+
+/* Uploads samples [first, first + n) of the share.  Without samples nothing is computed soon, and a
+   time until then would be a time of waiting. */
+static dpt_status upload(const dpti_shard *shard, size_t first, size_t n)
+{
+    dpti_worker *w = shard->worker;
+    if (n > 0) DPT_TRY(dpti_event_record(w->device, w->replica.moving));
+    DPT_TRY(dpti_worker_upload(w, shard->staging, first, n));
+    DPT_TRY(dpti_feeding_upload(shard, first, n));
+    if (n > 0) w->compute.driver.pending = DPTI_PENDING_UPLOAD;
+    return DPT_OK;
+}
+
+static dpt_status check_stale(const dpti_shard *shard)
+{
+    const dpti_worker *w = shard->worker;
+    if (!dpti_is_stale(w)) return DPT_OK;
+    return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE, "its replica missed an update");
+}
+
+static dpt_status check_read(dpti_shard *shard)
+{
+    if (!shard->unread) return DPT_OK;
+    shard->flaw = DPTI_FLAW_UNREAD;
+    return DPT_FAIL(&shard->worker->device->base.error, shard->unread->status, "%s",
+                    shard->unread->message);
+}
+
+/* Whether the share is worked off in several passes, whose gradients add up. */
+static bool in_passes(const dpti_shard *shard)
+{
+    const dpti_worker *w = shard->worker;
+    return dpti_has_micro_batches(w) || w->trainer->accumulate > 1;
+}
+
+static dpt_status begin(dpti_shard *shard)
+{
+    dpti_worker *w = shard->worker;
+    const bool passes = in_passes(shard);
+    /* With several passes each pass uploads its own samples, and adds its gradients. */
+    DPT_TRY(upload(shard, 0, passes ? 0 : shard->n_samples));
+    if (passes) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
+    return dpti_worker_clean(w);
+}
+
+/* A pass over part of the share, within a batch: what the device computes at once. */
+typedef struct pass {
+    size_t first, n_samples; /* of the share */
+    bool ends;               /* it ends its batch */
+    bool last;               /* it ends the share */
+} pass;
+
+/* The pass behind the first `done` samples of a batch.  A device takes at least one pass in each
+   batch, without samples if need be, since all devices take part in the exchanges within backward.
+   */
+static pass pass_at(const dpti_shard *shard, size_t batch, size_t first, size_t done)
+{
+    const size_t most = shard->worker->replica.capacity, left = shard->of_batch[batch] - done;
+    return (pass){.first = first,
+                  .n_samples = dpti_next_pass(left, most),
+                  .ends = left <= most,
+                  .last = left <= most && batch + 1 == shard->n_batches};
+}
+
+/* What the device contributes, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
+static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
+                            dpti_gather_part *items)
+{
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const dpti_exchange_places *places = w->train.exchanges[segment];
+    for (size_t i = 0; i < s->n_parts; i++)
+        items[i] = (dpti_gather_part){places[i].part, places[i].parts, s->parts[i].count};
+    return (dpti_gather){.rank = w->rank,
+                         .contributes = p->n_samples > 0,
+                         .items = items,
+                         .n = s->n_parts,
+                         .staging = dpti_exchange_parts(w),
+                         .moving = w->replica.moving};
+}
+
+/* Runs a segment that commits nothing.  A device without samples computes nothing in it.  If the
+   segment is empty, since parts are taken that were contributed just now, no device does. */
+static dpt_status compute(dpti_shard *shard, size_t segment, const pass *p)
+{
+    dpti_worker *w = shard->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const bool ends = s->exchange == DPTI_EXCHANGE_GRADIENTS;
+    if (p->n_samples == 0 || (s->exchange == DPTI_EXCHANGE_TAKE && s->first == s->last))
+        return DPT_OK;
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather parts = parts_of(w, segment, p, items);
+    const dpti_segment_run run = {.executable = &w->train,
+                                  .segment = segment,
+                                  .n_samples = p->n_samples,
+                                  .result = ends ? shard->result + 2 * p->first : NULL,
+                                  .times = &shard->times,
+                                  .looks = p->last,
+                                  .contributes =
+                                      s->exchange == DPTI_EXCHANGE_CONTRIBUTE ? &parts : NULL};
+    DPT_TRY(dpti_worker_run(w, &run));
+    if (!p->last) return DPT_OK;
+    if (ends) DPT_TRY(dpti_shard_add_results(shard));
+    return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_shard_not_finite(shard, "gradients");
+}
+
+/* Checks the sum, where an island makes the sum and no host sees it. */
+static dpt_status look_at_sum(void *user)
+{
+    const dpti_worker *w = user;
+    DPT_TRY(dpti_finite_enqueue(&w->compute.finite));
+    DPT_TRY(dpti_sync(w->device));
+    return dpti_finite_all(&w->compute.finite) ? DPT_OK : DPT_E_NOT_FINITE;
+}
+
+static void contribute_parts(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
+{
+    const dpti_worker *w = shard->worker;
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather what = parts_of(w, segment, p, items);
+    const bool sound = *mine == DPT_OK;
+    dpti_allgather_contribute(dpti_exchange_allgather(w->trainer), &what, mine, &shard->times);
+    if (sound && *mine == DPT_E_NOT_FINITE) *mine = dpti_shard_not_finite(shard, "statistics");
+}
+
+static dpt_status take_parts(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
+{
+    dpti_worker *w = shard->worker;
+    dpti_gather_part items[DPTI_MOST_PARTS];
+    const dpti_gather what = parts_of(w, segment, p, items);
+    DPT_TRY(dpti_allgather_take(dpti_exchange_allgather(w->trainer), &what, mine, &shard->times));
+    if (what.contributes && *mine == DPT_OK) w->compute.driver.pending = DPTI_PENDING_EXCHANGE;
+    return DPT_OK;
+}
+
+/* Behind a check of this device's gradients, or of the sum. */
+static void look_at_gradients(dpti_shard *shard, dpt_status verdict, dpt_status *mine)
+{
+    const dpti_worker *w = shard->worker;
+    const dpti_blame blame = dpti_allreduce_blame(dpti_exchange_allreduce(w->trainer), w->rank);
+    if (verdict != DPT_E_NOT_FINITE) return;
+    if ((blame == DPTI_BLAME_OWN || blame == DPTI_BLAME_SUM) && shard->n_samples > 0)
+        *mine = dpti_shard_not_finite(shard, "gradients");
+    else if (blame != DPTI_BLAME_OWN && *mine == DPT_E_NOT_FINITE)
+        *mine = DPT_OK; /* what it saw was the sum of others */
+}
+
+static void contribute(dpti_shard *shard, const dpti_contribution *who, size_t segment,
+                       dpt_status *mine)
+{
+    const dpti_worker *w = shard->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const bool sound = *mine == DPT_OK;
+    dpti_exchange_context x = {.who = who, .mine = mine, .stopwatch = {.times = &shard->times}};
+    dpti_allreduce_contribute(dpti_exchange_allreduce(w->trainer), &x,
+                              (dpti_range){s->begin, s->end});
+    if (sound) look_at_gradients(shard, *mine, mine);
+}
+
+static dpt_status reduce(dpti_shard *shard, const dpti_contribution *who, dpt_status *mine)
+{
+    const bool sound = *mine == DPT_OK;
+    dpti_exchange_context x = {.who = who, .mine = mine, .stopwatch = {.times = &shard->times}};
+    const dpt_status verdict =
+        dpti_allreduce_run(dpti_exchange_allreduce(shard->worker->trainer), &x);
+    if (sound) look_at_gradients(shard, verdict, mine);
+    return verdict;
+}
+
+/* What devices do together behind a segment.  *mine is the status that this device contributes, and
+   becomes its own failure.  All devices get the same verdict.  Gradients are exchanged when all
+   passes have added theirs. */
+static dpt_status exchange(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
+{
+    dpti_worker *w = shard->worker;
+    const dpti_segment *s = &w->train.program.segments[segment];
+    const dpti_contribution who = {.rank = w->rank,
+                                   .contributes = shard->n_samples > 0,
+                                   .late = shard->late,
+                                   .processes = shard->contributing,
+                                   .look = look_at_sum,
+                                   .user = w};
+    switch (s->exchange) {
+    case DPTI_EXCHANGE_CONTRIBUTE: contribute_parts(shard, segment, p, mine); return DPT_OK;
+    case DPTI_EXCHANGE_TAKE: return take_parts(shard, segment, p, mine);
+    case DPTI_EXCHANGE_BUCKET:
+        if (p->last) contribute(shard, &who, segment, mine);
+        return DPT_OK;
+    case DPTI_EXCHANGE_GRADIENTS: return p->last ? reduce(shard, &who, mine) : DPT_OK;
+    case DPTI_EXCHANGE_NONE: break;
+    }
+    return *mine;
+}
+
+/* Runs the segments up to the commit. */
+static dpt_status run_pass(dpti_shard *shard, const pass *p, dpt_status *mine)
+{
+    const dpti_program *program = &shard->worker->train.program;
+    if (*mine == DPT_OK && in_passes(shard) && p->n_samples > 0)
+        *mine = upload(shard, p->first, p->n_samples);
+    for (size_t i = 0; !program->segments[i].commits; i++) {
+        if (*mine == DPT_OK) *mine = compute(shard, i, p);
+        DPT_TRY(exchange(shard, i, p, mine));
+    }
+    return DPT_OK;
+}
+
+/* Does everything up to the commit.  A device that fails goes on to the next rendezvous, where all
+   devices learn of it and stop. */
+static dpt_status propose(dpti_shard *shard, dpt_status *mine)
+{
+    size_t first = 0;
+    *mine = check_stale(shard);
+    if (*mine == DPT_OK) *mine = check_read(shard);
+    DPT_TRY(dpti_verify_run(shard, mine));
+    if (*mine == DPT_OK) *mine = begin(shard);
+    for (size_t b = 0; b < shard->n_batches; b++) {
+        pass p = {.ends = false};
+        for (size_t done = 0; !p.ends; done += p.n_samples) {
+            p = pass_at(shard, b, first, done);
+            DPT_TRY(run_pass(shard, &p, mine));
+            first += p.n_samples;
+        }
+    }
+    return DPT_OK;
+}
+
+/* A device that has no memory for two updates in a row is lost. */
+static dpt_status judge_update(dpti_worker *w, dpt_status mine)
+{
+    const bool starved = w->compute.driver.starved;
+    w->compute.driver.starved = mine == DPT_E_NO_MEMORY;
+    w->compute.driver.fresh =
+        w->compute.driver.fresh || w->compute.driver.starved; /* its times are not complete */
+    if (!starved || !w->compute.driver.starved) return mine;
+    const dpt_error error = w->device->base.error;
+    return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE,
+                    "no memory for two updates, one after the other: %.300s", error.message);
+}
+
+static void run(dpti_shard *shard)
+{
+    dpti_worker *w = shard->worker;
+    const size_t last = w->train.program.n_segments - 1;
+    dpt_status mine = DPT_OK;
+    if (propose(shard, &mine) != DPT_OK) {
+        mine = dpti_allreduce_settle(dpti_exchange_allreduce(w->trainer), w->rank, mine);
+        dpti_shard_fail(shard, mine);
+        return;
+    }
+    shard->committed = true; /* in case the next call never returns */
+    const dpti_segment_run update = {
+        .executable = &w->train, .segment = last, .times = &shard->times};
+    mine = dpti_worker_run(w, &update);
+    if (mine != DPT_OK) dpti_change_replica(w, DPTI_REPLICA_MISS);
+    dpti_shard_commit(shard, w->trainer->processes ? mine : judge_update(w, mine));
+}
+
+void dpti_step_job(dpti_device *device, void *argument)
+{
+    dpti_shard *shard = argument;
+    dpti_worker *w = shard->worker;
+    (void)device;
+    shard->committed = shard->under_way = false;
+    shard->flaw = NULL;
+    shard->diverged = false;
+    shard->loss = 0;
+    shard->hits = 0;
+    w->compute.driver.pending = DPTI_PENDING_NONE;
+    w->compute.driver.fresh = shard->fresh = false;
+    dpti_times_begin(&shard->times, dpti_steps_traced(w->trainer));
+    shard->status = DPT_E_CANCELLED;
+    shard->finished = dpti_seconds();
+    if (w->compute.driver.halted_step > 0) return;
+    if (w->compute.single.program) {
+        dpti_single_launch_begin(shard);
+        return;
+    }
+    run(shard);
+    shard->fresh = w->compute.driver.fresh;
+    dpti_peers_finish(shard);
+    shard->finished = dpti_seconds();
+}

@@ -1,0 +1,91 @@
+/* How many samples a device computes at once, and so in how many passes (micro_batches.h). */
+#include "train/plan/micro_batches.h"
+
+#include "dpt_error.h"
+#include "train/state/trainer.h"
+
+#include <stdlib.h>
+
+/* A thread's samples in a pass, below which its kernels lack work; how many times what a pass
+   computes must be as large as the parameters, which it reads twice and whose gradients it adds to.
+ */
+enum { LEAST_OF_A_THREAD = 8, LEAST_PER_PARAMETER = 4 };
+
+size_t dpti_count_passes(size_t n_samples, size_t most)
+{
+    return n_samples <= most ? 1 : n_samples / most + (n_samples % most != 0);
+}
+
+size_t dpti_next_pass(size_t left, size_t most)
+{
+    const size_t n = dpti_count_passes(left, most);
+    return left / n + (left % n != 0);
+}
+
+bool dpti_may_fit_cache(const dpti_cached_work *work)
+{
+    return work->cache_bytes > 0 &&
+           work->parameter_bytes <= work->cache_bytes / LEAST_PER_PARAMETER;
+}
+
+size_t dpti_most_in_cache(const dpti_cached_work *work)
+{
+    const dpti_cached_work *w = work;
+    const size_t n_threads = w->n_threads > 0 ? w->n_threads : 1;
+    if (!dpti_may_fit_cache(w) || w->sample_bytes == 0) return SIZE_MAX;
+    const size_t most = w->cache_bytes / w->sample_bytes;
+    return most < LEAST_OF_A_THREAD * n_threads ? SIZE_MAX : most;
+}
+
+/* Of the arena; without workspaces, which are not known before operators are prepared. */
+static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error *error)
+{
+    enum { SAMPLES = 64 }; /* whatever the share: a limit stays where shares change */
+    dpti_program_options options = w->trainer->program;
+    dpti_program program = {0};
+    dpti_plan plan = {0};
+    options.type = w->device->info.activations;
+    options.norms_mask = (w->device->info.flags & DPT_DEVICE_NORMS_MASK) != 0;
+    dpt_status status = dpti_compile(w->trainer->model, &options, &program, error);
+    size_t *none = status == DPT_OK ? calloc(program.n_instructions, sizeof *none) : NULL;
+    if (status == DPT_OK && !none)
+        status =
+            DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to plan model %s", w->trainer->model->name);
+    if (status == DPT_OK) status = dpti_plan_memory(&program, SAMPLES, none, &plan, error);
+    if (status == DPT_OK) *out = plan.arena_bytes / SAMPLES;
+    dpti_plan_free(&plan);
+    free(none);
+    dpti_program_free(&program);
+    return status;
+}
+
+dpt_status dpti_find_pass_limit(dpti_worker *worker, dpt_error *error)
+{
+    dpti_worker *w = worker;
+    const dpt_trainer *t = w->trainer;
+    const dpt_device_info *info = &w->device->info;
+    dpti_cached_work work = {.cache_bytes = info->cache_bytes,
+                             .n_threads = info->n_threads,
+                             .parameter_bytes = t->model->flat_size * sizeof(float)};
+    w->plan.pass_limit = (dpti_pass_limit){.most = t->micro_batch, .reason = DPTI_PASS_TOLD};
+    if (t->micro_batch == 0 && t->replay.n_steps > 0)
+        w->plan.pass_limit.most = t->replay.at_once[t->first_device + w->rank];
+    if (w->plan.pass_limit.most > 0) return DPT_OK;
+    w->plan.pass_limit = (dpti_pass_limit){.most = SIZE_MAX};
+    if (!dpti_may_fit_cache(&work) || dpti_model_has_batch_norm(t->model)) return DPT_OK;
+    DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
+    const size_t most = dpti_most_in_cache(&work);
+    if (most < SIZE_MAX)
+        w->plan.pass_limit = (dpti_pass_limit){.most = most, .reason = DPTI_PASS_CACHES};
+    return DPT_OK;
+}
+
+size_t dpti_pass_limit_of(const dpti_worker *worker)
+{
+    return worker->plan.pass_limit.most;
+}
+
+bool dpti_is_limited_by_caches(const dpti_worker *worker)
+{
+    return worker->plan.pass_limit.reason == DPTI_PASS_CACHES;
+}

@@ -1,0 +1,301 @@
+/* Making and destroying workers (worker.h). */
+#include "train/programs/worker.h"
+
+#include "base/left_behind.h"
+#include "device/buffer.h"
+#include "device/stream.h"
+#include "dpt_error.h"
+#include "train/components/data_store.h"
+#include "train/components/feed.h"
+#include "train/compute/finite.h"
+#include "train/compute/single_launch.h"
+#include "train/exchange/exchange.h"
+#include "train/feeding/feeding.h"
+#include "train/membership/deadline.h"
+#include "train/membership/presence.h"
+#include "train/peers/peers.h"
+#include "train/plan/micro_batches.h"
+#include "train/plan/shards.h"
+#include "train/programs/bound.h"
+#include "train/programs/capacities.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
+#include "train/replicas/room.h"
+#include "train/replicas/state_buffers.h"
+#include "train/replicas/verify.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- One worker ------------------------------------------------------------------------------ */
+
+/* Allocated in one piece with the weights: if the device hangs the job is left to the device. */
+typedef struct worker_job {
+    dpti_worker *worker;
+    dpt_status status;
+    dpt_error error;
+    float weights[];
+} worker_job;
+
+static dpt_status create_staging(dpti_worker *w)
+{
+    const size_t most = w->capacity * w->trainer->accumulate;
+    for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
+        dpti_shard *shard = dpti_steps_shard(w->trainer, i, w->rank);
+        void *staging, *result;
+        DPT_TRY(dpti_host_alloc(w->device, dpti_step_bytes(most), &staging));
+        shard->staging = staging;
+        DPT_TRY(dpti_host_alloc(w->device, (most + 1) * 2 * sizeof(float), &result));
+        shard->result = result;
+    }
+    return dpti_exchange_create_parts(w);
+}
+
+void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
+                         dpti_data_places *places)
+{
+    const dpti_worker *w = worker;
+    const dpt_trainer *t = w->trainer;
+    const size_t most = w->replica.capacity;
+    *options = t->program;
+    options->accumulate = most < w->capacity || t->accumulate > 1;
+    options->fed = dpti_is_fed(w) ? most : 0;
+    *places = dpti_is_fed(w) ? dpti_feed_places(dpti_feeding_feed(w))
+                             : dpti_data_copy_places(dpti_feeding_copy_of(w), t->program.loss);
+}
+
+/* Makes the replica, and its program of training, for at most `most` samples at once. */
+static dpt_status create_replica(dpti_worker *w, size_t most, const float *weights,
+                                 dpt_error *error)
+{
+    const dpt_trainer *t = w->trainer;
+    dpti_data_places places;
+    dpti_program_options options;
+    DPT_TRY(dpti_replica_create(w->device, t->model, most, &t->program.optimizer, &w->replica));
+    const bool whole = t->n_workers == 1 && dpti_may_use_single_launch(w);
+    dpti_state_note_views(w);
+    w->replica.insists = t->replay.choices != NULL;
+    w->replica.wanted =
+        t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
+    DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
+    DPT_TRY(dpti_sync(w->device));
+    DPT_TRY(whole ? dpti_single_launch_create(w) : dpti_worker_create_finite(w));
+    DPT_TRY(dpti_verify_create(w));
+    DPT_TRY(dpti_feeding_create_feed(w, most));
+    dpti_worker_program(w, &options, &places);
+    options.whole = whole;
+    if (whole) dpti_single_launch_use_train(w);
+    return dpti_executable_create(&w->replica, &options, &places, &w->train, error);
+}
+
+static void destroy_replica(dpti_worker *w)
+{
+    dpti_evaluation_destroy_programs(w);
+    dpti_executable_destroy(&w->train);
+    dpti_feeding_destroy_feed(w);
+    dpti_verify_destroy(w);
+    dpti_worker_destroy_finite(w);
+    dpti_single_launch_destroy(w);
+    dpti_exchange_destroy_side(w);
+    dpti_replica_destroy(&w->replica);
+    dpti_state_forget_views(w);
+}
+
+/* Whether the worker's shard must not be larger than what it computes at once. */
+static bool keeps_whole(const dpti_worker *w)
+{
+    const dpt_trainer *t = w->trainer;
+    return t->measured && !t->takes_passes && dpti_model_has_batch_norm(t->model);
+}
+
+/* Halves the number of samples at once until the worker fits into the device's memory.  Before that
+   the copy of the data is dropped, since passes change what a batch-norm sees, and feeding samples
+   changes nothing.  With measured shards and a batch-norm the worker's capacity becomes that
+   number: other devices may have room. */
+static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
+{
+    DPT_TRY(dpti_find_pass_limit(w, error));
+    const size_t limit = dpti_pass_limit_of(w);
+    size_t most = limit < w->capacity ? limit : w->capacity;
+    for (;;) {
+        *error = (dpt_error){.status = DPT_OK};
+        const dpt_status status = create_replica(w, most, weights, error);
+        /* A call that did not fill in *error left the details in the device's record. */
+        if (status != DPT_OK && error->status == DPT_OK) *error = w->device->base.error;
+        if (status != DPT_E_NO_MEMORY || most <= 1 || dpti_data_bytes(dpti_feeding_copy_of(w)) > 0)
+            return status;
+        destroy_replica(w);
+        most = (most + 1) / 2;
+        if (keeps_whole(w)) w->capacity = most;
+    }
+}
+
+/* A device without samples has chosen algorithms for the optimizer alone. */
+static dpt_status keep_choices(dpti_worker *w, dpt_error *error)
+{
+    if (w->kept.n > 0 || w->replica.capacity == 0) return DPT_OK;
+    const dpt_status status = dpti_executable_choices(&w->train, &w->kept);
+    return status == DPT_OK ? DPT_OK : DPT_FAIL(error, status, "no memory for choices");
+}
+
+static dpt_status create(dpti_worker *w, const float *weights, dpt_error *error)
+{
+    DPT_TRY(create_staging(w));
+    DPT_TRY(fit_replica(w, weights, error));
+    DPT_TRY(keep_choices(w, error));
+    dpti_memory_begin(w);
+    return dpti_exchange_join(w);
+}
+
+static void run_create_worker(dpti_device *device, void *argument)
+{
+    worker_job *job = argument;
+    job->status = create(job->worker, job->weights, &job->error);
+    if (job->status != DPT_OK && job->error.status == DPT_OK)
+        job->error = *dpti_device_error(device);
+    job->error.status = job->status;
+}
+
+dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, size_t rank, const float *weights,
+                                      dpt_error *error)
+{
+    dpti_worker *w = &trainer->workers[rank];
+    const size_t n_bytes = trainer->model->flat_size * sizeof *weights;
+    *error = *dpti_hung_error(w);
+    if (dpti_is_hung(w)) return DPT_E_DEVICE_LOST;
+    worker_job *job = malloc(sizeof *job + n_bytes);
+    if (!job) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
+    *job = (worker_job){.worker = w};
+    memcpy(job->weights, weights, n_bytes);
+    if (!dpti_trainer_prepare(trainer, rank, run_create_worker, job)) {
+        dpti_leave_behind(job);
+        *error = *dpti_hung_error(w);
+        return DPT_E_DEVICE_LOST;
+    }
+    const dpt_status status = job->status;
+    *error = job->error;
+    free(job);
+    return status;
+}
+
+void dpti_worker_destroy(dpti_worker *w)
+{
+    dpti_device *device = w->device;
+    dpti_exchange_leave(w);
+    for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
+        dpti_shard *shard = dpti_steps_shard(w->trainer, i, w->rank);
+        if (!shard) continue;
+        float *result = shard->result;
+        shard->result = NULL;
+        dpti_host_free(device, result);
+        uint8_t *staging = shard->staging;
+        shard->staging = NULL;
+        dpti_host_free(device, staging);
+    }
+    dpti_exchange_destroy_parts(w);
+    destroy_replica(w);
+}
+
+void dpti_worker_destroy_job(dpti_device *device, void *argument)
+{
+    (void)device;
+    dpti_worker_destroy(argument);
+}
+
+/* ---- All of them ----------------------------------------------------------------------------- */
+
+/* Workers of lost devices, and of devices that hang, are not touched: dpti_trainer_tidy_lost
+   releases them at the trainer's end. */
+void dpti_trainer_destroy_workers(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    for (size_t i = 0; t->workers && i < t->n_workers; i++)
+        if (t->workers[i].trainer && !dpti_is_lost(&t->workers[i]))
+            (void)dpti_trainer_release(t, i, dpti_worker_destroy_job, &t->workers[i]);
+}
+
+/* Creates the workers until one fails: its copy of the data is in *crowded if that took memory that
+   the worker lacks, else *failing is the worker. */
+static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy **crowded,
+                          dpti_failing_rank *failing)
+{
+    *crowded = NULL;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        dpt_error error = {.status = DPT_OK};
+        if (dpti_is_lost(w)) continue;
+        const dpt_status status = dpti_trainer_create_worker(t, i, weights, &error);
+        if (status == DPT_OK) continue;
+        if (status == DPT_E_NO_MEMORY && dpti_data_bytes(dpti_feeding_copy_of(w)) > 0) {
+            *crowded = dpti_feeding_copy_of(w);
+            return status;
+        }
+        *failing = (dpti_failing_rank){.rank = i, .error = error};
+        return dpti_trainer_fail(t, w->device, &error);
+    }
+    return DPT_OK;
+}
+
+static dpt_status create_all(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
+{
+    for (;;) {
+        if (!t->takes_passes) DPT_TRY(dpti_trainer_find_capacities(t));
+        dpti_data_copy *crowded = NULL;
+        const dpt_status status = try_all(t, weights, &crowded, failing);
+        if (!crowded) return status;
+        dpti_trainer_destroy_workers(t);
+        dpti_data_copy_drop(crowded);
+    }
+}
+
+bool dpti_any_has_micro_batches(const dpt_trainer *trainer)
+{
+    for (size_t i = 0; i < trainer->n_devices; i++)
+        if (dpti_peers_device(trainer, i)->takes_passes) return true;
+    return false;
+}
+
+/* The same, and all processes learn what all workers can do. */
+static dpt_status create_and_tell(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
+{
+    return dpti_peers_share_capacities(t, create_all(t, weights, failing));
+}
+
+/* Where the devices together hold less at once than a batch, each gets a shard in proportion to
+   what it holds, in several passes. */
+static bool widen_capacities(dpt_trainer *t)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < t->n_devices; i++)
+        sum += dpti_peers_device(t, i)->capacity;
+    if (!t->measured || sum >= t->batch_size) return false;
+    const size_t passes = t->batch_size / sum + (t->batch_size % sum != 0);
+    for (size_t i = 0; i < t->n_workers; i++)
+        t->workers[i].capacity *= passes; /* the sum is below twice the batch */
+    t->takes_passes = true;
+    return true;
+}
+
+static dpt_status create_fitting(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
+{
+    DPT_TRY(create_and_tell(t, weights, failing));
+    if (!widen_capacities(t)) return DPT_OK;
+    dpti_trainer_destroy_workers(t);
+    return create_and_tell(t, weights, failing);
+}
+
+dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights,
+                                       dpti_failing_rank *failing)
+{
+    dpt_trainer *t = trainer;
+    *failing = (dpti_failing_rank){.rank = t->n_workers};
+    DPT_TRY(create_fitting(t, weights, failing));
+    if (!dpti_any_has_micro_batches(t) || t->program.n_parts <= 1) return DPT_OK;
+    /* Devices with several passes cannot exchange parts in each pass: each device takes its own
+       statistics, for each pass. */
+    dpti_trainer_destroy_workers(t);
+    t->program.n_parts = 1;
+    return create_and_tell(t, weights, failing);
+}

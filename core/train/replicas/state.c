@@ -1,0 +1,168 @@
+/* Reading and writing the training state of replicas (state.h). */
+#include "train/replicas/state.h"
+
+#include "base/left_behind.h"
+#include "context/context.h"
+#include "device/buffer.h"
+#include "device/stream.h"
+#include "train/components/membership.h"
+#include "train/exchange/exchange.h"
+#include "train/membership/deadline.h"
+#include "train/membership/presence.h"
+#include "train/peers/peers.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
+#include "train/replicas/state_buffers.h"
+#include "train/standby/standby.h"
+#include "train/state/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Flat buffers ---------------------------------------------------------------------------- */
+
+/* In one piece with its host memory: if the device hangs it is the device's. */
+typedef struct flat_job {
+    const dpti_buffer *buffer;
+    bool read;
+    size_t n_bytes;
+    dpt_status status;
+    float values[];
+} flat_job;
+
+static dpt_status transfer(flat_job *job)
+{
+    if (job->read)
+        DPT_TRY(dpti_download(job->values, job->buffer, 0, job->n_bytes));
+    else
+        DPT_TRY(dpti_upload(job->buffer, 0, job->values, job->n_bytes));
+    return dpti_sync(job->buffer->device);
+}
+
+static void run_transfer(dpti_device *device, void *argument)
+{
+    flat_job *job = argument;
+    (void)device;
+    job->status = transfer(job);
+}
+
+static const dpti_buffer *buffer_of(const dpti_replica *replica, dpt_tensor_kind kind)
+{
+    switch (kind) {
+    case DPT_PARAMETER: return &replica->parameters;
+    case DPT_GRADIENT: return &replica->gradients;
+    case DPT_VELOCITY: return &replica->velocity;
+    case DPT_SQUARES: break;
+    }
+    return &replica->squares;
+}
+
+/* Runs it and takes what it has read: the device's status. */
+static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float *read)
+{
+    dpti_worker *w = &t->workers[rank];
+    if (!dpti_trainer_call(t, rank, run_transfer, job)) {
+        dpti_leave_behind(job);
+        return dpti_trainer_fail(t, w->device, dpti_hung_error(w));
+    }
+    const dpt_status status = job->status;
+    if (status == DPT_OK && read) memcpy(read, job->values, job->n_bytes);
+    free(job);
+    return status == DPT_OK ? DPT_OK
+                            : dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
+}
+
+/* One of the two: where what is read goes, or what is written. */
+typedef struct ends {
+    float *read;
+    const float *write;
+} ends;
+
+static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e)
+{
+    float *read = e.read;
+    const dpti_worker *w = &t->workers[rank];
+    const dpti_buffer *buffer = buffer_of(&w->replica, kind);
+    const size_t n_bytes = t->model->flat_size * sizeof(float);
+    /* A device that was lost while its worker was created has no replica. */
+    if (!buffer->handle && dpti_is_lost(w))
+        return dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
+    if (!buffer->handle)
+        return dpt_fail(t->context, DPT_E_NOT_FOUND, "there is no %s: this optimizer has none",
+                        kind == DPT_VELOCITY ? "velocity" : "second moment");
+    flat_job *job = malloc(sizeof *job + n_bytes);
+    if (!job) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
+    *job = (flat_job){.buffer = buffer, .read = read != NULL, .n_bytes = n_bytes};
+    if (e.write) memcpy(job->values, e.write, n_bytes);
+    const dpt_status status = run_and_take(t, rank, job, read);
+    const float *view = kind == DPT_PARAMETER  ? w->replicas.views[0]
+                        : kind == DPT_VELOCITY ? w->replicas.views[1]
+                        : kind == DPT_SQUARES  ? w->replicas.views[2]
+                                               : NULL;
+    if (status == DPT_OK || !t->replicas.salvage || !read || !view) return status;
+    memcpy(read, view, n_bytes);
+    return DPT_OK;
+}
+
+dpt_status dpti_trainer_read(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind, float *flat)
+{
+    return move(trainer, rank, kind, (ends){.read = flat});
+}
+
+dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind,
+                              const float *flat)
+{
+    return move(trainer, rank, kind, (ends){.write = flat});
+}
+
+dpt_status dpti_trainer_write_state_buffers(dpt_trainer *trainer, size_t rank,
+                                            float *const flats[DPTI_MAX_STATE_BUFFERS])
+{
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(trainer); k++)
+        DPT_TRY(dpti_trainer_write(trainer, rank, dpti_state_buffer_kind(k), flats[k]));
+    dpti_worker *w = &trainer->workers[rank];
+    dpti_change_replica(w, DPTI_REPLICA_WRITE);
+    return DPT_OK;
+}
+
+/* Writes every replica.  One that cannot be written is stale from then on; the first failure is
+   returned, and the context tells of it. */
+dpt_status dpti_trainer_write_all(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat)
+{
+    dpt_trainer *t = trainer;
+    dpt_error first = {.status = DPT_OK};
+    dpti_peers_note_written(t);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        if (dpti_is_lost(&t->workers[i]) || dpti_trainer_write(t, i, kind, flat) == DPT_OK)
+            continue;
+        dpti_change_replica(&t->workers[i], DPTI_REPLICA_TEAR);
+        if (first.status == DPT_OK) first = t->context->error;
+    }
+    return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
+}
+
+dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *flats)
+{
+    dpt_trainer *t = trainer;
+    dpt_error first = {.status = DPT_OK};
+    dpti_standby_end(t);
+    dpti_standby_forget_retries(t);
+    dpti_trainer_free_state_buffers(t->replicas.last_state);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        dpti_worker *w = &t->workers[i];
+        dpti_change_replica(w, dpti_is_lost(w) ? DPTI_REPLICA_DISCARD : DPTI_REPLICA_WRITE);
+    }
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++)
+        if (dpti_trainer_write_all(t, dpti_state_buffer_kind(k), flats[k]) != DPT_OK &&
+            first.status == DPT_OK)
+            first = t->context->error;
+    t->replicas.lost = dpti_trainer_trusted(t) == t->n_workers;
+    return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
+}
+
+dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const float *zeros)
+{
+    trainer->replicas.optimizer_origin = dpti_steps_done(trainer)->step;
+    dpti_exchange_clear_feedback(trainer);
+    return dpti_trainer_adopt_state(trainer, (const float *const[]){weights, zeros, zeros});
+}

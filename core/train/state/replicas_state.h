@@ -1,0 +1,41 @@
+/* The fields of replicas: whether the training state can be trusted, and what is kept for the case
+   that no device is left to hold it.
+
+   Only files of core/train/replicas touch these fields.  Other concerns call the functions that
+   state.h, state_buffers.h, verify.h and room.h declare. */
+#ifndef DPTI_REPLICAS_STATE_H
+#define DPTI_REPLICAS_STATE_H
+
+#include "collective/rendezvous.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Kinds of buffers of the training state: parameters, and up to two of the optimizer. */
+enum { DPTI_MAX_STATE_BUFFERS = 3 };
+
+typedef struct dpti_trainer_replicas {
+    bool lost; /* no replica holds the training state */
+    /* The training state in host memory, where no device was left that could be prepared to hold
+       it; else NULL. */
+    float *last_state[DPTI_MAX_STATE_BUFFERS];
+    bool salvage; /* a read of the state takes what the host can see of a lost device's replica */
+    /* The step at which the optimizer's state was zero, and the batches that running statistics had
+       seen before step 1, modulo 2^64: loading weights sets both. */
+    size_t optimizer_origin, batches_before;
+    size_t verify_every;     /* steps between comparisons of replicas; 0: never */
+    dpti_rendezvous *checks; /* where driver threads meet to compare; NULL: never */
+    size_t settled_step;     /* the last step that was retried because replicas had differed */
+} dpti_trainer_replicas;
+
+typedef struct dpti_worker_replicas {
+    /* The replica's state buffers where the host sees the device's memory, else NULL. */
+    const float *views[DPTI_MAX_STATE_BUFFERS];
+    float *verified; /* host memory to which the replica is downloaded to be hashed; NULL: it is
+                        hashed in place */
+    size_t room;     /* most samples at once in evaluation: the replica's capacity, until the device
+                        has run out of memory */
+    size_t held;     /* most samples of a batch that it has held in a step that was committed */
+} dpti_worker_replicas;
+
+#endif
