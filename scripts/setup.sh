@@ -49,6 +49,9 @@ setup_need_build() {
     setup_need_header jansson.h libjansson-dev "reads JSON"
     setup_need_header png.h libpng-dev "reads PNG images"
     setup_need_header jpeglib.h libjpeg-dev "reads JPEG images"
+    setup_need_header protobuf-c/protobuf-c.h libprotobuf-c-dev "decodes ONNX files"
+    setup_need_command protoc protobuf-compiler "reads the schema of ONNX files"
+    setup_need_command protoc-gen-c protobuf-c-compiler "makes the decoder of ONNX files"
 }
 
 # Any OpenBLAS but Debian's serial one, which is not safe to call from several threads.
