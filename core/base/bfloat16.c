@@ -72,10 +72,10 @@ void dpti_bfloat16_pack(float *data, const float *residual, float *owes, size_t 
 
 static void widen(const uint16_t *packed, float *values, size_t n)
 {
-    uint32_t bits[BLOCK];
-    for (size_t i = 0; i < n; i++)
-        bits[i] = (uint32_t)packed[i] << 16;
-    memcpy(values, bits, n * sizeof *values);
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t bits = (uint32_t)packed[i] << 16;
+        memcpy(&values[i], &bits, sizeof bits);
+    }
 }
 
 void dpti_bfloat16_unpack(float *data, size_t n)
