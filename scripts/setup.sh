@@ -112,6 +112,15 @@ setup_need_test() {
     setup_need_command git git "lists the files to check"
 }
 
+# What makes a bare Debian of another release, where apt is; elsewhere that test is skipped.
+setup_need_debian() {
+    if ! command -v apt-get >/dev/null 2>&1; then return; fi
+    setup_need_command debootstrap debootstrap "makes a bare Debian 13"
+    if [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ]; then
+        setup_want debian-archive-keyring "the keys that debootstrap checks Debian with"
+    fi
+}
+
 # Every version of clang-format formats differently, so one is pinned.
 setup_formatter_version=14.0.6
 

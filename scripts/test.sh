@@ -9,7 +9,7 @@
 #     --nightly    also the tests that take minutes, kernels under the sanitizers, ten minutes a
 #                  fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests, a build
 #                  without OpenCL and CUDA, 500 trainings killed and resumed, ten minutes of soak, how
-#                  much of the readers is tested
+#                  much of the readers is tested, and both commands of the README in a bare Debian 13
 #     --release    the same with an hour a fuzzer
 #
 # A warning is an error only with the pinned compilers, gcc 12 and clang 14.  Other versions warn about
@@ -41,7 +41,10 @@ setup_need_run
 setup_need_fashion_mnist
 setup_need_test
 case $tier in
-nightly | release) setup_need_command oclgrind oclgrind "interprets OpenCL kernels, and finds races" ;;
+nightly | release)
+    setup_need_command oclgrind oclgrind "interprets OpenCL kernels, and finds races"
+    setup_need_debian
+    ;;
 esac
 setup_install
 setup_need_clang_runtime
@@ -438,6 +441,7 @@ run_tier() {
         check "95 % of the readers' lines are tested" scripts/coverage.sh "$work/coverage"
         check "each call of a device that dies" deaths fault
         check "each call of a device that dies, staged" deaths faultstaged
+        check "a bare Debian 13" scripts/test_debian.sh trixie "$work/debian-13"
     fi
 
     for failure in ${failures[@]+"${failures[@]}"}; do

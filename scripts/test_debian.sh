@@ -1,0 +1,80 @@
+#!/usr/bin/env bash
+# Runs both commands of the README in a bare Debian of another release, one after the other, from a fresh
+# clone of HEAD: the quick start for one epoch, and `scripts/test.sh --quick`.
+#
+#     scripts/test_debian.sh RELEASE FOLDER      for example: scripts/test_debian.sh trixie build-trixie
+#
+# The script deletes FOLDER and makes it again with debootstrap.  That needs root, the right to mount, and a
+# Debian mirror.  Where one of them is missing, the exit status is 77 and the last line says which.
+# The script mounts in a mount namespace of its own, so no mount is left when the script ends or is killed.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+if [ $# -lt 2 ]; then
+    sed -n '2,/^set/s/^# \{0,1\}//p' "$0" >&2
+    exit 2
+fi
+release=$1 root=$2
+
+skip() {
+    echo "$*"
+    exit 77
+}
+
+# The mirror that this system's apt uses, if this system is Debian; else Debian's own.
+mirror() {
+    local url
+    url=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/* 2>/dev/null |
+        sed -nE 's,^(URIs:|deb( \[[^]]*\])?) +(https?://[^ ]*/debian)/?( .*)?$,\3,p' | head -n 1)
+    echo "${url:-http://deb.debian.org/debian}"
+}
+
+# Deletes nothing but a folder that an earlier run has marked as its own.
+clear_root() {
+    if [ -e "$root" ] && [ ! -e "$root.mark" ]; then
+        echo "$root exists and is not of this script" >&2
+        return 1
+    fi
+    rm -rf --one-file-system "$root" && mkdir -p "$root" && touch "$root.mark"
+}
+
+# What this system's apt knows of proxies holds in the new system, too.
+configure_root() {
+    cp /etc/resolv.conf /etc/hosts "$root/etc/" &&
+        apt-config dump --no-empty Acquire >"$root/etc/apt/apt.conf.d/90host"
+}
+
+# The root becomes a mount point, because programs that make mount namespaces refuse any other root.
+mount_root() {
+    mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind /sys "$root/sys" &&
+        mount --bind /dev "$root/dev" && mkdir -p "$root/dev/shm" && mount -t tmpfs tmpfs "$root/dev/shm"
+}
+
+fresh_clone() {
+    rm -rf "$root/src" && git clone --quiet . "$root/src"
+}
+
+# inside COMMAND...: runs it in the new system, with nothing of this environment.
+inside() {
+    chroot "$root" env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin TERM=dumb LANG=C.UTF-8 \
+        sh -c 'cd /src && exec "$@"' sh "$@"
+}
+
+if [ "${3:-}" != in-namespace ]; then
+    [ "$(id -u)" -eq 0 ] || skip "only root can make a bare Debian"
+    command -v debootstrap >/dev/null || skip "debootstrap is not installed"
+    [ -e .git ] || skip "this folder is no clone, and a clone is what is tested"
+    namespace=(unshare --mount --pid --fork --kill-child)
+    "${namespace[@]}" true 2>/dev/null || skip "this system allows no mount namespace"
+    exec "${namespace[@]}" "$0" "$release" "$root" in-namespace
+fi
+
+clear_root || exit 1
+root=$(cd "$root" && pwd)
+if ! debootstrap --variant=minbase "$release" "$root" "$(mirror)" >"$root.log" 2>&1; then
+    tail -n 3 "$root.log"
+    skip "debootstrap could not make a Debian $release from $(mirror)"
+fi
+configure_root || exit 1
+mount_root || skip "this system allows no mounts"
+fresh_clone && inside scripts/quickstart.sh --epochs 1 && fresh_clone && inside scripts/test.sh --quick
