@@ -10,7 +10,10 @@
 
 const dpt_param_spec dpt_cpu_params[] = {
     {.key = "threads",
-     .help = "threads to compute with, 1 to 1024 (default: a fair part of the cores)"},
+     .help = "threads to compute with, 1 to 1024 (default: a fair part of the cores)",
+     .type = DPT_PARAM_NUMBER,
+     .min = 1,
+     .max = DPT_CPU_MAX_THREADS},
     {.key = "algorithm",
      .help = "the beginning of the name of the only convolutions considered where they apply: "
              "direct, winograd2, winograd3, winograd4 (default: whichever measures faster)"},
@@ -27,51 +30,22 @@ static dpt_status probe(size_t *n_devices, dpt_error *error)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static bool parse_threads(const char *text, unsigned *out)
+/* Returns the value of threads=, or 0 if the request has none. */
+static unsigned requested_threads(const dpt_device_request *request)
 {
-    const size_t length = strlen(text);
-    if (length < 1 || length > 4 || strspn(text, "0123456789") != length) return false;
-    const unsigned long value = strtoul(text, NULL, 10);
-    if (value < 1 || value > DPT_CPU_MAX_THREADS) return false;
-    *out = (unsigned)value;
-    return true;
+    const dpt_param *param = dpt_param_find(request, "threads");
+    return param ? (unsigned)param->number : 0;
 }
-
-/* *out: the value of threads=, or 0 if the request has none.  Checks all keys of the request. */
-static dpt_status requested_threads(const dpt_device_request *request, unsigned n_cores,
-                                    unsigned *out, dpt_error *error)
-{
-    *out = 0;
-    for (size_t i = 0; i < request->n_params; i++) {
-        const dpt_param *param = &request->params[i];
-        if (strcmp(param->key, "algorithm") == 0) continue;
-        if (strcmp(param->key, "threads") != 0)
-            return DPT_FAIL(error, DPT_E_INVALID,
-                            "unknown parameter %s=; known are threads=N, algorithm=NAME",
-                            param->key);
-        if (!parse_threads(param->value, out))
-            return DPT_FAIL(error, DPT_E_INVALID,
-                            "threads=%.40s is not a number from 1 to %d; there %s %u core%s",
-                            param->value, DPT_CPU_MAX_THREADS, n_cores == 1 ? "is" : "are", n_cores,
-                            n_cores == 1 ? "" : "s");
-    }
-    return DPT_OK;
-}
-
-/* ---- Algorithms ------------------------------------------------------------------------------ */
 
 /* *out: a copy of the value of algorithm=, which the caller frees, or NULL if there is none. */
 static dpt_status requested_algorithm(const dpt_device_request *request, char **out,
                                       dpt_error *error)
 {
-    for (size_t i = 0; i < request->n_params; i++) {
-        const char *value = request->params[i].value;
-        if (strcmp(request->params[i].key, "algorithm") != 0) continue;
-        DPT_TRY(dpt_cpu_check_algorithm("algorithm=", value, error));
-        free(*out);
-        *out = strdup(value);
-        if (!*out) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to open a CPU device");
-    }
+    const dpt_param *param = dpt_param_find(request, "algorithm");
+    if (!param) return DPT_OK;
+    DPT_TRY(dpt_cpu_check_algorithm("algorithm=", param->text, error));
+    *out = strdup(param->text);
+    if (!*out) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to open a CPU device");
     return DPT_OK;
 }
 
@@ -88,16 +62,14 @@ typedef struct core_share {
    first, in the order of the list.  The others divide the rest and get at least one thread each.
    If there are more threads than cores, no thread is bound: bound teams that share a core would
    wait for each other, and unbound threads are moved by the system. */
-static dpt_status share_cores(const dpt_open_args *args, unsigned n_cores, core_share *out,
-                              dpt_error *error)
+static core_share share_cores(const dpt_open_args *args, unsigned n_cores)
 {
     size_t n_asked = 0; /* threads= summed */
     size_t n_open = 0;  /* requests without one */
     size_t asked_before_self = 0, open_before_self = 0;
     unsigned own = 0;
     for (size_t i = 0; i < args->n_requests; i++) {
-        unsigned n_threads;
-        DPT_TRY(requested_threads(&args->requests[i], n_cores, &n_threads, error));
+        const unsigned n_threads = requested_threads(&args->requests[i]);
         if (i == args->self) own = n_threads;
         if (i < args->self) {
             asked_before_self += n_threads;
@@ -109,16 +81,17 @@ static dpt_status share_cores(const dpt_open_args *args, unsigned n_cores, core_
     const size_t left = n_asked < n_cores ? n_cores - n_asked : 0;
     const size_t each = n_open > 0 ? left / n_open : 0;
     const size_t more = n_open > 0 ? left % n_open : 0;
+    core_share share;
     if (own > 0) {
-        *out = (core_share){.n_threads = own, .first = (unsigned)asked_before_self};
+        share = (core_share){.n_threads = own, .first = (unsigned)asked_before_self};
     } else {
         const size_t extra = open_before_self < more ? open_before_self : more;
         const size_t n_threads = each + (open_before_self < more);
-        *out = (core_share){.n_threads = n_threads > 0 ? (unsigned)n_threads : 1,
-                            .first = (unsigned)(n_asked + each * open_before_self + extra)};
+        share = (core_share){.n_threads = n_threads > 0 ? (unsigned)n_threads : 1,
+                             .first = (unsigned)(n_asked + each * open_before_self + extra)};
     }
-    out->bound = n_asked + (n_open > left ? n_open : 0) <= n_cores;
-    return DPT_OK;
+    share.bound = n_asked + (n_open > left ? n_open : 0) <= n_cores;
+    return share;
 }
 
 /* ---- Opening and closing --------------------------------------------------------------------- */
@@ -135,9 +108,7 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
         device->error = host->problem;
         return host->problem.status;
     }
-    core_share share;
-    DPT_TRY(share_cores(args, host->n_cores, &share, &device->error));
-
+    const core_share share = share_cores(args, host->n_cores);
     dpt_cpu_device *cpu = calloc(1, sizeof *cpu);
     if (!cpu) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open a CPU device");
     device->state = cpu;

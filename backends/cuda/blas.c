@@ -99,7 +99,7 @@ dpt_status dpt_cuda_blas_open(dpt_device *device, dpt_cuda_blas **out)
     dpt_cuda_blas *blas = calloc(1, sizeof *blas);
     if (!blas) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory to open cuBLASLt");
     blas->device = device;
-    blas->compute = dpt_cuda_device_of(device)->precision == DPT_CUDA_FP32
+    blas->compute = dpt_cuda_device_of(device)->precision == DPT_PRECISION_FP32
                         ? CUBLAS_COMPUTE_32F
                         : CUBLAS_COMPUTE_32F_FAST_TF32;
     const size_t version = lt.cublasLtGetVersion();

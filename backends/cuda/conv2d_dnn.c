@@ -197,7 +197,7 @@ static dpt_status check_terms(const dpt_op *op)
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const size_t terms = dpt_size_mul(op->max_samples, dpt_size_mul(d->out_h, d->out_w));
     if (op->desc.kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS || terms <= MOST_TERMS ||
-        dpt_cuda_device_of(op->device)->precision != DPT_CUDA_FP32)
+        dpt_cuda_device_of(op->device)->precision != DPT_PRECISION_FP32)
         return DPT_OK;
     return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                     "cuDNN would add up %zu terms one after the other", terms);

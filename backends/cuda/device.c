@@ -10,21 +10,24 @@
 #include <string.h>
 
 static const char *const precision_names[] = {
-    [DPT_CUDA_FP32] = "fp32",
-    [DPT_CUDA_TF32] = "tf32",
-    [DPT_CUDA_BF16] = "bf16",
-    NULL,
+    DPT_PRECISION_NAMES,
 };
+
+enum { SWITCHED_OFF, SWITCHED_ON };
+static const char *const switches[] = {[SWITCHED_OFF] = "off", [SWITCHED_ON] = "on", NULL};
 
 const dpt_param_spec dpt_cuda_param_specs[] = {
     {.key = "precision",
      .help =
          "fp32, tf32 or bf16: what products and convolutions do with their inputs, and, of bf16, "
          "what activations are stored as (default: fp32, true float32)",
-     .values = precision_names},
+     .type = DPT_PARAM_PRECISION,
+     .precisions = 1u << DPT_PRECISION_FP32 | 1u << DPT_PRECISION_TF32 | 1u << DPT_PRECISION_BF16},
     {.key = "graphs",
      .help = "on or off: whether what a step does is recorded once and launched as a CUDA graph "
-             "then (default: on)"},
+             "then (default: on)",
+     .type = DPT_PARAM_CHOICE,
+     .choices = switches},
     {.key = "algorithm",
      .help = "the beginning of the name of the only convolutions and products considered where "
              "they apply: cudnn, cublaslt, local (default: whichever measures faster)"},
@@ -134,49 +137,27 @@ static dpt_status info(dpt_device *device, dpt_device_info *out)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static dpt_status read_precision(const char *value, dpt_cuda_device *cuda, dpt_error *error)
+static dpt_status read_precision(dpt_precision precision, dpt_cuda_device *cuda, dpt_error *error)
 {
-    size_t i = 0;
-    while (precision_names[i] && strcmp(value, precision_names[i]) != 0)
-        i++;
-    if (!precision_names[i])
-        return DPT_FAIL(error, DPT_E_INVALID, "precision=%.40s is none of fp32, tf32 and bf16",
-                        value);
-    if (i != DPT_CUDA_FP32 && cuda->properties.major < 8)
+    if (precision != DPT_PRECISION_FP32 && cuda->properties.major < 8)
         return DPT_FAIL(error, DPT_E_UNSUPPORTED,
-                        "precision=%s needs compute capability 8.0; %.60s has %d.%d", value,
-                        cuda->properties.name, cuda->properties.major, cuda->properties.minor);
-    cuda->precision = (dpt_cuda_precision)i;
-    return DPT_OK;
-}
-
-static dpt_status read_graphs(const char *value, dpt_cuda_device *cuda, dpt_error *error)
-{
-    if (strcmp(value, "on") != 0 && strcmp(value, "off") != 0)
-        return DPT_FAIL(error, DPT_E_INVALID, "graphs=%.40s is neither on nor off", value);
-    cuda->has_graphs = strcmp(value, "on") == 0;
+                        "precision=%s needs compute capability 8.0; %.60s has %d.%d",
+                        precision_names[precision], cuda->properties.name, cuda->properties.major,
+                        cuda->properties.minor);
+    cuda->precision = precision;
     return DPT_OK;
 }
 
 static dpt_status read_params(const dpt_device_request *request, dpt_cuda_device *cuda,
                               dpt_error *error)
 {
-    for (size_t i = 0; i < request->n_params; i++) {
-        const dpt_param *param = &request->params[i];
-        if (strcmp(param->key, "precision") == 0) {
-            DPT_TRY(read_precision(param->value, cuda, error));
-        } else if (strcmp(param->key, "graphs") == 0) {
-            DPT_TRY(read_graphs(param->value, cuda, error));
-        } else if (strcmp(param->key, "algorithm") == 0) {
-            free(cuda->algorithm);
-            cuda->algorithm = strdup(param->value);
-            if (!cuda->algorithm) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
-        } else {
-            return DPT_FAIL(
-                error, DPT_E_INVALID,
-                "unknown parameter %s=; known are precision=, graphs=, algorithm=", param->key);
-        }
-    }
+    const dpt_param *graphs = dpt_param_find(request, "graphs");
+    const dpt_param *algorithm = dpt_param_find(request, "algorithm");
+    DPT_TRY(read_precision(request->precision, cuda, error));
+    cuda->has_graphs = !graphs || graphs->number == SWITCHED_ON;
+    if (!algorithm) return DPT_OK;
+    cuda->algorithm = strdup(algorithm->text);
+    if (!cuda->algorithm) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
     return DPT_OK;
 }
 
@@ -193,8 +174,8 @@ static void set_traits(dpt_cuda_device *cuda)
         .vector_width = 1,
         .most_group_size = (size_t)p->maxThreadsPerBlock,
         .most_shared_bytes = p->sharedMemPerBlock,
-        .activations = cuda->precision == DPT_CUDA_BF16 ? DPT_BF16 : DPT_F32,
-        .input_rounding = cuda->precision == DPT_CUDA_FP32 ? 0.0 : DPT_CUDA_TF32_ROUNDING,
+        .activations = cuda->precision == DPT_PRECISION_BF16 ? DPT_BF16 : DPT_F32,
+        .input_rounding = cuda->precision == DPT_PRECISION_FP32 ? 0.0 : DPT_CUDA_TF32_ROUNDING,
     };
 }
 
@@ -291,7 +272,6 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
     cuda->scratch.device = device;
     DPT_TRY(read_properties(request->index, &cuda->properties, &device->error));
     cuda->ordinal = (int)request->index;
-    cuda->has_graphs = true;
     DPT_TRY(read_params(request, cuda, &device->error));
     if (cuda->properties.major * 10 + cuda->properties.minor < LEAST_CAPABILITY)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,

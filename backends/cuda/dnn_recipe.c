@@ -24,7 +24,7 @@ enum {
    strict NaN propagation. */
 static bool suits(dpt_dnn_maker *m, dpt_dnn_descriptor engine)
 {
-    const bool true_float32 = dpt_cuda_device_of(m->device)->precision == DPT_CUDA_FP32;
+    const bool true_float32 = dpt_cuda_device_of(m->device)->precision == DPT_PRECISION_FP32;
     cudnnBackendNumericalNote_t notes[MAX_NOTES];
     cudnnBackendBehaviorNote_t behaviours[MAX_NOTES];
     int64_t n_notes = MAX_NOTES, n_behaviours = MAX_NOTES;

@@ -10,14 +10,6 @@
 typedef struct dpt_cuda_blas dpt_cuda_blas; /* blas.h */
 typedef struct dpt_cuda_dnn dpt_cuda_dnn;   /* dnn.h */
 
-/* The values of precision=. */
-typedef enum dpt_cuda_precision {
-    DPT_CUDA_FP32 = 0, /* products and convolutions compute with float32 */
-    DPT_CUDA_TF32 = 1, /* their inputs may be rounded to 11 bits; sums are float32 */
-    DPT_CUDA_BF16 = 2, /* activations are stored as bfloat16, weights are rounded to bfloat16 for
-                          products and convolutions; sums are float32 */
-} dpt_cuda_precision;
-
 struct dpt_buffer {
     void *memory; /* device address */
     size_t n_bytes;
@@ -32,7 +24,7 @@ struct dpt_stream {
 typedef struct dpt_cuda_device {
     int ordinal; /* the N of cuda:N */
     struct cudaDeviceProp properties;
-    dpt_cuda_precision precision;
+    dpt_precision precision;
     bool has_graphs;         /* graphs=: the segments of a step are recorded */
     char *algorithm;         /* algorithm= of the device string, owned, or NULL */
     cudaMemPool_t pool;      /* the device's own, for its buffers; NULL: the driver has no pools */

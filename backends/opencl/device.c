@@ -13,19 +13,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const precisions[] = {"fp32", "bf16", NULL};
+static const char *const paths[] = {"local", "registers", NULL};
 
 const dpt_param_spec dpt_cl_param_specs[] = {
     {.key = "path",
      .help = "local or registers: which convolutions and products are considered (default: "
-             "whichever measures faster)"},
+             "whichever measures faster)",
+     .type = DPT_PARAM_CHOICE,
+     .choices = paths},
     {.key = "algorithm",
      .help = "the beginning of the name of the only ones considered where they apply, as "
              "winograd (default: whichever measures faster)"},
     {.key = "precision",
      .help = "fp32 or bf16: as what activations are stored; everything is computed in float32 "
              "(default: fp32)",
-     .values = precisions},
+     .type = DPT_PARAM_PRECISION,
+     .precisions = 1u << DPT_PRECISION_FP32 | 1u << DPT_PRECISION_BF16},
     {.key = NULL},
 };
 
@@ -99,40 +102,16 @@ static dpt_status info(dpt_device *device, dpt_device_info *out)
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-static dpt_status read_precision(const char *value, dpt_cl_params *out, dpt_error *error)
-{
-    if (strcmp(value, "bf16") == 0)
-        out->activations = DPT_BF16;
-    else if (strcmp(value, "fp32") == 0)
-        out->activations = DPT_F32;
-    else
-        return DPT_FAIL(error, DPT_E_INVALID, "precision=%.40s is neither fp32 nor bf16", value);
-    return DPT_OK;
-}
-
 static dpt_status read_params(const dpt_device_request *request, dpt_cl_params *out,
                               dpt_error *error)
 {
-    for (size_t i = 0; i < request->n_params; i++) {
-        const dpt_param *param = &request->params[i];
-        if (strcmp(param->key, "algorithm") == 0) {
-            out->algorithm = strdup(param->value);
-            if (!out->algorithm) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
-        } else if (strcmp(param->key, "precision") == 0) {
-            DPT_TRY(read_precision(param->value, out, error));
-        } else if (strcmp(param->key, "path") != 0) {
-            return DPT_FAIL(
-                error, DPT_E_INVALID,
-                "unknown parameter %s=; known are path=, algorithm=, precision=", param->key);
-        } else if (strcmp(param->value, "local") == 0) {
-            out->path = DPT_CL_PATH_LOCAL;
-        } else if (strcmp(param->value, "registers") == 0) {
-            out->path = DPT_CL_PATH_REGISTERS;
-        } else {
-            return DPT_FAIL(error, DPT_E_INVALID, "path=%.40s is neither local nor registers",
-                            param->value);
-        }
-    }
+    const dpt_param *path = dpt_param_find(request, "path");
+    const dpt_param *algorithm = dpt_param_find(request, "algorithm");
+    out->activations = request->precision == DPT_PRECISION_BF16 ? DPT_BF16 : DPT_F32;
+    if (path) out->path = path->number == 0 ? DPT_CL_PATH_LOCAL : DPT_CL_PATH_REGISTERS;
+    if (!algorithm) return DPT_OK;
+    out->algorithm = strdup(algorithm->text);
+    if (!out->algorithm) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a device");
     return DPT_OK;
 }
 

@@ -11,8 +11,8 @@
 
 /* The version of everything that backend.h includes.  Every change of a struct, of an enumeration
    or of a function's contract raises the number.  Core refuses a backend of another version.
-   Version 14 added dpt_collective_ops.query. */
-#define DPT_BACKEND_ABI 14u
+   Version 15 hands over parameters that core has parsed. */
+#define DPT_BACKEND_ABI 15u
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
@@ -26,16 +26,41 @@ typedef struct dpt_device {
     dpt_error error;
 } dpt_device;
 
-/* One `key=value` of a device string.  Both texts are NUL-terminated. */
+/* What the value of a parameter is.  Core parses a value once, as its parameter declares. */
+typedef enum dpt_param_type {
+    DPT_PARAM_TEXT = 0,  /* any text; the backend checks it when the device is opened */
+    DPT_PARAM_NUMBER,    /* an integer from `min` to `max`, in decimal digits */
+    DPT_PARAM_CHOICE,    /* one of `choices` */
+    DPT_PARAM_PRECISION, /* one of `precisions`; only the key "precision" has this type */
+} dpt_param_type;
+
+/* How a device computes and what it stores.  All sums are float32. */
+typedef enum dpt_precision {
+    DPT_PRECISION_FP32 = 0, /* products and convolutions compute with float32 */
+    DPT_PRECISION_TF32 = 1, /* their inputs may be rounded to 11 bits */
+    /* Activations are stored as bfloat16.  Weights may be rounded to bfloat16 for products and
+       convolutions. */
+    DPT_PRECISION_BF16 = 2,
+    DPT_PRECISION_COUNT
+} dpt_precision;
+/* The names of the values, in their order. */
+#define DPT_PRECISION_NAMES "fp32", "tf32", "bf16"
+
+/* One parameter of a device string, checked and parsed.  Texts are NUL-terminated. */
 typedef struct dpt_param {
     const char *key;
-    const char *value;
+    const char *text; /* the value as it was written, not empty */
+    size_t number;    /* DPT_PARAM_NUMBER: the value; DPT_PARAM_CHOICE: its index in `choices` */
 } dpt_param;
 
 /* One entry of the device list that belongs to this backend. */
 typedef struct dpt_device_request {
     size_t index; /* the N of NAME:N */
-    /* The backend's own parameters.  Core has removed `memory` and `throttle`. */
+    /* From precision= of the entry or from the option for all devices.  It is one that the backend
+       declares, or DPT_PRECISION_FP32. */
+    dpt_precision precision;
+    /* The backend's other parameters, each key at most once.  All are declared and within their
+       bounds.  Core has removed `memory`, `throttle` and `precision`. */
     const dpt_param *params;
     size_t n_params;
 } dpt_device_request;
@@ -53,9 +78,12 @@ typedef struct dpt_open_args {
 typedef struct dpt_param_spec {
     const char *key;
     const char *help; /* one line, with the range of values */
-    /* The possible values of "precision", ended by NULL.  `precision` can be given for a whole list
-       of devices.  NULL for every other parameter. */
-    const char *const *values;
+    dpt_param_type type;
+    size_t min, max;            /* DPT_PARAM_NUMBER: the bounds, which are included */
+    const char *const *choices; /* DPT_PARAM_CHOICE: the possible values, ended by NULL */
+    /* DPT_PARAM_PRECISION: the possible values, 1u << DPT_PRECISION_ values.  A precision can also
+       be given for a whole list of devices. */
+    uint32_t precisions;
 } dpt_param_spec;
 
 enum { DPT_NAME_BYTES = 96, DPT_DETAIL_BYTES = 256, DPT_DOMAIN_BYTES = 40, DPT_GROUP_BYTES = 16 };
@@ -106,8 +134,8 @@ typedef struct dpt_device_ops {
     dpt_status (*probe)(size_t *n_devices, dpt_error *error);
     /* Required.  Describes device `index` without opening it. */
     dpt_status (*describe)(size_t index, dpt_device_info *info, dpt_error *error);
-    /* Required.  Opens a device.  DPT_E_INVALID for a parameter out of range, with the range in the
-       record.  Core calls `close` after a failure. */
+    /* Required.  Opens a device.  DPT_E_INVALID for a DPT_PARAM_TEXT that has no meaning here, with
+       what is possible in the record.  Core calls `close` after a failure. */
     dpt_status (*open)(dpt_device *device, const dpt_open_args *args);
     /* Required.  Accepts a device whose `open` failed half-way.  Core has released everything that
        was created on the device, unless the device was lost. */

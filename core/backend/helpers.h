@@ -1,10 +1,22 @@
-/* Small functions over the structs of operators.h that core and backends share.
+/* Small functions over the structs of abi.h and operators.h that core and backends share.
 
    A backend includes backend.h, which includes this header. */
 #ifndef DPT_BACKEND_HELPERS_H
 #define DPT_BACKEND_HELPERS_H
 
 #include "backend/operators.h"
+
+#include <string.h>
+
+/* ---- Parameters ------------------------------------------------------------------------------ */
+
+/* Returns the parameter of this key, or NULL if the entry of the device list has none. */
+static inline const dpt_param *dpt_param_find(const dpt_device_request *request, const char *key)
+{
+    for (size_t i = 0; i < request->n_params; i++)
+        if (strcmp(request->params[i].key, key) == 0) return &request->params[i];
+    return NULL;
+}
 
 /* ---- Operators ------------------------------------------------------------------------------- */
 

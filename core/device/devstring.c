@@ -35,25 +35,25 @@ static bool repeated(const dpti_device_entry *entry, const core_params *said, co
     return false;
 }
 
-static dpt_status store_param(dpti_device_entry *entry, core_params *said, dpt_param param,
+static dpt_status store_param(dpti_device_entry *entry, core_params *said, dpti_entry_param param,
                               dpt_error *error)
 {
     if (strcmp(param.key, "memory") == 0) {
         said->memory = true;
-        if (!dpti_parse_bytes(param.value, &entry->memory_limit_bytes) ||
+        if (!dpti_parse_bytes(param.text, &entry->memory_limit_bytes) ||
             entry->memory_limit_bytes == 0)
             return DPT_FAIL(error, DPT_E_INVALID,
                             "device \"%s\": memory=%s is not a size: give bytes, or a number with "
                             "K, M, G or T, as in memory=2G",
-                            entry->id, param.value);
+                            entry->id, param.text);
         return DPT_OK;
     }
     if (strcmp(param.key, "throttle") == 0) {
         said->throttle = true;
-        if (!dpti_parse_real(param.value, 1.0, max_throttle, &entry->throttle))
+        if (!dpti_parse_real(param.text, 1.0, max_throttle, &entry->throttle))
             return DPT_FAIL(error, DPT_E_INVALID,
                             "device \"%s\": throttle=%s is not a factor from 1 to %g", entry->id,
-                            param.value, max_throttle);
+                            param.text, max_throttle);
         return DPT_OK;
     }
     if (entry->n_params == DPTI_MAX_ENTRY_PARAMS)
@@ -72,12 +72,12 @@ static dpt_status parse_param(char *field, dpti_device_entry *entry, core_params
                         "device \"%s\": \"%s\" is not a parameter, which has the form key=value",
                         entry->id, field);
     *equals = '\0';
-    const dpt_param param = {.key = field, .value = equals + 1};
+    const dpti_entry_param param = {.key = field, .text = equals + 1};
     if (!key_valid(param.key))
         return DPT_FAIL(error, DPT_E_INVALID,
                         "device \"%s\": \"%s\" is no name of a parameter: small letters and digits",
                         entry->id, param.key);
-    if (!*param.value)
+    if (!*param.text)
         return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\": \"%s=\" lacks a value", entry->id,
                         param.key);
     if (repeated(entry, said, param.key))

@@ -21,16 +21,22 @@ typedef enum dpti_entry_kind {
     DPTI_ENTRY_ALL,     /* all */
 } dpti_entry_kind;
 
+/* One `key=value` of an entry, as it is written. */
+typedef struct dpti_entry_param {
+    const char *key, *text;
+} dpti_entry_param;
+
 typedef struct dpti_device_entry {
     dpti_entry_kind kind;
-    char id[DPTI_ID_BYTES];                  /* the entry as it is written in the list */
-    const char *suffix;                      /* its parameters, within id: ":memory=2G", or "" */
-    const char *name;                        /* of the backend; NULL for "all" */
-    const char *group;                       /* NULL: none */
-    size_t index;                            /* of the backend's devices, or of the group's */
-    size_t memory_limit_bytes;               /* SIZE_MAX if not set */
-    double throttle;                         /* at least 1 */
-    dpt_param params[DPTI_MAX_ENTRY_PARAMS]; /* the parameters of the backend */
+    char id[DPTI_ID_BYTES];    /* the entry as it is written in the list */
+    const char *suffix;        /* its parameters, within id: ":memory=2G", or "" */
+    const char *name;          /* of the backend; NULL for "all" */
+    const char *group;         /* NULL: none */
+    size_t index;              /* of the backend's devices, or of the group's */
+    size_t memory_limit_bytes; /* SIZE_MAX if not set */
+    double throttle;           /* at least 1 */
+    /* The parameters of the backend.  select.h parses their values, as the backend declares. */
+    dpti_entry_param params[DPTI_MAX_ENTRY_PARAMS];
     size_t n_params;
 } dpti_device_entry;
 

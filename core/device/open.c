@@ -129,14 +129,14 @@ static char *put(char **at, const char *text)
     return copy;
 }
 
-/* Returns a copy in one allocation; NULL if memory is short. */
+/* Returns a copy in one allocation, with copies of the texts, which belong to the device list; NULL
+   if memory is short.  The keys belong to the backend, which is never unloaded. */
 static dpt_open_args *copy_args(const dpt_open_args *args)
 {
     size_t n_params = 0, n_chars = 0;
     for (size_t i = 0; i < args->n_requests; i++)
         for (size_t k = 0; k < args->requests[i].n_params; k++, n_params++)
-            n_chars += strlen(args->requests[i].params[k].key) +
-                       strlen(args->requests[i].params[k].value) + 2;
+            n_chars += strlen(args->requests[i].params[k].text) + 1;
     dpt_open_args *copy = malloc(sizeof *copy + args->n_requests * sizeof(dpt_device_request) +
                                  n_params * sizeof(dpt_param) + n_chars);
     if (!copy) return NULL;
@@ -148,9 +148,10 @@ static dpt_open_args *copy_args(const dpt_open_args *args)
     for (size_t i = 0; i < args->n_requests; i++) {
         requests[i] = args->requests[i];
         requests[i].params = params;
-        for (size_t k = 0; k < requests[i].n_params; k++, params++)
-            *params = (dpt_param){.key = put(&text, args->requests[i].params[k].key),
-                                  .value = put(&text, args->requests[i].params[k].value)};
+        for (size_t k = 0; k < requests[i].n_params; k++, params++) {
+            *params = args->requests[i].params[k];
+            params->text = put(&text, params->text);
+        }
     }
     return copy;
 }

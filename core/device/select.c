@@ -1,6 +1,7 @@
 /* Finds the devices that a list means.  Most of the code writes messages that help with typing
  * errors. */
 #include "device/select.h"
+#include "base/parse.h"
 #include "base/text.h"
 #include "device/device.h"
 #include "dpt_error.h"
@@ -97,22 +98,106 @@ static dpt_status fail_unknown_param(const dpti_device_entry *entry, const char 
                     key, w.text);
 }
 
-/* ---- One backend ----------------------------------------------------------------------------- */
+/* ---- Parameters ------------------------------------------------------------------------------ */
 
-static dpt_status check_params(const dpti_device_entry *entry, const dpt_param_spec *specs,
-                               dpt_error *error)
+static const char *const precision_names[DPT_PRECISION_COUNT + 1] = {DPT_PRECISION_NAMES};
+
+static dpt_status fail_bad_number(const dpti_device_entry *entry, const dpti_entry_param *param,
+                                  const dpt_param_spec *spec, dpt_error *error)
 {
+    return DPT_FAIL(error, DPT_E_INVALID,
+                    "device \"%s\": %s=%s is not a number from %zu to %zu; %s: %.200s", entry->id,
+                    param->key, param->text, spec->min, spec->max, param->key, spec->help);
+}
+
+/* `values` holds the possible values, ended by NULL. */
+static dpt_status fail_bad_choice(const dpti_device_entry *entry, const dpti_entry_param *param,
+                                  const char *const *values, dpt_error *error)
+{
+    size_t n = 0;
+    words w = {.length = 0};
+    while (values[n])
+        n++;
+    say(&w, "%s", n == 1 ? "not" : n == 2 ? "neither" : "none of");
+    for (size_t i = 0; i < n; i++) {
+        const char *before_last = n == 2 ? " nor" : " and";
+        const bool is_last = n > 1 && i == n - 1;
+        say(&w, "%s %.40s", is_last ? before_last : i > 0 ? "," : "", values[i]);
+    }
+    return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\": %s=%s is %s", entry->id, param->key,
+                    param->text, w.text);
+}
+
+/* Returns the index of a word in a list that NULL ends, or SIZE_MAX. */
+static size_t index_in(const char *const *list, const char *word)
+{
+    for (size_t i = 0; list[i]; i++)
+        if (strcmp(list[i], word) == 0) return i;
+    return SIZE_MAX;
+}
+
+/* Returns whether `precision` is an index of precision_names that the backend declares. */
+static bool declares(const dpt_param_spec *spec, size_t precision)
+{
+    return precision < DPT_PRECISION_COUNT && (spec->precisions >> precision & 1);
+}
+
+static dpt_status parse_precision(const dpti_device_entry *entry, const dpti_entry_param *param,
+                                  const dpt_param_spec *spec, dpti_selected *out, dpt_error *error)
+{
+    const size_t precision = index_in(precision_names, param->text);
+    if (declares(spec, precision)) {
+        out->precision = (dpt_precision)precision;
+        out->has_precision = true;
+        return DPT_OK;
+    }
+    const char *declared[DPT_PRECISION_COUNT + 1] = {NULL};
+    size_t n = 0;
+    for (size_t i = 0; i < DPT_PRECISION_COUNT; i++)
+        if (declares(spec, i)) declared[n++] = precision_names[i];
+    return fail_bad_choice(entry, param, declared, error);
+}
+
+/* Parses one value and adds it to the device. */
+static dpt_status parse_param(const dpti_device_entry *entry, const dpti_entry_param *param,
+                              const dpt_param_spec *spec, dpti_selected *out, dpt_error *error)
+{
+    dpt_param parsed = {.key = spec->key, .text = param->text};
+    switch (spec->type) {
+    case DPT_PARAM_TEXT: break;
+    case DPT_PARAM_NUMBER:
+        if (!dpti_parse_size(param->text, spec->min, spec->max, &parsed.number))
+            return fail_bad_number(entry, param, spec, error);
+        break;
+    case DPT_PARAM_CHOICE:
+        parsed.number = index_in(spec->choices, param->text);
+        if (parsed.number == SIZE_MAX) return fail_bad_choice(entry, param, spec->choices, error);
+        break;
+    case DPT_PARAM_PRECISION: return parse_precision(entry, param, spec, out, error);
+    }
+    out->params[out->n_params++] = parsed;
+    return DPT_OK;
+}
+
+/* Parses the parameters of the device's entry, as its backend declares them. */
+static dpt_status parse_params(dpti_selected *device, dpt_error *error)
+{
+    const dpti_device_entry *entry = device->entry;
+    const dpt_param_spec *specs = device->backend->backend->params;
     for (size_t i = 0; i < entry->n_params; i++) {
         const dpt_param_spec *spec = specs;
         while (spec && spec->key && strcmp(spec->key, entry->params[i].key) != 0)
             spec++;
         if (!spec || !spec->key)
             return fail_unknown_param(entry, entry->params[i].key, specs, error);
+        DPT_TRY(parse_param(entry, &entry->params[i], spec, device, error));
     }
     return DPT_OK;
 }
 
-/* Finds the backend that an entry names, and checks the entry's parameters. */
+/* ---- One backend ----------------------------------------------------------------------------- */
+
+/* Finds the backend that an entry names. */
 static dpt_status find_backend(const dpti_registry *registry, const dpti_device_entry *entry,
                                const dpti_registry_backend **out, dpt_error *error)
 {
@@ -124,7 +209,6 @@ static dpt_status find_backend(const dpti_registry *registry, const dpti_device_
     if (backend->reason)
         return DPT_FAIL(error, DPT_E_ABSENT, "device \"%s\": %s is absent: %.380s", entry->id,
                         backend->name, backend->reason);
-    DPT_TRY(check_params(entry, backend->backend->params, error));
     *out = backend;
     return DPT_OK;
 }
@@ -205,26 +289,20 @@ static dpt_status add(dpti_selection *selection, const dpti_selected *device, dp
     if (selection->n_devices == DPTI_MAX_ENTRIES)
         return DPT_FAIL(error, DPT_E_INVALID, "the device list means more than %d devices",
                         DPTI_MAX_ENTRIES);
-    dpti_selected *added = &selection->devices[selection->n_devices];
-    *added = *device;
-    added->n_params = device->entry->n_params;
-    memcpy(added->params, device->entry->params, added->n_params * sizeof *added->params);
-    selection->n_devices++;
+    selection->devices[selection->n_devices++] = *device;
     return DPT_OK;
 }
 
-/* Adds a device of an entry that names several.  Its id is its own id with the entry's parameters.
- */
-static dpt_status add_expanded(dpti_selection *selection, const dpti_registry_backend *backend,
-                               size_t index, const dpti_device_entry *entry, dpt_error *error)
+/* Adds a device of an entry that names several.  Its id becomes its own id with the entry's
+   parameters. */
+static dpt_status add_expanded(dpti_selection *selection, dpti_selected *device, dpt_error *error)
 {
-    dpti_selected device = {.backend = backend, .index = index, .entry = entry};
-    const int length =
-        snprintf(device.id, sizeof device.id, "%s%s", backend->devices[index].id, entry->suffix);
-    if (length < 0 || (size_t)length >= sizeof device.id)
-        return DPT_FAIL(error, DPT_E_INVALID, "device \"%s%s\" is longer than %d characters",
-                        backend->devices[index].id, entry->suffix, DPTI_ID_BYTES - 1);
-    return add(selection, &device, error);
+    const char *own = device->backend->devices[device->index].id, *suffix = device->entry->suffix;
+    const int length = snprintf(device->id, sizeof device->id, "%s%s", own, suffix);
+    if (length < 0 || (size_t)length >= sizeof device->id)
+        return DPT_FAIL(error, DPT_E_INVALID, "device \"%s%s\" is longer than %d characters", own,
+                        suffix, DPTI_ID_BYTES - 1);
+    return add(selection, device, error);
 }
 
 static dpt_status add_named(const dpti_registry *registry, const dpti_device_entry *entry,
@@ -232,14 +310,16 @@ static dpt_status add_named(const dpti_registry *registry, const dpti_device_ent
 {
     const dpti_registry_backend *backend = NULL;
     DPT_TRY(find_backend(registry, entry, &backend, error));
+    dpti_selected device = {.backend = backend, .entry = entry};
+    DPT_TRY(parse_params(&device, error));
     DPT_TRY(check_place(backend, entry, error));
     size_t place = 0; /* in the group */
     for (size_t i = 0; i < backend->n_devices; i++) {
         if (!in_group(&backend->devices[i], entry->group)) continue;
+        device.index = i;
         if (entry->kind == DPTI_ENTRY_SEVERAL) {
-            DPT_TRY(add_expanded(selection, backend, i, entry, error));
+            DPT_TRY(add_expanded(selection, &device, error));
         } else if (place == entry->index) {
-            dpti_selected device = {.backend = backend, .index = i, .entry = entry};
             memcpy(device.id, entry->id, sizeof device.id);
             return add(selection, &device, error);
         }
@@ -353,10 +433,11 @@ static dpt_status add_all(const dpti_registry *registry, const dpti_device_entry
     keep_once(candidates, n, true);
     keep_once(candidates, n, false);
     dpt_status status = DPT_OK;
-    for (size_t i = 0; status == DPT_OK && i < n; i++)
-        if (candidates[i].kept)
-            status =
-                add_expanded(selection, candidates[i].backend, candidates[i].index, entry, error);
+    for (size_t i = 0; status == DPT_OK && i < n; i++) {
+        dpti_selected device = {
+            .backend = candidates[i].backend, .index = candidates[i].index, .entry = entry};
+        if (candidates[i].kept) status = add_expanded(selection, &device, error);
+    }
     free(candidates);
     return status;
 }
@@ -385,49 +466,37 @@ dpt_status dpti_select(const dpti_registry *registry, const dpti_device_list *li
 
 /* ---- Precision ------------------------------------------------------------------------------- */
 
-static const char precision_key[] = "precision";
-
-static bool takes_value(const dpt_param_spec *spec, const char *value)
-{
-    for (const char *const *known = spec->values; known && *known; known++)
-        if (strcmp(*known, value) == 0) return true;
-    return false;
-}
-
-static bool takes_precision(const dpti_registry_backend *backend, const char *name)
+static bool takes_precision(const dpti_registry_backend *backend, size_t precision)
 {
     for (const dpt_param_spec *spec = backend->backend->params; spec && spec->key; spec++)
-        if (strcmp(spec->key, precision_key) == 0) return takes_value(spec, name);
+        if (spec->type == DPT_PARAM_PRECISION) return declares(spec, precision);
     return false;
 }
 
-static bool has_precision(const dpti_selected *device)
-{
-    for (size_t i = 0; i < device->n_params; i++)
-        if (strcmp(device->params[i].key, precision_key) == 0) return true;
-    return false;
-}
-
-static dpt_status add_precision(dpti_selected *device, const char *name, dpt_error *error)
+static dpt_status give_precision(dpti_selected *device, dpt_precision precision, dpt_error *error)
 {
     const size_t used = strlen(device->id), left = sizeof device->id - used;
-    const int length = snprintf(device->id + used, left, ":%s=%s", precision_key, name);
+    const int length =
+        snprintf(device->id + used, left, ":precision=%s", precision_names[precision]);
     if (length < 0 || (size_t)length >= left)
         return DPT_FAIL(error, DPT_E_INVALID, "device \"%s\" is longer than %d characters",
                         device->id, DPTI_ID_BYTES - 1);
-    device->params[device->n_params++] = (dpt_param){.key = precision_key, .value = name};
+    device->precision = precision;
+    device->has_precision = true;
     return DPT_OK;
 }
 
 dpt_status dpti_selection_set_precision(dpti_selection *selection, const char *name,
                                         dpt_error *error)
 {
+    const size_t precision = index_in(precision_names, name);
     bool any = false;
     for (size_t i = 0; i < selection->n_devices; i++) {
         dpti_selected *device = &selection->devices[i];
-        if (!takes_precision(device->backend, name)) continue;
+        if (!takes_precision(device->backend, precision)) continue;
         any = true;
-        if (!has_precision(device)) DPT_TRY(add_precision(device, name, error));
+        if (!device->has_precision)
+            DPT_TRY(give_precision(device, (dpt_precision)precision, error));
     }
     if (any) return DPT_OK;
     return DPT_FAIL(error, DPT_E_INVALID, "no device computes in %.40s: %s computes in fp32", name,

@@ -23,6 +23,7 @@ static dpt_open_args gather_requests(const dpti_selection *selection, size_t sel
         if (i == self) args.self = args.n_requests;
         requests[args.n_requests++] = (dpt_device_request){
             .index = device->index,
+            .precision = device->precision,
             .params = device->params,
             .n_params = device->n_params,
         };

@@ -18,7 +18,7 @@ check "the processor all the same" grep -q '^cpu ' devices.out
 
 if "$DPTRAIN" devices --no-measure | grep -q '^cuda:0 '; then
     tiny=(--dataset synthetic:8x8x1:3:64 --max-steps 1)
-    refuse 1 'precision=fp64 is none of fp32, tf32 and bf16' --devices cuda:0:precision=fp64 \
+    refuse 2 'precision=fp64 is none of fp32, tf32 and bf16' --devices cuda:0:precision=fp64 \
         "${tiny[@]}"
 fi
 finish

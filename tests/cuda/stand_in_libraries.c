@@ -127,7 +127,7 @@ const char *dpt_cuda_dnn_description(const dpt_cuda_dnn *dnn)
 /* Whether products of float32 lose bits on this device. */
 static bool cuts(const dpt_device *device)
 {
-    return dpt_cuda_device_of(device)->precision != DPT_CUDA_FP32;
+    return dpt_cuda_device_of(device)->precision != DPT_PRECISION_FP32;
 }
 
 static dpt_status enqueue(dpt_stream *stream, void (*work)(void *), const void *argument,

@@ -199,7 +199,7 @@ static finding check_pass(test *t, const dpt_cuda_convolution *convolution)
     return f;
 }
 
-static void check_shapes(test *t, dpt_cuda_precision precision)
+static void check_shapes(test *t, dpt_precision precision)
 {
     dpt_device *device = t->user;
     dpt_cuda_device_of(device)->precision = precision;
@@ -219,12 +219,12 @@ static void check_shapes(test *t, dpt_cuda_precision precision)
 
 static void fp32(test *t)
 {
-    check_shapes(t, DPT_CUDA_FP32);
+    check_shapes(t, DPT_PRECISION_FP32);
 }
 
 static void tf32(test *t)
 {
-    check_shapes(t, DPT_CUDA_TF32);
+    check_shapes(t, DPT_PRECISION_TF32);
 }
 
 /* ---- bfloat16 -------------------------------------------------------------------------------- */
@@ -272,14 +272,14 @@ static void check_forms(test *t, const shape *s, bool tell)
 
 static void bf16(test *t)
 {
-    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_BF16;
+    dpt_cuda_device_of(t->user)->precision = DPT_PRECISION_BF16;
     for (size_t i = 0; i < N_SHAPES && t->n_failures < 3; i++)
         check_forms(t, &shapes[i], false);
 }
 
 static void bf16_models(test *t)
 {
-    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_BF16;
+    dpt_cuda_device_of(t->user)->precision = DPT_PRECISION_BF16;
     for (size_t i = 0; i < N_MODELS && t->n_failures < 3; i++)
         check_forms(t, &models[i], true);
 }
@@ -322,14 +322,14 @@ static void asks_once(test *t)
         const dpt_op_desc desc = desc_of(&shapes[3], (dpt_op_kind)kind);
         const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
         dpt_dnn_lists_clear(dpt_cuda_device_of(device)->dnn);
-        dpt_cuda_device_of(device)->precision = DPT_CUDA_FP32;
+        dpt_cuda_device_of(device)->precision = DPT_PRECISION_FP32;
         n_asked = 0;
         const size_t few = count_recipes(t, &convolution, 128);
         const size_t many = count_recipes(t, &convolution, 1024);
         CHECK_SIZE(count_recipes(t, &convolution, 128), few);
         CHECK_SIZE(count_recipes(t, &convolution, 1024), many);
         CHECK_SIZE(n_asked, 2 * TWO_MODES);
-        dpt_cuda_device_of(device)->precision = DPT_CUDA_TF32;
+        dpt_cuda_device_of(device)->precision = DPT_PRECISION_TF32;
         CHECK_SIZE(asked_for_first(t, &convolution), 1);
         CHECK_SIZE(asked_for_first(t, &convolution), 0);
     }
@@ -346,7 +346,7 @@ static void tells_convolutions_apart(test *t)
                                &d->stride_h,   &d->stride_w,     &d->pad_h,       &d->pad_w,
                                &d->dilation_h, &d->dilation_w};
     dpt_dnn_lists_clear(dpt_cuda_device_of(t->user)->dnn);
-    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_TF32;
+    dpt_cuda_device_of(t->user)->precision = DPT_PRECISION_TF32;
     CHECK_SIZE(asked_for_first(t, &convolution), 1);
     convolution.has_bias = true;
     CHECK_SIZE(asked_for_first(t, &convolution), 1);
@@ -375,7 +375,7 @@ static void forgets_the_oldest(test *t)
     shape s = shapes[3];
     const dpt_op_desc first = desc_of(&s, DPT_OP_CONV2D_FORWARD);
     const dpt_cuda_convolution oldest = {.desc = &first, .type = DPT_F32};
-    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_TF32;
+    dpt_cuda_device_of(t->user)->precision = DPT_PRECISION_TF32;
     dpt_dnn_lists_clear(dpt_cuda_device_of(t->user)->dnn);
     (void)asked_for_first(t, &oldest);
     for (size_t i = 1; i < DPT_DNN_LISTS_KEPT; i++) {
@@ -413,7 +413,7 @@ static bool is_among_few(test *t, const dpt_cuda_convolution *convolution,
 static void offers_each_way_once(test *t)
 {
     size_t n_open = 0, n_refused = 0;
-    dpt_cuda_device_of(t->user)->precision = DPT_CUDA_TF32;
+    dpt_cuda_device_of(t->user)->precision = DPT_PRECISION_TF32;
     for (size_t i = 0; i < N_SHAPES; i++) {
         const dpt_op_desc desc = desc_of(&shapes[i], DPT_OP_CONV2D_FORWARD);
         const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
@@ -483,8 +483,8 @@ static void check_shown(test *t, const dpt_cuda_convolution *convolution, int64_
 
 static void refuses_what_is_mislabelled(test *t)
 {
-    for (int precision = DPT_CUDA_FP32; precision <= DPT_CUDA_BF16; precision++) {
-        dpt_cuda_device_of(t->user)->precision = (dpt_cuda_precision)precision;
+    for (int precision = DPT_PRECISION_FP32; precision <= DPT_PRECISION_BF16; precision++) {
+        dpt_cuda_device_of(t->user)->precision = (dpt_precision)precision;
         for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
             const dpt_op_desc desc = desc_of(&shapes[1], (dpt_op_kind)kind);
             const dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
@@ -497,8 +497,8 @@ static void refuses_what_is_mislabelled(test *t)
 /* The engine serves a forward pass without ReLU, and no forward pass with one. */
 static void refuses_a_relu_that_drops_nan(test *t)
 {
-    for (int precision = DPT_CUDA_FP32; precision <= DPT_CUDA_BF16; precision++) {
-        dpt_cuda_device_of(t->user)->precision = (dpt_cuda_precision)precision;
+    for (int precision = DPT_PRECISION_FP32; precision <= DPT_PRECISION_BF16; precision++) {
+        dpt_cuda_device_of(t->user)->precision = (dpt_precision)precision;
         const dpt_op_desc desc = desc_of(&shapes[1], DPT_OP_CONV2D_FORWARD);
         dpt_cuda_convolution convolution = {.desc = &desc, .type = DPT_F32};
         check_shown(t, &convolution, OFFERED, RELU_DROPS_NAN, false);

@@ -431,41 +431,54 @@ static dpt_status operator_run(dpt_stream *stream, dpt_op *op, size_t n_samples,
 
 /* ---- The descriptor -------------------------------------------------------------------------- */
 
+static const char *const bugs[] = {
+#define FAULT_BUG_WORD(name, word) #word,
+    FAULT_BUG_LIST(FAULT_BUG_WORD)
+#undef FAULT_BUG_WORD
+        NULL,
+};
+
+#define COUNT(name, meaning)                                                                       \
+    {                                                                                              \
+        .key = name, .help = meaning, .type = DPT_PARAM_NUMBER, .min = 1, .max = SIZE_MAX          \
+    }
 static const dpt_param_spec params[] = {
-    {.key = "fail", .help = "the call that fails, from 1"},
-    {.key = "lost", .help = "the call from which on all fail, from 1"},
-    {.key = "full", .help = "the call that has no memory, from 1"},
-    {.key = "for", .help = "how many calls have none (1)"},
-    {.key = "room", .help = "the most samples of a run"},
-    {.key = "from", .help = "the step from which on memory is short (1)"},
-    {.key = "clock", .help = "simulated milliseconds a sample"},
-    {.key = "hang", .help = "the call that does not return"},
-    {.key = "stall", .help = "milliseconds after which it does"},
-    {.key = "after", .help = "updates before calls are counted (0)"},
-    {.key = "again", .help = "openings in which failures are planted (all; 1 with away)"},
-    {.key = "starve", .help = "the update that has no memory, and as many as for= says"},
-    {.key = "only", .help = "the opening in which failures are planted (all)"},
-    {.key = "away", .help = "openings behind the first that fail"},
-    {.key = "domain", .help = "the number of its fault domain"},
-    {.key = "island", .help = "the number of the island that it can be in"},
-    {.key = "stick", .help = "the collective that does not end"},
-    {.key = "narrow", .help = "1: its communicators are within one process"},
-    {.key = "cache", .help = "bytes that its caches hold"},
+    COUNT("fail", "the call that fails, from 1"),
+    COUNT("lost", "the call from which on all fail, from 1"),
+    COUNT("full", "the call that has no memory, from 1"),
+    COUNT("for", "how many calls have none (1)"),
+    COUNT("room", "the most samples of a run"),
+    COUNT("from", "the step from which on memory is short (1)"),
+    COUNT("clock", "simulated milliseconds a sample"),
+    COUNT("hang", "the call that does not return"),
+    COUNT("stall", "milliseconds after which it does"),
+    COUNT("after", "updates before calls are counted (0)"),
+    COUNT("again", "openings in which failures are planted (all; 1 with away)"),
+    COUNT("starve", "the update that has no memory, and as many as for= says"),
+    COUNT("only", "the opening in which failures are planted (all)"),
+    COUNT("away", "openings behind the first that fail"),
+    COUNT("domain", "the number of its fault domain"),
+    COUNT("island", "the number of the island that it can be in"),
+    COUNT("stick", "the collective that does not end"),
+    COUNT("narrow", "1: its communicators are within one process"),
+    COUNT("cache", "bytes that its caches hold"),
     {.key = "entry", .help = "the vtable entry whose calls are counted (all)"},
-    {.key = "bug", .help = "a planted mistake"},
-    {.key = "poison", .help = "the step in which gradients are infinite"},
-    {.key = "smudge", .help = "the step in which batch-norm's parts are"},
-    {.key = "huge", .help = "the step in which a gradient is almost"},
-    {.key = "wreck", .help = "the update behind which an element is no number"},
-    {.key = "flip", .help = "the update behind which a bit is another one"},
-    {.key = "place", .help = "the output of the update that it is in (1)"},
-    {.key = "late", .help = "1: it records what has run once"},
-    {.key = "lag", .help = "1: events pass when they are waited for"},
+    {.key = "bug", .help = "a planted mistake", .type = DPT_PARAM_CHOICE, .choices = bugs},
+    COUNT("poison", "the step in which gradients are infinite"),
+    COUNT("smudge", "the step in which batch-norm's parts are"),
+    COUNT("huge", "the step in which a gradient is almost"),
+    COUNT("wreck", "the update behind which an element is no number"),
+    COUNT("flip", "the update behind which a bit is another one"),
+    COUNT("place", "the output of the update that it is in (1)"),
+    COUNT("late", "1: it records what has run once"),
+    COUNT("lag", "1: events pass when they are waited for"),
     {.key = "refuses",
      .help = "what of a recording is not to be had: begin, run, end; wrap: to wrap little"},
-    {.key = "threads", .help = "passed on"},
+    {.key = "threads", .help = "passed on", .type = DPT_PARAM_NUMBER, .min = 1, .max = 1024},
+    {.key = "algorithm", .help = "passed on"},
     {.key = NULL},
 };
+#undef COUNT
 
 static const dpt_device_ops device_ops = {
     .probe = device_probe,

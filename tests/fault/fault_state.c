@@ -2,7 +2,6 @@
 #include "fault.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -43,33 +42,7 @@ static bool is_own(const char *key)
     return false;
 }
 
-static bool parse_count(const char *text, size_t *out)
-{
-    char *end;
-    errno = 0;
-    const unsigned long long value = strtoull(text, &end, 10);
-    if (errno != 0 || end == text || *end || text[0] == '-' || value == 0) return false;
-    *out = (size_t)value;
-    return true;
-}
-
-static bool parse_bug(const char *text, fault_bug *out)
-{
-    static const char *const words[] = {
-#define FAULT_BUG_WORD(name, word) #word,
-        FAULT_BUG_LIST(FAULT_BUG_WORD)
-#undef FAULT_BUG_WORD
-    };
-    for (size_t i = 0; i < FAULT_BUG_COUNT; i++) {
-        if (strcmp(text, words[i]) == 0) {
-            *out = (fault_bug)i;
-            return true;
-        }
-    }
-    return false;
-}
-
-static bool parse_word(const char *text, char *out, size_t n_bytes)
+static bool copy_word(const char *text, char *out, size_t n_bytes)
 {
     const bool fits = strlen(text) < n_bytes;
     if (fits) strcpy(out, text);
@@ -102,17 +75,18 @@ dpt_status fault_parse(dpt_device *device, const dpt_device_request *request)
     fault_state *state = fault_of(device);
     state->lasting = state->place = 1;
     for (size_t i = 0; i < request->n_params; i++) {
-        const char *key = request->params[i].key, *value = request->params[i].value;
+        const dpt_param *param = &request->params[i];
+        const char *key = param->key;
         bool good = true;
         size_t *count = count_of(state, key);
-        if (count) good = parse_count(value, count);
-        if (strcmp(key, "bug") == 0) good = parse_bug(value, &state->bug);
-        if (strcmp(key, "entry") == 0) good = parse_word(value, state->entry, sizeof state->entry);
+        if (count) *count = param->number;
+        if (strcmp(key, "bug") == 0) state->bug = (fault_bug)param->number;
+        if (strcmp(key, "entry") == 0)
+            good = copy_word(param->text, state->entry, sizeof state->entry);
         if (strcmp(key, "refuses") == 0)
-            good = parse_word(value, state->refuses, sizeof state->refuses);
-        if (!good) {
-            return DPT_FAIL(&device->error, DPT_E_INVALID, "%s=%s is out of range", key, value);
-        }
+            good = copy_word(param->text, state->refuses, sizeof state->refuses);
+        if (!good)
+            return DPT_FAIL(&device->error, DPT_E_INVALID, "%s=%s is too long", key, param->text);
     }
     if (state->readmission > 0 && state->again == 0) state->again = 1;
     return DPT_OK;
@@ -156,7 +130,9 @@ dpt_device_request *fault_strip(const dpt_open_args *args)
     dpt_param *next = (dpt_param *)(void *)(requests + args->n_requests);
     for (size_t i = 0; i < args->n_requests; i++) {
         const dpt_device_request *from = &args->requests[i];
-        requests[i] = (dpt_device_request){.index = from->index, .params = next};
+        requests[i] = *from;
+        requests[i].params = next;
+        requests[i].n_params = 0;
         for (size_t k = 0; k < from->n_params; k++) {
             if (is_own(from->params[k].key)) continue;
             *next++ = from->params[k];

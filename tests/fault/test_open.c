@@ -111,7 +111,7 @@ static void does_not_open(test *t)
         REQUIRE(context);
         if (i == 0) snprintf(stall, sizeof stall, ":stall=%u", stall_of(t));
         /* Of what cannot be opened close is called too. */
-        if (i == 3) snprintf(stall, sizeof stall, ":threads=0");
+        if (i == 3) snprintf(stall, sizeof stall, ":algorithm=none");
         snprintf(list, sizeof list, "cpu:threads=1,@:entry=%s:hang=1%s", calls[i], stall);
         plant_devices(list, backend_of(t), devices, sizeof devices);
         (void)remove("fault-report.txt");

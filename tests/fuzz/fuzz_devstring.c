@@ -4,9 +4,30 @@
 #include "device/select.h"
 #include "fuzz.h"
 
-static const dpt_param_spec params[] = {{.key = "threads", .help = ""}, {.key = NULL}};
+static const char *const switches[] = {"off", "on", NULL};
+static const dpt_param_spec params[] = {
+    {.key = "threads", .help = "", .type = DPT_PARAM_NUMBER, .min = 1, .max = 64},
+    {.key = "graphs", .help = "", .type = DPT_PARAM_CHOICE, .choices = switches},
+    {.key = "precision",
+     .help = "",
+     .type = DPT_PARAM_PRECISION,
+     .precisions = 1u << DPT_PRECISION_BF16},
+    {.key = "any", .help = ""},
+    {.key = NULL},
+};
 static const dpt_memory_ops memory = {.host_pointer = NULL};
 static const dpt_backend backend = {.memory = &memory, .params = params};
+
+static void check_param(const dpt_param *param)
+{
+    require(param->text[0]);
+    if (strcmp(param->key, "threads") == 0)
+        require(param->number >= 1 && param->number <= 64);
+    else if (strcmp(param->key, "graphs") == 0)
+        require(param->number < 2 && strcmp(param->text, switches[param->number]) == 0);
+    else
+        require(strcmp(param->key, "any") == 0 && param->number == 0);
+}
 
 static void check_selection(const dpti_selection *selection)
 {
@@ -19,9 +40,10 @@ static void check_selection(const dpti_selection *selection)
         const dpti_registry_device *found = &device->backend->devices[device->index];
         require(!group || strcmp(found->info.group, group) == 0);
         require(device->entry->throttle >= 1.0 && device->entry->memory_limit_bytes > 0);
-        for (size_t k = 0; k < device->entry->n_params; k++)
-            require(strcmp(device->entry->params[k].key, "threads") == 0 &&
-                    device->entry->params[k].value[0]);
+        require(device->precision == (device->has_precision ? DPT_PRECISION_BF16 : 0));
+        require(device->n_params + device->has_precision == device->entry->n_params);
+        for (size_t k = 0; k < device->n_params; k++)
+            check_param(&device->params[k]);
     }
 }
 

@@ -120,7 +120,7 @@ static inline dpt_status fake_open(dpt_device *device, const dpt_open_args *args
     atomic_store(&fake_control.n_requests, args->n_requests);
     atomic_store(&fake_control.self, args->self);
     for (size_t i = 0; i < request->n_params; i++)
-        if (strcmp(request->params[i].value, "0") == 0)
+        if (strcmp(request->params[i].text, "0") == 0)
             return DPT_FAIL(&device->error, DPT_E_INVALID, "%s=0: from 1 to 64",
                             request->params[i].key);
     fake_device *state = fake_new(sizeof *state);

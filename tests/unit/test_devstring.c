@@ -15,15 +15,21 @@ static void *no_pointer(dpt_device *device, dpt_buffer *buffer)
     return NULL;
 }
 
+static const char *const places[] = {"near", "far", NULL};
 static const dpt_param_spec host_params[] = {
-    {.key = "threads", .help = "1 to 64"},
+    {.key = "threads", .help = "of the host", .type = DPT_PARAM_NUMBER, .min = 1, .max = 64},
     {.key = "pin", .help = "0 or 1"},
+    {.key = "place", .help = "where", .type = DPT_PARAM_CHOICE, .choices = places},
     {.key = NULL},
 };
 
-static const char *const card_precisions[] = {"fp32", "tf32", "half", NULL};
 static const dpt_param_spec card_params[] = {
-    {.key = "precision", .help = "how", .values = card_precisions}, {.key = NULL}};
+    {.key = "precision",
+     .help = "how",
+     .type = DPT_PARAM_PRECISION,
+     .precisions = 1u << DPT_PRECISION_FP32 | 1u << DPT_PRECISION_TF32},
+    {.key = NULL},
+};
 
 static const dpt_memory_ops host_memory = {.host_pointer = no_pointer};
 static const dpt_memory_ops card_memory = {.host_pointer = NULL};
@@ -106,7 +112,7 @@ static void means(test *t)
         {"card:all:memory=2G", "card:0:memory=2G card:1:memory=2G"},
         {"host:all:threads=2", "host:threads=2"},
         {"host:0:threads=2:pin=1:throttle=2.5", "host:0:threads=2:pin=1:throttle=2.5"},
-        {"host:threads==", "host:threads=="},
+        {"host:pin==", "host:pin=="},
         {"any:soft", "any:soft"},
         {"any:soft:1:memory=2G", "any:soft:1:memory=2G"},
         {"any:hard:all", "any:1"},
@@ -170,7 +176,7 @@ static void reads_parameters(test *t)
     CHECK_NEAR(b->throttle, 1.5, 0.0);
     CHECK_SIZE(b->n_params, 2);
     CHECK_TEXT(b->params[0].key, "x");
-    CHECK_TEXT(b->params[1].value, "z");
+    CHECK_TEXT(b->params[1].text, "z");
     CHECK_TEXT(b->suffix, ":memory=2G:x=1:throttle=1.5:y=z");
     CHECK(list.entries[2].kind == DPTI_ENTRY_SEVERAL);
     CHECK(list.entries[3].kind == DPTI_ENTRY_ALL);
@@ -203,6 +209,40 @@ static size_t index_of(test *t, const machine *m, const char *text)
     return index;
 }
 
+/* The values reach a backend as it declares them. */
+static void types_parameters(test *t)
+{
+    machine m;
+    dpti_device_list list;
+    dpti_selection selection;
+    dpt_error error;
+    make_machine(&m);
+    REQUIRE_OK(dpti_device_list_parse(
+        "host:pin=x1:memory=2G:place=far:threads=64,card:all:precision=tf32,host:place=near", &list,
+        &error));
+    REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
+    CHECK_SIZE(selection.n_devices, 4);
+    const dpti_selected *first = &selection.devices[0];
+    CHECK_SIZE(first->n_params, 3);
+    CHECK_TEXT(first->params[0].key, "pin");
+    CHECK_TEXT(first->params[0].text, "x1");
+    CHECK_SIZE(first->params[0].number, 0);
+    CHECK_TEXT(first->params[1].text, "far");
+    CHECK_SIZE(first->params[1].number, 1);
+    CHECK_TEXT(first->params[2].key, "threads");
+    CHECK_SIZE(first->params[2].number, 64);
+    CHECK(!first->has_precision && first->precision == DPT_PRECISION_FP32);
+    for (size_t i = 1; i < 3; i++) {
+        CHECK_SIZE(selection.devices[i].n_params, 0);
+        CHECK(selection.devices[i].has_precision);
+        CHECK(selection.devices[i].precision == DPT_PRECISION_TF32);
+    }
+    CHECK_SIZE(selection.devices[3].params[0].number, 0);
+    CHECK_TEXT(selection.devices[3].params[0].text, "near");
+    dpti_selection_free(&selection);
+    dpti_device_list_free(&list);
+}
+
 /* Cards take a precision and the host does not; what the list says stands. */
 static void precision(test *t)
 {
@@ -211,17 +251,17 @@ static void precision(test *t)
     dpti_selection selection;
     dpt_error error;
     make_machine(&m);
-    REQUIRE_OK(dpti_device_list_parse("card:0,host,card:1:precision=half,card", &list, &error));
+    REQUIRE_OK(dpti_device_list_parse("card:0,host,card:1:precision=fp32,card", &list, &error));
     REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
     CHECK_OK(dpti_selection_set_precision(&selection, "tf32", &error));
     CHECK_TEXT(selection.devices[0].id, "card:0:precision=tf32");
-    CHECK_SIZE(selection.devices[0].n_params, 1);
-    CHECK_TEXT(selection.devices[0].params[0].value, "tf32");
+    CHECK_SIZE(selection.devices[0].n_params, 0);
+    CHECK(selection.devices[0].precision == DPT_PRECISION_TF32);
     CHECK_TEXT(selection.devices[1].id, "host");
-    CHECK_SIZE(selection.devices[1].n_params, 0);
-    CHECK_TEXT(selection.devices[2].id, "card:1:precision=half");
-    CHECK_SIZE(selection.devices[2].n_params, 1);
-    CHECK_TEXT(selection.devices[3].params[0].value, "tf32");
+    CHECK(selection.devices[1].precision == DPT_PRECISION_FP32);
+    CHECK_TEXT(selection.devices[2].id, "card:1:precision=fp32");
+    CHECK(selection.devices[2].precision == DPT_PRECISION_FP32);
+    CHECK(selection.devices[3].precision == DPT_PRECISION_TF32);
     dpti_selection_free(&selection);
     dpti_device_list_free(&list);
 
@@ -235,6 +275,7 @@ static void precision(test *t)
     REQUIRE_OK(dpti_device_list_parse("card:0", &list, &error));
     REQUIRE_OK(dpti_select(&m.registry, &list, &selection, &error));
     CHECK_STATUS(dpti_selection_set_precision(&selection, "bf16", &error), DPT_E_INVALID);
+    CHECK_STATUS(dpti_selection_set_precision(&selection, "half", &error), DPT_E_INVALID);
     CHECK_TEXT(selection.devices[0].id, "card:0");
     dpti_selection_free(&selection);
     dpti_device_list_free(&list);
@@ -328,8 +369,17 @@ static void complains(test *t)
         {"host:throttle=0.5", DPT_E_INVALID, "from 1"},
         {"host:throttle=nan", DPT_E_INVALID, "from 1"},
         {"host:tread=2", DPT_E_INVALID, "did you mean \"threads\"?"},
-        {"host:tread=2", DPT_E_INVALID, "known: memory, throttle, threads, pin"},
+        {"host:tread=2", DPT_E_INVALID, "known: memory, throttle, threads, pin, place"},
         {"card:threads=2", DPT_E_INVALID, "known: memory, throttle"},
+        {"host:threads=0", DPT_E_INVALID,
+         "threads=0 is not a number from 1 to 64; threads: of the"},
+        {"host:threads=65", DPT_E_INVALID, "threads=65 is not a number from 1 to 64"},
+        {"host:threads=+1", DPT_E_INVALID, "threads=+1 is not a number from 1 to 64"},
+        {"host:place=here", DPT_E_INVALID,
+         "\"host:place=here\": place=here is neither near nor far"},
+        {"card:precision=bf16", DPT_E_INVALID, "precision=bf16 is neither fp32 nor tf32"},
+        {"card:precision=half", DPT_E_INVALID, "precision=half is neither fp32 nor tf32"},
+        {"host:precision=fp32", DPT_E_INVALID, "unknown parameter \"precision\"; known: memory,"},
         {"all:memory=1G", DPT_E_INVALID, "takes no index"},
         {"all:0", DPT_E_INVALID, "takes no index"},
         {"hots", DPT_E_INVALID, "did you mean \"host\"?"},
@@ -427,6 +477,7 @@ int main(int argc, char **argv)
         {"precision", precision},
         {"all_leaves_the_host_to_its_own", all_leaves_the_host_to_its_own},
         {"reads_parameters", reads_parameters},
+        {"types_parameters", types_parameters},
         {"complains", complains},
         {"complains_without_backends", complains_without_backends},
         {"limits_lengths", limits_lengths},
