@@ -1,12 +1,10 @@
-/* The helper process: a program of ours, dptrain-opencl-compile, which lies beside the plug-in and
-   does for this process what a driver may not survive.  This file starts it, exchanges messages
-   with it and ends it; contain.h says what it is asked.
+/* The helper process: the program dptrain-opencl-compile, which lies beside the plug-in.  It makes
+   the calls of a driver that may end a process.  This file exchanges messages with the helper and
+   ends it.  start.h starts it, and contain.h says which requests it gets.
 
-   The helper has a process group of its own, so that a signal to the group of this process does not
-   reach it, and none of this process's file descriptors but one end of a socket pair.  It ends when
-   that pair is closed, so when this process ends, however that happens.  What it and the driver in
-   it print does not reach the user: the end of it is kept, for messages.  It is started by
-   posix_spawn, which is safe in a process with threads.
+   The helper ends when its socket pair is closed, so it ends whenever this process ends.  What the
+   helper and the driver in it print does not reach the user.  The end of it is kept for messages
+   (printed.h).
 
    One thread at a time uses a dpt_cl_child. */
 #ifndef DPT_OPENCL_CHILD_H
@@ -22,29 +20,29 @@ DPT_CHECK_RESULT dpt_status dpt_cl_child_start(dpt_cl_child **out, dpt_error *er
 /* Ends the process and waits for its end.  Accepts NULL. */
 void dpt_cl_child_end(dpt_cl_child *child);
 
-/* Parts of a request, sent one behind the other. */
+/* A part of a request.  The parts are sent one after the other. */
 typedef struct dpt_cl_part {
     const void *bytes;
     size_t n_bytes;
 } dpt_cl_part;
 
-/* An answer; `bytes` is allocated, ends with a NUL that n_bytes does not count, and is the
-   caller's. */
+/* An answer.  The caller frees `bytes`.  A NUL follows them that head.n_bytes does not count. */
 typedef struct dpt_cl_answer {
     dpt_cl_message head;
     char *bytes;
 } dpt_cl_answer;
 
-/* Both return false when the process has ended or *seconds, from which the time is taken, are over.
-   The process is ended then, and dpt_cl_child_ending tells.  Time is counted in short waits: a
-   process that was stopped has not waited. */
+/* Both functions subtract the time that they wait from *seconds.  They return false when the
+   process has ended or when *seconds are over.  In both cases the process is ended afterwards, and
+   dpt_cl_child_ending has the reason.  A wait counts for 0.2 seconds at most: time during which
+   this process was stopped does not count. */
 bool dpt_cl_child_send(dpt_cl_child *child, dpt_cl_message_kind kind, const dpt_cl_part *parts,
                        size_t n_parts, double *seconds);
 bool dpt_cl_child_receive(dpt_cl_child *child, dpt_cl_answer *out, double *seconds);
 
-/* How the process ended and what it printed, in one line: "by signal 6 (aborted): \"LLVM ERROR:
-   ...\"".  Of what it printed, the part that begins with the first line that speaks of an error,
-   else the end.  Belongs to the child. */
+/* Returns how the process ended and what it printed, in one line: "by signal 6 (aborted):
+   \"LLVM ERROR: ...\"".  dpt_cl_printed_part chooses the part of what it printed.  The text belongs
+   to the child.  It is empty while the process runs. */
 const char *dpt_cl_child_ending(const dpt_cl_child *child);
 
 #endif

@@ -6,6 +6,7 @@
 #include "platforms.h"
 #include "program.h"
 #include "size.h"
+#include "source.h"
 #include "state.h"
 #include "tables.h"
 

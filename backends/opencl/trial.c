@@ -1,6 +1,6 @@
 /* Tries launches in the helper process (trial.h). */
 #include "trial.h"
-#include "program.h"
+#include "compile.h"
 #include "tried.h"
 
 #include <string.h>
