@@ -83,6 +83,37 @@ static const char *missing_optional(const dpt_backend *b)
     return NULL;
 }
 
+/* Returns what is wrong with the declaration of a parameter, or NULL. */
+static const char *spec_fault(const dpt_param_spec *spec)
+{
+    const bool is_precision = strcmp(spec->key, "precision") == 0;
+    if (!spec->help) return "has no help";
+    if (is_precision != (spec->type == DPT_PARAM_PRECISION))
+        return is_precision ? "is not of the type for precisions" : "has the type of precision=";
+    switch (spec->type) {
+    case DPT_PARAM_TEXT: return NULL;
+    case DPT_PARAM_NUMBER: return spec->min > spec->max ? "has no possible number" : NULL;
+    case DPT_PARAM_CHOICE: return spec->choices && spec->choices[0] ? NULL : "has no choices";
+    case DPT_PARAM_PRECISION:
+        return spec->precisions == 0 || spec->precisions >> DPT_PRECISION_COUNT
+                   ? "has no precisions, or unknown ones"
+                   : NULL;
+    }
+    return "has an unknown type";
+}
+
+/* Checks what the backend says of its parameters, so that select.c can parse their values. */
+static dpt_status check_specs(const dpt_backend *backend, dpt_error *error)
+{
+    for (const dpt_param_spec *spec = backend->params; spec && spec->key; spec++) {
+        const char *fault = spec_fault(spec);
+        if (fault)
+            return DPT_FAIL(error, DPT_E_INVALID, "the plug-in's parameter %.40s= %s", spec->key,
+                            fault);
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_descriptor_check(const char *name, const dpt_backend *backend, dpt_error *error)
 {
     if (backend->abi != DPT_BACKEND_ABI)
@@ -98,5 +129,5 @@ dpt_status dpti_descriptor_check(const char *name, const dpt_backend *backend, d
     if (missing)
         return DPT_FAIL(error, DPT_E_INVALID, "the plug-in lacks %s: rebuild or reinstall it",
                         missing);
-    return DPT_OK;
+    return check_specs(backend, error);
 }

@@ -272,6 +272,35 @@ static void one_does_not_answer(test *t)
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
 }
 
+/* Core parses values by these declarations, so a wrong one is refused before a list is read. */
+static void checks_parameters(test *t)
+{
+    static const char *const none[] = {NULL};
+    static const struct {
+        dpt_param_spec spec;
+        const char *fault;
+    } cases[] = {
+        {{.key = "n", .help = "", .type = DPT_PARAM_NUMBER, .min = 2, .max = 1}, "n= has no poss"},
+        {{.key = "c", .help = "", .type = DPT_PARAM_CHOICE}, "c= has no choices"},
+        {{.key = "c", .help = "", .type = DPT_PARAM_CHOICE, .choices = none}, "c= has no choices"},
+        {{.key = "precision", .help = ""}, "precision= is not of the type"},
+        {{.key = "p", .help = "", .type = DPT_PARAM_PRECISION, .precisions = 1}, "p= has the type"},
+        {{.key = "precision", .help = "", .type = DPT_PARAM_PRECISION}, "has no precisions"},
+        {{.key = "precision", .help = "", .type = DPT_PARAM_PRECISION, .precisions = 1u << 9},
+         "has no precisions, or unknown"},
+        {{.key = "t", .help = "", .type = (dpt_param_type)17}, "t= has an unknown type"},
+        {{.key = "t"}, "t= has no help"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const dpt_param_spec specs[] = {{.key = "fine", .help = ""}, cases[i].spec, {.key = NULL}};
+        dpt_backend b = fake_backend;
+        dpt_error error;
+        b.params = specs;
+        CHECK_STATUS(dpti_descriptor_check("fake", &b, &error), DPT_E_INVALID);
+        CHECK_CONTAINS(error.message, cases[i].fault);
+    }
+}
+
 static void checks_descriptors(test *t)
 {
     dpt_memory_ops memory = fake_memory_ops;
@@ -507,6 +536,7 @@ int main(int argc, char **argv)
         {"keeps_signals", keeps_signals},
         {"one_does_not_answer", one_does_not_answer},
         {"checks_descriptors", checks_descriptors},
+        {"checks_parameters", checks_parameters},
         {"absent_backends_have_reasons", absent_backends_have_reasons},
         {"recognises_files", recognises_files},
         {"survives_broken_files", survives_broken_files},
