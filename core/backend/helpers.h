@@ -10,7 +10,7 @@
 
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
-/* Returns the parameter of this key, or NULL if the entry of the device list has none. */
+/* Returns the parameter of this key, or NULL if the entry has none.  Cannot fail. */
 static inline const dpt_param *dpt_param_find(const dpt_device_request *request, const char *key)
 {
     for (size_t i = 0; i < request->n_params; i++)
