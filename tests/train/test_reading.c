@@ -2,10 +2,9 @@
    every backend and in several processes; and images that cannot be read. */
 #include "harness.h"
 #include "train/feeding/batch_reader.h"
-#include "train/flat.h"
-#include "train/mixes.h"
 #include "train/processes.h"
 #include "train/replicas/state.h"
+#include "train/setting.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
 #include "train/support.h"
@@ -38,13 +37,6 @@ typedef struct library {
     size_t bad_from_epoch;
     atomic_size_t n_evaluated;
 } library;
-
-typedef struct setting {
-    dpt_context *context;
-    dpt_dataset *all;
-    dpt_model *model;
-    mix_list mixes;
-} setting;
 
 static const mix cpu_mixes[] = {
     {"cpu:threads=1", "equal"},
@@ -83,19 +75,10 @@ static dpt_status read_image(void *user, size_t sample, size_t epoch, void *imag
 static dpt_status open_data(dpt_context *context, const dpt_dataset *all, library *l,
                             dpt_dataset **out)
 {
-    const dpt_dataset_memory memory = {.count = COUNT,
-                                       .height = FLAT_SIDE,
-                                       .width = FLAT_SIDE,
-                                       .channels = FLAT_CHANNELS,
-                                       .classes = FLAT_CLASSES,
-                                       .dtype = DPT_U8,
-                                       .images = l ? NULL : all->images,
-                                       .labels = all->labels,
-                                       .label_dtype = DPT_I32,
-                                       .mean = {0.4f, 0.4f, 0.4f},
-                                       .deviation = {0.25f, 0.25f, 0.25f}};
+    dpt_dataset_memory memory = setting_memory(all, COUNT);
     const dpt_dataset_reader reader = {.read = read_image, .user = l, .n_threads = 3};
     if (!l) return dpt_dataset_from_memory(context, &memory, out);
+    memory.images = NULL;
     return dpt_dataset_from_reader(context, &memory, &reader, out);
 }
 
@@ -684,18 +667,12 @@ int main(int argc, char **argv)
         {"other figures", other_figures},
         {"one process cannot read", one_process_cannot_read},
     };
-    const int missing = tested_backend_missing();
-    if (missing != 0) return missing;
-    add_fault_plugins();
-    setting s = {.context = NULL};
-    if (dpt_context_create(&s.context) != DPT_OK ||
-        flat_data(s.context, COUNT, 0, &s.all) != DPT_OK ||
-        flat_residual(s.context, &s.model) != DPT_OK)
-        return 1;
-    s.mixes = tested_mixes(cpu_mixes, sizeof cpu_mixes / sizeof *cpu_mixes);
-    const int status = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &s);
-    dpt_model_destroy(s.model);
-    dpt_dataset_destroy(s.all);
-    dpt_context_destroy(s.context);
-    return status;
+    const setting_plan plan = {
+        .cases = cases,
+        .n_cases = sizeof cases / sizeof *cases,
+        .n_samples = COUNT,
+        .cpu_mixes = cpu_mixes,
+        .n_cpu_mixes = sizeof cpu_mixes / sizeof *cpu_mixes,
+    };
+    return setting_main(argc, argv, &plan);
 }

@@ -2,8 +2,7 @@
    there, on every backend and wherever the data are; what may not be replaced; what is
    forgotten. */
 #include "harness.h"
-#include "train/flat.h"
-#include "train/mixes.h"
+#include "train/setting.h"
 #include "train/support.h"
 
 #include <math.h>
@@ -12,13 +11,6 @@
 #include <string.h>
 
 enum { STEPS = 6, BATCH = FLAT_BATCH };
-
-typedef struct setting {
-    dpt_context *context;
-    dpt_dataset *all; /* STEPS batches, and one more */
-    dpt_model *model;
-    mix_list mixes;
-} setting;
 
 static const mix cpu_mixes[] = {
     {"cpu:threads=1", "equal"},
@@ -44,18 +36,8 @@ static const uint8_t *image(const dpt_dataset *data, size_t sample)
 static dpt_status make_stream(dpt_context *context, const dpt_dataset *all, size_t count,
                               bool writable, dpt_dataset **out)
 {
-    const dpt_dataset_memory memory = {.count = count,
-                                       .height = FLAT_SIDE,
-                                       .width = FLAT_SIDE,
-                                       .channels = FLAT_CHANNELS,
-                                       .classes = FLAT_CLASSES,
-                                       .dtype = DPT_U8,
-                                       .images = all->images,
-                                       .labels = all->labels,
-                                       .label_dtype = DPT_I32,
-                                       .mean = {0.4f, 0.4f, 0.4f},
-                                       .deviation = {0.25f, 0.25f, 0.25f},
-                                       .writable = writable};
+    dpt_dataset_memory memory = setting_memory(all, count);
+    memory.writable = writable;
     return dpt_dataset_from_memory(context, &memory, out);
 }
 
@@ -370,18 +352,12 @@ int main(int argc, char **argv)
         {"a state is gone on with", a_state_is_gone_on_with},
         {"in a loop of ours", in_a_loop_of_ours},
     };
-    const int missing = tested_backend_missing();
-    if (missing != 0) return missing;
-    add_fault_plugins();
-    setting s = {.context = NULL};
-    if (dpt_context_create(&s.context) != DPT_OK ||
-        flat_data(s.context, (STEPS + 1) * BATCH, 0, &s.all) != DPT_OK ||
-        flat_residual(s.context, &s.model) != DPT_OK)
-        return 1;
-    s.mixes = tested_mixes(cpu_mixes, sizeof cpu_mixes / sizeof *cpu_mixes);
-    const int status = test_main(argc, argv, cases, sizeof cases / sizeof *cases, &s);
-    dpt_model_destroy(s.model);
-    dpt_dataset_destroy(s.all);
-    dpt_context_destroy(s.context);
-    return status;
+    const setting_plan plan = {
+        .cases = cases,
+        .n_cases = sizeof cases / sizeof *cases,
+        .n_samples = (STEPS + 1) * BATCH,
+        .cpu_mixes = cpu_mixes,
+        .n_cpu_mixes = sizeof cpu_mixes / sizeof *cpu_mixes,
+    };
+    return setting_main(argc, argv, &plan);
 }
