@@ -1,4 +1,4 @@
-/* What helpers are asked, and what their answers and ends mean (contain.h). */
+/* Sends requests to helper processes, and draws verdicts from their answers (contain.h). */
 #include "contain.h"
 
 #include <math.h>
@@ -9,7 +9,8 @@
 
 static const double compile_seconds = 300.0, list_seconds = 60.0;
 
-/* Whether helpers are asked is decided once; it ends where one does not start. */
+/* The environment decides once whether helpers are used.  The first helper that does not start sets
+   `contained` to false. */
 static pthread_once_t decided = PTHREAD_ONCE_INIT;
 static atomic_bool contained;
 
@@ -25,7 +26,7 @@ bool dpt_cl_contained(void)
     return atomic_load(&contained);
 }
 
-/* The environment's limit of a request. */
+/* Returns how many seconds a request may take. */
 static double limit(void)
 {
     const char *text = secure_getenv("DPTRAIN_OPENCL_COMPILE_TIMEOUT");
@@ -35,7 +36,7 @@ static double limit(void)
     return valid ? seconds : compile_seconds;
 }
 
-/* NULL: everything is done in this process. */
+/* Starts a helper.  Returns NULL if this process makes the requests itself. */
 static dpt_cl_child *start(void)
 {
     dpt_cl_child *child = NULL;
@@ -52,8 +53,8 @@ static dpt_cl_child *start(void)
 
 /* ---- Listing --------------------------------------------------------------------------------- */
 
-/* Asks the platforms from `first` on.  true: the helper has ended, over the platform in *asked, or
-   over none if its name is empty. */
+/* Asks the platforms from `first` on.  Returns true if the helper has ended.  *asked is then the
+   platform that it was asking; its name is empty if no platform was asked yet. */
 static bool list_from(uint32_t first, dpt_cl_platform_notice *asked, char *words, size_t n_bytes)
 {
     const dpt_cl_list_request request = {.first = first};
@@ -106,7 +107,7 @@ void dpt_cl_contain_listing(dpt_cl_listing *out)
 
 struct dpt_cl_compiler {
     const dpt_cl_found *found;
-    dpt_cl_child *child; /* NULL: there is none */
+    dpt_cl_child *child; /* NULL: no helper runs */
     uint64_t *built;     /* the programs that the child has */
     size_t n_built;
 };
@@ -141,7 +142,7 @@ bool dpt_cl_compiler_has(const dpt_cl_compiler *compiler, uint64_t id)
     return false;
 }
 
-/* Without memory the program is built once more. */
+/* Notes that the helper has a program.  If memory is short, the program is built again later. */
 static void note_built(dpt_cl_compiler *c, uint64_t id)
 {
     if (dpt_cl_compiler_has(c, id)) return;
@@ -151,7 +152,7 @@ static void note_built(dpt_cl_compiler *c, uint64_t id)
     c->built[c->n_built++] = id;
 }
 
-/* The helper has ended. */
+/* Makes the verdict for a helper that has ended. */
 static void fatal(dpt_cl_compiler *c, dpt_cl_trial *trial)
 {
     *trial = (dpt_cl_trial){.verdict = DPT_CL_FATAL};

@@ -1,11 +1,11 @@
-/* Asks the ICD loader and drivers what there is (inquire.h). */
+/* Asks the ICD loader and the drivers for platforms and devices (inquire.h). */
 #include "inquire.h"
 
 #include <ctype.h>
 #include <string.h>
 
-/* Of extensions: cl_khr_device_uuid, cl_khr_pci_bus_info, cl_nv_device_attribute_query,
-   cl_amd_device_attribute_query.  A driver that does not know them says so. */
+/* Queries of the extensions cl_khr_device_uuid, cl_khr_pci_bus_info, cl_nv_device_attribute_query
+   and cl_amd_device_attribute_query.  A driver without an extension returns an error. */
 enum {
     DEVICE_UUID_KHR = 0x106A,
     DEVICE_PCI_BUS_INFO_KHR = 0x410F,
@@ -45,7 +45,7 @@ cl_uint dpt_cl_ask_device_ids(cl_platform_id platform, cl_device_id *ids)
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-/* Text without blanks at its ends; empty if the driver does not tell. */
+/* Reads a text and removes blanks at its ends.  *out is empty if the driver returns an error. */
 static void device_text(cl_device_id id, cl_device_info what, char out[DPT_CL_TEXT_BYTES])
 {
     char text[1024] = "";
@@ -93,7 +93,7 @@ static void ask_pci(cl_device_id id, char out[16])
     }
 }
 
-/* A platform in one word, which device strings can name. */
+/* Makes a one-word name of a platform, for device strings. */
 static void name_group(const char *platform, char out[DPT_CL_GROUP_BYTES])
 {
     static const struct {
@@ -124,7 +124,7 @@ static void name_group(const char *platform, char out[DPT_CL_GROUP_BYTES])
     if (n == 0 || strcmp(out, "all") == 0) snprintf(out, DPT_CL_GROUP_BYTES, "other");
 }
 
-/* The largest power of two up to `most` that the device allows. */
+/* Returns the largest power of two that is at most `most` and that the device allows. */
 static unsigned group_size(size_t max_group, unsigned most)
 {
     unsigned size = 1;
@@ -151,11 +151,12 @@ bool dpt_cl_ask_device(cl_platform_id platform, cl_device_id id, dpt_cl_found *o
         .vector_width =
             (unsigned)device_number(id, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, sizeof(cl_uint)),
     };
-    /* An OpenCL CPU device is always this machine's: no platform offers another's. */
+    /* A CPU device of OpenCL is always the CPU of this machine. */
     out->is_host_cpu = out->is_cpu;
     out->group_size = group_size(out->max_group, out->is_cpu ? 64 : 256);
     if (out->vector_width == 0) out->vector_width = 1;
-    if (out->compute_units == 0) out->compute_units = 1; /* it does not tell; divisors */
+    if (out->compute_units == 0)
+        out->compute_units = 1; /* 0 means unknown; others divide by this number */
     if (out->max_alloc_bytes == 0) out->max_alloc_bytes = out->memory_bytes / 4;
     dpt_cl_ask_platform_name(platform, out->platform_name);
     name_group(out->platform_name, out->group);

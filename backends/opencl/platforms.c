@@ -1,4 +1,4 @@
-/* Finds all platforms and devices once, and orders them. */
+/* Finds all platforms and devices once in a process, and orders the devices. */
 #include "platforms.h"
 #include "contain.h"
 #include "inquire.h"
@@ -9,7 +9,7 @@
 
 /* ---- Finding --------------------------------------------------------------------------------- */
 
-/* The listing's entry of a platform that ended the helper, or NULL. */
+/* Returns the entry of a platform that ended the helper, or NULL. */
 static const dpt_cl_absent *find_absent(const dpt_cl_listing *listing, cl_uint ordinal)
 {
     for (size_t i = 0; i < listing->n_absent; i++)
@@ -17,8 +17,8 @@ static const dpt_cl_absent *find_absent(const dpt_cl_listing *listing, cl_uint o
     return NULL;
 }
 
-/* Adds a platform's devices that are there and can be programmed.  A platform that fails has
-   none. */
+/* Adds the devices of a platform that are available and have a compiler.  Adds none if the platform
+   returns an error. */
 static void add_platform(cl_platform_id platform, cl_uint ordinal, dpt_cl_platforms *out)
 {
     cl_device_id ids[DPT_CL_MOST_DEVICES];
@@ -28,7 +28,7 @@ static void add_platform(cl_platform_id platform, cl_uint ordinal, dpt_cl_platfo
         if (!dpt_cl_ask_device(platform, ids[i], found)) continue;
         found->platform_ordinal = ordinal;
         found->device_ordinal = i;
-        found->index = out->n_devices++; /* until they are ordered: keeps the platform's order */
+        found->index = out->n_devices++; /* the order of the platform, which by_platform keeps */
     }
 }
 
@@ -51,7 +51,7 @@ static void number(dpt_cl_platforms *platforms)
     }
 }
 
-/* What the platforms have whose drivers survive the question. */
+/* Adds the devices of the platforms that did not end the helper. */
 static void add_platforms(const dpt_cl_listing *listing, dpt_cl_platforms *out)
 {
     cl_platform_id ids[DPT_CL_ASKED_PLATFORMS];
@@ -100,7 +100,7 @@ static void find_devices(dpt_cl_platforms *out)
 
 const dpt_cl_platforms *dpt_cl_platforms_get(void)
 {
-    /* The backend's process-wide knowledge of the machine: constant once it is found. */
+    /* Shared by the whole process, and constant once found. */
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     static dpt_cl_platforms platforms;
     static bool found;
