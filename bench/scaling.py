@@ -35,7 +35,7 @@ class Link:
 
     def __init__(self, processes, points, window):
         self.processes = processes
-        self.window = window  # chunks under way at the same time
+        self.window = window  # chunks in flight at the same time
         self.points = sorted(points)
         self.alpha = self.points[0][1]
         self.message = self.alpha / (VOTES + 2)

@@ -79,7 +79,7 @@ dpt_status cli_print_account(const cli_session *session, const cli_options *opti
     dpt_mix_report mix;
     DPT_TRY(dpt_trainer_mix_report(session->trainer, &mix));
     if (n < 2 || mix.steps == 0) return DPT_OK;
-    printf("%-*s  %8s  %7s  %7s  %8s  %7s  %12s\n", width, "device", "per step", "share", "busy",
+    printf("%-*s  %8s  %7s  %7s  %8s  %7s  %12s\n", width, "device", "per step", "shard", "busy",
            "exchange", "waiting", "alone");
     for (size_t i = 0; i < n; i++) {
         dpt_device_report device;

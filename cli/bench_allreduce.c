@@ -307,7 +307,7 @@ static void print_header(const allreduce_bench *b)
         printf(" of %zu processes through %s", dpt_process_count(context), transport);
     printf(": %s\n", b->options->devices ? b->options->devices : "all");
     if (dpt_process_count(context) > 1)
-        printf("route: %s, %zu chunks under way\n", b->link.route, b->link.window);
+        printf("route: %s, %zu chunks in flight\n", b->link.route, b->link.window);
     printf("memory, read and written by %zu thread%s: %.2f GB/s\n", b->n_threads,
            b->n_threads == 1 ? "" : "s", b->memory / 1e9);
     printf("%12s  %12s  %10s  %11s\n", "bytes", "seconds", "GB/s", "of memory");

@@ -14,7 +14,7 @@ enum {
     STEADY_STEPS = 8,   /* in a row without a change, enough to find a lag */
     MOST_SETTLING = 40, /* the most steps of settling */
     LEAST_STEPS = 5,    /* the least number of timed steps, however slow */
-    KEPT_SHARES = 32,   /* the most different divisions that are counted */
+    KEPT_SHARDS = 32,   /* the most different divisions that are counted */
 };
 
 /* The learning rate.  Speed does not depend on it.  A small one keeps the loss finite. */
@@ -28,13 +28,13 @@ double bench_clock(void)
                : 0;
 }
 
-/* ---- Shares ---------------------------------------------------------------------------------- */
+/* ---- Shards ---------------------------------------------------------------------------------- */
 
 /* Counts the steps of each division. */
 typedef struct tally {
     size_t n;
-    size_t counts[KEPT_SHARES];
-    size_t shards[KEPT_SHARES][BENCH_MAX_DEVICES];
+    size_t counts[KEPT_SHARDS];
+    size_t shards[KEPT_SHARDS][BENCH_MAX_DEVICES];
 } tally;
 
 static void count_shards(tally *t, const dpt_step_metrics *m)
@@ -43,7 +43,7 @@ static void count_shards(tally *t, const dpt_step_metrics *m)
     size_t i = 0;
     while (i < t->n && memcmp(t->shards[i], m->shards, n_bytes) != 0)
         i++;
-    if (i == KEPT_SHARES) return; /* with so many divisions none is that of most steps */
+    if (i == KEPT_SHARDS) return; /* with so many divisions none is that of most steps */
     if (i == t->n) memcpy(t->shards[t->n++], m->shards, n_bytes);
     t->counts[i]++;
 }

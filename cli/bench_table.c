@@ -79,7 +79,7 @@ static void format_shards(const bench_run *run, char *out, size_t out_bytes)
 /* The width of a column, at least that of its heading. */
 static int widest(const bench_row *rows, size_t n, bool shards)
 {
-    size_t width = strlen(shards ? "SHARES" : "DEVICES");
+    size_t width = strlen(shards ? "SHARDS" : "DEVICES");
     for (size_t i = 0; i < n; i++) {
         char text[BENCH_MAX_DEVICES * 24], places[64];
         format_shards(rows[i].last, text, sizeof text);
@@ -120,7 +120,7 @@ static void print_best(const bench_row *rows, size_t n)
     if (!alone || !mix) return;
     char one[64], several[64];
     printf(
-        "\nfastest: %s with %s shares, %.3f times the fastest device alone (%s, batches of %zu)\n",
+        "\nfastest: %s with %s shards, %.3f times the fastest device alone (%s, batches of %zu)\n",
         bench_places(mix->last, several), bench_kind_name(mix->last->kind),
         mix->rate.median / alone->rate.median, bench_places(alone->last, one),
         alone->last->batch_size);
@@ -154,7 +154,7 @@ void bench_print_table(const bench *b, const bench_row *rows, size_t n_rows)
     const int shards_width = widest(rows, n_rows, true);
     const bool stars = b->options->best_batch;
     printf("%-*s  %-8s  %*s%s  %9s  %9s  %9s  %7s  %7s  %7s\n", devices_width, "DEVICES", "SPLIT",
-           shards_width, "SHARES", stars ? " " : "", "IMG/S", "LEAST", "MOST", "BALANCE", "SCALING",
+           shards_width, "SHARDS", stars ? " " : "", "IMG/S", "LEAST", "MOST", "BALANCE", "SCALING",
            "GAIN");
     for (size_t i = 0; i < n_rows; i++)
         print_row(&rows[i], devices_width, shards_width, stars);

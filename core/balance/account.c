@@ -20,7 +20,7 @@ void dpti_account_free(dpti_account *account)
 }
 
 void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds,
-                      bool fresh)
+                      bool first_run)
 {
     dpti_device_account *d = &account->devices[device];
     const double own = seconds[DPTI_SPAN_COMPUTE] + seconds[DPTI_SPAN_UPLOAD];
@@ -33,7 +33,7 @@ void dpti_account_add(dpti_account *account, size_t device, size_t n, const doub
         .waiting = seconds[DPTI_SPAN_WAITING],
         .alone = n > 0 ? own : 0.0,
     };
-    if (n > 0 && (fresh || !d->started))
+    if (n > 0 && (first_run || !d->started))
         account->cold = d->started = true;
     else
         dpti_time_model_observe(&d->model, n, own);

@@ -1,8 +1,8 @@
 /* The account of a training: for each device its samples, its times, and a model of the time that
    the device would take alone.  The account does not depend on how batches are divided.  A step is
    left out if a device has samples for the first time in it, or runs something for the first time
-   in it (graph/replica.h: fresh), because memory is touched and kernels are loaded then, which may
-   take longer than all other steps.  Pure arithmetic: this file uses no device and no clock. */
+   in it (graph/replica.h: first_run), because memory is touched and kernels are loaded then, which
+   may take longer than all other steps.  Pure arithmetic: this file uses no device and no clock. */
 #ifndef DPTI_ACCOUNT_H
 #define DPTI_ACCOUNT_H
 
@@ -35,9 +35,9 @@ DPT_CHECK_RESULT bool dpti_account_create(size_t n_devices, size_t batch_size, d
 void dpti_account_free(dpti_account *account); /* accepts a zeroed account; sets it to zero */
 
 /* Adds one device's part of a step.  The device had n samples; `seconds` (DPTI_SPAN_KINDS) are its
-   times by kind.  `fresh`: the device ran something for the first time. */
+   times by kind.  `first_run`: the device ran something for the first time. */
 void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds,
-                      bool fresh);
+                      bool first_run);
 /* Adds the step, after all its devices were added: n samples in `seconds`. */
 void dpti_account_add_step(dpti_account *account, size_t n, double seconds);
 

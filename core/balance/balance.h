@@ -80,7 +80,7 @@ typedef struct dpti_balance_problem {
                         cost */
 } dpti_balance_problem;
 
-/* Finds the division with the least time of the slowest device, writes it to `shares` (n_devices)
+/* Finds the division with the least time of the slowest device, writes it to `shards` (n_devices)
    and that time to *seconds.  Of equally good divisions the same one is always chosen.  Returns
    false if the bounds together are below n_samples. */
 bool dpti_balance_solve(const dpti_balance_problem *problem, size_t *shards, double *seconds);

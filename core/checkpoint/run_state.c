@@ -107,7 +107,7 @@ static json_t *encode_device(encoder *e, const dpti_run_device *device)
     const dpti_time_model *m = &device->model;
     json_t *o = json_object();
     set(e, o, "id", json_string(device->id));
-    set_size(e, o, "share", device->shard);
+    set_size(e, o, "shard", device->shard);
     set_real(e, o, "a", m->a);
     set_real(e, o, "b", m->b);
     set_real(e, o, "p00", m->p[0]);
@@ -321,8 +321,10 @@ static bool get_model(decoder *d, const json_t *o, dpti_time_model *m)
 static bool get_device(decoder *d, const json_t *o, dpti_run_device *device)
 {
     const json_t *rests = json_object_get(o, "rests"), *exchange = json_object_get(o, "exchange");
+    /* Checkpoints of an earlier release have the key "share". */
+    const char *shard_key = json_object_get(o, "shard") ? "shard" : "share";
     return get_text(d, json_object_get(o, "id"), "device", device->id, sizeof device->id) &&
-           get_size(d, o, "share", DPTI_MAX_RECORDS, &device->shard) &&
+           get_size(d, o, shard_key, DPTI_MAX_RECORDS, &device->shard) &&
            get_model(d, o, &device->model) && (!rests || get_bool(d, o, "rests", &device->rests)) &&
            (!exchange || get_positive(d, o, "exchange", 1e15, &device->exchange));
 }

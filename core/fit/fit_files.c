@@ -218,7 +218,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK)
             continue; /* cannot fail: the device exists */
         streamed[i] = dpti_peers_device(t, i)->streamed;
-        limits[i] = dpti_peers_device(t, i)->pass_limit;
+        limits[i] = dpti_peers_device(t, i)->micro_batch_limit;
     }
     dpti_log_exchange exchange;
     const bool exchanges = describe_exchange(t, &exchange);
@@ -235,7 +235,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .n_devices = t->n_devices,
                               .devices = devices,
                               .streamed = streamed,
-                              .pass_limits = limits,
+                              .micro_batch_limits = limits,
                               .n_processes = t->processes ? dpti_processes_count(t->processes) : 0,
                               .delays = t->processes ? dpti_processes_delays(t->processes) : NULL,
                               .exchange = exchanges ? &exchange : NULL};

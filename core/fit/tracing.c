@@ -68,7 +68,7 @@ static void count(dpti_tracing *tracing, const dpt_step_metrics *step, size_t i,
     const size_t shard = step->shards[tracing->trainer->first_device + i];
     const double throughput = step->throughput[tracing->trainer->first_device + i];
     if (tracing->n_steps == 1 || shard != d->shard)
-        dpti_trace_count(tracing->trace, d->process, "share", when, (double)shard);
+        dpti_trace_count(tracing->trace, d->process, "shard", when, (double)shard);
     if (throughput != d->throughput)
         dpti_trace_count(tracing->trace, d->process, "throughput", when, throughput);
     d->shard = shard;

@@ -10,14 +10,14 @@ static dpt_status compile_training(dpti_compiler *c)
     for (size_t i = n; i-- > 0;)
         if (dpti_computes(c, i)) DPT_TRY(dpti_emit_backward(c, i));
     DPT_TRY(dpti_emit_held(c));
-    if (c->options->whole) {
+    if (c->options->single_launch) {
         DPT_TRY(dpti_emit_look(c));
     } else {
         dpti_keep(c, c->program->result);
         DPT_TRY(dpti_end_segment(c, (dpti_segment){.exchange = DPTI_EXCHANGE_GRADIENTS}));
     }
     DPT_TRY(dpti_emit_update(c));
-    if (c->options->whole) dpti_keep(c, c->program->result);
+    if (c->options->single_launch) dpti_keep(c, c->program->result);
     return dpti_end_segment(c, (dpti_segment){.commits = true});
 }
 

@@ -129,7 +129,7 @@ typedef struct dpti_program_options {
        that exchanges nothing and computes its shard in one micro-batch.  If a loss or a gradient
        is not finite, the device sets the replica's halt word itself, and it changes no training
        state while the word is set. */
-    bool whole;
+    bool single_launch;
     bool accumulate; /* gradients are added up over several micro-batches */
     /* Elements of the smallest bucket, which also determines the smallest slice; 0: gradients are
        not exchanged.  The bits of the result depend on this number, but not on the sizes of

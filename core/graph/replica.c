@@ -371,7 +371,7 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
 {
     dpti_executable *x = executable;
     dpti_device *device = x->replica->device;
-    x->touched = x->fresh = false;
+    x->touched = x->first_run = false;
     if (!dpti_can_record(device)) return enqueue(x, segment, n_samples);
     dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
     if (!is_for(entry, n_samples)) DPT_TRY(begin_entry(device, entry, n_samples));
@@ -382,7 +382,7 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
         DPT_TRY(recorded);
     }
     if (entry->recording) return dpti_recording_replay(device, entry->recording);
-    x->fresh = dpti_records_late(device) && !entry->ran;
+    x->first_run = dpti_records_late(device) && !entry->ran;
     DPT_TRY(enqueue(x, segment, n_samples));
     entry->ran = true;
     return DPT_OK;

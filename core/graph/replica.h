@@ -76,10 +76,10 @@ typedef struct dpti_executable {
     dpti_exchange_places (*exchanges)[DPTI_MOST_PARTS]; /* (n_segments) */
     dpti_recorded (*recorded)[DPTI_RECORDINGS];         /* (n_segments) */
     uint64_t clock;
-    bool touched; /* the last run has failed, but may have changed training state */
-    bool fresh;   /* the last run was the first run of its segment for this number of samples, on a
-                     device that records late: libraries have loaded what they need, in the host's
-                     time */
+    bool touched;   /* the last run has failed, but may have changed training state */
+    bool first_run; /* the last run was the first run of its segment for this number of samples, on
+                   a device that records late: libraries have loaded what they need, in the host's
+                   time */
 } dpti_executable;
 
 /* The places of a program's data, in memory that the device can access. */

@@ -11,7 +11,7 @@ static dpti_instruction per_step(dpt_op_desc desc)
 static dpti_instruction lasting(const dpti_compiler *c, dpt_op_desc desc)
 {
     dpti_instruction instruction = per_step(desc);
-    instruction.halts = c->options->whole;
+    instruction.halts = c->options->single_launch;
     return instruction;
 }
 

@@ -165,9 +165,10 @@ static json_t *device_value(event *e, const dpti_log_run *run, size_t i)
     if (device->detail && device->detail[0]) set(&d, "detail", text_value(device->detail));
     if (device->n_threads > 0) set(&d, "threads", size_value(device->n_threads));
     if (device->memory_bytes > 0) set(&d, "memory_bytes", size_value(device->memory_bytes));
-    if (run->pass_limits)
+    if (run->micro_batch_limits)
         set(&d, "micro_batch",
-            run->pass_limits[i] < SIZE_MAX ? size_value(run->pass_limits[i]) : json_null());
+            run->micro_batch_limits[i] < SIZE_MAX ? size_value(run->micro_batch_limits[i])
+                                                  : json_null());
     if (run->streamed && run->streamed[i]) set(&d, "streamed", json_true());
     if (device->island > 0) set(&d, "island", size_value(device->island));
     if (device->host) {

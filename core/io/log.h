@@ -90,8 +90,8 @@ typedef struct dpti_log_run {
     size_t n_devices;
     const dpt_device_description *devices;
     const bool *streamed; /* (n_devices) which devices get their data with each step; NULL: none */
-    const size_t *pass_limits; /* (n_devices) largest number of samples that each device computes at
-                                  once, SIZE_MAX: no limit; NULL: not recorded */
+    const size_t *micro_batch_limits; /* (n_devices) largest number of samples that each device
+                                  computes at once, SIZE_MAX: no limit; NULL: not recorded */
     size_t n_processes;
     const double
         *delays; /* (n_processes) delay in seconds of what each process receives; NULL: none */

@@ -293,7 +293,7 @@ static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot
         draw_curve(svg, &frame, plot, curves[k].values, colours[k]);
 }
 
-/* ---- Shares ---------------------------------------------------------------------------------- */
+/* ---- Shards ---------------------------------------------------------------------------------- */
 
 /* Returns whether the plot needs its full width; the shard of a single device is a straight
    line. */
@@ -415,7 +415,7 @@ static void shard_note(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
 
 static void draw_shards(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 {
-    dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Share of each device");
+    dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Shard of each device");
     if (plot->n_steps == 0 || plot->n_devices == 0) {
         draw_nothing(svg, &frame, "no step");
         return;

@@ -1,4 +1,4 @@
-/* The algorithms that devices took, of other processes' devices, too.  They are in logs and in
+/* The algorithms that the devices of all processes took.  They are in logs and in
    checkpoints.  Where algorithms are chosen by measurement the next process may choose others, and
    a training that goes on has the same bits only by the same algorithms. */
 #ifndef DPTI_ALGORITHMS_H

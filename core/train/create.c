@@ -65,7 +65,7 @@ static bool lost_in_creation(const dpt_trainer *t, const dpti_failing_rank *fail
 }
 
 /* A device that is lost while its worker is created, such as a device whose compiler has crashed,
-   is lost as in a step: the workers of the others are created for its share, too. */
+   is lost as in a step: the workers of the others are created for its shard, too. */
 static dpt_status create_left(dpt_trainer *t, const float *weights)
 {
     dpti_failing_rank failing;

@@ -281,20 +281,20 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     return check_batch_norms(t, t->data->count % t->batch_size, "the last batch of an epoch", "");
 }
 
-/* The passes in which these shares, one a device, are worked off by those of this process. */
-static dpt_status check_passes(dpt_trainer *t, const size_t *shards)
+/* Checks the micro-batches in which this process's devices compute these shards, one a device. */
+static dpt_status check_micro_batches(dpt_trainer *t, const size_t *shards)
 {
     const size_t *rows = shards + t->first_device;
     const bool any = dpti_any_has_micro_batches(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         const size_t most = t->workers[i].replica.capacity;
-        if (dpti_is_lost(&t->workers[i])) continue; /* others take its share */
+        if (dpti_is_lost(&t->workers[i])) continue; /* others take its shard */
         if (rows[i] <= most) {
-            DPT_TRY(check_batch_norms(t, rows[i], "a device's share",
+            DPT_TRY(check_batch_norms(t, rows[i], "a device's shard",
                                       any ? ", split or micro-batch"
                                           : ", split or batch-norm over all devices"));
         } else {
-            const size_t n = dpti_count_passes(rows[i], most), least = rows[i] / n;
+            const size_t n = dpti_count_micro_batches(rows[i], most), least = rows[i] / n;
             DPT_TRY(check_batch_norms(t, least, "a micro-batch", " or micro-batch"));
         }
     }
@@ -311,7 +311,7 @@ static dpt_status check_replayed(dpt_trainer *t)
             n += shards[i];
         for (size_t b = 0; b < dpti_trainer_n_batches(t, n); b++) {
             dpti_trainer_batch_rows(t, shards, n, b, rows);
-            DPT_TRY(check_passes(t, rows));
+            DPT_TRY(check_micro_batches(t, rows));
         }
     }
     return DPT_OK;
@@ -323,14 +323,14 @@ dpt_status dpti_trainer_check_shards(dpt_trainer *trainer)
     const size_t batches[] = {t->batch_size, t->data->count % t->batch_size};
     if (t->program.n_parts > 1) return DPT_OK;
     DPT_TRY(check_replayed(t));
-    /* Measured shares are not known: a statistic over a single value has no variance there. */
+    /* Measured shards are not known: a statistic over a single value has no variance there. */
     if (t->replay.n_steps > 0 || t->measured) return DPT_OK;
     size_t *rows = calloc(t->n_devices, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     dpt_status status = DPT_OK;
     for (size_t b = 0; status == DPT_OK && b < sizeof batches / sizeof *batches; b++) {
         dpti_trainer_split_left(t, dpti_shards_split(t), batches[b], rows);
-        status = check_passes(t, rows);
+        status = check_micro_batches(t, rows);
     }
     free(rows);
     return status;

@@ -18,7 +18,7 @@ bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options);
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
                                                       const dpt_trainer_options *options);
 /* When the workers are made: DPT_E_INVALID if a batch-norm would take its own statistics over a
-   single value in some pass; DPT_E_NO_MEMORY. */
+   single value in some micro-batch; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_shards(dpt_trainer *trainer);
 
 #endif

@@ -56,7 +56,7 @@ if command -v mpirun >/dev/null 2>&1 &&
     check "nine sizes over processes" [ "$(grep -c '%$' mpi.out)" -eq 9 ]
     check "two processes" grep -q '"processes": 2' two.json
     check "the header names the transport: $(head -1 mpi.out)" grep -q ' of 2 processes through mpi: ' mpi.out
-    check "the route is told" grep -Eq '^route: direct, ([3-9]|1[0-6]) chunks under way$' mpi.out
+    check "the route is told" grep -Eq '^route: direct, ([3-9]|1[0-6]) chunks in flight$' mpi.out
     check "and written" grep -q '"route": "direct"' two.json
     check "no delay" eval '! grep -q delay two.json mpi.out'
     DPTRAIN_TRANSPORT_DELAY=1ms mpi 120 -n 2 "${bench[@]}" late.json

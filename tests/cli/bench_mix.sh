@@ -59,7 +59,7 @@ bench 0 --devices $pair "${small[@]}" --repeat 3 --json pair.json
 check "nothing on stderr that is no terminal" test ! -s bench.err
 says '^0 +cpu:threads=1: '
 says '^1 +cpu:threads=1:throttle=4: '
-says '^DEVICES +SPLIT +SHARES +IMG/S +LEAST +MOST +BALANCE +SCALING +GAIN$'
+says '^DEVICES +SPLIT +SHARDS +IMG/S +LEAST +MOST +BALANCE +SCALING +GAIN$'
 says '^0 +alone +64( +[0-9.]+){3}( +-){3}$'
 says '^1 +alone +64( +[0-9.]+){3}( +-){3}$'
 says '^0,1 +equal +32:32( +[0-9.]+){5} +-$'
@@ -141,7 +141,7 @@ rows = json.load(open("pair.json"))["table"]
 rate = lambda r: r["images_per_second"]["median"]
 mix = max((r for r in rows if len(r["devices"]) == 2), key=rate)
 alone = max((r for r in rows if len(r["devices"]) == 1), key=rate)
-said = re.search(r"^fastest: 0,1 with (\w+) shares, ([0-9.]+) times the fastest device alone "
+said = re.search(r"^fastest: 0,1 with (\w+) shards, ([0-9.]+) times the fastest device alone "
                  r"\(([01]), batches of 64\)$", open("bench.out").read(), re.M)
 assert said[1] == mix["split"] and int(said[3]) == alone["devices"][0], (said[0], rows)
 assert abs(float(said[2]) - rate(mix) / rate(alone)) < 0.001, (said[0], rows)

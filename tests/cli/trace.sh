@@ -39,7 +39,7 @@ class Trace:
         return self.spans[tids[0]]
 
     def check_against(self, log):
-        """Sums of spans are the log's times, counters its shares, marks its changes."""
+        """Sums of spans are the log's times, counters its shards, marks its changes."""
         events = [json.loads(line) for line in open(log)]
         steps = [e for e in events if e["event"] == "step"]
         n = len(events[0]["devices"])
@@ -59,7 +59,7 @@ class Trace:
                 assert abs(waiting - e["waiting_seconds"][i]) < 1e-6, (e, waiting)
             pid = sorted(self.names)[i + 1]
             counts = [(e["ts"], e["args"]["value"]) for e in self.events
-                      if e["ph"] == "C" and e["name"] == "share" and e["pid"] == pid]
+                      if e["ph"] == "C" and e["name"] == "shard" and e["pid"] == pid]
             changes = [e["shards"][i] for k, e in enumerate(steps)
                        if k == 0 or e["shards"][i] != steps[k - 1]["shards"][i]]
             assert [c[1] for c in counts] == changes and counts == sorted(counts, key=lambda c: c[0])
@@ -99,7 +99,7 @@ assert len(trace.on(1, "compute")) == len(trace.on(2, "compute")) > 2 * 40
 assert len(trace.on(3, "compute")) == 2  # the updates
 PYTHON
 
-# A device that works its share off in passes.
+# A device that computes its shard in micro-batches.
 train --dataset "$data" --model mlp --batch-size 100 --micro-batch 7 --max-steps 3 --quiet \
     --devices cpu:threads=1 --log passes.jsonl --trace passes.json
 check "passes" python3 - <<'PYTHON'

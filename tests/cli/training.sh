@@ -117,7 +117,7 @@ refuse 2 "first.jsonl is of a run on 3 devices, but this one has 1" "${common[@]
 refuse 2 "batches of 128, but this one has 100" "${common[@]}" "${devices[@]}" --batch-size 100 \
     --split replay:first.jsonl --quiet
 rm -f longer.jsonl
-refuse 2 "shares for 16 steps" "${common[@]}" "${devices[@]}" --epochs 3 --split replay:first.jsonl \
+refuse 2 "shards for 16 steps" "${common[@]}" "${devices[@]}" --epochs 3 --split replay:first.jsonl \
     --quiet --log longer.jsonl
 check "which is refused before the first step" test ! -e longer.jsonl
 ln -sf first.jsonl same.jsonl

@@ -425,8 +425,8 @@ static void two_devices_at_once(test *t)
     }
 }
 
-/* In passes, what was too much is a pass. */
-static void a_pass_that_does_not_fit(test *t)
+/* In micro-batches, what was too much is a micro-batch. */
+static void a_micro_batch_that_does_not_fit(test *t)
 {
     for (size_t from = 1; from <= 4; from++) {
         char devices[TEXT], planted[TEXT];
@@ -747,7 +747,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"a_share_that_does_not_fit", a_shard_that_does_not_fit},
         {"two_devices_at_once", two_devices_at_once},
-        {"a_pass_that_does_not_fit", a_pass_that_does_not_fit},
+        {"a_micro_batch_that_does_not_fit", a_micro_batch_that_does_not_fit},
         {"fed_data_follow", fed_data_follow},
         {"what_was_held_is_given", what_was_held_is_given},
         {"no_device_holds_it", no_device_holds_it},

@@ -13,8 +13,8 @@
 /* A failure in the last step's update costs one more step. */
 enum { SIDE = 6, COUNT = 22, CLASSES = 3, BATCH = 10, STEPS = 3, MAX_STEPS = STEPS + 1 };
 
-/* What is trained: with batch-norm there are exchanges in the middle of a step, in passes there is
-   more than one upload. */
+/* What is trained: with batch-norm there are exchanges in the middle of a step, in micro-batches
+   there is more than one upload. */
 typedef struct variant {
     bool batch_norm;
     size_t micro_batch;
@@ -472,7 +472,7 @@ static void fail_everywhere(test *t, const variant *v, const char *never, const 
 static const variant plain = {.momentum = 0.9f};
 static const variant exchanging = {
     .batch_norm = true, .optimizer = DPT_OPTIMIZER_ADAMW, .clip_norm = 0.5f};
-static const variant in_passes = {.batch_norm = true, .micro_batch = 3, .momentum = 0.9f};
+static const variant in_micro_batches = {.batch_norm = true, .micro_batch = 3, .momentum = 0.9f};
 
 static const plant_list fail_first = {"%s:threads=1:fail=%zu,cpu:threads=1", 1};
 static const plant_list fail_second = {"cpu:threads=1,%s:threads=1:fail=%zu", 0};
@@ -525,9 +525,9 @@ static void batch_norm_lost(test *t)
     fail_everywhere(t, &exchanging, fail_first.format, &lose_first, trainer_body);
 }
 
-static void passes_fail(test *t)
+static void micro_batches_fail(test *t)
 {
-    fail_everywhere(t, &in_passes, fail_second.format, &fail_second, trainer_body);
+    fail_everywhere(t, &in_micro_batches, fail_second.format, &fail_second, trainer_body);
 }
 
 /* What a device does not record runs directly, to the same weights, and it is asked once for every
@@ -580,7 +580,7 @@ int main(int argc, char **argv)
         {"batch_norm_fail_second", batch_norm_fail_second},
         {"batch_norm_lost", batch_norm_lost},
         {"batch_norm_fail_ahead", batch_norm_fail_ahead},
-        {"passes_fail", passes_fail},
+        {"micro_batches_fail", micro_batches_fail},
         {"trainer_fail_ahead", trainer_fail_ahead},
         {"recordings_refused", recordings_refused},
         {"late_recording_fails", late_recording_fails},

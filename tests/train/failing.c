@@ -19,7 +19,7 @@ enum { STEPS = 2, BATCH = 13, COUNT = STEPS * BATCH, SECONDS_A_RUN = 120, MOST_F
 typedef struct outcome {
     double losses[STEPS], evaluated;
     float *weights;
-    size_t at_once; /* samples of a pass of the first device */
+    size_t at_once; /* samples of a micro-batch of the first device */
     bool failed, finished;
     bool lost; /* the device, or the weights with the only device that had them */
     bool gone; /* the device */
@@ -171,7 +171,7 @@ static void compare(const training *w, const outcome *healthy)
     double norm = 0, difference = 0;
     if (o->lost) return;
     if (!CHECK(o->finished)) return;
-    /* With less memory a share is worked off in passes, and a batch-norm sees a pass. */
+    /* With less memory a shard takes micro-batches, and a batch-norm sees one of them. */
     if (w->model == w->s->residual && o->at_once != healthy->at_once) return;
     bool right = true;
     for (size_t i = 0; i < STEPS; i++)

@@ -48,7 +48,7 @@ typedef struct flat_outcome {
     float *weights, *gradients; /* of the first device, after the last step */
     double losses[FLAT_STEPS];
     size_t n_devices;
-    size_t shards[8], at_once[8]; /* of the last step; the most samples of a pass */
+    size_t shards[8], at_once[8]; /* of the last step; the most samples of a micro-batch */
     bool replicas_agree;          /* to the bit, running statistics and velocity included */
     dpti_link_probe link_probe;   /* what was measured before, */
     dpti_bucket_sizes buckets;    /* and chosen by it: */

@@ -298,7 +298,7 @@ static void programs_compute_their_graphs(test *t)
     with_nets(t, node_by_node);
 }
 
-/* ---- Several devices, several passes --------------------------------------------------------- */
+/* ---- Several devices, several micro-batches -------------------------------------------------- */
 
 static const size_t divisions[][DEVICES] = {{2, 3, 1}, {0, 5, 1}, {0, 0, 6}};
 
@@ -379,31 +379,33 @@ static void batch_norms_mask_themselves(test *t)
     with_nets(t, mask_in_norms);
 }
 
-/* Devices that take their own statistics are passes of one device. */
+/* Devices that take their own statistics are micro-batches of one device. */
 static void divide_shard(test *t, setting *s)
 {
-    interpreter three = {0}, passes = {0};
+    interpreter three = {0}, in_micro_batches = {0};
     dpti_program_options options = s->options;
     options.accumulate = true;
-    if (interpret(t, s, &s->options, DEVICES, &three) && interpret(t, s, &options, 1, &passes)) {
+    if (interpret(t, s, &s->options, DEVICES, &three) &&
+        interpret(t, s, &options, 1, &in_micro_batches)) {
         for (size_t i = 0; i < sizeof divisions / sizeof *divisions; i++) {
             const double loss = interpreter_compute(&three, records, divisions[i], 1.0 / COUNT);
             double sum = 0;
             size_t done = 0;
-            memset(passes.gradients, 0, s->model->flat_size * sizeof *passes.gradients);
+            memset(in_micro_batches.gradients, 0,
+                   s->model->flat_size * sizeof *in_micro_batches.gradients);
             for (size_t d = 0; d < DEVICES; done += divisions[i][d++])
                 if (divisions[i][d] > 0)
-                    sum +=
-                        interpreter_compute(&passes, records + done, &divisions[i][d], 1.0 / COUNT);
+                    sum += interpreter_compute(&in_micro_batches, records + done, &divisions[i][d],
+                                               1.0 / COUNT);
             CHECK_NEAR(sum, loss, 1e-12);
-            check_equal(t, &passes, &three, "passes");
+            check_equal(t, &in_micro_batches, &three, "micro-batches");
         }
     }
     interpreter_free(&three);
-    interpreter_free(&passes);
+    interpreter_free(&in_micro_batches);
 }
 
-static void passes_add_up(test *t)
+static void micro_batches_add_up(test *t)
 {
     with_nets(t, divide_shard);
 }
@@ -642,7 +644,7 @@ int main(int argc, char **argv)
         {"neighbours are fused", neighbours_are_fused},
         {"devices exchange all they need", devices_exchange_all_they_need},
         {"batch-norms mask themselves", batch_norms_mask_themselves},
-        {"passes add up", passes_add_up},
+        {"micro-batches add up", micro_batches_add_up},
         {"the library computes the same", library_computes_the_same},
     };
     add_fault_plugins();

@@ -191,8 +191,8 @@ static void streams_in_a_mix(test *t)
     close_all(&s);
 }
 
-/* Neither the data nor the share: in passes, which add gradients up in another order. */
-static void streams_in_passes(test *t)
+/* Neither the data nor the shard: in micro-batches, which add gradients up in another order. */
+static void streams_in_micro_batches(test *t)
 {
     setting s;
     if (open_all(t, &s)) {
@@ -234,7 +234,7 @@ int main(int argc, char **argv)
         {"streams what does not fit", streams_what_does_not_fit},
         {"streams the test alone", streams_the_test_alone},
         {"streams in a mix", streams_in_a_mix},
-        {"streams in passes", streams_in_passes},
+        {"streams in micro-batches", streams_in_micro_batches},
         {"reads host memory in place", reads_host_memory_in_place},
     };
     add_fault_plugins();

@@ -147,7 +147,8 @@ static void one_device_has_all(test *t)
     close_all(&s);
 }
 
-/* A device whose memory holds less than its share works it off in passes, and gets it all the same.
+/* A device whose memory holds less than its shard computes it in micro-batches, and gets it all the
+ * same.
  */
 static void memory_bounds_no_shards(test *t)
 {

@@ -285,7 +285,7 @@ static void the_same_to_the_bit(test *t)
         {ONE ",cpu:threads=1:throttle=3", "1:1", 0}, /* one waits for the other in every bucket */
         {ONE ",faultstaged:threads=1", "2:3", 0},
         {"faultstaged:threads=1,faultstaged:threads=1", "1:0", 0},
-        {ONE "," ONE, "3:1", 4}, /* in passes: several for the first, two for the second */
+        {ONE "," ONE, "3:1", 4}, /* in micro-batches: several for the first, two for the second */
         {ONE "|" ONE, "equal", 0},
         {ONE "," ONE "|" ONE, "1:2:3", 0},
         {ONE "|" ONE "," ONE "|" ONE, "0:2:3:1", 0},

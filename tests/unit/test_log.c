@@ -404,13 +404,13 @@ static void refuses_other_logs(test *t)
 }
 
 /* Of two devices one has a limit; older logs tell of none. */
-static void replays_pass_limits(test *t)
+static void replays_micro_batch_limits(test *t)
 {
     static const size_t limits[] = {SIZE_MAX, 67};
     dpti_log_run limited = run;
     dpti_log *log = NULL;
     dpti_replay replay = {0};
-    limited.pass_limits = limits;
+    limited.micro_batch_limits = limits;
     REQUIRE_OK(dpti_log_open("limited", &log, NULL));
     CHECK_OK(dpti_log_write_run(log, &limited, NULL));
     CHECK_OK(write_step(log, 1, 5, 3, 1, NULL));
@@ -618,7 +618,7 @@ int main(int argc, char **argv)
         {"replays_what_it_writes", replays_what_it_writes},
         {"passes_over_what_it_does_not_know", passes_over_what_it_does_not_know},
         {"refuses_other_logs", refuses_other_logs},
-        {"replays pass limits", replays_pass_limits},
+        {"replays micro-batch limits", replays_micro_batch_limits},
         {"tells what changed", tells_what_changed},
         {"replays_choices", replays_choices},
         {"finds_where_to_go_on", finds_where_to_go_on},

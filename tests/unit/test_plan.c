@@ -82,7 +82,7 @@ typedef struct purpose {
     dpt_dtype type;
     size_t n_parts;
     bool at_once; /* no filters are held back */
-    bool whole;
+    bool single_launch;
     dpt_loss loss;
 } purpose;
 
@@ -104,7 +104,7 @@ static bool build(test *t, dpt_value (*network)(dpt_model *, dpt_value), purpose
                                           .type = p.type,
                                           .n_parts = p.n_parts,
                                           .holds_filters = !p.at_once,
-                                          .whole = p.whole,
+                                          .single_launch = p.single_launch,
                                           .loss = p.loss,
                                           .optimizer = {.momentum = 0.9f}};
     const dpti_program_options inference = {.data = &data, .type = p.type, .loss = p.loss};
@@ -379,7 +379,7 @@ static void whole_steps(test *t)
 {
     built cut, b;
     if (build(t, residual, (purpose){.n_parts = 1}, &cut) &&
-        build(t, residual, (purpose){.n_parts = 1, .whole = true}, &b)) {
+        build(t, residual, (purpose){.n_parts = 1, .single_launch = true}, &b)) {
         const dpti_program *p = &b.training;
         const size_t before = cut.training.segments[0].last;
         const size_t n_state_buffers = cut.training.n_instructions - before;
@@ -452,7 +452,7 @@ static void whole_steps_fit(test *t)
                                             .least_bucket = 16384,
                                             .optimizer = {.momentum = 0.9f}};
             const size_t segments = arena_of(t, model, &options, n_samples);
-            options.whole = options.exchange_at_end = true;
+            options.single_launch = options.exchange_at_end = true;
             options.holds_filters = false;
             options.n_parts = 1;
             const size_t whole = arena_of(t, model, &options, n_samples);

@@ -163,7 +163,7 @@ static char *draw(test *t, const dpti_plot *plot)
     CHECK_CONTAINS(text, "<svg xmlns=\"http://www.w3.org/2000/svg\"");
     CHECK_CONTAINS(text, "Loss per step");
     CHECK_CONTAINS(text, "Accuracy per epoch");
-    CHECK_CONTAINS(text, "Share of each device");
+    CHECK_CONTAINS(text, "Shard of each device");
     return text;
 }
 

@@ -71,8 +71,8 @@ static void events_are_as_promised(test *t)
     CHECK(host != device && host > 0 && device > 0 && a != b && a > 0 && b > 0);
     dpti_trace_span(trace, b, "compute", 100.5, 0.25, "\"step\":3,\"samples\":64");
     dpti_trace_mark(trace, a, "rebalance", 101.0, "\"reason\":\"gain\"");
-    dpti_trace_count(trace, device, "share", 102.0, 64);
-    dpti_trace_count(trace, device, "share", 103.0, 0.0625);
+    dpti_trace_count(trace, device, "shard", 102.0, 64);
+    dpti_trace_count(trace, device, "shard", 103.0, 0.0625);
     REQUIRE_OK(dpti_trace_close(trace, &error));
     json_t *events = json_load_file(path, 0, NULL);
     REQUIRE(json_is_array(events));
@@ -96,11 +96,11 @@ static void events_are_as_promised(test *t)
     CHECK_NEAR(number_of(mark, "ts"), 1e6, 0);
     CHECK_TEXT(text_of(mark, "s"), "g");
     CHECK_TEXT(text_of(args_of(mark), "reason"), "gain");
-    const json_t *count = find(events, "C", "share", 0);
+    const json_t *count = find(events, "C", "shard", 0);
     CHECK_NEAR(number_of(count, "pid"), (double)device, 0);
     CHECK_NEAR(number_of(count, "ts"), 2e6, 0);
     CHECK_NEAR(number_of(args_of(count), "value"), 64, 0);
-    CHECK_NEAR(number_of(args_of(find(events, "C", "share", 1)), "value"), 0.0625, 6e-4);
+    CHECK_NEAR(number_of(args_of(find(events, "C", "shard", 1)), "value"), 0.0625, 6e-4);
     json_decref(events);
 }
 

@@ -1,5 +1,5 @@
 /* What a sum over processes costs, and what follows from it: how large buckets are, how many chunks
-   are under way, and by which route.  This is arithmetic; link_probe.h takes the times.
+   are in flight, and by which route.  This is arithmetic; link_probe.h takes the times.
 
    A sum of n bytes takes alpha + beta n seconds: alpha is what messages cost however short they
    are, beta what a byte of the array costs.  Two timed sums tell both. */
@@ -28,12 +28,13 @@ enum { DPTI_BANDWIDTH_LEAST_BUCKET = 64 * 1024 };
    rate.  n_bytes, if that is not much more. */
 size_t dpti_bandwidth_more_bytes(size_t n_bytes, double seconds, double most_seconds);
 
-/* Of two sums.  Where the line through both says that nothing would take less than no time, as on a
-   link that lets bursts pass faster than its rate, all of the small one is alpha. */
+/* The model that fits two timed sums.  Where the line through both says that nothing would take
+   less than no time, as on a link that lets bursts pass faster than its rate, all of the small one
+   is alpha. */
 dpti_bandwidth_model dpti_bandwidth_between(double small_seconds, size_t large_bytes,
                                             double large_seconds);
 
-/* For a model with so many weights, in elements.
+/* The bucket sizes for a network with so many weights, in elements.
 
    In m buckets T bytes cost m alpha + T beta, all of which backward may hide but for the last
    bucket, alpha + T beta / m.  What buckets add, to what the link has to do and to what is left for
@@ -42,7 +43,7 @@ dpti_bandwidth_model dpti_bandwidth_between(double small_seconds, size_t large_b
    less would cost more than it saves.  The others have no fewer. */
 dpti_bucket_sizes dpti_bandwidth_buckets(dpti_bandwidth_model link, size_t weights);
 
-/* How many chunks are under way, of n processes, on the route that the link was timed on: so many
+/* How many chunks are in flight, of n processes, on the route that the link was timed on: so many
    that the link always has one to carry, within what a window can have.  t is what a chunk adds to
    the time of a large sum.
 
@@ -57,7 +58,7 @@ dpti_bucket_sizes dpti_bandwidth_buckets(dpti_bandwidth_model link, size_t weigh
    not gone yet: about as long as it takes by itself where alpha is what makes a window wide. */
 size_t dpti_bandwidth_window(dpti_bandwidth_model link, size_t n, dpti_route route);
 
-/* The ring, where it is faster by a tenth. */
+/* The faster route: the ring only where it is faster by a tenth. */
 dpti_route dpti_bandwidth_route(double direct_seconds, double ring_seconds);
 
 #endif

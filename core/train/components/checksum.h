@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of 8 bytes at a time, from `sum` on, as fast as memory. */
+/* Continues the checksum `sum` over n_bytes of data; the first call of a chain begins with 1. */
 uint64_t dpti_checksum(uint64_t sum, const void *data, size_t n_bytes);
 
 #endif

@@ -10,33 +10,39 @@
 #include "graph/replica.h"
 
 typedef struct dpti_data_copy {
-    dpti_device *owner; /* who made it; devices of its backend and memory domain use it too, */
-    const dpt_backend *backend; /* which are these, whatever its driver does with it */
+    dpti_device *owner; /* the device that made the copy */
+    /* The owner's backend and memory domain: devices that have both use this copy.  They stand here
+       because the owner's driver thread may open the owner anew, which writes to its record. */
+    const dpt_backend *backend;
     char memory_domain[DPT_DOMAIN_BYTES];
-    /* All records; what the data set lacks is empty, and everything where they do not fit. */
+    /* All records.  A buffer is empty if the data set has no such records.  All three are empty if
+       the memory does not hold the data set. */
     dpti_buffer images, labels, targets;
-    const dpt_dataset *data; /* whose they are, */
-    size_t n_writes;         /* with so many of its writes */
-    bool left;               /* a call that may not return reads it: it is not freed */
+    const dpt_dataset *data; /* the data set */
+    size_t n_writes;         /* writes to the data set that the copy has */
+    bool left;               /* a call that may not return reads the copy: it is never freed */
 } dpti_data_copy;
 
+/* Whether the memory holds the data set. */
 static inline bool dpti_data_resident(const dpti_data_copy *copy)
 {
     return copy->images.device != NULL;
 }
 
-/* Device memory that it takes; none where host memory serves as it is. */
+/* Bytes of device memory that the copy takes; 0 where devices read the data set's own memory. */
 size_t dpti_data_bytes(const dpti_data_copy *copy);
-/* Where a program finds the records, and what this loss compares with. */
+/* Where a program finds the images, and the labels or targets that this loss compares with. */
 dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss);
-/* Whether samples were written that it does not have. */
+/* Whether samples of the data set were written that the copy does not have. */
 bool dpti_data_copy_is_behind(const dpti_data_copy *copy);
-/* [driver of `device`, which sees that memory] Brings them. */
+/* [driver of `device`, which sees the copy's memory] Copies these samples.  Fails as the upload
+ * does.
+ */
 DPT_CHECK_RESULT dpt_status dpti_data_copy_publish(dpti_data_copy *copy, dpti_device *device);
-/* Frees what it takes: it is resident no more. */
+/* Frees the copy's buffers: it is not resident any more. */
 void dpti_data_copy_drop(dpti_data_copy *copy);
-/* The same in two halves: takes it out of its store, where it is resident no more, and frees it.
-   The second half on the owner's driver. */
+/* The same in two halves.  detach returns the buffers, and the copy in the store is not resident
+   any more.  free frees them [driver of the owner]. */
 dpti_data_copy dpti_data_copy_detach(dpti_data_copy *copy);
 void dpti_data_copy_free(dpti_data_copy *copy);
 
@@ -61,13 +67,14 @@ typedef struct dpti_placing {
 DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpti_placing *where,
                                                    const dpt_dataset *data, dpti_data_store *out,
                                                    size_t *failing, dpt_error *error);
-/* For a device of these that was away: the copy that is there in its memory, or one that it makes.
-   A failure is in its record; lack of memory is none. */
+/* For one of these devices that was lost and is opened anew: gives it the copy that is in its
+   memory already, or makes one.  A failure is in the device's record.  Lack of memory is no
+   failure: the copy is not resident then. */
 DPT_CHECK_RESULT dpt_status dpti_data_store_rejoin(const dpti_placing *where,
                                                    dpti_data_store *store, const dpt_dataset *data,
                                                    size_t device);
 void dpti_data_store_destroy(dpti_data_store *store); /* accepts a zeroed one */
-/* A device is in a call that may never return: what it reads stays, whoever made it. */
+/* A device is in a call that may never return: the copy that it reads is never freed. */
 void dpti_data_store_leave(dpti_data_store *store, size_t device); /* accepts a zeroed one */
 
 #endif

@@ -1,9 +1,10 @@
 /* Records that are sent to a device with every step, where its memory does not hold the data set.
 
-   The caller's thread gathers the records of a share into host memory while the device computes the
-   step before, and the device's driver uploads them in front of their step: the host memory is
-   double, that of the device is not.  GATHER then finds them in rows 0, 1, ...; random numbers stay
-   keyed by the records' own indices, in the step buffer. */
+   The caller's thread gathers the records of a shard into host memory while the device computes the
+   step before, and the device's driver thread uploads them before their step.  Host memory holds
+   the records of two steps, device memory those of one.  The operation GATHER then finds the
+   records in rows 0, 1, ...  Random changes of a record still depend on its own index in the data
+   set, which is in the step buffer. */
 #ifndef DPTI_FEED_H
 #define DPTI_FEED_H
 
@@ -17,8 +18,8 @@ enum { DPTI_FEED_SLOTS = 2 };
 typedef struct dpti_feed {
     dpti_device *device;              /* NULL: not in use */
     size_t capacity;                  /* records on the device at once */
-    size_t host_capacity;             /* records in a slot: of a whole share */
-    size_t image_bytes, answer_bytes; /* the most of a record */
+    size_t host_capacity;             /* records in a slot: of a whole shard */
+    size_t image_bytes, answer_bytes; /* bytes of one record, at most */
     bool targets;                     /* answers are targets, not labels */
     dpti_buffer images, answers;      /* (capacity) records */
     dpti_buffer rows;                 /* (capacity) U32: 0, 1, ... */
@@ -29,25 +30,28 @@ typedef struct dpti_feed_size {
     size_t capacity, host_capacity, n_slots;
 } dpti_feed_size;
 
-/* [driver] On failure *out holds what was made: destroy it. */
+/* [driver] Makes a feed for records of these data.  DPT_E_NO_MEMORY, or the device's failure; *out
+   holds what was made then: destroy it. */
 DPT_CHECK_RESULT dpt_status dpti_feed_create(dpti_device *device, const dpt_dataset *data,
                                              dpt_loss loss, const dpti_feed_size *size,
                                              dpti_feed *out);
 void dpti_feed_destroy(dpti_feed *feed); /* accepts a zeroed one; zeroes it */
+/* Bytes of device memory that the feed takes. */
 size_t dpti_feed_bytes(const dpti_feed *feed);
 /* Whether it has room for `capacity` records of these data at once. */
 bool dpti_feed_serves(const dpti_feed *feed, const dpt_dataset *data, size_t capacity);
-/* Where a program with as many `fed` records finds them. */
+/* Where a program that is compiled for a feed (dpti_program_options.fed) finds the records. */
 dpti_data_places dpti_feed_places(const dpti_feed *feed);
 
-/* Where records are: in memory or, with a reader, images in a run that was waited for. */
+/* Where the host finds records: in memory or, with a reader, in the run of images with this key,
+   for which the caller has waited (dpti_ahead_wait). */
 typedef struct dpti_records_at {
     const dpt_dataset *data;
     dpti_ahead *ahead; /* or NULL */
     uint64_t key;
 } dpti_records_at;
 
-/* Copies n records into a slot whose upload has passed.  Any thread. */
+/* Copies n records into a slot whose last upload is over.  Any thread. */
 void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t slot,
                       const uint32_t *records, size_t n);
 /* [driver] Enqueues the upload of records [first, first + n) of a slot.  Nothing if the feed is not

@@ -20,13 +20,14 @@ typedef struct dpti_cursor {
     size_t position; /* samples of the epoch that are used up; below the count */
 } dpti_cursor;
 
-/* false without memory. */
+/* Makes an order of the samples of these data.  false if memory is short. */
 DPT_CHECK_RESULT bool dpti_order_create(const dpt_dataset *data, size_t batch_size, uint64_t seed,
                                         bool shuffle, dpti_order *out);
 void dpti_order_free(dpti_order *order);
 /* The records of the batch at the cursor; valid until the next call. */
 const uint32_t *dpti_order_batch(dpti_order *order, const dpti_cursor *cursor, size_t *n_samples);
-/* The cursor behind that batch.  The last batch of an epoch holds the rest, which may be fewer. */
+/* The cursor behind that batch.  The last batch of an epoch holds the samples that are left,
+   which may be fewer. */
 dpti_cursor dpti_order_next(const dpti_order *order, dpti_cursor cursor);
 
 #endif

@@ -25,12 +25,12 @@ typedef struct dpti_peer {
     size_t process, memory_bytes;
     unsigned n_threads;
     /* What the device's worker can do. */
-    size_t capacity;   /* most samples of a batch in its shard */
-    size_t at_once;    /* most samples that it computes at once */
-    bool takes_passes; /* its shard may be larger than that */
-    size_t pass_limit; /* most samples at once, whatever the shard; SIZE_MAX: no limit */
-    bool cached;       /* the limit is what its caches hold; its memory would hold more */
-    bool streamed;     /* its samples are sent with each step */
+    size_t capacity;          /* most samples of a batch in its shard */
+    size_t at_once;           /* most samples that it computes at once */
+    bool in_micro_batches;    /* its shard may be larger than that */
+    size_t micro_batch_limit; /* most samples at once, whatever the shard; SIZE_MAX: no limit */
+    bool cached;              /* the limit is what its caches hold; its memory would hold more */
+    bool streamed;            /* its samples are sent with each step */
 } dpti_peer;
 
 /* What a process may ask of all processes, to be done behind a step.  A clock or a signal reaches
@@ -42,16 +42,16 @@ typedef enum dpti_run_request {
                                        more steps are submitted */
 } dpti_run_request;
 
-/* What came of one device's share of a step. */
+/* What came of one device's shard of a step. */
 typedef struct dpti_outcome {
     dpt_status status; /* DPT_E_CANCELLED: another device's failure */
     bool committed;
     double loss; /* sum */
     size_t hits;
     double seconds[DPTI_SPAN_KINDS];
-    bool fresh;    /* of a first run, which says nothing about later steps */
-    char flaw[12]; /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
-                      DPTI_FLAW_UNREAD */
+    bool first_run; /* of a first run, which says nothing about later steps */
+    char flaw[12];  /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
+                       DPTI_FLAW_UNREAD */
     /* Set for the first device of each process alone. */
     unsigned requests; /* dpti_run_request bits */
     uint64_t step;     /* number of the step, as the process counts */

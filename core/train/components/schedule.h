@@ -29,8 +29,8 @@ typedef struct dpti_schedule {
 
 /* Fills the defaults in. */
 void dpti_schedule_resolve(dpt_schedule *options);
-/* The same, and DPT_E_INVALID: an unknown kind, a factor that is not in (0, 1], a course
-   that needs total_steps without it. */
+/* Fills the defaults in and checks the schedule.  DPT_E_INVALID: an unknown kind, a factor that is
+   not in (0, 1], a course that needs total_steps without it. */
 DPT_CHECK_RESULT dpt_status dpti_schedule_check(dpti_schedule *schedule, dpt_error *error);
 
 /* The learning rate of a step, below total_steps if that is known; of a checked schedule. */

@@ -5,7 +5,8 @@
    finite is each device's part checked.  Over processes each part is checked before the vote
    (collective/allreduce.h).  A device that sums with no other device checks its own gradients.  So
    does a device in an island, where the host sees no parts, before it contributes each.  The
-   program of a single-launch step contains a check (graph/program.h, `whole`). */
+   program of a single-launch step contains a check (graph/program.h,
+   `single_launch`). */
 #ifndef DPTI_FINITE_H
 #define DPTI_FINITE_H
 

@@ -1,4 +1,4 @@
-/* What came of a share, for its driver thread (share.h). */
+/* What came of a shard, for its driver thread (shard.h). */
 #include "train/compute/shard.h"
 
 #include "device/buffer.h"
@@ -58,7 +58,7 @@ static dpt_status finish_failed(dpti_device *device, dpt_status mine)
     return mine;
 }
 
-/* Ends a share.  The device's record has the details of its failure. */
+/* Ends a shard.  The device's record has the details of its failure. */
 static void end_shard(dpti_shard *shard, dpt_status status)
 {
     shard->status = status;

@@ -175,7 +175,7 @@ static bool is_behind_failure(const dpti_shard *shard)
    step's times are incomplete. */
 static void commit(dpti_shard *shard, dpt_status status)
 {
-    shard->fresh = shard->fresh || status == DPT_E_NO_MEMORY;
+    shard->first_run = shard->first_run || status == DPT_E_NO_MEMORY;
     dpti_shard_commit(shard, status == DPT_E_NO_MEMORY ? DPT_OK : status);
 }
 
@@ -238,7 +238,7 @@ static dpt_status run(dpti_shard *shard)
     DPT_TRY(upload(shard));
     shard->under_way = true;
     DPT_TRY(dpti_executable_run(w->compute.single.program, 0, shard->n_samples));
-    shard->fresh = w->compute.single.program->fresh;
+    shard->first_run = w->compute.single.program->first_run;
     return DPT_OK;
 }
 

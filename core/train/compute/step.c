@@ -50,7 +50,7 @@ static dpt_status enqueue(dpti_worker *w, const dpti_segment_run *what)
     const size_t segment = what->segment, n = what->n_samples;
     DPT_TRY(dpti_event_record(w->device, w->replica.start));
     DPT_TRY(dpti_executable_run(executable, segment, n));
-    w->compute.driver.fresh = w->compute.driver.fresh || executable->fresh;
+    w->compute.driver.first_run = w->compute.driver.first_run || executable->first_run;
     DPT_TRY(dpti_event_record(w->device, w->replica.end));
     if (what->contributes) DPT_TRY(fetch_parts(w, what->contributes));
     DPT_TRY(dpti_executable_record(executable, segment, n));
@@ -90,7 +90,7 @@ dpt_status dpti_worker_run(dpti_worker *worker, const dpti_segment_run *what)
 
 /* ---- Uploading ------------------------------------------------------------------------------- */
 
-/* Uploads samples [first, first + n) of the share.  Without samples nothing is computed soon, and a
+/* Uploads samples [first, first + n) of the shard.  Without samples nothing is computed soon, and a
    time until then would be a time of waiting. */
 static dpt_status upload(const dpti_shard *shard, size_t first, size_t n)
 {
@@ -117,8 +117,8 @@ static dpt_status check_read(dpti_shard *shard)
                     shard->unread->message);
 }
 
-/* Whether the share is worked off in several passes, whose gradients add up. */
-static bool in_passes(const dpti_shard *shard)
+/* Whether the shard is computed in several micro-batches, whose gradients add up. */
+static bool has_several_micro_batches(const dpti_shard *shard)
 {
     const dpti_worker *w = shard->worker;
     return dpti_has_micro_batches(w) || w->trainer->accumulate > 1;
@@ -127,34 +127,34 @@ static bool in_passes(const dpti_shard *shard)
 static dpt_status begin(dpti_shard *shard)
 {
     dpti_worker *w = shard->worker;
-    const bool passes = in_passes(shard);
-    /* With several passes each pass uploads its own samples, and adds its gradients. */
-    DPT_TRY(upload(shard, 0, passes ? 0 : shard->n_samples));
-    if (passes) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
+    const bool several = has_several_micro_batches(shard);
+    /* Of several micro-batches each uploads its own samples, and adds its gradients. */
+    DPT_TRY(upload(shard, 0, several ? 0 : shard->n_samples));
+    if (several) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
     return dpti_worker_clean(w);
 }
 
-/* A pass over part of the share, within a batch: what the device computes at once. */
-typedef struct pass {
-    size_t first, n_samples; /* of the share */
+/* A micro-batch: the samples of the shard, within a batch, that the device computes at once. */
+typedef struct micro_batch {
+    size_t first, n_samples; /* of the shard */
     bool ends;               /* it ends its batch */
-    bool last;               /* it ends the share */
-} pass;
+    bool last;               /* it ends the shard */
+} micro_batch;
 
-/* The pass behind the first `done` samples of a batch.  A device takes at least one pass in each
+/* The micro-batch behind the first `done` samples of a batch.  A device takes at least one in each
    batch, without samples if need be, since all devices take part in the exchanges within backward.
    */
-static pass pass_at(const dpti_shard *shard, size_t batch, size_t first, size_t done)
+static micro_batch micro_batch_at(const dpti_shard *shard, size_t batch, size_t first, size_t done)
 {
     const size_t most = shard->worker->replica.capacity, left = shard->of_batch[batch] - done;
-    return (pass){.first = first,
-                  .n_samples = dpti_next_pass(left, most),
-                  .ends = left <= most,
-                  .last = left <= most && batch + 1 == shard->n_batches};
+    return (micro_batch){.first = first,
+                         .n_samples = dpti_next_micro_batch(left, most),
+                         .ends = left <= most,
+                         .last = left <= most && batch + 1 == shard->n_batches};
 }
 
 /* What the device contributes, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
-static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
+static dpti_gather parts_of(const dpti_worker *w, size_t segment, const micro_batch *p,
                             dpti_gather_part *items)
 {
     const dpti_segment *s = &w->train.program.segments[segment];
@@ -171,7 +171,7 @@ static dpti_gather parts_of(const dpti_worker *w, size_t segment, const pass *p,
 
 /* Runs a segment that commits nothing.  A device without samples computes nothing in it.  If the
    segment is empty, since parts are taken that were contributed just now, no device does. */
-static dpt_status compute(dpti_shard *shard, size_t segment, const pass *p)
+static dpt_status compute(dpti_shard *shard, size_t segment, const micro_batch *p)
 {
     dpti_worker *w = shard->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
@@ -203,7 +203,8 @@ static dpt_status look_at_sum(void *user)
     return dpti_finite_all(&w->compute.finite) ? DPT_OK : DPT_E_NOT_FINITE;
 }
 
-static void contribute_parts(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
+static void contribute_parts(dpti_shard *shard, size_t segment, const micro_batch *p,
+                             dpt_status *mine)
 {
     const dpti_worker *w = shard->worker;
     dpti_gather_part items[DPTI_MOST_PARTS];
@@ -213,7 +214,8 @@ static void contribute_parts(dpti_shard *shard, size_t segment, const pass *p, d
     if (sound && *mine == DPT_E_NOT_FINITE) *mine = dpti_shard_not_finite(shard, "statistics");
 }
 
-static dpt_status take_parts(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
+static dpt_status take_parts(dpti_shard *shard, size_t segment, const micro_batch *p,
+                             dpt_status *mine)
 {
     dpti_worker *w = shard->worker;
     dpti_gather_part items[DPTI_MOST_PARTS];
@@ -259,8 +261,9 @@ static dpt_status reduce(dpti_shard *shard, const dpti_contribution *who, dpt_st
 
 /* What devices do together behind a segment.  *mine is the status that this device contributes, and
    becomes its own failure.  All devices get the same verdict.  Gradients are exchanged when all
-   passes have added theirs. */
-static dpt_status exchange(dpti_shard *shard, size_t segment, const pass *p, dpt_status *mine)
+   micro-batches have added theirs. */
+static dpt_status exchange(dpti_shard *shard, size_t segment, const micro_batch *p,
+                           dpt_status *mine)
 {
     dpti_worker *w = shard->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
@@ -283,10 +286,10 @@ static dpt_status exchange(dpti_shard *shard, size_t segment, const pass *p, dpt
 }
 
 /* Runs the segments up to the commit. */
-static dpt_status run_pass(dpti_shard *shard, const pass *p, dpt_status *mine)
+static dpt_status run_micro_batch(dpti_shard *shard, const micro_batch *p, dpt_status *mine)
 {
     const dpti_program *program = &shard->worker->train.program;
-    if (*mine == DPT_OK && in_passes(shard) && p->n_samples > 0)
+    if (*mine == DPT_OK && has_several_micro_batches(shard) && p->n_samples > 0)
         *mine = upload(shard, p->first, p->n_samples);
     for (size_t i = 0; !program->segments[i].commits; i++) {
         if (*mine == DPT_OK) *mine = compute(shard, i, p);
@@ -305,10 +308,10 @@ static dpt_status propose(dpti_shard *shard, dpt_status *mine)
     DPT_TRY(dpti_verify_run(shard, mine));
     if (*mine == DPT_OK) *mine = begin(shard);
     for (size_t b = 0; b < shard->n_batches; b++) {
-        pass p = {.ends = false};
+        micro_batch p = {.ends = false};
         for (size_t done = 0; !p.ends; done += p.n_samples) {
-            p = pass_at(shard, b, first, done);
-            DPT_TRY(run_pass(shard, &p, mine));
+            p = micro_batch_at(shard, b, first, done);
+            DPT_TRY(run_micro_batch(shard, &p, mine));
             first += p.n_samples;
         }
     }
@@ -318,11 +321,13 @@ static dpt_status propose(dpti_shard *shard, dpt_status *mine)
 /* A device that has no memory for two updates in a row is lost. */
 static dpt_status judge_update(dpti_worker *w, dpt_status mine)
 {
-    const bool starved = w->compute.driver.starved;
-    w->compute.driver.starved = mine == DPT_E_NO_MEMORY;
-    w->compute.driver.fresh =
-        w->compute.driver.fresh || w->compute.driver.starved; /* its times are not complete */
-    if (!starved || !w->compute.driver.starved) return mine;
+    dpti_driver_state *driver = &w->compute.driver;
+    const bool short_before = (driver->left & DPTI_LEFT_SHORT_UPDATE) != 0;
+    driver->left &= ~(unsigned)DPTI_LEFT_SHORT_UPDATE;
+    if (mine != DPT_E_NO_MEMORY) return mine;
+    driver->left |= DPTI_LEFT_SHORT_UPDATE;
+    driver->first_run = true; /* the times are not complete */
+    if (!short_before) return mine;
     const dpt_error error = w->device->base.error;
     return DPT_FAIL(&w->device->base.error, DPT_E_DEVICE,
                     "no memory for two updates, one after the other: %.300s", error.message);
@@ -357,7 +362,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     shard->loss = 0;
     shard->hits = 0;
     w->compute.driver.pending = DPTI_PENDING_NONE;
-    w->compute.driver.fresh = shard->fresh = false;
+    w->compute.driver.first_run = shard->first_run = false;
     dpti_times_begin(&shard->times, dpti_steps_traced(w->trainer));
     shard->status = DPT_E_CANCELLED;
     shard->finished = dpti_seconds();
@@ -367,7 +372,7 @@ void dpti_step_job(dpti_device *device, void *argument)
         return;
     }
     run(shard);
-    shard->fresh = w->compute.driver.fresh;
+    shard->first_run = w->compute.driver.first_run;
     dpti_peers_finish(shard);
     shard->finished = dpti_seconds();
 }

@@ -8,7 +8,7 @@
 
 typedef struct dpti_worker dpti_worker;
 
-/* [driver] The job of a share. */
+/* [driver] The job of a shard. */
 void dpti_step_job(dpti_device *device, void *shard);
 
 /* One run of one segment of a program. */

@@ -1,5 +1,5 @@
 /* Evaluation and prediction on all devices at once (evaluate.h).  Each device takes one run of
-   consecutive samples, and computes it in passes of as many samples as fit on the device. */
+   consecutive samples, and computes it in micro-batches of as many samples as fit on the device. */
 #include "train/evaluation/evaluate.h"
 
 #include "base/clock.h"
@@ -37,9 +37,9 @@ typedef struct evaluate_job {
     size_t first, count; /* samples [first, first + count) */
     dpt_status status;
     dpt_error error;
-    dpti_ahead
-        *ahead;  /* reads the images of passes, where they are read as they are needed; else NULL */
-    bool unread; /* images could not be read: status and error say why */
+    dpti_ahead *ahead; /* reads the images of micro-batches, where they are read as they are needed;
+                          else NULL */
+    bool unread;       /* images could not be read: status and error say why */
     atomic_bool *over; /* set then, so that no device goes on */
     float *outputs;    /* of these samples, (count, classes), or NULL: loss and hits are wanted */
     double loss;       /* sum */
@@ -171,7 +171,7 @@ static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose 
 
 /* ---- Evaluating ------------------------------------------------------------------------------ */
 
-enum { PASSES_AHEAD = 2 };
+enum { MICRO_BATCHES_AHEAD = 2 };
 
 static size_t list_records(const evaluate_job *job, size_t first, size_t n, uint32_t *records)
 {
@@ -184,11 +184,11 @@ static size_t list_records(const evaluate_job *job, size_t first, size_t n, uint
     return n;
 }
 
-/* Waits for the images of a pass, and begins to read those of the next ones. */
-static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, size_t n)
+/* Waits for the images of a micro-batch, and begins to read those of the next ones. */
+static dpt_status read_micro_batch(evaluate_job *job, uint32_t *records, size_t first, size_t n)
 {
     if (!job->ahead) return DPT_OK;
-    for (size_t i = 0; i <= PASSES_AHEAD; i++) {
+    for (size_t i = 0; i <= MICRO_BATCHES_AHEAD; i++) {
         const size_t at = first + i * n, n_there = list_records(job, at, n, records);
         dpti_ahead_begin(job->ahead,
                          &(dpti_ahead_run){.key = at, .records = records, .n = n_there});
@@ -201,7 +201,8 @@ static dpt_status read_pass(evaluate_job *job, uint32_t *records, size_t first, 
     return status;
 }
 
-static dpt_status one_pass(evaluate_job *job, dpti_shard *buffers, size_t first, size_t n)
+static dpt_status compute_micro_batch(evaluate_job *job, dpti_shard *buffers, size_t first,
+                                      size_t n)
 {
     dpti_worker *w = job->worker;
     const dpt_dataset *data = dpti_evaluation_test(w->trainer, job->slot)->data;
@@ -209,7 +210,7 @@ static dpt_status one_pass(evaluate_job *job, dpti_shard *buffers, size_t first,
     const dpt_step_block block = {.inv_batch = 1.0f, .first = (uint32_t)first};
     uint32_t *records = (uint32_t *)(void *)(buffers->staging + DPTI_STEP_INDEX_OFFSET);
     dpti_stage(buffers->staging, &block, NULL, 0);
-    DPT_TRY(read_pass(job, records, first, n));
+    DPT_TRY(read_micro_batch(job, records, first, n));
     list_records(job, first, n, records);
     DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
     if (test->feed) {
@@ -229,7 +230,7 @@ static dpt_status one_pass(evaluate_job *job, dpti_shard *buffers, size_t first,
     return DPT_OK;
 }
 
-static void work_off_passes(evaluate_job *job)
+static void compute_micro_batches(evaluate_job *job)
 {
     dpti_worker *w = job->worker;
     /* Nothing is in flight, so the staging memory of any step is free. */
@@ -237,7 +238,7 @@ static void work_off_passes(evaluate_job *job)
     for (size_t done = 0; job->status == DPT_OK && done < job->count;) {
         const size_t left = job->count - done;
         const size_t room = dpti_memory_room(w), n = left < room ? left : room;
-        job->status = one_pass(job, buffers, job->first + done, n);
+        job->status = compute_micro_batch(job, buffers, job->first + done, n);
         if (job->status == DPT_OK) done += n;
         if (job->status == DPT_OK && atomic_load(job->over)) job->status = DPT_E_CANCELLED;
         if (job->status != DPT_E_NO_MEMORY || n <= 1) continue;
@@ -249,7 +250,7 @@ static void work_off_passes(evaluate_job *job)
 static void run_evaluate(dpti_device *device, void *argument)
 {
     evaluate_job *job = argument;
-    work_off_passes(job);
+    compute_micro_batches(job);
     if (job->status == DPT_OK) return;
     if (!job->unread) job->error = *dpti_device_error(device);
     job->error.status = job->status;
@@ -312,7 +313,7 @@ static bool give_ahead(dpt_trainer *t, const request *what, evaluate_job *jobs)
 {
     const dpt_dataset *data = dpti_evaluation_test(t, what->slot)->data;
     for (size_t i = 0; data->reader && i < t->n_workers; i++) {
-        jobs[i].ahead = dpti_ahead_create(data, PASSES_AHEAD + 1, NULL);
+        jobs[i].ahead = dpti_ahead_create(data, MICRO_BATCHES_AHEAD + 1, NULL);
         if (!jobs[i].ahead) return false;
     }
     return true;

@@ -16,11 +16,14 @@ void dpti_exchange_destroy(dpt_trainer *trainer);
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
+/* The all-reduce of gradients; and the all-gather of batch-norms' parts, NULL if no batch-norm
+   exchanges parts. */
 dpti_allreduce *dpti_exchange_allreduce(const dpt_trainer *trainer);
-dpti_allgather *dpti_exchange_allgather(const dpt_trainer *trainer); /* NULL: nothing is shared */
-/* Whether a worker takes part. */
+dpti_allgather *dpti_exchange_allgather(const dpt_trainer *trainer);
+/* Sets whether a worker takes part in these collectives. */
 void dpti_exchange_set_present(dpt_trainer *trainer, size_t rank, bool present);
-/* A device does not answer: turns every thread away that waits for it, until mend. */
+/* A device does not answer.  break wakes all driver threads that wait in these collectives and
+   makes their calls fail, until mend. */
 void dpti_exchange_break(dpt_trainer *trainer);
 void dpti_exchange_mend(dpt_trainer *trainer);
 /* Nothing in flight: forgets what a failed step has contributed. */
@@ -30,11 +33,13 @@ size_t dpti_trainer_part_size(const dpt_trainer *trainer);
 
 /* ---- A worker's part ------------------------------------------------------------------------- */
 
-/* [driver] Host memory for batch-norms' parts, if any are exchanged. */
+/* [driver] Makes host memory for batch-norms' parts, if any are exchanged.  DPT_E_NO_MEMORY, or the
+   device's failure. */
 DPT_CHECK_RESULT dpt_status dpti_exchange_create_parts(dpti_worker *worker);
 void dpti_exchange_destroy_parts(dpti_worker *worker); /* [driver] */
 float *dpti_exchange_parts(const dpti_worker *worker);
-/* [driver] Registers a worker's gradients for the all-reduce. */
+/* [driver] Registers a worker's gradients for the all-reduce, and removes them.  join fails with
+   DPT_E_NO_MEMORY or the device's failure. */
 DPT_CHECK_RESULT dpt_status dpti_exchange_join(dpti_worker *worker);
 void dpti_exchange_leave(dpti_worker *worker); /* [driver] */
 /* [driver] Destroys the side stream, if there is one. */
@@ -53,10 +58,10 @@ void dpti_exchange_clear_feedback(dpt_trainer *trainer);
 
 /* ---- First runs ------------------------------------------------------------------------------ */
 
-/* Whether islands have been through a step with these shards, so that no device has a first run
-   that makes the others wait. */
+/* Whether the members of all islands have done a step with these shards.  If not, a device may have
+   a first run, which makes the other members wait for long. */
 bool dpti_exchange_is_settled(dpt_trainer *trainer, const dpti_in_flight_step *inflight);
-/* Devices or their work have changed: first runs are due again. */
+/* Devices, or what they compute, have changed: first runs may come again. */
 void dpti_exchange_unsettle(dpt_trainer *trainer);
 
 #endif

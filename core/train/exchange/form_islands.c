@@ -40,16 +40,16 @@ static size_t rank_of(const dpt_trainer *t, const dpti_island *island, size_t pl
 
 /* Whether all of its members can be called, and whether one is in a call that does not return. */
 typedef struct condition {
-    bool whole, hangs;
+    bool callable, hangs;
 } condition;
 
 static condition look_at(const dpt_trainer *t, const dpti_island *island)
 {
-    condition c = {.whole = true};
+    condition c = {.callable = true};
     for (size_t place = 0; place < dpti_island_size(island); place++) {
         const dpti_worker *w = &t->workers[rank_of(t, island, place)];
         c.hangs = c.hangs || dpti_is_hung(w);
-        c.whole = c.whole && !dpti_is_lost(w) && !dpti_is_hung(w) && !w->device->lost;
+        c.callable = c.callable && !dpti_is_lost(w) && !dpti_is_hung(w) && !w->device->lost;
     }
     return c;
 }
@@ -69,7 +69,7 @@ static void dissolve(dpt_trainer *t, dpti_island *island)
     for (size_t i = 0; i < t->exchange.islands.n; i++)
         if (t->exchange.islands.items[i] == island)
             t->exchange.islands.items[i] = t->exchange.islands.items[--t->exchange.islands.n];
-    if (!c.whole) dpti_island_abort(island);
+    if (!c.callable) dpti_island_abort(island);
     if (c.hangs) {
         dpti_leave_behind(island);
         return;

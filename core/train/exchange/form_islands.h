@@ -9,11 +9,13 @@
 
 typedef struct dpt_trainer dpt_trainer;
 
-/* Before a step: gives up islands that have failed, and forms islands where that is due.  A device
-   that hangs at it is left hung, and islands are due again.  false: they are due still. */
+/* Before a step: gives up islands that have failed, and forms islands where that is due.  If a
+   device hangs meanwhile, its state is hung, and the function returns false: islands are to be
+   formed again when the hung device is lost. */
 bool dpti_islands_form(dpt_trainer *trainer);
-/* This worker leaves, in good order or not: its island ends. */
+/* A worker takes no part any more, whether its device can still be called or not: its island ends.
+   And: all islands end. */
 void dpti_islands_leave(dpt_trainer *trainer, size_t rank);
-void dpti_islands_end(dpt_trainer *trainer); /* all of them */
+void dpti_islands_end(dpt_trainer *trainer);
 
 #endif

@@ -24,10 +24,11 @@ void dpti_islands_set_due(dpt_trainer *trainer);
 bool dpti_islands_failed(const dpt_trainer *trainer);
 
 size_t dpti_islands_count(const dpt_trainer *trainer);
-/* Whose gradients an island sums, for a person; cut if it is longer. */
+/* Writes the names of an island's devices, as messages show them; cut to n_bytes if it is longer.
+ */
 void dpti_islands_name(const dpt_trainer *trainer, const dpti_island *island, char *out,
                        size_t n_bytes);
-/* "A, B sum gradients among themselves", of the i-th; cut if it is longer. */
+/* "A, B sum gradients among themselves" for the i-th island; cut to n_bytes if it is longer. */
 void dpti_islands_words(const dpt_trainer *trainer, size_t i, char *out, size_t n_bytes);
 /* Whether there is one island of all processes. */
 bool dpti_islands_are_wide(const dpt_trainer *trainer);
@@ -35,8 +36,9 @@ bool dpti_islands_are_wide(const dpt_trainer *trainer);
    0: none. */
 size_t dpti_islands_number(const dpt_trainer *trainer, size_t device);
 
-/* From the thread that waits for driver threads: one of them will not come; and so many seconds
-   have passed. */
+/* Called by the thread that waits for driver threads.  abort: one of them will not come, so the
+   collectives of all islands end.  watch: so many seconds have passed, by which an island counts
+   how long its own calls take. */
 void dpti_islands_abort(const dpt_trainer *trainer);
 void dpti_islands_watch(const dpt_trainer *trainer, double seconds);
 

@@ -12,8 +12,9 @@
 #include "train/state/exchange_state.h"
 
 /* Chooses how gradients travel between processes and, with `sizes`, how large buckets are: in
-   trainer->program.  All processes call it, with nothing under way.  On a slow link it takes half a
-   second.  What fails has failed in all processes, or is the transport; the context tells. */
+   trainer->program.  All processes call it, with nothing in flight.  On a slow link it takes half a
+   second.  A failure is one of any process, told to all, or of the transport; the context tells it.
+ */
 DPT_CHECK_RESULT dpt_status dpti_link_probe_processes(dpt_trainer *trainer, bool sizes);
 
 /* What was measured and chosen. */

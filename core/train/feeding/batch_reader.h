@@ -8,10 +8,11 @@
 
 typedef struct dpt_trainer dpt_trainer;
 
+/* Makes the reader, if the data set reads images as they are needed.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_batch_reader_create(dpt_trainer *trainer);
 void dpti_batch_reader_destroy(dpt_trainer *trainer); /* accepts one that was not made */
 
-/* By what the reader knows a step. */
+/* The number by which the reader tells the images of a step from those of other steps. */
 uint64_t dpti_batch_reader_key(const dpt_trainer *trainer, const dpti_cursor *cursor);
 
 /* Waits until this process's images of a step are read, and begins to read those of coming steps.
@@ -20,8 +21,8 @@ uint64_t dpti_batch_reader_key(const dpt_trainer *trainer, const dpti_cursor *cu
 DPT_CHECK_RESULT dpt_status dpti_batch_reader_step(dpt_trainer *trainer,
                                                    dpti_in_flight_step *inflight,
                                                    const uint32_t *records);
-/* Why the shards of a step changed that could not be read: told with the step when it is tried
-   again. */
+/* A step whose images could not be read is tried again later.  If its shards differ from those of
+   the step before, this is the reason, which is told with the step then. */
 dpti_balance_reason dpti_batch_reader_reason(const dpt_trainer *trainer);
 void dpti_batch_reader_note_reason(dpt_trainer *trainer, dpti_balance_reason reason);
 

@@ -19,7 +19,7 @@ static dpti_outcome outcome_of(const dpti_shard *shard)
                       .committed = shard->committed,
                       .loss = shard->loss,
                       .hits = shard->hits,
-                      .fresh = shard->fresh};
+                      .first_run = shard->first_run};
     memcpy(o.seconds, shard->times.seconds, sizeof o.seconds);
     if (shard->flaw) snprintf(o.flaw, sizeof o.flaw, "%s", shard->flaw);
     return o;
@@ -154,7 +154,7 @@ void dpti_peers_finish(dpti_shard *shard)
     dpti_in_flight_step *inflight = dpti_steps_step(t, shard->step);
     dpt_error error = {.status = DPT_OK};
     if (!t->processes) return;
-    /* No thread contributes a failure: the shares hold what came of them. */
+    /* No thread contributes a failure: the shards hold what came of them. */
     if (dpti_rendezvous_meet(t->peers.finished, w->rank, DPT_OK) != DPT_OK || w->rank != 0) return;
     if (tell(t, inflight, &error) != DPT_OK) inflight->failure = error;
 }

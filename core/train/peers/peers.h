@@ -1,5 +1,5 @@
 /* The devices of all processes, as a trainer sees them: what they are, and what came of their
-   shares.  With one process its own devices are all.
+   shards.  With one process its own devices are all.
 
    All processes call these functions alike and in the same order.  A result is the same in all
    processes, and so is whatever they decide by it. */

@@ -17,7 +17,7 @@ static dpt_status create_program(dpti_worker *w, dpt_error *error)
     dpti_data_places places;
     dpti_program_options options;
     dpti_worker_program(w, &options, &places);
-    options.whole = options.exchange_at_end = true;
+    options.single_launch = options.exchange_at_end = true;
     options.holds_filters = false;
     options.n_parts = 1;
     DPT_TRY(dpti_single_launch_create(w));

@@ -13,7 +13,7 @@
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
 
-/* Waits until the outcome of a share is known.  false: the device hangs. */
+/* Waits until the outcome of a shard is known.  false: the device hangs. */
 static bool await_shard(dpt_trainer *t, size_t rank, dpti_shard *shard)
 {
     if (!dpti_trainer_await(t, rank, shard->ticket)) return false;

@@ -68,7 +68,7 @@ static double longest_reading(const dpt_trainer *t, const dpti_in_flight_step *i
 
 /* When a step began and ended, and how long it waited for images in between. */
 typedef struct step_times {
-    double began, finished, starved;
+    double began, finished, waited_for_images;
 } step_times;
 
 static step_times find_times(const dpt_trainer *t, const dpti_in_flight_step *inflight)
@@ -80,7 +80,7 @@ static step_times find_times(const dpt_trainer *t, const dpti_in_flight_step *in
     const double read = inflight->submitted + longest_reading(t, inflight);
     return (step_times){.began = began,
                         .finished = finished,
-                        .starved = fmax(fmin(read - began, finished - began), 0)};
+                        .waited_for_images = fmax(fmin(read - began, finished - began), 0)};
 }
 
 void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_step_metrics *out)
@@ -98,7 +98,7 @@ void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_
     const step_times times = find_times(t, inflight);
     dpti_steps_set_last_finished(t, times.finished);
     if (dpti_standby_take_time(t))
-        dpti_deadline_note_step(t, times.finished - times.began - times.starved);
+        dpti_deadline_note_step(t, times.finished - times.began - times.waited_for_images);
     *out = (dpt_step_metrics){
         .step = inflight->cursor.step + 1,
         .epoch = inflight->cursor.epoch,
@@ -108,7 +108,7 @@ void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_
         .loss = loss / (double)inflight->n_samples,
         .hits = hits,
         .seconds = fmax(times.finished - times.began, 0),
-        .data_seconds = times.starved,
+        .data_seconds = times.waited_for_images,
         .n_devices = t->n_devices,
         .shards = inflight->shards,
         .device_seconds = inflight->device_seconds,
@@ -121,6 +121,6 @@ void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_
         .n_lost = dpti_trainer_n_lost(t),
     };
     if (dpti_standby_retries(t).under_way) return;
-    dpti_trainer_observe(t, inflight, out->seconds - times.starved);
-    dpti_standby_observe(t, inflight, out->seconds - times.starved);
+    dpti_trainer_observe(t, inflight, out->seconds - times.waited_for_images);
+    dpti_standby_observe(t, inflight, out->seconds - times.waited_for_images);
 }

@@ -109,7 +109,7 @@ static dpti_balance_reason find_reason(const dpt_trainer *t, const dpti_in_fligh
    used for the next step. */
 static dpt_status mend_replicas(dpt_trainer *t, const dpti_in_flight_step *oldest)
 {
-    if (dpti_trainer_starved(t, oldest)) return dpti_trainer_feed_starved(t, oldest);
+    if (dpti_trainer_update_ran_out(t, oldest)) return dpti_trainer_restore_short(t, oldest);
     return dpti_verify_failed(t, oldest) ? dpti_verify_settle(t, oldest) : DPT_OK;
 }
 
@@ -209,7 +209,7 @@ static bool was_undone(const dpt_trainer *t, const dpti_in_flight_step *inflight
 /* Whether a step has to be retried, and can be. */
 static bool must_retry(const dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
-    if (dpti_trainer_lost_some(t, inflight) || dpti_trainer_starved(t, inflight))
+    if (dpti_trainer_lost_some(t, inflight) || dpti_trainer_update_ran_out(t, inflight))
         return !t->stop_on_loss;
     return dpti_trainer_ran_out(t, inflight) || dpti_verify_failed(t, inflight) ||
            was_undone(t, inflight);

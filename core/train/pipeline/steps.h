@@ -8,8 +8,8 @@
 /* Nothing in flight: where training has gone back it retries the steps since.  Given to
    dpti_steps_set_catch_up, by which other concerns call it. */
 DPT_CHECK_RESULT dpt_status dpti_steps_catch_up(dpt_trainer *trainer);
-/* A step that was in flight, and could not be submitted again behind one that could, is not tried
-   any more. */
+/* When a step is retried, the steps in flight behind it are submitted again.  If submitting one of
+   them fails, dpt_trainer_submit tries it again later.  After this call it does not. */
 void dpti_trainer_forget_unsubmitted(dpt_trainer *trainer);
 
 #endif

@@ -37,11 +37,11 @@ static void set_adam_scales(const dpt_trainer *t, size_t step, dpt_step_block *b
     block->adam_scale_v = (float)(1.0 / sqrt(1.0 - dpti_power((double)o->beta2, updates)));
 }
 
-/* The share of a device that takes no part. */
+/* The shard of a device that takes no part. */
 static void clear_shard(dpti_shard *shard)
 {
     shard->status = DPT_E_CANCELLED;
-    shard->committed = shard->under_way = shard->fresh = false;
+    shard->committed = shard->under_way = shard->first_run = false;
     shard->diverged = false;
     shard->n_samples = 0;
     shard->loss = 0;
@@ -80,7 +80,7 @@ static void deal_batch(dpt_trainer *t, dpti_in_flight_step *inflight, size_t b,
     }
 }
 
-/* The step block of a share whose samples begin at `first` of the global batch. */
+/* The step block of a shard whose samples begin at `first` of the global batch. */
 static dpt_step_block make_block(const dpt_trainer *t, const dpti_in_flight_step *inflight,
                                  size_t first)
 {
@@ -97,7 +97,7 @@ static dpt_step_block make_block(const dpt_trainer *t, const dpti_in_flight_step
     return block;
 }
 
-/* Lays out the shares: step blocks, indices, and samples for host feeds. */
+/* Lays out the shards: step blocks, indices, and samples for host feeds. */
 static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_t *records)
 {
     size_t first = 0;

@@ -6,8 +6,8 @@
 
 typedef struct dpt_trainer dpt_trainer;
 
-/* Draws the next step's batch, divides it, reads its images, lays out every device's share, and
-   posts the shares.  The context tells a failure, after which the step is not in flight. */
+/* Draws the next step's batch, divides it, reads its images, lays out every device's shard, and
+   posts the shards.  The context tells a failure, after which the step is not in flight. */
 DPT_CHECK_RESULT dpt_status dpti_submit_step(dpt_trainer *trainer, float lr);
 
 #endif

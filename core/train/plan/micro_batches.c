@@ -1,4 +1,5 @@
-/* How many samples a device computes at once, and so in how many passes (micro_batches.h). */
+/* How many samples a device computes at once, and so in how many micro-batches (micro_batches.h).
+ */
 #include "train/plan/micro_batches.h"
 
 #include "dpt_error.h"
@@ -6,19 +7,20 @@
 
 #include <stdlib.h>
 
-/* A thread's samples in a pass, below which its kernels lack work; how many times what a pass
-   computes must be as large as the parameters, which it reads twice and whose gradients it adds to.
+/* A thread's samples in a micro-batch, below which its kernels lack work; how many times what a
+   micro-batch computes must be as large as the parameters, which it reads twice and whose gradients
+   it adds to.
  */
 enum { LEAST_OF_A_THREAD = 8, LEAST_PER_PARAMETER = 4 };
 
-size_t dpti_count_passes(size_t n_samples, size_t most)
+size_t dpti_count_micro_batches(size_t n_samples, size_t most)
 {
     return n_samples <= most ? 1 : n_samples / most + (n_samples % most != 0);
 }
 
-size_t dpti_next_pass(size_t left, size_t most)
+size_t dpti_next_micro_batch(size_t left, size_t most)
 {
-    const size_t n = dpti_count_passes(left, most);
+    const size_t n = dpti_count_micro_batches(left, most);
     return left / n + (left % n != 0);
 }
 
@@ -40,7 +42,7 @@ size_t dpti_most_in_cache(const dpti_cached_work *work)
 /* Of the arena; without workspaces, which are not known before operators are prepared. */
 static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error *error)
 {
-    enum { SAMPLES = 64 }; /* whatever the share: a limit stays where shares change */
+    enum { SAMPLES = 64 }; /* whatever the shard: a limit stays where shards change */
     dpti_program_options options = w->trainer->program;
     dpti_program program = {0};
     dpti_plan plan = {0};
@@ -59,7 +61,7 @@ static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error
     return status;
 }
 
-dpt_status dpti_find_pass_limit(dpti_worker *worker, dpt_error *error)
+dpt_status dpti_find_micro_batch_limit(dpti_worker *worker, dpt_error *error)
 {
     dpti_worker *w = worker;
     const dpt_trainer *t = w->trainer;
@@ -67,25 +69,27 @@ dpt_status dpti_find_pass_limit(dpti_worker *worker, dpt_error *error)
     dpti_cached_work work = {.cache_bytes = info->cache_bytes,
                              .n_threads = info->n_threads,
                              .parameter_bytes = t->model->flat_size * sizeof(float)};
-    w->plan.pass_limit = (dpti_pass_limit){.most = t->micro_batch, .reason = DPTI_PASS_TOLD};
+    w->plan.micro_batch_limit =
+        (dpti_micro_batch_limit){.most = t->micro_batch, .reason = DPTI_LIMIT_GIVEN};
     if (t->micro_batch == 0 && t->replay.n_steps > 0)
-        w->plan.pass_limit.most = t->replay.at_once[t->first_device + w->rank];
-    if (w->plan.pass_limit.most > 0) return DPT_OK;
-    w->plan.pass_limit = (dpti_pass_limit){.most = SIZE_MAX};
+        w->plan.micro_batch_limit.most = t->replay.at_once[t->first_device + w->rank];
+    if (w->plan.micro_batch_limit.most > 0) return DPT_OK;
+    w->plan.micro_batch_limit = (dpti_micro_batch_limit){.most = SIZE_MAX};
     if (!dpti_may_fit_cache(&work) || dpti_model_has_batch_norm(t->model)) return DPT_OK;
     DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
     const size_t most = dpti_most_in_cache(&work);
     if (most < SIZE_MAX)
-        w->plan.pass_limit = (dpti_pass_limit){.most = most, .reason = DPTI_PASS_CACHES};
+        w->plan.micro_batch_limit =
+            (dpti_micro_batch_limit){.most = most, .reason = DPTI_LIMIT_CACHES};
     return DPT_OK;
 }
 
-size_t dpti_pass_limit_of(const dpti_worker *worker)
+size_t dpti_micro_batch_limit_of(const dpti_worker *worker)
 {
-    return worker->plan.pass_limit.most;
+    return worker->plan.micro_batch_limit.most;
 }
 
 bool dpti_is_limited_by_caches(const dpti_worker *worker)
 {
-    return worker->plan.pass_limit.reason == DPTI_PASS_CACHES;
+    return worker->plan.micro_batch_limit.reason == DPTI_LIMIT_CACHES;
 }

@@ -116,7 +116,7 @@ dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps)
     if (t->replay.n_steps == 0 || n_steps <= t->replay.n_steps - dpti_steps_next(t)->step)
         return DPT_OK;
     return dpt_fail(t->context, DPT_E_INVALID,
-                    "the log that is replayed has shares for %zu steps; ask for no more steps than "
+                    "the log that is replayed has shards for %zu steps; ask for no more steps than "
                     "that",
                     t->replay.n_steps);
 }
@@ -286,7 +286,8 @@ static void observe_balance(dpt_trainer *t, const dpti_in_flight_step *inflight)
     if (n > 1 && inflight->n_samples != n * t->batch_size) return;
     for (size_t i = 0; i < t->n_devices; i++) {
         rows[i] = inflight->shards[i] / n;
-        seconds[i] = inflight->outcomes[i].fresh ? 0.0 : inflight->device_seconds[i] / (double)n;
+        seconds[i] =
+            inflight->outcomes[i].first_run ? 0.0 : inflight->device_seconds[i] / (double)n;
     }
     dpti_balance_observe(t->plan.balance, rows, seconds);
 }
@@ -296,7 +297,7 @@ void dpti_trainer_observe(dpt_trainer *trainer, const dpti_in_flight_step *infli
     dpt_trainer *t = trainer;
     for (size_t i = 0; i < t->n_devices; i++)
         dpti_account_add(&t->plan.account, i, inflight->shards[i], inflight->outcomes[i].seconds,
-                         inflight->outcomes[i].fresh);
+                         inflight->outcomes[i].first_run);
     dpti_account_add_step(&t->plan.account, inflight->n_samples, seconds);
     if (t->plan.balance) observe_balance(t, inflight);
 }

@@ -37,13 +37,13 @@ void dpti_peers_note(dpt_trainer *trainer, size_t rank)
     const dpti_worker *w = &trainer->workers[rank];
     const size_t at_once = w->replica.capacity;
     dpti_peer *peer = dpti_peers_own(trainer, rank);
-    const size_t limit = dpti_pass_limit_of(w);
+    const size_t limit = dpti_micro_batch_limit_of(w);
     const bool is_short = at_once < limit && at_once < w->capacity; /* of memory */
     peer->capacity = dpti_is_lost(w) ? 0 : w->capacity;
     peer->at_once = dpti_is_lost(w) ? 0 : at_once;
-    peer->takes_passes = !dpti_is_lost(w) && dpti_has_micro_batches(w);
-    peer->pass_limit = is_short && !dpti_is_lost(w) ? at_once : limit;
-    peer->cached = dpti_is_limited_by_caches(w) && peer->takes_passes && !is_short;
+    peer->in_micro_batches = !dpti_is_lost(w) && dpti_has_micro_batches(w);
+    peer->micro_batch_limit = is_short && !dpti_is_lost(w) ? at_once : limit;
+    peer->cached = dpti_is_limited_by_caches(w) && peer->in_micro_batches && !is_short;
     peer->streamed = dpti_feeding_has_feed(w);
 }
 

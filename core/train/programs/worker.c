@@ -74,19 +74,19 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     dpti_data_places places;
     dpti_program_options options;
     DPT_TRY(dpti_replica_create(w->device, t->model, most, &t->program.optimizer, &w->replica));
-    const bool whole = t->n_workers == 1 && dpti_may_use_single_launch(w);
+    const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);
     dpti_state_note_views(w);
     w->replica.insists = t->replay.choices != NULL;
     w->replica.wanted =
         t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
     DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
     DPT_TRY(dpti_sync(w->device));
-    DPT_TRY(whole ? dpti_single_launch_create(w) : dpti_worker_create_finite(w));
+    DPT_TRY(single_launch ? dpti_single_launch_create(w) : dpti_worker_create_finite(w));
     DPT_TRY(dpti_verify_create(w));
     DPT_TRY(dpti_feeding_create_feed(w, most));
     dpti_worker_program(w, &options, &places);
-    options.whole = whole;
-    if (whole) dpti_single_launch_use_train(w);
+    options.single_launch = single_launch;
+    if (single_launch) dpti_single_launch_use_train(w);
     return dpti_executable_create(&w->replica, &options, &places, &w->train, error);
 }
 
@@ -107,17 +107,17 @@ static void destroy_replica(dpti_worker *w)
 static bool keeps_whole(const dpti_worker *w)
 {
     const dpt_trainer *t = w->trainer;
-    return t->measured && !t->takes_passes && dpti_model_has_batch_norm(t->model);
+    return t->measured && !t->in_micro_batches && dpti_model_has_batch_norm(t->model);
 }
 
 /* Halves the number of samples at once until the worker fits into the device's memory.  Before that
-   the copy of the data is dropped, since passes change what a batch-norm sees, and feeding samples
-   changes nothing.  With measured shards and a batch-norm the worker's capacity becomes that
-   number: other devices may have room. */
+   the copy of the data is dropped, since micro-batches change what a batch-norm sees, and feeding
+   samples changes nothing.  With measured shards and a batch-norm the worker's capacity becomes
+   that number: other devices may have room. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
-    DPT_TRY(dpti_find_pass_limit(w, error));
-    const size_t limit = dpti_pass_limit_of(w);
+    DPT_TRY(dpti_find_micro_batch_limit(w, error));
+    const size_t limit = dpti_micro_batch_limit_of(w);
     size_t most = limit < w->capacity ? limit : w->capacity;
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};
@@ -241,7 +241,7 @@ static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy *
 static dpt_status create_all(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
 {
     for (;;) {
-        if (!t->takes_passes) DPT_TRY(dpti_trainer_find_capacities(t));
+        if (!t->in_micro_batches) DPT_TRY(dpti_trainer_find_capacities(t));
         dpti_data_copy *crowded = NULL;
         const dpt_status status = try_all(t, weights, &crowded, failing);
         if (!crowded) return status;
@@ -253,7 +253,7 @@ static dpt_status create_all(dpt_trainer *t, const float *weights, dpti_failing_
 bool dpti_any_has_micro_batches(const dpt_trainer *trainer)
 {
     for (size_t i = 0; i < trainer->n_devices; i++)
-        if (dpti_peers_device(trainer, i)->takes_passes) return true;
+        if (dpti_peers_device(trainer, i)->in_micro_batches) return true;
     return false;
 }
 
@@ -264,17 +264,17 @@ static dpt_status create_and_tell(dpt_trainer *t, const float *weights, dpti_fai
 }
 
 /* Where the devices together hold less at once than a batch, each gets a shard in proportion to
-   what it holds, in several passes. */
+   what it holds, in several micro-batches. */
 static bool widen_capacities(dpt_trainer *t)
 {
     size_t sum = 0;
     for (size_t i = 0; i < t->n_devices; i++)
         sum += dpti_peers_device(t, i)->capacity;
     if (!t->measured || sum >= t->batch_size) return false;
-    const size_t passes = t->batch_size / sum + (t->batch_size % sum != 0);
+    const size_t n = t->batch_size / sum + (t->batch_size % sum != 0);
     for (size_t i = 0; i < t->n_workers; i++)
-        t->workers[i].capacity *= passes; /* the sum is below twice the batch */
-    t->takes_passes = true;
+        t->workers[i].capacity *= n; /* the sum is below twice the batch */
+    t->in_micro_batches = true;
     return true;
 }
 
@@ -293,8 +293,8 @@ dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weight
     *failing = (dpti_failing_rank){.rank = t->n_workers};
     DPT_TRY(create_fitting(t, weights, failing));
     if (!dpti_any_has_micro_batches(t) || t->program.n_parts <= 1) return DPT_OK;
-    /* Devices with several passes cannot exchange parts in each pass: each device takes its own
-       statistics, for each pass. */
+    /* Devices with several micro-batches cannot exchange parts in each of them: each device takes
+       its own statistics, for each micro-batch. */
     dpti_trainer_destroy_workers(t);
     t->program.n_parts = 1;
     return create_and_tell(t, weights, failing);

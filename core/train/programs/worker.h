@@ -33,7 +33,7 @@ void dpti_worker_destroy_job(dpti_device *device, void *worker);
 /* The options and the places of data of a worker's program of training, in segments. */
 void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
                          dpti_data_places *places);
-/* Whether a device of any process computes its shard in several passes. */
+/* Whether a device of any process computes its shard in several micro-batches. */
 bool dpti_any_has_micro_batches(const dpt_trainer *trainer);
 
 #endif

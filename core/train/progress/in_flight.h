@@ -22,7 +22,7 @@ dpti_in_flight_step *dpti_steps_step(dpt_trainer *trainer, size_t step);
 /* Host memory for one worker's samples and results, which evaluation uses while nothing is in
    flight. */
 dpti_shard *dpti_steps_spare_shard(dpt_trainer *trainer, size_t rank);
-/* The i-th of a worker's DPTI_STEP_SLOTS shares, to which a worker gives host memory; NULL if the
+/* The i-th of a worker's DPTI_STEP_SLOTS shards, to which a worker gives host memory; NULL if the
    records were not made. */
 dpti_shard *dpti_steps_shard(dpt_trainer *trainer, size_t i, size_t rank);
 /* When the last collected step ended, by the host's clock. */

@@ -27,10 +27,12 @@ void dpti_trainer_forsake(dpt_trainer *trainer, float *flats[DPTI_MAX_STATE_BUFF
 /* At the trainer's end: releases what lost devices hold, where they can be called. */
 void dpti_trainer_tidy_lost(dpt_trainer *trainer);
 
-/* The three parts of losing the devices with these errors (n_workers; recover.h): which devices are
-   lost (`lost`, n_workers), and whether training can go on without them; the failure if it cannot,
-   when no device is lost but those that hang; and taking the devices out of service, which fails if
-   the devices that are left hold no batch. */
+/* The three parts of losing the devices with these errors (n_workers; recover.h):
+
+   may_lose: writes which devices are lost (`lost`, n_workers).  Returns whether training can go on
+   without them.
+   refuse: training cannot go on.  Returns the failure; only devices that hang are lost.
+   lose: takes the devices out of service.  Fails if the devices that are left hold no batch. */
 bool dpti_failover_may_lose(dpt_trainer *trainer, const dpt_error *const *errors, bool *lost);
 DPT_CHECK_RESULT dpt_status dpti_failover_refuse(dpt_trainer *trainer,
                                                  const dpt_error *const *errors);

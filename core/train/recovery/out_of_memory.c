@@ -27,7 +27,7 @@ static size_t samples_of(const dpti_shard *shard)
 
 static size_t at_once(const dpti_shard *shard)
 {
-    return dpti_next_pass(samples_of(shard), shard->worker->replica.capacity);
+    return dpti_next_micro_batch(samples_of(shard), shard->worker->replica.capacity);
 }
 
 void dpti_trainer_note_held(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
@@ -105,7 +105,7 @@ dpt_status dpti_trainer_bound_shards(dpt_trainer *trainer, const dpti_in_flight_
         if (!dpti_shards_balance(t)) return fail_shard(t, shard);
         const size_t room = next_room(w, n);
         if (!dpti_balance_bound(dpti_shards_balance(t), i, room)) return fail_shard(t, shard);
-        dpti_memory_limit_room(w, dpti_next_pass(room, w->replica.capacity));
+        dpti_memory_limit_room(w, dpti_next_micro_batch(room, w->replica.capacity));
     }
     return DPT_OK;
 }
@@ -113,21 +113,21 @@ dpt_status dpti_trainer_bound_shards(dpt_trainer *trainer, const dpti_in_flight_
 /* ---- In the update --------------------------------------------------------------------------- */
 
 /* The device has missed the update of a committed step.  That has nothing to do with its shard. */
-static bool starved(const dpti_shard *shard)
+static bool update_ran_out(const dpti_shard *shard)
 {
     return shard->status == DPT_E_NO_MEMORY && shard->committed;
 }
 
-bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
+bool dpti_trainer_update_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     bool any = false;
     if (trainer->processes) return false; /* no replica can be restored from another process */
     for (size_t i = 0; i < trainer->n_workers; i++)
-        any = any || starved(&inflight->jobs[i]);
+        any = any || update_ran_out(&inflight->jobs[i]);
     return any;
 }
 
-static void tell_starved(dpt_trainer *t, const dpti_shard *shard)
+static void tell_short(dpt_trainer *t, const dpti_shard *shard)
 {
     dpt_error told = {.status = DPT_E_NO_MEMORY};
     (void)DPT_FAIL(&told, DPT_E_NO_MEMORY,
@@ -137,16 +137,16 @@ static void tell_starved(dpt_trainer *t, const dpti_shard *shard)
     dpti_trainer_note_event(t, DPT_REPLICA_RESTORED, t->first_device + shard->worker->rank, &told);
 }
 
-dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
+dpt_status dpti_trainer_restore_short(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     dpt_trainer *t = trainer;
     DPT_TRY(dpti_trainer_restore(t));
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_shard *shard = &inflight->jobs[i];
-        if (!starved(shard)) continue;
+        if (!update_ran_out(shard)) continue;
         if (dpti_state_is_lost(t))
             return dpti_trainer_fail(t, shard->worker->device, &shard->error);
-        if (!dpti_is_lost(shard->worker)) tell_starved(t, shard);
+        if (!dpti_is_lost(shard->worker)) tell_short(t, shard);
     }
     return DPT_OK;
 }

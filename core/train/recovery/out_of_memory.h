@@ -17,11 +17,12 @@ bool dpti_trainer_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step 
 DPT_CHECK_RESULT dpt_status dpti_trainer_bound_shards(dpt_trainer *trainer,
                                                       const dpti_in_flight_step *inflight);
 /* Whether a device had no memory for the update of this step, which is committed. */
-bool dpti_trainer_starved(const dpt_trainer *trainer, const dpti_in_flight_step *inflight);
-/* Restores these devices from the others or, where the others have no valid replica either, goes
-   back to the state of devices on standby.  Fails, with the device named, if no device has a state.
+bool dpti_trainer_update_ran_out(const dpt_trainer *trainer, const dpti_in_flight_step *inflight);
+/* Restores the replicas of these devices from the others or, where the others have no valid replica
+   either, goes back to the state of devices on standby.  Fails, with the device named, if no device
+   has a state.
  */
-DPT_CHECK_RESULT dpt_status dpti_trainer_feed_starved(dpt_trainer *trainer,
-                                                      const dpti_in_flight_step *inflight);
+DPT_CHECK_RESULT dpt_status dpti_trainer_restore_short(dpt_trainer *trainer,
+                                                       const dpti_in_flight_step *inflight);
 
 #endif

@@ -7,8 +7,8 @@
 
 typedef struct dpt_trainer dpt_trainer;
 
-/* Publishes what was written of a store's data; nothing in flight.  A device that fails at it is
-   lost, if losses do not end the call. */
+/* Nothing in flight: publishes the samples that were written of a store's data set.  A device that
+   fails at it is lost, if losses do not end the call. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_publish_data(dpt_trainer *trainer, dpti_data_store *store);
 /* Nothing in flight, before a step: publishes written samples.  With several processes a failure
    ends the job, since the other processes are in the step already. */

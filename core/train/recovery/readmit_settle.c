@@ -66,7 +66,7 @@ static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flat
     DPT_TRY(find_capacity(t, w, grown));
     DPT_TRY(dpti_data_store_rejoin(&where, dpti_feeding_store(t), t->data, w->rank));
     DPT_TRY(create(t, w, flats[0]));
-    /* In several passes batch-norm would take other statistics than the other devices. */
+    /* In several micro-batches batch-norm would take other statistics than the other devices. */
     if (dpti_has_micro_batches(w) && t->program.n_parts > 1) return DPT_E_NO_MEMORY;
     return dpti_trainer_write_state_buffers(t, w->rank, flats);
 }

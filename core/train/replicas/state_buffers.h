@@ -21,24 +21,26 @@ size_t dpti_trainer_trusted(const dpt_trainer *trainer);
 
 /* Whether no replica holds the training state any more, so that nothing can be trained. */
 bool dpti_state_is_lost(const dpt_trainer *trainer);
-/* Notes whether it is so. */
+/* Sets that. */
 void dpti_state_set_lost(dpt_trainer *trainer, bool lost);
-/* DPT_E_STATE if so. */
+/* DPT_E_STATE if no replica holds the training state. */
 DPT_CHECK_RESULT dpt_status dpti_state_check(dpt_trainer *trainer);
-/* It is so: with several processes a step has failed, and no replica can be restored from another
-   process. */
+/* With several processes a step has failed, and no replica can be restored from another process: no
+   replica holds the training state from now on. */
 void dpti_state_give_up(dpt_trainer *trainer);
 /* Takes the training state into host memory, since no device holds it any more; the caller's
-   pointers become NULL.  Frees it.  Whether it is there. */
+   pointers become NULL. */
 void dpti_state_keep(dpt_trainer *trainer, float *flats[DPTI_MAX_STATE_BUFFERS]);
+/* Frees the training state in host memory, if it is there; and tells whether it is. */
 void dpti_state_free(dpt_trainer *trainer);
 bool dpti_state_is_kept(const dpt_trainer *trainer);
-/* Copies its first n_kinds buffers; it is there. */
+/* Copies the first n_kinds buffers of the training state in host memory, which must be there. */
 void dpti_state_copy_kept(const dpt_trainer *trainer, size_t n_kinds, float *const *flats);
 /* Sets, and tells, whether a read takes what the host can see of a lost device's replica. */
 void dpti_state_salvage(dpt_trainer *trainer, bool salvage);
 bool dpti_state_is_salvaged(const dpt_trainer *trainer);
-/* [driver] Notes where the host sees the replica's buffers; forgets it. */
+/* [driver] Notes where in host memory the replica's buffers are, if the host sees them; forgets
+   that. */
 void dpti_state_note_views(dpti_worker *worker);
 void dpti_state_forget_views(dpti_worker *worker);
 

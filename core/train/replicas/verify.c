@@ -95,7 +95,7 @@ static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
 }
 
 /* Whether replicas are compared in this step.  The same on all driver threads: it depends on the
-   share, on options and on presence alone. */
+   shard, on options and on presence alone. */
 static bool is_due(const dpti_shard *shard)
 {
     const dpt_trainer *t = shard->worker->trainer;

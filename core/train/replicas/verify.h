@@ -28,7 +28,7 @@ void dpti_verify_destroy(dpti_worker *worker); /* [driver] */
 
 /* [driver] Called by all devices at the beginning of a step.  *mine is this device's status so far,
    and becomes the failure of its own transfers.  DPT_OK: go on.  DPT_E_CANCELLED: replicas differ
-   (share->diverged), or another device has failed. */
+   (shard->diverged), or another device has failed. */
 DPT_CHECK_RESULT dpt_status dpti_verify_run(dpti_shard *shard, dpt_status *mine);
 
 #endif

@@ -6,7 +6,8 @@
 
 typedef struct dpt_trainer dpt_trainer;
 
-/* DPT_E_INVALID unless all processes begin with the same weights, at the same step. */
+/* Compares weights now.  DPT_E_INVALID unless all processes begin with the same weights, at the
+ * same step. */
 DPT_CHECK_RESULT dpt_status dpti_peers_check_weights(dpt_trainer *trainer);
 /* Nothing in flight, before a step: where weights were written since they were compared, takes a
    checksum of them, which is compared when the step is over. */

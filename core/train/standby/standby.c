@@ -130,7 +130,7 @@ static bool is_steady(dpt_trainer *t, const dpti_in_flight_step *inflight)
     bool steady = memcmp(t->standby.shards, inflight->shards, n_bytes) == 0;
     memcpy(t->standby.shards, inflight->shards, n_bytes);
     for (size_t i = 0; i < t->n_devices; i++)
-        steady = steady && !inflight->outcomes[i].fresh;
+        steady = steady && !inflight->outcomes[i].first_run;
     return steady;
 }
 

@@ -17,11 +17,12 @@ typedef enum dpti_pending_transfer {
     DPTI_PENDING_EXCHANGE, /* parts of batch-norms: counts as exchange */
 } dpti_pending_transfer;
 
-/* What failed steps have left behind on the device.  Any of the four sums of these bits is legal.
+/* What failed steps have left behind on the device.  Any sum of these bits is legal.
  */
 enum {
-    DPTI_LEFT_GRADIENTS = 1 << 0, /* gradients may not be zero where no segment writes them */
-    DPTI_LEFT_HALT_WORD = 1 << 1, /* the halt word may be set: a single-launch step failed */
+    DPTI_LEFT_GRADIENTS = 1 << 0,    /* gradients may not be zero where no segment writes them */
+    DPTI_LEFT_HALT_WORD = 1 << 1,    /* the halt word may be set: a single-launch step failed */
+    DPTI_LEFT_SHORT_UPDATE = 1 << 2, /* the last update failed for lack of memory */
 };
 
 /* What the driver thread knows about its steps.  The driver thread alone reads and writes these
@@ -34,8 +35,7 @@ typedef struct dpti_driver_state {
                                       skipped.  0: no step failed */
     unsigned left;                 /* bits of what failed steps have left behind */
     dpti_pending_transfer pending; /* transfer before the next segment */
-    bool fresh;                    /* this step has a first run, so its times say nothing */
-    bool starved;                  /* the last update failed for lack of memory */
+    bool first_run;                /* this step has a first run, so its times say nothing */
 } dpti_driver_state;
 
 /* Events in a device's stream by which a single-launch step is timed. */

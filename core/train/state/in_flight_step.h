@@ -1,7 +1,7 @@
 /* The records of a step in flight: what the concerns of the trainer tell each other about a step.
 
-   The pipeline owns the records.  The caller's thread fills in the first part of a share before it
-   posts the share's job.  The driver thread of the share's device fills in the second part while
+   The pipeline owns the records.  The caller's thread fills in the first part of a shard before it
+   posts the shard's job.  The driver thread of the shard's device fills in the second part while
    the job runs.  The caller's thread reads the second part when the job is over.  So neither part
    needs a lock. */
 #ifndef DPTI_IN_FLIGHT_STEP_H
@@ -50,11 +50,11 @@ typedef struct dpti_shard {
     bool diverged;     /* the replica differs from another one, and no device goes on */
     const char *flaw;  /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
                           DPTI_FLAW_UNREAD */
-    double loss;       /* sum over the share's samples */
+    double loss;       /* sum over the shard's samples */
     size_t hits;       /* samples that are classified correctly */
     dpti_times times;  /* by kind */
-    bool fresh;        /* the times are those of a first run, or are not complete */
-    double finished;   /* when the share was done, by the host's clock */
+    bool first_run;    /* the times are those of a first run, or are not complete */
+    double finished;   /* when the shard was done, by the host's clock */
 } dpti_shard;
 
 /* One step in flight, over all devices. */
@@ -80,7 +80,7 @@ typedef struct dpti_in_flight_step {
     dpti_balance_reason reason; /* why the shards differ from those of the step before */
 } dpti_in_flight_step;
 
-/* Where the indices of a share's samples stand in its staging memory. */
+/* Where the indices of a shard's samples stand in its staging memory. */
 static inline uint32_t *dpti_shard_indices(const dpti_shard *shard)
 {
     return (uint32_t *)(void *)(shard->staging + DPTI_STEP_INDEX_OFFSET);

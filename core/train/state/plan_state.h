@@ -20,19 +20,19 @@ typedef struct dpti_trainer_plan {
 /* ---- A worker's part ------------------------------------------------------------------------- */
 
 /* Why a worker computes a limited number of samples at once. */
-typedef enum dpti_pass_reason {
-    DPTI_PASS_UNLIMITED = 0, /* whatever its memory holds */
-    DPTI_PASS_TOLD,          /* by an option, or by the log that is replayed */
-    DPTI_PASS_CACHES,        /* its caches hold no more */
-} dpti_pass_reason;
+typedef enum dpti_limit_reason {
+    DPTI_LIMIT_NONE = 0, /* whatever its memory holds */
+    DPTI_LIMIT_GIVEN,    /* by an option, or by the log that is replayed */
+    DPTI_LIMIT_CACHES,   /* its caches hold no more */
+} dpti_limit_reason;
 
-typedef struct dpti_pass_limit {
+typedef struct dpti_micro_batch_limit {
     size_t most; /* samples at once; SIZE_MAX: no limit */
-    dpti_pass_reason reason;
-} dpti_pass_limit;
+    dpti_limit_reason reason;
+} dpti_micro_batch_limit;
 
 typedef struct dpti_worker_plan {
-    dpti_pass_limit pass_limit;
+    dpti_micro_batch_limit micro_batch_limit;
 } dpti_worker_plan;
 
 #endif

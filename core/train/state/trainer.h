@@ -1,7 +1,7 @@
 /* The trainer and its workers: what each concern of training keeps, put together.
 
    A trainer trains one model on one data set.  It has one worker for each device of this process.
-   The caller's thread submits a step: it posts one job, a share, to each device's driver thread.
+   The caller's thread submits a step: it posts one job, a shard, to each device's driver thread.
    The caller's thread collects the step: it waits for these jobs and reads their results.  The jobs
    of a step meet in the all-reduce, where they also vote; only a unanimous step is committed.
    Nothing here needs a lock: what the caller's thread writes is posted with the job, and what a job
@@ -65,9 +65,10 @@ typedef enum dpti_callback {
 struct dpti_worker {
     dpt_trainer *trainer;
     dpti_device *device;
-    size_t rank;           /* among the workers of this process */
-    size_t capacity;       /* most samples of a batch in its shard */
-    dpti_replica replica;  /* its capacity: most samples at once; a larger shard takes passes */
+    size_t rank;     /* among the workers of this process */
+    size_t capacity; /* most samples of a batch in its shard */
+    dpti_replica
+        replica; /* its capacity: most samples at once; a larger shard takes micro-batches */
     dpti_executable train; /* the program of training, bound to the replica */
     /* The algorithms that the device took when its worker was made first.  It takes the same when
        it is made anew, for other shards and for evaluation, so that the choices in the log are
@@ -103,7 +104,7 @@ struct dpt_trainer {
     dpt_compression compress;
     float lr;               /* of the next step */
     bool measured;          /* shards follow measured throughput; never with one device */
-    bool takes_passes;      /* with measured: the devices together hold less at once than a batch */
+    bool in_micro_batches;  /* with measured: the devices together hold less at once than a batch */
     bool stop_on_loss;      /* a lost device ends the call */
     double device_timeout;  /* seconds; 0: by default */
     dpti_replay replay;     /* the shards of the log that is replayed; n_steps 0: none is */

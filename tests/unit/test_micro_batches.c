@@ -4,23 +4,23 @@
 
 #include <stdint.h>
 
-static void passes_are_equal(test *t)
+static void micro_batches_are_equal(test *t)
 {
     for (size_t n = 0; n <= 70; n++)
         for (size_t most = n == 0 ? 0 : 1; most <= 72; most++) {
-            const size_t first = dpti_next_pass(n, most);
-            size_t left = n, n_passes = 0, last = first;
+            const size_t first = dpti_next_micro_batch(n, most);
+            size_t left = n, n_micro_batches = 0, last = first;
             do {
-                const size_t pass = dpti_next_pass(left, most);
-                CHECK(pass <= most && pass <= last && (pass > 0 || n == 0));
-                last = pass;
-                left -= pass;
-                n_passes++;
+                const size_t micro_batch = dpti_next_micro_batch(left, most);
+                CHECK(micro_batch <= most && micro_batch <= last && (micro_batch > 0 || n == 0));
+                last = micro_batch;
+                left -= micro_batch;
+                n_micro_batches++;
             } while (left > 0 && last > 0);
             CHECK_SIZE(left, 0);
             CHECK(first - last <= 1);
-            CHECK_SIZE(n_passes, dpti_count_passes(n, most));
-            if (n > 0) CHECK((n_passes - 1) * most < n); /* no fewer would do */
+            CHECK_SIZE(n_micro_batches, dpti_count_micro_batches(n, most));
+            if (n > 0) CHECK((n_micro_batches - 1) * most < n); /* no fewer would do */
         }
 }
 
@@ -54,7 +54,7 @@ static void caches_hold(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"passes are equal", passes_are_equal},
+        {"micro-batches are equal", micro_batches_are_equal},
         {"caches hold", caches_hold},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);

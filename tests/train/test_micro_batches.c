@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_TENSORS = 64, MAX_PASSES = 64 };
+enum { MAX_TENSORS = 64, MAX_MICRO_BATCHES = 64 };
 
 typedef struct baseline {
     dpt_context *context;
@@ -247,8 +247,8 @@ static void small_caches(test *t)
         /* What is told is done. */
         {"fault:threads=1:cache=300000", NULL, FLAT_BATCH, 0, FLAT_BATCH, FLAT_BATCH, false},
         {"fault:threads=1:cache=300000", NULL, 2, 0, 2, 2, false},
-        /* A thread needs some samples; parameters are gone over in each pass; and statistics are
-           those of the batch. */
+        /* A thread needs some samples; parameters are gone over in each micro-batch; and statistics
+           are those of the batch. */
         {"fault:threads=2:cache=300000", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, false},
         {"fault:threads=1:cache=20000", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, false},
         {"fault:threads=1:cache=300000", NULL, 0, 0, FLAT_BATCH, FLAT_BATCH, true},
@@ -289,7 +289,7 @@ static size_t fit(test *t, const baseline *b, const char *devices, const char *s
 }
 
 /* Whatever the caches are of those who replay it. */
-static void passes_are_replayed(test *t)
+static void micro_batches_are_replayed(test *t)
 {
     const baseline *b = t->user;
     static const char small[] = "fault:threads=1:cache=300000,cpu:threads=1",
@@ -297,9 +297,9 @@ static void passes_are_replayed(test *t)
     const size_t n_bytes = b->plain->flat_size * sizeof(float);
     float *first = calloc(1, n_bytes), *again = calloc(1, n_bytes), *otherwise = calloc(1, n_bytes);
     REQUIRE(first && again && otherwise);
-    const size_t at_once = fit(t, b, small, "4:1", "passes.jsonl", first);
+    const size_t at_once = fit(t, b, small, "4:1", "micro_batches.jsonl", first);
     CHECK(at_once < 20);
-    CHECK_SIZE(fit(t, b, large, "replay:passes.jsonl", NULL, again), at_once);
+    CHECK_SIZE(fit(t, b, large, "replay:micro_batches.jsonl", NULL, again), at_once);
     CHECK(memcmp(first, again, n_bytes) == 0);
     CHECK(fit(t, b, large, "4:1", "whole.jsonl", otherwise) > at_once);
     CHECK(memcmp(first, otherwise, n_bytes) != 0);
@@ -321,8 +321,8 @@ static void passes_are_replayed(test *t)
 
 /* ---- With batch-norm ------------------------------------------------------------------------- */
 
-/* The passes of these shares: as few as may be, as equal as may be, larger ones first. */
-static size_t passes_of(const flat_outcome *o, size_t n_devices, size_t *passes)
+/* The micro-batches of these shards: as few as may be, as equal as may be, larger ones first. */
+static size_t micro_batches_of(const flat_outcome *o, size_t n_devices, size_t *micro_batches)
 {
     size_t n = 0;
     for (size_t d = 0; d < n_devices; d++) {
@@ -331,17 +331,17 @@ static size_t passes_of(const flat_outcome *o, size_t n_devices, size_t *passes)
         while (n_own * o->at_once[d] < shard)
             n_own++;
         for (size_t i = 0; i < n_own; i++)
-            passes[n++] = shard / n_own + (i < shard % n_own);
+            micro_batches[n++] = shard / n_own + (i < shard % n_own);
     }
     return n;
 }
 
-static void statistics_of_each_pass(test *t)
+static void statistics_of_each_micro_batch(test *t)
 {
     const baseline *b = t->user;
     static const struct {
         const char *devices, *split;
-        size_t n_devices, micro_batch, n_passes;
+        size_t n_devices, micro_batch, n_micro_batches;
     } cases[] = {
         {"cpu:threads=2", NULL, 1, 10, 3},
         {"cpu:threads=1", NULL, 1, 28, 2},
@@ -352,13 +352,13 @@ static void statistics_of_each_pass(test *t)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         interpreter it = {0};
         flat_outcome o;
-        size_t passes[MAX_PASSES];
+        size_t micro_batches[MAX_MICRO_BATCHES];
         flat_task task = task_of(b, cases[i].devices, cases[i].split, cases[i].micro_batch);
         task.model = b->residual;
         if (run(t, b, &task, &o)) {
-            const size_t n = passes_of(&o, cases[i].n_devices, passes);
-            CHECK_SIZE(n, cases[i].n_passes);
-            REQUIRE(flat_interpret(&task, n, passes, &it));
+            const size_t n = micro_batches_of(&o, cases[i].n_devices, micro_batches);
+            CHECK_SIZE(n, cases[i].n_micro_batches);
+            REQUIRE(flat_interpret(&task, n, micro_batches, &it));
             interpreter_commit(&it);
             CHECK(o.replicas_agree);
             for (size_t k = 0; k < b->residual->n_parameters; k++) {
@@ -368,7 +368,7 @@ static void statistics_of_each_pass(test *t)
                            1e-5 * parameter_norm(p, it.gradients)) ||
                     !CHECK(parameter_error(p, o.weights, it.parameters) <=
                            1e-6 * (1 + parameter_norm(p, it.parameters))))
-                    FAIL("%s in passes of %zu: %s", task.devices, task.micro_batch, p->name);
+                    FAIL("%s in micro-batches of %zu: %s", task.devices, task.micro_batch, p->name);
             }
         }
         interpreter_free(&it);
@@ -419,13 +419,13 @@ static void single_values_are_refused(test *t)
         {"cpu", NULL, 29, 1, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
         {"cpu", NULL, 29, 8, DPT_BATCH_NORM_SYNC, NULL},
         {pair, "28:1", 29, 0, DPT_BATCH_NORM_SYNC, NULL},
-        {pair, "28:1", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's share has one sample"},
-        {pair, "9:1", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's share has one sample"},
+        {pair, "28:1", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's shard has one sample"},
+        {pair, "9:1", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's shard has one sample"},
         {pair, "20:9", 29, 5, DPT_BATCH_NORM_SYNC, NULL},
-        {pair, "27:2", 29, 5, DPT_BATCH_NORM_SYNC, "a device's share has one sample"},
+        {pair, "27:2", 29, 5, DPT_BATCH_NORM_SYNC, "a device's shard has one sample"},
         {pair, "replay:sound.log", 29, 0, DPT_BATCH_NORM_LOCAL, NULL},
         {pair, "replay:single.log", 29, 0, DPT_BATCH_NORM_SYNC, NULL},
-        {pair, "replay:single.log", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's share has one sample"},
+        {pair, "replay:single.log", 29, 0, DPT_BATCH_NORM_LOCAL, "a device's shard has one sample"},
         {pair, "replay:sound.log", 29, 12, DPT_BATCH_NORM_LOCAL, NULL},
         {pair, "26:3", 29, 2, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
         {pair, "replay:three.log", 29, 2, DPT_BATCH_NORM_LOCAL, "a micro-batch has one sample"},
@@ -507,7 +507,7 @@ static void batches_of_a_step(test *t)
         {"cpu:threads=1,cpu:threads=1", "measured", 0},
         {"cpu:threads=1,cpu:threads=1|cpu:threads=1", "1:2:3", 0},
         {"cpu:threads=1,faultstaged:threads=1", "3:1", 0},
-        {"cpu:threads=1,cpu:threads=1", "3:1", 2}, /* a batch in passes */
+        {"cpu:threads=1,cpu:threads=1", "3:1", 2}, /* a batch in micro-batches */
     };
     flat_task task = task_of(b, NULL, NULL, 0);
     flat_outcome large, normed, large_normed;
@@ -541,12 +541,12 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"micro-batches give the same training", micro_batches},
         {"small caches", small_caches},
-        {"passes are replayed", passes_are_replayed},
+        {"micro-batches are replayed", micro_batches_are_replayed},
         {"several batches a step are one large batch", batches_of_a_step},
         {"small memory gives the same training", small_memory},
         {"small memory bounds shares", small_memory_bounds_shards},
         {"memory that holds nothing is refused", too_small_memory},
-        {"statistics of each pass", statistics_of_each_pass},
+        {"statistics of each micro-batch", statistics_of_each_micro_batch},
         {"single values are refused", single_values_are_refused},
     };
     baseline b = {0};
