@@ -119,9 +119,18 @@ void plant_everywhere(test *t, const plant_list *list, run_body *body)
     plant_every(t, list, 1, 1, body);
 }
 
+/* $DPTRAIN_TEST_STRIDE, or 1 if it is not set. */
+static size_t wider(void)
+{
+    const char *text = getenv("DPTRAIN_TEST_STRIDE");
+    const size_t times = text ? strtoul(text, NULL, 10) : 1;
+    return times > 0 ? times : 1;
+}
+
 void plant_every(test *t, const plant_list *list, size_t first, size_t stride, run_body *body)
 {
     size_t n = first, n_fired = 0;
+    stride *= wider();
     while (n < MAX_CALLS && t->n_failures < MAX_FAILURES && plant_once(t, list, n, body)) {
         n += stride;
         n_fired++;
