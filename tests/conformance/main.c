@@ -11,8 +11,10 @@
                         it: they plant mistakes
        --case PART      only cases whose name contains PART; with several, one of them
        --work N         multiply-adds, or elements, that a call may take: less for what is
-                        interpreted.  Without it 400000 where there are several samples, which the
-                        reference does in a moment
+                        interpreted
+       --several N      the same limit for calls of several samples only: every description still
+                        runs with one sample.  Without it 400000, which the reference does in a
+                        moment
 
    Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE, names separated by
    commas, has it. */
@@ -349,6 +351,8 @@ static bool parse(int argc, char **argv, options *o)
             o->parts[o->n_parts++] = argv[++i];
         } else if (strcmp(argv[i], "--work") == 0 && more) {
             o->max_work = o->max_single = strtoul(argv[++i], NULL, 10);
+        } else if (strcmp(argv[i], "--several") == 0 && more) {
+            o->max_work = strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--deal") == 0 && more) {
             o->n_hands = strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--self-test") == 0) {
@@ -371,7 +375,7 @@ int main(int argc, char **argv)
     dpt_context *context = NULL;
     if (!parse(argc, argv, &o)) {
         fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART]... "
-              "[--deal N] [--work N] [--self-test STRING...]\n",
+              "[--deal N] [--work N] [--several N] [--self-test STRING...]\n",
               stderr);
         return 2;
     }
