@@ -76,8 +76,8 @@ typedef struct plant_list {
 bool plant_once(test *t, const plant_list *list, size_t n, run_body *body);
 /* Runs with the failure planted at call 1, 2, ... until it does not happen any more. */
 void plant_everywhere(test *t, const plant_list *list, run_body *body);
-/* Likewise at call first, first + stride, ...  With $DPTRAIN_TEST_STRIDE = N the stride is N times as
-   wide, in plant_everywhere, too. */
+/* Likewise at call first, first + stride, ...  With $DPTRAIN_TEST_STRIDE = N the stride is N times
+   as wide, in plant_everywhere, too. */
 void plant_every(test *t, const plant_list *list, size_t first, size_t stride, run_body *body);
 
 #endif
