@@ -1,6 +1,8 @@
-/* Feeds arbitrary bytes to the reader of ONNX files and checks every model that it accepts. */
+/* Feeds arbitrary bytes to the reader of ONNX files, to the inference of shapes and to the proof
+   that samples are independent, and checks what they accept. */
 #include "base/text.h"
 #include "fuzz.h"
+#include "onnx/batch_parallel.h"
 #include "onnx/reader.h"
 
 enum { MEMORY = 256 << 20, NODES = 10000 };
@@ -59,6 +61,56 @@ static void check_refusal(dpt_status status, const dpt_error *error)
     require(error->message[dpti_plain_bytes(error->message)] == 0);
 }
 
+static void check_fact(const dpti_onnx_fact *fact)
+{
+    size_t n_batch = 0, n = 1;
+    require(fact->shape.rank <= DPTI_ONNX_MAX_RANK);
+    for (size_t d = 0; d < fact->shape.rank; d++) {
+        require(fact->shape.dims[d].size >= 0);
+        n *= (size_t)fact->shape.dims[d].size;
+        n_batch += fact->shape.dims[d].batch;
+    }
+    require(n_batch <= 1);
+    if (!fact->cells) return;
+    require(n_batch == 0 && fact->n_cells == n);
+    volatile double sum = 0; /* so that the cells are read */
+    for (size_t k = 0; k < n; k++)
+        sum = sum + fact->cells[k].real;
+}
+
+static void check_graph(dpti_onnx_graph *graph)
+{
+    dpt_error error = {.status = DPT_OK};
+    const dpti_onnx_samples *samples = NULL;
+    require(graph->n_nodes <= graph->model->n_nodes && graph->arena.used <= MEMORY);
+    for (size_t v = 0; v < graph->model->n_values; v++)
+        check_fact(&graph->facts[v]);
+    const dpt_status status = dpti_onnx_prove(graph, &samples, &error);
+    if (status != DPT_OK) {
+        check_refusal(status, &error);
+        return;
+    }
+    for (size_t v = 0; v < graph->model->n_values; v++) {
+        const dpti_onnx_shape *shape = &graph->facts[v].shape;
+        require(samples[v].axis == dpti_onnx_batch_axis(shape) && samples[v].outer >= 0);
+        if (samples[v].axis < shape->rank && samples[v].outer > 0)
+            require(shape->dims[samples[v].axis].size % samples[v].outer == 0);
+    }
+}
+
+static void infer(const dpti_onnx_model *model)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpti_onnx_graph *graph = NULL;
+    const dpt_status status = dpti_onnx_infer(model, &graph, &error);
+    require((status == DPT_OK) == (graph != NULL));
+    if (status == DPT_OK)
+        check_graph(graph);
+    else
+        check_refusal(status, &error);
+    dpti_onnx_graph_free(graph);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dpt_error error = {.status = DPT_OK};
@@ -67,10 +119,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const dpt_status status =
         dpti_onnx_parse(&(dpti_file_bytes){"input", data, size}, &limits, &model, &error);
     require((status == DPT_OK) == (model != NULL));
-    if (status == DPT_OK)
+    if (status == DPT_OK) {
         check_model(model);
-    else
+        infer(model);
+    } else {
         check_refusal(status, &error);
+    }
     dpti_onnx_close(model);
     return 0;
 }

@@ -165,6 +165,120 @@ def bad():
     save("bad", "short.bin", b"\0" * 8)
 
 
+# ---- Shapes ----
+
+
+def graph(*nodes, x=("N", 3, 4), y="y", tensors=(), dtype=F):
+    """A model whose nodes are texts: "Op input ... > output ... | attribute=value ..."."""
+    made = []
+    for text in nodes:
+        left, right = text.split(" > ")
+        names, _, attributes = right.partition(" | ")
+        op, *taken = left.split(" ")
+        pairs = dict(pair.split("=") for pair in attributes.split()) if attributes else {}
+        made.append(node(op, ["" if t == "-" else t for t in taken], names.split(), name=f"n{len(made)}",
+                         **{key: eval(value, {}) for key, value in pairs.items()}))  # written above
+    outputs = [helper.make_tensor_value_info(y, F, None)]
+    return make(made, [value("x", x, dtype)], outputs, tensors)
+
+
+def shapes():
+    """Accepted by infer.h; test_onnx_infer.c has the shapes that it must find."""
+    save("shapes", "flatten_by_shape.onnx", graph(
+        "Shape x > s", "Gather s zero > n", "Unsqueeze n axes > n1", "Concat n1 minus > t | axis=0", "Reshape x t > y",
+        tensors=[tensor("zero", np.int64(0)), ints("axes", 0), ints("minus", -1)]))
+    save("shapes", "fold_time.onnx", graph("Reshape x t > f", "Reshape f u > y",
+                                           tensors=[ints("t", -1, 4), ints("u", -1, 3, 4)]))
+    save("shapes", "multiply.onnx", graph(
+        "Shape x > s | end=1", "Mul s six > k", "Div k two > h", "Sub h s > d", "Max d s > m", "Concat m two > t | axis=0",
+        "ConstantOfShape t > y", tensors=[ints("six", 6), ints("two", 2)]))
+    save("shapes", "expand.onnx", graph(
+        "Shape x > s | end=1", "Concat one s two > t | axis=0", "Equal t minus > e", "Where e ones t > w",
+        "Expand zero w > y", tensors=[ints("one", 1), ints("two", 2), ints("minus", -1), ints("ones", 1, 1, 1),
+                                      tensor("zero", np.float32(0))]))
+    save("shapes", "constants.onnx", graph(
+        "Range zero six two > r", "Cast r > f | to=1", "Unsqueeze f axes > u", "Transpose u > v", "Mul u v > m",
+        "Slice m minus end axes back > sl", "Add x sl > y", x=("N", 3, 3),
+        tensors=[tensor("zero", np.int64(0)), tensor("six", np.int64(6)), tensor("two", np.int64(2)), ints("axes", 0),
+                 ints("minus", -1), ints("end", -100), ints("back", -1)]))
+    save("shapes", "parameter.onnx", graph("Neg w > v", "Add x v > y", tensors=[floats("w", 4)]))
+    save("shapes", "windows.onnx", graph(
+        "Conv x w > a | strides=[2,2] pads=[1,1,1,1] dilations=[1,2] group=2",
+        "MaxPool a > b | kernel_shape=[2,2] strides=[2,2] ceil_mode=1", "ConvTranspose b u > c | strides=[3,2] output_padding=[1,0]",
+        "Resize c - scales > d", "Pad d pads > e", "GlobalAveragePool e > y", x=("N", 4, 9, 9),
+        tensors=[floats("w", 6, 2, 3, 3), floats("u", 6, 5, 3, 3), tensor("scales", np.float32([1, 1, 2, 1.5])),
+                 ints("pads", 0, 0, 1, 2, 0, 0, 3, 4)]))
+    save("shapes", "products.onnx", graph(
+        "MatMul x w > a", "Einsum a w > b | equation='nij,kj->nik'", "Transpose b > c | perm=[1,0,2]",
+        "LSTM c W R > d e f | hidden_size=2", "Squeeze e axes > g", "Gemm g V > y | transB=1",
+        tensors=[floats("w", 4, 4), floats("W", 1, 8, 4), floats("R", 1, 8, 2), floats("V", 5, 2), ints("axes", 0)]))
+    save("shapes", "layouts.onnx", graph(
+        "Split x > a b | axis=2 num_outputs=2", "Concat a b a > c | axis=2", "Tile c rep > d", "Slice d st en ax sp > e",
+        "TopK e k > f g | axis=2", "ArgMax f > h | axis=1 keepdims=0", "OneHot h depth on > i",
+        "ReduceSum i ax1 > j | keepdims=0", "Flatten j > y",
+        tensors=[ints("rep", 1, 2, 1), ints("st", 1), ints("en", 2 ** 63 - 1), ints("ax", 1), ints("sp", 2), ints("k", 2),
+                 ints("depth", 7), tensor("on", np.float32([0, 1])), ints("ax1", 1)]))
+
+
+def refused():
+    """Refused by infer.h."""
+    save("refused", "operator.onnx", graph("NonZero x > y"))
+    save("refused", "fixed_reshape.onnx", graph("Reshape x t > y", tensors=[ints("t", 2, 12)]))
+    save("refused", "cut_reshape.onnx", graph("Reshape x t > y", tensors=[ints("t", -1, 5)]))
+    save("refused", "range_of_batch.onnx", graph("Shape x > s | end=1", "Squeeze s > n", "Range zero n one > r", "Cast r > y | to=1",
+                                                 tensors=[tensor("zero", np.int64(0)), tensor("one", np.int64(1))]))
+    save("refused", "computes_with_batch.onnx", graph("Shape x > s | end=1", "Add i s > y", dtype=I64, x=("N", 3),
+                                                      tensors=[ints("i", 2)]))
+    save("refused", "pairs.onnx", graph("MatMul x w > a", "Transpose a > b", "MatMul a b > y", x=("N", 3), tensors=[floats("w", 3, 3)]))
+    save("refused", "fixed_batch.onnx", graph("Relu x > y", x=(2, 3)))
+    save("refused", "two_free.onnx", graph("Relu x > y", x=("N", "T")))
+    save("refused", "part_of_batch.onnx", graph("Slice x st en > y", tensors=[ints("st", 1), ints("en", 2 ** 63 - 1)]))
+    save("refused", "shapes.onnx", graph("Add x w > y", tensors=[floats("w", 5)]))
+    save("refused", "channels.onnx", graph("Conv x w > y", x=("N", 3, 8, 8), tensors=[floats("w", 4, 2, 3, 3)]))
+    save("refused", "window.onnx", graph("Conv x w > y", x=("N", 3, 2, 2), tensors=[floats("w", 4, 3, 3, 3)]))
+    save("refused", "data_shape.onnx", graph("Cast x > t | to=7", "ConstantOfShape t > y", x=("N",)))
+    save("refused", "axis.onnx", graph("Softmax x > y | axis=3"))
+
+
+# ---- The batch ----
+
+
+def parallel():
+    """Samples are independent."""
+    save("parallel", "time_in_batch.onnx", graph(
+        "Reshape x t > a", "MatMul a w > b", "Softmax b > c", "Reshape c u > d", "ReduceMean d one > y",
+        tensors=[ints("t", -1, 4), floats("w", 4, 4), ints("u", -1, 3, 4), ints("one", 1)]))
+    save("parallel", "time_first.onnx", graph(
+        "Transpose x > a | perm=[1,0,2]", "Reshape a t > b", "Relu b > c", "Shape a > s", "Reshape c s > d",
+        "Transpose d > y | perm=[1,0,2]", tensors=[ints("t", -1, 4)]))
+    save("parallel", "batch_norm.onnx", graph("BatchNormalization x p p p p > y", x=("N", 3, 4, 4), tensors=[floats("p", 3)]))
+    save("parallel", "tile.onnx", graph("Tile x r > a", "Reshape a t > b", "Transpose b > y | perm=[1,0,2]",
+                                        x=("N", 4), tensors=[ints("r", 2, 1), ints("t", 2, -1, 4)]))
+    save("parallel", "embedding.onnx", graph("Gather w x > y", x=("N", 3), dtype=I64, tensors=[floats("w", 5, 2)]))
+
+
+def mixed():
+    """Samples depend on one another."""
+    save("mixed", "reduce.onnx", graph("ReduceMean x a > y", tensors=[ints("a", 0)]))
+    save("mixed", "reduce_all.onnx", graph("ReduceSum x > y"))
+    save("mixed", "softmax.onnx", graph("Softmax x > y | axis=0"))
+    save("mixed", "concat.onnx", graph("Concat x x > y | axis=0"))
+    save("mixed", "cumsum.onnx", graph("CumSum x a > y", tensors=[tensor("a", np.int64(0))]))
+    save("mixed", "gather.onnx", graph("Gather x i > y", tensors=[tensor("i", np.int64(0))]))
+    save("mixed", "transposing_reshape.onnx", graph("Transpose x > a", "Reshape a t > y", x=("N", 3), tensors=[ints("t", -1, 3)]))
+    save("mixed", "orders.onnx", graph(
+        "Reshape x t > a", "Transpose x > b | perm=[1,0,2]", "Reshape b t > c", "Add a c > y", tensors=[ints("t", -1, 4)]))
+    save("mixed", "gemm.onnx", graph("Gemm x x > y | transA=1", x=("N", 3)))
+    save("mixed", "pool.onnx", graph("GlobalAveragePool x > y", x=(3, 4, "N")))
+    save("mixed", "lstm_time.onnx", graph("LSTM x W R > a y | hidden_size=2", x=("N", 3, 4),
+                                          tensors=[floats("W", 1, 8, 4), floats("R", 1, 8, 2)]))
+    save("mixed", "output_order.onnx", graph("Transpose x > a | perm=[1,0,2]", "Reshape a t > y", tensors=[ints("t", -1, 4)]))
+
+
 if __name__ == "__main__":
     good()
     bad()
+    shapes()
+    refused()
+    parallel()
+    mixed()

@@ -1,44 +1,21 @@
 /* Tests the reader of ONNX files: what it makes of good files, and how it refuses bad ones.  The
    files are made by tests/onnx/make_models.py. */
-#include "harness.h"
-#include "onnx/reader.h"
+#include "onnx_files.h"
 
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 4096 };
-
-static const char *path_of(const char *name, char path[PATH_BYTES])
-{
-    const char *source = getenv("SRC");
-    snprintf(path, PATH_BYTES, "%s/tests/onnx/%s", source ? source : ".", name);
-    return path;
-}
-
-static dpti_onnx_model *open_good(test *t, const char *name)
-{
-    char path[PATH_BYTES];
-    dpt_error error = {.status = DPT_OK};
-    dpti_onnx_model *model = NULL;
-    if (!CHECK_OK(dpti_onnx_open(path_of(name, path), NULL, &model, &error)))
-        FAIL("%s", error.message);
-    return model;
-}
-
 static const dpti_onnx_value *find_value(const dpti_onnx_model *model, const char *name)
 {
-    for (size_t i = 0; i < model->n_values; i++)
-        if (strcmp(model->values[i].name, name) == 0) return &model->values[i];
-    return NULL;
+    const size_t v = onnx_value(model, name);
+    return v == DPTI_ONNX_NONE ? NULL : &model->values[v];
 }
 
 /* ---- Good files ------------------------------------------------------------------------------ */
 
 static void reads_values_and_nodes(test *t)
 {
-    dpti_onnx_model *model = open_good(t, "good/linear.onnx");
+    dpti_onnx_model *model = onnx_open(t, "good/linear.onnx");
     REQUIRE(model != NULL);
     CHECK(model->ir_version == 8 && model->opset == 18);
     CHECK_TEXT(model->producer, "t");
@@ -65,7 +42,7 @@ static void reads_values_and_nodes(test *t)
 
 static void puts_nodes_in_order(test *t)
 {
-    dpti_onnx_model *model = open_good(t, "good/unsorted.onnx");
+    dpti_onnx_model *model = onnx_open(t, "good/unsorted.onnx");
     REQUIRE(model != NULL);
     CHECK_TEXT(model->nodes[0].op, "MatMul");
     CHECK_TEXT(model->nodes[1].op, "Add");
@@ -77,7 +54,7 @@ static void puts_nodes_in_order(test *t)
 
 static void drops_what_is_not_used(test *t)
 {
-    dpti_onnx_model *model = open_good(t, "good/unused.onnx");
+    dpti_onnx_model *model = onnx_open(t, "good/unused.onnx");
     REQUIRE(model != NULL);
     CHECK(find_value(model, "b") != NULL);
     CHECK(find_value(model, "nobody") == NULL);
@@ -86,7 +63,7 @@ static void drops_what_is_not_used(test *t)
 
 static void takes_an_input_with_a_default_as_a_tensor(test *t)
 {
-    dpti_onnx_model *model = open_good(t, "good/input_with_default.onnx");
+    dpti_onnx_model *model = onnx_open(t, "good/input_with_default.onnx");
     REQUIRE(model != NULL);
     CHECK_SIZE(model->n_inputs, 1);
     CHECK(find_value(model, "b")->tensor != NULL);
@@ -96,7 +73,7 @@ static void takes_an_input_with_a_default_as_a_tensor(test *t)
 static void puts_functions_in_place(test *t)
 {
     static const float factors[] = {2, 3, 2, 3};
-    dpti_onnx_model *model = open_good(t, "good/function.onnx");
+    dpti_onnx_model *model = onnx_open(t, "good/function.onnx");
     REQUIRE(model != NULL);
     REQUIRE(CHECK_SIZE(model->n_nodes, 8)); /* four calls of Constant and Mul */
     for (size_t i = 0; i < 4; i++) {
@@ -132,7 +109,7 @@ static void reads_every_type(test *t)
         {"f16", 2, {0, 0x3c}},
         {"bf16", 2, {0x80, 0x3f}},
     };
-    dpti_onnx_model *model = open_good(t, "good/typed.onnx");
+    dpti_onnx_model *model = onnx_open(t, "good/typed.onnx");
     REQUIRE(model != NULL);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         uint8_t expected[16] = {0};
@@ -149,7 +126,7 @@ static void reads_every_type(test *t)
 
 static void reads_external_tensors(test *t)
 {
-    dpti_onnx_model *model = open_good(t, "good/external.onnx");
+    dpti_onnx_model *model = onnx_open(t, "good/external.onnx");
     REQUIRE(model != NULL);
     float values[6] = {0};
     const dpti_onnx_tensor *w = find_value(model, "w")->tensor;
@@ -200,11 +177,11 @@ static void refuses_bad_files(test *t)
 {
     for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
         const struct refusal *r = &refusals[i];
-        char name[64], path[PATH_BYTES];
+        char name[64], path[ONNX_PATH_BYTES];
         dpt_error error = {.status = DPT_OK};
         dpti_onnx_model *model = NULL;
         snprintf(name, sizeof name, "bad/%s.onnx", r->file);
-        path_of(name, path);
+        onnx_path(name, path);
         CHECK_STATUS(dpti_onnx_open(path, NULL, &model, &error), r->status);
         CHECK(model == NULL);
         CHECK_CONTAINS(error.message, r->says);
@@ -223,8 +200,8 @@ static void refuses_a_missing_file(test *t)
 
 static uint8_t *read_file(const char *name, size_t *n_bytes)
 {
-    char path[PATH_BYTES];
-    FILE *file = fopen(path_of(name, path), "rb");
+    char path[ONNX_PATH_BYTES];
+    FILE *file = fopen(onnx_path(name, path), "rb");
     uint8_t *bytes = malloc(1 << 16);
     *n_bytes = file && bytes ? fread(bytes, 1, 1 << 16, file) : 0;
     if (file) fclose(file);
@@ -304,10 +281,10 @@ static void refuses_every_truncation(test *t)
 
 static void keeps_to_limits(test *t)
 {
-    char path[PATH_BYTES];
+    char path[ONNX_PATH_BYTES];
     dpt_error error = {.status = DPT_OK};
     dpti_onnx_model *model = NULL;
-    path_of("good/function.onnx", path);
+    onnx_path("good/function.onnx", path);
     CHECK_STATUS(dpti_onnx_open(path, &(dpti_onnx_limits){.max_file_bytes = 100}, &model, &error),
                  DPT_E_FORMAT);
     CHECK_CONTAINS(error.message, "more than the 100 that it may");

@@ -1,0 +1,66 @@
+/* What is known of the values of a graph: extents that may contain the batch's, elements, and
+   arithmetic with both. */
+#ifndef DPTI_ONNX_FACTS_H
+#define DPTI_ONNX_FACTS_H
+
+#include "onnx/model.h"
+
+/* An extent: size, or size * N. */
+typedef struct dpti_onnx_dim {
+    int64_t size;
+    bool batch;
+} dpti_onnx_dim;
+
+/* At most one extent of a shape contains N. */
+typedef struct dpti_onnx_shape {
+    size_t rank;
+    dpti_onnx_dim dims[DPTI_ONNX_MAX_RANK];
+} dpti_onnx_shape;
+
+/* One known element.  An integer or bool is fixed + times * N; a real number is `real`. */
+typedef struct dpti_onnx_cell {
+    int64_t fixed, times;
+    double real;
+} dpti_onnx_cell;
+
+/* What is known of a value. */
+typedef struct dpti_onnx_fact {
+    dpti_onnx_type type;
+    dpti_onnx_shape shape;
+    size_t n_cells;              /* elements, if cells is not NULL */
+    const dpti_onnx_cell *cells; /* (n_cells) in row-major order; NULL: not known, or not small */
+    bool parameter; /* the cells depend on an initialiser of real numbers, which may be trained: the
+                       node stays in the graph */
+} dpti_onnx_fact;
+
+typedef struct dpti_onnx_graph {
+    dpti_onnx_arena arena;
+    const dpti_onnx_model *model; /* must stay valid */
+    dpti_onnx_fact *facts;        /* (model->n_values); zeros for a value that nothing needs */
+    size_t n_nodes;
+    const dpti_onnx_node *
+        *nodes; /* those that an output needs and that are not constant, in order */
+} dpti_onnx_graph;
+
+/* The axis whose extent contains N; rank if there is none. */
+size_t dpti_onnx_batch_axis(const dpti_onnx_shape *shape);
+/* Writes a shape as "[2*N, 3]".  Cuts it off where the memory ends. */
+void dpti_onnx_print_shape(const dpti_onnx_shape *shape, char *out, size_t n_bytes);
+
+/* *to = the shape to which both can be broadcast.  false if there is none. */
+DPT_CHECK_RESULT bool dpti_onnx_broadcast(const dpti_onnx_shape *with, dpti_onnx_shape *to);
+/* The number of elements, size * N^power.  false on overflow. */
+typedef struct dpti_onnx_product {
+    int64_t size;
+    size_t power;
+} dpti_onnx_product;
+DPT_CHECK_RESULT bool dpti_onnx_elements(const dpti_onnx_shape *shape, dpti_onnx_product *out);
+/* An extent as an element, and back; false if it is neither fixed nor a multiple of N. */
+dpti_onnx_cell dpti_onnx_cell_of(dpti_onnx_dim dim);
+DPT_CHECK_RESULT bool dpti_onnx_dim_of(dpti_onnx_cell cell, dpti_onnx_dim *out);
+/* Whether a - b is less than, equal to or greater than 0 for every N: -1, 0, 1; 2 if that depends
+   on N. */
+int dpti_onnx_compare(dpti_onnx_cell a, dpti_onnx_cell b);
+bool dpti_onnx_same_dim(dpti_onnx_dim a, dpti_onnx_dim b);
+
+#endif

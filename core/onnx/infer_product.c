@@ -1,0 +1,193 @@
+/* Matrix products, recurrent layers and attention. */
+#include "onnx/infer_state.h"
+
+#include <ctype.h>
+#include <string.h>
+
+static dpt_status fail_shapes(const dpti_onnx_inference *in, dpt_error *error)
+{
+    char a[96], b[96];
+    dpti_onnx_print_shape(&dpti_onnx_input(in, 0)->shape, a, sizeof a);
+    dpti_onnx_print_shape(&dpti_onnx_input(in, 1)->shape, b, sizeof b);
+    return dpti_onnx_refuse(in, DPT_E_FORMAT, error, "the shapes %s and %s do not fit together", a,
+                            b);
+}
+
+/* ---- Products -------------------------------------------------------------------------------- */
+
+static dpt_status mat_mul(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 2, error));
+    const dpti_onnx_fact *fa = dpti_onnx_input(in, 0);
+    dpti_onnx_shape a = fa->shape, b = dpti_onnx_input(in, 1)->shape;
+    const bool vector_a = a.rank == 1, vector_b = b.rank == 1;
+    const dpti_onnx_dim one = {1, false};
+    if (a.rank == 0 || b.rank == 0) return fail_shapes(in, error);
+    if (vector_a) a = (dpti_onnx_shape){2, {one, a.dims[0]}};
+    if (vector_b) b = (dpti_onnx_shape){2, {b.dims[0], one}};
+    const dpti_onnx_dim rows = a.dims[a.rank - 2], columns = b.dims[b.rank - 1];
+    if (!dpti_onnx_same_dim(a.dims[a.rank - 1], b.dims[b.rank - 2])) return fail_shapes(in, error);
+    a.rank -= 2;
+    b.rank -= 2;
+    dpti_onnx_fact y = {.type = fa->type, .shape = b};
+    if (!dpti_onnx_broadcast(&a, &y.shape)) return fail_shapes(in, error);
+    if (!vector_a) y.shape.dims[y.shape.rank++] = rows;
+    if (!vector_b) y.shape.dims[y.shape.rank++] = columns;
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
+static dpt_status gemm(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 2, error));
+    const dpti_onnx_shape *a = &dpti_onnx_input(in, 0)->shape, *b = &dpti_onnx_input(in, 1)->shape;
+    const bool ta = dpti_onnx_int(in->node, "transA", 0) != 0;
+    const bool tb = dpti_onnx_int(in->node, "transB", 0) != 0;
+    if (a->rank != 2 || b->rank != 2 || !dpti_onnx_same_dim(a->dims[!ta], b->dims[tb]))
+        return fail_shapes(in, error);
+    const dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type,
+                              .shape = {2, {a->dims[ta], b->dims[!tb]}}};
+    const dpti_onnx_fact *c = dpti_onnx_input(in, 2);
+    dpti_onnx_shape sum = y.shape;
+    if (c && (!dpti_onnx_broadcast(&c->shape, &sum) || sum.rank != 2 ||
+              !dpti_onnx_same_dim(sum.dims[0], y.shape.dims[0]) ||
+              !dpti_onnx_same_dim(sum.dims[1], y.shape.dims[1])))
+        return dpti_onnx_refuse(in, DPT_E_FORMAT, error, "its third input does not fit its result");
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
+/* ---- Einsum ---------------------------------------------------------------------------------- */
+
+typedef struct letters {
+    bool known[128];
+    dpti_onnx_dim dims[128];
+    unsigned uses[128];
+} letters;
+
+/* Reads the axes of one input; *at is behind them then. */
+static bool read_term(const char **at, const dpti_onnx_shape *shape, letters *l)
+{
+    size_t d = 0;
+    for (; **at && **at != ',' && **at != '-'; ++*at) {
+        const unsigned char c = (unsigned char)**at;
+        if (c == ' ') continue;
+        if (!isalpha(c) || c > 127 || d == shape->rank) return false;
+        const dpti_onnx_dim dim = shape->dims[d++], one = {1, false};
+        if (l->known[c] && !dpti_onnx_same_dim(l->dims[c], dim) &&
+            !dpti_onnx_same_dim(l->dims[c], one) && !dpti_onnx_same_dim(dim, one))
+            return false;
+        if (!l->known[c] || dpti_onnx_same_dim(l->dims[c], one)) l->dims[c] = dim;
+        l->known[c] = true;
+        l->uses[c]++;
+    }
+    return d == shape->rank;
+}
+
+/* The axes of the result: those written, or every letter that occurs once, in alphabetical order.
+ */
+static bool read_result(const char *at, const letters *l, dpti_onnx_shape *out)
+{
+    char implied[129] = "";
+    size_t n = 0;
+    for (unsigned c = 0; c < 128 && !*at; c++)
+        if (l->uses[c] == 1) implied[n++] = (char)c;
+    if (!*at)
+        at = implied;
+    else if (at[0] != '-' || at[1] != '>')
+        return false;
+    else
+        at += 2;
+    bool used[128] = {false};
+    for (; *at; at++) {
+        const unsigned char c = (unsigned char)*at;
+        if (c == ' ') continue;
+        if (c > 127 || !l->known[c] || used[c] || out->rank == DPTI_ONNX_MAX_RANK) return false;
+        used[c] = true;
+        out->dims[out->rank++] = l->dims[c];
+    }
+    return true;
+}
+
+static dpt_status einsum(dpti_onnx_inference *in, dpt_error *error)
+{
+    const char *equation = dpti_onnx_string(in->node, "equation", ""), *at = equation;
+    letters l = {.known = {false}};
+    DPT_TRY(dpti_onnx_need(in, in->node->n_inputs ? in->node->n_inputs : 1, error));
+    dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type};
+    bool fits = true;
+    for (size_t i = 0; fits && i < in->node->n_inputs; i++) {
+        if (i > 0) fits = *at++ == ',';
+        fits = fits && read_term(&at, &dpti_onnx_input(in, i)->shape, &l);
+    }
+    if (!fits || !read_result(at, &l, &y.shape))
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                "the equation \"%.60s\" does not fit its inputs, or has dots",
+                                equation);
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
+/* ---- Recurrent layers ------------------------------------------------------------------------ */
+
+/* X (T, N, C), or (N, T, C) with layout 1; the weights say how many directions and cells. */
+static dpt_status recurrent(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 3, error));
+    const dpti_onnx_shape *x = &dpti_onnx_input(in, 0)->shape, *w = &dpti_onnx_input(in, 1)->shape;
+    const dpti_onnx_shape *r = &dpti_onnx_input(in, 2)->shape;
+    const bool batch_first = dpti_onnx_int(in->node, "layout", 0) != 0;
+    const int64_t gates = in->node->op[0] == 'L' ? 4 : in->node->op[0] == 'G' ? 3 : 1;
+    bool fits = x->rank == 3 && w->rank == 3 && r->rank == 3 && dpti_onnx_batch_axis(w) == 3 &&
+                dpti_onnx_batch_axis(r) == 3 && dpti_onnx_same_dim(x->dims[2], w->dims[2]) &&
+                dpti_onnx_same_dim(w->dims[0], r->dims[0]) && r->dims[2].size <= INT32_MAX &&
+                w->dims[1].size == gates * r->dims[2].size && w->dims[0].size >= 1 &&
+                w->dims[0].size <= 2;
+    if (!fits) return fail_shapes(in, error);
+    const dpti_onnx_dim steps = x->dims[batch_first], samples = x->dims[!batch_first];
+    const dpti_onnx_dim directions = w->dims[0], hidden = r->dims[2];
+    dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type};
+    y.shape = batch_first ? (dpti_onnx_shape){4, {samples, steps, directions, hidden}}
+                          : (dpti_onnx_shape){4, {steps, directions, samples, hidden}};
+    DPT_TRY(dpti_onnx_give(in, 0, &y, error));
+    y.shape = batch_first ? (dpti_onnx_shape){3, {samples, directions, hidden}}
+                          : (dpti_onnx_shape){3, {directions, samples, hidden}};
+    DPT_TRY(dpti_onnx_give(in, 1, &y, error));
+    return dpti_onnx_give(in, 2, &y, error);
+}
+
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+/* Q, K, V (N, heads, length, width), or (N, length, heads * width). */
+static dpt_status attention(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 3, error));
+    const dpti_onnx_shape *q = &dpti_onnx_input(in, 0)->shape, *k = &dpti_onnx_input(in, 1)->shape;
+    const dpti_onnx_shape *v = &dpti_onnx_input(in, 2)->shape;
+    const int64_t heads = dpti_onnx_int(in->node, "q_num_heads", 0);
+    const int64_t groups = dpti_onnx_int(in->node, "kv_num_heads", 0);
+    dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type, .shape = *q};
+    bool wanted = false; /* other outputs */
+    for (size_t i = 1; i < in->node->n_outputs; i++)
+        wanted = wanted || in->node->outputs[i] != DPTI_ONNX_NONE;
+    if (wanted || dpti_onnx_input(in, 4) || dpti_onnx_input(in, 5))
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                "keys and values of earlier calls are not taken; export without a "
+                                "cache");
+    bool fits = q->rank == k->rank && q->rank == v->rank && (q->rank == 3 || q->rank == 4) &&
+                dpti_onnx_same_dim(q->dims[0], k->dims[0]) &&
+                dpti_onnx_same_dim(q->dims[0], v->dims[0]) &&
+                dpti_onnx_same_dim(k->dims[q->rank - 2], v->dims[q->rank - 2]);
+    if (fits && q->rank == 4) {
+        y.shape.dims[3] = v->dims[3];
+    } else if (fits) {
+        fits = heads > 0 && groups > 0 && v->dims[2].size % groups == 0 &&
+               !__builtin_mul_overflow(v->dims[2].size / groups, heads, &y.shape.dims[2].size);
+    }
+    if (!fits) return fail_shapes(in, error);
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
+const dpti_onnx_operator dpti_onnx_products[] = {
+    {"Attention", attention, 4}, {"Einsum", einsum, SIZE_MAX},
+    {"GRU", recurrent, 6},       {"Gemm", gemm, 3},
+    {"LSTM", recurrent, 8},      {"MatMul", mat_mul, 2},
+    {"RNN", recurrent, 6},       {NULL, NULL, 0},
+};

@@ -1,0 +1,41 @@
+/* The small ONNX files of tests/onnx, which make_models.py writes. */
+#ifndef DPT_TEST_ONNX_FILES_H
+#define DPT_TEST_ONNX_FILES_H
+
+#include "harness.h"
+#include "onnx/infer.h"
+#include "onnx/reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ONNX_PATH_BYTES = 4096 };
+
+/* The path of a file, as "good/linear.onnx". */
+static inline const char *onnx_path(const char *name, char path[ONNX_PATH_BYTES])
+{
+    const char *source = getenv("SRC");
+    snprintf(path, ONNX_PATH_BYTES, "%s/tests/onnx/%s", source ? source : ".", name);
+    return path;
+}
+
+/* Opens a file that must be good; NULL after a noted failure. */
+static inline dpti_onnx_model *onnx_open(test *t, const char *name)
+{
+    char path[ONNX_PATH_BYTES];
+    dpt_error error = {.status = DPT_OK};
+    dpti_onnx_model *model = NULL;
+    if (!CHECK_OK(dpti_onnx_open(onnx_path(name, path), NULL, &model, &error)))
+        FAIL("%s", error.message);
+    return model;
+}
+
+/* The number of a value; DPTI_ONNX_NONE if there is none of this name. */
+static inline size_t onnx_value(const dpti_onnx_model *model, const char *name)
+{
+    for (size_t i = 0; i < model->n_values; i++)
+        if (strcmp(model->values[i].name, name) == 0) return i;
+    return DPTI_ONNX_NONE;
+}
+
+#endif

@@ -1,0 +1,99 @@
+/* Tests the proof that samples are independent, on the small files of tests/onnx. */
+#include "onnx/batch_parallel.h"
+#include "onnx_files.h"
+
+/* A file whose graph must be inferred; false after a noted failure. */
+static bool load(test *t, const char *name, dpti_onnx_model **model, dpti_onnx_graph **graph)
+{
+    dpt_error error = {.status = DPT_OK};
+    *graph = NULL;
+    *model = onnx_open(t, name);
+    if (*model && !CHECK_OK(dpti_onnx_infer(*model, graph, &error))) FAIL("%s", error.message);
+    return *graph != NULL;
+}
+
+/* ---- Proofs ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *file, *value;
+    size_t axis;
+    int64_t outer;
+} places[] = {
+    {"time_in_batch", "a", 0, 1}, {"time_in_batch", "c", 0, 1}, {"time_in_batch", "y", 0, 1},
+    {"time_first", "a", 1, 1},    {"time_first", "c", 0, 3},    {"time_first", "d", 1, 1},
+    {"batch_norm", "y", 0, 1},    {"tile", "a", 0, 2},          {"tile", "b", 1, 1},
+    {"embedding", "y", 0, 1},     {"embedding", "w", 2, 1},
+};
+
+static void follows_the_samples(test *t)
+{
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        char name[64];
+        dpt_error error = {.status = DPT_OK};
+        dpti_onnx_model *model = NULL;
+        dpti_onnx_graph *graph = NULL;
+        const dpti_onnx_samples *samples = NULL;
+        snprintf(name, sizeof name, "parallel/%s.onnx", places[i].file);
+        REQUIRE(load(t, name, &model, &graph));
+        if (!CHECK_OK(dpti_onnx_prove(graph, &samples, &error))) FAIL("%s", error.message);
+        REQUIRE(samples != NULL);
+        const size_t v = onnx_value(model, places[i].value);
+        REQUIRE(v != DPTI_ONNX_NONE);
+        if (!CHECK_SIZE(samples[v].axis, places[i].axis) ||
+            !CHECK(samples[v].outer == places[i].outer))
+            FAIL("value %s of %s", places[i].value, name);
+        dpti_onnx_graph_free(graph);
+        dpti_onnx_close(model);
+    }
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *file, *says;
+} refusals[] = {
+    {"reduce", "node \"n0\" (ReduceMean): it mixes the samples of a batch: it reduces over the "
+               "batch axis"},
+    {"reduce_all", "node \"n0\" (ReduceSum)"},
+    {"softmax", "it computes over the batch axis"},
+    {"concat", "it joins batches along the batch axis"},
+    {"cumsum", "it sums along the batch axis"},
+    {"gather", "it picks samples out of the batch"},
+    {"transposing_reshape", "node \"n1\" (Reshape): it mixes the samples of a batch: the new shape "
+                            "cuts across samples"},
+    {"orders", "node \"n3\" (Add): it mixes the samples of a batch: its inputs have the samples in "
+               "different orders"},
+    {"gemm", "it sums over the batch axis"},
+    {"pool", "its window moves over the batch axis"},
+    {"lstm_time", "it takes the batch for time"},
+    {"output_order", "the output \"y\" does not have the elements of a sample one after another"},
+};
+
+static void refuses_what_mixes_samples(test *t)
+{
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        char name[64];
+        dpt_error error = {.status = DPT_OK};
+        dpti_onnx_model *model = NULL;
+        dpti_onnx_graph *graph = NULL;
+        snprintf(name, sizeof name, "mixed/%s.onnx", refusals[i].file);
+        REQUIRE(load(t, name, &model, &graph));
+        CHECK_STATUS(dpti_onnx_prove(graph, NULL, &error), DPT_E_UNSUPPORTED);
+        CHECK_CONTAINS(error.message, refusals[i].says);
+        dpti_onnx_graph_free(graph);
+        dpti_onnx_close(model);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"follows the samples", follows_the_samples},
+        {"refuses what mixes samples", refuses_what_mixes_samples},
+    };
+#ifndef DPTRAIN_HAS_ONNX
+    puts("this build has no protobuf-c");
+    return TEST_SKIP_CODE;
+#endif
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
