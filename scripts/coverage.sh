@@ -14,9 +14,12 @@ parsers=(core/base/text.c core/data/cifar10.c core/data/idx.c core/data/image.c 
     core/data/picture.c core/data/picture_folder.c core/data/scale.c core/data/source.c
     core/data/synthetic.c core/device/devstring.c core/device/select.c core/io/file.c
     core/io/folder.c core/io/replay.c core/io/safetensors.c core/checkpoint/run_state.c
-    core/balance/split.c cli/parse.c cli/values.c backends/common/cache.c backends/common/choices.c)
-tests=(base choices cifar10 dataset devstring folder idx image log picture_folder safetensors scale
-    split)
+    core/onnx/arena.c core/onnx/facts.c core/onnx/infer.c core/onnx/infer_state.c core/onnx/model.c
+    core/onnx/names.c core/onnx/read_attributes.c core/onnx/read_external.c core/onnx/read_link.c
+    core/onnx/read_nodes.c core/onnx/read_sort.c core/onnx/read_tensor.c core/onnx/reader.c
+    core/onnx/wire.c core/balance/split.c cli/parse.c cli/values.c backends/common/cache.c backends/common/choices.c)
+tests=(base choices cifar10 dataset devstring folder idx image log onnx_batch onnx_infer onnx_reader
+    picture_folder safetensors scale split)
 
 mkdir -p "${1:-build-coverage}" || exit 1
 build=$(cd "${1:-build-coverage}" && pwd)

@@ -40,6 +40,19 @@ static dpt_status cast(dpti_onnx_inference *in, dpt_error *error)
     return dpti_onnx_give(in, 0, &y, error);
 }
 
+/* Random numbers, drawn for each element of the input alone. */
+static dpt_status random_like(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 1, error));
+    const dpti_onnx_fact *x = dpti_onnx_input(in, 0);
+    const int64_t type = dpti_onnx_int(in->node, "dtype", (int64_t)x->type);
+    if (dpti_onnx_type_bytes(type) == 0)
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error, "the element type %lld is not taken",
+                                (long long)type);
+    const dpti_onnx_fact y = {.type = (dpti_onnx_type)type, .shape = x->shape};
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
 /* The shape that all inputs from the first on are broadcast to.  `same_type`: they must have the
    type of the last. */
 static dpt_status broadcast_all(const dpti_onnx_inference *in, bool same_type, dpti_onnx_fact *y,
@@ -119,6 +132,7 @@ const dpti_onnx_operator dpti_onnx_elementwise[] = {
     {"And", comparison, 2},
     {"Asin", unary, 1},
     {"Atan", unary, 1},
+    {"Bernoulli", random_like, 1},
     {"Cast", cast, 1},
     {"CastLike", cast, 1},
     {"Ceil", unary, 1},
@@ -156,6 +170,8 @@ const dpti_onnx_operator dpti_onnx_elementwise[] = {
     {"Or", comparison, 2},
     {"PRelu", binary, 2},
     {"Pow", power, 2},
+    {"RandomNormalLike", random_like, 1},
+    {"RandomUniformLike", random_like, 1},
     {"Reciprocal", unary, 1},
     {"Relu", unary, 1},
     {"Round", unary, 1},

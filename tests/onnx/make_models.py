@@ -108,6 +108,9 @@ def good():
     save("good", "input_with_default.onnx", linear(inputs=[X, value("b", [2])]))
     save("good", "function.onnx", scaled_function())
     save("good", "typed.onnx", typed())
+    save("good", "attributes.onnx", make([node(
+        "Any", ["x"], ["y"], f=1.5, i=-7, s="text", t=ints("inner", 3), fs=[0.5, 2.0], ns=[4, 5, 6], ss=["a", "bc"])],
+        [X], [Y]))
     save("good", "external.onnx", external("weights.bin", "4"))
     save("good", "weights.bin", b"\0\0\0\0" + (np.arange(6, dtype=np.float32) / 8).tobytes())
 
@@ -125,6 +128,13 @@ def call_in_circle():
     f = helper.make_function("our", "f", ["v"], ["r"], [node("f", ["v"], ["r"], domain="our")],
                              [helper.make_opsetid("", OPSET), helper.make_opsetid("our", 1)])
     return make([node("f", ["x"], ["y"], domain="our")], [X], [value("y", ["N", 3])], functions=[f], domains=["our"])
+
+
+def twice(first, second, kind=AttributeProto.INT):
+    made = node("Softmax", ["x"], ["y"], name="soft")
+    made.attribute.append(AttributeProto(name=first, type=AttributeProto.INT, i=1))
+    made.attribute.append(AttributeProto(name=second, type=kind, i=1))
+    return made
 
 
 def wrong_tensor(**fields):
@@ -150,6 +160,10 @@ def bad():
     save("bad", "circle.onnx", linear(nodes=[node("Add", ["x", "b"], ["a"], name="first"),
                                              node("Relu", ["a"], ["b2"]), node("Add", ["x", "y"], ["y"], name="itself")]))
     save("bad", "no_output.onnx", linear(outputs=[value("z", ["N", 2])]))
+    save("bad", "attribute_twice.onnx", make([twice("axis", "axis")], [X], [Y]))
+    save("bad", "attribute_kind.onnx", make([twice("axis", "other", AttributeProto.TENSORS)], [X], [Y]))
+    save("bad", "attribute_tensor.onnx", make([twice("axis", "value", AttributeProto.TENSOR)], [X], [Y]))
+    save("bad", "sequence.onnx", make([node("Relu", ["x"], ["y"])], [helper.make_tensor_sequence_value_info("x", F, [2])], [Y]))
     save("bad", "few_bytes.onnx", wrong_tensor(data_type=F, dims=[3, 2], raw_data=b"\0" * 20))
     save("bad", "few_elements.onnx", wrong_tensor(data_type=F, dims=[3, 2], float_data=[1, 2, 3]))
     save("bad", "negative.onnx", wrong_tensor(data_type=F, dims=[-3, 2], raw_data=b""))
@@ -168,18 +182,18 @@ def bad():
 # ---- Shapes ----
 
 
-def graph(*nodes, x=("N", 3, 4), y="y", tensors=(), dtype=F):
+def graph(*nodes, x=("N", 3, 4), y="y", tensors=(), dtype=F, constants=(), opset=OPSET):
     """A model whose nodes are texts: "Op input ... > output ... | attribute=value ..."."""
-    made = []
+    made = [node("Constant", [], [name], value_float=number) for name, number in constants]
     for text in nodes:
         left, right = text.split(" > ")
         names, _, attributes = right.partition(" | ")
-        op, *taken = left.split(" ")
-        pairs = dict(pair.split("=") for pair in attributes.split()) if attributes else {}
+        op, *taken = left.split()
+        pairs = dict(pair.split("=", 1) for pair in attributes.split()) if attributes else {}
         made.append(node(op, ["" if t == "-" else t for t in taken], names.split(), name=f"n{len(made)}",
                          **{key: eval(value, {}) for key, value in pairs.items()}))  # written above
     outputs = [helper.make_tensor_value_info(y, F, None)]
-    return make(made, [value("x", x, dtype)], outputs, tensors)
+    return make(made, [value("x", x, dtype)], outputs, tensors, opset=opset)
 
 
 def shapes():
@@ -212,6 +226,35 @@ def shapes():
         "MatMul x w > a", "Einsum a w > b | equation='nij,kj->nik'", "Transpose b > c | perm=[1,0,2]",
         "LSTM c W R > d e f | hidden_size=2", "Squeeze e axes > g", "Gemm g V > y | transB=1",
         tensors=[floats("w", 4, 4), floats("W", 1, 8, 4), floats("R", 1, 8, 2), floats("V", 5, 2), ints("axes", 0)]))
+    save("shapes", "arithmetic.onnx", graph(
+        "Max a b > v0", "Min a b > v1", "Mod b a > v2", "Div b a > v3", "Neg b > v4", "Abs v4 > v5", "ReduceProd ab > v6 | keepdims=0",
+        "ReduceSum ab > v7 | keepdims=0", *(f"Cast v{i} > c{i} | to=1" for i in range(8)),
+        "Floor r > c8", "Ceil r > c9", "Round r > c10", "Sqrt q > c11", "Reciprocal q > c12", "Pow q q > c13", "Sub q r > c14",
+        "Greater q r > g", "Less q r > l", "And g l > h", "Or g l > o", "Xor g g > p", "Not p > n", "LessOrEqual q q > t",
+        "GreaterOrEqual q r > u", "Equal q r > w", "Exp z > c15", "Log c15 > c16",
+        *(f"Cast {v} > {v}c | to=1" for v in "glhopntuw"),
+        *(f"Unsqueeze {v} axes > {v}u" for v in [f"c{i}" for i in range(17)] + [f"{v}c" for v in "glhopntuw"]),
+        "Concat " + " ".join(f"{v}u" for v in [f"c{i}" for i in range(17)] + [f"{v}c" for v in "glhopntuw"]) + " > all | axis=0",
+        "Add x all > y", x=("N", 26),
+        tensors=[tensor("a", np.int64(3)), tensor("b", np.int64(-7)), ints("ab", 3, -7), ints("axes", 0)],
+        constants=(("r", 2.5), ("q", 4.0), ("z", 0.0))))
+    save("shapes", "moved.onnx", graph(
+        "Constant > m | value_ints=[1,2,3,4,5,6]", "Reshape m t > a", "Trilu a > b | upper=0", "Tile b rep > c", "Gather c i > d | axis=1",
+        "Flatten d > e | axis=0", "Squeeze e > f", "Cast f > g | to=1", "Add x g > y", x=("N", 8),
+        tensors=[ints("t", 2, 3), ints("rep", 2, 1), ints("i", -1, 0)]))
+    save("shapes", "elements.onnx", graph(
+        "Clip x - top > a", "Dropout a > b m", "Where m b x > c", "IsNaN c > d", "CastLike d x > e", "PRelu e s > f", "Pow f two > g",
+        "Greater g x > h", "Cast h > i | to=6", "Bernoulli x > j | dtype=9", "Not j > k", "Max g x f > y",
+        tensors=[tensor("top", np.float32(6)), floats("s", 3, 1), ints("two", 2)]))
+    save("shapes", "norms.onnx", graph(
+        "LayerNormalization x w > a m i | axis=-1", "RMSNormalization a w > b", "InstanceNormalization b p p > c",
+        "GroupNormalization c p p > d | num_groups=2", "LRN d > e | size=3", "BatchNormalization e p p p p > f s t | training_mode=1",
+        "LpNormalization f > y | axis=2", x=("N", 4, 6), opset=23, tensors=[floats("w", 6), floats("p", 4)]))
+    save("shapes", "attention.onnx", graph(
+        "Reshape x t > q", "Transpose q > k | perm=[0,2,1,3]", "Attention k k k mask > a", "Attention x x x > b | q_num_heads=2 kv_num_heads=2",
+        "GRU b W R - len > c d | hidden_size=2 layout=1", "Einsum b w > e | equation='nij,jk'", "Add e e > y", x=("N", 3, 4), opset=23,
+        tensors=[ints("t", 0, 0, 2, 2), floats("mask", 3, 3), floats("W", 2, 6, 4), floats("R", 2, 6, 2), floats("w", 4, 5),
+                 tensor("len", np.int32([3]))]))
     save("shapes", "layouts.onnx", graph(
         "Split x > a b | axis=2 num_outputs=2", "Concat a b a > c | axis=2", "Tile c rep > d", "Slice d st en ax sp > e",
         "TopK e k > f g | axis=2", "ArgMax f > h | axis=1 keepdims=0", "OneHot h depth on > i",
@@ -254,6 +297,16 @@ def parallel():
     save("parallel", "batch_norm.onnx", graph("BatchNormalization x p p p p > y", x=("N", 3, 4, 4), tensors=[floats("p", 3)]))
     save("parallel", "tile.onnx", graph("Tile x r > a", "Reshape a t > b", "Transpose b > y | perm=[1,0,2]",
                                         x=("N", 4), tensors=[ints("r", 2, 1), ints("t", 2, -1, 4)]))
+    save("parallel", "indices.onnx", graph(
+        "ArgMax x > i | axis=2", "GatherElements x i > a | axis=2", "ScatterElements x i a > b | axis=2", "OneHot i depth on > c",
+        "Squeeze c > d", "CumSum d one > e", "Trilu e > f", "TopK f k > g h", "LayerNormalization g w > y",
+        tensors=[ints("depth", 6), tensor("on", np.float32([0, 1])), tensor("one", np.int64(1)), ints("k", 2), floats("w", 2)]))
+    save("parallel", "attention.onnx", graph(
+        "Reshape x t > q", "ReduceMax q last > m", "Attention q q q m > a", "Einsum a a > b | equation='nhij,nhkj->nhik'",
+        "Reshape b u > c", "GRU c W R - - h0 > d e | hidden_size=2 layout=1", "Shape x > s | end=1",
+        "Concat s one two > v | axis=0", "ConstantOfShape v > h0", "Transpose e > y | perm=[0,2,1]", x=("N", 3, 4), opset=23,
+        tensors=[ints("t", 0, 1, 3, 4), ints("u", 0, 3, 3), ints("last", -1), floats("W", 1, 6, 3), floats("R", 1, 6, 2), ints("one", 1),
+                 ints("two", 2)]))
     save("parallel", "embedding.onnx", graph("Gather w x > y", x=("N", 3), dtype=I64, tensors=[floats("w", 5, 2)]))
 
 
@@ -270,6 +323,16 @@ def mixed():
         "Reshape x t > a", "Transpose x > b | perm=[1,0,2]", "Reshape b t > c", "Add a c > y", tensors=[ints("t", -1, 4)]))
     save("mixed", "gemm.onnx", graph("Gemm x x > y | transA=1", x=("N", 3)))
     save("mixed", "pool.onnx", graph("GlobalAveragePool x > y", x=(3, 4, "N")))
+    save("mixed", "matmul.onnx", graph("Transpose x > a", "MatMul a x > y", x=("N", 3)))
+    save("mixed", "einsum.onnx", graph("Einsum x x > y | equation='ni,nj->ij'", x=("N", 3)))
+    save("mixed", "split.onnx", graph("Split x > y z | axis=0 num_outputs=1"))
+    save("mixed", "argmax.onnx", graph("ArgMax x > y", dtype=I64))
+    save("mixed", "layer_norm.onnx", graph("LayerNormalization x w > y | axis=0", x=("N", 3), tensors=[floats("w", 3)]))
+    save("mixed", "trilu.onnx", graph("Trilu x > y", x=("N", 3)))
+    save("mixed", "elements.onnx", graph("GatherElements x i > y", x=("N", 3), tensors=[tensor("i", np.zeros((1, 3), np.int64))]))
+    save("mixed", "scatter.onnx", graph("ScatterND x i u > y", x=("N", 3), tensors=[tensor("i", np.zeros((1, 1), np.int64)), floats("u", 1, 3)]))
+    save("mixed", "plane.onnx", graph("InstanceNormalization x p p > y", x=(2, 3, "N"), tensors=[floats("p", 3)]))
+    save("mixed", "weights.onnx", graph("LayerNormalization w x > y | axis=0", x=("N",), tensors=[floats("w", 3)]))
     save("mixed", "lstm_time.onnx", graph("LSTM x W R > a y | hidden_size=2", x=("N", 3, 4),
                                           tensors=[floats("W", 1, 8, 4), floats("R", 1, 8, 2)]))
     save("mixed", "output_order.onnx", graph("Transpose x > a | perm=[1,0,2]", "Reshape a t > y", tensors=[ints("t", -1, 4)]))

@@ -11,11 +11,15 @@
 
 enum { ONNX_PATH_BYTES = 4096 };
 
-/* The path of a file, as "good/linear.onnx". */
+/* The path of a file, as "good/linear.onnx": below $SRC/tests/onnx, else beside this header. */
 static inline const char *onnx_path(const char *name, char path[ONNX_PATH_BYTES])
 {
-    const char *source = getenv("SRC");
-    snprintf(path, ONNX_PATH_BYTES, "%s/tests/onnx/%s", source ? source : ".", name);
+    const char *source = getenv("SRC"), *slash = strrchr(__FILE__, '/');
+    if (source)
+        snprintf(path, ONNX_PATH_BYTES, "%s/tests/onnx/%s", source, name);
+    else
+        snprintf(path, ONNX_PATH_BYTES, "%.*s/../onnx/%s", slash ? (int)(slash - __FILE__) : 1,
+                 slash ? __FILE__ : ".", name);
     return path;
 }
 

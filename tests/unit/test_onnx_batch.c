@@ -22,7 +22,9 @@ static const struct {
     {"time_in_batch", "a", 0, 1}, {"time_in_batch", "c", 0, 1}, {"time_in_batch", "y", 0, 1},
     {"time_first", "a", 1, 1},    {"time_first", "c", 0, 3},    {"time_first", "d", 1, 1},
     {"batch_norm", "y", 0, 1},    {"tile", "a", 0, 2},          {"tile", "b", 1, 1},
-    {"embedding", "y", 0, 1},     {"embedding", "w", 2, 1},
+    {"indices", "c", 0, 1},       {"indices", "y", 0, 1},       {"attention", "b", 0, 1},
+    {"attention", "y", 0, 1},     {"attention", "h0", 0, 1},    {"embedding", "y", 0, 1},
+    {"embedding", "w", 2, 1},
 };
 
 static void follows_the_samples(test *t)
@@ -66,6 +68,17 @@ static const struct {
     {"gemm", "it sums over the batch axis"},
     {"pool", "its window moves over the batch axis"},
     {"lstm_time", "it takes the batch for time"},
+    {"matmul",
+     "node \"n1\" (MatMul): it mixes the samples of a batch: it sums over the batch axis"},
+    {"einsum", "it sums over the batch axis"},
+    {"split", "it splits the batch"},
+    {"argmax", "it reduces over the batch axis"},
+    {"layer_norm", "it normalises over the batch axis"},
+    {"trilu", "its rows or columns are samples"},
+    {"elements", "it picks elements of other samples"},
+    {"scatter", "its indices reach every sample"},
+    {"plane", "the batch is not its axis 0"},
+    {"weights", "a parameter of it depends on the sample"},
     {"output_order", "the output \"y\" does not have the elements of a sample one after another"},
 };
 

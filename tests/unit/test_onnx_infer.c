@@ -33,6 +33,22 @@ static const struct expected {
     {"products", "d", "[3, 1, N, 2]", DPTI_ONNX_FLOAT},
     {"products", "f", "[1, N, 2]", DPTI_ONNX_FLOAT},
     {"products", "y", "[N, 5]", DPTI_ONNX_FLOAT},
+    {"arithmetic", "y", "[N, 26]", DPTI_ONNX_FLOAT},
+    {"moved", "d", "[4, 2]", DPTI_ONNX_INT64},
+    {"moved", "y", "[N, 8]", DPTI_ONNX_FLOAT},
+    {"elements", "m", "[N, 3, 4]", DPTI_ONNX_BOOL},
+    {"elements", "e", "[N, 3, 4]", DPTI_ONNX_FLOAT},
+    {"elements", "g", "[N, 3, 4]", DPTI_ONNX_FLOAT},
+    {"elements", "i", "[N, 3, 4]", DPTI_ONNX_INT32},
+    {"elements", "k", "[N, 3, 4]", DPTI_ONNX_BOOL},
+    {"norms", "m", "[N, 4, 1]", DPTI_ONNX_FLOAT},
+    {"norms", "s", "[4]", DPTI_ONNX_FLOAT},
+    {"norms", "y", "[N, 4, 6]", DPTI_ONNX_FLOAT},
+    {"attention", "a", "[N, 2, 3, 2]", DPTI_ONNX_FLOAT},
+    {"attention", "b", "[N, 3, 4]", DPTI_ONNX_FLOAT},
+    {"attention", "c", "[N, 3, 2, 2]", DPTI_ONNX_FLOAT},
+    {"attention", "d", "[N, 2, 2]", DPTI_ONNX_FLOAT},
+    {"attention", "y", "[3, 5, N]", DPTI_ONNX_FLOAT},
     {"layouts", "c", "[N, 3, 6]", DPTI_ONNX_FLOAT},
     {"layouts", "d", "[N, 6, 6]", DPTI_ONNX_FLOAT},
     {"layouts", "e", "[N, 3, 6]", DPTI_ONNX_FLOAT},
@@ -96,20 +112,34 @@ static void knows_extents_that_grow_with_the_batch(test *t)
     dpti_onnx_close(model);
 }
 
+/* The evaluated elements of a value, by make_models.py. */
+static void check_cells(test *t, const char *file, const char *value, const double *expected)
+{
+    dpti_onnx_model *model = onnx_open(t, file);
+    dpti_onnx_graph *graph = infer_good(t, model);
+    REQUIRE(graph != NULL);
+    const dpti_onnx_fact *fact = &graph->facts[onnx_value(model, value)];
+    REQUIRE(fact->cells != NULL);
+    for (size_t i = 0; i < fact->n_cells; i++)
+        if (!CHECK_NEAR(fact->cells[i].real, expected[i], 0)) FAIL("element %zu of %s", i, value);
+    CHECK(!fact->parameter);
+    dpti_onnx_graph_free(graph);
+    dpti_onnx_close(model);
+}
+
 static void evaluates_constants(test *t)
 {
     /* Rows and columns of 0, 2, 4 are multiplied, and the rows are taken backwards. */
-    static const double expected[9] = {0, 8, 16, 0, 4, 8, 0, 0, 0};
-    dpti_onnx_model *model = onnx_open(t, "shapes/constants.onnx");
-    dpti_onnx_graph *graph = infer_good(t, model);
-    REQUIRE(graph != NULL);
-    const dpti_onnx_fact *slice = &graph->facts[onnx_value(model, "sl")];
-    REQUIRE(slice->cells && slice->n_cells == 9);
-    for (size_t i = 0; i < 9; i++)
-        CHECK_NEAR(slice->cells[i].real, expected[i], 0);
-    CHECK(!slice->parameter);
-    dpti_onnx_graph_free(graph);
-    dpti_onnx_close(model);
+    static const double backwards[9] = {0, 8, 16, 0, 4, 8, 0, 0, 0};
+    static const double moved[8] = {0, 1, 0, 4, 0, 1, 0, 4};
+    /* Of 3 and -7: larger, smaller, -7 mod 3, -7 / 3, 7, 7, product, sum.  Of 2.5: down, up, to
+       even. Of 4: root, reciprocal, 4 to the 4; 4 - 2.5, exp 0, log 1.  Then comparisons and logic.
+     */
+    static const double arithmetic[26] = {3,   -7,  2, -2, 7, 7, -21, -4, 2, 3, 2, 2, 0.25,
+                                          256, 1.5, 1, 0,  1, 0, 0,   1,  0, 1, 1, 1, 0};
+    check_cells(t, "shapes/constants.onnx", "sl", backwards);
+    check_cells(t, "shapes/moved.onnx", "g", moved);
+    check_cells(t, "shapes/arithmetic.onnx", "all", arithmetic);
 }
 
 /* A real initialiser may be trained: what depends on it is known, but stays in the graph. */

@@ -124,6 +124,32 @@ static void reads_every_type(test *t)
     dpti_onnx_close(model);
 }
 
+static void reads_every_kind_of_attribute(test *t)
+{
+    dpti_onnx_model *model = onnx_open(t, "good/attributes.onnx");
+    REQUIRE(model != NULL);
+    const dpti_onnx_node *node = &model->nodes[0];
+    size_t n = 0;
+    CHECK_SIZE(node->n_attributes, 7);
+    CHECK_NEAR(dpti_onnx_float(node, "f", 0), 1.5, 0);
+    CHECK(dpti_onnx_int(node, "i", 0) == -7);
+    CHECK(dpti_onnx_int(node, "f", 3) == 3); /* of another kind */
+    CHECK_TEXT(dpti_onnx_string(node, "s", ""), "text");
+    CHECK_TEXT(dpti_onnx_string(node, "none", "other"), "other");
+    const int64_t *ints = dpti_onnx_ints(node, "ns", &n);
+    CHECK(n == 3 && ints[0] == 4 && ints[2] == 6);
+    CHECK(dpti_onnx_ints(node, "fs", &n) == NULL && n == 0);
+    const dpti_onnx_attribute *floats = dpti_onnx_find(node, "fs");
+    CHECK(floats && floats->n == 2 && floats->floats[0] == 0.5f && floats->floats[1] == 2);
+    const dpti_onnx_attribute *texts = dpti_onnx_find(node, "ss");
+    REQUIRE(texts && texts->n == 2);
+    CHECK_TEXT(texts->strings[1], "bc");
+    const dpti_onnx_attribute *tensor = dpti_onnx_find(node, "t");
+    REQUIRE(tensor && tensor->tensor);
+    CHECK(tensor->tensor->type == DPTI_ONNX_INT64 && tensor->tensor->n == 1);
+    dpti_onnx_close(model);
+}
+
 static void reads_external_tensors(test *t)
 {
     dpti_onnx_model *model = onnx_open(t, "good/external.onnx");
@@ -159,6 +185,10 @@ static const struct refusal {
     {"undefined", DPT_E_FORMAT, "node \"lost\" (Relu) takes \"nothing\", which nothing defines"},
     {"circle", DPT_E_FORMAT, "node \"itself\" (Add) depends on its own result"},
     {"no_output", DPT_E_FORMAT, "nothing defines the output \"z\""},
+    {"attribute_twice", DPT_E_FORMAT, "node \"soft\" (Softmax) has attribute \"axis\" twice"},
+    {"attribute_kind", DPT_E_UNSUPPORTED, "attribute \"other\" is of kind 9, which is not taken"},
+    {"attribute_tensor", DPT_E_FORMAT, "attribute \"value\" has no tensor"},
+    {"sequence", DPT_E_UNSUPPORTED, "\"x\" is no dense tensor"},
     {"few_bytes", DPT_E_FORMAT, "tensor \"w\" has 20 bytes, and its type and extents say 24"},
     {"few_elements", DPT_E_FORMAT, "tensor \"w\" has 3 elements of float32"},
     {"negative", DPT_E_FORMAT, "tensor \"w\" has extents that are negative"},
@@ -334,6 +364,7 @@ int main(int argc, char **argv)
         {"takes an input with a default as a tensor", takes_an_input_with_a_default_as_a_tensor},
         {"puts functions in place", puts_functions_in_place},
         {"reads every type", reads_every_type},
+        {"reads every kind of attribute", reads_every_kind_of_attribute},
         {"reads external tensors", reads_external_tensors},
         {"refuses bad files", refuses_bad_files},
         {"refuses a missing file", refuses_a_missing_file},
