@@ -91,9 +91,16 @@ typedef struct cli_verb_entry {
 
 extern const cli_verb_entry cli_verbs[]; /* ends with a NULL name; the first is the default */
 
+/* The arguments of the program, and the first one behind the verb. */
+typedef struct cli_arguments {
+    int argc;
+    char **argv;
+    int first;
+} cli_arguments;
+
 /* Parses argv from argv[first] on, and moves the arguments that are no options there.  Returns
  * CLI_OK, or CLI_USAGE after one line on stderr. */
-DPT_CHECK_RESULT int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first,
+DPT_CHECK_RESULT int cli_parse(const cli_verb_entry *verb, const cli_arguments *arguments,
                                cli_options *out);
 /* Returns the command that argv names, or the default one; *first is the index of the next
    argument. NULL after one line on stderr. */

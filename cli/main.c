@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     if (!verb) return CLI_USAGE;
     cli_options options;
     char *devices = NULL;
-    int code = cli_parse(verb, argc, argv, first, &options);
+    int code = cli_parse(verb, &(cli_arguments){argc, argv, first}, &options);
     if (code != CLI_OK) return code;
     outlive_readers(verb, &options);
     if (options.help)

@@ -127,8 +127,10 @@ static const cli_option *find_option(const cli_verb_entry *verb, const char *nam
 /* ---- The command line ------------------------------------------------------------------------ */
 
 /* Parses the long option at argv[*i] and its value, which may be the next argument. */
-static int parse_long(const cli_verb_entry *verb, int argc, char **argv, int *i, cli_options *out)
+static int parse_long(const cli_verb_entry *verb, const cli_arguments *arguments, int *i,
+                      cli_options *out)
 {
+    char **argv = arguments->argv;
     const char *name = argv[*i] + 2;
     const size_t length = strcspn(name, "=");
     const cli_option *option = find_option(verb, name, length);
@@ -143,7 +145,7 @@ static int parse_long(const cli_verb_entry *verb, int argc, char **argv, int *i,
         if (value) return cli_error(CLI_USAGE, "--%s takes no value", option->name);
         return set_value(option, NULL, out);
     }
-    if (!value && *i + 1 < argc) value = argv[++*i];
+    if (!value && *i + 1 < arguments->argc) value = argv[++*i];
     if (!value || !*value)
         return cli_error(CLI_USAGE, "--%s needs a value: --%s=%s", option->name, option->name,
                          option->argument);
@@ -158,16 +160,18 @@ static int parse_letter(const cli_verb_entry *verb, const char *argument, cli_op
     return cli_error(CLI_USAGE, "unknown option %s; see 'dptrain %s --help'", argument, verb->name);
 }
 
-int cli_parse(const cli_verb_entry *verb, int argc, char **argv, int first, cli_options *out)
+int cli_parse(const cli_verb_entry *verb, const cli_arguments *arguments, cli_options *out)
 {
+    char **argv = arguments->argv;
+    const int first = arguments->first;
     cli_options options = {.operands = argv + first};
     bool end = false; /* of the options */
-    for (int i = first; i < argc; i++) {
+    for (int i = first; i < arguments->argc; i++) {
         int code = CLI_OK;
         if (!end && strcmp(argv[i], "--") == 0)
             end = true;
         else if (!end && strncmp(argv[i], "--", 2) == 0)
-            code = parse_long(verb, argc, argv, &i, &options);
+            code = parse_long(verb, arguments, &i, &options);
         else if (!end && argv[i][0] == '-' && argv[i][1])
             code = parse_letter(verb, argv[i], &options);
         else if (verb->operands)

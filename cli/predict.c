@@ -82,34 +82,41 @@ static dpt_status add_picture(prediction *p, const char *path)
 
 /* ---- IDX files ------------------------------------------------------------------------------- */
 
+/* An IDX file on the command line. */
+typedef struct image_file {
+    const char *name; /* as on the command line, for messages */
+    size_t count;     /* of its images */
+    subject first;    /* its first image */
+} image_file;
+
 /* Adds the images of the first run of a list such as "0,5,10-19" and moves *list past it. */
-static dpt_status add_run(prediction *p, const char *name, const char **list, size_t count,
-                          subject next)
+static dpt_status add_run(prediction *p, const image_file *file, const char **list)
 {
+    subject next = file->first;
     size_t first = 0, last = 0;
     if (!cli_parse_run(list, &first, &last))
         return dpt_fail(p->session.context, DPT_E_INVALID,
-                        "%s: write indices such as 0,5,10-19 after the colon", name);
-    if (last >= count)
+                        "%s: write indices such as 0,5,10-19 after the colon", file->name);
+    if (last >= file->count)
         return dpt_fail(p->session.context, DPT_E_INVALID,
-                        "%s: there is no image %zu; the file has images 0 to %zu", name, last,
-                        count - 1);
+                        "%s: there is no image %zu; the file has images 0 to %zu", file->name, last,
+                        file->count - 1);
     for (next.index = first; next.index <= last; next.index++)
         DPT_TRY(add_subject(p, next));
     return DPT_OK;
 }
 
 /* Adds the images of the list; NULL: all images. */
-static dpt_status add_indices(prediction *p, const char *name, const char *list, size_t count,
-                              subject next)
+static dpt_status add_indices(prediction *p, const image_file *file, const char *list)
 {
     if (!list) {
-        for (next.index = 0; next.index < count; next.index++)
+        subject next = file->first;
+        for (next.index = 0; next.index < file->count; next.index++)
             DPT_TRY(add_subject(p, next));
         return DPT_OK;
     }
     do
-        DPT_TRY(add_run(p, name, &list, count, next));
+        DPT_TRY(add_run(p, file, &list));
     while (*list++ == ',');
     return DPT_OK;
 }
@@ -132,7 +139,7 @@ static dpt_status add_idx(prediction *p, const char *name, const char *path, con
                         path, info.height, info.width, info.channels, p->info.height, p->info.width,
                         p->info.channels);
     const subject first = {.path = name, .path_length = (int)strlen(path), .data = data};
-    return add_indices(p, name, list, info.count, first);
+    return add_indices(p, &(image_file){name, info.count, first}, list);
 }
 
 /* ---- The command line's images --------------------------------------------------------------- */
@@ -243,33 +250,38 @@ static size_t run_length(const prediction *p, size_t i)
     return n;
 }
 
-static dpt_status predict_run(prediction *p, size_t first, size_t n, size_t top,
-                              float *probabilities)
+/* Where predictions are computed, and how many classes of each image are printed. */
+typedef struct output {
+    float *probabilities;
+    size_t top;
+} output;
+
+static dpt_status predict_run(prediction *p, size_t first, size_t n, const output *out)
 {
     const subject *s = &p->subjects[first];
     DPT_TRY(dpt_trainer_predict(p->session.trainer, s->data ? s->data : p->pictures, s->index, n,
-                                probabilities));
+                                out->probabilities));
     for (size_t i = 0; i < n; i++) {
         printf("%.*s", s[i].path_length, s[i].path);
         if (s[i].data) printf(":%zu", s[i].index);
         printf(":");
-        print_classes(&p->info, probabilities + i * p->info.classes, top);
+        print_classes(&p->info, out->probabilities + i * p->info.classes, out->top);
     }
     return DPT_OK;
 }
 
 static dpt_status predict_all(prediction *p, const cli_options *options)
 {
-    const size_t top = options->top ? options->top : DEFAULT_TOP;
     const size_t rows = p->n_subjects < MAX_RUN ? p->n_subjects : MAX_RUN;
-    float *probabilities = calloc(rows, p->info.classes * sizeof *probabilities);
-    if (!probabilities) return no_memory(p);
+    const output out = {.probabilities = calloc(rows, p->info.classes * sizeof(float)),
+                        .top = options->top ? options->top : DEFAULT_TOP};
+    if (!out.probabilities) return no_memory(p);
     dpt_status status = DPT_OK;
     for (size_t i = 0, n; i < p->n_subjects && status == DPT_OK; i += n) {
         n = run_length(p, i);
-        status = predict_run(p, i, n, top, probabilities);
+        status = predict_run(p, i, n, &out);
     }
-    free(probabilities);
+    free(out.probabilities);
     return status;
 }
 

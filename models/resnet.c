@@ -7,19 +7,20 @@
 
 enum { N_STAGES = 4 };
 
-/* The names of a convolution and its batch-norm. */
-typedef struct conv_name {
+/* The names of a convolution and its batch-norm, and the activation behind them. */
+typedef struct conv_layer {
     const char *block; /* "layer1.0", or "" */
     const char *conv, *norm;
-} conv_name;
+    dpt_activation activation;
+} conv_layer;
 
-static dpt_value conv_norm(dpt_model *model, dpt_value x, conv_name name,
-                           const dpt_conv2d_options *conv, dpt_activation activation)
+static dpt_value conv_norm(dpt_model *model, dpt_value x, conv_layer layer,
+                           const dpt_conv2d_options *conv)
 {
     char text[DPTM_NAME_BYTES];
-    x = dpt_conv2d(model, x, dptm_name(text, name.block, name.conv), conv);
-    return dpt_batch_norm(model, x, dptm_name(text, name.block, name.norm),
-                          &(dpt_norm_options){.activation = activation});
+    x = dpt_conv2d(model, x, dptm_name(text, layer.block, layer.conv), conv);
+    return dpt_batch_norm(model, x, dptm_name(text, layer.block, layer.norm),
+                          &(dpt_norm_options){.activation = layer.activation});
 }
 
 static dpt_conv2d_options conv1x1(size_t out_channels, size_t stride)
@@ -57,17 +58,17 @@ typedef dpt_value branch_builder(dpt_model *model, dpt_value x, const block *b);
 static dpt_value basic_branch(dpt_model *model, dpt_value x, const block *b)
 {
     const dpt_conv2d_options first = conv3x3(b->width, b->stride), second = conv3x3(b->width, 1);
-    x = conv_norm(model, x, (conv_name){b->name, "conv1", "bn1"}, &first, DPT_ACT_RELU);
-    return conv_norm(model, x, (conv_name){b->name, "conv2", "bn2"}, &second, DPT_ACT_NONE);
+    x = conv_norm(model, x, (conv_layer){b->name, "conv1", "bn1", DPT_ACT_RELU}, &first);
+    return conv_norm(model, x, (conv_layer){b->name, "conv2", "bn2", DPT_ACT_NONE}, &second);
 }
 
 static dpt_value bottleneck_branch(dpt_model *model, dpt_value x, const block *b)
 {
     const dpt_conv2d_options narrow = conv1x1(b->width, 1), middle = conv3x3(b->width, b->stride),
                              wide = conv1x1(4 * b->width, 1);
-    x = conv_norm(model, x, (conv_name){b->name, "conv1", "bn1"}, &narrow, DPT_ACT_RELU);
-    x = conv_norm(model, x, (conv_name){b->name, "conv2", "bn2"}, &middle, DPT_ACT_RELU);
-    return conv_norm(model, x, (conv_name){b->name, "conv3", "bn3"}, &wide, DPT_ACT_NONE);
+    x = conv_norm(model, x, (conv_layer){b->name, "conv1", "bn1", DPT_ACT_RELU}, &narrow);
+    x = conv_norm(model, x, (conv_layer){b->name, "conv2", "bn2", DPT_ACT_RELU}, &middle);
+    return conv_norm(model, x, (conv_layer){b->name, "conv3", "bn3", DPT_ACT_NONE}, &wide);
 }
 
 typedef struct architecture {
@@ -83,8 +84,9 @@ static dpt_value add_block(dpt_model *model, dpt_value x, const architecture *a,
     dpt_value shortcut = x;
     if (b->stride != 1 || b->in_channels != out_channels) {
         const dpt_conv2d_options project = conv1x1(out_channels, b->stride);
-        shortcut = conv_norm(model, x, (conv_name){b->name, "downsample.0", "downsample.1"},
-                             &project, DPT_ACT_NONE);
+        shortcut =
+            conv_norm(model, x, (conv_layer){b->name, "downsample.0", "downsample.1", DPT_ACT_NONE},
+                      &project);
     }
     return dpt_activate(model, dpt_add(model, branch, shortcut), DPT_ACT_RELU);
 }
@@ -97,7 +99,7 @@ typedef dpt_value stem_builder(dpt_model *model, dpt_value x);
 static dpt_value small_stem(dpt_model *model, dpt_value x)
 {
     const dpt_conv2d_options conv = conv3x3(64, 1);
-    return conv_norm(model, x, (conv_name){"", "conv1", "bn1"}, &conv, DPT_ACT_RELU);
+    return conv_norm(model, x, (conv_layer){"", "conv1", "bn1", DPT_ACT_RELU}, &conv);
 }
 
 /* (224, 224, 3) -> (112, 112, 64) -> (56, 56, 64) */
@@ -107,15 +109,21 @@ static dpt_value imagenet_stem(dpt_model *model, dpt_value x)
         .out_channels = 64, .kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}, .no_bias = true};
     const dpt_pool2d_options pool = {
         .kind = DPT_POOL_MAX, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
-    x = conv_norm(model, x, (conv_name){"", "conv1", "bn1"}, &conv, DPT_ACT_RELU);
+    x = conv_norm(model, x, (conv_layer){"", "conv1", "bn1", DPT_ACT_RELU}, &conv);
     return dpt_pool2d(model, x, &pool);
 }
 
+/* The blocks of a network, and its first layers. */
+typedef struct network {
+    const architecture *blocks;
+    stem_builder *stem;
+} network;
+
 /* Shapes in the comments are those of ResNet-18. */
-static dpt_value build(dpt_model *model, dpt_value x, size_t classes, const architecture *a,
-                       stem_builder *stem)
+static dpt_value build(dpt_model *model, dpt_value x, size_t classes, const network *n)
 {
-    x = stem(model, x); /* (h, w, 64) */
+    const architecture *a = n->blocks;
+    x = n->stem(model, x); /* (h, w, 64) */
     size_t channels = 64;
     for (size_t stage = 0; stage < N_STAGES; stage++) { /* to (h/8, w/8, 512) */
         for (size_t i = 0; i < a->blocks[stage]; i++) {
@@ -140,30 +148,30 @@ static const architecture resnet18 = {{2, 2, 2, 2}, basic_branch, 1},
 
 dpt_value dptm_resnet18(dpt_model *model, dpt_value x, size_t classes)
 {
-    return build(model, x, classes, &resnet18, small_stem);
+    return build(model, x, classes, &(network){&resnet18, small_stem});
 }
 
 dpt_value dptm_resnet34(dpt_model *model, dpt_value x, size_t classes)
 {
-    return build(model, x, classes, &resnet34, small_stem);
+    return build(model, x, classes, &(network){&resnet34, small_stem});
 }
 
 dpt_value dptm_resnet50(dpt_model *model, dpt_value x, size_t classes)
 {
-    return build(model, x, classes, &resnet50, small_stem);
+    return build(model, x, classes, &(network){&resnet50, small_stem});
 }
 
 dpt_value dptm_resnet18_imagenet(dpt_model *model, dpt_value x, size_t classes)
 {
-    return build(model, x, classes, &resnet18, imagenet_stem);
+    return build(model, x, classes, &(network){&resnet18, imagenet_stem});
 }
 
 dpt_value dptm_resnet34_imagenet(dpt_model *model, dpt_value x, size_t classes)
 {
-    return build(model, x, classes, &resnet34, imagenet_stem);
+    return build(model, x, classes, &(network){&resnet34, imagenet_stem});
 }
 
 dpt_value dptm_resnet50_imagenet(dpt_model *model, dpt_value x, size_t classes)
 {
-    return build(model, x, classes, &resnet50, imagenet_stem);
+    return build(model, x, classes, &(network){&resnet50, imagenet_stem});
 }

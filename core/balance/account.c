@@ -19,9 +19,10 @@ void dpti_account_free(dpti_account *account)
     *account = (dpti_account){.devices = NULL};
 }
 
-void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds,
-                      bool first_run)
+void dpti_account_add(dpti_account *account, size_t device, const dpti_device_step *step)
 {
+    const size_t n = step->n_samples;
+    const double *seconds = step->seconds;
     dpti_device_account *d = &account->devices[device];
     const double own = seconds[DPTI_SPAN_COMPUTE] + seconds[DPTI_SPAN_UPLOAD];
     const double shared = seconds[DPTI_SPAN_EXCHANGE];
@@ -33,7 +34,7 @@ void dpti_account_add(dpti_account *account, size_t device, size_t n, const doub
         .waiting = seconds[DPTI_SPAN_WAITING],
         .alone = n > 0 ? own : 0.0,
     };
-    if (n > 0 && (first_run || !d->started))
+    if (n > 0 && (step->first_run || !d->started))
         account->cold = d->started = true;
     else
         dpti_time_model_observe(&d->model, n, own);

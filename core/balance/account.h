@@ -34,10 +34,15 @@ typedef struct dpti_account {
 DPT_CHECK_RESULT bool dpti_account_create(size_t n_devices, size_t batch_size, dpti_account *out);
 void dpti_account_free(dpti_account *account); /* accepts a zeroed account; sets it to zero */
 
-/* Adds one device's part of a step.  The device had n samples; `seconds` (DPTI_SPAN_KINDS) are its
-   times by kind.  `first_run`: the device ran something for the first time. */
-void dpti_account_add(dpti_account *account, size_t device, size_t n, const double *seconds,
-                      bool first_run);
+/* What one device did in a step. */
+typedef struct dpti_device_step {
+    size_t n_samples;
+    const double *seconds; /* (DPTI_SPAN_KINDS) the times by kind */
+    bool first_run;        /* the device ran something for the first time */
+} dpti_device_step;
+
+/* Adds one device's part of a step. */
+void dpti_account_add(dpti_account *account, size_t device, const dpti_device_step *step);
 /* Adds the step, after all its devices were added: n samples in `seconds`. */
 void dpti_account_add_step(dpti_account *account, size_t n, double seconds);
 

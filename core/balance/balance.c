@@ -142,24 +142,30 @@ static size_t growth_bound(const dpti_balance *b, size_t device, size_t factor)
     return d->model.n_seen > 0 ? bound : 0;
 }
 
-/* Finds the best division by the models.  The device `without` gets no samples (n_devices: no such
-   device). */
-static bool divide(const dpti_balance *b, size_t n_samples, size_t without, bool limit_growth,
-                   size_t *shards, double *seconds)
+/* What is divided among the devices. */
+typedef struct division {
+    size_t n_samples;
+    size_t without;    /* this device gets no samples; n_devices: no such device */
+    bool limit_growth; /* a shard grows within its bound only */
+} division;
+
+/* Finds the best division by the models. */
+static bool divide(const dpti_balance *b, const division *wanted, size_t *shards, double *seconds)
 {
     dpti_time_model models[DPTI_BALANCE_MAX_DEVICES];
     size_t bounds[DPTI_BALANCE_MAX_DEVICES];
     for (size_t i = 0; i < b->n_devices; i++)
         models[i] = b->devices[i].model;
     const dpti_balance_problem problem = {.n_devices = b->n_devices,
-                                          .n_samples = n_samples,
+                                          .n_samples = wanted->n_samples,
                                           .quantum = b->quantum,
                                           .models = models,
                                           .bounds = bounds};
     /* The growth limit is widened if the shards do not fit within it. */
-    for (size_t factor = limit_growth ? 1 : b->batch_size; factor <= b->batch_size; factor *= 2) {
+    for (size_t factor = wanted->limit_growth ? 1 : b->batch_size; factor <= b->batch_size;
+         factor *= 2) {
         for (size_t i = 0; i < b->n_devices; i++)
-            bounds[i] = i == without ? 0 : growth_bound(b, i, factor);
+            bounds[i] = i == wanted->without ? 0 : growth_bound(b, i, factor);
         if (dpti_balance_solve(&problem, shards, seconds)) return true;
     }
     return false;
@@ -321,15 +327,16 @@ static dpti_balance_reason reconsider(dpti_balance *b)
 {
     size_t shards[DPTI_BALANCE_MAX_DEVICES];
     double seconds = 0.0;
-    if (b->bounded &&
-        !(measured(b) && divide(b, b->batch_size, b->n_devices, true, shards, &seconds))) {
+    if (b->bounded && !(measured(b) && divide(b, &(division){b->batch_size, b->n_devices, true},
+                                              shards, &seconds))) {
         b->bounded =
             false; /* the measured devices cannot hold a batch: unmeasured devices take the rest */
         divide_evenly(b, b->batch_size, shards);
         return take(b, shards, DPTI_BALANCE_MEMORY);
     }
     if (!measured(b) || (b->settling && !b->stepped && !b->bounded)) return DPTI_BALANCE_SAME;
-    if (!divide(b, b->batch_size, b->n_devices, true, shards, &seconds)) return DPTI_BALANCE_SAME;
+    if (!divide(b, &(division){b->batch_size, b->n_devices, true}, shards, &seconds))
+        return DPTI_BALANCE_SAME;
     const bool stepped = b->stepped, bounded = b->bounded, first = !b->calibrated;
     const double present = seconds_of(b, b->shards);
     if (b->n_eager > 0) b->n_eager--;
@@ -388,7 +395,8 @@ static bool probe(dpti_balance *b, size_t device, size_t n_samples, size_t *shar
     double seconds = 0.0;
     d->n_probing--;
     const size_t shard = d->probe_shard < d->capacity ? d->probe_shard : d->capacity;
-    if (shard > n_samples || !divide(b, n_samples - shard, device, false, shards, &seconds))
+    if (shard > n_samples ||
+        !divide(b, &(division){n_samples - shard, device, false}, shards, &seconds))
         return false;
     shards[device] = shard;
     return true;
@@ -400,7 +408,7 @@ static bool probe(dpti_balance *b, size_t device, size_t n_samples, size_t *shar
 static void divide_ragged(const dpti_balance *b, size_t n_samples, size_t *shards)
 {
     double seconds = 0.0;
-    if (!b->calibrated || !divide(b, n_samples, b->n_devices, false, shards, &seconds))
+    if (!b->calibrated || !divide(b, &(division){n_samples, b->n_devices, false}, shards, &seconds))
         divide_evenly(b, n_samples, shards);
 }
 
@@ -480,7 +488,7 @@ void dpti_balance_readmit(dpti_balance *balance, size_t device, size_t capacity)
     forget_lags(b);
     if (!b->started) return;
     const bool known = d->model.n_seen > 0 && measured(b);
-    if (!known || !divide(b, b->batch_size, b->n_devices, false, shards, &seconds)) {
+    if (!known || !divide(b, &(division){b->batch_size, b->n_devices, false}, shards, &seconds)) {
         divide_evenly(b, b->batch_size, shards);
         b->calibrated = false;
     }

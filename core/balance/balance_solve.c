@@ -34,15 +34,19 @@ static size_t room_of(const dpti_balance_problem *p, size_t device, size_t shard
     return (samples < n_left ? samples : n_left) / p->quantum;
 }
 
+/* A device's shard so far, and how many units it can still take. */
+typedef struct load {
+    size_t shard, room;
+} load;
+
 /* Returns how many of these units the device computes within a time. */
-static size_t units_within(const dpti_balance_problem *p, size_t device, size_t shard, size_t room,
-                           double seconds)
+static size_t units_within(const dpti_balance_problem *p, size_t device, load now, double seconds)
 {
     const dpti_time_model *m = &p->models[device];
-    const double estimate = ((seconds - m->a) / m->b - (double)shard) / (double)p->quantum;
-    size_t n = room; /* also if the estimate is not a number, since b may be 0 */
-    if (estimate < (double)room) n = estimate > 0.0 ? (size_t)estimate : 0;
-    while (n > 0 && time_of(p, device, shard + n * p->quantum) > seconds)
+    const double estimate = ((seconds - m->a) / m->b - (double)now.shard) / (double)p->quantum;
+    size_t n = now.room; /* also if the estimate is not a number, since b may be 0 */
+    if (estimate < (double)now.room) n = estimate > 0.0 ? (size_t)estimate : 0;
+    while (n > 0 && time_of(p, device, now.shard + n * p->quantum) > seconds)
         n--; /* the estimate is rounded, and does not include the time of a step without samples */
     return n;
 }
@@ -61,14 +65,14 @@ static size_t fill_most(const dpti_balance_problem *p, size_t *shards, size_t n_
         const double middle = 0.5 * (low + high);
         size_t sum = 0;
         for (size_t i = 0; i < p->n_devices; i++)
-            sum += units_within(p, i, shards[i], rooms[i], middle);
+            sum += units_within(p, i, (load){shards[i], rooms[i]}, middle);
         if (sum > n_left / p->quantum)
             high = middle;
         else
             low = middle;
     }
     for (size_t i = 0; i < p->n_devices; i++) {
-        const size_t n = units_within(p, i, shards[i], rooms[i], low) * p->quantum;
+        const size_t n = units_within(p, i, (load){shards[i], rooms[i]}, low) * p->quantum;
         shards[i] += n;
         given += n;
     }

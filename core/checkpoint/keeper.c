@@ -336,19 +336,26 @@ static dpt_status none_at_all(const dpti_keeper *k)
         k->folder);
 }
 
-static dpt_status find_newest(dpti_keeper *k, const size_t *numbers, size_t n,
-                              dpti_keeper_tell *tell, void *user, size_t *found,
-                              dpti_checkpoint *out)
+/* A search for a sound checkpoint among numbered files. */
+typedef struct search {
+    size_t *numbers; /* (n) the greatest first */
+    size_t n;
+    size_t found;           /* index of the last file that was opened */
+    dpti_keeper_tell *tell; /* is called for each file that is not sound */
+    void *user;
+} search;
+
+static dpt_status find_newest(dpti_keeper *k, search *s, dpti_checkpoint *out)
 {
     dpt_context *context = k->trainer->context;
     dpt_error unread = {.status = DPT_OK};
-    if (n == 0) return none_at_all(k);
-    for (size_t i = 0; i < n; i++) {
-        const dpt_status status = open_numbered(k, numbers[i], out);
-        *found = i;
+    if (s->n == 0) return none_at_all(k);
+    for (size_t i = 0; i < s->n; i++) {
+        const dpt_status status = open_numbered(k, s->numbers[i], out);
+        s->found = i;
         if (!unsound(status)) return status;
         if (unreadable(&context->error)) unread = context->error;
-        tell(dpt_error_message(context), user);
+        s->tell(dpt_error_message(context), s->user);
     }
     if (unread.status != DPT_OK)
         return dpt_fail(context, DPT_E_IO,
@@ -364,15 +371,15 @@ dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell, void 
                               dpti_checkpoint *out)
 {
     dpti_keeper *k = keeper;
-    size_t *numbers = NULL, n = 0, found = 0;
-    DPT_TRY(list(k, &numbers, &n));
-    dpt_status status = find_newest(k, numbers, n, tell, user, &found, out);
-    for (size_t i = n; status == DPT_OK && i > found; i--)
-        if (!remember(k, numbers[i - 1])) {
+    search s = {.tell = tell, .user = user};
+    DPT_TRY(list(k, &s.numbers, &s.n));
+    dpt_status status = find_newest(k, &s, out);
+    for (size_t i = s.n; status == DPT_OK && i > s.found; i--)
+        if (!remember(k, s.numbers[i - 1])) {
             dpti_checkpoint_close(out);
             status = dpt_fail(k->trainer->context, DPT_E_NO_MEMORY, "no memory for checkpoints");
         }
-    free(numbers);
+    free(s.numbers);
     return status;
 }
 

@@ -201,32 +201,42 @@ static bool fail_key(decoder *d, const char *key, const char *wanted)
     return false;
 }
 
-static bool get_size(decoder *d, const json_t *object, const char *key, size_t max, size_t *out)
+/* A value, and its key for messages. */
+typedef struct entry {
+    const json_t *value;
+    const char *key;
+} entry;
+
+static entry of(const json_t *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
+    return (entry){json_object_get(object, key), key};
+}
+
+static bool get_size(decoder *d, entry from, size_t max, size_t *out)
+{
+    const json_t *value = from.value;
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
         (uint64_t)json_integer_value(value) > max)
-        return fail_key(d, key, "number within its bounds");
+        return fail_key(d, from.key, "number within its bounds");
     *out = (size_t)json_integer_value(value);
     return true;
 }
 
 /* null means NaN, if NaN is allowed. */
-static bool get_real(decoder *d, const json_t *object, const char *key, bool may_be_nan,
-                     double *out)
+static bool get_real(decoder *d, entry from, bool may_be_nan, double *out)
 {
-    const json_t *value = json_object_get(object, key);
+    const json_t *value = from.value;
     const bool none = may_be_nan && json_is_null(value);
     if (!none && (!json_is_number(value) || !isfinite(json_number_value(value))))
-        return fail_key(d, key, "real number");
+        return fail_key(d, from.key, "real number");
     *out = none ? (double)NAN : json_number_value(value);
     return true;
 }
 
-static bool get_positive(decoder *d, const json_t *object, const char *key, double max, double *out)
+static bool get_positive(decoder *d, entry from, double max, double *out)
 {
-    if (!get_real(d, object, key, false, out)) return false;
-    return (*out >= 0 && *out <= max) || fail_key(d, key, "number within its bounds");
+    if (!get_real(d, from, false, out)) return false;
+    return (*out >= 0 && *out <= max) || fail_key(d, from.key, "number within its bounds");
 }
 
 static bool get_bool(decoder *d, const json_t *object, const char *key, bool *out)
@@ -237,11 +247,12 @@ static bool get_bool(decoder *d, const json_t *object, const char *key, bool *ou
     return true;
 }
 
-static bool get_text(decoder *d, const json_t *value, const char *key, char *out, size_t out_bytes)
+static bool get_text(decoder *d, entry from, char *out, size_t out_bytes)
 {
+    const json_t *value = from.value;
     const char *text = json_string_value(value);
     if (!text || strlen(text) >= out_bytes || strlen(text) != json_string_length(value))
-        return fail_key(d, key, "short text");
+        return fail_key(d, from.key, "short text");
     snprintf(out, out_bytes, "%s", text);
     return true;
 }
@@ -250,9 +261,9 @@ static bool get_cursor(decoder *d, const json_t *object, const char *key, dpti_c
 {
     const json_t *o = json_object_get(object, key);
     if (!json_is_object(o)) return fail_key(d, key, "position");
-    if (!get_size(d, o, "step", max_count, &out->step) ||
-        !get_size(d, o, "epoch", max_count, &out->epoch) ||
-        !get_size(d, o, "position", DPTI_MAX_RECORDS, &out->position))
+    if (!get_size(d, of(o, "step"), max_count, &out->step) ||
+        !get_size(d, of(o, "epoch"), max_count, &out->epoch) ||
+        !get_size(d, of(o, "position"), DPTI_MAX_RECORDS, &out->position))
         return false;
     return out->epoch > 0 || fail_key(d, key, "position");
 }
@@ -260,14 +271,14 @@ static bool get_cursor(decoder *d, const json_t *object, const char *key, dpti_c
 static bool get_result(decoder *d, const json_t *o, dpt_fit_result *r)
 {
     const double max = 1e30;
-    return get_size(d, o, "steps", max_count, &r->steps) &&
-           get_size(d, o, "epochs", max_count, &r->epochs) &&
-           get_positive(d, o, "seconds", max, &r->seconds) &&
-           get_real(d, o, "train_loss", true, &r->train_loss) &&
-           get_real(d, o, "test_loss", true, &r->test_loss) &&
-           get_real(d, o, "test_accuracy", true, &r->test_accuracy) &&
-           get_size(d, o, "best_epoch", max_count, &r->best_epoch) &&
-           get_real(d, o, "best_validation_loss", true, &r->best_validation_loss);
+    return get_size(d, of(o, "steps"), max_count, &r->steps) &&
+           get_size(d, of(o, "epochs"), max_count, &r->epochs) &&
+           get_positive(d, of(o, "seconds"), max, &r->seconds) &&
+           get_real(d, of(o, "train_loss"), true, &r->train_loss) &&
+           get_real(d, of(o, "test_loss"), true, &r->test_loss) &&
+           get_real(d, of(o, "test_accuracy"), true, &r->test_accuracy) &&
+           get_size(d, of(o, "best_epoch"), max_count, &r->best_epoch) &&
+           get_real(d, of(o, "best_validation_loss"), true, &r->best_validation_loss);
 }
 
 /* Returns whether the counts of dpt_fit are consistent. */
@@ -289,13 +300,14 @@ static bool get_course(decoder *d, const json_t *o, dpti_run_state *s)
     const double max = 1e30;
     dpti_course *c = &s->course;
     if (!json_is_object(o)) return fail_key(d, "fit", "object");
-    if (!get_cursor(d, o, "first", &c->first) || !get_positive(d, o, "elapsed", max, &c->elapsed) ||
-        !get_real(d, o, "epoch_loss", false, &c->loss) ||
-        !get_positive(d, o, "epoch_seconds", max, &c->seconds) ||
-        !get_size(d, o, "epoch_samples", max_count, &c->samples) ||
-        !get_size(d, o, "epoch_hits", max_count, &c->hits) ||
-        !get_size(d, o, "samples", SIZE_MAX >> 1, &c->total_samples) ||
-        !get_size(d, o, "without_better", max_count, &c->without_better) ||
+    if (!get_cursor(d, o, "first", &c->first) ||
+        !get_positive(d, of(o, "elapsed"), max, &c->elapsed) ||
+        !get_real(d, of(o, "epoch_loss"), false, &c->loss) ||
+        !get_positive(d, of(o, "epoch_seconds"), max, &c->seconds) ||
+        !get_size(d, of(o, "epoch_samples"), max_count, &c->samples) ||
+        !get_size(d, of(o, "epoch_hits"), max_count, &c->hits) ||
+        !get_size(d, of(o, "samples"), SIZE_MAX >> 1, &c->total_samples) ||
+        !get_size(d, of(o, "without_better"), max_count, &c->without_better) ||
         !get_result(d, o, &c->result) || !get_bool(d, o, "finished", &s->finished))
         return false;
     return course_agrees(s) || fail_key(d, "fit", "course that could have been");
@@ -305,12 +317,15 @@ static bool get_model(decoder *d, const json_t *o, dpti_time_model *m)
 {
     const double max = 1e15;
     *m = dpti_time_model_new();
-    if (!get_positive(d, o, "a", max, &m->a) || !get_positive(d, o, "b", max, &m->b) ||
-        !get_positive(d, o, "p00", max, &m->p[0]) || !get_real(d, o, "p01", false, &m->p[1]) ||
-        !get_positive(d, o, "p11", max, &m->p[2]) || !get_positive(d, o, "idle", max, &m->idle) ||
-        !get_positive(d, o, "noise", 1, &m->noise) || !get_real(d, o, "lean", false, &m->lean) ||
-        !get_positive(d, o, "wandering", 1, &m->wandering) ||
-        !get_size(d, o, "seen", max_count, &m->n_seen))
+    if (!get_positive(d, of(o, "a"), max, &m->a) || !get_positive(d, of(o, "b"), max, &m->b) ||
+        !get_positive(d, of(o, "p00"), max, &m->p[0]) ||
+        !get_real(d, of(o, "p01"), false, &m->p[1]) ||
+        !get_positive(d, of(o, "p11"), max, &m->p[2]) ||
+        !get_positive(d, of(o, "idle"), max, &m->idle) ||
+        !get_positive(d, of(o, "noise"), 1, &m->noise) ||
+        !get_real(d, of(o, "lean"), false, &m->lean) ||
+        !get_positive(d, of(o, "wandering"), 1, &m->wandering) ||
+        !get_size(d, of(o, "seen"), max_count, &m->n_seen))
         return false;
     if (fabs(m->p[1]) > max || fabs(m->lean) > max || !(m->noise > 0) ||
         (m->n_seen > 0 && !(m->a + m->b > 0)))
@@ -323,22 +338,23 @@ static bool get_device(decoder *d, const json_t *o, dpti_run_device *device)
     const json_t *rests = json_object_get(o, "rests"), *exchange = json_object_get(o, "exchange");
     /* Checkpoints of an earlier release have the key "share". */
     const char *shard_key = json_object_get(o, "shard") ? "shard" : "share";
-    return get_text(d, json_object_get(o, "id"), "device", device->id, sizeof device->id) &&
-           get_size(d, o, shard_key, DPTI_MAX_RECORDS, &device->shard) &&
+    return get_text(d, (entry){json_object_get(o, "id"), "device"}, device->id,
+                    sizeof device->id) &&
+           get_size(d, of(o, shard_key), DPTI_MAX_RECORDS, &device->shard) &&
            get_model(d, o, &device->model) && (!rests || get_bool(d, o, "rests", &device->rests)) &&
-           (!exchange || get_positive(d, o, "exchange", 1e15, &device->exchange));
+           (!exchange || get_positive(d, of(o, "exchange"), 1e15, &device->exchange));
 }
 
 static bool get_rest(decoder *d, const json_t *o, dpti_standby_record *r)
 {
     const double max = 1e15;
-    return get_positive(d, o, "with", max, &r->with.seconds) &&
-           get_positive(d, o, "with_error", max, &r->with.error) &&
-           get_positive(d, o, "without", max, &r->without.seconds) &&
-           get_positive(d, o, "without_error", max, &r->without.error) &&
-           get_size(d, o, "awake_for", max_count, &r->present_for) &&
-           get_size(d, o, "asleep_for", max_count, &r->standby_for) &&
-           get_size(d, o, "waited", max_count, &r->waited);
+    return get_positive(d, of(o, "with"), max, &r->with.seconds) &&
+           get_positive(d, of(o, "with_error"), max, &r->with.error) &&
+           get_positive(d, of(o, "without"), max, &r->without.seconds) &&
+           get_positive(d, of(o, "without_error"), max, &r->without.error) &&
+           get_size(d, of(o, "awake_for"), max_count, &r->present_for) &&
+           get_size(d, of(o, "asleep_for"), max_count, &r->standby_for) &&
+           get_size(d, of(o, "waited"), max_count, &r->waited);
 }
 
 static bool get_balance(decoder *d, const json_t *o, dpti_run_state *s)
@@ -369,8 +385,7 @@ static bool get_algorithms(decoder *d, const json_t *list, dpti_run_state *s)
     for (size_t i = 0; status == DPT_OK && i < n; i++) {
         const json_t *device = json_array_get(list, i);
         dpti_recorded_device *a = &s->algorithms.items[s->algorithms.n++];
-        if (!get_text(d, json_object_get(device, "kind"), "kind", a->kind, sizeof a->kind))
-            return false;
+        if (!get_text(d, of(device, "kind"), a->kind, sizeof a->kind)) return false;
         status = dpti_recorded_decode(json_object_get(device, "operations"), &a->choices);
     }
     if (status == DPT_E_FORMAT) return fail_key(d, "algorithms", "list of three words each");
@@ -389,7 +404,7 @@ static bool get_settings(decoder *d, json_t *o, dpti_settings *settings)
     {
         dpti_setting *s = &settings->list[settings->n];
         if (strlen(key) >= sizeof s->key) return fail_key(d, "settings", "object of texts");
-        if (!get_text(d, value, "settings", s->text, sizeof s->text)) return false;
+        if (!get_text(d, (entry){value, "settings"}, s->text, sizeof s->text)) return false;
         snprintf(s->key, sizeof s->key, "%s", key);
         settings->n++;
     }
@@ -400,7 +415,7 @@ static bool get_state(decoder *d, const json_t *o, dpti_run_state *s)
 {
     size_t version = 0;
     char digits[24];
-    if (!get_size(d, o, "version", SIZE_MAX >> 1, &version)) return false;
+    if (!get_size(d, of(o, "version"), SIZE_MAX >> 1, &version)) return false;
     if (version != DPTI_RUN_VERSION) {
         d->status = DPT_FAIL(d->error, DPT_E_FORMAT,
                              "%s: a checkpoint of version %zu, and this dptrain knows %d", d->name,
@@ -408,10 +423,9 @@ static bool get_state(decoder *d, const json_t *o, dpti_run_state *s)
         return false;
     }
     if (!get_cursor(d, o, "done", &s->done) ||
-        !get_size(d, o, "optimizer_origin", max_count, &s->optimizer_origin) ||
-        !get_text(d, json_object_get(o, "batches_before"), "batches_before", digits,
-                  sizeof digits) ||
-        !get_positive(d, o, "lr", 1e6, &s->lr) ||
+        !get_size(d, of(o, "optimizer_origin"), max_count, &s->optimizer_origin) ||
+        !get_text(d, of(o, "batches_before"), digits, sizeof digits) ||
+        !get_positive(d, of(o, "lr"), 1e6, &s->lr) ||
         !get_settings(d, json_object_get(o, "settings"), &s->settings))
         return false;
     if (!dpti_parse_size(digits, 0, SIZE_MAX, &s->batches_before))
@@ -419,7 +433,7 @@ static bool get_state(decoder *d, const json_t *o, dpti_run_state *s)
     if (s->optimizer_origin > s->done.step)
         return fail_key(d, "optimizer_origin", "number within its bounds");
     if (json_object_get(o, "owing") &&
-        !get_size(d, o, "owing", DPTI_BALANCE_MAX_DEVICES, &s->n_owing))
+        !get_size(d, of(o, "owing"), DPTI_BALANCE_MAX_DEVICES, &s->n_owing))
         return false;
     const json_t *fit = json_object_get(o, "fit"), *balance = json_object_get(o, "balance");
     const json_t *algorithms = json_object_get(o, "algorithms");

@@ -151,10 +151,11 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
     DPT_TRY(dpti_tensors_create(s->model, s->n_kinds + s->n_owing, tensors, error));
     DPT_TRY(dpti_tensors_add_weights(tensors, s->flats[0], s->batches, error));
     for (size_t k = 1; k < s->n_kinds; k++)
-        DPT_TRY(dpti_tensors_add_state(tensors, dpti_optimizer_tensor, dpti_state_buffer_kind(k),
-                                       s->flats[k], error));
+        DPT_TRY(dpti_tensors_add_state(
+            tensors, (dpti_state_kind){dpti_optimizer_tensor, dpti_state_buffer_kind(k)},
+            s->flats[k], error));
     for (size_t r = 0; r < s->n_owing; r++)
-        DPT_TRY(dpti_tensors_add_state(tensors, dpti_residual_tensor, r,
+        DPT_TRY(dpti_tensors_add_state(tensors, (dpti_state_kind){dpti_residual_tensor, r},
                                        s->residual + r * s->model->flat_size, error));
     return dpti_safetensors_seal(
         &(dpti_tensor_file){
@@ -253,16 +254,16 @@ static dpt_status compare_trainer(dpt_trainer *t, const dpti_checkpoint *c)
 
 /* Reads the error feedback of the file's processes and assigns it to the trainer's processes: see
    dpti_checkpoint_deal. */
-static dpt_status read_residuals(dpt_trainer *t, const dpti_safetensors *file, float *outside,
-                                 dpti_checkpoint *c)
+static dpt_status read_residuals(const dpti_tensor_source *source, dpti_checkpoint *c)
 {
+    dpt_trainer *t = source->trainer;
     const size_t n = dpti_processes_count(t->processes), size = t->model->flat_size;
     const bool same = c->state.n_owing == n;
     float *flat = dpti_trainer_make_flat(t);
     c->all_residuals = calloc(n, size * sizeof *c->all_residuals);
     dpt_status status = flat && c->all_residuals ? DPT_OK : DPT_E_NO_MEMORY;
     for (size_t r = 0; status == DPT_OK && r < c->state.n_owing; r++) {
-        status = dpti_state_read(t, c->path, file, dpti_residual_tensor, r, flat, outside);
+        status = dpti_state_read(source, (dpti_state_kind){dpti_residual_tensor, r}, flat);
         float *to = c->all_residuals + (same ? r * size : 0);
         for (size_t i = 0; i < size; i++)
             to[i] += flat[i];
@@ -278,19 +279,22 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
     const size_t n_kinds = dpti_trainer_n_state_buffers(t);
     float *outside = dpti_trainer_make_flat(t);
     if (!outside) return DPT_E_NO_MEMORY;
+    const dpti_tensor_source source = {
+        .trainer = t, .path = c->path, .file = file, .outside = outside};
     dpt_status status = DPT_OK;
     for (size_t k = 0; status == DPT_OK && k < n_kinds; k++) {
         c->flats[k] = dpti_trainer_make_flat(t);
         if (!c->flats[k])
             status = DPT_E_NO_MEMORY;
         else if (k == 0)
-            status = dpti_weights_read(t, c->path, file, NULL, c->flats[0], outside);
+            status = dpti_weights_read(&source, NULL, c->flats[0]);
         else
-            status = dpti_state_read(t, c->path, file, dpti_optimizer_tensor,
-                                     dpti_state_buffer_kind(k), c->flats[k], outside);
+            status = dpti_state_read(
+                &source, (dpti_state_kind){dpti_optimizer_tensor, dpti_state_buffer_kind(k)},
+                c->flats[k]);
     }
     if (status == DPT_OK && dpti_packs(t) && c->state.n_owing > 0)
-        status = read_residuals(t, file, outside, c);
+        status = read_residuals(&source, c);
     free(outside);
     return status;
 }

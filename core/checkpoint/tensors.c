@@ -94,14 +94,14 @@ char *dpti_residual_tensor(size_t number, const char *parameter)
     return dpti_format(DPTI_RESIDUAL_PREFIX "%zu.%s", number, parameter);
 }
 
-dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_name *name_of, size_t number,
-                                  float *flat, dpt_error *error)
+dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_kind kind, float *flat,
+                                  dpt_error *error)
 {
     dpti_tensors *t = tensors;
     for (size_t i = 0; i < t->model->n_parameters; i++) {
         const dpti_parameter *p = &t->model->parameters[i];
         if (dpti_is_statistic(p->role)) continue;
-        char *name = name_of(number, p->name);
+        char *name = kind.name_of(kind.number, p->name);
         if (!name) return no_memory(error);
         t->names[t->n] = name;
         add_parameter(t, p, name, flat);

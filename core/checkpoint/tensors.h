@@ -33,24 +33,35 @@ void dpti_tensors_free(dpti_tensors *tensors);
    layout in place.  The buffer must stay valid until the file is written. */
 DPT_CHECK_RESULT dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat,
                                                      int64_t batches, dpt_error *error);
-/* Adds other training state of the trained parameters, named by `name`. */
-DPT_CHECK_RESULT dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_name *name_of,
-                                                   size_t number, float *flat, dpt_error *error);
+/* One kind of training state: name_of(number, parameter) is the name of a parameter's tensor. */
+typedef struct dpti_state_kind {
+    dpti_state_name *name_of;
+    size_t number;
+} dpti_state_kind;
+
+/* Adds other training state of the trained parameters. */
+DPT_CHECK_RESULT dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_kind kind,
+                                                   float *flat, dpt_error *error);
 
 /* dpti_is_counter returns whether a tensor is the valid counter of one of the model's batch-norms.
    The other function returns whether it is other training state of a parameter. */
 bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor);
 bool dpti_is_state(const dpt_model *model, const dpti_tensor *tensor);
 
-/* Reads a file's tensors into flat buffers (weights.c); `outside` is scratch memory of flat_size
-   elements.  `except`: names of layers, separated by commas, whose elements are left unchanged; or
-   NULL.  Errors: DPT_E_INVALID if the tensors belong to another model; the context's error names
-   the tensor. */
-DPT_CHECK_RESULT dpt_status dpti_weights_read(dpt_trainer *trainer, const char *path,
-                                              const dpti_safetensors *file, const char *except,
-                                              float *flat, float *outside);
-DPT_CHECK_RESULT dpt_status dpti_state_read(dpt_trainer *trainer, const char *path,
-                                            const dpti_safetensors *file, dpti_state_name *name_of,
-                                            size_t number, float *flat, float *outside);
+/* A file whose tensors a trainer reads. */
+typedef struct dpti_tensor_source {
+    dpt_trainer *trainer;
+    const char *path;
+    const dpti_safetensors *file;
+    float *outside; /* (flat_size) scratch memory */
+} dpti_tensor_source;
+
+/* Reads a file's tensors into flat buffers (weights.c).  `except`: names of layers, separated by
+   commas, whose elements are left unchanged; or NULL.  Errors: DPT_E_INVALID if the tensors belong
+   to another model; the context's error names the tensor. */
+DPT_CHECK_RESULT dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except,
+                                              float *flat);
+DPT_CHECK_RESULT dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kind,
+                                            float *flat);
 
 #endif

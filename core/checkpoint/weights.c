@@ -105,16 +105,16 @@ static dpt_status check_layers(dpt_trainer *t, const char *except)
 /* ---- Loading --------------------------------------------------------------------------------- */
 
 /* Fails because the file belongs to another model; `what` says what does not fit. */
-static dpt_status fail_model(dpt_trainer *t, const char *path, const dpti_safetensors *file,
-                             const char *what)
+static dpt_status fail_model(const dpti_tensor_source *source, const char *what)
 {
+    dpt_trainer *t = source->trainer;
     char guess[256];
-    dpti_origin_guess(file, t->model, guess, sizeof guess);
-    return dpt_fail(t->context, DPT_E_INVALID, "%s %s; %s", path, what, guess);
+    dpti_origin_guess(source->file, t->model, guess, sizeof guess);
+    return dpt_fail(t->context, DPT_E_INVALID, "%s %s; %s", source->path, what, guess);
 }
 
-static dpt_status describe_mismatch(dpt_trainer *t, const char *path, const dpti_safetensors *file,
-                                    const dpti_parameter *p, const dpti_tensor *tensor)
+static dpt_status describe_mismatch(const dpti_tensor_source *source, const dpti_parameter *p,
+                                    const dpti_tensor *tensor)
 {
     char wanted[96] = "", found[192] = "", what[512];
     size_t n = 0;
@@ -126,35 +126,39 @@ static dpt_status describe_mismatch(dpt_trainer *t, const char *path, const dpti
     snprintf(what, sizeof what,
              "has a tensor %.200s of %s, which is %s in model %.60s (--fresh loads all but some "
              "layers)",
-             tensor->name, found, wanted, t->model->name);
-    return fail_model(t, path, file, what);
+             tensor->name, found, wanted, source->trainer->model->name);
+    return fail_model(source, what);
 }
 
-static dpt_status read_tensor(dpt_trainer *t, const char *path, const dpti_safetensors *file,
-                              const dpti_parameter *p, const char *name, float *outside)
+/* Reads a parameter's tensor of that name into source->outside. */
+static dpt_status read_tensor(const dpti_tensor_source *source, const dpti_parameter *p,
+                              const char *name)
 {
-    const dpti_tensor *tensor = dpti_safetensors_find(file, name);
+    dpt_trainer *t = source->trainer;
+    const dpti_tensor *tensor = dpti_safetensors_find(source->file, name);
     char what[512];
     if (!tensor) {
         snprintf(what, sizeof what, "has no tensor %.200s, which model %.60s has", name,
                  t->model->name);
-        return fail_model(t, path, file, what);
+        return fail_model(source, what);
     }
     if (tensor->rank != p->rank || memcmp(tensor->shape, p->shape, p->rank * sizeof *p->shape) != 0)
-        return describe_mismatch(t, path, file, p, tensor);
+        return describe_mismatch(source, p, tensor);
     if (strcmp(tensor->dtype, "F32") != 0)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "%s: tensor %s has the type %s, and only float32 (F32) is read: convert "
                         "the weights, in PyTorch by tensor.float()",
-                        path, tensor->name, tensor->dtype);
-    memcpy(outside, tensor->data, p->size * sizeof *outside); /* the file's data are not aligned */
+                        source->path, tensor->name, tensor->dtype);
+    /* The file's data are not aligned. */
+    memcpy(source->outside, tensor->data, p->size * sizeof *source->outside);
     return DPT_OK;
 }
 
 /* A tensor that the model does not have shows that the file belongs to another model. */
-static dpt_status all_known(dpt_trainer *t, const char *path, const dpti_safetensors *file,
-                            const char *except)
+static dpt_status all_known(const dpti_tensor_source *source, const char *except)
 {
+    const dpt_trainer *t = source->trainer;
+    const dpti_safetensors *file = source->file;
     for (size_t i = 0; i < dpti_safetensors_count(file); i++) {
         const dpti_tensor *tensor = dpti_safetensors_get(file, i);
         const char *name = tensor->name;
@@ -164,38 +168,37 @@ static dpt_status all_known(dpt_trainer *t, const char *path, const dpti_safeten
             continue;
         snprintf(what, sizeof what, "has a tensor %.200s that model %.60s does not have", name,
                  t->model->name);
-        return fail_model(t, path, file, what);
+        return fail_model(source, what);
     }
     return DPT_OK;
 }
 
-dpt_status dpti_weights_read(dpt_trainer *trainer, const char *path, const dpti_safetensors *file,
-                             const char *except, float *flat, float *outside)
+dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except, float *flat)
 {
-    dpt_trainer *t = trainer;
-    DPT_TRY(all_known(t, path, file, except));
+    const dpt_trainer *t = source->trainer;
+    DPT_TRY(all_known(source, except));
     for (size_t i = 0; i < t->model->n_parameters; i++) {
         const dpti_parameter *p = &t->model->parameters[i];
         if (is_excepted(except, p->name)) continue;
-        DPT_TRY(read_tensor(t, path, file, p, p->name, outside));
-        dpti_parameter_import(p, outside, flat + p->offset);
+        DPT_TRY(read_tensor(source, p, p->name));
+        dpti_parameter_import(p, source->outside, flat + p->offset);
     }
     return DPT_OK;
 }
 
-dpt_status dpti_state_read(dpt_trainer *trainer, const char *path, const dpti_safetensors *file,
-                           dpti_state_name *name_of, size_t number, float *flat, float *outside)
+dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kind, float *flat)
 {
-    dpt_trainer *t = trainer;
+    dpt_trainer *t = source->trainer;
     for (size_t i = 0; i < t->model->n_parameters; i++) {
         const dpti_parameter *p = &t->model->parameters[i];
         if (dpti_is_statistic(p->role)) continue;
-        char *name = name_of(number, p->name);
-        if (!name) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read %s", path);
-        const dpt_status status = read_tensor(t, path, file, p, name, outside);
+        char *name = kind.name_of(kind.number, p->name);
+        if (!name)
+            return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read %s", source->path);
+        const dpt_status status = read_tensor(source, p, name);
         free(name);
         DPT_TRY(status);
-        dpti_parameter_import(p, outside, flat + p->offset);
+        dpti_parameter_import(p, source->outside, flat + p->offset);
     }
     return DPT_OK;
 }
@@ -230,13 +233,13 @@ static dpt_status check_seal(dpt_trainer *t, const char *path, const dpti_safete
 static const size_t other_model_bytes = (size_t)1 << 30;
 
 /* Reads the weights in a file; the layers in `except` keep the trainer's weights. */
-static dpt_status read_weights(dpt_trainer *t, const char *path, const dpti_safetensors *file,
-                               const char *except, float *flat, float *outside)
+static dpt_status read_weights(const dpti_tensor_source *source, const char *except, float *flat)
 {
+    dpt_trainer *t = source->trainer;
     DPT_TRY(check_layers(t, except));
-    DPT_TRY(check_seal(t, path, file));
+    DPT_TRY(check_seal(t, source->path, source->file));
     if (except && *except) DPT_TRY(dpti_trainer_read_trusted(t, 1, &flat));
-    return dpti_weights_read(t, path, file, except, flat, outside);
+    return dpti_weights_read(source, except, flat);
 }
 
 static dpt_status load(dpt_trainer *t, const char *path, const char *except)
@@ -248,7 +251,9 @@ static dpt_status load(dpt_trainer *t, const char *path, const char *except)
         return dpti_context_fail(t->context, NULL, &error);
     float *flat = dpti_trainer_make_flat(t), *outside = dpti_trainer_make_flat(t);
     dpt_status status = flat && outside ? DPT_OK : DPT_E_NO_MEMORY;
-    if (status == DPT_OK) status = read_weights(t, path, file, except, flat, outside);
+    const dpti_tensor_source source = {
+        .trainer = t, .path = path, .file = file, .outside = outside};
+    if (status == DPT_OK) status = read_weights(&source, except, flat);
     if (status == DPT_OK) {
         memset(outside, 0, t->model->flat_size * sizeof *outside);
         dpti_state_origin origin = dpti_state_get_origin(t);

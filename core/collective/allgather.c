@@ -128,16 +128,22 @@ static dpt_status put_row(float *row, size_t size, const dpti_gather *what)
     return DPT_FAIL(&device->base.error, DPT_E_NOT_FINITE, "a part is not finite");
 }
 
-/* Copies one part of every row through its place in the staging memory to the device.  `table`
-   points to the part in the first row. */
-static dpt_status take_away(const dpti_allgather *a, const dpti_gather_part *item,
-                            const float *table, size_t size, float *staging)
+/* One part of the rows of a table. */
+typedef struct table_part {
+    const float *first; /* the part in the first row */
+    size_t row_size;    /* elements from one row to the next */
+} table_part;
+
+/* Copies one part of every row through its place in the staging memory to the device. */
+static dpt_status take_away(const dpti_allgather *a, const dpti_gather_part *item, table_part from,
+                            float *staging)
 {
     const dpti_place *to = &item->parts;
     for (size_t r = 0; r < a->n_rows; r++)
-        memcpy(staging + r * item->count, table + r * size, item->count * sizeof *table);
+        memcpy(staging + r * item->count, from.first + r * from.row_size,
+               item->count * sizeof *staging);
     return dpti_upload(to->buffer, to->offset_bytes, staging,
-                       a->n_rows * item->count * sizeof *table);
+                       a->n_rows * item->count * sizeof *staging);
 }
 
 static dpt_status take_all(const dpti_allgather *a, const dpti_gather *what, const float *table)
@@ -146,8 +152,8 @@ static dpt_status take_all(const dpti_allgather *a, const dpti_gather *what, con
     size_t begin = 0;
     DPT_TRY(dpti_event_record(what->items[0].parts.buffer->device, what->moving));
     for (size_t i = 0; i < what->n; begin += what->items[i++].count)
-        DPT_TRY(
-            take_away(a, &what->items[i], table + begin, size, what->staging + begin * a->n_rows));
+        DPT_TRY(take_away(a, &what->items[i], (table_part){table + begin, size},
+                          what->staging + begin * a->n_rows));
     return DPT_OK;
 }
 
@@ -162,8 +168,8 @@ static dpt_status over_processes(dpti_allgather *a, const dpti_gather *what, dpt
     if (what->rank == 0) {
         for (size_t p = 0; p <= dpti_processes_count(a->who.processes); p++)
             a->begins[p] = a->who.firsts[p] * row_size(what) * sizeof *table;
-        shared = dpti_processes_share(a->who.processes, &(dpti_table){table, a->begins}, verdict,
-                                      &verdict, &error);
+        shared = dpti_processes_share(a->who.processes, &(dpti_table){table, a->begins}, &verdict,
+                                      &error);
         if (shared == DPT_OK) shared = verdict;
     }
     return dpti_rendezvous_meet(a->rendezvous, what->rank, shared);

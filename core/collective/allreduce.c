@@ -275,10 +275,10 @@ static dpt_status run_alone(dpti_allreduce *a, dpti_exchange_context *x,
 /* Returns the verdict of all processes. */
 static dpt_status vote(dpti_allreduce *a, dpt_status mine)
 {
-    dpt_status verdict = DPT_OK;
+    dpt_status verdict = mine;
     dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
-    DPT_TRY(dpti_processes_share(a->processes, &(dpti_table){a->nothing, a->nothing}, mine,
-                                 &verdict, &error));
+    DPT_TRY(dpti_processes_share(a->processes, &(dpti_table){a->nothing, a->nothing}, &verdict,
+                                 &error));
     return verdict;
 }
 

@@ -176,20 +176,20 @@ static void take_seats(dpti_arrays *a, const dpti_arrays_request *r)
 static dpt_status fail_alike(const dpti_arrays *a, dpt_status mine)
 {
     dpt_error error = a->context->error;
-    const dpt_status status = dpti_processes_agree(a->processes, mine, NULL, 0, NULL, &error);
+    const dpt_status status = dpti_processes_agree(a->processes, mine, &error);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(a->context, NULL, &error);
 }
 
 /* How all fare: all processes get the same; and so many bytes of each one's terms. */
 static dpt_status vote(const dpti_arrays *a, dpt_status mine, size_t n_bytes)
 {
-    dpt_status verdict = DPT_OK;
+    dpt_status verdict = mine;
     dpt_error error = {.status = DPT_OK};
     if (!a->processes) return mine;
     for (size_t r = 0; r <= a->n_processes; r++)
         a->begins[r] = r * n_bytes;
-    if (dpti_processes_share(a->processes, &(dpti_table){a->terms, a->begins}, mine, &verdict,
-                             &error) != DPT_OK)
+    if (dpti_processes_share(a->processes, &(dpti_table){a->terms, a->begins}, &verdict, &error) !=
+        DPT_OK)
         return dpti_context_fail(a->context, NULL, &error);
     return verdict == DPT_OK ? DPT_OK : fail_alike(a, mine);
 }

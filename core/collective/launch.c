@@ -164,8 +164,7 @@ dpt_status dpti_processes_introduce(dpti_processes *processes, const char *versi
             begins[r] = r * sizeof *all;
         snprintf(all[dpti_processes_rank(processes)], sizeof *all, "%s%s%s", version,
                  *purpose ? " " : "", purpose);
-        status =
-            dpti_processes_share(processes, &(dpti_table){all, begins}, DPT_OK, &verdict, error);
+        status = dpti_processes_share(processes, &(dpti_table){all, begins}, &verdict, error);
         if (status == DPT_OK) status = compare(all, n, error);
         if (status == DPT_E_INVALID) dpti_processes_know(processes);
     } else {

@@ -53,19 +53,20 @@ static bool any_received(const dpt_message *messages, size_t n)
     return false;
 }
 
-dpt_status dpti_link_start(const dpti_link *link, const dpt_message *messages, size_t n,
-                           void **request, dpt_error *error)
+dpt_status dpti_link_start(const dpti_link *link, dpti_messages messages, void **request,
+                           dpt_error *error)
 {
     const dpti_link *w = link;
-    if (!w->line) return w->transport->start(w->self, messages, n, request, error);
+    if (!w->line) return w->transport->start(w->self, messages.items, messages.n, request, error);
     held *h = calloc(1, sizeof *h);
     if (!h) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for messages");
-    const dpt_status status = w->transport->start(w->self, messages, n, &h->request, error);
+    const dpt_status status =
+        w->transport->start(w->self, messages.items, messages.n, &h->request, error);
     if (status != DPT_OK) {
         free(h);
         return status;
     }
-    h->delay = any_received(messages, n) ? w->delay : 0;
+    h->delay = any_received(messages.items, messages.n) ? w->delay : 0;
     h->next = w->line->first;
     w->line->first = h;
     *request = h;

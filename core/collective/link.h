@@ -31,11 +31,17 @@ void dpti_link_close(const dpti_link *link);
    call of the link follows. */
 void dpti_link_abandon(const dpti_link *link);
 
+/* Messages that are sent and received at the same time. */
+typedef struct dpti_messages {
+    const dpt_message *items; /* (n) */
+    size_t n;
+} dpti_messages;
+
 /* As `start` and `test` of the transport (transport.h).  With a delay, a request that receives
    anything is done `delay` seconds after the first look, at this request or another, that found all
    of it there.  A failure is reported at once. */
-DPT_CHECK_RESULT dpt_status dpti_link_start(const dpti_link *link, const dpt_message *messages,
-                                            size_t n, void **request, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_link_start(const dpti_link *link, dpti_messages messages,
+                                            void **request, dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_link_test(const dpti_link *link, void *request, bool *done,
                                            dpt_error *error);
 

@@ -117,7 +117,8 @@ void dpti_pipeline_destroy(dpti_pipeline *pipeline)
 
 static dpt_status start(dpti_pipeline *p, inflight *f, dpt_error *error)
 {
-    return dpti_link_start(&p->link, p->messages, f->unit.n_messages, &f->request, error);
+    return dpti_link_start(&p->link, (dpti_messages){p->messages, f->unit.n_messages}, &f->request,
+                           error);
 }
 
 static dpt_status test(dpti_pipeline *p, inflight *f, bool *done, dpt_error *error)

@@ -395,7 +395,7 @@ static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
     if (n == 0) return DPT_OK;
     for (size_t i = 0; i < n; i++)
         n_bytes += p->messages[i].n_bytes;
-    DPT_TRY(dpti_link_start(w, p->messages, n, &request, error));
+    DPT_TRY(dpti_link_start(w, (dpti_messages){p->messages, n}, &request, error));
     for (begin_patience(&pause);;) {
         DPT_TRY(dpti_link_test(w, request, &done, error));
         if (done) return DPT_OK;
@@ -454,7 +454,7 @@ static dpt_status first_failure(const dpt_status *brought, size_t n)
     return DPT_OK;
 }
 
-dpt_status dpti_processes_share(dpti_processes *processes, const dpti_table *table, dpt_status mine,
+dpt_status dpti_processes_share(dpti_processes *processes, const dpti_table *table,
                                 dpt_status *verdict, dpt_error *error)
 {
     dpti_processes *p = processes;
@@ -464,7 +464,7 @@ dpt_status dpti_processes_share(dpti_processes *processes, const dpti_table *tab
         give_up(p);
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with other processes");
     }
-    brought[p->link.rank] = mine;
+    brought[p->link.rank] = *verdict;
     const dpt_status status = together(p, run_shard, &job, error);
     if (status == DPT_OK) *verdict = first_failure(brought, p->link.n);
     free(brought);
@@ -481,8 +481,7 @@ void dpti_gathered_free(dpti_gathered *gathered)
 }
 
 /* Gathers the sizes first, then the bytes. */
-static dpt_status gather(dpti_processes *p, const void *mine, size_t n_bytes, dpti_gathered *g,
-                         dpt_error *error)
+static dpt_status gather(dpti_processes *p, dpti_bytes mine, dpti_gathered *g, dpt_error *error)
 {
     dpt_status verdict = DPT_OK;
     uint64_t *sizes = calloc(p->link.n, sizeof *sizes);
@@ -491,8 +490,8 @@ static dpt_status gather(dpti_processes *p, const void *mine, size_t n_bytes, dp
     if (!sizes || !g->begins) goto end;
     for (size_t r = 0; r <= p->link.n; r++)
         g->begins[r] = r * sizeof *sizes;
-    sizes[p->link.rank] = n_bytes;
-    status = dpti_processes_share(p, &(dpti_table){sizes, g->begins}, DPT_OK, &verdict, error);
+    sizes[p->link.rank] = mine.n_bytes;
+    status = dpti_processes_share(p, &(dpti_table){sizes, g->begins}, &verdict, error);
     if (status != DPT_OK) goto end;
     g->begins[0] = 0;
     for (size_t r = 0; r < p->link.n; r++)
@@ -500,8 +499,9 @@ static dpt_status gather(dpti_processes *p, const void *mine, size_t n_bytes, dp
     g->data = calloc(g->begins[p->link.n] + 1, 1);
     status = DPT_E_NO_MEMORY;
     if (!g->data) goto end;
-    if (n_bytes > 0) memcpy(g->data + g->begins[p->link.rank], mine, n_bytes);
-    status = dpti_processes_share(p, &(dpti_table){g->data, g->begins}, DPT_OK, &verdict, error);
+    if (mine.n_bytes > 0) memcpy(g->data + g->begins[p->link.rank], mine.data, mine.n_bytes);
+    verdict = DPT_OK;
+    status = dpti_processes_share(p, &(dpti_table){g->data, g->begins}, &verdict, error);
 end:
     if (status == DPT_E_NO_MEMORY && !has_failed(p)) {
         give_up(p);
@@ -511,11 +511,11 @@ end:
     return status;
 }
 
-dpt_status dpti_processes_gather(dpti_processes *processes, const void *mine, size_t n_bytes,
-                                 dpti_gathered *out, dpt_error *error)
+dpt_status dpti_processes_gather(dpti_processes *processes, dpti_bytes mine, dpti_gathered *out,
+                                 dpt_error *error)
 {
     dpti_gathered g = {.data = NULL};
-    const dpt_status status = gather(processes, mine, n_bytes, &g, error);
+    const dpt_status status = gather(processes, mine, &g, error);
     if (status == DPT_OK && out)
         *out = g;
     else
@@ -527,7 +527,8 @@ dpt_status dpti_processes_tell_delays(dpti_processes *processes, dpt_error *erro
 {
     dpti_processes *p = processes;
     dpti_gathered all = {.data = NULL};
-    DPT_TRY(dpti_processes_gather(p, &p->link.delay, sizeof p->link.delay, &all, error));
+    DPT_TRY(
+        dpti_processes_gather(p, (dpti_bytes){&p->link.delay, sizeof p->link.delay}, &all, error));
     memcpy(p->delays, all.data, p->link.n * sizeof *p->delays);
     dpti_gathered_free(&all);
     return DPT_OK;
@@ -549,8 +550,7 @@ static const dpt_error *find_failure(const dpt_error *reports, size_t n, size_t 
     return found;
 }
 
-dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine, const void *data,
-                                size_t n_bytes, dpti_gathered *out, dpt_error *error)
+dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine, dpt_error *error)
 {
     dpti_processes *p = processes;
     dpti_gathered reports = {.data = NULL};
@@ -562,7 +562,7 @@ dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine, cons
         report.status = mine;
         report.file = NULL; /* an address of this process */
     }
-    DPT_TRY(dpti_processes_gather(p, &report, sizeof report, &reports, error));
+    DPT_TRY(dpti_processes_gather(p, (dpti_bytes){&report, sizeof report}, &reports, error));
     const dpt_error *found =
         find_failure((const dpt_error *)(const void *)reports.data, p->link.n, &rank, &alike);
     p->agreed = found != NULL;
@@ -573,8 +573,7 @@ dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine, cons
                               found->message[0] ? found->message : dpt_status_words(found->status));
     const dpt_status status = found ? found->status : DPT_OK;
     dpti_gathered_free(&reports);
-    DPT_TRY(status);
-    return out ? dpti_processes_gather(p, data, n_bytes, out, error) : DPT_OK;
+    return status;
 }
 
 /* ---- To the first process, and from it ------------------------------------------------------- */
@@ -639,7 +638,7 @@ dpt_status dpti_processes_set_travel(dpti_processes *processes, dpti_travel *tra
     if (has_failed(processes)) return tell_failure(processes, error);
     if (t.route == now->route && t.window == now->window) return DPT_OK; /* in all of them */
     dpt_status status = call(processes, run_reserve, &t, error);
-    status = dpti_processes_agree(processes, status, NULL, 0, NULL, error);
+    status = dpti_processes_agree(processes, status, error);
     /* A transport that has failed may still write to the present memory. */
     DPT_TRY(call(processes, run_take, status == DPT_OK ? &t : NULL, error));
     if (status == DPT_OK) *travel = t;

@@ -10,6 +10,7 @@
 #ifndef DPTI_PROCESSES_H
 #define DPTI_PROCESSES_H
 
+#include "base/bytes.h"
 #include "collective/collective.h"
 #include "collective/transport.h"
 
@@ -55,20 +56,18 @@ void dpti_gathered_free(dpti_gathered *gathered); /* accepts a zeroed struct; ze
 
 /* Gathers the data of all processes, which may differ in size.  The caller frees *out; `out` may be
    NULL.  Fails as the transport does. */
-DPT_CHECK_RESULT dpt_status dpti_processes_gather(dpti_processes *processes, const void *mine,
-                                                  size_t n_bytes, dpti_gathered *out,
-                                                  dpt_error *error);
-/* The same, and each process reports its status `mine`, with the message of *error if it has
-   failed. If any process has failed, all get the first failure in the order of ranks in *error, and
-   nothing is gathered.  The message names the process unless all fail alike.  Nothing is gathered
-   either if `out` is NULL. */
+DPT_CHECK_RESULT dpt_status dpti_processes_gather(dpti_processes *processes, dpti_bytes mine,
+                                                  dpti_gathered *out, dpt_error *error);
+/* Each process reports its status `mine`, with the message of *error if it has failed.  If any
+   process has failed, the call returns the first failure in the order of ranks in every process,
+   and *error records it.  The message names the process unless all fail alike. */
 DPT_CHECK_RESULT dpt_status dpti_processes_agree(dpti_processes *processes, dpt_status mine,
-                                                 const void *data, size_t n_bytes,
-                                                 dpti_gathered *out, dpt_error *error);
+                                                 dpt_error *error);
 
 /* An all-gather in place, with a vote.  Process r contributes bytes [begins[r], begins[r + 1]) of
-   the table.  *verdict becomes the first failure among the processes' statuses `mine`, in the order
-   of ranks; the table is valid if it is DPT_OK.  The function itself fails only as the transport
+   the table.  *verdict is the status of this process before the call.  The call sets *verdict to
+   the first failure among the processes' statuses, in the order of ranks.  The table is valid if
+   *verdict is DPT_OK then.  The function itself fails only as the transport
    does. */
 typedef struct dpti_table {
     void *data;
@@ -76,8 +75,7 @@ typedef struct dpti_table {
 } dpti_table;
 
 DPT_CHECK_RESULT dpt_status dpti_processes_share(dpti_processes *processes, const dpti_table *table,
-                                                 dpt_status mine, dpt_status *verdict,
-                                                 dpt_error *error);
+                                                 dpt_status *verdict, dpt_error *error);
 
 /* The memory of a rooted collective. */
 typedef struct dpti_rooted {

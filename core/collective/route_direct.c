@@ -84,10 +84,19 @@ static void contribute_own(dpti_unit *u)
     }
 }
 
-/* block[i] += the part of process r of these elements of this process's slice.  If r is the first
-   process, the block is set instead. */
-static void add_part(const dpti_unit *u, size_t r, dpti_range elements, float *block, bool first)
+/* Sums of some elements of this process's slice. */
+typedef struct block_sums {
+    dpti_range elements;
+    float values[BLOCK]; /* undefined while empty */
+    bool empty;          /* no process's part has been added */
+} block_sums;
+
+/* Adds the part of process r. */
+static void add_part(const dpti_unit *u, size_t r, block_sums *sums)
 {
+    const dpti_range elements = sums->elements;
+    float *block = sums->values;
+    const bool first = sums->empty;
     const size_t n = dpti_range_size(elements);
     const size_t offset = elements.begin - part_of(u, u->link->rank).begin;
     const bool own = r == u->link->rank;
@@ -106,17 +115,18 @@ static void sum(const dpti_unit *u)
 {
     const dpti_collective *what = u->what;
     const dpti_range mine = part_of(u, u->link->rank);
-    float block[BLOCK];
+    block_sums sums;
     for (size_t begin = mine.begin; begin < mine.end; begin += BLOCK) {
         const size_t n = mine.end - begin < BLOCK ? mine.end - begin : BLOCK;
-        bool empty = true;
+        sums.elements = (dpti_range){begin, begin + n};
+        sums.empty = true;
         for (size_t r = 0; r < u->link->n; r++) {
             if (!what->contributes[r]) continue;
-            add_part(u, r, (dpti_range){begin, begin + n}, block, empty);
-            empty = false;
+            add_part(u, r, &sums);
+            sums.empty = false;
         }
-        if (empty) memset(block, 0, n * sizeof *block);
-        memcpy(what->data + begin, block, n * sizeof *block);
+        if (sums.empty) memset(sums.values, 0, n * sizeof *sums.values);
+        memcpy(what->data + begin, sums.values, n * sizeof *sums.values);
     }
     if (dpti_is_packed(what)) pack(what, mine);
 }

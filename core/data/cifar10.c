@@ -54,24 +54,25 @@ static void interleave(const uint8_t *planes, uint8_t *pixels)
             pixels[p * DPTI_CIFAR10_CHANNELS + c] = planes[c * PLANE_BYTES + p];
 }
 
-static dpt_status append(const char *name, const dpti_content *content, size_t n_files,
-                         dpti_cifar10 *to, dpt_error *error)
+/* Appends the records of a file.  `n_files` files of this size are expected. */
+static dpt_status append(const dpti_file_bytes *file, size_t n_files, dpti_cifar10 *to,
+                         dpt_error *error)
 {
-    const size_t n = content->n_bytes / DPTI_CIFAR10_RECORD_BYTES;
-    const size_t rest = content->n_bytes % DPTI_CIFAR10_RECORD_BYTES;
+    const size_t n = file->n_bytes / DPTI_CIFAR10_RECORD_BYTES;
+    const size_t rest = file->n_bytes % DPTI_CIFAR10_RECORD_BYTES;
     if (n == 0 || rest != 0)
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s: truncated: %zu bytes are no whole number of CIFAR-10 records of %d "
                         "bytes; download it again",
-                        name, content->n_bytes, DPTI_CIFAR10_RECORD_BYTES);
+                        file->name, file->n_bytes, DPTI_CIFAR10_RECORD_BYTES);
     if (to->count + n > to->capacity) DPT_TRY(reserve(to, to->count + n * n_files, error));
     for (size_t i = 0; i < n; i++, to->count++) {
-        const uint8_t *record = content->bytes + i * DPTI_CIFAR10_RECORD_BYTES;
+        const uint8_t *record = file->bytes + i * DPTI_CIFAR10_RECORD_BYTES;
         if (record[0] >= DPTI_CIFAR10_CLASSES)
             return DPT_FAIL(error, DPT_E_FORMAT,
                             "%s: label %d of record %zu is out of range, CIFAR-10 has %d classes; "
                             "check that the file is of its binary version",
-                            name, record[0], i, DPTI_CIFAR10_CLASSES);
+                            file->name, record[0], i, DPTI_CIFAR10_CLASSES);
         to->labels[to->count] = record[0];
         interleave(record + 1, to->images + to->count * DPTI_CIFAR10_IMAGE_BYTES);
     }
@@ -82,7 +83,8 @@ dpt_status dpti_cifar10_read(const char *path, size_t n_files, dpti_cifar10 *to,
 {
     dpti_content content = {0};
     DPT_TRY(dpti_source_read(path, &content, error));
-    const dpt_status status = append(path, &content, n_files, to, error);
+    const dpt_status status =
+        append(&(dpti_file_bytes){path, content.bytes, content.n_bytes}, n_files, to, error);
     free(content.bytes);
     return status;
 }
@@ -91,7 +93,8 @@ dpt_status dpti_cifar10_parse(const dpti_file_bytes *file, dpti_cifar10 *to, dpt
 {
     dpti_content content = {0};
     DPT_TRY(dpti_source_copy(file, &content, error));
-    const dpt_status status = append(file->name, &content, 1, to, error);
+    const dpt_status status =
+        append(&(dpti_file_bytes){file->name, content.bytes, content.n_bytes}, 1, to, error);
     free(content.bytes);
     return status;
 }

@@ -51,7 +51,7 @@ static dpt_status find(const dpt_dataset *data, uint32_t *out, dpt_error *error)
 {
     sum s = {.data = data};
     const size_t stride = data->count > LOOKED_AT ? data->count / LOOKED_AT : 1;
-    DPT_TRY(dpti_dataset_visit(data, stride, add_image, &s, error));
+    DPT_TRY(dpti_dataset_visit(data, &(dpti_visit){stride, add_image, &s}, error));
     add_answers(&s, data->count);
     *out = s.crc;
     return DPT_OK;

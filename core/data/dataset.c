@@ -131,8 +131,9 @@ static bool copy_labels(const dpti_answers *from, size_t n_bytes, int32_t **to)
     return *to != NULL;
 }
 
-static dpt_status copy_blocks(const dpt_dataset_memory *m, const dpti_answers *answers,
-                              const memory_bytes *n, dpt_dataset *data, dpt_error *error)
+/* Returns false if memory is short. */
+static bool copy_blocks(const dpt_dataset_memory *m, const dpti_answers *answers,
+                        const memory_bytes *n, dpt_dataset *data)
 {
     void *images = NULL, *targets = NULL;
     const bool copied = copy_block(m->images, n->images, &images) &&
@@ -140,9 +141,7 @@ static dpt_status copy_blocks(const dpt_dataset_memory *m, const dpti_answers *a
                         copy_block(m->targets, n->targets, &targets);
     data->images = images;
     data->targets = targets;
-    if (copied && data->name && data->source) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set of %zu bytes",
-                    n->images + n->labels + n->targets);
+    return copied && data->name && data->source;
 }
 
 /* Copies everything that the caller gives, with images or without. */
@@ -175,7 +174,9 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
         .label_dtype = m->label_dtype,
     };
     dpt_status status = dpti_set_statistics(data, m->mean, m->deviation, error);
-    if (status == DPT_OK) status = copy_blocks(m, &answers, &n, data, error);
+    if (status == DPT_OK && !copy_blocks(m, &answers, &n, data))
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set of %zu bytes",
+                          n.images + n.labels + n.targets);
     if (status == DPT_OK)
         *out = data;
     else
@@ -199,15 +200,15 @@ dpt_status dpt_dataset_from_memory(dpt_context *context, const dpt_dataset_memor
 
 /* ---- From a program that reads --------------------------------------------------------------- */
 
-static dpt_status call_reader(void *user, size_t record, const dpti_image_use *use, void *image,
+static dpt_status call_reader(void *user, const dpti_wanted_image *wanted, void *image,
                               dpt_error *error)
 {
     const dpt_dataset_reader *r = user;
     char why[DPT_READER_WHY_BYTES] = "";
-    const dpt_status status = r->read(r->user, record, use->epoch, image, why);
+    const dpt_status status = r->read(r->user, wanted->record, wanted->use->epoch, image, why);
     why[sizeof why - 1] = '\0';
     if (status == DPT_OK) return DPT_OK;
-    return DPT_FAIL(error, status, "sample %zu: %s", record,
+    return DPT_FAIL(error, status, "sample %zu: %s", wanted->record,
                     why[0] ? why : "the program cannot read it");
 }
 

@@ -128,22 +128,23 @@ static dpt_status fail_memory(dpt_error *error)
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to look for a data set");
 }
 
-/* One of the spellings of a file in a folder, if it is there; *out stays NULL if not. */
-static dpt_status find_file(const layout *known, const char *folder,
-                            const char *const spellings[N_SPELLINGS], char **out, dpt_error *error)
+/* Finds one of the spellings of a file in a folder.  *out stays NULL if none is there.  Returns
+   false if memory is short. */
+static bool find_file(const layout *known, const char *folder,
+                      const char *const spellings[N_SPELLINGS], char **out)
 {
     const size_t n_forms = known->are_folders ? 1 : 2;
     for (size_t i = 0; i < n_forms * N_SPELLINGS && spellings[i / n_forms]; i++) {
         char *path =
             dpti_format("%s/%s%s", folder, spellings[i / n_forms], i % n_forms ? ".gz" : "");
-        if (!path) return fail_memory(error);
+        if (!path) return false;
         if (access(path, F_OK) == 0) {
             *out = path;
-            return DPT_OK;
+            return true;
         }
         free(path);
     }
-    return DPT_OK;
+    return true;
 }
 
 /* The search in one directory. */
@@ -165,7 +166,7 @@ static dpt_status find_in_folder(search *s, const char *folder, dpti_files *out,
     while (status == DPT_OK && !s->missing && files.count < known->n_files[s->part]) {
         const char *const *spellings = known->files[s->part][files.count];
         char *path = NULL;
-        status = find_file(known, path_of_folder, spellings, &path, error);
+        if (!find_file(known, path_of_folder, spellings, &path)) status = fail_memory(error);
         if (path)
             files.paths[files.count++] = path;
         else

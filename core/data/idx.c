@@ -45,11 +45,12 @@ static dpt_status check_type(const char *name, uint8_t type, bool labels, dpt_er
                     name, type, labels ? ", or to 16 or 32 bits (0B, 0C)" : "");
 }
 
-static dpt_status read_header(const char *name, const dpti_content *content, bool labels,
-                              header *out, dpt_error *error)
+static dpt_status read_header(const dpti_file_bytes *file, bool labels, header *out,
+                              dpt_error *error)
 {
-    const uint8_t *magic = content->bytes;
-    if (content->n_bytes < 4 || magic[0] != 0 || magic[1] != 0)
+    const char *name = file->name;
+    const uint8_t *magic = file->bytes;
+    if (file->n_bytes < 4 || magic[0] != 0 || magic[1] != 0)
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s: no IDX file (it must begin with 00 00 08 and the rank); check the "
                         "path or download it again",
@@ -59,8 +60,8 @@ static dpt_status read_header(const char *name, const dpti_content *content, boo
         return DPT_FAIL(error, DPT_E_FORMAT, "%s: IDX rank %d, only 1 to %d can be read", name,
                         magic[3], MAX_RANK);
     *out = (header){.type = magic[2], .rank = magic[3]};
-    if (content->n_bytes < header_bytes(out))
-        return fail_truncated(name, content->n_bytes, header_bytes(out), error);
+    if (file->n_bytes < header_bytes(out))
+        return fail_truncated(name, file->n_bytes, header_bytes(out), error);
     for (size_t d = 0; d < out->rank; d++) {
         const uint8_t *extent = magic + 4 + 4 * d;
         out->shape[d] =
@@ -70,8 +71,8 @@ static dpt_status read_header(const char *name, const dpti_content *content, boo
 }
 
 /* Returns the number of elements if exactly these elements follow the header. */
-static dpt_status count_elements(const char *name, const dpti_content *content, const header *h,
-                                 size_t *out, dpt_error *error)
+static dpt_status count_elements(const dpti_file_bytes *file, const header *h, size_t *out,
+                                 dpt_error *error)
 {
     size_t n = 1, total = 0;
     bool fits = true;
@@ -80,11 +81,12 @@ static dpt_status count_elements(const char *name, const dpti_content *content, 
     if (!fits || !dpti_multiply(n, element_bytes(h), &total) ||
         !dpti_add(total, header_bytes(h), &total))
         return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s: the sizes in the IDX header are impossible; download it again", name);
-    if (total > content->n_bytes) return fail_truncated(name, content->n_bytes, total, error);
-    if (total < content->n_bytes)
+                        "%s: the sizes in the IDX header are impossible; download it again",
+                        file->name);
+    if (total > file->n_bytes) return fail_truncated(file->name, file->n_bytes, total, error);
+    if (total < file->n_bytes)
         return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s: there are bytes behind the end; download it again", name);
+                        "%s: there are bytes behind the end; download it again", file->name);
     *out = n;
     return DPT_OK;
 }
@@ -95,10 +97,11 @@ static dpt_status count_elements(const char *name, const dpti_content *content, 
 static dpt_status take_content(const char *name, const dpti_content *content, dpti_idx *out,
                                dpt_error *error)
 {
+    const dpti_file_bytes file = {name, content->bytes, content->n_bytes};
     header h = {.rank = 0};
     size_t n = 0;
-    dpt_status status = read_header(name, content, false, &h, error);
-    if (status == DPT_OK) status = count_elements(name, content, &h, &n, error);
+    dpt_status status = read_header(&file, false, &h, error);
+    if (status == DPT_OK) status = count_elements(&file, &h, &n, error);
     if (status != DPT_OK) {
         free(content->bytes);
         return status;
@@ -135,38 +138,42 @@ static int32_t number_of(const uint8_t *bytes, size_t n_bytes)
     return (int32_t)value;
 }
 
-static dpt_status take_labels(const char *name, const dpti_content *content, const header *h,
-                              size_t n, int32_t *out, dpt_error *error)
+/* Fills out->values, which has room for out->count labels. */
+static dpt_status take_labels(const dpti_file_bytes *file, const header *h, dpti_labels *out,
+                              dpt_error *error)
 {
-    const uint8_t *bytes = content->bytes + header_bytes(h);
+    const uint8_t *bytes = file->bytes + header_bytes(h);
     const size_t n_bytes = element_bytes(h);
-    for (size_t i = 0; i < n; i++) {
-        out[i] = number_of(bytes + i * n_bytes, n_bytes);
-        if (out[i] < 0 || out[i] >= DPTI_MAX_CLASSES)
+    for (size_t i = 0; i < out->count; i++) {
+        const int32_t label = number_of(bytes + i * n_bytes, n_bytes);
+        if (label < 0 || label >= DPTI_MAX_CLASSES)
             return DPT_FAIL(error, DPT_E_FORMAT,
-                            "%s: label %d of sample %zu is out of range, they are 0 to %d", name,
-                            (int)out[i], i, DPTI_MAX_CLASSES - 1);
+                            "%s: label %d of sample %zu is out of range, they are 0 to %d",
+                            file->name, (int)label, i, DPTI_MAX_CLASSES - 1);
+        out->values[i] = label;
     }
     return DPT_OK;
 }
 
-static dpt_status convert(const char *name, const dpti_content *content, dpti_labels *out,
-                          dpt_error *error)
+static dpt_status convert(const dpti_file_bytes *file, dpti_labels *out, dpt_error *error)
 {
     header h = {.rank = 0};
     size_t n = 0;
-    DPT_TRY(read_header(name, content, true, &h, error));
+    DPT_TRY(read_header(file, true, &h, error));
     if (h.rank != 1)
-        return DPT_FAIL(error, DPT_E_FORMAT, "%s: labels have rank 1, this file has rank %zu", name,
-                        h.rank);
-    DPT_TRY(count_elements(name, content, &h, &n, error));
-    int32_t *values = dpti_alloc_aligned(n > 0 ? n * sizeof *values : 1); /* fewer than bytes */
-    if (!values) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the labels of %s", name);
-    const dpt_status status = take_labels(name, content, &h, n, values, error);
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s: labels have rank 1, this file has rank %zu",
+                        file->name, h.rank);
+    DPT_TRY(count_elements(file, &h, &n, error));
+    dpti_labels labels = {.count = n};
+    /* The labels need fewer bytes than the file has. */
+    labels.values = dpti_alloc_aligned(n > 0 ? n * sizeof *labels.values : 1);
+    if (!labels.values)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the labels of %s", file->name);
+    const dpt_status status = take_labels(file, &h, &labels, error);
     if (status == DPT_OK)
-        *out = (dpti_labels){.count = n, .values = values};
+        *out = labels;
     else
-        free(values);
+        free(labels.values);
     return status;
 }
 
@@ -174,7 +181,8 @@ dpt_status dpti_labels_read(const char *path, dpti_labels *out, dpt_error *error
 {
     dpti_content content = {0};
     DPT_TRY(dpti_source_read(path, &content, error));
-    const dpt_status status = convert(path, &content, out, error);
+    const dpt_status status =
+        convert(&(dpti_file_bytes){path, content.bytes, content.n_bytes}, out, error);
     free(content.bytes);
     return status;
 }
@@ -183,7 +191,8 @@ dpt_status dpti_labels_parse(const dpti_file_bytes *file, dpti_labels *out, dpt_
 {
     dpti_content content = {0};
     DPT_TRY(dpti_source_copy(file, &content, error));
-    const dpt_status status = convert(file->name, &content, out, error);
+    const dpt_status status =
+        convert(&(dpti_file_bytes){file->name, content.bytes, content.n_bytes}, out, error);
     free(content.bytes);
     return status;
 }

@@ -58,17 +58,23 @@ static dpt_status fail_damaged(const request *r, const char *format, const char 
     return DPT_FAIL(error, DPT_E_FORMAT, "%s: damaged %s: %s", r->file->name, format, plain);
 }
 
-/* Converts a row of n pixels from 1 or 3 channels, with or without alpha, to the wanted
-   channels. */
-static void convert(const uint8_t *from, size_t n, size_t from_channels, bool alpha, uint8_t *to,
-                    size_t channels)
+/* Decoded pixels: 1 or 3 channels, with or without alpha. */
+typedef struct decoded_pixels {
+    const uint8_t *values;
+    size_t channels; /* without alpha */
+    bool alpha;
+} decoded_pixels;
+
+/* Converts n pixels to the wanted channels. */
+static void convert(const decoded_pixels *decoded, size_t n, uint8_t *to, size_t channels)
 {
-    const size_t step = from_channels + alpha;
+    const uint8_t *from = decoded->values;
+    const size_t from_channels = decoded->channels, step = from_channels + decoded->alpha;
     for (size_t i = 0; i < n; i++, from += step, to += channels) {
         unsigned value[3];
         for (size_t c = 0; c < 3; c++) {
             value[c] = from[from_channels == 3 ? c : 0];
-            if (alpha) value[c] = (value[c] * from[from_channels] + 127) / 255;
+            if (decoded->alpha) value[c] = (value[c] * from[from_channels] + 127) / 255;
         }
         if (channels == 1)
             to[0] = (uint8_t)((299 * value[0] + 587 * value[1] + 114 * value[2] + 500) / 1000);
@@ -99,7 +105,8 @@ static dpt_status decode_png(png_image *image, const request *r, dpt_error *erro
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the pixels of %s", r->file->name);
     const bool done = png_image_finish_read(image, NULL, decoded, 0, NULL) != 0;
     if (done)
-        convert(decoded, shape->height * shape->width, channels, alpha, r->pixels, shape->channels);
+        convert(&(decoded_pixels){decoded, channels, alpha}, shape->height * shape->width,
+                r->pixels, shape->channels);
     free(decoded);
     return done ? DPT_OK : fail_damaged(r, "PNG", image->message, error);
 }
@@ -170,15 +177,17 @@ static J_COLOR_SPACE space_of(int components)
     return components == 1 ? JCS_GRAYSCALE : components == 4 ? JCS_CMYK : JCS_RGB;
 }
 
-/* Converts a row of n pixels.  With four components the last one is black, in Adobe's convention
+/* Converts a row of an image.  With four components the last one is black, in Adobe's convention
    the amount of light that is left.  It darkens the others as an alpha over black does. */
-static void convert_jpeg(const struct jpeg_decompress_struct *info, uint8_t *row, size_t n,
-                         uint8_t *to, size_t channels)
+static void convert_jpeg(const struct jpeg_decompress_struct *info, uint8_t *row, uint8_t *to,
+                         const dpti_image_shape *shape)
 {
+    const size_t n = shape->width;
     const size_t components = (size_t)info->output_components;
     for (size_t i = 0; components == 4 && !info->saw_Adobe_marker && i < n * components; i++)
         row[i] = (uint8_t)(255 - row[i]);
-    convert(row, n, components == 4 ? 3 : components, components == 4, to, channels);
+    convert(&(decoded_pixels){row, components == 4 ? 3 : components, components == 4}, n, to,
+            shape->channels);
 }
 
 static dpt_status start_jpeg(struct jpeg_decompress_struct *info, request *r, dpt_error *error)
@@ -208,7 +217,7 @@ static dpt_status decode_jpeg(struct jpeg_decompress_struct *info, request *r, d
     while (info->output_scanline < info->output_height) {
         uint8_t *to = r->pixels + info->output_scanline * shape->width * shape->channels;
         jpeg_read_scanlines(info, row, 1);
-        convert_jpeg(info, row[0], shape->width, to, shape->channels);
+        convert_jpeg(info, row[0], to, shape);
     }
     jpeg_finish_decompress(info);
     return DPT_OK;

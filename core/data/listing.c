@@ -22,21 +22,28 @@ static dpt_status fail_memory(const char *folder, dpt_error *error)
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names in %s", folder);
 }
 
+/* A folder that is being read, what is listed of it, and the list. */
+typedef struct reading {
+    const char *folder;
+    dpti_listing_kind kind;
+    dpti_listing listing;
+} reading;
+
 /* Most file systems store the kind of an entry in the folder.  Links are followed. */
-static dpt_status tell_folder(const char *folder, const struct dirent *entry,
-                              dpti_listing_kind kind, bool *is_folder, dpt_error *error)
+static dpt_status tell_folder(const reading *r, const struct dirent *entry, bool *is_folder,
+                              dpt_error *error)
 {
     struct stat info;
     *is_folder = entry->d_type == DT_DIR;
     if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return DPT_OK;
-    char *path = dpti_format("%s/%s", folder, entry->d_name);
-    if (!path) return fail_memory(folder, error);
+    char *path = dpti_format("%s/%s", r->folder, entry->d_name);
+    if (!path) return fail_memory(r->folder, error);
     const int code = stat(path, &info) == 0 ? 0 : errno;
     free(path);
     /* A link without a target counts as a file among files; reading it reports the failure. */
     const bool leads_nowhere = code == ENOENT || code == ELOOP || code == EACCES;
-    if (leads_nowhere && entry->d_type == DT_LNK && kind == DPTI_LIST_FILES) return DPT_OK;
-    if (code != 0) return fail_read(folder, entry->d_name, code, error);
+    if (leads_nowhere && entry->d_type == DT_LNK && r->kind == DPTI_LIST_FILES) return DPT_OK;
+    if (code != 0) return fail_read(r->folder, entry->d_name, code, error);
     *is_folder = S_ISDIR(info.st_mode);
     return DPT_OK;
 }
@@ -55,18 +62,17 @@ static dpt_status add(const char *folder, const char *name, dpti_listing *to, dp
     return DPT_OK;
 }
 
-static dpt_status add_entry(const char *folder, const struct dirent *entry, dpti_listing_kind kind,
-                            dpti_listing *to, dpt_error *error)
+static dpt_status add_entry(reading *r, const struct dirent *entry, dpt_error *error)
 {
     bool is_folder = false;
     if (entry->d_name[0] == '.') return DPT_OK;
-    DPT_TRY(tell_folder(folder, entry, kind, &is_folder, error));
-    if (is_folder && kind == DPTI_LIST_FILES)
+    DPT_TRY(tell_folder(r, entry, &is_folder, error));
+    if (is_folder && r->kind == DPTI_LIST_FILES)
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s/%s is a folder in the folder of a class, where only pictures may lie",
-                        folder, entry->d_name);
-    if (!is_folder && kind == DPTI_LIST_FOLDERS) return DPT_OK;
-    return add(folder, entry->d_name, to, error);
+                        r->folder, entry->d_name);
+    if (!is_folder && r->kind == DPTI_LIST_FOLDERS) return DPT_OK;
+    return add(r->folder, entry->d_name, &r->listing, error);
 }
 
 /* Compares unsigned bytes, as strcmp does, so that the locale has no influence. */
@@ -78,7 +84,7 @@ static int compare(const void *a, const void *b)
 dpt_status dpti_listing_read(const char *folder, dpti_listing_kind kind, dpti_listing *out,
                              dpt_error *error)
 {
-    dpti_listing listing = {0};
+    reading r = {.folder = folder, .kind = kind};
     DIR *directory = opendir(folder);
     if (!directory) return fail_read(folder, "", errno, error);
     dpt_status status = DPT_OK;
@@ -89,15 +95,16 @@ dpt_status dpti_listing_read(const char *folder, dpti_listing_kind kind, dpti_li
             if (errno != 0) status = fail_read(folder, "", errno, error);
             break;
         }
-        status = add_entry(folder, entry, kind, &listing, error);
+        status = add_entry(&r, entry, error);
     }
     closedir(directory);
     if (status != DPT_OK) {
-        dpti_listing_free(&listing);
+        dpti_listing_free(&r.listing);
         return status;
     }
-    if (listing.count > 0) qsort(listing.names, listing.count, sizeof *listing.names, compare);
-    *out = listing;
+    if (r.listing.count > 0)
+        qsort(r.listing.names, r.listing.count, sizeof *r.listing.names, compare);
+    *out = r.listing;
     return DPT_OK;
 }
 

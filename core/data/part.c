@@ -23,10 +23,12 @@ static dpt_dataset *create_part(const dpt_dataset *of, size_t count)
     return NULL;
 }
 
-/* Chooses `wanted` of n: the first ones of a shuffled list. */
-static void choose(uint32_t *shuffled, size_t n, size_t wanted, uint64_t seed, bool *chosen)
+/* Chooses `wanted` of n: the first ones of a shuffled list.  Returns false if memory is short. */
+static bool choose(size_t n, size_t wanted, uint64_t seed, bool *chosen)
 {
     dpti_random random;
+    uint32_t *shuffled = calloc(n, sizeof *shuffled);
+    if (!shuffled) return false;
     dpti_random_init(&random, seed, DPTI_RANDOM_SPLIT, 0);
     for (size_t i = 0; i < n; i++)
         shuffled[i] = (uint32_t)i;
@@ -37,6 +39,8 @@ static void choose(uint32_t *shuffled, size_t n, size_t wanted, uint64_t seed, b
         shuffled[i] = other;
         chosen[other] = true;
     }
+    free(shuffled);
+    return true;
 }
 
 /* Both parts are in the order of the data, so that reading them in order goes through memory
@@ -74,20 +78,17 @@ dpt_status dpt_dataset_split(const dpt_dataset *dataset, double fraction, uint64
         return dpt_fail(dataset->context, DPT_E_INVALID,
                         "a fraction of %g of the %zu samples of %s leaves one part empty", fraction,
                         n, dataset->name);
-    uint32_t *shuffled = calloc(n, sizeof *shuffled);
     bool *chosen = calloc(n, sizeof *chosen);
     dpt_dataset *rest = create_part(dataset, n - wanted), *taken = create_part(dataset, wanted);
     dpt_error error = {.status = DPT_OK};
     dpt_status status = DPT_OK;
-    if (shuffled && chosen && rest && taken) {
-        choose(shuffled, n, wanted, seed, chosen);
+    if (chosen && rest && taken && choose(n, wanted, seed, chosen)) {
         deal(dataset, chosen, rest, taken);
         status = find_contents(rest, taken, &error);
     } else {
         status = DPT_FAIL(&error, DPT_E_NO_MEMORY, "no memory to divide %s", dataset->name);
     }
     free(chosen);
-    free(shuffled);
     if (status == DPT_OK) {
         *first = rest;
         *second = taken;

@@ -27,23 +27,31 @@ static dpt_status check_shape(const dpt_picture_shape *shape, dpt_error *error)
     return DPT_OK;
 }
 
+/* A picture's file and the picture's own size. */
+typedef struct picture {
+    const dpti_file_bytes *file;
+    dpti_image_shape shape;
+} picture;
+
 /* Decodes the picture in its own size, then scales it. */
-static dpt_status scale(const dpti_file_bytes *file, const dpti_image_shape *own,
-                        const dpti_picture_options *way, uint8_t *pixels, dpt_error *error)
+static dpt_status scale(const picture *p, const dpti_picture_options *way, uint8_t *pixels,
+                        dpt_error *error)
 {
+    const dpti_image_shape *own = &p->shape;
     const dpti_image_shape wanted = {way->shape.height, way->shape.width, way->shape.channels};
     const size_t n_bytes = own->height * own->width * own->channels;
     const dpti_image_window window =
         way->least_area > 0 ? dpti_scale_draw(own, &wanted, way->least_area, way->random)
                             : dpti_scale_middle(own, &wanted);
     uint8_t *decoded = n_bytes <= dpti_machine_memory() ? malloc(n_bytes) : NULL;
-    dpt_status status = decoded ? dpti_image_decode(file, own, decoded, error) : DPT_E_NO_MEMORY;
-    if (status == DPT_OK && !dpti_scale(decoded, own, &window, pixels, &wanted))
+    dpt_status status = decoded ? dpti_image_decode(p->file, own, decoded, error) : DPT_E_NO_MEMORY;
+    if (status == DPT_OK &&
+        !dpti_scale(&(dpti_scale_source){decoded, *own, window}, pixels, &wanted))
         status = DPT_E_NO_MEMORY;
     free(decoded);
     if (status == DPT_E_NO_MEMORY)
         return DPT_FAIL(error, status, "no memory for the %zux%zu pixels of %s", own->height,
-                        own->width, file->name);
+                        own->width, p->file->name);
     return status;
 }
 
@@ -59,7 +67,7 @@ static dpt_status fit(const dpti_file_bytes *file, const dpti_picture_options *w
         return dpti_image_decode(file, &wanted, pixels, error);
     const bool waits = way->large && own.height * own.width > LARGE_PIXELS;
     if (waits) pthread_mutex_lock(way->large);
-    const dpt_status status = scale(file, &own, way, pixels, error);
+    const dpt_status status = scale(&(picture){file, own}, way, pixels, error);
     if (waits) pthread_mutex_unlock(way->large);
     return status;
 }
@@ -74,12 +82,12 @@ dpt_status dpti_picture_parse(const dpti_file_bytes *file, const dpt_picture_sha
 dpt_status dpti_picture_read(const char *path, const dpti_picture_options *way, uint8_t *pixels,
                              dpt_error *error)
 {
-    uint8_t *bytes = NULL;
-    dpti_file_bytes file = {.name = path};
-    DPT_TRY(dpti_file_read_most(path, DPTI_PICTURE_MAX_BYTES, &bytes, &file.n_bytes, error));
-    file.bytes = bytes;
+    dpti_content content = {0};
+    DPT_TRY(dpti_file_read_most(path, DPTI_PICTURE_MAX_BYTES, &content, error));
+    const dpti_file_bytes file = {path, content.bytes, content.n_bytes};
+
     const dpt_status status = fit(&file, way, pixels, error);
-    free(bytes);
+    free(content.bytes);
     return status;
 }
 

@@ -224,18 +224,19 @@ static char *path_of(const contents *c, size_t picture)
                        c->groups[i].files.names[picture - c->starts[i]]);
 }
 
-static dpt_status read_picture(void *user, size_t picture, const dpti_image_use *use, void *image,
+static dpt_status read_picture(void *user, const dpti_wanted_image *wanted, void *image,
                                dpt_error *error)
 {
     contents *c = user;
+    const dpti_image_use *use = wanted->use;
     dpti_random random;
     const dpti_picture_options way = {.shape = c->shape,
                                       .least_area = use->epoch > 0 ? use->least_area : 0,
                                       .random = &random,
                                       .large = &c->large};
     dpti_random_init(&random, use->seed, DPTI_RANDOM_CROP,
-                     (uint64_t)use->epoch << 32 | (uint64_t)picture);
-    char *path = path_of(c, picture);
+                     (uint64_t)use->epoch << 32 | (uint64_t)wanted->record);
+    char *path = path_of(c, wanted->record);
     if (!path) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the name of a picture");
     const dpt_status status = dpti_picture_read(path, &way, image, error);
     free(path);
@@ -342,17 +343,16 @@ static dpt_status read_all(const contents *c, dpti_reader *reader, dpt_dataset *
 /* How the images are provided. */
 typedef enum data_use { INTO_MEMORY, STREAMED, UNREAD } data_use;
 
-/* Takes over the reader. */
-static dpt_status provide(const contents *c, data_use images, dpti_reader *reader,
-                          dpt_dataset *data, dpt_error *error)
+/* Provides the images by data->reader. */
+static dpt_status provide(const contents *c, data_use images, dpt_dataset *data, dpt_error *error)
 {
     if (images != INTO_MEMORY) {
-        data->reader = reader;
         data->crops = true;
         return images == STREAMED ? dpti_dataset_find_content(data, error) : DPT_OK;
     }
-    const dpt_status status = read_all(c, reader, data, error);
-    dpti_reader_destroy(reader);
+    const dpt_status status = read_all(c, data->reader, data, error);
+    dpti_reader_destroy(data->reader);
+    data->reader = NULL;
     return status;
 }
 
@@ -377,7 +377,6 @@ typedef struct creation {
 static dpt_status create(contents *c, const creation *how, dpt_dataset **out, dpt_error *error)
 {
     dpt_dataset *data = calloc(1, sizeof *data);
-    dpti_reader *reader = NULL;
     bool streamed = false;
     dpt_status status = data ? describe(c, how->directory, data, error)
                              : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
@@ -385,9 +384,9 @@ static dpt_status create(contents *c, const creation *how, dpt_dataset **out, dp
     if (status != DPT_OK)
         contents_free(c);
     else
-        status = create_reader(c, &reader, error);
+        status = create_reader(c, &data->reader, error);
     const data_use images = how->unread ? UNREAD : streamed ? STREAMED : INTO_MEMORY;
-    if (status == DPT_OK) status = provide(c, images, reader, data, error);
+    if (status == DPT_OK) status = provide(c, images, data, error);
     if (status == DPT_OK)
         *out = data;
     else

@@ -69,9 +69,10 @@ static void make_next(dpti_reader *r)
     dpt_error error = {.status = DPT_OK};
     if (request->begun == request->n) (void)take_out(r, request);
     pthread_mutex_unlock(&r->lock);
-    const dpt_status status =
-        r->source.make(r->source.user, request->records ? request->records[i] : i, &request->use,
-                       request->images + i * r->source.image_bytes, &error);
+    const dpti_wanted_image wanted = {.record = request->records ? request->records[i] : i,
+                                      .use = &request->use};
+    const dpt_status status = r->source.make(r->source.user, &wanted,
+                                             request->images + i * r->source.image_bytes, &error);
     pthread_mutex_lock(&r->lock);
     if (status != DPT_OK) {
         (void)take_out(r, request); /* no further image of it is started */

@@ -16,12 +16,17 @@ typedef struct dpti_image_use {
                           none */
 } dpti_image_use;
 
+/* The record whose image is wanted, and what for. */
+typedef struct dpti_wanted_image {
+    size_t record;
+    const dpti_image_use *use;
+} dpti_wanted_image;
+
 /* The source of a reader's images. */
 typedef struct dpti_image_source {
-    /* Makes the image of a record (image_bytes).  It must give the same image for the same use.
-       Several threads call it at once.  A failure is recorded in *error. */
-    dpt_status (*make)(void *user, size_t record, const dpti_image_use *use, void *image,
-                       dpt_error *error);
+    /* Makes the image of a record (image_bytes).  The function must give the same image for the
+       same use. Several threads call it at once.  A failure is recorded in *error. */
+    dpt_status (*make)(void *user, const dpti_wanted_image *wanted, void *image, dpt_error *error);
     void (*destroy)(void *user); /* may be NULL */
     void *user;
     size_t image_bytes;

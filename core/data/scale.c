@@ -195,10 +195,11 @@ static void scale(const scaling *s, uint8_t *to)
     }
 }
 
-bool dpti_scale(const uint8_t *from, const dpti_image_shape *of, const dpti_image_window *window,
-                uint8_t *to, const dpti_image_shape *wanted)
+bool dpti_scale(const dpti_scale_source *from, uint8_t *to, const dpti_image_shape *wanted)
 {
-    scaling s = {.from = from,
+    const dpti_image_shape *of = &from->shape;
+    const dpti_image_window *window = &from->window;
+    scaling s = {.from = from->pixels,
                  .n_from = of->width * of->channels,
                  .left = window->left * of->channels,
                  .n = window->width * of->channels,

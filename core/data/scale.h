@@ -25,15 +25,21 @@ dpti_image_window dpti_scale_middle(const dpti_image_shape *of, const dpti_image
 dpti_image_window dpti_scale_draw(const dpti_image_shape *of, const dpti_image_shape *wanted,
                                   double least_area, dpti_random *random);
 
-/* Fills `to` (wanted) from a window of `from` (of).  Both have the same number of channels.  The
+/* An image, and the window of the image that is scaled. */
+typedef struct dpti_scale_source {
+    const uint8_t *pixels; /* (shape) */
+    dpti_image_shape shape;
+    dpti_image_window window;
+} dpti_scale_source;
+
+/* Fills `to` (wanted) from a window of an image.  Both have the same number of channels.  The
    image has at most DPTI_IMAGE_MAX_PIXELS pixels, and no extent is 0.
 
    If an extent shrinks, a value is the mean over the area that the result pixel covers, with
    fractions of pixels.  If an extent grows, a value is interpolated linearly between the centres
    of the two nearest pixels.  The result of both extents is rounded once, half up.  An image of
    the wanted size is copied.  Returns false if there is no memory. */
-DPT_CHECK_RESULT bool dpti_scale(const uint8_t *from, const dpti_image_shape *of,
-                                 const dpti_image_window *window, uint8_t *to,
+DPT_CHECK_RESULT bool dpti_scale(const dpti_scale_source *from, uint8_t *to,
                                  const dpti_image_shape *wanted);
 
 /* Returns the extent n of the centred part of an n x m image that has the aspect ratio wanted_n x

@@ -85,7 +85,7 @@ static dpt_status unpack(const dpti_file_bytes *file, dpti_content *out, dpt_err
 dpt_status dpti_source_read(const char *path, dpti_content *out, dpt_error *error)
 {
     dpti_content content = {0};
-    DPT_TRY(dpti_file_read(path, &content.bytes, &content.n_bytes, error));
+    DPT_TRY(dpti_file_read(path, &content, error));
     const dpti_file_bytes file = {path, content.bytes, content.n_bytes};
     if (!is_gzip(&file)) {
         *out = content;

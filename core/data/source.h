@@ -6,11 +6,6 @@
 #include "base/bytes.h"
 #include "dpt_error.h"
 
-typedef struct dpti_content {
-    uint8_t *bytes; /* aligned to 64 bytes; owned, free() */
-    size_t n_bytes;
-} dpti_content;
-
 /* Reads a regular file and decompresses it if it is gzip (RFC 1952, one member), which the content
    tells, not the name.  Allocates memory for the file, and for the decompressed size that the file
    states.  That size is at most what deflate can produce, and less than 4 GiB unless the content

@@ -126,12 +126,13 @@ void dpti_histogram_moments(const dpti_histogram *histogram, double mean[4], dou
     }
 }
 
-static dpt_status average_floats(tally *t, double n, const double *mean, double out[4],
-                                 dpt_error *error)
+static dpt_status average_floats(tally *t, const double *mean, double out[4], dpt_error *error)
 {
+    const dpt_dataset *data = t->data;
+    const double n = (double)data->count * (double)(data->height * data->width);
     t->mean = mean;
     memset(t->sums, 0, sizeof t->sums);
-    DPT_TRY(dpti_dataset_visit(t->data, 1, add_floats, t, error));
+    DPT_TRY(dpti_dataset_visit(data, &(dpti_visit){1, add_floats, t}, error));
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS; c++)
         out[c] = t->sums[c] / n;
     return DPT_OK;
@@ -141,14 +142,13 @@ static dpt_status measure(const dpt_dataset *data, double mean[4], double varian
                           dpt_error *error)
 {
     tally t = {.data = data};
-    const double n = (double)data->count * (double)(data->height * data->width);
     if (data->dtype == DPT_U8) {
-        DPT_TRY(dpti_dataset_visit(data, 1, count_bytes, &t, error));
+        DPT_TRY(dpti_dataset_visit(data, &(dpti_visit){1, count_bytes, &t}, error));
         dpti_histogram_moments(&t.histogram, mean, variance);
         return DPT_OK;
     }
-    DPT_TRY(average_floats(&t, n, NULL, mean, error));
-    return average_floats(&t, n, mean, variance, error);
+    DPT_TRY(average_floats(&t, NULL, mean, error));
+    return average_floats(&t, mean, variance, error);
 }
 
 dpt_status dpt_dataset_statistics(const dpt_dataset *dataset, float mean[4], float deviation[4])

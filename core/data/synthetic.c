@@ -99,11 +99,19 @@ static void make_pattern(const shape *s, size_t label, uint8_t *cells, uint8_t *
     }
 }
 
+/* What the samples are made of. */
+typedef struct recipe {
+    const char *spec;
+    shape shape;
+    uint32_t seed;
+    size_t sample_bytes;
+} recipe;
+
 /* image = pattern + noise, both 0 .. 127.  A block of Philox gives 16 bytes of noise. */
-static void make_sample(const uint8_t *pattern, size_t n_bytes, uint32_t seed, size_t sample,
-                        uint8_t *image)
+static void make_sample(const recipe *r, const uint8_t *pattern, size_t sample, uint8_t *image)
 {
-    const uint32_t key[2] = {seed, 0};
+    const size_t n_bytes = r->sample_bytes;
+    const uint32_t key[2] = {r->seed, 0};
     uint32_t counter[4] = {0, DPTI_RANDOM_DATA, (uint32_t)sample, 0};
     for (size_t i = 0; i < n_bytes; i += 16, counter[0]++) {
         uint32_t block[4];
@@ -117,10 +125,11 @@ static void make_sample(const uint8_t *pattern, size_t n_bytes, uint32_t seed, s
     }
 }
 
-/* Computes the bytes of all images.  Errors: DPT_E_NO_MEMORY if this machine cannot hold them. */
-static dpt_status measure(const char *spec, const shape *s, size_t *sample, size_t *total,
-                          dpt_error *error)
+/* Computes the bytes of a sample and of all images.  Errors: DPT_E_NO_MEMORY if this machine cannot
+ * hold them. */
+static dpt_status measure(recipe *r, size_t *total, dpt_error *error)
 {
+    const shape *s = &r->shape;
     const size_t memory = dpti_machine_memory();
     size_t n = 0, all = 0;
     const bool fits = dpti_multiply(s->height * s->width, s->channels, &n) &&
@@ -130,23 +139,24 @@ static dpt_status measure(const char *spec, const shape *s, size_t *sample, size
         return DPT_FAIL(error, DPT_E_NO_MEMORY,
                         "%s: %zu images of %zu bytes do not fit into this machine's memory (%.1f "
                         "GiB); ask for fewer",
-                        spec, s->count, n, (double)memory * 0x1p-30);
-    *sample = n;
+                        r->spec, s->count, n, (double)memory * 0x1p-30);
+    r->sample_bytes = n;
     return DPT_OK;
 }
 
-static dpt_status fill(const char *spec, const shape *s, uint32_t seed, size_t sample,
-                       dpt_dataset *out, dpt_error *error)
+static dpt_status fill(const recipe *r, dpt_dataset *out, dpt_error *error)
 {
+    const shape *s = &r->shape;
+    const size_t sample = r->sample_bytes;
     const size_t n_cells = MAX_CELLS * MAX_CELLS * s->channels;
     uint8_t *cells = malloc(n_cells + sample);
-    if (!cells) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
+    if (!cells) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", r->spec);
     uint8_t *pattern = cells + n_cells;
     /* One class after the other, so that only one pattern is in memory. */
     for (size_t label = 0; label < s->classes && label < s->count; label++) {
         make_pattern(s, label, cells, pattern);
         for (size_t i = label; i < s->count; i += s->classes) {
-            make_sample(pattern, sample, seed, i, (uint8_t *)out->images + i * sample);
+            make_sample(r, pattern, i, (uint8_t *)out->images + i * sample);
             out->labels[i] = (int32_t)label;
         }
     }
@@ -157,38 +167,38 @@ static dpt_status fill(const char *spec, const shape *s, uint32_t seed, size_t s
 dpt_status dpti_synthetic_create(const char *spec, dpt_part part, dpt_dataset **out,
                                  dpt_error *error)
 {
-    shape s = {0};
-    size_t sample = 0, total = 0;
-    DPT_TRY(dpti_synthetic_parse(spec, &s, error));
+    recipe r = {.spec = spec, .seed = part == DPT_TRAIN ? SEED_TRAIN : SEED_TEST};
+    shape *s = &r.shape;
+    size_t total = 0;
+    DPT_TRY(dpti_synthetic_parse(spec, s, error));
     if (part == DPT_TEST) {
-        const size_t sixth = s.count / TEST_PART;
-        const size_t wanted = sixth > s.classes ? sixth : s.classes;
-        s.count = wanted < s.count ? wanted : s.count;
+        const size_t sixth = s->count / TEST_PART;
+        const size_t wanted = sixth > s->classes ? sixth : s->classes;
+        s->count = wanted < s->count ? wanted : s->count;
     }
-    DPT_TRY(measure(spec, &s, &sample, &total, error));
+    DPT_TRY(measure(&r, &total, error));
 
     dpt_dataset *data = calloc(1, sizeof *data);
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
     *data = (dpt_dataset){
         .name = dpti_strdup(spec),
         .source = dpti_strdup("synthetic"),
-        .count = s.count,
-        .n_records = s.count,
-        .height = s.height,
-        .width = s.width,
-        .channels = s.channels,
-        .classes = s.classes,
+        .count = s->count,
+        .n_records = s->count,
+        .height = s->height,
+        .width = s->width,
+        .channels = s->channels,
+        .classes = s->classes,
         .dtype = DPT_U8,
         .images = dpti_alloc_aligned(total),
-        .labels = dpti_alloc_aligned(s.count * sizeof *data->labels),
+        .labels = dpti_alloc_aligned(s->count * sizeof *data->labels),
         .stat_channels = 1,
         .scale = {1.0f / 255.0f},
     };
     dpt_status status = DPT_OK;
     if (!data->name || !data->source || !data->images || !data->labels)
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
-    if (status == DPT_OK)
-        status = fill(spec, &s, part == DPT_TRAIN ? SEED_TRAIN : SEED_TEST, sample, data, error);
+    if (status == DPT_OK) status = fill(&r, data, error);
     if (status == DPT_OK)
         *out = data;
     else

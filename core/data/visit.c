@@ -84,14 +84,13 @@ static dpt_status visit_read(tour *t, dpt_error *error)
     return status;
 }
 
-dpt_status dpti_dataset_visit(const dpt_dataset *data, size_t stride, dpti_visitor *visit,
-                              void *user, dpt_error *error)
+dpt_status dpti_dataset_visit(const dpt_dataset *data, const dpti_visit *how, dpt_error *error)
 {
     tour t = {.data = data,
-              .stride = stride,
-              .n = (data->count - 1) / stride + 1,
-              .visit = visit,
-              .user = user};
+              .stride = how->stride,
+              .n = (data->count - 1) / how->stride + 1,
+              .visit = how->visit,
+              .user = how->user};
     if (data->reader) return visit_read(&t, error);
     visit_memory(&t);
     return DPT_OK;

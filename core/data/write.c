@@ -30,11 +30,12 @@ static dpt_status check_range(const dpt_dataset *d, size_t first, size_t count, 
     return DPT_OK;
 }
 
-static dpt_status check_given(const dpt_dataset *d, const void *images, const void *labels,
-                              const float *targets, dpt_error *error)
+static dpt_status check_given(const dpt_dataset *d, const void *images, const dpti_answers *answers,
+                              dpt_error *error)
 {
     if (!images) return DPT_FAIL(error, DPT_E_INVALID, "samples have images");
-    if ((labels != NULL) != (d->labels != NULL) || (targets != NULL) != (d->targets != NULL))
+    if ((answers->labels != NULL) != (d->labels != NULL) ||
+        (answers->targets != NULL) != (d->targets != NULL))
         return DPT_FAIL(error, DPT_E_INVALID,
                         "samples have labels or targets as the data set was made of: %s",
                         d->labels && d->targets ? "both"
@@ -64,7 +65,7 @@ dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first, size_t count, c
                                   .label_dtype = d->label_dtype,
                                   .targets = targets};
     dpt_status status = check_range(d, first, count, &error);
-    if (status == DPT_OK && count > 0) status = check_given(d, images, labels, targets, &error);
+    if (status == DPT_OK && count > 0) status = check_given(d, images, &answers, &error);
     if (status == DPT_OK) status = dpti_answers_check(&answers, &error);
     if (status != DPT_OK) return dpti_context_fail(d->context, NULL, &error);
     if (count == 0) return DPT_OK;

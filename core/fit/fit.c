@@ -228,13 +228,18 @@ static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
     return DPT_OK;
 }
 
+/* A data set that is evaluated, and its name in the trace. */
+typedef struct evaluated {
+    const char *name;
+    const dpt_dataset *data;
+} evaluated;
+
 /* Evaluates a data set and adds the evaluation to the trace. */
-static dpt_status evaluate_on(dpti_fit *f, const char *what, const dpt_dataset *data, size_t epoch,
-                              dpt_evaluation *out)
+static dpt_status evaluate_on(dpti_fit *f, evaluated what, size_t epoch, dpt_evaluation *out)
 {
     const double began = dpti_seconds();
-    const dpt_status status = dpt_trainer_evaluate(f->trainer, data, out);
-    dpti_tracing_host(&f->tracing, what, epoch, began);
+    const dpt_status status = dpt_trainer_evaluate(f->trainer, what.data, out);
+    dpti_tracing_host(&f->tracing, what.name, epoch, began);
     DPT_TRY(status);
     return dpti_fit_tell_devices(f);
 }
@@ -250,7 +255,7 @@ static bool is_better(const dpt_fit_result *r, double loss)
 static dpt_status validate(dpti_fit *f, size_t epoch, dpt_evaluation *out)
 {
     dpt_fit_result *r = &f->course.result;
-    DPT_TRY(evaluate_on(f, "validation", f->options->validation, epoch, out));
+    DPT_TRY(evaluate_on(f, (evaluated){"validation", f->options->validation}, epoch, out));
     const bool better = is_better(r, out->loss);
     f->course.without_better = better ? 0 : f->course.without_better + 1;
     if (!better) return DPT_OK;
@@ -272,7 +277,7 @@ static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
         m->validation_accuracy = e.accuracy;
     }
     if (f->options->test) {
-        DPT_TRY(evaluate_on(f, "test", f->options->test, m->epoch, &e));
+        DPT_TRY(evaluate_on(f, (evaluated){"test", f->options->test}, m->epoch, &e));
         m->tested = true;
         m->test_loss = f->course.result.test_loss = e.loss;
         m->test_accuracy = f->course.result.test_accuracy = e.accuracy;

@@ -194,7 +194,7 @@ static dpt_status shard(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *
         bytes = dpti_checkpoint_pack(f->trainer, c, &n);
         if (!bytes) mine = dpti_fit_no_memory(f);
     }
-    dpt_status status = dpti_peers_all_gather(f->trainer, mine, bytes, n, &all);
+    dpt_status status = dpti_peers_all_gather(f->trainer, mine, (dpti_bytes){bytes, n}, &all);
     *any = status == DPT_OK && all.begins[1] > 0;
     if (status == DPT_OK && dpt_process_rank(f->context) > 0 && all.begins[1] > 0)
         status = dpti_checkpoint_unpack(f->trainer, all.data, c) ? DPT_OK : dpti_fit_no_memory(f);

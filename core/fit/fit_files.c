@@ -324,7 +324,8 @@ dpt_status dpti_fit_tell_ignored(dpti_fit *f, const dpt_fit_options *given)
     dpti_gathered all = {.data = NULL};
     dpt_error error = {.status = DPT_OK};
     if (!t->processes) return DPT_OK;
-    if (dpti_processes_gather(t->processes, &mine, sizeof mine, &all, &error) != DPT_OK)
+    if (dpti_processes_gather(t->processes, (dpti_bytes){&mine, sizeof mine}, &all, &error) !=
+        DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     const kinds *theirs = (const kinds *)(const void *)all.data;
     for (size_t k = 0; k < sizeof file_kinds / sizeof *file_kinds; k++) {
@@ -421,7 +422,7 @@ static dpt_status open_log(opening *o, dpt_error *error)
 
 static dpt_status open_trace(opening *o, dpt_error *error)
 {
-    return dpti_tracing_begin(&o->fit->tracing, o->fit->trainer, o->path, dpti_seconds(), error);
+    return dpti_tracing_begin(&o->fit->tracing, o->fit->trainer, o->path, error);
 }
 
 /* Opens a new log, or the log of the run that is resumed. */

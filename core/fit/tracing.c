@@ -34,11 +34,11 @@ static void add_device(dpti_tracing *tracing, size_t i)
 }
 
 dpt_status dpti_tracing_begin(dpti_tracing *tracing, dpt_trainer *trainer, const char *path,
-                              double origin, dpt_error *error)
+                              dpt_error *error)
 {
     dpti_tracing *x = tracing;
     *x = (dpti_tracing){.trainer = trainer};
-    DPT_TRY(dpti_trace_open(path, origin, &x->trace, error));
+    DPT_TRY(dpti_trace_open(path, dpti_seconds(), &x->trace, error));
     x->devices = calloc(trainer->n_workers, sizeof *x->devices);
     if (!x->devices) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the trace %s", path);
     const size_t host = dpti_trace_process(x->trace, "dptrain", trainer->model->name);
@@ -68,24 +68,24 @@ static void count(dpti_tracing *tracing, const dpt_step_metrics *step, size_t i,
     const size_t shard = step->shards[tracing->trainer->first_device + i];
     const double throughput = step->throughput[tracing->trainer->first_device + i];
     if (tracing->n_steps == 1 || shard != d->shard)
-        dpti_trace_count(tracing->trace, d->process, "shard", when, (double)shard);
+        dpti_trace_count(tracing->trace, d->process,
+                         &(dpti_trace_value){"shard", when, (double)shard});
     if (throughput != d->throughput)
-        dpti_trace_count(tracing->trace, d->process, "throughput", when, throughput);
+        dpti_trace_count(tracing->trace, d->process,
+                         &(dpti_trace_value){"throughput", when, throughput});
     d->shard = shard;
     d->throughput = throughput;
 }
 
-static dpt_status add_spans(dpti_tracing *tracing, size_t i, const dpti_times *times,
-                            const char *args, dpt_error *error)
+static void add_spans(dpti_tracing *tracing, size_t i, const dpti_times *times, const char *args)
 {
     const dpti_traced_device *d = &tracing->devices[i];
-    if (times->lost) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the spans of a step");
+
     for (size_t s = 0; s < times->n_spans; s++) {
         const dpti_span *span = &times->spans[s];
-        dpti_trace_span(tracing->trace, d->tracks[span->kind], kinds[span->kind], span->began,
-                        span->seconds, args);
+        dpti_trace_span(tracing->trace, d->tracks[span->kind],
+                        &(dpti_trace_event){kinds[span->kind], span->began, span->seconds, args});
     }
-    return DPT_OK;
 }
 
 dpt_status dpti_tracing_step(dpti_tracing *tracing, const dpt_step_metrics *step, dpt_error *error)
@@ -99,16 +99,19 @@ dpt_status dpti_tracing_step(dpti_tracing *tracing, const dpt_step_metrics *step
     x->n_steps++;
     if (step->rebalance) {
         snprintf(args, sizeof args, "\"step\":%zu,\"reason\":\"%s\"", step->step, step->rebalance);
-        dpti_trace_mark(x->trace, x->steps, "rebalance", began, args);
+        dpti_trace_mark(x->trace, x->steps,
+                        &(dpti_trace_event){.name = "rebalance", .when = began, .args = args});
     }
     for (size_t i = 0; i < t->n_workers; i++) {
         snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step,
                  step->shards[t->first_device + i]);
         count(x, step, i, began);
-        DPT_TRY(add_spans(x, i, &inflight->jobs[i].times, args, error));
+        if (inflight->jobs[i].times.lost)
+            return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the spans of a step");
+        add_spans(x, i, &inflight->jobs[i].times, args);
     }
     snprintf(args, sizeof args, "\"step\":%zu,\"samples\":%zu", step->step, step->samples);
-    dpti_trace_span(x->trace, x->steps, "step", began, step->seconds, args);
+    dpti_trace_span(x->trace, x->steps, &(dpti_trace_event){"step", began, step->seconds, args});
     return dpti_trace_status(x->trace, error);
 }
 
@@ -117,5 +120,6 @@ void dpti_tracing_host(dpti_tracing *tracing, const char *what, size_t epoch, do
     char args[ARGS_BYTES];
     if (!tracing->trace) return;
     snprintf(args, sizeof args, "\"epoch\":%zu", epoch);
-    dpti_trace_span(tracing->trace, tracing->host, what, began, dpti_seconds() - began, args);
+    dpti_trace_span(tracing->trace, tracing->host,
+                    &(dpti_trace_event){what, began, dpti_seconds() - began, args});
 }

@@ -23,10 +23,10 @@ typedef struct dpti_tracing {
 } dpti_tracing;
 
 /* Begins a trace; no step may be in flight.  From now on the trainer keeps the spans of its steps.
-   Times count from `origin`.  The error is in *error. dpti_tracing_end must be called in any
+   Times count from this call.  The error is in *error. dpti_tracing_end must be called in any
    case. */
 DPT_CHECK_RESULT dpt_status dpti_tracing_begin(dpti_tracing *tracing, dpt_trainer *trainer,
-                                               const char *path, double origin, dpt_error *error);
+                                               const char *path, dpt_error *error);
 /* Ends a trace and closes the file; no step may be in flight, or the trainer has failed. */
 DPT_CHECK_RESULT dpt_status dpti_tracing_end(dpti_tracing *tracing, dpt_error *error);
 

@@ -53,13 +53,19 @@ DPT_CHECK_RESULT dpt_status dpti_add_view(const dpti_compiler *c, dpti_home home
 DPT_CHECK_RESULT dpt_status dpti_add_parameter(const dpti_compiler *c, dpti_home home,
                                                size_t parameter, int *out);
 
+/* The tensors that an instruction reads or writes. */
+typedef struct dpti_tensor_ids {
+    const int *ids; /* (n) */
+    size_t n;
+} dpti_tensor_ids;
+
 /* Appends an instruction.  Tensors that are DPTI_NO_TENSOR are left out, so slots are dense and in
    table order. */
 DPT_CHECK_RESULT dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction,
-                                      const int *in, size_t n_in, const int *out, size_t n_out);
+                                      dpti_tensor_ids in, dpti_tensor_ids out);
 #define DPTI_EMIT(c, instruction, in, out)                                                         \
-    dpti_emit((c), (instruction), (in), sizeof(in) / sizeof *(in), (out),                          \
-              sizeof(out) / sizeof *(out))
+    dpti_emit((c), (instruction), (dpti_tensor_ids){(in), sizeof(in) / sizeof *(in)},              \
+              (dpti_tensor_ids){(out), sizeof(out) / sizeof *(out)})
 
 /* Returns a layer's instruction in the program's type, with nothing fused.  Its kind is the
    forward operator until the caller changes it. */

@@ -3,15 +3,23 @@
 
 #include <stdlib.h>
 
-static dpt_status grow(const dpti_compiler *c, void **items, size_t *capacity, size_t n,
-                       size_t bytes)
+/* A growing array of n items. */
+typedef struct growing {
+    void **items;
+    size_t *capacity;
+    size_t n, item_bytes;
+} growing;
+
+/* Makes room for one more item. */
+static dpt_status grow(const dpti_compiler *c, const growing *array)
 {
-    if (n < *capacity) return DPT_OK;
+    size_t *capacity = array->capacity;
+    if (array->n < *capacity) return DPT_OK;
     const size_t wanted = *capacity ? 2 * *capacity : 32;
-    void *grown = realloc(*items, wanted * bytes);
+    void *grown = realloc(*array->items, wanted * array->item_bytes);
     if (!grown)
         return DPT_FAIL(c->error, DPT_E_NO_MEMORY, "no memory to compile model %s", c->model->name);
-    *items = grown;
+    *array->items = grown;
     *capacity = wanted;
     return DPT_OK;
 }
@@ -19,7 +27,8 @@ static dpt_status grow(const dpti_compiler *c, void **items, size_t *capacity, s
 static dpt_status add_tensor(const dpti_compiler *c, dpti_program_tensor tensor, int *out)
 {
     dpti_program *p = c->program;
-    DPT_TRY(grow(c, (void **)&p->tensors, &p->tensors_capacity, p->n_tensors, sizeof *p->tensors));
+    DPT_TRY(grow(c, &(growing){(void **)&p->tensors, &p->tensors_capacity, p->n_tensors,
+                               sizeof *p->tensors}));
     tensor.first = SIZE_MAX;
     p->tensors[p->n_tensors] = tensor;
     *out = (int)p->n_tensors++;
@@ -72,20 +81,20 @@ void dpti_keep(const dpti_compiler *c, int tensor)
     extend_life(c->program, tensor, c->program->n_instructions);
 }
 
-dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, const int *in,
-                     size_t n_in, const int *out, size_t n_out)
+dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, dpti_tensor_ids in,
+                     dpti_tensor_ids out)
 {
     dpti_program *p = c->program;
-    DPT_TRY(grow(c, (void **)&p->instructions, &p->instructions_capacity, p->n_instructions,
-                 sizeof *p->instructions));
+    DPT_TRY(grow(c, &(growing){(void **)&p->instructions, &p->instructions_capacity,
+                               p->n_instructions, sizeof *p->instructions}));
     size_t slot = 0;
-    for (size_t i = 0; i < n_in; i++)
-        if (in[i] != DPTI_NO_TENSOR) instruction.in[slot++] = in[i];
+    for (size_t i = 0; i < in.n; i++)
+        if (in.ids[i] != DPTI_NO_TENSOR) instruction.in[slot++] = in.ids[i];
     while (slot < DPT_MAX_INPUTS)
         instruction.in[slot++] = DPTI_NO_TENSOR;
     slot = 0;
-    for (size_t i = 0; i < n_out; i++)
-        if (out[i] != DPTI_NO_TENSOR) instruction.out[slot++] = out[i];
+    for (size_t i = 0; i < out.n; i++)
+        if (out.ids[i] != DPTI_NO_TENSOR) instruction.out[slot++] = out.ids[i];
     while (slot < DPT_MAX_OUTPUTS)
         instruction.out[slot++] = DPTI_NO_TENSOR;
     for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
@@ -115,8 +124,8 @@ dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, 
 dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment)
 {
     dpti_program *p = c->program;
-    DPT_TRY(
-        grow(c, (void **)&p->segments, &p->segments_capacity, p->n_segments, sizeof *p->segments));
+    DPT_TRY(grow(c, &(growing){(void **)&p->segments, &p->segments_capacity, p->n_segments,
+                               sizeof *p->segments}));
     segment.first = p->n_segments ? p->segments[p->n_segments - 1].last : 0;
     segment.last = p->n_instructions;
     p->segments[p->n_segments++] = segment;

@@ -5,15 +5,20 @@
 
 #include <string.h>
 
-/* Returns the output extent of a window over an input; 0 if the window does not fit. */
-static size_t window_output(size_t in, size_t pad, size_t dilation, size_t kernel, size_t stride)
+/* One extent of a window that moves over an input, in elements. */
+typedef struct window_extent {
+    size_t in, pad, dilation, kernel, stride;
+} window_extent;
+
+/* Returns the output extent of a window; 0 if the window does not fit. */
+static size_t window_output(window_extent w)
 {
     size_t span, padded;
-    if (kernel < 1 || stride < 1 || !dpti_multiply(dilation, kernel - 1, &span) ||
-        !dpti_add(span, 1, &span) || !dpti_multiply(2, pad, &padded) ||
-        !dpti_add(in, padded, &padded) || span > padded)
+    if (w.kernel < 1 || w.stride < 1 || !dpti_multiply(w.dilation, w.kernel - 1, &span) ||
+        !dpti_add(span, 1, &span) || !dpti_multiply(2, w.pad, &padded) ||
+        !dpti_add(w.in, padded, &padded) || span > padded)
         return 0;
-    return (padded - span) / stride + 1;
+    return (padded - span) / w.stride + 1;
 }
 
 static size_t or_one(size_t value)
@@ -61,8 +66,8 @@ static dpt_conv2d_desc describe_conv2d(dpti_extent in, const dpt_conv2d_options 
         .has_bias = !options->no_bias,
         .activation = dpti_fusable(options->activation),
     };
-    d.out_h = window_output(d.in_h, d.pad_h, d.dilation_h, d.kernel_h, d.stride_h);
-    d.out_w = window_output(d.in_w, d.pad_w, d.dilation_w, d.kernel_w, d.stride_w);
+    d.out_h = window_output((window_extent){d.in_h, d.pad_h, d.dilation_h, d.kernel_h, d.stride_h});
+    d.out_w = window_output((window_extent){d.in_w, d.pad_w, d.dilation_w, d.kernel_w, d.stride_w});
     return d;
 }
 
@@ -176,18 +181,21 @@ static const char *const role_names[] = {
     [DPTI_ROLE_RUNNING_VARIANCE] = "running_var",
 };
 
-static size_t add_channels(dpt_model *model, const char *name, dpt_value x, dpti_role role,
-                           float momentum)
+/* Adds a parameter of a norm over the input of `norm`. */
+static size_t add_channels(dpt_model *model, const dpti_node *norm, dpti_role role, float momentum)
 {
     if (model->status != DPT_OK) return SIZE_MAX;
-    dpti_parameter parameter = channel_parameter(&model->nodes[x.id - 1], role);
+    dpti_parameter parameter = channel_parameter(&model->nodes[norm->inputs[0]], role);
     parameter.momentum = momentum;
-    return dpti_build_parameter(model, name, role_names[role], parameter);
+    return dpti_build_parameter(model, norm->name, role_names[role], parameter);
 }
 
-static bool norm_begins(dpt_model *model, dpt_value x, const char *name,
-                        const dpt_norm_options *options, dpti_node *node)
+/* Checks a norm of x, and gives the norm the shape of its input.  Returns false if the model
+   has failed. */
+static bool norm_begins(dpt_model *model, dpt_value x, const dpt_norm_options *options,
+                        dpti_node *node)
 {
+    const char *name = node->name;
     if (!dpti_usable(model, x, name ? name : "norm") || !dpti_name_is_new(model, name))
         return false;
     if (!dpti_known_activation(model, name, options->activation)) return false;
@@ -197,7 +205,6 @@ static bool norm_begins(dpt_model *model, dpt_value x, const char *name,
         return false;
     }
     const dpti_node *input = &model->nodes[x.id - 1];
-    *node = dpti_node_over(DPTI_NODE_BATCH_NORM, name, x);
     node->extent = input->extent;
     node->before_flatten = input->before_flatten;
     return true;
@@ -212,9 +219,9 @@ dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
                          const dpt_norm_options *options)
 {
     static const dpt_norm_options defaults;
-    dpti_node node;
+    dpti_node node = dpti_node_over(DPTI_NODE_BATCH_NORM, name, x);
     if (!options) options = &defaults;
-    if (!norm_begins(model, x, name, options, &node)) return (dpt_value){0};
+    if (!norm_begins(model, x, options, &node)) return (dpt_value){0};
     const dpti_extent e = node.extent;
     node.forward = (dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
                                  .u.batch_norm = {.area = e.h * e.w,
@@ -224,10 +231,10 @@ dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
                                                   .activation = dpti_fusable(options->activation)}};
     if (!dpti_describes(model, name, &node.forward)) return (dpt_value){0};
     const float momentum = or_default(options->momentum, 0.1f);
-    node.weight = add_channels(model, name, x, DPTI_ROLE_NORM_WEIGHT, 0);
-    node.bias = add_channels(model, name, x, DPTI_ROLE_NORM_BIAS, 0);
-    node.mean = add_channels(model, name, x, DPTI_ROLE_RUNNING_MEAN, momentum);
-    node.variance = add_channels(model, name, x, DPTI_ROLE_RUNNING_VARIANCE, momentum);
+    node.weight = add_channels(model, &node, DPTI_ROLE_NORM_WEIGHT, 0);
+    node.bias = add_channels(model, &node, DPTI_ROLE_NORM_BIAS, 0);
+    node.mean = add_channels(model, &node, DPTI_ROLE_RUNNING_MEAN, momentum);
+    node.variance = add_channels(model, &node, DPTI_ROLE_RUNNING_VARIANCE, momentum);
     return dpti_add_layer(model, node, options->activation);
 }
 
@@ -235,18 +242,17 @@ dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
                          const dpt_norm_options *options)
 {
     static const dpt_norm_options defaults;
-    dpti_node node;
+    dpti_node node = dpti_node_over(DPTI_NODE_LAYER_NORM, name, x);
     if (!options) options = &defaults;
-    if (!norm_begins(model, x, name, options, &node)) return (dpt_value){0};
+    if (!norm_begins(model, x, options, &node)) return (dpt_value){0};
     const dpti_extent e = node.extent;
-    node.kind = DPTI_NODE_LAYER_NORM;
     node.forward = (dpt_op_desc){.kind = DPT_OP_LAYER_NORM_FORWARD,
                                  .u.layer_norm = {.rows = e.h * e.w,
                                                   .channels = e.c,
                                                   .epsilon = or_default(options->epsilon, 1e-5f)}};
     if (!dpti_describes(model, name, &node.forward)) return (dpt_value){0};
-    node.weight = add_channels(model, name, x, DPTI_ROLE_NORM_WEIGHT, 0);
-    node.bias = add_channels(model, name, x, DPTI_ROLE_NORM_BIAS, 0);
+    node.weight = add_channels(model, &node, DPTI_ROLE_NORM_WEIGHT, 0);
+    node.bias = add_channels(model, &node, DPTI_ROLE_NORM_BIAS, 0);
     const dpt_value y = dpti_add_layer(model, node, DPT_ACT_NONE);
     return options->activation == DPT_ACT_NONE ? y : dpt_activate(model, y, options->activation);
 }
@@ -270,8 +276,8 @@ dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *op
         .pad_h = options->padding[0],
         .pad_w = options->padding[1],
     };
-    d.out_h = window_output(d.in_h, d.pad_h, 1, d.kernel_h, d.stride_h);
-    d.out_w = window_output(d.in_w, d.pad_w, 1, d.kernel_w, d.stride_w);
+    d.out_h = window_output((window_extent){d.in_h, d.pad_h, 1, d.kernel_h, d.stride_h});
+    d.out_w = window_output((window_extent){d.in_w, d.pad_w, 1, d.kernel_w, d.stride_w});
     if (in.flat || d.out_h == 0 || d.out_w == 0)
         return DPTI_MODEL_FAIL(
             model, DPT_E_INVALID,

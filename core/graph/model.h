@@ -115,13 +115,19 @@ void dpti_parameter_import(const dpti_parameter *parameter, const float *outside
 const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *name);
 bool dpti_model_has_batch_norm(const dpt_model *model);
 
+/* How weights begin: the distribution and the seed. */
+typedef struct dpti_initial {
+    const char *init; /* as dpt_trainer_options tells */
+    uint64_t seed;
+} dpti_initial;
+
 /* Fills the flat buffer (flat_size elements, zeroed before) with initial weights.  They are a
    function of the seed and the parameter's place, and are computed in the layout of a checkpoint.
    "default": as PyTorch, uniform in +-1/sqrt(fan_in) for weights and biases. "normal:STD",
    "xavier" (uniform, Glorot and Bengio 2010) and "he" (normal, fan_in, gain sqrt 2, He et al.
    2015): biases are 0.  Norms, with their statistics, begin as the identity.  Errors:
    DPT_E_INVALID for another word. */
-DPT_CHECK_RESULT dpt_status dpti_initialize(const dpt_model *model, const char *init, uint64_t seed,
+DPT_CHECK_RESULT dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial,
                                             float *flat, dpt_error *error);
 
 #endif

@@ -45,15 +45,21 @@ void dpti_parameter_import(const dpti_parameter *parameter, const float *outside
 
 typedef enum distribution { ZERO, ONE, UNIFORM, NORMAL } distribution;
 
-static void draw(distribution kind, double scale, dpti_random *random, float *out, size_t n)
+/* A distribution and its scale: the half width of UNIFORM, the deviation of NORMAL. */
+typedef struct law {
+    distribution kind;
+    double scale;
+} law;
+
+static void draw(law from, dpti_random *random, float *out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
-        if (kind == UNIFORM)
-            out[i] = (float)(scale * (2.0 * (double)dpti_random_uniform(random) - 1.0));
-        else if (kind == NORMAL)
-            out[i] = (float)(scale * (double)dpti_random_normal(random));
+        if (from.kind == UNIFORM)
+            out[i] = (float)(from.scale * (2.0 * (double)dpti_random_uniform(random) - 1.0));
+        else if (from.kind == NORMAL)
+            out[i] = (float)(from.scale * (double)dpti_random_normal(random));
         else
-            out[i] = kind == ONE ? 1.0f : 0.0f;
+            out[i] = from.kind == ONE ? 1.0f : 0.0f;
     }
 }
 
@@ -114,12 +120,12 @@ static dpt_status parse(const char *init, const recipe **out, double *deviation,
                     init, least_deviation, most_deviation);
 }
 
-dpt_status dpti_initialize(const dpt_model *model, const char *init, uint64_t seed, float *flat,
+dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial, float *flat,
                            dpt_error *error)
 {
     const recipe *r = NULL;
     double deviation = 0;
-    DPT_TRY(parse(init, &r, &deviation, error));
+    DPT_TRY(parse(initial->init, &r, &deviation, error));
     size_t largest = 0;
     for (size_t i = 0; i < model->n_parameters; i++)
         if (model->parameters[i].size > largest) largest = model->parameters[i].size;
@@ -128,8 +134,9 @@ dpt_status dpti_initialize(const dpt_model *model, const char *init, uint64_t se
     for (size_t i = 0; i < model->n_parameters; i++) {
         const dpti_parameter *p = &model->parameters[i];
         dpti_random random;
-        dpti_random_init(&random, seed, DPTI_RANDOM_INIT, i);
-        draw(distribution_of(r, p->role), scale_of(r, deviation, p), &random, outside, p->size);
+        dpti_random_init(&random, initial->seed, DPTI_RANDOM_INIT, i);
+        draw((law){distribution_of(r, p->role), scale_of(r, deviation, p)}, &random, outside,
+             p->size);
         dpti_parameter_import(p, outside, flat + p->offset);
     }
     free(outside);

@@ -50,61 +50,71 @@ static bool place(block *blocks, size_t i, const block **alive)
     return true;
 }
 
-static bool add_block(block *blocks, size_t *n, size_t bytes, size_t first, size_t last,
-                      size_t *out)
+typedef struct block_list {
+    size_t n;
+    block *items; /* has room for all blocks of the program */
+} block_list;
+
+/* Appends a block whose size is rounded up, unless the size is 0. */
+static bool add_block(block_list *list, block added)
 {
     size_t padded;
-    *out = 0;
-    if (bytes == 0) return true;
-    if (!dpti_add(bytes, PLAN_ALIGNMENT, &padded)) return false;
-    blocks[*n] = (block){.bytes = dpti_round_up(bytes, PLAN_ALIGNMENT),
-                         .first = first,
-                         .last = last,
-                         .out = out,
-                         .rank = *n};
-    ++*n;
+    *added.out = 0;
+    if (added.bytes == 0) return true;
+    if (!dpti_add(added.bytes, PLAN_ALIGNMENT, &padded)) return false;
+    added.bytes = dpti_round_up(added.bytes, PLAN_ALIGNMENT);
+    added.rank = list->n;
+    list->items[list->n++] = added;
     return true;
 }
 
-static bool collect(const dpti_program *program, size_t max_samples, const size_t *workspace_bytes,
-                    block *blocks, size_t *n, dpti_plan *plan)
+static bool collect(const dpti_plan_request *request, block_list *blocks, dpti_plan *plan)
 {
+    const dpti_program *program = request->program;
     for (size_t i = 0; i < program->n_tensors; i++) {
         const dpti_program_tensor *t = &program->tensors[i];
         size_t bytes = 0;
         if (t->home == DPTI_HOME_ARENA && t->first != SIZE_MAX &&
-            (!dpti_multiply(t->per_sample_bytes, max_samples, &bytes) ||
+            (!dpti_multiply(t->per_sample_bytes, request->max_samples, &bytes) ||
              !dpti_add(bytes, t->fixed_bytes, &bytes)))
             return false;
-        if (!add_block(blocks, n, bytes, t->first, t->last, &plan->tensor_offsets[i])) return false;
+        if (!add_block(blocks, (block){.bytes = bytes,
+                                       .first = t->first,
+                                       .last = t->last,
+                                       .out = &plan->tensor_offsets[i]}))
+            return false;
     }
     for (size_t i = 0; i < program->n_instructions; i++)
-        if (!add_block(blocks, n, workspace_bytes[i], i, i, &plan->workspace_offsets[i]))
+        if (!add_block(blocks, (block){.bytes = request->workspace_bytes[i],
+                                       .first = i,
+                                       .last = i,
+                                       .out = &plan->workspace_offsets[i]}))
             return false;
     return true;
 }
 
-dpt_status dpti_plan_memory(const dpti_program *program, size_t max_samples,
-                            const size_t *workspace_bytes, dpti_plan *out, dpt_error *error)
+dpt_status dpti_plan_memory(const dpti_plan_request *request, dpti_plan *out, dpt_error *error)
 {
+    const dpti_program *program = request->program;
     const size_t n_most = program->n_tensors + program->n_instructions;
     dpti_plan plan = {
         .tensor_offsets = calloc(program->n_tensors + 1, sizeof *plan.tensor_offsets),
         .workspace_offsets = calloc(program->n_instructions + 1, sizeof *plan.workspace_offsets),
     };
-    block *blocks = calloc(n_most + 1, sizeof *blocks);
+    block_list list = {.items = calloc(n_most + 1, sizeof *list.items)};
+    block *blocks = list.items;
     const block **alive = calloc(n_most + 1, sizeof *alive);
-    size_t n = 0;
     dpt_status status = DPT_OK;
     if (!plan.tensor_offsets || !plan.workspace_offsets || !blocks || !alive)
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the memory plan");
-    else if (!collect(program, max_samples, workspace_bytes, blocks, &n, &plan))
-        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "%zu samples at once are too many", max_samples);
-    if (status == DPT_OK) qsort(blocks, n, sizeof *blocks, by_size);
-    for (size_t i = 0; status == DPT_OK && i < n; i++) {
+    else if (!collect(request, &list, &plan))
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "%zu samples at once are too many",
+                          request->max_samples);
+    if (status == DPT_OK) qsort(blocks, list.n, sizeof *blocks, by_size);
+    for (size_t i = 0; status == DPT_OK && i < list.n; i++) {
         if (!place(blocks, i, alive)) {
-            status =
-                DPT_FAIL(error, DPT_E_NO_MEMORY, "%zu samples at once are too many", max_samples);
+            status = DPT_FAIL(error, DPT_E_NO_MEMORY, "%zu samples at once are too many",
+                              request->max_samples);
             break;
         }
         *blocks[i].out = blocks[i].offset;

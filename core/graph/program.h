@@ -159,9 +159,15 @@ typedef struct dpti_plan {
     size_t arena_bytes;
 } dpti_plan;
 
-/* Computes the plan. workspace_bytes has n_instructions entries.  Offsets are multiples of 256. */
-DPT_CHECK_RESULT dpt_status dpti_plan_memory(const dpti_program *program, size_t max_samples,
-                                             const size_t *workspace_bytes, dpti_plan *out,
+/* The program whose memory is planned, for at most max_samples at once. */
+typedef struct dpti_plan_request {
+    const dpti_program *program;
+    size_t max_samples;
+    const size_t *workspace_bytes; /* (n_instructions) */
+} dpti_plan_request;
+
+/* Computes the plan.  Offsets are multiples of 256. */
+DPT_CHECK_RESULT dpt_status dpti_plan_memory(const dpti_plan_request *request, dpti_plan *out,
                                              dpt_error *error);
 void dpti_plan_free(dpti_plan *plan); /* accepts a zeroed one */
 

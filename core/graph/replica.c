@@ -19,9 +19,12 @@ static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_bu
     return dpti_fill(out, 0, 0, n_bytes);
 }
 
-dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model, size_t capacity,
-                               const dpti_optimizer *optimizer, dpti_replica *out)
+dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *options,
+                               dpti_replica *out)
 {
+    const dpt_model *model = options->model;
+    const dpti_optimizer *optimizer = &options->optimizer;
+    const size_t capacity = options->capacity;
     const bool adamw = optimizer->kind == DPT_OPTIMIZER_ADAMW;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     DPT_TRY(make_flat(device, model, &out->parameters));
@@ -219,14 +222,13 @@ static dpt_status bind_all(dpti_executable *x, const dpti_data_places *data, con
     return DPT_OK;
 }
 
-dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_options *options,
-                                  const dpti_data_places *data, dpti_executable *out,
-                                  dpt_error *error)
+dpt_status dpti_executable_create(dpti_replica *replica, const dpti_executable_options *options,
+                                  dpti_executable *out, dpt_error *error)
 {
     dpti_plan plan = {0};
     dpti_executable *x = out;
     *x = (dpti_executable){.replica = replica};
-    dpti_program_options own = *options;
+    dpti_program_options own = options->program;
     own.type = replica->device->info.activations;
     own.norms_mask = (replica->device->info.flags & DPT_DEVICE_NORMS_MASK) != 0;
     DPT_TRY(dpti_compile(replica->model, &own, &x->program, error));
@@ -242,8 +244,9 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_program_opti
             DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to bind model %s", replica->model->name);
     if (status == DPT_OK) status = prepare_all(x, workspace_bytes, error);
     if (status == DPT_OK)
-        status = dpti_plan_memory(&x->program, replica->capacity, workspace_bytes, &plan, error);
-    if (status == DPT_OK) status = bind_all(x, data, &plan, error);
+        status = dpti_plan_memory(
+            &(dpti_plan_request){&x->program, replica->capacity, workspace_bytes}, &plan, error);
+    if (status == DPT_OK) status = bind_all(x, &options->data, &plan, error);
     dpti_plan_free(&plan);
     free(workspace_bytes);
     return status;

@@ -38,10 +38,17 @@ typedef struct dpti_replica {
     dpt_event *fetched;     /* behind the download of parts that other devices take */
 } dpti_replica;
 
-/* Allocates the flat buffers that this optimizer needs, filled with zeros.  After a failure `out`
+/* What a replica is made for. */
+typedef struct dpti_replica_options {
+    const dpt_model *model;
+    size_t capacity;          /* the largest number of samples at once */
+    dpti_optimizer optimizer; /* decides which buffers of training state are needed */
+} dpti_replica_options;
+
+/* Allocates the flat buffers that the optimizer needs, filled with zeros.  After a failure `out`
    holds what was allocated, and the caller must destroy it. */
-DPT_CHECK_RESULT dpt_status dpti_replica_create(dpti_device *device, const dpt_model *model,
-                                                size_t capacity, const dpti_optimizer *optimizer,
+DPT_CHECK_RESULT dpt_status dpti_replica_create(dpti_device *device,
+                                                const dpti_replica_options *options,
                                                 dpti_replica *out);
 void dpti_replica_destroy(dpti_replica *replica); /* accepts a zeroed struct; sets it to zero */
 size_t dpti_replica_bytes(const dpti_replica *replica);
@@ -88,13 +95,18 @@ typedef struct dpti_data_places {
     const dpti_buffer *rows; /* if records are sent with the step: the numbers 0, 1, ... */
 } dpti_data_places;
 
+/* What is compiled, and where its data are. */
+typedef struct dpti_executable_options {
+    dpti_program_options program;
+    dpti_data_places data;
+} dpti_executable_options;
+
 /* Compiles the program in the device's type, prepares every operator, plans memory and binds
    arguments.  After a failure `out` holds what was made, and the caller must destroy it.  Errors:
    DPT_E_UNSUPPORTED, whose message names the layer; failures of the device, with details in
    *error. */
 DPT_CHECK_RESULT dpt_status dpti_executable_create(dpti_replica *replica,
-                                                   const dpti_program_options *options,
-                                                   const dpti_data_places *data,
+                                                   const dpti_executable_options *options,
                                                    dpti_executable *out, dpt_error *error);
 void dpti_executable_destroy(dpti_executable *executable); /* accepts a zeroed one */
 

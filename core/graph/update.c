@@ -22,7 +22,7 @@ static dpt_status emit_clipping(dpti_compiler *c, int gradients)
     const dpti_instruction clip = per_step(
         (dpt_op_desc){.kind = DPT_OP_CLIP_NORM,
                       .u.clip_norm = {.count = c->model->flat_trained, .max_norm = max_norm}});
-    return dpti_emit(c, clip, NULL, 0, (int[]){gradients}, 1);
+    return dpti_emit(c, clip, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){(int[]){gradients}, 1});
 }
 
 static dpt_status emit_sgd(dpti_compiler *c, int gradients, int parameters, size_t decay_count)

@@ -21,8 +21,15 @@ static dpt_status fail_read(dpt_error *error, const char *path, int code)
     return DPT_FAIL_NATIVE(error, status, code, "cannot read %s: %s", path, strerror(code));
 }
 
-/* Opens a regular file for reading and returns its size. */
-static dpt_status open_regular(const char *path, int *fd, size_t *n_bytes, dpt_error *error)
+/* A file that is open for reading. */
+typedef struct open_file {
+    const char *path;
+    int fd;
+    size_t n_bytes;
+} open_file;
+
+/* Opens a regular file for reading. */
+static dpt_status open_regular(const char *path, open_file *out, dpt_error *error)
 {
     /* O_NONBLOCK: a pipe without a writer is refused below and must not block here. */
     const int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -37,88 +44,84 @@ static dpt_status open_regular(const char *path, int *fd, size_t *n_bytes, dpt_e
         close(opened);
         return DPT_FAIL(error, DPT_E_IO, "cannot read %s: it is no regular file", path);
     }
-    *fd = opened;
-    *n_bytes = (size_t)info.st_size;
+    *out = (open_file){.path = path, .fd = opened, .n_bytes = (size_t)info.st_size};
+
     return DPT_OK;
 }
 
-/* Calls read(2) until `capacity` bytes are read or the file ends. */
-static dpt_status fill(const char *path, int fd, void *to, size_t capacity, size_t *n_read,
-                       dpt_error *error)
+/* Calls read(2) until to->n_bytes are read or the file ends.  to->n_bytes becomes the number of
+   bytes that were read. */
+static dpt_status fill(const open_file *file, dpti_content *to, dpt_error *error)
 {
+    const size_t capacity = to->n_bytes;
     size_t done = 0;
     while (done < capacity) {
         const size_t want =
             capacity - done < DPTI_MAX_TRANSFER ? capacity - done : DPTI_MAX_TRANSFER;
-        const ssize_t got = read(fd, (uint8_t *)to + done, want);
+        const ssize_t got = read(file->fd, to->bytes + done, want);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail_read(error, path, errno);
+        if (got < 0) return fail_read(error, file->path, errno);
         if (got == 0) break;
         done += (size_t)got;
     }
-    *n_read = done;
+    to->n_bytes = done;
     return DPT_OK;
 }
 
-dpt_status dpti_file_read_most(const char *path, size_t max_bytes, uint8_t **bytes, size_t *n_bytes,
+dpt_status dpti_file_read_most(const char *path, size_t max_bytes, dpti_content *out,
                                dpt_error *error)
 {
-    int fd = -1;
-    size_t size = 0, n_read = 0;
-    DPT_TRY(open_regular(path, &fd, &size, error));
+    open_file file = {.fd = -1};
+    DPT_TRY(open_regular(path, &file, error));
 
     dpt_status status;
-    uint8_t *memory = NULL;
+    const size_t size = file.n_bytes;
+    dpti_content content = {.n_bytes = size};
+
     if (size > max_bytes) {
         status = DPT_FAIL_NATIVE(error, DPT_E_FORMAT, EFBIG,
                                  "%s has %zu bytes, more than the %zu that it may", path, size,
                                  max_bytes);
         goto close_file;
     }
-    memory = size <= dpti_machine_memory() ? dpti_alloc_aligned(size) : NULL;
-    if (!memory) {
+    content.bytes = size <= dpti_machine_memory() ? dpti_alloc_aligned(size) : NULL;
+    if (!content.bytes) {
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", size, path);
         goto close_file;
     }
-    status = fill(path, fd, memory, size, &n_read, error);
-    if (status == DPT_OK && n_read != size)
+    status = fill(&file, &content, error);
+    if (status == DPT_OK && content.n_bytes != size)
         status = DPT_FAIL(error, DPT_E_IO, "%s became shorter while it was read", path);
-    if (status == DPT_OK) {
-        *bytes = memory;
-        *n_bytes = size;
-        memory = NULL;
-    }
-    free(memory);
+    if (status == DPT_OK)
+        *out = content;
+    else
+        free(content.bytes);
 close_file:
-    close(fd);
+    close(file.fd);
     return status;
 }
 
-dpt_status dpti_file_read_first(const char *path, size_t most, uint8_t **bytes, size_t *n_bytes,
-                                dpt_error *error)
+dpt_status dpti_file_read_first(const char *path, size_t most, dpti_content *out, dpt_error *error)
 {
-    int fd = -1;
-    size_t size = 0, n_read = 0;
-    DPT_TRY(open_regular(path, &fd, &size, error));
-    if (size < most) most = size;
+    open_file file = {.fd = -1};
+    DPT_TRY(open_regular(path, &file, error));
+    if (file.n_bytes < most) most = file.n_bytes;
     dpt_status status = DPT_OK;
-    uint8_t *memory = dpti_alloc_aligned(most);
-    if (!memory)
+    dpti_content content = {.bytes = dpti_alloc_aligned(most), .n_bytes = most};
+    if (!content.bytes)
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %zu bytes of %s", most, path);
-    if (status == DPT_OK) status = fill(path, fd, memory, most, &n_read, error);
-    close(fd);
-    if (status != DPT_OK) {
-        free(memory);
-        return status;
-    }
-    *bytes = memory;
-    *n_bytes = n_read;
-    return DPT_OK;
+    if (status == DPT_OK) status = fill(&file, &content, error);
+    close(file.fd);
+    if (status == DPT_OK)
+        *out = content;
+    else
+        free(content.bytes);
+    return status;
 }
 
-dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes, dpt_error *error)
+dpt_status dpti_file_read(const char *path, dpti_content *out, dpt_error *error)
 {
-    return dpti_file_read_most(path, SIZE_MAX, bytes, n_bytes, error);
+    return dpti_file_read_most(path, SIZE_MAX, out, error);
 }
 
 /* ---- Replacing ------------------------------------------------------------------------------- */

@@ -3,22 +3,22 @@
 #ifndef DPTI_FILE_H
 #define DPTI_FILE_H
 
+#include "base/bytes.h"
 #include "dpt_error.h"
 
-/* Reads a regular file.  `bytes` is aligned to 64 bytes; the caller frees it.  Errors:
+/* Reads a regular file.  The caller frees out->bytes.  Errors:
    DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_NO_MEMORY, also if the machine has less memory than the size of
    the file, which may consist of holes. */
-DPT_CHECK_RESULT dpt_status dpti_file_read(const char *path, uint8_t **bytes, size_t *n_bytes,
-                                           dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_file_read(const char *path, dpti_content *out, dpt_error *error);
 
 /* Reads a file as dpti_file_read does, but refuses a file of more than max_bytes before it
    allocates memory: DPT_E_FORMAT with EFBIG. */
-DPT_CHECK_RESULT dpt_status dpti_file_read_most(const char *path, size_t max_bytes, uint8_t **bytes,
-                                                size_t *n_bytes, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_file_read_most(const char *path, size_t max_bytes,
+                                                dpti_content *out, dpt_error *error);
 
-/* Reads the first bytes of a file, at most `most`; *n_bytes were read. */
-DPT_CHECK_RESULT dpt_status dpti_file_read_first(const char *path, size_t most, uint8_t **bytes,
-                                                 size_t *n_bytes, dpt_error *error);
+/* Reads the first bytes of a file, at most `most`; out->n_bytes were read. */
+DPT_CHECK_RESULT dpt_status dpti_file_read_first(const char *path, size_t most, dpti_content *out,
+                                                 dpt_error *error);
 
 /* A file that is being replaced.  Data are written to a temporary file in the same folder.  Commit
    moves the temporary file into place (fsync, rename, fsync of the folder).  Symbolic links are

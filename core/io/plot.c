@@ -128,7 +128,7 @@ static void legend_entry(dpti_svg *svg, legend *l, const char *colour, const cha
     }
     dpti_svg_put(svg, "<rect x=\"%s\" y=\"%s\" width=\"10\" height=\"10\" rx=\"2\" fill=\"%s\"/>\n",
                  DPTI_PX(l->x), DPTI_PX(l->y - 9), colour);
-    dpti_svg_text(svg, l->x + 15, l->y, "note", text);
+    dpti_svg_text(svg, (dpti_point){l->x + 15, l->y}, "note", text);
     l->x += width + 14;
 }
 
@@ -136,8 +136,8 @@ static void legend_entry(dpti_svg *svg, legend *l, const char *colour, const cha
 
 static void draw_nothing(dpti_svg *svg, const dpti_frame *frame, const char *why)
 {
-    dpti_svg_text(svg, frame->x + frame->width / 2, frame->y + frame->height / 2, "note middle",
-                  why);
+    dpti_svg_text(svg, (dpti_point){frame->x + frame->width / 2, frame->y + frame->height / 2},
+                  "note middle", why);
 }
 
 /* Draws the range of losses in a run of bins without a gap. */
@@ -185,7 +185,7 @@ static void draw_epochs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot 
 
 static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 {
-    dpti_svg_text(svg, frame.x - 44, frame.y - 16, "heading", "Loss per step");
+    dpti_svg_text(svg, (dpti_point){frame.x - 44, frame.y - 16}, "heading", "Loss per step");
     const size_t n_bins = plot->n_steps < LOSS_BINS ? plot->n_steps : LOSS_BINS;
     bin bins[LOSS_BINS];
     double low = INFINITY, high = -INFINITY;
@@ -206,7 +206,7 @@ static void draw_loss(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     dpti_svg_frame(svg, &frame);
     draw_epochs(svg, &frame, plot);
     if (n_bins < plot->n_steps)
-        dpti_svg_text(svg, frame.x + frame.width, frame.y - 16, "note end",
+        dpti_svg_text(svg, (dpti_point){frame.x + frame.width, frame.y - 16}, "note end",
                       "line: mean of neighbouring steps, band: their range");
     for (size_t i = 0, n; i < n_bins; i += n) {
         for (n = 0; i + n < n_bins && !bins[i + n].empty; n++) {
@@ -228,12 +228,19 @@ static double epoch_x(const dpti_frame *frame, const dpti_plot *plot, size_t i)
     return dpti_frame_x(frame, (double)(plot->epochs_before + 1 + i));
 }
 
+/* A value of each epoch, NaN where there is none. */
+typedef struct curve {
+    const char *name, *colour;
+    const double *values; /* (n_epochs) of the plot */
+} curve;
+
 static void draw_curve(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
-                       const double *values, const char *colour)
+                       const curve *drawn)
 {
     const size_t n = plot->n_epochs;
+    const double *values = drawn->values;
     bool pen_down = false;
-    dpti_svg_put(svg, "<path class=\"line\" stroke=\"%s\" d=\"", colour);
+    dpti_svg_put(svg, "<path class=\"line\" stroke=\"%s\" d=\"", drawn->colour);
     for (size_t i = 0; i < n; i++) {
         if (isfinite(values[i]))
             dpti_svg_put(svg, "%c%s %s", pen_down ? 'L' : 'M', DPTI_PX(epoch_x(frame, plot, i)),
@@ -243,33 +250,31 @@ static void draw_curve(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
     dpti_svg_put(svg, "\"/>\n");
     for (size_t i = 0; n <= MOST_MARKERS && i < n; i++)
         if (isfinite(values[i]))
-            draw_marker(svg, epoch_x(frame, plot, i), dpti_frame_y(frame, values[i]), colour);
+            draw_marker(svg, epoch_x(frame, plot, i), dpti_frame_y(frame, values[i]),
+                        drawn->colour);
 }
 
 /* The legend's text for a curve: its name and its last value. */
-static void curve_entry(dpti_svg *svg, legend *l, const char *name, const char *colour,
-                        const double *values, size_t n)
+static void curve_entry(dpti_svg *svg, legend *l, const curve *drawn, size_t n)
 {
+    const double *values = drawn->values;
     while (n > 0 && !isfinite(values[n - 1]))
         n--;
     if (n == 0) return;
     char number[DPTI_NUMBER_BYTES], text[DPTI_NUMBER_BYTES + 16];
-    snprintf(text, sizeof text, "%s %s", name, dpti_svg_number(number, values[n - 1], 4));
-    legend_entry(svg, l, colour, text);
+    snprintf(text, sizeof text, "%s %s", drawn->name, dpti_svg_number(number, values[n - 1], 4));
+    legend_entry(svg, l, drawn->colour, text);
 }
 
 static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 {
-    const struct {
-        const char *name;
-        const double *values;
-    } curves[] = {
-        {"training", plot->train_accuracy},
-        {"test", plot->test_accuracy},
-        {"validation", plot->validation_accuracy},
+    const curve curves[] = {
+        {"training", colours[0], plot->train_accuracy},
+        {"test", colours[1], plot->test_accuracy},
+        {"validation", colours[2], plot->validation_accuracy},
     };
     enum { N_CURVES = sizeof curves / sizeof *curves };
-    dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Accuracy per epoch");
+    dpti_svg_text(svg, (dpti_point){frame.x - 44, frame.y - 36}, "heading", "Accuracy per epoch");
     double low = INFINITY, high = -INFINITY;
     for (size_t k = 0; k < N_CURVES; k++)
         for (size_t i = 0; i < plot->n_epochs; i++) {
@@ -284,13 +289,13 @@ static void draw_accuracy(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot
     l.x = l.left;
     l.y = frame.y - 16;
     for (size_t k = 0; k < N_CURVES; k++)
-        curve_entry(svg, &l, curves[k].name, colours[k], curves[k].values, plot->n_epochs);
+        curve_entry(svg, &l, &curves[k], plot->n_epochs);
     frame.across = dpti_axis_make((double)plot->epochs_before + 1,
                                   (double)(plot->epochs_before + plot->n_epochs), 8, true);
     frame.up = dpti_axis_make_round(low, high, 6);
     dpti_svg_frame(svg, &frame);
     for (size_t k = 0; k < N_CURVES; k++)
-        draw_curve(svg, &frame, plot, curves[k].values, colours[k]);
+        draw_curve(svg, &frame, plot, &curves[k]);
 }
 
 /* ---- Shards ---------------------------------------------------------------------------------- */
@@ -325,11 +330,21 @@ static double all_samples(const dpti_plot *plot, size_t first, size_t last)
     return sum;
 }
 
-/* Draws a staircase from left to right or back.  A bin extends from half a step before its first
+/* A height for each bin of steps, and whether the staircase goes from right to left. */
+typedef struct stairs {
+    const double *height; /* (n_bins) */
+    size_t n_bins;
+    bool back;
+} stairs;
+
+/* Draws a staircase.  A bin extends from half a step before its first
    step to half a step after its last one.  Stairs of equal height are drawn as one. */
 static void draw_stairs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *plot,
-                        const double *height, size_t n_bins, bool back)
+                        const stairs *drawn)
 {
+    const double *height = drawn->height;
+    const size_t n_bins = drawn->n_bins;
+    const bool back = drawn->back;
     for (size_t i = 0; i < n_bins; i++) {
         const size_t b = back ? n_bins - 1 - i : i;
         const double left = between_steps(frame, plot, bin_first(b, n_bins, plot->n_steps));
@@ -344,11 +359,15 @@ static void draw_stairs(dpti_svg *svg, const dpti_frame *frame, const dpti_plot 
     }
 }
 
-/* The legend's text for a device: its name and its part of all samples. */
-static void shard_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t device, double all)
+/* A device as the legend shows it: its id, its colour and its part of all samples in percent. */
+typedef struct device_entry {
+    const char *id, *colour;
+    double percent;
+} device_entry;
+
+static void shard_entry(dpti_svg *svg, legend *l, const device_entry *device)
 {
-    const double own = device_samples(plot, device, 0, plot->n_steps - 1);
-    const char *id = plot->devices[device];
+    const char *id = device->id;
     int length = 0, n = 0;
     while (id[length] && (n < MOST_LABEL || ((unsigned char)id[length] & 0xc0) == 0x80)) {
         n += ((unsigned char)id[length] & 0xc0) != 0x80;
@@ -356,8 +375,8 @@ static void shard_entry(dpti_svg *svg, legend *l, const dpti_plot *plot, size_t 
     }
     char number[DPTI_NUMBER_BYTES], text[4 * MOST_LABEL + DPTI_NUMBER_BYTES + 16];
     snprintf(text, sizeof text, "%.*s%s %s %%", length, id, id[length] ? "…" : "",
-             dpti_svg_number(number, all > 0 ? 100 * own / all : 0, 1));
-    legend_entry(svg, l, colours[device % N_COLOURS], text);
+             dpti_svg_number(number, device->percent, 1));
+    legend_entry(svg, l, device->colour, text);
 }
 
 /* Draws one area per device, on top of those before it. */
@@ -375,8 +394,8 @@ static void draw_areas(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
             upper[b] = lower[b] + (all[b] > 0 ? own / all[b] : 0);
         }
         dpti_svg_put(svg, "<path fill=\"%s\" d=\"", colours[d % N_COLOURS]);
-        draw_stairs(svg, frame, plot, upper, n_bins, false);
-        draw_stairs(svg, frame, plot, lower, n_bins, true);
+        draw_stairs(svg, frame, plot, &(stairs){upper, n_bins, false});
+        draw_stairs(svg, frame, plot, &(stairs){lower, n_bins, true});
         dpti_svg_put(svg, "Z\"/>\n");
         memcpy(lower, upper, n_bins * sizeof *lower);
     }
@@ -410,12 +429,13 @@ static void shard_note(dpti_svg *svg, const dpti_frame *frame, const dpti_plot *
     if (n > 0)
         snprintf(words, sizeof words, "marks: %zu rebalance%s%s", n, n == 1 ? "" : "s", more);
     if (n > 0 || n_left_out > 0)
-        dpti_svg_text(svg, frame->x + frame->width, frame->y - 36, "note end", n ? words : more);
+        dpti_svg_text(svg, (dpti_point){frame->x + frame->width, frame->y - 36}, "note end",
+                      n ? words : more);
 }
 
 static void draw_shards(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
 {
-    dpti_svg_text(svg, frame.x - 44, frame.y - 36, "heading", "Shard of each device");
+    dpti_svg_text(svg, (dpti_point){frame.x - 44, frame.y - 36}, "heading", "Shard of each device");
     if (plot->n_steps == 0 || plot->n_devices == 0) {
         draw_nothing(svg, &frame, "no step");
         return;
@@ -424,8 +444,13 @@ static void draw_shards(dpti_svg *svg, dpti_frame frame, const dpti_plot *plot)
     l.x = l.left;
     l.y = frame.y - 16;
     const double all = all_samples(plot, 0, plot->n_steps - 1);
-    for (size_t d = 0; d < plot->n_devices; d++)
-        shard_entry(svg, &l, plot, d, all);
+    for (size_t d = 0; d < plot->n_devices; d++) {
+        const double own = device_samples(plot, d, 0, plot->n_steps - 1);
+        shard_entry(svg, &l,
+                    &(device_entry){.id = plot->devices[d],
+                                    .colour = colours[d % N_COLOURS],
+                                    .percent = all > 0 ? 100 * own / all : 0});
+    }
     shard_note(svg, &frame, plot, l.n_left_out);
     const double lowered = 18 * (double)(l.n_rows - 1);
     frame.y += lowered;
@@ -461,8 +486,8 @@ static void draw(dpti_svg *svg, const dpti_plot *plot)
     const char *title = plot->title ? plot->title : "dptrain";
     const bool wide = is_wide(plot);
     draw_head(svg, title, wide ? 920 : 660);
-    dpti_svg_text(svg, 32, 40, "title", title);
-    if (plot->subtitle) dpti_svg_text(svg, 32, 62, "subtitle", plot->subtitle);
+    dpti_svg_text(svg, (dpti_point){32, 40}, "title", title);
+    if (plot->subtitle) dpti_svg_text(svg, (dpti_point){32, 62}, "subtitle", plot->subtitle);
 
     const dpti_frame loss = {
         .x = 76, .y = 116, .width = 852, .height = 200, .unit = "", .unit_factor = 1};

@@ -88,11 +88,10 @@ bool dpti_log_recall_in(const char *text, size_t length, const dpti_log_listener
 
 dpt_status dpti_log_recall(const char *path, const dpti_log_listener *listener, dpt_error *error)
 {
-    uint8_t *bytes = NULL;
-    size_t n_bytes = 0;
-    DPT_TRY(dpti_file_read(path, &bytes, &n_bytes, error));
-    const bool well = dpti_log_recall_in((const char *)bytes, n_bytes, listener);
-    free(bytes);
+    dpti_content content = {0};
+    DPT_TRY(dpti_file_read(path, &content, error));
+    const bool well = dpti_log_recall_in((const char *)content.bytes, content.n_bytes, listener);
+    free(content.bytes);
     return well ? DPT_OK
                 : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the steps that %s records", path);
 }

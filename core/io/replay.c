@@ -246,12 +246,11 @@ dpt_status dpti_replay_parse(const dpti_file_bytes *file, dpti_replay *out, dpt_
 
 dpt_status dpti_replay_read(const char *path, dpti_replay *out, dpt_error *error)
 {
-    uint8_t *bytes = NULL;
-    size_t n_bytes = 0;
-    DPT_TRY(dpti_file_read(path, &bytes, &n_bytes, error));
+    dpti_content content = {0};
+    DPT_TRY(dpti_file_read(path, &content, error));
     const dpt_status status =
-        dpti_replay_parse(&(dpti_file_bytes){path, bytes, n_bytes}, out, error);
-    free(bytes);
+        dpti_replay_parse(&(dpti_file_bytes){path, content.bytes, content.n_bytes}, out, error);
+    free(content.bytes);
     return status;
 }
 
@@ -340,17 +339,17 @@ dpt_status dpti_log_find_in(const dpti_file_bytes *file, const dpti_log_position
 dpt_status dpti_log_find(const char *path, const dpti_log_position *position, dpti_log_cut *out,
                          dpt_error *error)
 {
-    uint8_t *bytes = NULL;
-    size_t n_bytes = 0;
+    dpti_content content = {0};
     dpt_error own = {.status = DPT_OK};
     struct stat about;
     *out = (dpti_log_cut){0};
     if (stat(path, &about) == 0 && !S_ISREG(about.st_mode)) return DPT_OK; /* /dev/stdout */
-    dpt_status status = dpti_file_read(path, &bytes, &n_bytes, &own);
+    dpt_status status = dpti_file_read(path, &content, &own);
     if (status == DPT_E_NOT_FOUND) return DPT_OK;
     if (status == DPT_OK)
-        status = dpti_log_find_in(&(dpti_file_bytes){path, bytes, n_bytes}, position, out, &own);
-    free(bytes);
+        status = dpti_log_find_in(&(dpti_file_bytes){path, content.bytes, content.n_bytes},
+                                  position, out, &own);
+    free(content.bytes);
     if (status != DPT_OK && error) *error = own;
     return status;
 }

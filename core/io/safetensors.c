@@ -175,8 +175,9 @@ static dpt_status parse_shape(const dpti_safetensors *file, const json_t *shape,
     return DPT_OK;
 }
 
-static dpt_status parse_tensor(const dpti_safetensors *file, const char *name, const json_t *entry,
-                               dpti_tensor *out, dpt_error *error)
+/* Appends the tensor that an entry of the header describes.  The caller has reserved room. */
+static dpt_status add_tensor(dpti_safetensors *file, const char *name, const json_t *entry,
+                             dpt_error *error)
 {
     dpti_tensor tensor = {.name = name};
     tensor.dtype = json_string_value(json_object_get(entry, "dtype"));
@@ -205,7 +206,7 @@ static dpt_status parse_tensor(const dpti_safetensors *file, const char *name, c
         return DPT_FAIL(error, DPT_E_FORMAT, "%s: tensor %s has %zu bytes, not those of its shape",
                         file->name, name, end - begin);
     tensor.data = file->data + begin;
-    *out = tensor;
+    file->tensors[file->n_tensors++] = tensor;
     return DPT_OK;
 }
 
@@ -251,8 +252,7 @@ static dpt_status parse_tensors(dpti_safetensors *file, dpt_error *error)
     json_object_foreach(file->header, name, entry)
     {
         if (strcmp(name, metadata_key) == 0) continue;
-        DPT_TRY(parse_tensor(file, name, entry, &file->tensors[file->n_tensors], error));
-        file->n_tensors++;
+        DPT_TRY(add_tensor(file, name, entry, error));
     }
     return check_places(file, error);
 }
@@ -287,20 +287,26 @@ dpt_status dpti_safetensors_parse_sealed(const dpti_file_bytes *bytes, dpti_safe
 
 typedef dpt_status parser(const dpti_file_bytes *bytes, dpti_safetensors **out, dpt_error *error);
 
+/* A file to read, the largest size that is accepted, and how the file's bytes are parsed. */
+typedef struct reading {
+    const char *path;
+    size_t max_bytes;
+    parser *parse;
+} reading;
+
 /* The file is read and not mapped, because a mapped file that shrinks kills the process. */
-static dpt_status read_file(const char *path, size_t max_bytes, parser *parse,
-                            dpti_safetensors **out, dpt_error *error)
+static dpt_status read_file(const reading *r, dpti_safetensors **out, dpt_error *error)
 {
-    uint8_t *bytes = NULL;
-    size_t n_bytes = 0;
+    dpti_content content = {0};
     dpti_safetensors *file = NULL;
-    DPT_TRY(dpti_file_read_most(path, max_bytes, &bytes, &n_bytes, error));
-    const dpt_status status = parse(&(dpti_file_bytes){path, bytes, n_bytes}, &file, error);
+    DPT_TRY(dpti_file_read_most(r->path, r->max_bytes, &content, error));
+    const dpti_file_bytes bytes = {r->path, content.bytes, content.n_bytes};
+    const dpt_status status = r->parse(&bytes, &file, error);
     if (status != DPT_OK) {
-        free(bytes);
+        free(content.bytes);
         return status;
     }
-    file->owned = bytes;
+    file->owned = content.bytes;
     *out = file;
     return DPT_OK;
 }
@@ -313,28 +319,27 @@ dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out, dpt_e
 dpt_status dpti_safetensors_read_most(const char *path, size_t max_bytes, dpti_safetensors **out,
                                       dpt_error *error)
 {
-    return read_file(path, max_bytes, dpti_safetensors_parse, out, error);
+    return read_file(&(reading){path, max_bytes, dpti_safetensors_parse}, out, error);
 }
 
 dpt_status dpti_safetensors_read_sealed(const char *path, size_t max_bytes, dpti_safetensors **out,
                                         dpt_error *error)
 {
-    return read_file(path, max_bytes, dpti_safetensors_parse_sealed, out, error);
+    return read_file(&(reading){path, max_bytes, dpti_safetensors_parse_sealed}, out, error);
 }
 
 static dpt_status read_metadata(const char *path, size_t max_bytes, dpti_safetensors **out,
                                 dpt_error *error)
 {
-    uint8_t *bytes = NULL;
-    size_t n_bytes = 0;
-    DPT_TRY(dpti_file_read_first(path, max_bytes, &bytes, &n_bytes, error));
+    dpti_content content = {0};
+    DPT_TRY(dpti_file_read_first(path, max_bytes, &content, error));
     dpti_safetensors *file = calloc(1, sizeof *file);
     dpt_status status = DPT_OK;
     if (!file) status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", path);
     if (file) file->name = path;
-    if (status == DPT_OK) status = parse_header(file, bytes, n_bytes, error);
+    if (status == DPT_OK) status = parse_header(file, content.bytes, content.n_bytes, error);
     if (status == DPT_OK) status = parse_metadata(file, error);
-    free(bytes);
+    free(content.bytes);
     if (status == DPT_OK)
         *out = file;
     else

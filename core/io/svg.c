@@ -71,9 +71,10 @@ void dpti_svg_escape(dpti_svg *svg, const char *text)
     }
 }
 
-void dpti_svg_text(dpti_svg *svg, double x, double y, const char *css_class, const char *text)
+void dpti_svg_text(dpti_svg *svg, dpti_point at, const char *css_class, const char *text)
 {
-    dpti_svg_put(svg, "<text class=\"%s\" x=\"%s\" y=\"%s\">", css_class, DPTI_PX(x), DPTI_PX(y));
+    dpti_svg_put(svg, "<text class=\"%s\" x=\"%s\" y=\"%s\">", css_class, DPTI_PX(at.x),
+                 DPTI_PX(at.y));
     dpti_svg_escape(svg, text);
     dpti_svg_put(svg, "</text>\n");
 }
@@ -178,7 +179,7 @@ void dpti_svg_frame(dpti_svg *svg, const dpti_frame *frame)
          i++, tick++) {
         const double x = dpti_frame_x(frame, tick * across->step);
         dpti_svg_put(svg, "<path class=\"axis\" d=\"M%s %sv5\"/>\n", DPTI_PX(x), DPTI_PX(bottom));
-        dpti_svg_text(svg, x, bottom + 18, "tick middle",
+        dpti_svg_text(svg, (dpti_point){x, bottom + 18}, "tick middle",
                       tick_label(label, tick * across->step, across->step));
     }
     dpti_svg_put(svg, "<path class=\"axis\" d=\"M%s %sH%s\"/>\n", DPTI_PX(frame->x),

@@ -15,8 +15,13 @@ typedef struct dpti_svg {
 DPT_PRINTF(2, 3) void dpti_svg_put(dpti_svg *svg, const char *format, ...);
 /* Text from outside: special characters escaped; what XML cannot hold becomes '?'. */
 void dpti_svg_escape(dpti_svg *svg, const char *text);
-/* A text element of a CSS class; the class decides on the anchor. */
-void dpti_svg_text(dpti_svg *svg, double x, double y, const char *css_class, const char *text);
+/* A point of the picture, in pixels from its upper left corner. */
+typedef struct dpti_point {
+    double x, y;
+} dpti_point;
+
+/* A text element of a CSS class; the class decides which part of the text lies at the point. */
+void dpti_svg_text(dpti_svg *svg, dpti_point at, const char *css_class, const char *text);
 void dpti_svg_free(dpti_svg *svg);
 
 enum { DPTI_NUMBER_BYTES = 40 };

@@ -136,21 +136,25 @@ static const char *escape(const char *name, char out[NAME_BYTES])
     return out;
 }
 
+/* A metadata event: its name, and the name and value of its argument. */
+typedef struct metadata {
+    const char *name, *key, *value;
+} metadata;
+
 /* Adds metadata of a process. */
-static void tell_process(dpti_trace *trace, size_t process, const char *what, const char *key,
-                         const char *value)
+static void tell_process(dpti_trace *trace, size_t process, const metadata *told)
 {
     char text[NAME_BYTES];
-    add(trace, "\"ph\":\"M\",\"name\":\"%s\",\"pid\":%zu,\"args\":{\"%s\":\"%s\"}", what, process,
-        key, escape(value, text));
+    add(trace, "\"ph\":\"M\",\"name\":\"%s\",\"pid\":%zu,\"args\":{\"%s\":\"%s\"}", told->name,
+        process, told->key, escape(told->value, text));
 }
 
 /* Numbers begin at 1, because viewers take 0 for the kernel. */
 size_t dpti_trace_process(dpti_trace *trace, const char *name, const char *what)
 {
     const size_t process = ++trace->n_processes;
-    tell_process(trace, process, "process_name", "name", name);
-    if (what) tell_process(trace, process, "process_labels", "labels", what);
+    tell_process(trace, process, &(metadata){"process_name", "name", name});
+    if (what) tell_process(trace, process, &(metadata){"process_labels", "labels", what});
     add(trace,
         "\"ph\":\"M\",\"name\":\"process_sort_index\",\"pid\":%zu,\"args\":{\"sort_index\":%zu}",
         process, process);
@@ -200,41 +204,40 @@ static long long nanoseconds(double seconds)
     return whole(1e9 * seconds);
 }
 
-void dpti_trace_span(dpti_trace *trace, size_t thread, const char *name, double began,
-                     double seconds, const char *args)
+void dpti_trace_span(dpti_trace *trace, size_t thread, const dpti_trace_event *span)
 {
     char text[NAME_BYTES];
     if (trace->error.status != DPT_OK) return;
     track *on = &trace->tracks[thread - 1];
-    long long begin = nanoseconds(began - trace->origin);
+    long long begin = nanoseconds(span->when - trace->origin);
     if (begin < on->end) begin = on->end;
-    const long long duration = nanoseconds(seconds);
+    const long long duration = nanoseconds(span->seconds);
     on->end = begin + duration;
     add(trace,
         "\"ph\":\"X\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":" NUMBER_FORMAT
         ",\"dur\":" NUMBER_FORMAT ",\"args\":{%s}",
-        escape(name, text), on->process, thread, NUMBER(begin), NUMBER(duration), args);
+        escape(span->name, text), on->process, thread, NUMBER(begin), NUMBER(duration), span->args);
 }
 
-void dpti_trace_mark(dpti_trace *trace, size_t thread, const char *name, double when,
-                     const char *args)
+void dpti_trace_mark(dpti_trace *trace, size_t thread, const dpti_trace_event *mark)
 {
     char text[NAME_BYTES];
     if (trace->error.status != DPT_OK) return;
-    const long long at = nanoseconds(when - trace->origin);
+    const long long at = nanoseconds(mark->when - trace->origin);
     add(trace,
         "\"ph\":\"i\",\"s\":\"g\",\"name\":\"%s\",\"pid\":%zu,\"tid\":%zu,\"ts\":" NUMBER_FORMAT
         ",\"args\":{%s}",
-        escape(name, text), trace->tracks[thread - 1].process, thread, NUMBER(at), args);
+        escape(mark->name, text), trace->tracks[thread - 1].process, thread, NUMBER(at),
+        mark->args);
 }
 
-void dpti_trace_count(dpti_trace *trace, size_t process, const char *name, double when,
-                      double value)
+void dpti_trace_count(dpti_trace *trace, size_t process, const dpti_trace_value *counter)
 {
     char text[NAME_BYTES];
-    const long long at = nanoseconds(when - trace->origin), thousandths = whole(1e3 * value);
+    const long long at = nanoseconds(counter->when - trace->origin);
+    const long long thousandths = whole(1e3 * counter->value);
     add(trace,
         "\"ph\":\"C\",\"name\":\"%s\",\"pid\":%zu,\"ts\":" NUMBER_FORMAT
         ",\"args\":{\"value\":" NUMBER_FORMAT "}",
-        escape(name, text), process, NUMBER(at), NUMBER(thousandths));
+        escape(counter->name, text), process, NUMBER(at), NUMBER(thousandths));
 }

@@ -29,15 +29,25 @@ size_t dpti_trace_process(dpti_trace *trace, const char *name, const char *what)
 /* A track of a process; its number. */
 size_t dpti_trace_track(dpti_trace *trace, size_t process, const char *name);
 
-/* A span.  On one track none may begin before those that were added before it have ended; one that
-   does, as a device's clock is not the host's, is moved behind them and keeps its length.  `args`
-   is JSON without its braces, such as "\"step\":3". */
-void dpti_trace_span(dpti_trace *trace, size_t track, const char *name, double began,
-                     double seconds, const char *args);
-void dpti_trace_mark(dpti_trace *trace, size_t track, const char *name, double when,
-                     const char *args);
-/* From now on a process's counter has this value, which is at least 0 and told in thousandths. */
-void dpti_trace_count(dpti_trace *trace, size_t process, const char *name, double when,
-                      double value);
+/* An event on a track: a span, or a mark, whose `seconds` is not used. */
+typedef struct dpti_trace_event {
+    const char *name;
+    double when, seconds; /* when it began, as dpti_seconds tells, and how long it took */
+    const char *args;     /* JSON without its braces, such as "\"step\":3" */
+} dpti_trace_event;
+
+/* The value of a counter from a time on.  The value is at least 0 and is written in thousandths. */
+typedef struct dpti_trace_value {
+    const char *name;
+    double when; /* as dpti_seconds tells */
+    double value;
+} dpti_trace_value;
+
+/* Adds a span.  On one track none may begin before those that were added before it have ended; one
+   that does, as a device's clock is not the host's, is moved behind them and keeps its length. */
+void dpti_trace_span(dpti_trace *trace, size_t track, const dpti_trace_event *span);
+void dpti_trace_mark(dpti_trace *trace, size_t track, const dpti_trace_event *mark);
+/* Sets a counter of a process. */
+void dpti_trace_count(dpti_trace *trace, size_t process, const dpti_trace_value *counter);
 
 #endif

@@ -108,7 +108,7 @@ dpt_status dpti_algorithms_gather(dpt_trainer *trainer, dpt_status mine)
     size_t n_bytes = 0;
     if (!t->processes) return mine;
     if (mine == DPT_OK) mine = put_own(t, &texts, &n_bytes);
-    dpt_status status = dpti_peers_all_gather(t, mine, texts, n_bytes, &all);
+    dpt_status status = dpti_peers_all_gather(t, mine, (dpti_bytes){texts, n_bytes}, &all);
     free(texts);
     if (status == DPT_OK) status = take_all(t, (const char *)all.data);
     dpti_gathered_free(&all);
@@ -206,7 +206,7 @@ static dpt_status shard(dpt_trainer *t, dpt_status mine, bool *any)
     dpti_gathered all = {.data = NULL};
     const bool own = *any;
     if (!t->processes) return mine;
-    DPT_TRY(dpti_peers_all_gather(t, mine, &own, sizeof own, &all));
+    DPT_TRY(dpti_peers_all_gather(t, mine, (dpti_bytes){&own, sizeof own}, &all));
     for (size_t r = 0; r < dpti_processes_count(t->processes); r++)
         *any = *any || all.data[r];
     dpti_gathered_free(&all);

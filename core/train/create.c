@@ -83,7 +83,8 @@ static dpt_status create_workers(dpt_trainer *t, const char *init)
     dpt_error error = {0};
     float *weights = dpti_trainer_make_flat(t);
     dpt_status status = weights ? DPT_OK : DPT_E_NO_MEMORY;
-    if (status == DPT_OK && dpti_initialize(t->model, init, t->seed, weights, &error) != DPT_OK)
+    if (status == DPT_OK &&
+        dpti_initialize(t->model, &(dpti_initial){init, t->seed}, weights, &error) != DPT_OK)
         status = dpti_context_fail(t->context, NULL, &error);
     status = status == DPT_OK ? create_left(t, weights) : dpti_peers_agree(t, status);
     free(weights);

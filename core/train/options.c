@@ -310,7 +310,7 @@ static dpt_status check_replayed(dpt_trainer *t)
         for (size_t i = 0; i < t->n_devices; i++)
             n += shards[i];
         for (size_t b = 0; b < dpti_trainer_n_batches(t, n); b++) {
-            dpti_trainer_batch_rows(t, shards, n, b, rows);
+            dpti_trainer_batch_rows(t, &(dpti_step_batch){shards, n, b}, rows);
             DPT_TRY(check_micro_batches(t, rows));
         }
     }

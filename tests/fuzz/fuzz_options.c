@@ -208,7 +208,7 @@ static void run(int argc, char **argv)
     require((verb == NULL) == (n_lines == 1));
     if (!verb) return;
     require(first == 1 || first == 2);
-    const int code = cli_parse(verb, argc, argv, first, &options);
+    const int code = cli_parse(verb, &(cli_arguments){argc, argv, first}, &options);
     require(n_lines == (code == CLI_OK ? 0 : 1));
     if (code != CLI_OK) return;
     require(options.n_operands <= (size_t)(argc - first));

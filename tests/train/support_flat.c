@@ -254,7 +254,8 @@ static bool start(interpreter *it, const flat_task *task)
     dpt_error error = {0};
     const size_t n = it->model->flat_size;
     float *flat = calloc(n, sizeof *flat);
-    const bool made = flat && dpti_initialize(it->model, "default", 1, flat, &error) == DPT_OK;
+    const bool made =
+        flat && dpti_initialize(it->model, &(dpti_initial){"default", 1}, flat, &error) == DPT_OK;
     if (made) set_norm_biases(task, flat);
     for (size_t i = 0; made && i < n; i++)
         it->parameters[i] = (double)flat[i];

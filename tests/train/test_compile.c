@@ -602,7 +602,7 @@ static void compare_with_lenet64(test *t, dpt_context *context, const image_set 
     REQUIRE(interpreter_create(
         model, &(dpti_program_options){.data = data, .purpose = DPTI_PURPOSE_TRAIN}, 1, &it));
     REQUIRE(model->flat_size <= sizeof flat / sizeof *flat);
-    REQUIRE_OK(dpti_initialize(model, "default", 4, flat, &error));
+    REQUIRE_OK(dpti_initialize(model, &(dpti_initial){"default", 4}, flat, &error));
     for (size_t i = 0; i < model->flat_size; i++)
         it.parameters[i] = (double)flat[i];
     for (int i = 0; i < LENET_TENSORS; i++)

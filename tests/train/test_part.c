@@ -130,7 +130,7 @@ static void takes_its_own_samples(test *t)
     setting s;
     if (CHECK_OK(open_all(&s))) {
         dpti_order order = {0};
-        REQUIRE(dpti_order_create(s.train, BATCH, 7, true, &order));
+        REQUIRE(dpti_order_create(s.train, &(dpti_order_options){BATCH, 7, true}, &order));
         dpti_cursor cursor = {.epoch = 1};
         size_t taken[COUNT] = {0};
         while (cursor.epoch < 3) {

@@ -47,7 +47,7 @@ static void run_in_pieces(dpti_processes *p, const collective_task *task, float 
         dpti_processes_start_collective(p, &piece);
         end = begin;
         dpt_error error;
-        if (i % 3 == 1 && dpti_processes_agree(p, DPT_OK, NULL, 0, NULL, &error) != DPT_OK) return;
+        if (i % 3 == 1 && dpti_processes_agree(p, DPT_OK, &error) != DPT_OK) return;
     }
 }
 
@@ -226,7 +226,10 @@ static dpt_status agree_part(dpt_context *context, size_t rank, void *user)
     memset(mine, (int)rank, sizeof mine);
     dpt_status status = DPT_OK;
     if (rank == task->failing) status = DPT_FAIL(&error, DPT_E_FORMAT, "planted");
-    status = dpti_processes_agree(context->processes, status, mine, 3 * rank, &all, &error);
+    status = dpti_processes_agree(context->processes, status, &error);
+    if (status == DPT_OK)
+        status =
+            dpti_processes_gather(context->processes, (dpti_bytes){mine, 3 * rank}, &all, &error);
     task->verdicts[rank] = status;
     memcpy(task->messages[rank], error.message, sizeof error.message);
     task->right[rank] = status == DPT_OK;
@@ -275,7 +278,7 @@ static dpt_status wait_part(dpt_context *context, size_t rank, void *user)
         task->n_told[rank] += delays[r] == late;
     dpti_processes_words(p, task->words[rank], sizeof task->words[rank]);
     const double began = dpti_seconds();
-    DPT_TRY(dpti_processes_agree(p, DPT_OK, NULL, 0, NULL, &error));
+    DPT_TRY(dpti_processes_agree(p, DPT_OK, &error));
     task->seconds[rank] = dpti_seconds() - began;
     return DPT_OK;
 }

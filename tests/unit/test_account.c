@@ -67,7 +67,7 @@ static double add_run(dpti_account *account, size_t i, const device *d, size_t n
     dpti_times_add(&times, DPTI_SPAN_UPLOAD, 0, d->u * (double)n);
     dpti_times_add(&times, DPTI_SPAN_EXCHANGE, 0, d->exchange);
     dpti_times_add(&times, DPTI_SPAN_WAITING, 0, d->waiting);
-    dpti_account_add(account, i, n, times.seconds, fresh);
+    dpti_account_add(account, i, &(dpti_device_step){n, times.seconds, fresh});
     return times.seconds[DPTI_SPAN_COMPUTE] + times.seconds[DPTI_SPAN_UPLOAD] + d->exchange;
 }
 

@@ -208,21 +208,20 @@ static void nothing_outside(test *t)
 /* A file of holes costs nobody anything, and reading it all memory that there is. */
 static void no_more_than_there_is(test *t)
 {
-    uint8_t *bytes = NULL;
-    size_t n = 0;
+    dpti_content content = {0};
     dpt_error error = {.status = DPT_OK};
     dpti_safetensors *file = NULL;
     touch("holes", "");
     if (truncate("holes", (off_t)1 << 43) != 0) SKIP("no file of 8 TiB here");
-    CHECK_STATUS(dpti_file_read("holes", &bytes, &n, &error), DPT_E_NO_MEMORY);
+    CHECK_STATUS(dpti_file_read("holes", &content, &error), DPT_E_NO_MEMORY);
     CHECK_CONTAINS(error.message, "holes");
     CHECK_STATUS(dpti_safetensors_read_most("holes", 1 << 20, &file, &error), DPT_E_FORMAT);
     CHECK(!dpti_checkpoint_ended("holes", 1 << 20, NULL));
-    REQUIRE_OK(dpti_file_read_first("holes", 10, &bytes, &n, &error));
-    CHECK_SIZE(n, 10);
-    free(bytes);
-    CHECK_STATUS(dpti_file_read_first("names", 10, &bytes, &n, &error), DPT_E_IO);
-    CHECK_STATUS(dpti_file_read_first("no such file", 10, &bytes, &n, &error), DPT_E_NOT_FOUND);
+    REQUIRE_OK(dpti_file_read_first("holes", 10, &content, &error));
+    CHECK_SIZE(content.n_bytes, 10);
+    free(content.bytes);
+    CHECK_STATUS(dpti_file_read_first("names", 10, &content, &error), DPT_E_IO);
+    CHECK_STATUS(dpti_file_read_first("no such file", 10, &content, &error), DPT_E_NOT_FOUND);
     unlink("holes");
 }
 

@@ -85,7 +85,7 @@ static void *start(test *t, const dpti_link *link, bool receives)
     const dpt_message messages[] = {{.n_bytes = 1}, {.receive = receives, .n_bytes = 1}};
     dpt_error error;
     void *request = NULL;
-    CHECK_OK(dpti_link_start(link, messages, 2, &request, &error));
+    CHECK_OK(dpti_link_start(link, (dpti_messages){messages, 2}, &request, &error));
     return request;
 }
 
@@ -158,7 +158,9 @@ static void failures_are_told_of_their_own(test *t)
     CHECK(!is_done(t, &link, whole));
     CHECK_SIZE(the_post.requests[1].n_looks, 1);
     the_post.refuses = true;
-    CHECK_STATUS(dpti_link_start(&link, &(dpt_message){.n_bytes = 1}, 1, &lost, &error), DPT_E_IO);
+    CHECK_STATUS(
+        dpti_link_start(&link, (dpti_messages){&(dpt_message){.n_bytes = 1}, 1}, &lost, &error),
+        DPT_E_IO);
     CHECK_TEXT(error.message, "the post is closed");
     CHECK(!is_done(t, &link, whole));
     dpti_link_abandon(&link);

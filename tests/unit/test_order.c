@@ -34,7 +34,7 @@ static void read_two(test *t, uint64_t seed, bool shuffle, uint32_t first[N], ui
     const dpt_dataset data = {.count = N, .n_records = N};
     dpti_order order;
     dpti_cursor at = {.epoch = 1};
-    REQUIRE(dpti_order_create(&data, BATCH, seed, shuffle, &order));
+    REQUIRE(dpti_order_create(&data, &(dpti_order_options){BATCH, seed, shuffle}, &order));
     CHECK(read_epoch(t, &order, &at, first));
     CHECK(read_epoch(t, &order, &at, second));
     CHECK_SIZE(at.step, 10);

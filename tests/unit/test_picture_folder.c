@@ -337,7 +337,7 @@ static void streams_the_same(test *t)
     CHECK_TEXT(streamed->name, "folder:2x2");
     CHECK_SIZE(streamed->count, MOST);
     CHECK(memcmp(streamed->labels, kept->labels, MOST * sizeof *kept->labels) == 0);
-    CHECK_OK(dpti_dataset_visit(streamed, 1, keep_image, images, NULL));
+    CHECK_OK(dpti_dataset_visit(streamed, &(dpti_visit){1, keep_image, images}, NULL));
     CHECK(memcmp(images, kept->images, sizeof images) == 0);
     CHECK_SIZE(dpti_dataset_content(streamed), dpti_dataset_content(kept));
     CHECK_OK(dpt_dataset_statistics(kept, mean[0], deviation[0]));
@@ -452,13 +452,12 @@ typedef struct large_source {
     pthread_mutex_t large;
 } large_source;
 
-static dpt_status read_large(void *user, size_t record, const dpti_image_use *use, void *image,
+static dpt_status read_large(void *user, const dpti_wanted_image *wanted, void *image,
                              dpt_error *error)
 {
-    (void)use;
     large_source *s = user;
     char path[64];
-    snprintf(path, sizeof path, "large/%zu.png", record);
+    snprintf(path, sizeof path, "large/%zu.png", wanted->record);
     const dpti_picture_options way = {.shape = s->shape, .large = &s->large};
     return dpti_picture_read(path, &way, image, error);
 }

@@ -190,7 +190,7 @@ static void check_plan(test *t, const dpti_program *p, size_t *arena_bytes)
     REQUIRE(p->n_instructions <= 256 && p->n_tensors + p->n_instructions <= 512);
     for (size_t i = 0; i < p->n_instructions; i++)
         workspace[i] = i % 3 ? WORKSPACE + i : 0;
-    REQUIRE_OK(dpti_plan_memory(p, SAMPLES, workspace, &plan, NULL));
+    REQUIRE_OK(dpti_plan_memory(&(dpti_plan_request){p, SAMPLES, workspace}, &plan, NULL));
     for (size_t i = 0; i < p->n_tensors; i++)
         if (p->tensors[i].home == DPTI_HOME_ARENA)
             regions[n++] =
@@ -417,7 +417,8 @@ static size_t arena_of(test *t, const dpt_model *model, const dpti_program_optio
         const size_t kind = (size_t)instruction->desc.kind;
         workspace[i] = (kind * 7 + strlen(instruction->layer)) % 5 * 300 * n_samples;
     }
-    CHECK(workspace && dpti_plan_memory(&p, n_samples, workspace, &plan, &error) == DPT_OK);
+    CHECK(workspace && dpti_plan_memory(&(dpti_plan_request){&p, n_samples, workspace}, &plan,
+                                        &error) == DPT_OK);
     const size_t bytes = plan.arena_bytes;
     free(workspace);
     dpti_plan_free(&plan);

@@ -25,10 +25,11 @@ typedef struct maker {
 
 static const maker sound = {.bad = {SIZE_MAX, SIZE_MAX}};
 
-static dpt_status make(void *user, size_t record, const dpti_image_use *use, void *image,
-                       dpt_error *error)
+static dpt_status make(void *user, const dpti_wanted_image *wanted, void *image, dpt_error *error)
 {
     maker *m = user;
+    const size_t record = wanted->record;
+    const dpti_image_use *use = wanted->use;
     atomic_fetch_add(&m->made, 1);
     if (use->seed != m->seed) return DPT_E_INTERNAL;
     if (m->each_ms > 0) nanosleep(&(struct timespec){.tv_nsec = m->each_ms * 1000000}, NULL);

@@ -27,7 +27,7 @@ static bool scale_middle(const uint8_t *from, const dpti_image_shape *of, uint8_
                          const dpti_image_shape *wanted)
 {
     const dpti_image_window window = dpti_scale_middle(of, wanted);
-    return dpti_scale(from, of, &window, to, wanted);
+    return dpti_scale(&(dpti_scale_source){from, *of, window}, to, wanted);
 }
 
 /* ---- By hand --------------------------------------------------------------------------------- */
@@ -306,8 +306,8 @@ static void windows_are_images(test *t)
         memcpy(alone + y * W * 3, image + ((y + TOP) * SIDE + LEFT) * 3, W * 3);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const dpti_image_shape to = shape_of(sizes[i], 3);
-        REQUIRE(dpti_scale(image, &of, &window, a, &to));
-        REQUIRE(dpti_scale(alone, &part, &whole, b, &to));
+        REQUIRE(dpti_scale(&(dpti_scale_source){image, of, window}, a, &to));
+        REQUIRE(dpti_scale(&(dpti_scale_source){alone, part, whole}, b, &to));
         CHECK(memcmp(a, b, to.height * to.width * 3) == 0);
     }
 }

@@ -69,10 +69,13 @@ static void events_are_as_promised(test *t)
     const size_t a = dpti_trace_track(trace, host, "epochs");
     const size_t b = dpti_trace_track(trace, device, "compute");
     CHECK(host != device && host > 0 && device > 0 && a != b && a > 0 && b > 0);
-    dpti_trace_span(trace, b, "compute", 100.5, 0.25, "\"step\":3,\"samples\":64");
-    dpti_trace_mark(trace, a, "rebalance", 101.0, "\"reason\":\"gain\"");
-    dpti_trace_count(trace, device, "shard", 102.0, 64);
-    dpti_trace_count(trace, device, "shard", 103.0, 0.0625);
+    dpti_trace_span(trace, b,
+                    &(dpti_trace_event){"compute", 100.5, 0.25, "\"step\":3,\"samples\":64"});
+    dpti_trace_mark(
+        trace, a,
+        &(dpti_trace_event){.name = "rebalance", .when = 101.0, .args = "\"reason\":\"gain\""});
+    dpti_trace_count(trace, device, &(dpti_trace_value){"shard", 102.0, 64});
+    dpti_trace_count(trace, device, &(dpti_trace_value){"shard", 103.0, 0.0625});
     REQUIRE_OK(dpti_trace_close(trace, &error));
     json_t *events = json_load_file(path, 0, NULL);
     REQUIRE(json_is_array(events));
@@ -116,7 +119,7 @@ static void spans_do_not_overlap(test *t)
     const size_t track = dpti_trace_track(trace, dpti_trace_process(trace, "d", NULL), "compute");
     for (int i = 0; i < MANY; i++) {
         const double seconds = 1e-3 * test_random_uniform(&random);
-        dpti_trace_span(trace, track, "s", clock, seconds, "");
+        dpti_trace_span(trace, track, &(dpti_trace_event){"s", clock, seconds, ""});
         sum += seconds;
         clock += seconds + 1e-5 * (test_random_uniform(&random) - 0.5);
     }
@@ -144,7 +147,7 @@ static void is_whole_but_for_its_end(test *t)
     const size_t track = dpti_trace_track(trace, dpti_trace_process(trace, "d", NULL), "compute");
     size_t n_seen = 0;
     for (int i = 0; i < 20000 && t->n_failures == 0; i++) {
-        dpti_trace_span(trace, track, "s", i, 0.5, "\"step\":1");
+        dpti_trace_span(trace, track, &(dpti_trace_event){"s", i, 0.5, "\"step\":1"});
         if (i % 5000 != 4999) continue;
         CHECK_OK(dpti_trace_status(trace, &error));
         char *text = NULL;
@@ -182,7 +185,7 @@ static void failures_are_told(test *t)
     CHECK_CONTAINS(error.message, "cannot write the trace /dev/full: No space left");
     CHECK_CONTAINS(error.message, "free some space");
     error = (dpt_error){0};
-    dpti_trace_span(trace, track, "s", 1, 1, "");
+    dpti_trace_span(trace, track, &(dpti_trace_event){"s", 1, 1, ""});
     CHECK_STATUS(dpti_trace_close(trace, &error), DPT_E_IO);
     CHECK_SIZE((size_t)error.native, ENOSPC);
 }
@@ -201,7 +204,7 @@ static void half_a_write_is_taken_back(test *t)
     limit.rlim_cur = 100000;
     REQUIRE(setrlimit(RLIMIT_FSIZE, &limit) == 0);
     for (int i = 0; i < 5000; i++)
-        dpti_trace_span(trace, track, "s", i, 1, "");
+        dpti_trace_span(trace, track, &(dpti_trace_event){"s", i, 1, ""});
     CHECK_STATUS(dpti_trace_status(trace, &error), DPT_E_IO);
     CHECK_STATUS(dpti_trace_close(trace, &error), DPT_E_IO);
     CHECK_CONTAINS(error.message, "cannot write the trace trace.json: File too large");

@@ -93,22 +93,34 @@ bool dpti_data_copy_is_behind(const dpti_data_copy *copy)
            copy->n_writes < dpti_dataset_whole(copy->data)->n_writes;
 }
 
-static dpt_status upload(const dpti_buffer *to, dpti_device *device, const void *from,
-                         const dpti_written *what, size_t record_bytes)
+/* A buffer of a copy, and the memory of the data set that the buffer holds. */
+typedef struct copied {
+    const dpti_buffer *to;
+    const void *from;
+    size_t record_bytes;
+} copied;
+
+static dpt_status upload(dpti_device *device, const copied *part, const dpti_written *what)
 {
+    const dpti_buffer *to = part->to;
+    const size_t record_bytes = part->record_bytes;
     const size_t offset = what->first * record_bytes;
     const dpti_buffer seen = {.device = device, .handle = to->handle, .n_bytes = to->n_bytes};
     if (!to->device || to->charged_bytes == 0)
         return DPT_OK; /* a backend may wrap some and not all */
-    return dpti_upload(&seen, offset, (const uint8_t *)from + offset, what->count * record_bytes);
+    return dpti_upload(&seen, offset, (const uint8_t *)part->from + offset,
+                       what->count * record_bytes);
 }
 
 static dpt_status publish(const dpti_data_copy *copy, dpti_device *device, const dpti_written *what)
 {
     const dpt_dataset *d = copy->data;
-    DPT_TRY(upload(&copy->images, device, d->images, what, dpti_dataset_image_bytes(d)));
-    DPT_TRY(upload(&copy->labels, device, d->labels, what, sizeof *d->labels));
-    return upload(&copy->targets, device, d->targets, what, d->classes * sizeof(float));
+    const copied images = {&copy->images, d->images, dpti_dataset_image_bytes(d)};
+    const copied labels = {&copy->labels, d->labels, sizeof *d->labels};
+    const copied targets = {&copy->targets, d->targets, d->classes * sizeof(float)};
+    DPT_TRY(upload(device, &images, what));
+    DPT_TRY(upload(device, &labels, what));
+    return upload(device, &targets, what);
 }
 
 dpt_status dpti_data_copy_publish(dpti_data_copy *copy, dpti_device *device)
@@ -163,8 +175,9 @@ static dpt_status place(const dpti_placing *where, size_t device, const dpt_data
 }
 
 dpt_status dpti_data_store_create(const dpti_placing *where, const dpt_dataset *data,
-                                  dpti_data_store *out, size_t *failing, dpt_error *error)
+                                  dpti_data_store *out, dpti_data_store_failure *failure)
 {
+    dpt_error *error = &failure->error;
     const size_t n = where->devices->n_devices;
     dpti_data_store store = {.copies = calloc(n, sizeof *store.copies),
                              .copy_of = calloc(n, sizeof *store.copy_of)};
@@ -173,7 +186,7 @@ dpt_status dpti_data_store_create(const dpti_placing *where, const dpt_dataset *
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to place the data");
     for (size_t i = 0; status == DPT_OK && i < n; i++) {
         dpti_device *device = where->devices->devices[i];
-        *failing = i;
+        failure->device = i;
         if (where->absent && where->absent[i]) continue;
         store.copy_of[i] = find_copy(&store, device);
         if (store.copy_of[i] < store.n_copies) continue;

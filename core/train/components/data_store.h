@@ -62,11 +62,17 @@ typedef struct dpti_placing {
     void *user;
 } dpti_placing;
 
+/* Why data could not be placed, and the device on which this failed. */
+typedef struct dpti_data_store_failure {
+    size_t device;
+    dpt_error error; /* names the device */
+} dpti_data_store_failure;
+
 /* A memory that has no room for the data gets a copy that is not resident.  On failure *out is
-   zeroed, *failing is the device, and *error names it. */
+   zeroed and *failure is set. */
 DPT_CHECK_RESULT dpt_status dpti_data_store_create(const dpti_placing *where,
                                                    const dpt_dataset *data, dpti_data_store *out,
-                                                   size_t *failing, dpt_error *error);
+                                                   dpti_data_store_failure *failure);
 /* For one of these devices that was lost and is opened anew: gives it the copy that is in its
    memory already, or makes one.  A failure is in the device's record.  Lack of memory is no
    failure: the copy is not resident then. */

@@ -36,14 +36,14 @@ static dpt_status upload_rows(dpti_feed *feed)
     return status;
 }
 
-dpt_status dpti_feed_create(dpti_device *device, const dpt_dataset *data, dpt_loss loss,
-                            const dpti_feed_size *size, dpti_feed *out)
+dpt_status dpti_feed_create(dpti_device *device, const dpti_feed_options *options, dpti_feed *out)
 {
     dpti_feed *f = out;
-    const bool targets = loss == DPT_LOSS_SQUARED_ERROR;
+    const dpt_dataset *data = options->data;
+    const bool targets = options->loss == DPT_LOSS_SQUARED_ERROR;
     *f = (dpti_feed){.device = device,
-                     .capacity = size->capacity,
-                     .host_capacity = size->host_capacity,
+                     .capacity = options->capacity,
+                     .host_capacity = options->host_capacity,
                      .image_bytes = dpti_dataset_image_bytes(data),
                      .answer_bytes = answer_bytes_of(targets, data),
                      .targets = targets};
@@ -51,7 +51,7 @@ dpt_status dpti_feed_create(dpti_device *device, const dpt_dataset *data, dpt_lo
     DPT_TRY(dpti_alloc(device, f->capacity * f->image_bytes, &f->images));
     DPT_TRY(dpti_alloc(device, f->capacity * f->answer_bytes, &f->answers));
     DPT_TRY(dpti_alloc(device, f->capacity * sizeof(uint32_t), &f->rows));
-    for (size_t i = 0; i < size->n_slots; i++) {
+    for (size_t i = 0; i < options->n_slots; i++) {
         void *host = NULL;
         DPT_TRY(dpti_host_alloc(device, f->host_capacity * record_bytes, &host));
         f->slots[i] = host;
@@ -91,8 +91,10 @@ dpti_data_places dpti_feed_places(const dpti_feed *feed)
 }
 
 void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t slot,
-                      const uint32_t *records, size_t n)
+                      dpti_records records)
 {
+    const uint32_t *indices = records.indices;
+    const size_t n = records.n;
     const dpt_dataset *data = from->data;
     const uint8_t *images = data->images, *answers = answers_of(feed, data);
     const size_t image_bytes = dpti_dataset_image_bytes(data);
@@ -100,16 +102,16 @@ void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t
     uint8_t *to = feed->slots[slot], *to_answers = host_answers(feed, slot);
     if (from->ahead)
         dpti_ahead_copy(from->ahead,
-                        &(dpti_ahead_run){.key = from->key, .records = records, .n = n}, to);
+                        &(dpti_ahead_run){.key = from->key, .records = indices, .n = n}, to);
     for (size_t i = 0; images && i < n; i++)
-        memcpy(to + i * image_bytes, images + records[i] * image_bytes, image_bytes);
+        memcpy(to + i * image_bytes, images + indices[i] * image_bytes, image_bytes);
     for (size_t i = 0; answers && i < n; i++)
-        memcpy(to_answers + i * answer_bytes, answers + records[i] * answer_bytes, answer_bytes);
+        memcpy(to_answers + i * answer_bytes, answers + indices[i] * answer_bytes, answer_bytes);
 }
 
-dpt_status dpti_feed_upload(const dpti_feed *feed, const dpt_dataset *data, size_t slot,
-                            size_t first, size_t n)
+dpt_status dpti_feed_upload(const dpti_feed *feed, const dpt_dataset *data, dpti_feed_range range)
 {
+    const size_t slot = range.slot, first = range.first, n = range.n;
     if (!feed->device || n == 0) return DPT_OK;
     const size_t image_bytes = dpti_dataset_image_bytes(data);
     const size_t answer_bytes = answer_bytes_of(feed->targets, data);

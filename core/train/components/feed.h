@@ -26,14 +26,16 @@ typedef struct dpti_feed {
     uint8_t *slots[DPTI_FEED_SLOTS];  /* host memory: images, then answers */
 } dpti_feed;
 
-typedef struct dpti_feed_size {
-    size_t capacity, host_capacity, n_slots;
-} dpti_feed_size;
+typedef struct dpti_feed_options {
+    const dpt_dataset *data;
+    dpt_loss loss;
+    size_t capacity, host_capacity; /* as in dpti_feed */
+    size_t n_slots;
+} dpti_feed_options;
 
 /* [driver] Makes a feed for records of these data.  DPT_E_NO_MEMORY, or the device's failure; *out
    holds what was made then: destroy it. */
-DPT_CHECK_RESULT dpt_status dpti_feed_create(dpti_device *device, const dpt_dataset *data,
-                                             dpt_loss loss, const dpti_feed_size *size,
+DPT_CHECK_RESULT dpt_status dpti_feed_create(dpti_device *device, const dpti_feed_options *options,
                                              dpti_feed *out);
 void dpti_feed_destroy(dpti_feed *feed); /* accepts a zeroed one; zeroes it */
 /* Bytes of device memory that the feed takes. */
@@ -51,12 +53,23 @@ typedef struct dpti_records_at {
     uint64_t key;
 } dpti_records_at;
 
-/* Copies n records into a slot whose last upload is over.  Any thread. */
+/* Indices of records. */
+typedef struct dpti_records {
+    const uint32_t *indices; /* (n) */
+    size_t n;
+} dpti_records;
+
+/* Copies records into a slot whose last upload is over.  Any thread. */
 void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t slot,
-                      const uint32_t *records, size_t n);
-/* [driver] Enqueues the upload of records [first, first + n) of a slot.  Nothing if the feed is not
-   in use. */
+                      dpti_records records);
+
+/* Records [first, first + n) of a slot. */
+typedef struct dpti_feed_range {
+    size_t slot, first, n;
+} dpti_feed_range;
+
+/* [driver] Enqueues the upload of records.  Nothing if the feed is not in use. */
 DPT_CHECK_RESULT dpt_status dpti_feed_upload(const dpti_feed *feed, const dpt_dataset *data,
-                                             size_t slot, size_t first, size_t n);
+                                             dpti_feed_range range);
 
 #endif

@@ -5,15 +5,14 @@
 
 #include <stdlib.h>
 
-bool dpti_order_create(const dpt_dataset *data, size_t batch_size, uint64_t seed, bool shuffle,
-                       dpti_order *out)
+bool dpti_order_create(const dpt_dataset *data, const dpti_order_options *options, dpti_order *out)
 {
     uint32_t *permutation = calloc(data->count, sizeof *permutation);
     if (!permutation) return false;
     *out = (dpti_order){.data = data,
-                        .batch_size = batch_size,
-                        .seed = seed,
-                        .shuffle = shuffle,
+                        .batch_size = options->batch_size,
+                        .seed = options->seed,
+                        .shuffle = options->shuffle,
                         .permutation = permutation};
     return true;
 }

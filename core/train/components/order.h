@@ -20,9 +20,15 @@ typedef struct dpti_cursor {
     size_t position; /* samples of the epoch that are used up; below the count */
 } dpti_cursor;
 
-/* Makes an order of the samples of these data.  false if memory is short. */
-DPT_CHECK_RESULT bool dpti_order_create(const dpt_dataset *data, size_t batch_size, uint64_t seed,
-                                        bool shuffle, dpti_order *out);
+typedef struct dpti_order_options {
+    size_t batch_size;
+    uint64_t seed;
+    bool shuffle;
+} dpti_order_options;
+
+/* Makes an order of the samples of these data.  Returns false if memory is short. */
+DPT_CHECK_RESULT bool dpti_order_create(const dpt_dataset *data, const dpti_order_options *options,
+                                        dpti_order *out);
 void dpti_order_free(dpti_order *order);
 /* The records of the batch at the cursor; valid until the next call. */
 const uint32_t *dpti_order_batch(dpti_order *order, const dpti_cursor *cursor, size_t *n_samples);

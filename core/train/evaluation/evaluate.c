@@ -56,11 +56,15 @@ static dpt_status provide_feed(dpti_worker *w, size_t slot)
     const dpt_dataset *data = dpti_evaluation_test(w->trainer, slot)->data;
     dpti_worker_test *test = dpti_evaluation_program(w, slot);
     const size_t most = w->replica.capacity;
-    const dpti_feed_size size = {.capacity = most, .host_capacity = most, .n_slots = 1};
+    const dpti_feed_options options = {.data = data,
+                                       .loss = t->program.loss,
+                                       .capacity = most,
+                                       .host_capacity = most,
+                                       .n_slots = 1};
     test->feed = dpti_feeding_feed(w);
     if (dpti_feed_serves(test->feed, data, most)) return DPT_OK;
     test->feed = &test->own_feed;
-    return dpti_feed_create(w->device, data, t->program.loss, &size, &test->own_feed);
+    return dpti_feed_create(w->device, &options, &test->own_feed);
 }
 
 static void run_bind(dpti_device *device, void *argument)
@@ -73,18 +77,17 @@ static void run_bind(dpti_device *device, void *argument)
     const dpti_data_store *store =
         dpti_dataset_share(test->data, t->data) ? dpti_feeding_store(t) : &test->store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
-    dpti_data_places places = dpti_data_copy_places(copy, t->program.loss);
-    dpti_program_options options = {
-        .data = test->data, .purpose = test->purpose, .loss = t->program.loss};
+    dpti_executable_options options = {
+        .program = {.data = test->data, .purpose = test->purpose, .loss = t->program.loss},
+        .data = dpti_data_copy_places(copy, t->program.loss)};
     job->status = DPT_OK;
     if (!dpti_data_resident(copy)) {
         job->status = provide_feed(w, job->slot);
-        if (job->status == DPT_OK) places = dpti_feed_places(own->feed);
-        options.fed = w->replica.capacity;
+        if (job->status == DPT_OK) options.data = dpti_feed_places(own->feed);
+        options.program.fed = w->replica.capacity;
     }
     if (job->status == DPT_OK)
-        job->status =
-            dpti_executable_create(&w->replica, &options, &places, &own->evaluate, &job->error);
+        job->status = dpti_executable_create(&w->replica, &options, &own->evaluate, &job->error);
     if (job->status != DPT_OK && job->error.status == DPT_OK)
         job->error = *dpti_device_error(device);
 }
@@ -100,15 +103,15 @@ static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
 
 static dpt_status place_data(dpt_trainer *t, const dpt_dataset *data, dpti_data_store *store)
 {
-    dpt_error error = {0};
+    dpti_data_store_failure failure = {0};
     bool absent[DPTI_SPLIT_MAX_DEVICES];
-    size_t failing = 0;
     for (size_t i = 0; i < t->n_workers; i++)
         absent[i] = dpti_is_lost(&t->workers[i]);
     const dpti_placing where = dpti_trainer_placing(t, absent);
-    if (dpti_data_store_create(&where, data, store, &failing, &error) == DPT_OK) return DPT_OK;
-    if (dpti_is_loss(error.status) && !t->stop_on_loss) return lose(t, failing, &error);
-    return dpti_context_fail(t->context, NULL, &error);
+    if (dpti_data_store_create(&where, data, store, &failure) == DPT_OK) return DPT_OK;
+    if (dpti_is_loss(failure.error.status) && !t->stop_on_loss)
+        return lose(t, failure.device, &failure.error);
+    return dpti_context_fail(t->context, NULL, &failure.error);
 }
 
 /* Binds a free slot; it is free again after a failure. */
@@ -215,8 +218,8 @@ static dpt_status compute_micro_batch(evaluate_job *job, dpti_shard *buffers, si
     DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
     if (test->feed) {
         const dpti_records_at from = {.data = data, .ahead = job->ahead, .key = first};
-        dpti_feed_gather(test->feed, &from, 0, records, n);
-        DPT_TRY(dpti_feed_upload(test->feed, data, 0, 0, n));
+        dpti_feed_gather(test->feed, &from, 0, (dpti_records){records, n});
+        DPT_TRY(dpti_feed_upload(test->feed, data, (dpti_feed_range){0, 0, n}));
     }
     float *outputs =
         job->outputs ? job->outputs + (first - job->first) * test->evaluate.program.result_elements
@@ -502,7 +505,7 @@ static dpt_status gather_outputs(dpt_trainer *t, const request *what, const size
     }
     const dpti_table table = {.data = what->outputs, .begins = begins};
     if (status == DPT_OK) {
-        status = dpti_processes_share(t->processes, &table, DPT_OK, &verdict, &error);
+        status = dpti_processes_share(t->processes, &table, &verdict, &error);
         if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
     }
     free(begins);

@@ -160,8 +160,9 @@ static dpt_status invite(dpt_trainer *t, const group *g, open_job *job, dpt_erro
     job->run = run_invite;
     const dpt_status mine = invites ? call_first(t, g, job, error) : DPT_OK;
     if (!dpti_island_is_wide(job->island)) return mine;
-    DPT_TRY(dpti_processes_agree(t->processes, mine, &job->invitation,
-                                 invites ? sizeof job->invitation : 0, &all, error));
+    DPT_TRY(dpti_processes_agree(t->processes, mine, error));
+    const dpti_bytes own = {&job->invitation, invites ? sizeof job->invitation : 0};
+    DPT_TRY(dpti_processes_gather(t->processes, own, &all, error));
     memcpy(&job->invitation, all.data, sizeof job->invitation);
     dpti_gathered_free(&all);
     return DPT_OK;

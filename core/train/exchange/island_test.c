@@ -158,7 +158,7 @@ dpt_status dpti_island_test_agree(const dpt_trainer *trainer, const dpti_island 
                                   dpt_status mine, dpt_error *error)
 {
     if (!dpti_island_is_wide(island)) return mine;
-    return dpti_processes_agree(trainer->processes, mine, NULL, 0, NULL, error);
+    return dpti_processes_agree(trainer->processes, mine, error);
 }
 
 static bool is_wrong(const self_test *job)
@@ -196,7 +196,8 @@ static dpt_status compare(dpt_trainer *t, const self_test *job, dpt_error *error
 {
     dpti_gathered all = {.data = NULL};
     if (!dpti_island_is_wide(job->island_slot.island)) return DPT_OK;
-    DPT_TRY(dpti_processes_gather(t->processes, job->sums, sizeof job->sums, &all, error));
+    DPT_TRY(dpti_processes_gather(t->processes, (dpti_bytes){job->sums, sizeof job->sums}, &all,
+                                  error));
     const bool same = memcmp(all.data, job->sums, sizeof job->sums) == 0;
     dpti_gathered_free(&all);
     return dpti_island_test_agree(

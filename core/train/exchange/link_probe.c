@@ -58,7 +58,8 @@ static dpt_status sum_once(const sums *s, size_t n_bytes, double *seconds)
 static dpt_status take_slowest(const sums *s, double *seconds, size_t n)
 {
     dpti_gathered all = {.data = NULL};
-    DPT_TRY(dpti_processes_gather(s->p, seconds, n * sizeof *seconds, &all, s->error));
+    DPT_TRY(
+        dpti_processes_gather(s->p, (dpti_bytes){seconds, n * sizeof *seconds}, &all, s->error));
     const double *of = (const double *)(const void *)all.data;
     for (size_t i = 0; i < n * dpti_processes_count(s->p); i++)
         seconds[i % n] = fmax(seconds[i % n], of[i]);
@@ -148,7 +149,7 @@ static dpt_status measure(dpti_processes *p, bool packs, dpti_link_probe *out, d
     dpt_status status =
         allocate(&s) ? DPT_OK
                      : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to time sums over processes");
-    status = dpti_processes_agree(p, status, NULL, 0, NULL, error);
+    status = dpti_processes_agree(p, status, error);
     if (status == DPT_OK && (status = time_routes(&s, packs, out)) != DPT_OK) {
         dpti_leave_behind(s.data); /* a transport that has failed may still write there */
         s.data = NULL;
@@ -172,7 +173,7 @@ static dpt_status agree_whether(dpt_trainer *t, bool *wanted)
 {
     const bool mine = is_worth_it(t);
     dpti_gathered all = {.data = NULL};
-    DPT_TRY(dpti_peers_all_gather(t, DPT_OK, &mine, sizeof mine, &all));
+    DPT_TRY(dpti_peers_all_gather(t, DPT_OK, (dpti_bytes){&mine, sizeof mine}, &all));
     memcpy(wanted, all.data, sizeof *wanted);
     dpti_gathered_free(&all);
     return DPT_OK;

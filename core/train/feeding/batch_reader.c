@@ -38,7 +38,8 @@ dpt_status dpti_batch_reader_create(dpt_trainer *trainer)
     s->ahead = dpti_ahead_create(t->data, s->steps_ahead + KEPT, &use);
     s->records = calloc(dpti_step_samples(t), sizeof *s->records);
     if (s->ahead && s->records &&
-        dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->shuffle, &s->order))
+        dpti_order_create(t->data, &(dpti_order_options){dpti_step_samples(t), t->seed, t->shuffle},
+                          &s->order))
         return DPT_OK;
     return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to read images");
 }
@@ -77,7 +78,7 @@ static size_t list_own(const dpt_trainer *t, const dpti_in_flight_step *inflight
     for (size_t b = 0; b < dpti_trainer_n_batches(t, n_samples); b++) {
         const uint32_t *batch = records + b * t->batch_size;
         size_t first = 0, n = 0;
-        dpti_trainer_batch_rows(t, inflight->shards, n_samples, b, rows);
+        dpti_trainer_batch_rows(t, &(dpti_step_batch){inflight->shards, n_samples, b}, rows);
         for (size_t i = 0; i < t->first_device; i++)
             first += rows[i];
         for (size_t i = 0; i < t->n_workers; i++)

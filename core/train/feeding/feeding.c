@@ -17,7 +17,9 @@
 dpt_status dpti_feeding_create(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
-    if (!dpti_order_create(t->data, dpti_step_samples(t), t->seed, t->shuffle, &t->feeding.order))
+    if (!dpti_order_create(t->data,
+                           &(dpti_order_options){dpti_step_samples(t), t->seed, t->shuffle},
+                           &t->feeding.order))
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     return dpti_batch_reader_create(t);
 }
@@ -35,13 +37,11 @@ dpti_placing dpti_trainer_placing(dpt_trainer *trainer, const bool *absent)
 
 dpt_status dpti_feeding_place(dpt_trainer *trainer)
 {
-    dpt_error error = {0};
-    size_t failing = 0;
+    dpti_data_store_failure failure = {0};
     const dpti_placing where = dpti_trainer_placing(trainer, NULL);
-    if (dpti_data_store_create(&where, trainer->data, &trainer->feeding.store, &failing, &error) ==
-        DPT_OK)
+    if (dpti_data_store_create(&where, trainer->data, &trainer->feeding.store, &failure) == DPT_OK)
         return DPT_OK;
-    return dpti_context_fail(trainer->context, NULL, &error);
+    return dpti_context_fail(trainer->context, NULL, &failure.error);
 }
 
 void dpti_feeding_destroy(dpt_trainer *trainer)
@@ -93,11 +93,13 @@ bool dpti_is_fed(const dpti_worker *worker)
 dpt_status dpti_feeding_create_feed(dpti_worker *worker, size_t most)
 {
     const dpt_trainer *t = worker->trainer;
-    const dpti_feed_size size = {.capacity = most,
-                                 .host_capacity = worker->capacity * t->accumulate,
-                                 .n_slots = DPTI_FEED_SLOTS};
+    const dpti_feed_options options = {.data = t->data,
+                                       .loss = t->program.loss,
+                                       .capacity = most,
+                                       .host_capacity = worker->capacity * t->accumulate,
+                                       .n_slots = DPTI_FEED_SLOTS};
     if (!dpti_is_fed(worker)) return DPT_OK;
-    return dpti_feed_create(worker->device, t->data, t->program.loss, &size, &worker->feeding.feed);
+    return dpti_feed_create(worker->device, &options, &worker->feeding.feed);
 }
 
 void dpti_feeding_destroy_feed(dpti_worker *worker)
@@ -127,13 +129,14 @@ void dpti_feeding_gather(dpt_trainer *trainer, dpti_in_flight_step *inflight)
         if (dpti_sits_out(w)) continue;
         shard->unread = unread ? &inflight->unread : NULL;
         if (dpti_feeding_has_feed(w) && !unread)
-            dpti_feed_gather(&w->feeding.feed, &from, shard->slot, dpti_shard_indices(shard),
-                             shard->n_samples);
+            dpti_feed_gather(&w->feeding.feed, &from, shard->slot,
+                             (dpti_records){dpti_shard_indices(shard), shard->n_samples});
     }
 }
 
 dpt_status dpti_feeding_upload(const dpti_shard *shard, size_t first, size_t n)
 {
     const dpti_worker *w = shard->worker;
-    return dpti_feed_upload(&w->feeding.feed, w->trainer->data, shard->slot, first, n);
+    return dpti_feed_upload(&w->feeding.feed, w->trainer->data,
+                            (dpti_feed_range){shard->slot, first, n});
 }

@@ -241,7 +241,7 @@ static dpt_status check_header(dpt_trainer *t, header *mine)
     dpt_status status =
         mine ? DPT_OK
              : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to compare what processes do");
-    status = dpti_peers_all_gather(t, status, mine, mine ? sizeof *mine : 0, &all);
+    status = dpti_peers_all_gather(t, status, (dpti_bytes){mine, mine ? sizeof *mine : 0}, &all);
     if (status == DPT_OK) status = dpti_peers_agree(t, compare_headers(t, &all));
     dpti_gathered_free(&all);
     free(mine);

@@ -113,7 +113,8 @@ static dpt_status tell_failure(dpt_trainer *t, dpti_in_flight_step *inflight, si
     dpti_gathered all = {.data = NULL};
     dpt_error error = {.status = DPT_OK};
     const char *message = own ? inflight->jobs[failed - t->first_device].error.message : "";
-    DPT_TRY(dpti_processes_gather(t->processes, message, own ? strlen(message) : 0, &all, &error));
+    DPT_TRY(dpti_processes_gather(t->processes, (dpti_bytes){message, own ? strlen(message) : 0},
+                                  &all, &error));
     const dpti_peer *peer = &t->peers.items[failed];
     const bool unread = is_unread(&inflight->outcomes[failed]); /* that is no device's failure */
     const int length = (int)(all.begins[dpti_processes_count(t->processes)]);
@@ -138,7 +139,7 @@ static dpt_status tell(dpt_trainer *t, dpti_in_flight_step *inflight, dpt_error 
     first->lr = inflight->lr;
     first->data_seconds = inflight->data_seconds;
     const dpti_table table = {.data = inflight->outcomes, .begins = t->peers.outcome_begins};
-    DPT_TRY(dpti_processes_share(t->processes, &table, DPT_OK, &verdict, error));
+    DPT_TRY(dpti_processes_share(t->processes, &table, &verdict, error));
     if (!took_the_same(t, inflight)) {
         dpti_processes_know(t->processes);
         return DPT_OK;

@@ -19,23 +19,21 @@ static dpt_status no_memory(dpt_trainer *t)
     return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
 }
 
-static dpt_status agree(dpt_trainer *t, dpt_status mine, const void *data, size_t n_bytes,
-                        dpti_gathered *out)
-{
-    dpt_error error = t->context->error;
-    const dpt_status status = dpti_processes_agree(t->processes, mine, data, n_bytes, out, &error);
-    return status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &error);
-}
-
 dpt_status dpti_peers_agree(dpt_trainer *trainer, dpt_status mine)
 {
-    return trainer->processes ? agree(trainer, mine, NULL, 0, NULL) : mine;
+    if (!trainer->processes) return mine;
+    dpt_error error = trainer->context->error;
+    const dpt_status status = dpti_processes_agree(trainer->processes, mine, &error);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(trainer->context, NULL, &error);
 }
 
-dpt_status dpti_peers_all_gather(dpt_trainer *trainer, dpt_status mine, const void *data,
-                                 size_t n_bytes, dpti_gathered *out)
+dpt_status dpti_peers_all_gather(dpt_trainer *trainer, dpt_status mine, dpti_bytes data,
+                                 dpti_gathered *out)
 {
-    return agree(trainer, mine, data, n_bytes, out);
+    dpt_error error = trainer->context->error;
+    dpt_status status = dpti_processes_agree(trainer->processes, mine, &error);
+    if (status == DPT_OK) status = dpti_processes_gather(trainer->processes, data, out, &error);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(trainer->context, NULL, &error);
 }
 
 dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status mine, void *items, size_t item_bytes)
@@ -44,7 +42,8 @@ dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status mine, void *items,
     dpti_gathered all = {.data = NULL};
     uint8_t *bytes = items;
     if (!t->processes) return mine;
-    DPT_TRY(agree(t, mine, bytes + t->first_device * item_bytes, t->n_workers * item_bytes, &all));
+    const dpti_bytes own = {bytes + t->first_device * item_bytes, t->n_workers * item_bytes};
+    DPT_TRY(dpti_peers_all_gather(t, mine, own, &all));
     memcpy(bytes, all.data, t->n_devices * item_bytes);
     dpti_gathered_free(&all);
     return DPT_OK;
@@ -111,7 +110,8 @@ dpt_status dpti_peers_meet(dpt_trainer *trainer)
     for (size_t i = 0; mine && i < t->n_workers; i++)
         describe(t, i, &mine[i]);
     dpt_status status = mine ? DPT_OK : no_memory(t);
-    status = agree(t, status, mine, t->n_workers * sizeof *mine, &all);
+    status =
+        dpti_peers_all_gather(t, status, (dpti_bytes){mine, t->n_workers * sizeof *mine}, &all);
     if (status == DPT_OK) status = dpti_peers_agree(t, take_peers(t, &all));
     dpti_gathered_free(&all);
     free(mine);
@@ -270,7 +270,8 @@ dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine, unsigned *f
 {
     dpt_error error = {.status = DPT_OK};
     dpti_gathered all = {.data = NULL};
-    if (dpti_processes_gather(trainer->processes, &mine, sizeof mine, &all, &error) != DPT_OK)
+    if (dpti_processes_gather(trainer->processes, (dpti_bytes){&mine, sizeof mine}, &all, &error) !=
+        DPT_OK)
         return dpti_context_fail(trainer->context, NULL, &error);
     memcpy(first, all.data, sizeof *first);
     dpti_gathered_free(&all);

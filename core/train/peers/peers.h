@@ -42,10 +42,9 @@ bool dpti_peers_are_alike(const dpt_trainer *trainer);
 /* The first failure of any process, recorded in the context of each, the process named; DPT_OK if
    there is none.  `mine` is this process's, which its context tells. */
 DPT_CHECK_RESULT dpt_status dpti_peers_agree(dpt_trainer *trainer, dpt_status mine);
-/* The same, and every process gets the n_bytes that each contributes.  With several processes. */
+/* The same, and every process gets the bytes that each contributes.  With several processes. */
 DPT_CHECK_RESULT dpt_status dpti_peers_all_gather(dpt_trainer *trainer, dpt_status mine,
-                                                  const void *data, size_t n_bytes,
-                                                  dpti_gathered *out);
+                                                  dpti_bytes data, dpti_gathered *out);
 /* The same for (n_devices) items of item_bytes each, of which each process contributes those of its
    own devices. */
 DPT_CHECK_RESULT dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status mine, void *items,

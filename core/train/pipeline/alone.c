@@ -14,15 +14,14 @@
    slices in which gradients are computed stay what they are. */
 static dpt_status create_program(dpti_worker *w, dpt_error *error)
 {
-    dpti_data_places places;
-    dpti_program_options options;
-    dpti_worker_program(w, &options, &places);
-    options.single_launch = options.exchange_at_end = true;
-    options.holds_filters = false;
-    options.n_parts = 1;
+    dpti_executable_options options;
+    dpti_worker_program(w, &options);
+    options.program.single_launch = options.program.exchange_at_end = true;
+    options.program.holds_filters = false;
+    options.program.n_parts = 1;
     DPT_TRY(dpti_single_launch_create(w));
     dpti_executable *alone = &dpti_single_launch_of(w)->alone;
-    DPT_TRY(dpti_executable_create(&w->replica, &options, &places, alone, error));
+    DPT_TRY(dpti_executable_create(&w->replica, &options, alone, error));
     if (!alone->arena.handle) return DPT_OK;
     return DPT_FAIL(error, DPT_E_NO_MEMORY,
                     "they need more memory than their parts do, which may "

@@ -64,7 +64,7 @@ static void deal_batch(dpt_trainer *t, dpti_in_flight_step *inflight, size_t b,
                        const uint32_t *records)
 {
     size_t rows[DPTI_SPLIT_MAX_DEVICES];
-    dpti_trainer_batch_rows(t, inflight->shards, inflight->n_samples, b, rows);
+    dpti_trainer_batch_rows(t, &(dpti_step_batch){inflight->shards, inflight->n_samples, b}, rows);
     for (size_t i = 0; i < t->first_device; i++)
         records += rows[i];
     for (size_t i = 0; i < t->n_workers; i++) {

@@ -53,7 +53,8 @@ static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error
     if (status == DPT_OK && !none)
         status =
             DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to plan model %s", w->trainer->model->name);
-    if (status == DPT_OK) status = dpti_plan_memory(&program, SAMPLES, none, &plan, error);
+    if (status == DPT_OK)
+        status = dpti_plan_memory(&(dpti_plan_request){&program, SAMPLES, none}, &plan, error);
     if (status == DPT_OK) *out = plan.arena_bytes / SAMPLES;
     dpti_plan_free(&plan);
     free(none);

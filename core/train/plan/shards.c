@@ -212,13 +212,12 @@ static void take_rows(const dpt_trainer *t, const size_t *left, size_t n, size_t
     }
 }
 
-void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shards, size_t n_samples,
-                             size_t b, size_t *rows)
+void dpti_trainer_batch_rows(const dpt_trainer *trainer, const dpti_step_batch *batch, size_t *rows)
 {
     const dpt_trainer *t = trainer;
-    size_t left[DPTI_SPLIT_MAX_DEVICES];
-    memcpy(left, shards, t->n_devices * sizeof *left);
-    for (;; b--) {
+    size_t left[DPTI_SPLIT_MAX_DEVICES], n_samples = batch->n_samples;
+    memcpy(left, batch->shards, t->n_devices * sizeof *left);
+    for (size_t b = batch->batch;; b--) {
         const size_t n = n_samples < t->batch_size ? n_samples : t->batch_size;
         if (n < n_samples)
             take_rows(t, left, n, rows);
@@ -272,7 +271,7 @@ dpt_status dpti_trainer_first_shards(dpt_trainer *trainer, size_t *rows)
         return DPT_OK;
     }
     DPT_TRY(divide_replayed(t, 0, dpti_step_samples(t), shards));
-    dpti_trainer_batch_rows(t, shards, dpti_step_samples(t), 0, rows);
+    dpti_trainer_batch_rows(t, &(dpti_step_batch){shards, dpti_step_samples(t), 0}, rows);
     return DPT_OK;
 }
 
@@ -296,8 +295,9 @@ void dpti_trainer_observe(dpt_trainer *trainer, const dpti_in_flight_step *infli
 {
     dpt_trainer *t = trainer;
     for (size_t i = 0; i < t->n_devices; i++)
-        dpti_account_add(&t->plan.account, i, inflight->shards[i], inflight->outcomes[i].seconds,
-                         inflight->outcomes[i].first_run);
+        dpti_account_add(&t->plan.account, i,
+                         &(dpti_device_step){inflight->shards[i], inflight->outcomes[i].seconds,
+                                             inflight->outcomes[i].first_run});
     dpti_account_add_step(&t->plan.account, inflight->n_samples, seconds);
     if (t->plan.balance) observe_balance(t, inflight);
 }
@@ -344,7 +344,7 @@ static void raise_replayed(const dpt_trainer *t, size_t step, size_t *capacities
     const size_t n = sum_of(shards, t->n_devices);
     if (dpti_trainer_n_lost(t) > 0) divide_rows_left(t, n, shards);
     for (size_t b = 0; b < dpti_trainer_n_batches(t, n); b++) {
-        dpti_trainer_batch_rows(t, shards, n, b, rows);
+        dpti_trainer_batch_rows(t, &(dpti_step_batch){shards, n, b}, rows);
         raise(capacities, rows, t->n_devices);
     }
 }

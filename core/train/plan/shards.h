@@ -26,10 +26,18 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer);
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps);
 /* How many batches a step of n_samples > 0 has; the last one may be ragged. */
 size_t dpti_trainer_n_batches(const dpt_trainer *trainer, size_t n_samples);
-/* The rows (n_devices) of batch b, from 0, of a step with these shards (n_devices) of n_samples.
+/* One batch of a step. */
+typedef struct dpti_step_batch {
+    const size_t *shards; /* (n_devices) of the step */
+    size_t n_samples;     /* of the step */
+    size_t batch;         /* from 0 */
+} dpti_step_batch;
+
+/* Computes the rows (n_devices) of a batch.
+
    They are as even over the batches as they can be, and the same for the same shards. */
-void dpti_trainer_batch_rows(const dpt_trainer *trainer, const size_t *shards, size_t n_samples,
-                             size_t b, size_t *rows);
+void dpti_trainer_batch_rows(const dpt_trainer *trainer, const dpti_step_batch *batch,
+                             size_t *rows);
 /* Sets the shards of a step whose cursor and n_samples are set, and why they changed.  Called in
    the order of submission.  DPT_E_INVALID if the log that is replayed does not fit. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_divide(dpt_trainer *trainer,

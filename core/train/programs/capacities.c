@@ -21,7 +21,7 @@ static dpt_status check_replay(dpt_trainer *t)
 {
     const uint64_t mine = checksum_of_replay(t);
     dpti_gathered all = {.data = NULL};
-    DPT_TRY(dpti_peers_all_gather(t, DPT_OK, &mine, sizeof mine, &all));
+    DPT_TRY(dpti_peers_all_gather(t, DPT_OK, (dpti_bytes){&mine, sizeof mine}, &all));
     bool same = true;
     for (size_t r = 0; r < dpti_processes_count(t->processes); r++)
         same = same && memcmp(all.data + all.begins[r], all.data, sizeof mine) == 0;

@@ -53,17 +53,17 @@ static dpt_status create_staging(dpti_worker *w)
     return dpti_exchange_create_parts(w);
 }
 
-void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
-                         dpti_data_places *places)
+void dpti_worker_program(const dpti_worker *worker, dpti_executable_options *options)
 {
     const dpti_worker *w = worker;
     const dpt_trainer *t = w->trainer;
     const size_t most = w->replica.capacity;
-    *options = t->program;
-    options->accumulate = most < w->capacity || t->accumulate > 1;
-    options->fed = dpti_is_fed(w) ? most : 0;
-    *places = dpti_is_fed(w) ? dpti_feed_places(dpti_feeding_feed(w))
-                             : dpti_data_copy_places(dpti_feeding_copy_of(w), t->program.loss);
+    options->program = t->program;
+    options->program.accumulate = most < w->capacity || t->accumulate > 1;
+    options->program.fed = dpti_is_fed(w) ? most : 0;
+    options->data = dpti_is_fed(w)
+                        ? dpti_feed_places(dpti_feeding_feed(w))
+                        : dpti_data_copy_places(dpti_feeding_copy_of(w), t->program.loss);
 }
 
 /* Makes the replica, and its program of training, for at most `most` samples at once. */
@@ -71,9 +71,10 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
                                  dpt_error *error)
 {
     const dpt_trainer *t = w->trainer;
-    dpti_data_places places;
-    dpti_program_options options;
-    DPT_TRY(dpti_replica_create(w->device, t->model, most, &t->program.optimizer, &w->replica));
+    dpti_executable_options options;
+    const dpti_replica_options kind = {
+        .model = t->model, .capacity = most, .optimizer = t->program.optimizer};
+    DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);
     dpti_state_note_views(w);
     w->replica.insists = t->replay.choices != NULL;
@@ -84,10 +85,10 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     DPT_TRY(single_launch ? dpti_single_launch_create(w) : dpti_worker_create_finite(w));
     DPT_TRY(dpti_verify_create(w));
     DPT_TRY(dpti_feeding_create_feed(w, most));
-    dpti_worker_program(w, &options, &places);
-    options.single_launch = single_launch;
+    dpti_worker_program(w, &options);
+    options.program.single_launch = single_launch;
     if (single_launch) dpti_single_launch_use_train(w);
-    return dpti_executable_create(&w->replica, &options, &places, &w->train, error);
+    return dpti_executable_create(&w->replica, &options, &w->train, error);
 }
 
 static void destroy_replica(dpti_worker *w)

@@ -31,8 +31,7 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, siz
 void dpti_worker_destroy(dpti_worker *worker); /* [driver] */
 void dpti_worker_destroy_job(dpti_device *device, void *worker);
 /* The options and the places of data of a worker's program of training, in segments. */
-void dpti_worker_program(const dpti_worker *worker, dpti_program_options *options,
-                         dpti_data_places *places);
+void dpti_worker_program(const dpti_worker *worker, dpti_executable_options *options);
 /* Whether a device of any process computes its shard in several micro-batches. */
 bool dpti_any_has_micro_batches(const dpt_trainer *trainer);
 

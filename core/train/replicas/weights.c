@@ -59,7 +59,7 @@ dpt_status dpti_peers_check_weights(dpt_trainer *trainer)
     beginning mine = {.step = 0}, other;
     if (!t->processes) return DPT_OK;
     const dpt_status status = sum_weights(t, &mine);
-    DPT_TRY(dpti_peers_all_gather(t, status, &mine, sizeof mine, &all));
+    DPT_TRY(dpti_peers_all_gather(t, status, (dpti_bytes){&mine, sizeof mine}, &all));
     const char *what = NULL;
     for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
         memcpy(&mine, all.data, sizeof mine);
