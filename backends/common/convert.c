@@ -8,30 +8,32 @@ dpt_status dpt_convert_prepare(dpt_device *device, dpt_convert *out)
     return dpt_kernel_of(device, "convert.cl", "dpt_widen", &out->widen);
 }
 
-/* Converts from place[0] of type[0] to place[1] of type[1]. */
-static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_location place[2],
-                         const dpt_dtype type[2], size_t count)
+/* Converts from type[0] to type[1]. */
+static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_converted *tensors,
+                         const dpt_dtype type[2])
 {
+    const size_t count = tensors->count;
     const bool by_quads = dpt_takes_quads(dpt_stream_device(stream), count) &&
-                          dpt_begins_quad(place[0], type[0]) && dpt_begins_quad(place[1], type[1]);
+                          dpt_begins_quad(tensors->from, type[0]) &&
+                          dpt_begins_quad(tensors->to, type[1]);
     const convert_params p = {.count = count, .by_quads = by_quads};
     dpt_launch l = dpt_launch_begin(stream, kernel);
-    dpt_launch_tensor(&l, place[1], type[1]);
-    dpt_launch_tensor(&l, place[0], type[0]);
+    dpt_launch_tensor(&l, tensors->to, type[1]);
+    dpt_launch_tensor(&l, tensors->from, type[0]);
     dpt_launch_value(&l, &p, sizeof p);
     return by_quads ? dpt_launch_quads(&l, count / 4, 1) : dpt_launch_runs(&l, count);
 }
 
-dpt_status dpt_narrow_run(const dpt_convert *convert, dpt_stream *stream, dpt_location from,
-                          dpt_location to, size_t count)
+dpt_status dpt_narrow_run(const dpt_convert *convert, dpt_stream *stream,
+                          const dpt_converted *tensors)
 {
     const dpt_dtype types[] = {DPT_F32, DPT_BF16};
-    return launch(convert->narrow, stream, (const dpt_location[]){from, to}, types, count);
+    return launch(convert->narrow, stream, tensors, types);
 }
 
-dpt_status dpt_widen_run(const dpt_convert *convert, dpt_stream *stream, dpt_location from,
-                         dpt_location to, size_t count)
+dpt_status dpt_widen_run(const dpt_convert *convert, dpt_stream *stream,
+                         const dpt_converted *tensors)
 {
     const dpt_dtype types[] = {DPT_BF16, DPT_F32};
-    return launch(convert->widen, stream, (const dpt_location[]){from, to}, types, count);
+    return launch(convert->widen, stream, tensors, types);
 }

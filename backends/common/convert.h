@@ -10,11 +10,17 @@ typedef struct dpt_convert {
 } dpt_convert;
 
 DPT_CHECK_RESULT dpt_status dpt_convert_prepare(dpt_device *device, dpt_convert *out);
-/* Enqueue the conversion of `count` elements (0 is allowed): narrow makes bfloat16 of float32,
-   widen makes float32 of bfloat16.  The two tensors share no bytes. */
+/* Tensors of a conversion.  They share no bytes. */
+typedef struct dpt_converted {
+    dpt_location from, to;
+    size_t count; /* elements; 0 is allowed */
+} dpt_converted;
+
+/* Enqueue a conversion: narrow makes bfloat16 of float32,
+   widen makes float32 of bfloat16. */
 DPT_CHECK_RESULT dpt_status dpt_narrow_run(const dpt_convert *convert, dpt_stream *stream,
-                                           dpt_location from, dpt_location to, size_t count);
+                                           const dpt_converted *tensors);
 DPT_CHECK_RESULT dpt_status dpt_widen_run(const dpt_convert *convert, dpt_stream *stream,
-                                          dpt_location from, dpt_location to, size_t count);
+                                          const dpt_converted *tensors);
 
 #endif

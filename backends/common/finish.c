@@ -8,7 +8,7 @@ dpt_status dpt_finish_prepare(dpt_device *device, dpt_dtype type, dpt_dtype prod
                               dpt_kernel **out)
 {
     const char *name = product_type == DPT_F32 ? "dpt_finish" : "dpt_finish_stored";
-    return dpt_kernel_storing(device, "finish.cl", type, name, out);
+    return dpt_kernel_storing(device, &(dpt_stored_kernel){"finish.cl", type, name}, out);
 }
 
 static bool is_same(dpt_location a, dpt_location b)
@@ -28,10 +28,15 @@ static bool begins_quads(const dpt_finish_args *a)
            dpt_begins_quad(a->bias, DPT_F32) && dpt_begins_quad(a->mask, a->type);
 }
 
-/* `rows` rows from `first` on. */
+/* Rows [first, first + n) of the product. */
+typedef struct row_range {
+    size_t first, n;
+} row_range;
+
 static dpt_status launch(dpt_kernel *kernel, dpt_stream *stream, const dpt_finish_args *a,
-                         size_t first, size_t rows)
+                         row_range range)
 {
+    const size_t first = range.first, rows = range.n;
     const size_t skip = first * a->columns, bytes = dpt_dtype_bytes(a->type);
     const size_t product_bytes = dpt_dtype_bytes(a->product_type);
     const size_t along = a->bias.buffer ? a->columns : rows * a->columns;
@@ -61,7 +66,7 @@ dpt_status dpt_finish_run(dpt_kernel *kernel, dpt_stream *stream, const dpt_fini
     if (!has_work(a)) return DPT_OK;
     for (size_t first = 0; first < a->rows; first += most) {
         const size_t left = a->rows - first;
-        DPT_TRY(launch(kernel, stream, a, first, left < most ? left : most));
+        DPT_TRY(launch(kernel, stream, a, (row_range){first, left < most ? left : most}));
     }
     return DPT_OK;
 }

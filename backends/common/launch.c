@@ -89,7 +89,7 @@ dpt_status dpt_launch_quads(dpt_launch *launch, size_t per_sample, size_t n_samp
 
 dpt_status dpt_kernel_of(dpt_device *device, const char *file, const char *name, dpt_kernel **out)
 {
-    return dpt_kernel_storing(device, file, DPT_F32, name, out);
+    return dpt_kernel_storing(device, &(dpt_stored_kernel){file, DPT_F32, name}, out);
 }
 
 void dpt_program_key_store(dpt_program_key *key, dpt_dtype type)
@@ -99,10 +99,9 @@ void dpt_program_key_store(dpt_program_key *key, dpt_dtype type)
     snprintf(key->options + n, sizeof key->options - n, "%s-DBF16=1", n > 0 ? " " : "");
 }
 
-dpt_status dpt_kernel_storing(dpt_device *device, const char *file, dpt_dtype type,
-                              const char *name, dpt_kernel **out)
+dpt_status dpt_kernel_storing(dpt_device *device, const dpt_stored_kernel *wanted, dpt_kernel **out)
 {
-    dpt_program_key key = {.file = file};
-    dpt_program_key_store(&key, type);
-    return dpt_kernel_get(device, &key, name, out);
+    dpt_program_key key = {.file = wanted->file};
+    dpt_program_key_store(&key, wanted->type);
+    return dpt_kernel_get(device, &key, wanted->name, out);
 }

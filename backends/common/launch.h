@@ -54,9 +54,16 @@ DPT_CHECK_RESULT dpt_status dpt_kernel_of(dpt_device *device, const char *file, 
 /* Adds to a key's options the type in which the program stores activations: nothing for float32,
    BF16 (kernels/dialect.h) for bfloat16. */
 void dpt_program_key_store(dpt_program_key *key, dpt_dtype type);
-/* dpt_kernel_get of a program whose only macro is the type of stored activations. */
-DPT_CHECK_RESULT dpt_status dpt_kernel_storing(dpt_device *device, const char *file, dpt_dtype type,
-                                               const char *name, dpt_kernel **out);
+/* A kernel of a program whose only macro is the type of stored activations. */
+typedef struct dpt_stored_kernel {
+    const char *file;
+    dpt_dtype type;
+    const char *name; /* of the kernel */
+} dpt_stored_kernel;
+
+/* dpt_kernel_get of such a kernel. */
+DPT_CHECK_RESULT dpt_status dpt_kernel_storing(dpt_device *device, const dpt_stored_kernel *wanted,
+                                               dpt_kernel **out);
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 

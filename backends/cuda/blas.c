@@ -48,8 +48,9 @@ static void load(void)
     char problem[128] = "";
     pthread_mutex_lock(&lock);
     if (!lt.tried)
-        lt.library = dpt_cuda_library_open(LIBRARY_NAME, symbols, sizeof symbols / sizeof *symbols,
-                                           problem, sizeof problem);
+        lt.library = dpt_cuda_library_open(
+            LIBRARY_NAME, (dpt_cuda_symbols){symbols, sizeof symbols / sizeof *symbols}, problem,
+            sizeof problem);
     if (!lt.tried && !lt.library)
         snprintf(lt.without, sizeof lt.without, "no cuBLASLt (%.80s)", problem);
     lt.tried = true;

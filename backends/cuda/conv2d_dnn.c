@@ -181,8 +181,9 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm algorithm, sta
     s->is_whole = n_whole > algorithm.rank;
     if (!s->is_whole) algorithm.rank -= n_whole;
     algorithm.n_few = s->is_whole ? DPT_CUDA_N_ALGORITHMS : DPT_CUDA_N_ALGORITHMS - n_whole_few;
-    return dpt_cuda_plans_open(op->device, s->is_whole ? &all : &product, algorithm,
-                               op->max_samples, &s->plans);
+    const dpt_cuda_plans_request request = {s->is_whole ? &all : &product, algorithm,
+                                            op->max_samples};
+    return dpt_cuda_plans_open(op->device, &request, &s->plans);
 }
 
 /* DPT_E_UNSUPPORTED for gradients of filters over many pixels in true float32.  cuDNN adds up all

@@ -55,8 +55,9 @@ static dpt_activation activation_of(const dpt_op_desc *desc)
 static dpt_status narrow_weights(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
-    return dpt_narrow_run(&s->convert, call->stream, call->args->in[1],
-                          dpt_at(call->args->workspace, s->w_at), s->w_count);
+    return dpt_narrow_run(
+        &s->convert, call->stream,
+        &(dpt_converted){call->args->in[1], dpt_at(call->args->workspace, s->w_at), s->w_count});
 }
 
 /* Rounds the bias to bfloat16, into the workspace.  Without a bias the workspace gets zeros,
@@ -67,7 +68,8 @@ static dpt_status narrow_bias(const dpt_call *call)
     const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
     const dpt_location to = dpt_at(call->args->workspace, s->bias_at);
     if (d->has_bias)
-        return dpt_narrow_run(&s->convert, call->stream, call->args->in[2], to, d->out_channels);
+        return dpt_narrow_run(&s->convert, call->stream,
+                              &(dpt_converted){call->args->in[2], to, d->out_channels});
     return dpt_cuda_memory_ops.fill(call->stream, to, 0,
                                     dpt_size_align(d->out_channels * dpt_dtype_bytes(DPT_BF16)));
 }
@@ -137,7 +139,8 @@ static dpt_status narrow_backward_weights(const dpt_call *call, const dpt_cuda_p
                                     .y = args->out[0],
                                     .accumulate = call->accumulate};
     DPT_TRY(dpt_cuda_plan_run(plan, call->stream, &tensors));
-    DPT_TRY(dpt_widen_run(&s->convert, call->stream, rounded, result, s->w_count));
+    DPT_TRY(
+        dpt_widen_run(&s->convert, call->stream, &(dpt_converted){rounded, result, s->w_count}));
     DPT_TRY(dpt_finish_run(s->finish, call->stream, &finish));
     return dpt_bias_gradient_run(call, &s->bias);
 }
@@ -147,8 +150,9 @@ static dpt_status narrow_backward_weights(const dpt_call *call, const dpt_cuda_p
 static dpt_status widen(const dpt_call *call, dpt_location from, size_t at, size_t count)
 {
     const state *s = call->op->plan.state;
-    return dpt_widen_run(&s->convert, call->stream, from, dpt_at(call->args->workspace, at),
-                         call->n_samples * count);
+    return dpt_widen_run(
+        &s->convert, call->stream,
+        &(dpt_converted){from, dpt_at(call->args->workspace, at), call->n_samples * count});
 }
 
 /* y = activation(conv + bias) */
@@ -244,8 +248,9 @@ static dpt_status open_plans(const dpt_op *op, dpt_cuda_algorithm algorithm, sta
     };
     s->is_wide = !has_relu && activation != DPT_ACT_NONE;
     algorithm.n_few = DPT_CUDA_N_ALGORITHMS;
-    return dpt_cuda_plans_open(op->device, s->is_wide ? &wide : &narrow, algorithm, op->max_samples,
-                               &s->plans);
+    const dpt_cuda_plans_request request = {s->is_wide ? &wide : &narrow, algorithm,
+                                            op->max_samples};
+    return dpt_cuda_plans_open(op->device, &request, &s->plans);
 }
 
 /* Reserves n_bytes of the workspace: moves its end and returns the offset. */

@@ -68,10 +68,16 @@ typedef struct dpt_cuda_plan {
     bool is_recorded; /* a recording uses the plan, which stays as long as the operator */
 } dpt_cuda_plan;
 
+/* What a plan is made for. */
+typedef struct dpt_cuda_plan_request {
+    const dpt_cuda_convolution *convolution;
+    const dpt_cuda_recipe *recipe;
+    size_t n_samples;
+} dpt_cuda_plan_request;
+
 /* DPT_E_UNSUPPORTED if the recipe does not support this number of samples. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_plan_create(dpt_device *device,
-                                                 const dpt_cuda_convolution *convolution,
-                                                 const dpt_cuda_recipe *recipe, size_t n_samples,
+                                                 const dpt_cuda_plan_request *request,
                                                  dpt_cuda_plan *out);
 void dpt_cuda_plan_destroy(dpt_cuda_plan *plan); /* accepts an unused plan */
 

@@ -10,19 +10,31 @@ enum {
     TYPE_NAN_PROPAGATION = 10,
 };
 
+/* The type of a tensor's elements, and whether cuDNN never stores the tensor. */
+typedef struct tensor_kind {
+    cudnnDataType_t type;
+    bool is_virtual;
+} tensor_kind;
+
 /* A tensor NHWC (or OHWI), whose sizes are in cuDNN's order: n, c, h, w. */
-static dpt_dnn_descriptor make_any_tensor(dpt_dnn_maker *m, int64_t uid, cudnnDataType_t type,
-                                          bool is_virtual, const int64_t nchw[4])
+static dpt_dnn_descriptor make_any_tensor(dpt_dnn_maker *m, int64_t uid, tensor_kind kind,
+                                          const int64_t nchw[4])
 {
     const int64_t strides[4] = {nchw[1] * nchw[2] * nchw[3], 1, nchw[1] * nchw[3], nchw[1]};
     dpt_dnn_descriptor tensor = dpt_dnn_create(m, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    dpt_dnn_set(m, tensor, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    dpt_dnn_set(m, tensor, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, nchw);
-    dpt_dnn_set(m, tensor, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides);
+    dpt_dnn_set(
+        m, tensor,
+        &(dpt_dnn_attribute){CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &kind.type});
+    dpt_dnn_set(m, tensor,
+                &(dpt_dnn_attribute){CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, nchw});
+    dpt_dnn_set(m, tensor,
+                &(dpt_dnn_attribute){CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, strides});
     dpt_dnn_set_integer(m, tensor, CUDNN_ATTR_TENSOR_UNIQUE_ID, uid);
     dpt_dnn_set_integer(m, tensor, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, ALIGNMENT);
-    if (is_virtual)
-        dpt_dnn_set(m, tensor, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &is_virtual);
+    if (kind.is_virtual)
+        dpt_dnn_set(m, tensor,
+                    &(dpt_dnn_attribute){CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1,
+                                         &kind.is_virtual});
     dpt_dnn_finalize(m, tensor);
     return tensor;
 }
@@ -30,13 +42,13 @@ static dpt_dnn_descriptor make_any_tensor(dpt_dnn_maker *m, int64_t uid, cudnnDa
 static dpt_dnn_descriptor make_tensor(dpt_dnn_maker *m, const dpt_dnn_graph *g, int64_t uid,
                                       const int64_t nchw[4])
 {
-    return make_any_tensor(m, uid, g->type, false, nchw);
+    return make_any_tensor(m, uid, (tensor_kind){g->type, false}, nchw);
 }
 
 /* A float32 tensor between two operations, which cuDNN never stores. */
 static dpt_dnn_descriptor make_virtual(dpt_dnn_maker *m, int64_t uid, const int64_t nchw[4])
 {
-    return make_any_tensor(m, uid, CUDNN_DATA_FLOAT, true, nchw);
+    return make_any_tensor(m, uid, (tensor_kind){CUDNN_DATA_FLOAT, true}, nchw);
 }
 
 static void make_tensors(dpt_dnn_maker *m, const dpt_cuda_convolution *c, size_t n,
@@ -67,13 +79,24 @@ static dpt_dnn_descriptor make_conv2d(dpt_dnn_maker *m, const dpt_conv2d_desc *d
     const int64_t strides[2] = {(int64_t)d->stride_h, (int64_t)d->stride_w};
     const int64_t dilations[2] = {(int64_t)d->dilation_h, (int64_t)d->dilation_w};
     dpt_dnn_descriptor c = dpt_dnn_create(m, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
-    dpt_dnn_set(m, c, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
-    dpt_dnn_set(m, c, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+    dpt_dnn_set(
+        m, c,
+        &(dpt_dnn_attribute){CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type});
+    dpt_dnn_set(m, c,
+                &(dpt_dnn_attribute){CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE,
+                                     1, &mode});
     dpt_dnn_set_integer(m, c, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, 2);
-    dpt_dnn_set(m, c, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pads);
-    dpt_dnn_set(m, c, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pads);
-    dpt_dnn_set(m, c, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides);
-    dpt_dnn_set(m, c, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations);
+    dpt_dnn_set(
+        m, c, &(dpt_dnn_attribute){CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, pads});
+    dpt_dnn_set(
+        m, c,
+        &(dpt_dnn_attribute){CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, pads});
+    dpt_dnn_set(
+        m, c,
+        &(dpt_dnn_attribute){CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, strides});
+    dpt_dnn_set(
+        m, c,
+        &(dpt_dnn_attribute){CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilations});
     dpt_dnn_finalize(m, c);
     return c;
 }
@@ -129,11 +152,15 @@ static dpt_dnn_descriptor make_pointwise(dpt_dnn_maker *m, cudnnPointwiseMode_t 
     const cudnnDataType_t type = CUDNN_DATA_FLOAT;
     const int keeps_nan = 1; /* training that diverges must show it */
     dpt_dnn_descriptor p = dpt_dnn_create(m, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
-    dpt_dnn_set(m, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
-    dpt_dnn_set(m, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type);
+    dpt_dnn_set(
+        m, p, &(dpt_dnn_attribute){CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode});
+    dpt_dnn_set(
+        m, p, &(dpt_dnn_attribute){CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &type});
     if (mode == CUDNN_POINTWISE_RELU_FWD)
-        dpt_dnn_set(m, p, (cudnnBackendAttributeName_t)POINTWISE_NAN_PROPAGATION,
-                    (cudnnBackendAttributeType_t)TYPE_NAN_PROPAGATION, 1, &keeps_nan);
+        dpt_dnn_set(m, p,
+                    &(dpt_dnn_attribute){(cudnnBackendAttributeName_t)POINTWISE_NAN_PROPAGATION,
+                                         (cudnnBackendAttributeType_t)TYPE_NAN_PROPAGATION, 1,
+                                         &keeps_nan});
     dpt_dnn_finalize(m, p);
     *operation = dpt_dnn_create(m, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
     dpt_dnn_set_descriptor(m, *operation, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
@@ -169,16 +196,17 @@ void dpt_dnn_graph_make(dpt_dnn_maker *m, const dpt_cuda_convolution *c, size_t 
     dpt_dnn_set_descriptor(m, g->operation, p.x, g->x);
     dpt_dnn_set_descriptor(m, g->operation, p.w, g->w);
     dpt_dnn_set_descriptor(m, g->operation, p.y, c->has_bias ? g->product : g->y);
-    dpt_dnn_set(m, g->operation, p.alpha, CUDNN_TYPE_FLOAT, 1, &one);
-    dpt_dnn_set(m, g->operation, p.beta, CUDNN_TYPE_FLOAT, 1, &zero);
+    dpt_dnn_set(m, g->operation, &(dpt_dnn_attribute){p.alpha, CUDNN_TYPE_FLOAT, 1, &one});
+    dpt_dnn_set(m, g->operation, &(dpt_dnn_attribute){p.beta, CUDNN_TYPE_FLOAT, 1, &zero});
     dpt_dnn_finalize(m, g->operation);
     make_rest(m, c, g);
     const dpt_dnn_descriptor operations[] = {g->operation, g->addition, g->activation};
     const size_t n_operations = (size_t)1 + c->has_bias + c->has_relu;
     g->graph = dpt_dnn_create(m, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
     dpt_dnn_set_handle(m, g->graph, DPT_DNN_GRAPH_HANDLE);
-    dpt_dnn_set(m, g->graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
-                n_operations, operations);
+    dpt_dnn_set(m, g->graph,
+                &(dpt_dnn_attribute){CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                     n_operations, operations});
     dpt_dnn_finalize(m, g->graph);
 }
 

@@ -10,40 +10,42 @@ dpt_dnn_descriptor dpt_dnn_create(dpt_dnn_maker *maker, cudnnBackendDescriptorTy
 }
 
 void dpt_dnn_set(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t n,
-                 const void *values)
+                 const dpt_dnn_attribute *attribute)
 {
+    const dpt_dnn_attribute *a = attribute;
     if (maker->code != CUDNN_STATUS_SUCCESS) return;
-    maker->code = dpt_cudnn.cudnnBackendSetAttribute(descriptor, name, type, (int64_t)n, values);
+    maker->code =
+        dpt_cudnn.cudnnBackendSetAttribute(descriptor, a->name, a->type, (int64_t)a->n, a->values);
 }
 
 void dpt_dnn_set_integer(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
                          cudnnBackendAttributeName_t name, int64_t value)
 {
-    dpt_dnn_set(maker, descriptor, name, CUDNN_TYPE_INT64, 1, &value);
+    dpt_dnn_set(maker, descriptor, &(dpt_dnn_attribute){name, CUDNN_TYPE_INT64, 1, &value});
 }
 
 void dpt_dnn_set_descriptor(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
                             cudnnBackendAttributeName_t name, dpt_dnn_descriptor value)
 {
-    dpt_dnn_set(maker, descriptor, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value);
+    dpt_dnn_set(maker, descriptor,
+                &(dpt_dnn_attribute){name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &value});
 }
 
 void dpt_dnn_set_handle(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, int name)
 {
     const cudnnHandle_t handle = dpt_cuda_device_of(maker->device)->dnn->handle;
-    dpt_dnn_set(maker, descriptor, (cudnnBackendAttributeName_t)name, CUDNN_TYPE_HANDLE, 1,
-                &handle);
+    dpt_dnn_set(
+        maker, descriptor,
+        &(dpt_dnn_attribute){(cudnnBackendAttributeName_t)name, CUDNN_TYPE_HANDLE, 1, &handle});
 }
 
-void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t *n,
-                 void *values)
+void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, const dpt_dnn_read *read)
 {
-    const int64_t room = *n;
-    *n = 0;
+    const int64_t room = *read->n;
+    *read->n = 0;
     if (maker->code != CUDNN_STATUS_SUCCESS) return;
-    maker->code = dpt_cudnn.cudnnBackendGetAttribute(descriptor, name, type, room, n, values);
+    maker->code = dpt_cudnn.cudnnBackendGetAttribute(descriptor, read->name, read->type, room,
+                                                     read->n, read->values);
 }
 
 void dpt_dnn_finalize(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor)

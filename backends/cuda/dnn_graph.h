@@ -90,19 +90,33 @@ typedef cudnnBackendDescriptor_t dpt_dnn_descriptor;
 
 /* NULL after a failure. */
 dpt_dnn_descriptor dpt_dnn_create(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type);
+
+/* The n values of an attribute that is set. */
+typedef struct dpt_dnn_attribute {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    size_t n;
+    const void *values;
+} dpt_dnn_attribute;
+
 void dpt_dnn_set(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, size_t n,
-                 const void *values);
+                 const dpt_dnn_attribute *attribute);
 void dpt_dnn_set_integer(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
                          cudnnBackendAttributeName_t name, int64_t value);
 void dpt_dnn_set_descriptor(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
                             cudnnBackendAttributeName_t name, dpt_dnn_descriptor value);
 /* Sets the device's handle, which older versions of cuDNN need and newer ones ignore. */
 void dpt_dnn_set_handle(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, int name);
-/* *n: at the call, the values that fit; after it, the values that there are. */
-void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t *n,
-                 void *values);
+
+/* An attribute that is read, and the memory for its values. */
+typedef struct dpt_dnn_read {
+    cudnnBackendAttributeName_t name;
+    cudnnBackendAttributeType_t type;
+    int64_t *n; /* at the call, the values that fit; after it, the values that there are */
+    void *values;
+} dpt_dnn_read;
+
+void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, const dpt_dnn_read *read);
 void dpt_dnn_finalize(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor);
 void dpt_dnn_drop(dpt_dnn_descriptor descriptor); /* accepts NULL */
 /* DPT_OK, or the first failure, which is recorded.  DPT_E_DEVICE becomes DPT_E_UNSUPPORTED, because

@@ -25,8 +25,9 @@ static bool load(void)
     char problem[128] = "";
     pthread_mutex_lock(&lock);
     if (!tried)
-        library = dpt_cuda_library_open(LIBRARY_NAME, symbols, sizeof symbols / sizeof *symbols,
-                                        problem, sizeof problem);
+        library = dpt_cuda_library_open(
+            LIBRARY_NAME, (dpt_cuda_symbols){symbols, sizeof symbols / sizeof *symbols}, problem,
+            sizeof problem);
     if (!tried && !library) snprintf(without, sizeof without, "no cuDNN (%.80s)", problem);
     tried = true;
     pthread_mutex_unlock(&lock);

@@ -34,15 +34,17 @@ static dpt_status check_is_new(const dpt_cuda_plans *plans, dpt_cuda_algorithm a
     return DPT_OK;
 }
 
-dpt_status dpt_cuda_plans_open(dpt_device *device, const dpt_cuda_convolution *convolution,
-                               dpt_cuda_algorithm algorithm, size_t most_samples,
+dpt_status dpt_cuda_plans_open(dpt_device *device, const dpt_cuda_plans_request *request,
                                dpt_cuda_plans *out)
 {
-    const size_t n = most_samples > 0 ? most_samples : 1;
+    const dpt_cuda_convolution *convolution = request->convolution;
+    const dpt_cuda_algorithm algorithm = request->algorithm;
+    const size_t n = request->most_samples > 0 ? request->most_samples : 1;
     *out = (dpt_cuda_plans){.device = device, .convolution = *convolution};
     DPT_TRY(dpt_cuda_recipe_create(device, convolution, algorithm, &out->recipe));
     DPT_TRY(check_is_new(out, algorithm));
-    DPT_TRY(dpt_cuda_plan_create(device, convolution, out->recipe, n, &out->kept[0]));
+    DPT_TRY(dpt_cuda_plan_create(device, &(dpt_cuda_plan_request){convolution, out->recipe, n},
+                                 &out->kept[0]));
     out->workspace_bytes = out->kept[0].workspace_bytes;
     if (out->workspace_bytes > MOST_WORKSPACE_BYTES)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
@@ -68,8 +70,8 @@ void dpt_cuda_plans_close(dpt_cuda_plans *plans)
 static dpt_status make_plan(const dpt_cuda_plans *plans, size_t n_samples, dpt_cuda_plan *out)
 {
     dpt_cuda_plan plan = {.n_samples = n_samples};
-    const dpt_status status =
-        dpt_cuda_plan_create(plans->device, &plans->convolution, plans->recipe, n_samples, &plan);
+    const dpt_cuda_plan_request request = {&plans->convolution, plans->recipe, n_samples};
+    const dpt_status status = dpt_cuda_plan_create(plans->device, &request, &plan);
     if (status != DPT_OK && status != DPT_E_UNSUPPORTED) return status;
     if (plan.descriptor && plan.workspace_bytes > plans->workspace_bytes) {
         dpt_cuda_plan_destroy(&plan);

@@ -16,13 +16,19 @@ typedef struct dpt_cuda_plans {
     size_t n_recorded;
 } dpt_cuda_plans;
 
+/* What plans are opened for. */
+typedef struct dpt_cuda_plans_request {
+    const dpt_cuda_convolution *convolution;
+    dpt_cuda_algorithm algorithm;
+    size_t most_samples;
+} dpt_cuda_plans_request;
+
 /* Opens the recipe that `algorithm` names, with its plan for most_samples, which takes the most
    memory. DPT_E_UNSUPPORTED if there is no such recipe, if a recipe of DPT_CUDA_FEW is the same, or
    if the recipe does not support most_samples or needs too much memory.  The caller closes *out in
    any case. */
 DPT_CHECK_RESULT dpt_status dpt_cuda_plans_open(dpt_device *device,
-                                                const dpt_cuda_convolution *convolution,
-                                                dpt_cuda_algorithm algorithm, size_t most_samples,
+                                                const dpt_cuda_plans_request *request,
                                                 dpt_cuda_plans *out);
 void dpt_cuda_plans_close(dpt_cuda_plans *plans); /* accepts zeroed plans */
 

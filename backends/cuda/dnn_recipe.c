@@ -28,10 +28,12 @@ static bool suits(dpt_dnn_maker *m, dpt_dnn_descriptor engine)
     cudnnBackendNumericalNote_t notes[MAX_NOTES];
     cudnnBackendBehaviorNote_t behaviours[MAX_NOTES];
     int64_t n_notes = MAX_NOTES, n_behaviours = MAX_NOTES;
-    dpt_dnn_get(m, engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, &n_notes,
-                notes);
-    dpt_dnn_get(m, engine, CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE, &n_behaviours,
-                behaviours);
+    dpt_dnn_get(m, engine,
+                &(dpt_dnn_read){CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                &n_notes, notes});
+    dpt_dnn_get(m, engine,
+                &(dpt_dnn_read){CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_TYPE_BEHAVIOR_NOTE,
+                                &n_behaviours, behaviours});
     if (m->code != CUDNN_STATUS_SUCCESS) return false;
     for (int64_t i = 0; i < n_notes && i < MAX_NOTES; i++) {
         switch ((int)notes[i]) {
@@ -55,16 +57,19 @@ static void read_knobs(dpt_dnn_maker *m, dpt_dnn_descriptor config, dpt_cuda_rec
     int64_t n = DPT_DNN_MAX_KNOBS, one;
     for (size_t i = 0; i < DPT_DNN_MAX_KNOBS; i++)
         choices[i] = dpt_dnn_create(m, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
-    dpt_dnn_get(m, config, CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR, &n,
-                choices);
+    dpt_dnn_get(m, config,
+                &(dpt_dnn_read){CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                &n, choices});
     out->n_knobs = n < DPT_DNN_MAX_KNOBS ? (size_t)n : DPT_DNN_MAX_KNOBS;
     for (size_t i = 0; i < out->n_knobs; i++) {
         one = 1;
-        dpt_dnn_get(m, choices[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, &one,
-                    &out->knobs[i].type);
+        dpt_dnn_get(m, choices[i],
+                    &(dpt_dnn_read){CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, CUDNN_TYPE_KNOB_TYPE, &one,
+                                    &out->knobs[i].type});
         one = 1;
-        dpt_dnn_get(m, choices[i], CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, &one,
-                    &out->knobs[i].value);
+        dpt_dnn_get(m, choices[i],
+                    &(dpt_dnn_read){CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, CUDNN_TYPE_INT64, &one,
+                                    &out->knobs[i].value});
     }
     for (size_t i = 0; i < DPT_DNN_MAX_KNOBS; i++)
         dpt_dnn_drop(choices[i]);
@@ -109,11 +114,14 @@ static bool read_offer(dpt_device *device, dpt_dnn_descriptor config, dpt_cuda_r
     int64_t one = 1;
     dpt_dnn_descriptor engine = dpt_dnn_create(&m, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
     dpt_dnn_descriptor const own = engine;
-    dpt_dnn_get(&m, config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, &one,
-                &engine);
+    dpt_dnn_get(
+        &m, config,
+        &(dpt_dnn_read){CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, &one, &engine});
     const bool good = suits(&m, engine);
     one = 1;
-    dpt_dnn_get(&m, engine, CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &one, &out->engine);
+    dpt_dnn_get(
+        &m, engine,
+        &(dpt_dnn_read){CUDNN_ATTR_ENGINE_GLOBAL_INDEX, CUDNN_TYPE_INT64, &one, &out->engine});
     if (good) read_knobs(&m, config, out);
     dpt_dnn_drop(own);
     return good && m.code == CUDNN_STATUS_SUCCESS;
@@ -181,12 +189,14 @@ static dpt_status ask_in_mode(const search *s, const dpt_dnn_graph *g, cudnnBack
     dpt_status status = DPT_OK;
     dpt_dnn_descriptor heuristics = dpt_dnn_create(&m, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
     dpt_dnn_set_descriptor(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, g->graph);
-    dpt_dnn_set(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+    dpt_dnn_set(&m, heuristics,
+                &(dpt_dnn_attribute){CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode});
     dpt_dnn_finalize(&m, heuristics);
     for (size_t i = 0; i < MAX_OFFERS; i++)
         offers[i] = dpt_dnn_create(&m, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
-    dpt_dnn_get(&m, heuristics, CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, &n,
-                offers);
+    dpt_dnn_get(
+        &m, heuristics,
+        &(dpt_dnn_read){CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, &n, offers});
     if (m.code == CUDNN_STATUS_SUCCESS)
         status = read_offers(s, offers, n < MAX_OFFERS ? n : MAX_OFFERS);
     for (size_t i = 0; i < MAX_OFFERS; i++)

@@ -26,8 +26,8 @@ static void tell(const char *words, const char *name, char *reason, size_t n_byt
         snprintf(reason, n_bytes, "%s", name);
 }
 
-void *dpt_cuda_library_open(const char *name, const dpt_cuda_symbol *symbols, size_t n,
-                            char *reason, size_t n_bytes)
+void *dpt_cuda_library_open(const char *name, dpt_cuda_symbols symbols, char *reason,
+                            size_t n_bytes)
 {
     void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
@@ -35,14 +35,14 @@ void *dpt_cuda_library_open(const char *name, const dpt_cuda_symbol *symbols, si
         library = open_in(DPT_CUDA_LIBRARY_FOLDER, name);
     }
     if (!library) return NULL;
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < symbols.n; i++) {
         /* ISO C has no conversion from dlsym's object pointer; POSIX promises it works. */
-        void *address = dlsym(library, symbols[i].name);
+        void *address = dlsym(library, symbols.items[i].name);
         if (!address) {
-            snprintf(reason, n_bytes, "%s has no %s", name, symbols[i].name);
+            snprintf(reason, n_bytes, "%s has no %s", name, symbols.items[i].name);
             return NULL;
         }
-        memcpy(symbols[i].function, &address, sizeof address);
+        memcpy(symbols.items[i].function, &address, sizeof address);
     }
     return library;
 }

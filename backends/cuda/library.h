@@ -12,11 +12,16 @@ typedef struct dpt_cuda_symbol {
     void *function; /* the address of the function pointer to fill in */
 } dpt_cuda_symbol;
 
-/* Opens a library by its name and fills in all n symbols.  The loader's usual folders are searched
+typedef struct dpt_cuda_symbols {
+    const dpt_cuda_symbol *items; /* (n) */
+    size_t n;
+} dpt_cuda_symbols;
+
+/* Opens a library by its name and fills in all symbols.  The loader's usual folders are searched
    first, then the folder of the toolkit of this build.  NULL if no library has all symbols;
    `reason`, of n_bytes, then says why.  The library is never closed, because these libraries do not
    survive it. */
-void *dpt_cuda_library_open(const char *name, const dpt_cuda_symbol *symbols, size_t n,
-                            char *reason, size_t n_bytes);
+void *dpt_cuda_library_open(const char *name, dpt_cuda_symbols symbols, char *reason,
+                            size_t n_bytes);
 
 #endif

@@ -162,11 +162,11 @@ static dpt_status round_parameters(const dpt_call *call, const dpt_product *p)
     const dpt_linear_desc *d = &call->op->desc.u.linear;
     const dpt_location workspace = call->args->workspace;
     if (p->b_type == p->a_type) return DPT_OK;
-    DPT_TRY(dpt_narrow_run(&s->convert, call->stream, p->b, dpt_at(workspace, s->w_at),
-                           d->in * d->out));
+    DPT_TRY(dpt_narrow_run(&s->convert, call->stream,
+                           &(dpt_converted){p->b, dpt_at(workspace, s->w_at), d->in * d->out}));
     if (!p->has_bias || !s->is_whole) return DPT_OK;
-    return dpt_narrow_run(&s->convert, call->stream, p->bias, dpt_at(workspace, s->bias_at),
-                          d->out);
+    return dpt_narrow_run(&s->convert, call->stream,
+                          &(dpt_converted){p->bias, dpt_at(workspace, s->bias_at), d->out});
 }
 
 static dpt_status run_blas(const dpt_call *call)

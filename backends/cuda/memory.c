@@ -96,11 +96,17 @@ static void host_free(dpt_device *device, void *host)
 
 /* ---- Transfers ------------------------------------------------------------------------------- */
 
-static dpt_status transfer(dpt_stream *stream, void *to, const void *from, size_t n_bytes,
-                           enum cudaMemcpyKind kind)
+/* A piece of memory that is copied. */
+typedef struct piece {
+    void *to;
+    const void *from;
+    size_t n_bytes;
+} piece;
+
+static dpt_status transfer(dpt_stream *stream, piece p, enum cudaMemcpyKind kind)
 {
-    if (n_bytes == 0) return DPT_OK;
-    DPT_CUDA_TRY(stream->device, cudaMemcpyAsync(to, from, n_bytes, kind, stream->queue));
+    if (p.n_bytes == 0) return DPT_OK;
+    DPT_CUDA_TRY(stream->device, cudaMemcpyAsync(p.to, p.from, p.n_bytes, kind, stream->queue));
     return DPT_OK;
 }
 
@@ -123,19 +129,19 @@ static dpt_status upload(dpt_stream *stream, dpt_location to, const void *host, 
 {
     if (may_move(host, dpt_cuda_pointer(to), n_bytes))
         return dpt_cuda_move(stream, dpt_cuda_pointer(to), host, n_bytes / sizeof(uint32_t));
-    return transfer(stream, dpt_cuda_pointer(to), host, n_bytes, cudaMemcpyHostToDevice);
+    return transfer(stream, (piece){dpt_cuda_pointer(to), host, n_bytes}, cudaMemcpyHostToDevice);
 }
 
 static dpt_status download(dpt_stream *stream, void *host, dpt_location from, size_t n_bytes)
 {
     if (may_move(host, dpt_cuda_pointer(from), n_bytes))
         return dpt_cuda_move(stream, host, dpt_cuda_pointer(from), n_bytes / sizeof(uint32_t));
-    return transfer(stream, host, dpt_cuda_pointer(from), n_bytes, cudaMemcpyDeviceToHost);
+    return transfer(stream, (piece){host, dpt_cuda_pointer(from), n_bytes}, cudaMemcpyDeviceToHost);
 }
 
 static dpt_status copy(dpt_stream *stream, dpt_location to, dpt_location from, size_t n_bytes)
 {
-    return transfer(stream, dpt_cuda_pointer(to), dpt_cuda_pointer(from), n_bytes,
+    return transfer(stream, (piece){dpt_cuda_pointer(to), dpt_cuda_pointer(from), n_bytes},
                     cudaMemcpyDeviceToDevice);
 }
 

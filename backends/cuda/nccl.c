@@ -48,8 +48,9 @@ static void load_once(void)
 #define SYMBOL(name) {#name, &nccl.name},
     static const dpt_cuda_symbol symbols[] = {FUNCTIONS(SYMBOL)};
 #undef SYMBOL
-    nccl.library = dpt_cuda_library_open(LIBRARY_NAME, symbols, sizeof symbols / sizeof *symbols,
-                                         nccl.problem, sizeof nccl.problem);
+    nccl.library = dpt_cuda_library_open(
+        LIBRARY_NAME, (dpt_cuda_symbols){symbols, sizeof symbols / sizeof *symbols}, nccl.problem,
+        sizeof nccl.problem);
 }
 
 static dpt_status load(dpt_device *device)
@@ -60,19 +61,26 @@ static dpt_status load(dpt_device *device)
     return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "NCCL is not there: %s", nccl.problem);
 }
 
+/* A call of NCCL that has failed. */
+typedef struct failed_call {
+    ncclResult_t code;
+    const char *name;
+    int line;
+} failed_call;
+
 /* Records a failed call.  `comm` may be NULL.  If the card's context is broken, the device is lost;
    any other failure is one of the communicator. */
-static dpt_status fail(dpt_device *device, ncclComm_t comm, ncclResult_t code, const char *what,
-                       int line)
+static dpt_status fail(dpt_device *device, ncclComm_t comm, failed_call call)
 {
+    const ncclResult_t code = call.code;
     const char *more = nccl.ncclGetLastError(comm);
     const bool lost = dpt_cuda_context_failure_of(device) != cudaSuccess;
     const dpt_status status = lost ? DPT_E_DEVICE_LOST
                               : code == ncclInvalidArgument || code == ncclInvalidUsage
                                   ? DPT_E_UNSUPPORTED
                                   : DPT_E_DEVICE;
-    return dpt_error_set(&device->error, status, (long)code, __FILE__, line, "%s: %s (%d)%s%.300s",
-                         what, nccl.ncclGetErrorString(code), (int)code,
+    return dpt_error_set(&device->error, status, (long)code, __FILE__, call.line,
+                         "%s: %s (%d)%s%.300s", call.name, nccl.ncclGetErrorString(code), (int)code,
                          more && more[0] ? "; " : "", more ? more : "");
 }
 
@@ -118,17 +126,25 @@ static void wait_a_little(size_t n_asked, struct timespec *nap)
     if (nap->tv_nsec < 1000000) nap->tv_nsec += nap->tv_nsec / 4;
 }
 
-/* Waits until an operation of NCCL has ended.  `code` is the result of the call that began it.
-   DPT_E_CANCELLED after an abort; DPT_E_DEVICE after the time `until`. */
-static dpt_status settle(communicator *c, member *m, ncclResult_t code, double until,
-                         const char *what)
+/* An operation of NCCL that a call has begun. */
+typedef struct operation {
+    ncclResult_t code; /* the result of the call */
+    double until;      /* when waiting ends, as now() tells */
+    const char *name;
+} operation;
+
+/* Waits until an operation has ended.  DPT_E_CANCELLED after an abort; DPT_E_DEVICE after the time
+   `until`. */
+static dpt_status settle(communicator *c, member *m, operation begun)
 {
+    const char *what = begun.name;
+    ncclResult_t code = begun.code;
     struct timespec nap = {.tv_nsec = 10000};
     for (size_t n_asked = 0; code == ncclInProgress; n_asked++) {
         if (atomic_load(&c->aborted))
             return DPT_FAIL(&m->device->error, DPT_E_CANCELLED, "%s: the communicator was aborted",
                             what);
-        if (now() > until)
+        if (now() > begun.until)
             return DPT_FAIL(&m->device->error, DPT_E_DEVICE, "%s: the other ranks did not come",
                             what);
         wait_a_little(n_asked, &nap);
@@ -136,7 +152,8 @@ static dpt_status settle(communicator *c, member *m, ncclResult_t code, double u
         code = nccl.ncclCommGetAsyncError(m->comm, &state);
         if (code == ncclSuccess) code = state;
     }
-    return code == ncclSuccess ? DPT_OK : fail(m->device, m->comm, code, what, __LINE__);
+    return code == ncclSuccess ? DPT_OK
+                               : fail(m->device, m->comm, (failed_call){code, what, __LINE__});
 }
 
 /* Aborts a member.  A thread that waits in settle() ends its wait and releases the mutex.  If the
@@ -165,7 +182,7 @@ static void abort_all(dpt_communicator *base)
    called it. */
 static void leave(communicator *c, member *m, ncclResult_t code)
 {
-    if (settle(c, m, code, now() + 10, "ncclCommFinalize") == DPT_OK)
+    if (settle(c, m, (operation){code, now() + 10, "ncclCommFinalize"}) == DPT_OK)
         (void)nccl.ncclCommDestroy(m->comm);
     else
         (void)nccl.ncclCommAbort(m->comm);
@@ -197,7 +214,8 @@ static dpt_status invite(dpt_device *device, dpt_invitation *out)
     _Static_assert(sizeof id <= sizeof out->bytes, "it fits");
     DPT_TRY(load(device));
     const ncclResult_t code = nccl.ncclGetUniqueId(&id);
-    if (code != ncclSuccess) return fail(device, NULL, code, "ncclGetUniqueId", __LINE__);
+    if (code != ncclSuccess)
+        return fail(device, NULL, (failed_call){code, "ncclGetUniqueId", __LINE__});
     *out = (dpt_invitation){.bytes = {0}};
     memcpy(out->bytes, &id, sizeof id);
     return DPT_OK;
@@ -219,14 +237,16 @@ static ncclResult_t join_one(member *m, const dpt_group *group, size_t i)
 static dpt_status join(communicator *c, const dpt_group *group)
 {
     ncclResult_t code = nccl.ncclGroupStart();
-    if (code != ncclSuccess) return fail(group->devices[0], NULL, code, "ncclGroupStart", __LINE__);
+    if (code != ncclSuccess)
+        return fail(group->devices[0], NULL, (failed_call){code, "ncclGroupStart", __LINE__});
     for (size_t i = 0; i < c->n && (code == ncclSuccess || code == ncclInProgress); i++)
         code = join_one(&c->members[i], group, i);
     const ncclResult_t ended = nccl.ncclGroupEnd();
     if (code == ncclSuccess || code == ncclInProgress) code = ended;
     return code == ncclSuccess || code == ncclInProgress
                ? DPT_OK
-               : fail(group->devices[0], NULL, code, "ncclCommInitRankConfig", __LINE__);
+               : fail(group->devices[0], NULL,
+                      (failed_call){code, "ncclCommInitRankConfig", __LINE__});
 }
 
 static dpt_status join_and_wait(communicator *c, const dpt_group *group)
@@ -236,7 +256,7 @@ static dpt_status join_and_wait(communicator *c, const dpt_group *group)
     dpt_status status = join(c, group);
     for (size_t i = 0; status == DPT_OK && i < c->n; i++) {
         member *m = &c->members[i];
-        status = settle(c, m, ncclInProgress, until, "ncclCommInitRankConfig");
+        status = settle(c, m, (operation){ncclInProgress, until, "ncclCommInitRankConfig"});
         if (status != DPT_OK && m->device != first) first->error = m->device->error;
     }
     return status;
@@ -298,11 +318,17 @@ static ncclResult_t enqueue_broadcast(ncclComm_t comm, const part *what)
                               what->stream->queue);
 }
 
+/* A collective of NCCL. */
+typedef struct collective {
+    enqueue_fn *enqueue;
+    const char *name;
+} collective;
+
 /* Enqueues a collective.  It is on the stream when the call returns, so later work runs behind it.
  */
-static dpt_status enqueue(communicator *c, size_t i, const part *what, enqueue_fn *function,
-                          const char *name)
+static dpt_status enqueue(communicator *c, size_t i, const part *what, collective called)
 {
+    const char *name = called.name;
     member *m = &c->members[i];
     dpt_status status;
     if (what->count == 0) return DPT_OK;
@@ -311,7 +337,7 @@ static dpt_status enqueue(communicator *c, size_t i, const part *what, enqueue_f
         status =
             DPT_FAIL(&m->device->error, DPT_E_CANCELLED, "%s: the communicator was aborted", name);
     else
-        status = settle(c, m, function(m->comm, what), HUGE_VAL, name);
+        status = settle(c, m, (operation){called.enqueue(m->comm, what), HUGE_VAL, name});
     pthread_mutex_unlock(&m->mutex);
     return status;
 }
@@ -327,7 +353,7 @@ static dpt_status query(dpt_communicator *base, size_t i)
     if (m->comm) code = nccl.ncclCommGetAsyncError(m->comm, &state);
     if (code == ncclSuccess) code = state;
     if (code != ncclSuccess && code != ncclInProgress)
-        status = fail(m->device, m->comm, code, "a collective under way", __LINE__);
+        status = fail(m->device, m->comm, (failed_call){code, "a collective under way", __LINE__});
     pthread_mutex_unlock(&m->mutex);
     return status;
 }
@@ -336,7 +362,7 @@ static dpt_status all_reduce(dpt_communicator *base, size_t i, dpt_stream *strea
                              dpt_location data, size_t count)
 {
     const part one = {.stream = stream, .data = dpt_cuda_pointer(data), .count = count};
-    return enqueue(of(base), i, &one, enqueue_all_reduce, "ncclAllReduce");
+    return enqueue(of(base), i, &one, (collective){enqueue_all_reduce, "ncclAllReduce"});
 }
 
 static dpt_status broadcast(dpt_communicator *base, size_t i, size_t root_rank, dpt_stream *stream,
@@ -344,7 +370,7 @@ static dpt_status broadcast(dpt_communicator *base, size_t i, size_t root_rank, 
 {
     const part one = {
         .stream = stream, .data = dpt_cuda_pointer(data), .count = count, .root = (int)root_rank};
-    return enqueue(of(base), i, &one, enqueue_broadcast, "ncclBroadcast");
+    return enqueue(of(base), i, &one, (collective){enqueue_broadcast, "ncclBroadcast"});
 }
 
 const dpt_collective_ops dpt_cuda_nccl_ops = {

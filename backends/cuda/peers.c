@@ -233,13 +233,18 @@ static void abort_all(dpt_communicator *base)
 
 /* ---- Calls ----------------------------------------------------------------------------------- */
 
+/* A barrier of one call. */
+typedef struct barrier {
+    const u32 *words; /* (ranks) the last call that each rank has reached */
+    u32 call;
+} barrier;
+
 /* Writes the rank's own word, and waits for the words of all other ranks. */
-static dpt_status meet(const communicator *c, size_t own, dpt_stream *stream, const u32 *words,
-                       u32 call)
+static dpt_status meet(const communicator *c, size_t own, dpt_stream *stream, barrier at)
 {
-    DPT_TRY(write_to(stream, &words[own], call));
+    DPT_TRY(write_to(stream, &at.words[own], at.call));
     for (size_t i = 0; i < c->n; i++)
-        if (i != own) DPT_TRY(wait_for(stream, &words[i], call));
+        if (i != own) DPT_TRY(wait_for(stream, &at.words[i], at.call));
     return DPT_OK;
 }
 
@@ -259,20 +264,26 @@ static dpt_status launch(const communicator *c, dpt_kernel *kernel, dpt_stream *
     return dpt_launch_groups(&l, (const size_t[3]){n_groups, 1, 1}, (const size_t[3]){group, 1, 1});
 }
 
-/* One call of a rank.  The kernel, if it is not NULL, runs between the two barriers. */
-static dpt_status take_part(communicator *c, dpt_stream *stream, dpt_location data,
-                            dpt_kernel *kernel, const peers_params *p)
+/* One rank's part of a call. */
+typedef struct turn {
+    dpt_stream *stream;
+    dpt_location data;
+    dpt_kernel *kernel; /* runs between the two barriers; NULL: none */
+} turn;
+
+static dpt_status take_part(communicator *c, const turn *own, const peers_params *p)
 {
-    const uint64_t address = (uintptr_t)dpt_cuda_pointer(data);
+    dpt_stream *stream = own->stream;
+    const uint64_t address = (uintptr_t)dpt_cuda_pointer(own->data);
     if (atomic_load(&c->aborted))
         return DPT_FAIL(&c->devices[p->rank]->error, DPT_E_CANCELLED,
                         "the communicator was aborted");
     const u32 call = atomic_fetch_add(&c->n_calls[p->rank], 1) + 1;
     DPT_TRY(write_to(stream, &c->table->data[p->rank][0], (u32)address));
     DPT_TRY(write_to(stream, &c->table->data[p->rank][1], (u32)(address >> 32)));
-    DPT_TRY(meet(c, p->rank, stream, c->table->ready, call));
-    if (kernel) DPT_TRY(launch(c, kernel, stream, *p));
-    return meet(c, p->rank, stream, c->table->done, call);
+    DPT_TRY(meet(c, p->rank, stream, (barrier){c->table->ready, call}));
+    if (own->kernel) DPT_TRY(launch(c, own->kernel, stream, *p));
+    return meet(c, p->rank, stream, (barrier){c->table->done, call});
 }
 
 static dpt_status all_reduce(dpt_communicator *base, size_t i, dpt_stream *stream,
@@ -284,7 +295,7 @@ static dpt_status all_reduce(dpt_communicator *base, size_t i, dpt_stream *strea
     const size_t begin = i * slice < count ? i * slice : count;
     const peers_params p = {
         .begin = begin, .end = count - begin < slice ? count : begin + slice, .rank = (u32)i};
-    return count > 0 ? take_part(c, stream, data, c->sum, &p) : DPT_OK;
+    return count > 0 ? take_part(c, &(turn){stream, data, c->sum}, &p) : DPT_OK;
 }
 
 static dpt_status broadcast(dpt_communicator *base, size_t i, size_t root_rank, dpt_stream *stream,
@@ -292,7 +303,8 @@ static dpt_status broadcast(dpt_communicator *base, size_t i, size_t root_rank, 
 {
     communicator *c = of(base);
     const peers_params p = {.end = count, .rank = (u32)i, .root = (u32)root_rank};
-    return count > 0 ? take_part(c, stream, data, i == root_rank ? NULL : c->copy, &p) : DPT_OK;
+    return count > 0 ? take_part(c, &(turn){stream, data, i == root_rank ? NULL : c->copy}, &p)
+                     : DPT_OK;
 }
 
 const dpt_collective_ops dpt_cuda_peer_ops = {

@@ -218,10 +218,11 @@ static bool move(dpt_cl_child *c, transfer *call, dpt_cl_part part, double *seco
     return true;
 }
 
-bool dpt_cl_child_send(dpt_cl_child *child, dpt_cl_message_kind kind, const dpt_cl_part *parts,
-                       size_t n_parts, double *seconds)
+bool dpt_cl_child_send(dpt_cl_child *child, const dpt_cl_request *request, double *seconds)
 {
-    dpt_cl_message head = {.magic = DPT_CL_MAGIC, .kind = kind};
+    const dpt_cl_part *parts = request->parts;
+    const size_t n_parts = request->n_parts;
+    dpt_cl_message head = {.magic = DPT_CL_MAGIC, .kind = request->kind};
     if (child->ending[0]) return false;
     child->printed.n = 0; /* what was printed before belongs to other requests */
     child->printed.text[0] = '\0';

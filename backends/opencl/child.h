@@ -20,11 +20,18 @@ DPT_CHECK_RESULT dpt_status dpt_cl_child_start(dpt_cl_child **out, dpt_error *er
 /* Ends the process and waits for its end.  Accepts NULL. */
 void dpt_cl_child_end(dpt_cl_child *child);
 
-/* A part of a request.  The parts are sent one after the other. */
+/* A part of a request. */
 typedef struct dpt_cl_part {
     const void *bytes;
     size_t n_bytes;
 } dpt_cl_part;
+
+/* A request.  Its parts are sent one after the other. */
+typedef struct dpt_cl_request {
+    dpt_cl_message_kind kind;
+    const dpt_cl_part *parts; /* (n_parts) */
+    size_t n_parts;
+} dpt_cl_request;
 
 /* An answer.  The caller frees `bytes`.  A NUL follows them that head.n_bytes does not count. */
 typedef struct dpt_cl_answer {
@@ -36,8 +43,7 @@ typedef struct dpt_cl_answer {
    process has ended or when *seconds are over.  In both cases the process is ended afterwards, and
    dpt_cl_child_ending has the reason.  A wait counts for 0.2 seconds at most: time during which
    this process was stopped does not count. */
-bool dpt_cl_child_send(dpt_cl_child *child, dpt_cl_message_kind kind, const dpt_cl_part *parts,
-                       size_t n_parts, double *seconds);
+bool dpt_cl_child_send(dpt_cl_child *child, const dpt_cl_request *request, double *seconds);
 bool dpt_cl_child_receive(dpt_cl_child *child, dpt_cl_answer *out, double *seconds);
 
 /* Returns how the process ended and what it printed, in one line: "by signal 6 (aborted):

@@ -64,7 +64,7 @@ static bool list_from(uint32_t first, dpt_cl_platform_notice *asked, char *words
     *asked = (dpt_cl_platform_notice){.ordinal = first};
     dpt_cl_child *child = start();
     if (!child) return false;
-    ended = !dpt_cl_child_send(child, DPT_CL_LIST, &part, 1, &seconds);
+    ended = !dpt_cl_child_send(child, &(dpt_cl_request){DPT_CL_LIST, &part, 1}, &seconds);
     while (!ended && !done) {
         dpt_cl_answer answer;
         ended = !dpt_cl_child_receive(child, &answer, &seconds);
@@ -186,7 +186,7 @@ static dpt_cl_trial ask(dpt_cl_compiler *c, dpt_cl_message_kind kind, const dpt_
     bool built = false;
     if (!c->child) c->child = start();
     if (!c->child) return trial;
-    bool there = dpt_cl_child_send(c->child, kind, parts, n_parts, &seconds);
+    bool there = dpt_cl_child_send(c->child, &(dpt_cl_request){kind, parts, n_parts}, &seconds);
     if (there) there = dpt_cl_child_receive(c->child, &answer, &seconds);
     if (there && answer.head.kind == DPT_CL_BUILT) {
         built = true;

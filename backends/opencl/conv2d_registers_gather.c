@@ -187,9 +187,10 @@ static conv_pack_params pack_of(const view *v, const axis *h, const axis *w, siz
     };
 }
 
-static conv_gather_params gather_of(const view *v, const state *s, const axis *h, const axis *w,
-                                    size_t lanes)
+/* `axes`: down and across. */
+static conv_gather_params gather_of(const view *v, const state *s, const axis axes[2], size_t lanes)
 {
+    const axis *h = &axes[0], *w = &axes[1];
     const dpt_conv2d_desc *d = v->d;
     const dpt_cl_conv_frame none = {.h = v->source_h, .w = v->source_w, .channels = v->in_channels};
     const dpt_cl_conv_frame f = s->framed ? s->frame : none;
@@ -237,11 +238,12 @@ static void fill_grids(const view *v, state *s, size_t lanes)
 {
     const size_t n_w = n_phases(v, &v->w);
     for (size_t i = 0; i < s->n_grids; i++) {
-        const axis h = axis_at(v, &v->h, i / n_w), w = axis_at(v, &v->w, i % n_w);
+        const axis axes[2] = {axis_at(v, &v->h, i / n_w), axis_at(v, &v->w, i % n_w)};
+        const axis *h = &axes[0], *w = &axes[1];
         grid *g = &s->grids[i];
-        g->pack = pack_of(v, &h, &w, lanes);
-        g->gather = gather_of(v, s, &h, &w, lanes);
-        g->gather.zeros = s->n_panels * h.taps * w.taps * g->pack.channels * lanes;
+        g->pack = pack_of(v, h, w, lanes);
+        g->gather = gather_of(v, s, axes, lanes);
+        g->gather.zeros = s->n_panels * h->taps * w->taps * g->pack.channels * lanes;
         const size_t packed = (g->gather.zeros + g->pack.n_zeros) * sizeof(float);
         g->packed_at = s->packed_bytes;
         g->gather.panels_first = packed <= FILTERS_BYTES;
@@ -265,15 +267,21 @@ static dpt_status run_pack(const dpt_call *call, const state *s, const grid *g)
                               s->n_panels);
 }
 
-/* Enqueues a grid for the samples first .. first+n-1, whose sources begin at x. */
-static dpt_status run_grid(const dpt_call *call, const state *s, const grid *g, dpt_location x,
-                           size_t first, size_t n)
+/* Samples first .. first+n-1 of a call, and the place where their sources begin. */
+typedef struct sample_run {
+    dpt_location x;
+    size_t first, n;
+} sample_run;
+
+/* Enqueues a grid for some samples. */
+static dpt_status run_grid(const dpt_call *call, const state *s, const grid *g,
+                           const sample_run *samples)
 {
     const dpt_location workspace = call->args->workspace, none = {NULL, 0};
     const size_t units = dpt_cl_device_of(call->stream->device)->found->compute_units;
-    const size_t results = first * g->gather.out_sample * sizeof(float);
+    const size_t results = samples->first * g->gather.out_sample * sizeof(float);
     conv_gather_params p = g->gather;
-    p.n_pixels = (u64)n * p.grid_h * p.grid_w;
+    p.n_pixels = (u64)samples->n * p.grid_h * p.grid_w;
     p.accumulate = call->accumulate;
     /* Enough items for all cores.  With little work there are no more items than that. */
     const size_t share = dpt_ceil_div(p.n_pixels * s->n_panels, 4 * units);
@@ -281,7 +289,7 @@ static dpt_status run_grid(const dpt_call *call, const state *s, const grid *g, 
     p.item_pixels = (u32)(dpt_ceil_div(pixels, s->rows) * s->rows);
     dpt_launch l = dpt_launch_begin(call->stream, s->gather);
     dpt_launch_tensor(&l, dpt_at(call->args->out[0], results), DPT_F32);
-    dpt_launch_tensor(&l, x, DPT_F32);
+    dpt_launch_tensor(&l, samples->x, DPT_F32);
     dpt_launch_tensor(&l, dpt_at(workspace, g->packed_at), DPT_F32);
     dpt_launch_tensor(&l, p.has_bias ? dpt_at(workspace, s->packed_bytes) : none, DPT_F32);
     dpt_launch_tensor(&l, p.mask ? dpt_at(call->args->in[2], results) : none, DPT_F32);
@@ -308,8 +316,9 @@ static dpt_status run(const dpt_call *call)
         if (s->framed)
             DPT_TRY(dpt_cl_conv_frame_run(call->stream, s->copy,
                                           &(const dpt_cl_conv_copy){&s->frame, from, frame, n}));
+        const sample_run samples = {s->framed ? frame : from, first, n};
         for (size_t i = 0; i < s->n_grids; i++)
-            DPT_TRY(run_grid(call, s, &s->grids[i], s->framed ? frame : from, first, n));
+            DPT_TRY(run_grid(call, s, &s->grids[i], &samples));
     }
     return DPT_OK;
 }

@@ -64,15 +64,19 @@ static bool in_registers(const dpt_cl_winograd *s)
 
 /* ---- Geometry -------------------------------------------------------------------------------- */
 
-static void set_images(winograd_images *images, size_t h, size_t w, size_t c, size_t pad_h,
-                       size_t pad_w)
+/* The shape and the padding of images. */
+typedef struct image_shape {
+    size_t h, w, c, pad_h, pad_w;
+} image_shape;
+
+static void set_images(winograd_images *images, image_shape shape)
 {
-    images->height = (u32)h;
-    images->width = (u32)w;
-    images->channels = (u32)c;
-    images->image_stride = (u64)h * w * c;
-    images->pad_h = (i32)pad_h;
-    images->pad_w = (i32)pad_w;
+    images->height = (u32)shape.h;
+    images->width = (u32)shape.w;
+    images->channels = (u32)shape.c;
+    images->image_stride = (u64)shape.h * shape.w * shape.c;
+    images->pad_h = (i32)shape.pad_h;
+    images->pad_w = (i32)shape.pad_w;
 }
 
 /* In backward-data, x and y change places, and the padding may be negative. */
@@ -80,12 +84,13 @@ static void set_geometry(const dpt_op *op, dpt_cl_winograd *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     if (op->desc.kind == DPT_OP_CONV2D_BACKWARD_DATA) {
-        set_images(&s->source, d->out_h, d->out_w, d->out_channels, 2 - d->pad_h, 2 - d->pad_w);
-        set_images(&s->results, d->in_h, d->in_w, d->in_channels, 0, 0);
+        set_images(&s->source,
+                   (image_shape){d->out_h, d->out_w, d->out_channels, 2 - d->pad_h, 2 - d->pad_w});
+        set_images(&s->results, (image_shape){d->in_h, d->in_w, d->in_channels, 0, 0});
         s->results.mask = (u32)d->input_activation;
     } else {
-        set_images(&s->source, d->in_h, d->in_w, d->in_channels, d->pad_h, d->pad_w);
-        set_images(&s->results, d->out_h, d->out_w, d->out_channels, 0, 0);
+        set_images(&s->source, (image_shape){d->in_h, d->in_w, d->in_channels, d->pad_h, d->pad_w});
+        set_images(&s->results, (image_shape){d->out_h, d->out_w, d->out_channels, 0, 0});
         s->results.activation = (u32)d->activation;
         s->results.has_bias = d->has_bias;
     }

@@ -64,14 +64,19 @@ static dpt_status transform_filters(const dpt_call *call, const dpt_cl_winograd 
                              (const size_t[3]){1, 1, 1});
 }
 
+/* An image tensor, and the place of its transformed tiles. */
+typedef struct transformed {
+    dpt_location to, images;
+} transformed;
+
 /* Enqueues the kernel that transforms the tiles of an image tensor. */
-static dpt_status transform_images(const dpt_call *call, dpt_kernel *kernel, dpt_location to,
-                                   dpt_location images, const winograd_images *p)
+static dpt_status transform_images(const dpt_call *call, dpt_kernel *kernel, transformed tensors,
+                                   const winograd_images *p)
 {
     const dpt_cl_winograd *s = call->op->plan.state;
     dpt_launch l = dpt_launch_begin(call->stream, kernel);
-    dpt_launch_tensor(&l, to, DPT_F32);
-    dpt_launch_tensor(&l, images, DPT_F32);
+    dpt_launch_tensor(&l, tensors.to, DPT_F32);
+    dpt_launch_tensor(&l, tensors.images, DPT_F32);
     dpt_launch_value(&l, p, sizeof *p);
     return launch_rows(s, &l, p->layout.chunks, p->n_rows);
 }
@@ -162,8 +167,10 @@ dpt_status dpt_cl_winograd_run(const dpt_call *call)
         fit(s, n, s->rows, &source);
         fit(s, n, s->rows, &results);
         results.accumulate = call->accumulate;
-        DPT_TRY(transform_images(call, s->transform_source, space(call, s->source_at),
-                                 images_at(call->args->in[0], &source, first), &source));
+        DPT_TRY(transform_images(
+            call, s->transform_source,
+            (transformed){space(call, s->source_at), images_at(call->args->in[0], &source, first)},
+            &source));
         DPT_TRY(s->multiply ? multiply(call, s, &source, &results) : run_gemm(call, s, n, false));
         DPT_TRY(transform_back(call, s, first, &results));
     }
@@ -210,10 +217,10 @@ static dpt_status zero(const dpt_call *call, dpt_location to, size_t elements)
     return dpt_cl_memory_ops.fill(call->stream, to, 0, elements * sizeof(float));
 }
 
-static dpt_status add_products(const dpt_call *call, const dpt_cl_winograd *s,
-                               const winograd_images *source, const winograd_images *results,
-                               bool accumulate)
+static dpt_status add_products(const dpt_call *call, const winograd_images *source,
+                               const winograd_images *results, bool accumulate)
 {
+    const dpt_cl_winograd *s = call->op->plan.state;
     const winograd_sum p = {
         .a_stride = results->layout.point_stride,
         .b_stride = source->layout.point_stride,
@@ -285,11 +292,15 @@ dpt_status dpt_cl_winograd_run_weights(const dpt_call *call)
         /* All rows are one block, because the product sums over them. */
         fit(s, n, s->multiply ? n_tiles : 1, &source);
         fit(s, n, s->multiply ? n_tiles : 1, &results);
-        DPT_TRY(transform_images(call, s->transform_source, space(call, s->source_at),
-                                 images_at(call->args->in[1], &source, first), &source));
-        DPT_TRY(transform_images(call, s->transform_results, space(call, s->results_at),
-                                 images_at(call->args->in[0], &results, first), &results));
-        DPT_TRY(s->multiply ? add_products(call, s, &source, &results, first > 0)
+        DPT_TRY(transform_images(
+            call, s->transform_source,
+            (transformed){space(call, s->source_at), images_at(call->args->in[1], &source, first)},
+            &source));
+        DPT_TRY(transform_images(call, s->transform_results,
+                                 (transformed){space(call, s->results_at),
+                                               images_at(call->args->in[0], &results, first)},
+                                 &results));
+        DPT_TRY(s->multiply ? add_products(call, &source, &results, first > 0)
                             : run_gemm(call, s, n, first > 0));
     }
     DPT_TRY(transform_weights_back(call, s));

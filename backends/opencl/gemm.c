@@ -67,7 +67,7 @@ static size_t registers_local_bytes(const dpt_cl_gemm_tile *tile, bool a_transpo
 }
 
 static dpt_status registers_options(dpt_device *device, dpt_cl_gemm_form form,
-                                    const dpt_cl_gemm_tile *tile, char *out, size_t n)
+                                    const dpt_cl_gemm_tile *tile, char out[DPT_MAX_OPTIONS])
 {
     const dpt_cl_device *d = dpt_cl_device_of(device);
     const bool meant = d->params.algorithm && strcmp(d->params.algorithm, tile->name) == 0;
@@ -83,7 +83,7 @@ static dpt_status registers_options(dpt_device *device, dpt_cl_gemm_form form,
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                         "%s does not fit %zu bytes of local memory", tile->name,
                         d->found->local_bytes);
-    snprintf(out, n,
+    snprintf(out, DPT_MAX_OPTIONS,
              "-DROWS=%u -DUNITS=%u -DLANES=%u -DTERMS=%u -DBLOCK_ROWS=%d -DA_TRANSPOSED=%d "
              "-DB_TRANSPOSED=%d -DFINISH=%d",
              tile->rows, tile->columns / tile->lanes, tile->lanes, terms, BLOCK_ROWS,
@@ -97,7 +97,7 @@ static size_t local_items(const dpt_cl_gemm_tile *tile)
 }
 
 static dpt_status local_options(dpt_device *device, dpt_cl_gemm_form form,
-                                const dpt_cl_gemm_tile *tile, char *out, size_t n)
+                                const dpt_cl_gemm_tile *tile, char out[DPT_MAX_OPTIONS])
 {
     const dpt_cl_found *found = dpt_cl_device_of(device)->found;
     const size_t n_bytes =
@@ -108,7 +108,7 @@ static dpt_status local_options(dpt_device *device, dpt_cl_gemm_form form,
                         "allows %zu and %zu",
                         tile->name, local_items(tile), n_bytes, found->max_group,
                         found->local_bytes);
-    snprintf(out, n,
+    snprintf(out, DPT_MAX_OPTIONS,
              "-DTILE_M=%u -DTILE_N=%u -DTILE_K=%u -DITEM_M=%u -DITEM_N=%u -DA_TRANSPOSED=%d "
              "-DB_TRANSPOSED=%d -DFINISH=%d",
              tile->rows, tile->columns, tile->terms, tile->item_rows, tile->item_columns,
@@ -120,8 +120,8 @@ dpt_status dpt_cl_gemm_prepare(dpt_device *device, dpt_cl_gemm_form form,
                                const dpt_cl_gemm_tile *tile, dpt_cl_gemm *out)
 {
     dpt_program_key key = {.file = tile->local ? "gemm_local.cl" : "gemm_registers.cl"};
-    DPT_TRY(tile->local ? local_options(device, form, tile, key.options, sizeof key.options)
-                        : registers_options(device, form, tile, key.options, sizeof key.options));
+    DPT_TRY(tile->local ? local_options(device, form, tile, key.options)
+                        : registers_options(device, form, tile, key.options));
     dpt_kernel *kernel;
     DPT_TRY(dpt_kernel_get(device, &key, tile->local ? "gemm_local" : "gemm_registers", &kernel));
     *out = (dpt_cl_gemm){.tile = tile, .kernel = kernel};
@@ -258,14 +258,23 @@ static gemm_params describe(const dpt_cl_gemm_args *args, const division *d)
     };
 }
 
-static dpt_status launch_tiles(const dpt_cl_gemm *gemm, dpt_stream *stream,
-                               const dpt_cl_gemm_args *args, const division *d, dpt_location c,
-                               const gemm_params *p)
+/* A product that is put on a stream. */
+typedef struct gemm_run {
+    const dpt_cl_gemm *gemm;
+    dpt_stream *stream;
+    const dpt_cl_gemm_args *args;
+    const division *d;
+} gemm_run;
+
+static dpt_status launch_tiles(const gemm_run *run, dpt_location c, const gemm_params *p)
 {
+    const dpt_cl_gemm *gemm = run->gemm;
+    const dpt_cl_gemm_args *args = run->args;
+    const division *d = run->d;
     const size_t n_groups[3] = {d->n_row_tiles * d->n_column_tiles, args->n_batches * d->n_splits,
                                 1};
     const size_t group[3] = {gemm->tile->local ? local_items(gemm->tile) : 1, 1, 1};
-    dpt_launch l = dpt_launch_begin(stream, gemm->kernel);
+    dpt_launch l = dpt_launch_begin(run->stream, gemm->kernel);
     dpt_launch_tensor(&l, c, DPT_F32);
     dpt_launch_tensor(&l, args->a, DPT_F32);
     dpt_launch_tensor(&l, args->b, DPT_F32);
@@ -275,13 +284,13 @@ static dpt_status launch_tiles(const dpt_cl_gemm *gemm, dpt_stream *stream,
     return dpt_launch_groups(&l, n_groups, group);
 }
 
-static dpt_status launch_sum(dpt_kernel *kernel, dpt_stream *stream, const dpt_cl_gemm_args *args,
-                             dpt_location partial, const gemm_params *p)
+static dpt_status launch_sum(const gemm_run *run, const gemm_params *p)
 {
+    const dpt_cl_gemm_args *args = run->args;
     const cl_ulong count = (cl_ulong)args->n_batches * args->m * args->n;
-    dpt_launch l = dpt_launch_begin(stream, kernel);
+    dpt_launch l = dpt_launch_begin(run->stream, run->gemm->sum);
     dpt_launch_tensor(&l, args->c, DPT_F32);
-    dpt_launch_tensor(&l, partial, DPT_F32);
+    dpt_launch_tensor(&l, args->workspace, DPT_F32);
     dpt_launch_tensor(&l, args->bias, DPT_F32);
     dpt_launch_tensor(&l, args->mask, DPT_F32);
     dpt_launch_value(&l, p, sizeof *p);
@@ -291,17 +300,17 @@ static dpt_status launch_sum(dpt_kernel *kernel, dpt_stream *stream, const dpt_c
 
 /* Computes the partial products in the workspace, (n_batches, n_splits, m, n), and then their sum.
  */
-static dpt_status run_split(const dpt_cl_gemm *gemm, dpt_stream *stream,
-                            const dpt_cl_gemm_args *args, const division *d, const gemm_params *p)
+static dpt_status run_split(const gemm_run *run, const gemm_params *p)
 {
+    const dpt_cl_gemm_args *args = run->args;
     gemm_params partial = *p;
     partial.ldc = p->n;
     partial.split_stride = (u64)args->m * args->n;
-    partial.c_stride = d->n_splits * partial.split_stride;
+    partial.c_stride = run->d->n_splits * partial.split_stride;
     partial.accumulate = partial.has_bias = 0;
     partial.activation = partial.mask_activation = DPT_ACT_NONE;
-    DPT_TRY(launch_tiles(gemm, stream, args, d, args->workspace, &partial));
-    return launch_sum(gemm->sum, stream, args, args->workspace, p);
+    DPT_TRY(launch_tiles(run, args->workspace, &partial));
+    return launch_sum(run, p);
 }
 
 dpt_status dpt_cl_gemm_run(const dpt_cl_gemm *gemm, dpt_stream *stream,
@@ -311,6 +320,6 @@ dpt_status dpt_cl_gemm_run(const dpt_cl_gemm *gemm, dpt_stream *stream,
     division d = divide(stream->device, gemm, args);
     split(&d, gemm, args);
     const gemm_params p = describe(args, &d);
-    if (d.n_splits > 1) return run_split(gemm, stream, args, &d, &p);
-    return launch_tiles(gemm, stream, args, &d, args->c, &p);
+    const gemm_run run = {.gemm = gemm, .stream = stream, .args = args, .d = &d};
+    return d.n_splits > 1 ? run_split(&run, &p) : launch_tiles(&run, args->c, &p);
 }

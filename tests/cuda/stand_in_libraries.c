@@ -310,9 +310,12 @@ enum { FIRST_BYTES = 3 }; /* of the first way's workspace: the others' is larger
 
 /* Two samples are refused by every way but the first, unless they are the most; and three when they
    run. */
-dpt_status dpt_cuda_plan_create(dpt_device *device, const dpt_cuda_convolution *convolution,
-                                const dpt_cuda_recipe *recipe, size_t n_samples, dpt_cuda_plan *out)
+dpt_status dpt_cuda_plan_create(dpt_device *device, const dpt_cuda_plan_request *request,
+                                dpt_cuda_plan *out)
 {
+    const dpt_cuda_convolution *convolution = request->convolution;
+    const dpt_cuda_recipe *recipe = request->recipe;
+    const size_t n_samples = request->n_samples;
     if (n_samples == 2 && recipe->rank > 0 && recipe->has_plan)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED, "not two samples");
     dpt_cuda_convolution *copy = malloc(sizeof *copy);

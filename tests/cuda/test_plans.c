@@ -42,8 +42,7 @@ static struct {
 /* The functions of dnn_descriptor.c under their other names. */
 dpt_dnn_descriptor dpt_dnn_create_plain(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type);
 void dpt_dnn_get_plain(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                       cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
-                       int64_t *n, void *values);
+                       const dpt_dnn_read *read);
 
 dpt_dnn_descriptor dpt_dnn_create(dpt_dnn_maker *maker, cudnnBackendDescriptorType_t type)
 {
@@ -65,13 +64,11 @@ void dpt_dnn_set_handle(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, int
                                described);
 }
 
-void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor,
-                 cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t *n,
-                 void *values)
+void dpt_dnn_get(dpt_dnn_maker *maker, dpt_dnn_descriptor descriptor, const dpt_dnn_read *read)
 {
-    int64_t *number = values;
-    dpt_dnn_get_plain(maker, descriptor, name, type, n, values);
-    if (name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX && *n > 0 && *number == disguise.is)
+    int64_t *number = read->values;
+    dpt_dnn_get_plain(maker, descriptor, read);
+    if (read->name == CUDNN_ATTR_ENGINE_GLOBAL_INDEX && *read->n > 0 && *number == disguise.is)
         *number = disguise.shown;
 }
 
@@ -159,7 +156,8 @@ static void make_plans(dpt_device *device, const dpt_cuda_convolution *convoluti
     makes_plans = true;
     for (size_t i = 0; i < N_SAMPLES; i++) {
         dpt_cuda_plan plan = {.n_samples = 0};
-        if (dpt_cuda_plan_create(device, convolution, recipe, samples[i], &plan) != DPT_OK)
+        if (dpt_cuda_plan_create(device, &(dpt_cuda_plan_request){convolution, recipe, samples[i]},
+                                 &plan) != DPT_OK)
             continue;
         const bool first = f->n_plans[i] == 0;
         f->n_plans[i] += plan.n_samples == samples[i] && plan.descriptor != NULL;
@@ -426,8 +424,8 @@ static void offers_each_way_once(test *t)
             const dpt_cuda_algorithm way = {
                 .example = DPT_CUDA_MANY, .rank = rank, .n_few = DPT_CUDA_N_ALGORITHMS};
             CHECK_OK(dpt_cuda_recipe_create(t->user, &convolution, way, &recipe));
-            const dpt_status status =
-                dpt_cuda_plans_open(t->user, &convolution, way, samples[0], &plans);
+            const dpt_status status = dpt_cuda_plans_open(
+                t->user, &(dpt_cuda_plans_request){&convolution, way, samples[0]}, &plans);
             if (is_among_few(t, &convolution, recipe)) {
                 CHECK_STATUS(status, DPT_E_UNSUPPORTED);
                 n_refused++;
@@ -513,8 +511,9 @@ static dpt_status describe_card(dpt_device *device)
 {
     dpt_dnn_maker maker = {.device = device};
     described = dpt_dnn_create_plain(&maker, (cudnnBackendDescriptorType_t)DEVICE_DESCRIPTOR);
-    dpt_dnn_set(&maker, described, (cudnnBackendAttributeName_t)DEVICE_AS_JSON, CUDNN_TYPE_CHAR,
-                sizeof h200, h200);
+    dpt_dnn_set(&maker, described,
+                &(dpt_dnn_attribute){(cudnnBackendAttributeName_t)DEVICE_AS_JSON, CUDNN_TYPE_CHAR,
+                                     sizeof h200, h200});
     dpt_dnn_finalize(&maker, described);
     return dpt_dnn_finish(&maker, "the description of a card");
 }

@@ -83,7 +83,8 @@ static dpt_status get_kernel(dpt_op *op, const dpt_pool2d_desc *d, const char *n
         if (status != DPT_E_UNSUPPORTED) return status;
     }
     op->plan.algorithm = "any window";
-    return dpt_kernel_storing(op->device, "pool2d.cl", op->desc.type, name, out);
+    return dpt_kernel_storing(op->device, &(dpt_stored_kernel){"pool2d.cl", op->desc.type, name},
+                              out);
 }
 
 static pool2d_params params_of(const dpt_pool2d_desc *d)

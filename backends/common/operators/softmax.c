@@ -45,6 +45,8 @@ dpt_status dpt_prepare_softmax(dpt_op *op)
     };
     op->plan.run = run;
     op->plan.algorithm = few ? "an item a sample" : "a group a sample";
-    return dpt_kernel_storing(op->device, "softmax.cl", op->desc.type,
-                              few ? "dpt_softmax_few" : "dpt_softmax_many", &s->kernel);
+    return dpt_kernel_storing(op->device,
+                              &(dpt_stored_kernel){"softmax.cl", op->desc.type,
+                                                   few ? "dpt_softmax_few" : "dpt_softmax_many"},
+                              &s->kernel);
 }

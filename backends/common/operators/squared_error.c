@@ -35,6 +35,7 @@ dpt_status dpt_prepare_squared_error(dpt_op *op)
     };
     op->plan.run = run;
     op->plan.algorithm = "a group a sample";
-    return dpt_kernel_storing(op->device, "squared_error.cl", op->desc.type, "dpt_squared_error",
-                              &s->kernel);
+    return dpt_kernel_storing(
+        op->device, &(dpt_stored_kernel){"squared_error.cl", op->desc.type, "dpt_squared_error"},
+        &s->kernel);
 }

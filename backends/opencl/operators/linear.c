@@ -100,12 +100,13 @@ static dpt_status widen(const dpt_call *call, const dpt_product *p, dpt_product 
     *out = *p;
     if (p->a_type == DPT_BF16) {
         out->a = dpt_at(workspace, state->a);
-        DPT_TRY(dpt_widen_run(&state->convert, call->stream, p->a, out->a,
-                              size_of_a(&call->op->desc, p)));
+        DPT_TRY(dpt_widen_run(&state->convert, call->stream,
+                              &(dpt_converted){p->a, out->a, size_of_a(&call->op->desc, p)}));
     }
     if (p->b_type == DPT_BF16) {
         out->b = dpt_at(workspace, state->b);
-        DPT_TRY(dpt_widen_run(&state->convert, call->stream, p->b, out->b, size_of_b(p)));
+        DPT_TRY(dpt_widen_run(&state->convert, call->stream,
+                              &(dpt_converted){p->b, out->b, size_of_b(p)}));
     }
     if (p->c_type == DPT_BF16) {
         out->c = dpt_at(workspace, state->c);
