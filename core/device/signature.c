@@ -123,13 +123,17 @@ static dpt_status check_fused(dpt_activation kind, dpt_error *error)
     return DPT_OK;
 }
 
-/* DPT_E_INVALID unless min <= value < max. */
-static dpt_status check_number(const char *name, float value, float min, float max,
-                               dpt_error *error)
+/* The numbers from `min` on, below `max`. */
+typedef struct limits {
+    float min, max;
+} limits;
+
+/* DPT_E_INVALID unless the value is within the limits. */
+static dpt_status check_number(const char *name, float value, limits of, dpt_error *error)
 {
-    if (value >= min && value < max) return DPT_OK;
+    if (value >= of.min && value < of.max) return DPT_OK;
     return DPT_FAIL(error, DPT_E_INVALID, "%s of %g is not in [%g, %g)", name, (double)value,
-                    (double)min, (double)max);
+                    (double)of.min, (double)of.max);
 }
 
 /* One axis of a sliding window. */
@@ -187,7 +191,7 @@ static dpt_status check_augment(const dpt_gather_desc *d, bool labels, dpt_error
     if (a->pad > a->height || a->pad > a->width)
         return DPT_FAIL(error, DPT_E_INVALID, "a crop with %zu pixels of padding from %zux%zu",
                         a->pad, a->height, a->width);
-    return check_number("an erasing probability", a->erase, 0.0f, 1.5f, error);
+    return check_number("an erasing probability", a->erase, (limits){0.0f, 1.5f}, error);
 }
 
 static dpt_status gather(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
@@ -345,7 +349,7 @@ static dpt_status dropout(const dpt_op_desc *desc, op_shape *out, dpt_error *err
 {
     const dpt_dropout_desc *d = &desc->u.dropout;
     DPT_TRY(counted(d->count, out, error));
-    DPT_TRY(check_number("a dropout probability", d->p, 0.0f, 1.0f, error));
+    DPT_TRY(check_number("a dropout probability", d->p, (limits){0.0f, 1.0f}, error));
     if (d->stream == 0)
         return DPT_FAIL(error, DPT_E_INVALID, "stream 0 of random numbers is for augmentation");
     return DPT_OK;
@@ -362,7 +366,7 @@ static dpt_status batch_norm(const dpt_op_desc *desc, op_shape *out, dpt_error *
     if (d->output_activation != DPT_ACT_NONE && d->output_activation != DPT_ACT_RELU)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "a batch-norm applies no other derivative than ReLU's");
-    DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
+    DPT_TRY(check_number("an epsilon", d->epsilon, (limits){0x1p-100f, 1.0f}, error));
     out->y = out->x;
     out->w = out->bias = c;
     out->moments = 3 * c;
@@ -379,7 +383,7 @@ static dpt_status layer_norm(const dpt_op_desc *desc, op_shape *out, dpt_error *
     DPT_TRY(EXTENT(&out->x, error, d->rows, d->channels));
     DPT_TRY(EXTENT(&out->moments, error, d->rows, 2));
     DPT_TRY(check_fused(d->input_activation, error));
-    DPT_TRY(check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error));
+    DPT_TRY(check_number("an epsilon", d->epsilon, (limits){0x1p-100f, 1.0f}, error));
     out->y = out->x;
     out->w = out->bias = d->channels;
     return DPT_OK;
@@ -391,7 +395,8 @@ static dpt_status softmax(const dpt_op_desc *desc, op_shape *out, dpt_error *err
     DPT_TRY(counted(classes, out, error));
     if (classes > INT32_MAX)
         return DPT_FAIL(error, DPT_E_INVALID, "%zu classes: a label has 32 bits", classes);
-    return check_number("a label smoothing", desc->u.softmax.smoothing, 0.0f, 1.0f, error);
+    return check_number("a label smoothing", desc->u.softmax.smoothing, (limits){0.0f, 1.0f},
+                        error);
 }
 
 static dpt_status squared_error(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
@@ -410,7 +415,7 @@ static dpt_status check_decay(float weight_decay, size_t decay_count, size_t cou
     if (decay_count > count)
         return DPT_FAIL(error, DPT_E_INVALID, "weight decay for %zu of %zu parameters", decay_count,
                         count);
-    return check_number("a weight decay", weight_decay, 0.0f, INFINITY, error);
+    return check_number("a weight decay", weight_decay, (limits){0.0f, INFINITY}, error);
 }
 
 static dpt_status sgd(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
@@ -418,7 +423,7 @@ static dpt_status sgd(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
     const dpt_sgd_desc *d = &desc->u.sgd;
     DPT_TRY(EXTENT(&out->w, error, d->count));
     DPT_TRY(check_decay(d->weight_decay, d->decay_count, d->count, error));
-    DPT_TRY(check_number("a momentum", d->momentum, 0.0f, INFINITY, error));
+    DPT_TRY(check_number("a momentum", d->momentum, (limits){0.0f, INFINITY}, error));
     out->has_velocity = d->momentum > 0.0f;
     return DPT_OK;
 }
@@ -428,16 +433,16 @@ static dpt_status adamw(const dpt_op_desc *desc, op_shape *out, dpt_error *error
     const dpt_adamw_desc *d = &desc->u.adamw;
     DPT_TRY(EXTENT(&out->w, error, d->count));
     DPT_TRY(check_decay(d->weight_decay, d->decay_count, d->count, error));
-    DPT_TRY(check_number("beta1", d->beta1, 0.0f, 1.0f, error));
-    DPT_TRY(check_number("beta2", d->beta2, 0.0f, 1.0f, error));
-    return check_number("an epsilon", d->epsilon, 0x1p-100f, 1.0f, error);
+    DPT_TRY(check_number("beta1", d->beta1, (limits){0.0f, 1.0f}, error));
+    DPT_TRY(check_number("beta2", d->beta2, (limits){0.0f, 1.0f}, error));
+    return check_number("an epsilon", d->epsilon, (limits){0x1p-100f, 1.0f}, error);
 }
 
 static dpt_status clip_norm(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
 {
     const dpt_clip_norm_desc *d = &desc->u.clip_norm;
     DPT_TRY(EXTENT(&out->w, error, d->count));
-    return check_number("a largest norm", d->max_norm, 0x1p-100f, INFINITY, error);
+    return check_number("a largest norm", d->max_norm, (limits){0x1p-100f, INFINITY}, error);
 }
 
 static dpt_status check_finite(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
