@@ -75,21 +75,27 @@ static dpt_status train(dpt_trainer *trainer)
     return DPT_OK;
 }
 
+/* What a trainer is created for. */
+typedef struct task {
+    dpt_device_set *devices;
+    const dpt_model *model;
+    const dpt_dataset *data;
+} task;
+
 /* The second trainer has another seed, and so other weights until it loads those of the first. */
-static dpt_status compare(dpt_device_set *devices, dpt_model *model, dpt_dataset *data,
-                          dpt_trainer *first, const char *path)
+static dpt_status compare(const task *of, dpt_trainer *first, const char *path)
 {
     dpt_evaluation a, b;
     float bias[CLASSES];
-    DPT_TRY(dpt_trainer_evaluate(first, data, &a));
+    DPT_TRY(dpt_trainer_evaluate(first, of->data, &a));
     DPT_TRY(dpt_trainer_save(first, path));
     DPT_TRY(dpt_trainer_get(first, 0, DPT_PARAMETER, "scores.bias", bias, CLASSES));
     printf("scores.bias: %.3f %.3f %.3f\n", (double)bias[0], (double)bias[1], (double)bias[2]);
     dpt_trainer *second;
-    DPT_TRY(dpt_trainer_create(devices, model, data,
+    DPT_TRY(dpt_trainer_create(of->devices, of->model, of->data,
                                &(dpt_trainer_options){.batch_size = BATCH, .seed = 7}, &second));
     dpt_status status = dpt_trainer_load(second, path);
-    if (status == DPT_OK) status = dpt_trainer_evaluate(second, data, &b);
+    if (status == DPT_OK) status = dpt_trainer_evaluate(second, of->data, &b);
     dpt_trainer_destroy(second);
     if (status == DPT_OK)
         printf("accuracy %.3f, after loading %s: %s\n", a.accuracy, path,
@@ -114,8 +120,8 @@ int main(int argc, char **argv)
     if (!status) status = dpt_trainer_create(devices, model, data, &how, &trainer);
     if (!status) status = train(trainer);
     if (!status)
-        status =
-            compare(devices, model, data, trainer, argc > 2 ? argv[2] : "own_model.safetensors");
+        status = compare(&(task){devices, model, data}, trainer,
+                         argc > 2 ? argv[2] : "own_model.safetensors");
     if (status) fprintf(stderr, "own_model: %s\n", dpt_error_message(context));
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""Checks that functions of the product are short.
+"""Checks that functions of the product are short and have few arguments.
 
     check_functions.py lines      no function has more than 60 lines, from the first line of its head
                                   to its closing brace; comments above it do not count
+    check_functions.py arguments  no function has more than four arguments; the `...` of a function that
+                                  prints does not count
     check_functions.py self-test  plants one fault of each kind and fails unless each is found
 
 Every fault is one line, FILE:LINE: what is wrong.  The exit status is 0 if there is none, else 1.
@@ -27,6 +29,25 @@ LONG = {
     "backends/opencl/kernels/conv2d_registers_gather.cl dpt_conv2d_gather": "its loops share a tile of sums "
     "in registers and were measured as one function: a split needs a measurement",
     "backends/opencl/kernels/conv2d_registers_weights.cl dpt_conv2d_weights": "as dpt_conv2d_gather",
+}
+
+MOST_ARGUMENTS = 4
+PUBLIC = "core/dptrain.h"
+
+# Functions that may have more arguments, as patterns of "FILE NAME", each with the reason.  Functions
+# that the public header declares may have more, too.  A pattern that is not needed any more is a fault:
+# remove it.
+MANY = {
+    r"backends/cpu/kernels/\S+ \w+": "inlined bodies of loops, whose arguments stay in registers",
+    r"backends/kernels/\S+ \w+": "kernels and device functions: the arguments of a kernel are its launch interface, "
+    "and those of a device function stay in registers",
+    r"backends/opencl/kernels/\S+ \w+": "as backends/kernels",
+    r"backends/cuda/(collective|nccl|peers)\.c (all_reduce|broadcast)": "functions of the table in core/backend.h",
+    r"examples/read_records\.c read_image": "dpt_dataset_reader in core/dptrain.h calls it",
+    r"transports/\w+/\w+\.c transport_start": "a function of the table in core/collective/transport.h",
+    r"core/dpt_error\.h dpt_error_set": "only macros call it, which add the file and the line",
+    r"backends/cuda/runtime\.c dpt_cuda_fail": "as dpt_error_set",
+    r"backends/opencl/opencl\.c dpt_cl_fail": "as dpt_error_set",
 }
 
 # `parameters` is the text between the parentheses of the head; `first` and `last` are line numbers.
@@ -124,6 +145,40 @@ def check_lines(root, allowed=None):
     return faults, f"{len(found)} functions"
 
 
+# ---- Arguments ----
+
+
+def count_arguments(parameters):
+    """The number of arguments in the text between the parentheses of a head."""
+    depth, pieces = 0, [""]
+    for letter in parameters:
+        depth += (letter in "([{") - (letter in ")]}")
+        if letter == "," and depth == 0:
+            pieces.append("")
+        else:
+            pieces[-1] += letter
+    return sum(piece.strip() not in ("", "void", "...") for piece in pieces)
+
+
+def check_arguments(root, allowed=None):
+    allowed = MANY if allowed is None else allowed
+    public = os.path.join(root, PUBLIC)
+    declared = set(re.findall(r"\b(\w+)\(", "\n".join(code_lines(read(public))))) if os.path.exists(public) else set()
+    found, faults, used = functions(root), [], set()
+    for function in found:
+        n_arguments = count_arguments(function.parameters)
+        if n_arguments <= MOST_ARGUMENTS or function.name in declared:
+            continue
+        key = f"{function.file} {function.name}"
+        patterns = {pattern for pattern in allowed if re.fullmatch(pattern, key)}
+        used |= patterns
+        if not patterns:
+            faults.append(f"{function.file}:{function.first}: {function.name} has {n_arguments} arguments, more than {MOST_ARGUMENTS}")
+    unused = [pattern for pattern in allowed if pattern not in used]
+    faults += [f"scripts/check_functions.py:1: no function needs the pattern {pattern}: remove it" for pattern in unused]
+    return faults, f"{len(found)} functions"
+
+
 # ---- Self-test ----
 
 
@@ -148,19 +203,32 @@ def self_test(_):
         "core/d.c:63: next has 62 lines, more than 60",
         "scripts/check_functions.py:1: core/a.c fits is not long any more: remove the entry",
     ]
+    files |= {
+        "core/dptrain.h": "int declared(int a, int b, int c, int d, int e);\n/* undeclared() */\n",
+        "core/e.c": "int declared(int a, int b, int c, int d, int e)\n{\n}\nint undeclared(int a, int b, int c, int d, int e)\n{\n}\n",
+        "core/f.c": "void four(int (*a)(int, int), int b, int c, const int d[], ...)\n{\n}\nstatic int none(void)\n{\n}\n"
+        "int five(int a,\n         int b, int (*c)(int, int), int d, int e)\n{\n}\n",
+        "backends/g.c": "DPT_PRINTF(1, 2)\nvoid kernel(int a, int b, int c, int d, int e, int f)\n{\n}\n",
+    }
+    many = {r"backends/\S+ kernel": "", r"backends/\S+ other": ""}
+    expected += [
+        "core/e.c:4: undeclared has 5 arguments, more than 4",
+        "core/f.c:7: five has 5 arguments, more than 4",
+        r"scripts/check_functions.py:1: no function needs the pattern backends/\S+ other: remove it",
+    ]
     with tempfile.TemporaryDirectory() as root:
         for name, text in files.items():
             path = os.path.join(root, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-        found = check_lines(root, allowed)[0]
+        found = check_lines(root, allowed)[0] + check_arguments(root, many)[0]
     faults = [f"self-test: not found: {fault}" for fault in expected if fault not in found]
     faults += [f"self-test: found, but not planted: {fault}" for fault in found if fault not in expected]
     return faults, f"{len(expected)} planted faults"
 
 
-MODES = {"lines": check_lines, "self-test": self_test}
+MODES = {"lines": check_lines, "arguments": check_arguments, "self-test": self_test}
 
 
 def main():

@@ -430,6 +430,7 @@ run_tier() {
     check "no circles of includes" python3 scripts/check_includes.py circles
     check "the functions' check finds what is planted" python3 scripts/check_functions.py self-test
     check "functions are short" python3 scripts/check_functions.py lines
+    check "functions have few arguments" python3 scripts/check_functions.py arguments
     if [ $tier != quick ]; then
         run_addresses
         run_threads
