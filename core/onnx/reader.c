@@ -167,18 +167,17 @@ dpt_status dpti_onnx_open(const char *path, const dpti_onnx_limits *limits, dpti
 {
     size_t max_bytes = limits && limits->max_file_bytes ? limits->max_file_bytes : MAX_FILE_BYTES;
     if (max_bytes > MAX_FILE_BYTES) max_bytes = MAX_FILE_BYTES;
-    uint8_t *bytes = NULL;
-    size_t n_bytes = 0;
-    DPT_TRY(dpti_file_read_most(path, max_bytes, &bytes, &n_bytes, error));
+    dpti_content content = {0};
+    DPT_TRY(dpti_file_read_most(path, max_bytes, &content, error));
     char *folder = folder_of(path);
     dpti_onnx_reading r;
     dpt_status status;
     if (!folder || !begin(limits, folder, &r))
         status = dpti_onnx_no_memory(error);
     else
-        status = finish(&(dpti_file_bytes){path, bytes, n_bytes}, &r, out, error);
+        status = finish(&(dpti_file_bytes){path, content.bytes, content.n_bytes}, &r, out, error);
     free(folder);
-    free(bytes);
+    free(content.bytes);
     return status;
 }
 
