@@ -142,8 +142,8 @@ static bool declares(const dpt_param_spec *spec, size_t precision)
     return precision < DPT_PRECISION_COUNT && (spec->precisions >> precision & 1);
 }
 
-static dpt_status parse_precision(const dpti_device_entry *entry, const dpti_entry_param *param,
-                                  const dpt_param_spec *spec, dpti_selected *out, dpt_error *error)
+static dpt_status parse_precision(const dpti_entry_param *param, const dpt_param_spec *spec,
+                                  dpti_selected *out, dpt_error *error)
 {
     const size_t precision = index_in(precision_names, param->text);
     if (declares(spec, precision)) {
@@ -155,13 +155,14 @@ static dpt_status parse_precision(const dpti_device_entry *entry, const dpti_ent
     size_t n = 0;
     for (size_t i = 0; i < DPT_PRECISION_COUNT; i++)
         if (declares(spec, i)) declared[n++] = precision_names[i];
-    return fail_bad_choice(entry, param, declared, error);
+    return fail_bad_choice(out->entry, param, declared, error);
 }
 
-/* Parses one value and adds it to the device. */
-static dpt_status parse_param(const dpti_device_entry *entry, const dpti_entry_param *param,
-                              const dpt_param_spec *spec, dpti_selected *out, dpt_error *error)
+/* Parses one value of the device's entry and adds it to the device. */
+static dpt_status parse_param(const dpti_entry_param *param, const dpt_param_spec *spec,
+                              dpti_selected *out, dpt_error *error)
 {
+    const dpti_device_entry *entry = out->entry;
     dpt_param parsed = {.key = spec->key, .text = param->text};
     switch (spec->type) {
     case DPT_PARAM_TEXT: break;
@@ -173,7 +174,7 @@ static dpt_status parse_param(const dpti_device_entry *entry, const dpti_entry_p
         parsed.number = index_in(spec->choices, param->text);
         if (parsed.number == SIZE_MAX) return fail_bad_choice(entry, param, spec->choices, error);
         break;
-    case DPT_PARAM_PRECISION: return parse_precision(entry, param, spec, out, error);
+    case DPT_PARAM_PRECISION: return parse_precision(param, spec, out, error);
     }
     out->params[out->n_params++] = parsed;
     return DPT_OK;
@@ -190,7 +191,7 @@ static dpt_status parse_params(dpti_selected *device, dpt_error *error)
             spec++;
         if (!spec || !spec->key)
             return fail_unknown_param(entry, entry->params[i].key, specs, error);
-        DPT_TRY(parse_param(entry, &entry->params[i], spec, device, error));
+        DPT_TRY(parse_param(&entry->params[i], spec, device, error));
     }
     return DPT_OK;
 }
