@@ -186,7 +186,7 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(act, dx), IN(act, dy), IN(float, w), 
     TENSOR_IN(act, x);
     const tile_id tile = own_tile(&p);
     const item_id item = own_item();
-    const u32 filters = p.out_channels / p.groups;
+    const u32 channels = p.in_channels / p.groups, filters = p.out_channels / p.groups;
     const u32 rest_h = tile.part / p.phases_w;
     const phase fh = row_phase(&p, rest_h);
     const phase fw = column_phase(&p, tile.part - rest_h * p.phases_w);
