@@ -27,6 +27,7 @@
     X(SOFTMAX, softmax)                                                                            \
     X(SQUARED_ERROR, squared_error)                                                                \
     X(ELEMENTWISE, elementwise)                                                                    \
+    X(MAP, map)                                                                                    \
     X(SGD, sgd)                                                                                    \
     X(ADAMW, adamw)                                                                                \
     X(CLIP_NORM, clip_norm)                                                                        \
@@ -88,7 +89,9 @@
              augmented     dpt_augments of the description
              from_input, from_output   the derivative of the activation is a function of its input,
                                        or of its output (dpt_activation_fuses)
-             has_velocity  momentum > 0 */
+             has_velocity  momentum > 0
+
+   MAP and MAP_REDUCE have no slots in the list: their slots are the operands of the description. */
 /* clang-format off */
 #define DPT_OP_LIST(X) \
     X(GATHER, gather, GATHER, 0, DPT_MARK_STEP | DPT_MARK_ALSO_F32, \
@@ -163,6 +166,8 @@
         DPT_IN(y, T, N, y) DPT_IN(target, F32, N, y) \
         DPT_OUT(result, F32, N, two) DPT_OUT(dy, T, N, y)) \
     DPT_ELEMENTWISE_LIST(X) \
+    X(MAP, map, MAP, 0, DPT_MARK_ALSO_F32 | DPT_MARK_UPDATES, /* slots: dpt_map_desc */) \
+    X(MAP_REDUCE, map_reduce, MAP, 0, DPT_MARK_ALSO_F32 | DPT_MARK_UPDATES, /* slots: dpt_map_desc */) \
     X(SGD, sgd, SGD, 0, DPT_MARK_STEP | DPT_MARK_HALT | DPT_MARK_PER_STEP | DPT_MARK_UPDATES, \
         DPT_IN(gradient, F32, ALL, w) \
         DPT_OUT(w, F32, ALL, w) DPT_OUT_IF(has_velocity, velocity, F32, ALL, w)) \
@@ -253,6 +258,17 @@
      dy = 2 / count * (y - target) * inv_batch.
 
    MULTIPLY: c = a * b.   ADD: c = alpha * a + beta * b.   AFFINE: c = alpha * a + beta.
+
+   MAP computes a program of up to DPT_MAP_LENGTH instructions for every index of a space of up to
+     DPT_MAX_RANK axes, of every sample.  Every instruction gives a float32.  An operand, which is
+   an input or an output, has at index (i0, i1, ...) of a sample the element offset + i0 * stride[0]
+   + i1 * stride[1] + ... of the sample's elements.  With strides an input is transposed, sliced,
+     reversed or broadcast, and an output is written in part: its other elements keep their values.
+     U8 and integer outputs get the value without its fraction.
+
+   MAP_REDUCE combines the values of the program over all axes along which the output has the
+     stride 0: the sum, the product, the maximum or the minimum.  A sum whose output has no sample
+     axis is over all samples too.  A maximum or minimum of values with a NaN is NaN.
 
    SGD is PyTorch's:  g += weight_decay * w for the first decay_count elements;
      velocity = momentum * velocity + g;  g = nesterov ? g + momentum * velocity : velocity;

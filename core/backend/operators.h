@@ -7,6 +7,7 @@
 #define DPT_BACKEND_OPERATORS_H
 
 #include "backend/abi.h"
+#include "backend/map_list.h"
 #include "backend/op_list.h"
 
 /* ---- The step block -------------------------------------------------------------------------- */
@@ -149,6 +150,65 @@ typedef struct dpt_elementwise_desc {
     size_t count;
     float alpha, beta;
 } dpt_elementwise_desc;
+
+/* ---- Programs over elements ------------------------------------------------------------------ */
+
+enum {
+    DPT_MAX_RANK = 8,    /* axes of a space */
+    DPT_MAP_LENGTH = 32, /* instructions of a program */
+    DPT_MAP_OPERANDS = DPT_MAX_INPUTS + DPT_MAX_OUTPUTS,
+};
+
+typedef enum dpt_map_code {
+#define DPT_MAP_ENUM(name, ...) DPT_MAP_##name,
+    DPT_MAP_LIST(DPT_MAP_ENUM)
+#undef DPT_MAP_ENUM
+        DPT_MAP_COUNT
+} dpt_map_code;
+
+/* One instruction.  Instruction i computes the value i from values before i. */
+typedef struct dpt_map_instruction {
+    uint8_t code;    /* dpt_map_code */
+    uint8_t a, b, c; /* numbers of instructions; 0 for operands that the code does not have */
+    uint8_t index;   /* LOAD: the input */
+    float constant;  /* CONSTANT */
+} dpt_map_instruction;
+
+/* A tensor of a MAP, and how the space lies in the tensor.  All distances are in elements. */
+typedef struct dpt_map_operand {
+    dpt_dtype type; /* the description's type, F32, U8 or I32 */
+    bool sampled;   /* the tensor has `size` elements for each sample; otherwise `size` in all */
+    size_t size;
+    size_t offset;                /* of index 0 */
+    int32_t stride[DPT_MAX_RANK]; /* may be negative; every index lies within `size` */
+} dpt_map_operand;
+
+typedef enum dpt_map_reduction {
+    DPT_REDUCE_SUM,
+    DPT_REDUCE_PRODUCT,
+    DPT_REDUCE_MAXIMUM,
+    DPT_REDUCE_MINIMUM,
+} dpt_map_reduction;
+
+typedef struct dpt_map_desc {
+    size_t rank;                    /* may be 0: one element a sample */
+    size_t extent[DPT_MAX_RANK];    /* the last axis is the fastest one */
+    uint8_t n_in, n_out, n_code;    /* inputs, outputs, instructions: n_out and n_code at least 1 */
+    uint8_t reduction;              /* MAP_REDUCE: a dpt_map_reduction; MAP: 0 */
+    uint8_t value[DPT_MAX_OUTPUTS]; /* the instruction whose value goes to the output */
+    dpt_map_operand in[DPT_MAX_INPUTS];
+    /* MAP: two indices never write the same element: in the order of their sizes, every stride of
+       an axis that has more than one index is larger than the sum of (extent - 1) * stride of those
+       before it.  An output may lack a sample axis only if no input has one; n is then 1.
+       MAP_REDUCE: one output; strides that are not 0 have the same property.  Only sums may lack a
+       sample axis that an input has.
+       Outputs of the description's type or F32 are sums (DPT_RUN_ACCUMULATE), unless the reduction
+       is another one. */
+    dpt_map_operand out[DPT_MAX_OUTPUTS];
+    dpt_map_instruction code[DPT_MAP_LENGTH];
+} dpt_map_desc;
+
+/* ---- Optimizers ------------------------------------------------------------------------------ */
 
 typedef struct dpt_sgd_desc {
     size_t count, decay_count;

@@ -4,6 +4,7 @@
 #include "device/signature.h"
 
 #include "base/size.h"
+#include "device/map_signature.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -409,6 +410,13 @@ static dpt_status elementwise(const dpt_op_desc *desc, op_shape *out, dpt_error 
     return counted(desc->u.elementwise.count, out, error);
 }
 
+/* The slots of this family are found by dpti_map_slots. */
+static dpt_status map(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
+{
+    (void)out;
+    return dpti_map_check(desc, error);
+}
+
 static dpt_status check_decay(float weight_decay, size_t decay_count, size_t count,
                               dpt_error *error)
 {
@@ -487,6 +495,7 @@ dpt_status dpti_op_signature(const dpt_op_desc *desc, dpti_signature *out, dpt_e
     };
     for (const slot_row *row = slot_rows[desc->kind]; row->name; row++)
         add_slot(row, desc, &shape, &signature);
+    if (traits.family == DPT_FAMILY_MAP) dpti_map_slots(desc, &signature);
     *out = signature;
     return DPT_OK;
 }

@@ -1,5 +1,6 @@
 /* Input values (inputs.h). */
 #include "inputs.h"
+#include "map_cases.h"
 #include "reference/reference.h"
 
 #include <math.h>
@@ -197,6 +198,21 @@ static void spoil(test_random *random, float *out, size_t n)
         out[test_random_below(random, n)] = values[test_random_below(random, 4)];
 }
 
+static void fill_operand(const dpt_map_operand *o, bool integers, test_random *random, void *out,
+                         size_t n)
+{
+    if (o->type != DPT_U8 && o->type != DPT_I32) {
+        fill_numbers(integers, random, out, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (o->type == DPT_U8)
+            ((uint8_t *)out)[i] = (uint8_t)test_random_below(random, 3);
+        else
+            ((int32_t *)out)[i] = test_random_int(random, -3, 3);
+    }
+}
+
 void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,
                  void *out, size_t n)
 {
@@ -207,6 +223,8 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
         if (slot == 1) fill_below(random, out, n, desc->u.gather.n_records);
         if (slot == 2) fill_samples(random, out, n);
         return;
+    case DPT_OP_MAP:
+    case DPT_OP_MAP_REDUCE: fill_operand(&desc->u.map.in[slot], integers, random, out, n); return;
     case DPT_OP_CHECK_FINITE:
         fill_numbers(integers, random, out, n);
         spoil(random, out, n);
@@ -329,6 +347,8 @@ bool inputs_exact(const dpt_op_desc *desc)
         DPT_ELEMENTWISE_LIST(ELEMENTWISE)
 #undef ELEMENTWISE
         return elementwise_exact(desc);
+    case DPT_OP_MAP:
+    case DPT_OP_MAP_REDUCE: return map_cases_exact(desc);
     case DPT_OP_SGD: return is_simple(desc->u.sgd.momentum) && is_simple(desc->u.sgd.weight_decay);
     default: return true;
     }

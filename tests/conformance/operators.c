@@ -1,6 +1,7 @@
 /* The descriptions with which every operator is tested: shapes with special cases, and random
    shapes. */
 #include "conformance.h"
+#include "map_cases.h"
 
 #define N_ELEMENTS(array) (sizeof(array) / sizeof *(array))
 
@@ -554,6 +555,11 @@ static void check_sgd(test *t, dpt_op_kind kind)
         desc.u.sgd.decay_count = decayed[i % 3];
         conformance_vary(t, &desc, i);
     }
+}
+
+static void check_map(test *t, dpt_op_kind kind)
+{
+    map_cases_check(t, kind);
 }
 
 static void check_adamw(test *t, dpt_op_kind kind)

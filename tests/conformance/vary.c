@@ -2,6 +2,7 @@
 #include "conformance.h"
 #include "device/operator.h"
 #include "device/signature.h"
+#include "map_cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ static size_t work_per_sample(const dpt_op_desc *desc)
     case DPT_FAMILY_LAYER_NORM: return desc->u.layer_norm.rows * desc->u.layer_norm.channels;
     case DPT_FAMILY_SOFTMAX: return desc->u.softmax.classes * 4;
     case DPT_FAMILY_ELEMENTWISE: return desc->u.elementwise.count;
+    case DPT_FAMILY_MAP: return map_cases_work(&desc->u.map);
     case DPT_FAMILY_DROPOUT: return desc->u.dropout.count * 8; /* random numbers */
     case DPT_FAMILY_SQUARED_ERROR: return desc->u.squared_error.count;
     case DPT_FAMILY_CHECK_FINITE: return desc->u.check_finite.count;
@@ -141,6 +143,7 @@ void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed)
 {
     dpt_op_desc typed = *desc;
     typed.type = suite_of(t)->device->info.activations;
+    if (dpt_op_family_of(desc->kind) == DPT_FAMILY_MAP) map_cases_store(&typed, typed.type);
     vary_samples(t, &typed, seed);
     const bool also_f32 = (dpt_op_traits_of(desc->kind).marks & DPT_MARK_ALSO_F32) != 0;
     if (typed.type != DPT_F32 && also_f32) vary_samples(t, desc, seed);
@@ -268,6 +271,7 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
                  (double)desc->u.clip_norm.max_norm);
         return;
     case DPT_FAMILY_CHECK_FINITE: snprintf(out, n, "count %zu", desc->u.check_finite.count); return;
+    case DPT_FAMILY_MAP: map_cases_describe(&desc->u.map, out, n); return;
     case DPT_FAMILY_COUNT: break;
     }
     snprintf(out, n, "?");

@@ -199,6 +199,10 @@ bool reference_magnitude(const dpt_op_desc *desc, size_t n, const reference_args
         magnitude_elementwise(desc, n, args);
         return true;
     }
+    if (dpt_op_family_of(desc->kind) == DPT_FAMILY_MAP) {
+        magnitude_map(desc, n, args);
+        return true;
+    }
     switch (desc->kind) {
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); return true;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); return true;
@@ -254,6 +258,7 @@ size_t reference_terms(const dpt_op_desc *desc, size_t n, size_t output)
     case DPT_OP_SOFTMAX_XENT_GRADIENT: return desc->u.softmax.classes;
     case DPT_OP_SQUARED_ERROR:
     case DPT_OP_SQUARED_ERROR_GRADIENT: return desc->u.squared_error.count;
+    case DPT_OP_MAP_REDUCE: return reference_map_terms(&desc->u.map, n);
     case DPT_OP_SGD:
     case DPT_OP_ADAMW: return output == 0 ? 4 : 3;
     default: return 2;

@@ -98,6 +98,12 @@ void magnitude_layer_norm_backward_weights(const dpt_layer_norm_desc *d, size_t 
 void reference_elementwise(const dpt_op_desc *desc, size_t n, const reference_args *args);
 void magnitude_elementwise(const dpt_op_desc *desc, size_t n, const reference_args *args);
 
+/* map.c, with the meaning of reference_run and of reference_magnitude. */
+void reference_map(const dpt_op_desc *desc, size_t n, const reference_args *args);
+void magnitude_map(const dpt_op_desc *desc, size_t n, const reference_args *args);
+/* The number of values that are combined into one. */
+size_t reference_map_terms(const dpt_map_desc *d, size_t n);
+
 /* The sum of the absolute values of the terms of f(x). */
 double magnitude_activate(dpt_activation kind, double x);
 /* |f'| with its own terms made absolute: 1 - y*y is rounded like 1 + y*y. */
