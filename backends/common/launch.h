@@ -67,7 +67,7 @@ DPT_CHECK_RESULT dpt_status dpt_kernel_storing(dpt_device *device, const dpt_sto
 
 /* ---- Launching ------------------------------------------------------------------------------- */
 
-enum { DPT_MAX_ARGUMENTS = 24, DPT_MAX_ARGUMENT_BYTES = 512 };
+enum { DPT_MAX_ARGUMENTS = 24, DPT_MAX_ARGUMENT_BYTES = 1280 };
 
 /* A launch that is being put together.  Add the arguments in the order of the kernel's parameters,
    then enqueue.  The calls that add an argument cannot fail; the call that enqueues reports what

@@ -38,6 +38,7 @@ typedef uchar u8;
 typedef ushort u16;
 typedef int i32;
 typedef uint u32;
+typedef long i64;
 typedef ulong u64;
 
 #define KERNEL             __kernel
@@ -62,6 +63,11 @@ typedef ulong u64;
 #define SQRT(x)            sqrt(x)
 #define ROUND(x)           rint(x)
 #define FLOOR(x)           floor(x)
+#define CEIL(x)            ceil(x)
+#define POW(x, y)          pow(x, y)
+#define SIN(x)             sin(x)
+#define COS(x)             cos(x)
+#define LOG1P(x)           log1p(x)
 #define FMAX(a, b)         fmax(a, b)
 #define FMIN(a, b)         fmin(a, b)
 #define FABS(x)            fabs(x)
@@ -81,6 +87,7 @@ typedef unsigned char u8;
 typedef unsigned short u16;
 typedef int i32;
 typedef unsigned int u32;
+typedef long long i64;
 typedef unsigned long long u64;
 
 #define KERNEL static __global__
@@ -105,6 +112,11 @@ typedef unsigned long long u64;
 #define SQRT(x)            sqrtf(x)
 #define ROUND(x)           rintf(x)
 #define FLOOR(x)           floorf(x)
+#define CEIL(x)            ceilf(x)
+#define POW(x, y)          powf(x, y)
+#define SIN(x)             sinf(x)
+#define COS(x)             cosf(x)
+#define LOG1P(x)           log1pf(x)
 #define FMAX(a, b)         fmaxf(a, b)
 #define FMIN(a, b)         fminf(a, b)
 #define FABS(x)            fabsf(x)
@@ -129,6 +141,7 @@ typedef uint8_t u8;
 typedef uint16_t u16;
 typedef int32_t i32;
 typedef uint32_t u32;
+typedef int64_t i64;
 typedef uint64_t u64;
 
 #endif

@@ -48,8 +48,7 @@ static void store(const map_tile *tile, const map_cursor *from, unsigned output,
         else
             for (size_t i = 0; i < run; i++)
                 KERNEL(map_put)
-                (base, p->type[operand], c.element[operand] + (int64_t)i * stride,
-                 (double)value[done + i]);
+        (base, p->type[operand], c.element[operand] + (int64_t)i * stride, (double)value[done + i]);
         done += run;
         if (done < n) KERNEL(map_advance)(tile, &c, run);
     }
