@@ -466,6 +466,27 @@ DPT_API dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kin
 /* Adds the element-wise sum of two values of equal shape.  A failure sticks to the model
    (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b);
+/* Adds a layer that computes a formula for every element of one to four values.  The whole formula
+   is one operation on every device, and its derivative is found from the formula:
+
+       dpt_elementwise(model, "a * sigmoid(a)", &x, 1);                      SiLU
+       dpt_elementwise(model, "a * b", (dpt_value[]){image, gate}, 2);       a gate for each channel
+
+   formula   Numbers, the inputs a, b, c and d, the operators + - * / and parentheses, and the
+             functions abs, ceil, cos, erf, exp, floor, log, round, sigmoid, sign, sin, softplus,
+   sqrt and tanh of one argument; max, min and pow of two; the comparisons equal, less and
+             less_equal, and and, or and not, which are 1 or 0; select(condition, x, y).  A formula,
+             and its derivative, has at most 32 operations.  floor, ceil, round, sign and
+   comparisons have the derivative 0.  As in PyTorch, both branches of select are computed: a branch
+             whose derivative is infinite makes the derivative NaN, also where it is not selected.
+   inputs    (n_inputs), all of which the formula reads.  On each axis all inputs have the same
+             extent, or some have 1 and are broadcast.  A vector of c elements (a linear layer's
+             output, or a flattened 1x1 image) counts as an image of 1x1 pixels with c channels.
+
+   The output has the largest extents.  It is a vector if all inputs are vectors.  A failure sticks
+   to the model: DPT_E_INVALID, with the place in the formula; DPT_E_STATE; DPT_E_NO_MEMORY. */
+DPT_API dpt_value dpt_elementwise(dpt_model *model, const char *formula, const dpt_value *inputs,
+                                  size_t n_inputs);
 /* Adds a layer that turns (h, w, c) into one vector.  The logical order of the elements is c, h, w,
    as in PyTorch.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_flatten(dpt_model *model, dpt_value x);

@@ -1,6 +1,7 @@
 /* Reverse-mode differentiation: computes the gradients of every layer from the gradient of its
    output. */
 #include "graph/compile.h"
+#include "graph/elementwise.h"
 
 static bool is_input(const dpti_compiler *c, size_t root)
 {
@@ -356,6 +357,31 @@ static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
     return DPTI_EMIT(c, backward, ((int[]){dy, x, c->moments[i], w}), ((int[]){to.gradient}));
 }
 
+/* Each input gets a derivative of its own. */
+static dpt_status emit_elementwise(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    for (size_t k = 0; k < node->n_inputs; k++) {
+        const size_t root = c->root[node->inputs[k]];
+        uint8_t tensors[DPT_MAX_INPUTS];
+        int in[DPT_MAX_INPUTS];
+        contribution to;
+        if (is_input(c, root)) continue;
+        DPT_TRY(begin_contribution(c, root, &to));
+        dpti_instruction backward = {.desc = dpti_elementwise_gradient(c->model, node, k, tensors),
+                                     .layer = node->name};
+        const size_t n_in = backward.desc.u.map.n_in;
+        for (size_t t = 0; t < n_in; t++)
+            in[t] = tensors[t] == node->n_inputs ? c->gradient[i]
+                                                 : c->value[c->root[node->inputs[tensors[t]]]];
+        dpti_store_operands(c, &backward.desc);
+        backward.flags = to.flags;
+        DPT_TRY(dpti_emit(c, backward, in, n_in, (int[]){to.gradient}, 1));
+        DPT_TRY(emit_mask(c, root, to.mask));
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
 {
     switch (c->model->nodes[node].kind) {
@@ -367,6 +393,7 @@ dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
     case DPTI_NODE_BATCH_NORM: return emit_batch_norm(c, node);
     case DPTI_NODE_LAYER_NORM: return emit_layer_norm(c, node);
     case DPTI_NODE_DROPOUT: return emit_unmasked(c, node, DPT_OP_DROPOUT, c->index);
+    case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
     case DPTI_NODE_INPUT:
     case DPTI_NODE_FLATTEN: break;
     }

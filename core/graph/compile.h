@@ -70,6 +70,8 @@ DPT_CHECK_RESULT dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction i
 /* Returns a layer's instruction in the program's type, with nothing fused.  Its kind is the
    forward operator until the caller changes it. */
 dpti_instruction dpti_instruction_of(const dpti_compiler *c, const dpti_node *node);
+/* Gives all operands of a MAP or MAP_REDUCE the program's type. */
+void dpti_store_operands(const dpti_compiler *c, dpt_op_desc *desc);
 /* Returns an instruction of a batch-norm, without activation and residual. */
 dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, dpt_op_kind kind);
 

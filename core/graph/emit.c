@@ -105,10 +105,21 @@ dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, dpti_
     return DPT_OK;
 }
 
+void dpti_store_operands(const dpti_compiler *c, dpt_op_desc *desc)
+{
+    dpt_map_desc *d = &desc->u.map;
+    desc->type = c->options->type;
+    for (size_t i = 0; i < d->n_in; i++)
+        d->in[i].type = c->options->type;
+    for (size_t i = 0; i < d->n_out; i++)
+        d->out[i].type = c->options->type;
+}
+
 dpti_instruction dpti_instruction_of(const dpti_compiler *c, const dpti_node *node)
 {
     dpti_instruction instruction = {.desc = node->forward, .layer = node->name};
     instruction.desc.type = c->options->type;
+    if (node->kind == DPTI_NODE_ELEMENTWISE) dpti_store_operands(c, &instruction.desc);
     return instruction;
 }
 

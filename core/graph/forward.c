@@ -95,6 +95,15 @@ static dpt_status emit_dropout(dpti_compiler *c, size_t i)
     return DPTI_EMIT(c, forward, ((int[]){input_of(c, node, 0), c->index}), ((int[]){c->value[i]}));
 }
 
+static dpt_status emit_elementwise(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    int in[DPTI_NODE_INPUTS];
+    for (size_t k = 0; k < DPTI_NODE_INPUTS; k++)
+        in[k] = input_of(c, node, k);
+    return DPTI_EMIT(c, dpti_instruction_of(c, node), in, ((int[]){c->value[i]}));
+}
+
 static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -163,6 +172,7 @@ dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
     case DPTI_NODE_BATCH_NORM: return emit_batch_norm(c, node);
     case DPTI_NODE_LAYER_NORM: return emit_layer_norm(c, node);
     case DPTI_NODE_DROPOUT: return emit_dropout(c, node);
+    case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
     default: return emit_plain(c, node);
     }
 }

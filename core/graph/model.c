@@ -91,11 +91,17 @@ static double multiply_adds(const dpti_node *node)
 void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
 {
     static const char *const kinds[] = {
-        [DPTI_NODE_INPUT] = "input",           [DPTI_NODE_CONV2D] = "conv2d",
-        [DPTI_NODE_LINEAR] = "linear",         [DPTI_NODE_POOL2D] = "pool2d",
-        [DPTI_NODE_ACTIVATE] = "activation",   [DPTI_NODE_ADD] = "add",
-        [DPTI_NODE_FLATTEN] = "flatten",       [DPTI_NODE_BATCH_NORM] = "batch_norm",
-        [DPTI_NODE_LAYER_NORM] = "layer_norm", [DPTI_NODE_DROPOUT] = "dropout",
+        [DPTI_NODE_INPUT] = "input",
+        [DPTI_NODE_CONV2D] = "conv2d",
+        [DPTI_NODE_LINEAR] = "linear",
+        [DPTI_NODE_POOL2D] = "pool2d",
+        [DPTI_NODE_ACTIVATE] = "activation",
+        [DPTI_NODE_ADD] = "add",
+        [DPTI_NODE_FLATTEN] = "flatten",
+        [DPTI_NODE_BATCH_NORM] = "batch_norm",
+        [DPTI_NODE_LAYER_NORM] = "layer_norm",
+        [DPTI_NODE_DROPOUT] = "dropout",
+        [DPTI_NODE_ELEMENTWISE] = "elementwise",
     };
     *out = (dpt_layer_info){.name = NULL};
     if (i >= model->n_nodes) return;

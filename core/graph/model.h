@@ -6,7 +6,7 @@
 #include "backend.h"
 #include "dptrain.h"
 
-enum { DPTI_NODE_INPUTS = 2 };
+enum { DPTI_NODE_INPUTS = 4 };
 
 /* Prefixes of a parameter's name in a checkpoint with other training state of the parameter
    (checkpoint/tensors.h).  No layer's name may begin with a prefix. */
@@ -25,6 +25,7 @@ typedef enum dpti_node_kind {
     DPTI_NODE_BATCH_NORM,
     DPTI_NODE_LAYER_NORM,
     DPTI_NODE_DROPOUT,
+    DPTI_NODE_ELEMENTWISE,
 } dpti_node_kind;
 
 /* The extents of a value for one sample.  A flat value has the extents (1, 1, n). */

@@ -8,6 +8,21 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The program of an element-wise layer, in one number, and the inputs after the second one. */
+static void describe_program(const dpti_node *node, char *text, size_t n)
+{
+    const dpt_map_desc *d = &node->forward.u.map;
+    uint32_t crc = 0;
+    for (size_t i = 0; i < d->n_code; i++) {
+        const dpt_map_instruction *at = &d->code[i];
+        const uint8_t numbers[] = {at->code, at->a, at->b, at->c, at->index};
+        crc = libdeflate_crc32(crc, numbers, sizeof numbers);
+        crc = libdeflate_crc32(crc, &at->constant, sizeof at->constant);
+    }
+    snprintf(text, n, "%08x %u %zu %zu", (unsigned)crc, d->value[0], node->inputs[2],
+             node->inputs[3]);
+}
+
 /* Writes the numbers that determine what a layer computes and that its extents do not tell. */
 static void describe_operation(const dpt_model *m, const dpti_node *node, char *text, size_t n)
 {
@@ -33,6 +48,7 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
     case DPTI_NODE_LAYER_NORM:
         dpti_print(text, n, "%.9g", (double)node->forward.u.layer_norm.epsilon);
         break;
+    case DPTI_NODE_ELEMENTWISE: describe_program(node, text, n); break;
     case DPTI_NODE_INPUT:
     case DPTI_NODE_LINEAR:
     case DPTI_NODE_ADD:

@@ -272,6 +272,13 @@ static void float32(test *t)
     check(t, (dpt_op_desc){.kind = DPT_OP_SGD, .u.sgd = {.count = 9, .momentum = 0.9f}});
     check(t, (dpt_op_desc){.kind = DPT_OP_ADAMW, .u.adamw = {.count = 9}});
     check(t, (dpt_op_desc){.kind = DPT_OP_CHECK_FINITE, .u.check_finite = {.count = 9}});
+    for (int kind = DPT_OP_MAP; kind <= DPT_OP_MAP_REDUCE; kind++)
+        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                               .u.map = {.n_in = 1,
+                                         .n_out = 1,
+                                         .n_code = 1,
+                                         .in = {{.sampled = true, .size = 1}},
+                                         .out = {{.sampled = true, .size = 1}}}});
     check(t, (dpt_op_desc){.kind = DPT_OP_CLIP_NORM, .u.clip_norm = {.count = 9, .max_norm = 1}});
 }
 

@@ -211,6 +211,32 @@ static dpt_value activations(dpt_model *m, dpt_value x)
     return dpt_activate(m, head(m, y), DPT_ACT_TANH);
 }
 
+/* A vector of one element. */
+static dpt_value gate2(dpt_model *m, dpt_value x)
+{
+    return linear(m, x, "gate2", 1, DPT_ACT_NONE);
+}
+
+/* SiLU, a gate for each channel (squeeze-and-excitation), a gate for each pixel, products of a
+   value with itself, and vectors. */
+static dpt_value formulas(dpt_model *m, dpt_value x)
+{
+    dpt_value y = dpt_elementwise(m, "a * sigmoid(a)", (dpt_value[]){plain(m, x, "c1")}, 1);
+    const dpt_value mean = dpt_flatten(m, dpt_global_average_pool(m, y));
+    const dpt_value gate = linear(m, mean, "gate", 3, DPT_ACT_SIGMOID);
+    y = dpt_elementwise(m, "a * b", (dpt_value[]){y, gate}, 2);
+    const dpt_value mask =
+        dpt_conv2d(m, y, "mask", &(dpt_conv2d_options){.out_channels = 1, .kernel = {1, 1}});
+    y = dpt_elementwise(m, "tanh(b) * (a - c) + a * a / (1 + exp(b)) + 0.5 * b",
+                        (dpt_value[]){norm(m, y, "n", DPT_ACT_TANH), mask, y}, 3);
+    y = dpt_elementwise(m, "select(less(a, 0), exp(min(a, 0)) - 1, a) + softplus(a - b)",
+                        (dpt_value[]){y, mask}, 2);
+    y = linear(m, dpt_flatten(m, y), "fc1", 4, DPT_ACT_TANH);
+    y = dpt_elementwise(m, "max(a, 0.3 * a) * b - sqrt(1 + c * c)",
+                        (dpt_value[]){y, y, gate2(m, y)}, 3);
+    return head(m, y);
+}
+
 const net nets[] = {
     {.name = "norm, relu", .build = norm_relu},
     {.name = "identity shortcut", .build = identity_shortcut},
@@ -235,6 +261,7 @@ const net nets[] = {
     {.name = "pooled", .build = pooled, .n_unfused = 2},
     {.name = "averaged", .build = averaged},
     {.name = "activations", .build = activations, .n_unfused = 4},
+    {.name = "formulas", .build = formulas},
     {.name = "squared error", .build = identity_shortcut, .loss = DPT_LOSS_SQUARED_ERROR},
     {.name = "squared error of a norm",
      .build = norm_is_the_output,

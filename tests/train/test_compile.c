@@ -254,6 +254,8 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
     }
     if (node->kind == DPTI_NODE_DROPOUT) args.in[1] = index;
     if (node->kind == DPTI_NODE_ADD) args.in[1] = value[node->inputs[1]];
+    for (size_t k = 1; node->kind == DPTI_NODE_ELEMENTWISE && k < node->n_inputs; k++)
+        args.in[k] = value[node->inputs[k]];
     if (node->kind == DPTI_NODE_BATCH_NORM)
         normalize(node, args);
     else

@@ -65,6 +65,85 @@ static dpt_op_desc conv(dpt_op_kind kind)
                                       .groups = 2}};
 }
 
+/* y = a + b over 3x4, b broadcast along the first axis. */
+static dpt_op_desc sum_of_two(void)
+{
+    return (dpt_op_desc){.kind = DPT_OP_MAP,
+                         .u.map = {.rank = 2,
+                                   .extent = {3, 4},
+                                   .n_in = 2,
+                                   .n_out = 1,
+                                   .n_code = 3,
+                                   .value = {2},
+                                   .in = {{.sampled = true, .size = 12, .stride = {4, 1}},
+                                          {.size = 4, .stride = {0, 1}}},
+                                   .out = {{.sampled = true, .size = 12, .stride = {4, 1}}},
+                                   .code = {{.code = DPT_MAP_LOAD},
+                                            {.code = DPT_MAP_LOAD, .index = 1},
+                                            {.code = DPT_MAP_ADD, .a = 0, .b = 1}}}};
+}
+
+static void maps(test *t)
+{
+    dpt_op_desc d = sum_of_two();
+    takes(t, &d, "a 12, b =4", "y 12");
+    d.u.map.in[1].type = DPT_U8;
+    takes(t, &d, "a 12, b u8 =4", "y 12");
+    d = sum_of_two();
+    d.kind = DPT_OP_MAP_REDUCE;
+    d.u.map.out[0] = (dpt_map_operand){.size = 4, .stride = {0, 1}};
+    takes(t, &d, "a 12, b =4", "y =4");
+    d.u.map.reduction = DPT_REDUCE_MAXIMUM;
+    refuses(t, &d, "only a sum combines samples");
+    d.u.map.reduction = 9;
+    refuses(t, &d, "no reduction 9");
+}
+
+static void senseless_maps(test *t)
+{
+    dpt_op_desc d = sum_of_two();
+    d.u.map.code[2].b = 2;
+    refuses(t, &d, "instruction 2 reads the value 2, which is computed later");
+    d = sum_of_two();
+    d.u.map.code[1].index = 2;
+    refuses(t, &d, "instruction 1 reads input 2 of 2");
+    d = sum_of_two();
+    d.u.map.code[2].code = DPT_MAP_COUNT;
+    refuses(t, &d, "unknown code");
+    d = sum_of_two();
+    d.u.map.value[0] = 3;
+    refuses(t, &d, "the value 3 of 3");
+    d = sum_of_two();
+    d.u.map.rank = DPT_MAX_RANK + 1;
+    refuses(t, &d, "9 axes, of at most 8");
+    d = sum_of_two();
+    d.u.map.extent[1] = 0;
+    refuses(t, &d, "axis 1 is empty");
+    d.u.map.extent[1] = (size_t)1 << 31;
+    refuses(t, &d, "2^31");
+    d = sum_of_two();
+    d.u.map.in[0].size = 11;
+    refuses(t, &d, "an input of 11 elements is left by indices");
+    d = sum_of_two();
+    d.u.map.in[0].stride[1] = -1;
+    refuses(t, &d, "is left by indices");
+    d = sum_of_two();
+    d.u.map.in[0].stride[0] = INT32_MAX;
+    refuses(t, &d, "axis 0 leaves an input");
+    d = sum_of_two();
+    d.u.map.out[0].stride[0] = 3;
+    refuses(t, &d, "two indices may write the same element");
+    d = sum_of_two();
+    d.u.map.out[0].sampled = false;
+    refuses(t, &d, "only a sum combines samples");
+    d = sum_of_two();
+    d.u.map.in[1].type = DPT_U32;
+    refuses(t, &d, "an input has element type 3");
+    d = sum_of_two();
+    d.u.map.n_out = 0;
+    refuses(t, &d, "0 outputs");
+}
+
 static void convolutions(test *t)
 {
     dpt_op_desc d = conv(DPT_OP_CONV2D_FORWARD);
@@ -563,7 +642,8 @@ static void lines_of_the_list(test *t)
             lower[c] = (char)tolower((unsigned char)l->kind[c]);
         CHECK_TEXT(l->name, lower);
         CHECK_TEXT(dpti_op_name((dpt_op_kind)i), l->kind);
-        CHECK(l->n_in <= DPT_MAX_INPUTS && l->n_out >= 1 && l->n_out <= DPT_MAX_OUTPUTS);
+        CHECK(l->n_in <= DPT_MAX_INPUTS && l->n_out <= DPT_MAX_OUTPUTS);
+        CHECK(l->n_out >= 1 || dpt_op_family_of((dpt_op_kind)i) == DPT_FAMILY_MAP);
     }
     CHECK_SIZE(sizeof list_lines / sizeof *list_lines, DPT_OP_COUNT);
 }
@@ -572,6 +652,8 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"convolutions", convolutions},
+        {"programs over elements", maps},
+        {"senseless programs", senseless_maps},
         {"activations in bfloat16", half_as_large},
         {"bad_convolutions", bad_convolutions},
         {"linears", linears},

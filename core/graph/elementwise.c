@@ -1,0 +1,165 @@
+/* The element-wise layer: formulas over values, with broadcasting. */
+#include "graph/elementwise.h"
+
+#include "graph/builder.h"
+#include "graph/map_program.h"
+
+#include <string.h>
+
+/* ---- The space ------------------------------------------------------------------------------- */
+
+/* The operand of a value in the space of `out`: an axis on which the value has one element is
+   broadcast. */
+static dpt_map_operand operand_of(const dpti_extent *value, const dpti_extent *out)
+{
+    return (dpt_map_operand){
+        .sampled = true,
+        .size = value->h * value->w * value->c,
+        .stride = {value->h == out->h && out->h > 1 ? (int32_t)(value->w * value->c) : 0,
+                   value->w == out->w && out->w > 1 ? (int32_t)value->c : 0,
+                   value->c == out->c && out->c > 1 ? 1 : 0}};
+}
+
+static bool is_broadcast(const dpti_extent *value, const dpti_extent *out)
+{
+    return value->h != out->h || value->w != out->w || value->c != out->c;
+}
+
+/* A description of this program without operands. */
+static dpt_map_desc describe(const dpti_map_code *code, const dpti_extent *out)
+{
+    dpt_map_desc d = {.rank = 3,
+                      .extent = {out->h, out->w, out->c},
+                      .n_in = code->n_in,
+                      .n_out = 1,
+                      .n_code = code->n_code,
+                      .value = {code->value}};
+    memcpy(d.code, code->code, sizeof d.code);
+    return d;
+}
+
+/* ---- The layer ------------------------------------------------------------------------------- */
+
+/* One extent of all inputs: their largest.  false if one of them is neither that nor 1. */
+static bool broadcast(size_t extent, size_t *out)
+{
+    if (*out == 1) *out = extent;
+    return extent == *out || extent == 1;
+}
+
+static dpt_status refuse(dpt_model *model, const char *formula, const char *reason)
+{
+    (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer elementwise-%zu, \"%.80s\": %s",
+                          model->n_nodes, formula, reason);
+    return DPT_E_INVALID;
+}
+
+/* Flat values have the order in memory of what was flattened; those that are combined must agree.
+ */
+static bool orders_agree(const dpti_node *a, const dpti_node *b)
+{
+    const dpti_extent p = a->before_flatten, q = b->before_flatten;
+    return p.h == q.h && p.w == q.w && p.c == q.c;
+}
+
+/* The extent of the output. */
+static dpt_status find_extent(dpt_model *model, const char *formula, dpti_node *node)
+{
+    dpti_extent out = {.h = 1, .w = 1, .c = 1, .flat = true};
+    const dpti_node *first = NULL;
+    for (size_t i = 0; i < node->n_inputs; i++) {
+        const dpti_node *input = &model->nodes[node->inputs[i]];
+        const dpti_extent e = input->extent;
+        if (!broadcast(e.h, &out.h) || !broadcast(e.w, &out.w) || !broadcast(e.c, &out.c))
+            return refuse(model, formula,
+                          "the shapes of its inputs do not agree: on every axis "
+                          "they must have the same extent, or 1");
+        out.flat = out.flat && e.flat;
+        if (e.flat && e.c > 1 && !first) first = input;
+        if (e.flat && e.c > 1 && !orders_agree(first, input))
+            return refuse(model, formula, "its inputs were flattened from different shapes");
+    }
+    if (!out.flat && first && first->before_flatten.h * first->before_flatten.w > 1)
+        return refuse(model, formula, "a flattened image is combined with an image");
+    node->extent = out;
+    if (out.flat) node->before_flatten = first ? first->before_flatten : out;
+    return DPT_OK;
+}
+
+/* The program of a formula, in which LOAD i reads input i. */
+static dpt_status find_program(dpt_model *model, const char *formula, size_t n, dpti_map_code *out)
+{
+    dpti_map_program program;
+    dpt_error error = {.status = DPT_OK};
+    dpti_map_code derivative;
+    uint8_t value = 0;
+    if (dpti_map_parse(formula, n, &program, &value, &error) != DPT_OK)
+        return refuse(model, formula, error.message);
+    if (!dpti_map_take(&program, value, out))
+        return refuse(model, formula, "it is too long; divide it into several layers");
+    if (out->n_in < n) return refuse(model, formula, "it does not read all of its inputs");
+    for (uint8_t i = 0; i < n; i++)
+        if (!dpti_map_differentiate(out, i, (uint8_t)n, &derivative))
+            return refuse(model, formula,
+                          "its derivative is too long; divide it into several layers");
+    for (uint8_t i = 0; i < out->n_code; i++)
+        if (out->code[i].code == DPT_MAP_LOAD) out->code[i].index = out->in[out->code[i].index];
+    for (uint8_t i = 0; i < DPT_MAX_INPUTS; i++)
+        out->in[i] = i;
+    return DPT_OK;
+}
+
+static bool are_usable(dpt_model *model, const dpt_value *inputs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!dpti_usable(model, inputs[i], "elementwise")) return false;
+    return true;
+}
+
+dpt_value dpt_elementwise(dpt_model *model, const char *formula, const dpt_value *inputs,
+                          size_t n_inputs)
+{
+    dpti_map_code code;
+    if (!model || model->status != DPT_OK) return (dpt_value){0};
+    if (!formula || !inputs || n_inputs < 1 || n_inputs > DPTI_FORMULA_INPUTS)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                               "layer elementwise-%zu needs a formula and 1 to %d inputs",
+                               model->n_nodes, DPTI_FORMULA_INPUTS);
+    if (!are_usable(model, inputs, n_inputs)) return (dpt_value){0};
+    dpti_node node = dpti_node_over(DPTI_NODE_ELEMENTWISE, NULL, inputs[0]);
+    node.n_inputs = n_inputs;
+    for (size_t i = 0; i < n_inputs; i++)
+        node.inputs[i] = inputs[i].id - 1;
+    if (find_extent(model, formula, &node) != DPT_OK ||
+        find_program(model, formula, n_inputs, &code) != DPT_OK)
+        return (dpt_value){0};
+    node.forward = (dpt_op_desc){.kind = DPT_OP_MAP, .u.map = describe(&code, &node.extent)};
+    for (size_t i = 0; i < n_inputs; i++)
+        node.forward.u.map.in[i] = operand_of(&model->nodes[node.inputs[i]].extent, &node.extent);
+    node.forward.u.map.out[0] = operand_of(&node.extent, &node.extent);
+    return dpti_add_unnamed(model, "elementwise", node);
+}
+
+/* ---- Gradients ------------------------------------------------------------------------------- */
+
+dpt_op_desc dpti_elementwise_gradient(const dpt_model *model, const dpti_node *node, size_t input,
+                                      uint8_t tensors[DPT_MAX_INPUTS])
+{
+    const dpt_map_desc *forward = &node->forward.u.map;
+    dpti_map_code value = {.n_code = forward->n_code, .value = forward->value[0]}, derivative;
+    value.n_in = forward->n_in;
+    for (uint8_t i = 0; i < DPT_MAX_INPUTS; i++)
+        value.in[i] = i;
+    memcpy(value.code, forward->code, sizeof value.code);
+    (void)!dpti_map_differentiate(&value, (uint8_t)input, value.n_in, &derivative);
+    const dpti_extent *to = &model->nodes[node->inputs[input]].extent;
+    dpt_op_desc desc = {.kind = is_broadcast(to, &node->extent) ? DPT_OP_MAP_REDUCE : DPT_OP_MAP,
+                        .u.map = describe(&derivative, &node->extent)};
+    for (uint8_t i = 0; i < derivative.n_in; i++) {
+        tensors[i] = derivative.in[i];
+        desc.u.map.in[i] =
+            derivative.in[i] < value.n_in ? forward->in[derivative.in[i]] : forward->out[0];
+    }
+    desc.u.map.out[0] = forward->in[input];
+    return desc;
+}
