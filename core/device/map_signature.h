@@ -2,7 +2,7 @@
 #ifndef DPTI_MAP_SIGNATURE_H
 #define DPTI_MAP_SIGNATURE_H
 
-#include "device/signature.h"
+#include "device/slots.h"
 
 /* Validates the description of a MAP or a MAP_REDUCE.  DPT_E_INVALID with the reason: the program
    reads a value that is not computed yet, an operand leaves its tensor, two indices write the same

@@ -1,6 +1,6 @@
 /* Parameters of map.cl and map_reduce.cl, and the numbers of instructions. */
-#ifndef DPT_KERNELS_MAP_H
-#define DPT_KERNELS_MAP_H
+#ifndef DPT_KERNELS_MAP_PARAMS_H
+#define DPT_KERNELS_MAP_PARAMS_H
 
 #include "dialect.h"
 
