@@ -376,7 +376,8 @@ static dpt_status emit_elementwise(dpti_compiler *c, size_t i)
                                                  : c->value[c->root[node->inputs[tensors[t]]]];
         dpti_store_operands(c, &backward.desc);
         backward.flags = to.flags;
-        DPT_TRY(dpti_emit(c, backward, in, n_in, (int[]){to.gradient}, 1));
+        DPT_TRY(dpti_emit(c, backward, (dpti_tensor_ids){in, n_in},
+                          (dpti_tensor_ids){(int[]){to.gradient}, 1}));
         DPT_TRY(emit_mask(c, root, to.mask));
     }
     return DPT_OK;

@@ -89,14 +89,10 @@ static dpt_status find_extent(dpt_model *model, const char *formula, dpti_node *
 /* The program of a formula, in which LOAD i reads input i. */
 static dpt_status find_program(dpt_model *model, const char *formula, size_t n, dpti_map_code *out)
 {
-    dpti_map_program program;
     dpt_error error = {.status = DPT_OK};
     dpti_map_code derivative;
-    uint8_t value = 0;
-    if (dpti_map_parse(formula, n, &program, &value, &error) != DPT_OK)
+    if (dpti_map_parse(formula, n, out, &error) != DPT_OK)
         return refuse(model, formula, error.message);
-    if (!dpti_map_take(&program, value, out))
-        return refuse(model, formula, "it is too long; divide it into several layers");
     if (out->n_in < n) return refuse(model, formula, "it does not read all of its inputs");
     for (uint8_t i = 0; i < n; i++)
         if (!dpti_map_differentiate(out, i, (uint8_t)n, &derivative))

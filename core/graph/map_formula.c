@@ -191,15 +191,17 @@ static dpt_status parse_sum(parser *p, uint8_t *out)
     return DPT_OK;
 }
 
-dpt_status dpti_map_parse(const char *formula, size_t n_inputs, dpti_map_program *out,
-                          uint8_t *value, dpt_error *error)
+dpt_status dpti_map_parse(const char *formula, size_t n_inputs, dpti_map_code *out,
+                          dpt_error *error)
 {
+    dpti_map_program program = {.n = 0};
+    uint8_t value;
     parser p = {
-        .formula = formula, .at = formula, .n_inputs = n_inputs, .out = out, .error = error};
-    *out = (dpti_map_program){.n = 0};
-    DPT_TRY(parse_sum(&p, value));
+        .formula = formula, .at = formula, .n_inputs = n_inputs, .out = &program, .error = error};
+    DPT_TRY(parse_sum(&p, &value));
     if (next(&p) != '\0')
         return REFUSE(&p, "\"%.12s\" at character %zu is not expected", p.at, place(&p));
-    if (out->is_full) return REFUSE(&p, "it is too long");
+    if (!dpti_map_take(&program, value, out))
+        return REFUSE(&p, "it is too long; divide it into several layers");
     return DPT_OK;
 }

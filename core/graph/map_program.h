@@ -41,10 +41,11 @@ typedef struct dpti_map_code {
    or if the program is full. */
 bool dpti_map_take(const dpti_map_program *p, uint8_t value, dpti_map_code *out);
 
-/* Parses a formula, as dpt_elementwise of dptrain.h describes it.  `value`: the instruction that
-   computes the formula.  Errors: DPT_E_INVALID with the place and the reason. */
-DPT_CHECK_RESULT dpt_status dpti_map_parse(const char *formula, size_t n_inputs,
-                                           dpti_map_program *out, uint8_t *value, dpt_error *error);
+/* Parses a formula, as dpt_elementwise of dptrain.h describes it, over n_inputs inputs.  Errors:
+   DPT_E_INVALID with the place and the reason; the formula needs more than DPT_MAP_LENGTH
+   instructions. */
+DPT_CHECK_RESULT dpt_status dpti_map_parse(const char *formula, size_t n_inputs, dpti_map_code *out,
+                                           dpt_error *error);
 
 /* The derivative of a value with respect to an input, times the gradient `dy` of the value, which
    the derivative reads as input `n_inputs`.  Returns false if the derivative needs more than
