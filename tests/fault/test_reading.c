@@ -209,8 +209,7 @@ static void who_rests(test *t)
                 bool failed = false;
                 if (!rests && dpt_trainer_steps(trainer) >= RESTS_FROM &&
                     dpt_trainer_in_flight(trainer) == 0) {
-                    trainer->standby.chosen[1] = trainer->standby.changes =
-                        rests = true;
+                    trainer->standby.chosen[1] = trainer->standby.changes = rests = true;
                     failed = dpt_trainer_submit(trainer) != DPT_OK;
                 }
                 while (!failed && dpt_trainer_in_flight(trainer) < (rests && left > 1 ? 2 : 1))
@@ -253,9 +252,7 @@ static void who_submits_first(test *t)
         if (CHECK_OK(begin_in_order(t, devices, &w))) {
             w.trainer->standby.allowed = false;
             for (size_t i = 1; i < LOST_IN; i++) {
-                if (i == 5)
-                    w.trainer->standby.chosen[1] =
-                        w.trainer->standby.changes = true;
+                if (i == 5) w.trainer->standby.chosen[1] = w.trainer->standby.changes = true;
                 CHECK_OK(dpt_trainer_step(w.trainer, &m));
             }
             CHECK_OK(dpt_trainer_submit(w.trainer));

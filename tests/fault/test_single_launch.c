@@ -206,8 +206,7 @@ static void train_left_alone(run *r, training *w)
         CHECK_SIZE(metrics.shards[0], all ? metrics.samples : metrics.samples / 2);
         n_told += take_told(r, w, said, sizeof said);
         const bool parts = never || n_told > 0;
-        CHECK((w->trainer->workers[0].compute.single.program != NULL) ==
-              (step > beside && !parts));
+        CHECK((w->trainer->workers[0].compute.single.program != NULL) == (step > beside && !parts));
         CHECK_NEAR(metrics.loss, healthy_of(r)->losses[step], 0.0);
         REQUIRE_OK(plant_read_weights(w->model, w->trainer, 0, &now));
         compare_weights(r, w, &now, "beside another");

@@ -7,7 +7,8 @@
 #define SAME_NUMBER(name, ...) _Static_assert(MAP_##name == DPT_MAP_##name, "kernels/map_params.h");
 DPT_MAP_LIST(SAME_NUMBER)
 #undef SAME_NUMBER
-_Static_assert(REDUCE_MAXIMUM == DPT_REDUCE_MAXIMUM && MAP_BF16 == DPT_BF16, "kernels/map_params.h");
+_Static_assert(REDUCE_MAXIMUM == DPT_REDUCE_MAXIMUM && MAP_BF16 == DPT_BF16,
+               "kernels/map_params.h");
 
 typedef struct state {
     dpt_kernel *kernel, *merge; /* merge: of a reduction */
