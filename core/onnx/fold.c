@@ -192,8 +192,6 @@ static bool compute_reals(const char *op, double a, double b, dpti_onnx_cell *ou
         out->real = a * b;
     else if (is(op, "Div"))
         out->real = a / b;
-    else if (is(op, "Pow"))
-        out->real = pow(a, b);
     else if (is(op, "Max"))
         out->real = a > b ? a : b;
     else if (is(op, "Min"))
@@ -235,6 +233,30 @@ static bool fold_binary(folding *f)
                 return false;
             round_to(f->y->type, &f->cells[i]);
         }
+    }
+    return true;
+}
+
+/* Base and exponent may be of different types; the result has that of the base. */
+static bool fold_power(folding *f)
+{
+    const dpti_onnx_fact *base = dpti_onnx_input(f->in, 0), *exponent = dpti_onnx_input(f->in, 1);
+    const bool real_base = dpti_onnx_type_is_real(base->type);
+    const bool real_exponent = dpti_onnx_type_is_real(exponent->type);
+    for (size_t i = 0; i < f->n; i++) {
+        const coordinates at = coordinates_of(&f->y->shape, i);
+        const dpti_onnx_cell a = *broadcast_cell(base, f->y, &at);
+        const dpti_onnx_cell b = *broadcast_cell(exponent, f->y, &at);
+        if (a.times || b.times) return false;
+        const double value =
+            pow(real_base ? a.real : (double)a.fixed, real_exponent ? b.real : (double)b.fixed);
+        if (!real_base && !(fabs(value) < 9e15)) return false; /* exact as a double */
+        f->cells[i] = (dpti_onnx_cell){0};
+        if (real_base)
+            f->cells[i].real = value;
+        else
+            f->cells[i].fixed = (int64_t)value;
+        round_to(f->y->type, &f->cells[i]);
     }
     return true;
 }
@@ -551,7 +573,7 @@ static const evaluator evaluators[] = {
     {"Neg", fold_unary, false},
     {"Not", fold_unary, false},
     {"Or", fold_binary, false},
-    {"Pow", fold_binary, false},
+    {"Pow", fold_power, false},
     {"Range", fold_range, false},
     {"Reciprocal", fold_unary, false},
     {"ReduceProd", fold_reduce, false},

@@ -128,10 +128,13 @@ static dpt_status binary(dpti_onnx_inference *in, dpt_error *error)
 const dpti_onnx_operator dpti_onnx_elementwise[] = {
     {"Abs", unary, 1},
     {"Acos", unary, 1},
+    {"Acosh", unary, 1},
     {"Add", binary, 2},
     {"And", comparison, 2},
     {"Asin", unary, 1},
+    {"Asinh", unary, 1},
     {"Atan", unary, 1},
+    {"Atanh", unary, 1},
     {"Bernoulli", random_like, 1},
     {"Cast", cast, 1},
     {"CastLike", cast, 1},

@@ -64,7 +64,7 @@ dpt_status dpti_onnx_read_list(const dpti_onnx_inference *in, size_t i, dpti_onn
     const size_t most = sizeof out->cells / sizeof *out->cells;
     *out = (dpti_onnx_list){.given = fact != NULL};
     if (!fact) return DPT_OK;
-    if (!fact->cells || dpti_onnx_type_is_real(fact->type))
+    if (!fact->cells)
         return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
                                 "its input %zu is not known before training; only what follows "
                                 "from constants and from the batch's extent is taken there",
@@ -74,6 +74,12 @@ dpt_status dpti_onnx_read_list(const dpti_onnx_inference *in, size_t i, dpti_onn
                                 fact->n_cells);
     out->n = fact->n_cells;
     memcpy(out->cells, fact->cells, out->n * sizeof *out->cells);
+    for (size_t k = 0; k < out->n && dpti_onnx_type_is_real(fact->type); k++) {
+        const double real = fact->cells[k].real; /* as the depth of OneHot may be */
+        if (!(real > -1e9 && real < 1e9))
+            return dpti_onnx_refuse(in, DPT_E_FORMAT, error, "its input %zu is out of range", i);
+        out->cells[k] = (dpti_onnx_cell){.fixed = (int64_t)real};
+    }
     return DPT_OK;
 }
 

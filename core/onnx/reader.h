@@ -1,6 +1,6 @@
 /* Reads an ONNX file into a model that is complete and consistent.
 
-   Taken are IR versions 4 to DPTI_ONNX_NEWEST_IR and opsets DPTI_ONNX_OLDEST_OPSET to
+   Taken are IR versions 3 to DPTI_ONNX_NEWEST_IR and opsets DPTI_ONNX_OLDEST_OPSET to
    DPTI_ONNX_NEWEST_OPSET of the default domain.  Functions of the file are put in place of the
    nodes that call them.  Tensors may be in other files, but only in the model's folder or below it.
    Subgraphs (Loop, If, Scan), sparse tensors, strings and other domains are refused.
@@ -14,7 +14,7 @@
 #include "onnx/model.h"
 
 enum {
-    DPTI_ONNX_OLDEST_IR = 4, /* before, every initialiser was an input, too */
+    DPTI_ONNX_OLDEST_IR = 3,
     DPTI_ONNX_NEWEST_IR = 14,
     DPTI_ONNX_OLDEST_OPSET = 13,
     DPTI_ONNX_NEWEST_OPSET = 28,

@@ -175,7 +175,7 @@ static const struct refusal {
     {"cut_inside", DPT_E_FORMAT, "damaged"},
     {"header_2gb", DPT_E_FORMAT, "cut off: its field at byte 2"},
     {"no_graph", DPT_E_FORMAT, "no graph"},
-    {"new_ir", DPT_E_UNSUPPORTED, "IR version 99; this build reads 4 to"},
+    {"new_ir", DPT_E_UNSUPPORTED, "IR version 99; this build reads 3 to"},
     {"old_opset", DPT_E_UNSUPPORTED, "opset 12; this build reads 13 to"},
     {"new_opset", DPT_E_UNSUPPORTED, "opset 99"},
     {"domain", DPT_E_UNSUPPORTED, "node \"fancy\" (FancyNorm) is of the domain \"com.vendor\""},
