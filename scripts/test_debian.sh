@@ -66,7 +66,12 @@ if [ "${3:-}" != in-namespace ]; then
     [ -e .git ] || skip "this folder is no clone, and a clone is what is tested"
     namespace=(unshare --mount --pid --fork --kill-child)
     "${namespace[@]}" true 2>/dev/null || skip "this system allows no mount namespace"
-    exec "${namespace[@]}" "$0" "$release" "$root" in-namespace
+    # In the background, because unshare ignores SIGINT and SIGTERM.  If it is killed, all in the namespace is.
+    "${namespace[@]}" "$0" "$release" "$root" in-namespace &
+    child=$!
+    trap 'kill -KILL $child; exit 1' INT TERM
+    wait $child
+    exit
 fi
 
 clear_root || exit 1
