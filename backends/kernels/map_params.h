@@ -84,6 +84,7 @@ typedef struct map_params {
     u32 n_kept;   /* outputs, for all samples */
     u32 n_pieces; /* the reduced indices are divided into so many pieces of piece_length */
     u32 piece_length;
+    u32 n_tiles; /* tiles of outputs */
 } map_params;
 
 #endif

@@ -81,12 +81,12 @@ DEVICE u64 map_first_output(const map_params *p, u32 i)
 /* The inputs -> y; or, with several pieces, sums (n_pieces,n_kept).  A work item for every tile of
    every piece: items of a piece are neighbours.  y's place is in bytes. */
 KERNEL void dpt_map_reduce(OUT(u8, y), OUT(float, sums), MAP_MEMORY_ARGUMENTS,
-                           const map_params given, const u32 n_tiles)
+                           const map_params given)
 {
     const map_params *const p = &given;
     MAP_MEMORY(memory);
     const u64 item = GLOBAL_ID;
-    const u32 piece = (u32)(item / n_tiles), tile = (u32)(item % n_tiles);
+    const u32 piece = (u32)(item / p->n_tiles), tile = (u32)(item % p->n_tiles);
     const u32 operand = MAP_INPUTS;
     if (piece < p->n_pieces) {
         const u64 output = map_first_output(p, tile), begin = (u64)piece * p->piece_length;

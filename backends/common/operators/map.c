@@ -151,20 +151,19 @@ static dpt_status run_reduce(const dpt_call *call)
 {
     const state *s = call->op->plan.state;
     const division d = divide(call->op->device, s, call->n_samples);
-    const u32 n_tiles = (u32)d.n_tiles;
     map_params p = s->params;
     p.n_rows = (u32)(call->n_samples * s->plan.extent[0]);
     p.count = d.n_reduced;
     p.accumulate = call->accumulate;
     p.n_kept = (u32)d.n_kept;
     p.n_pieces = (u32)d.n_pieces;
+    p.n_tiles = (u32)d.n_tiles;
     p.piece_length = (u32)d.piece_length;
     dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
     dpt_launch_tensor(&l, call->args->out[0], DPT_U8);
     dpt_launch_tensor(&l, call->args->workspace, DPT_F32);
     add_inputs(&l, call);
     dpt_launch_value(&l, &p, sizeof p);
-    dpt_launch_value(&l, &n_tiles, sizeof n_tiles);
     DPT_TRY(dpt_launch_items(&l, d.n_tiles * d.n_pieces));
     return d.n_pieces > 1 ? merge(call, &p) : DPT_OK;
 }
