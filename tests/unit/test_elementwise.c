@@ -45,7 +45,7 @@ static void has_shape(test *t, const setting *s, dpt_value y, const size_t shape
 
 static void shapes(test *t)
 {
-    setting s = {NULL};
+    setting s = {.context = NULL};
     if (create(t, &s)) {
         dpt_model *m = s.model;
         const size_t image[] = {4, 4, 3}, mean[] = {1, 1, 3}, flat[] = {1, 1, 48};
@@ -65,7 +65,7 @@ static void shapes(test *t)
 /* A model can fail once: every refusal has a model of its own. */
 static void refuses(test *t, const char *formula, size_t first, const char *message)
 {
-    setting s = {NULL};
+    setting s = {.context = NULL};
     if (create(t, &s)) {
         const dpt_value pairs[][2] = {{s.image, s.image},
                                       {s.flat, s.other_flat},
@@ -94,7 +94,7 @@ static void refusals(test *t)
 
 static void too_many_inputs(test *t)
 {
-    setting s = {NULL};
+    setting s = {.context = NULL};
     if (create(t, &s)) {
         const dpt_value five[] = {s.image, s.image, s.image, s.image, s.image};
         CHECK_SIZE(dpt_elementwise(s.model, "a", five, 5).id, 0);
