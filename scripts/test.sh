@@ -34,6 +34,9 @@ nightly) fuzz_seconds=600 ;;
 release) fuzz_seconds=3600 ;;
 *) fuzz_seconds=10 ;; # a minute of all
 esac
+case $tier in
+nightly | release) export DPTRAIN_TEST_EVERY=${DPTRAIN_TEST_EVERY:-1} ;; # of what is tried one by one
+esac
 fuzz_seconds=${DPTRAIN_FUZZ_SECONDS:-$fuzz_seconds}
 
 setup_need_build
@@ -98,7 +101,7 @@ suite() {
     shift
     rm -f "$result"
     # More than there are cores: many wait for a device that hangs, a signal, another process.
-    ctest --test-dir "$work/$tree" -j $((jobs + 3)) --output-on-failure --no-tests=error \
+    ctest --test-dir "$work/$tree" -j $((jobs + 4)) --output-on-failure --no-tests=error \
         --output-junit "$result" "$@" >"$log" 2>&1 </dev/null
     status=$?
     all=$(junit "$result" tests) bad=$(junit "$result" failures)
@@ -123,6 +126,9 @@ suite() {
 # are for the nightly tier.  What no test of a build looks at is not compiled.
 one_card=-DDPTRAIN_CUDA_ARCHITECTURES=75
 no_card=-DCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit=ON
+# Where there is no card, kernels are compiled to find their mistakes, and take half the time unoptimised.
+quick_kernels=-DDPTRAIN_CUDA_QUICK=ON
+if [ -e /dev/nvidiactl ]; then quick_kernels=-UDPTRAIN_CUDA_QUICK; fi
 
 # warnings_are_errors CC: prints ON if CC is one of the pinned compilers, else OFF.
 warnings_are_errors() {
@@ -280,8 +286,8 @@ by_day() {
 }
 
 run_release_build() {
-    local cards=-UDPTRAIN_CUDA_ARCHITECTURES less=
-    if by_day; then cards=$one_card less='-LE nightly'; fi
+    local cards='-UDPTRAIN_CUDA_ARCHITECTURES -UDPTRAIN_CUDA_QUICK' less=
+    if by_day; then cards="$one_card $quick_kernels" less='-LE nightly'; fi
     check "build: gcc, release" \
         build gcc-release gcc -DCMAKE_BUILD_TYPE=Release $cards || return
     # shellcheck disable=SC2086
@@ -312,12 +318,13 @@ run_addresses() {
     check "build: clang, debug, address and undefined" build clang-asan clang "${options[@]}" || return
     # What compares kernels, then; OpenCL, whose kernels no sanitizer sees and which would all be
     # compiled again; failures in turn of the device whose transfers are not staged; sums of 64 MB
-    # that are made again and again; and what starts the command again and again to look at its words,
-    # at its measured choices, and at a bundle of tests.  The fuzzer of options runs the parser.
-    # Calls fail in turn in the release build; here every fifth of them fails.
+    # that are made again and again; long trainings whose code the others run; and what starts the
+    # command again and again to look at its words, at its measured choices, and at a bundle of tests.
+    # The fuzzer of options runs the parser.  Calls fail in turn in the release build; here every fifth
+    # of them fails.
     if by_day; then
         DPTRAIN_TEST_STRIDE=5 suite clang-asan -LE nightly -E \
-            '^(train_golden.*|train_resnet18.*|conformance_.*|.*opencl.*|fault_(failover|trainer)_fault|cli_(bench_allreduce|bundle|choices|usage))$'
+            '^(train_(golden.*|resnet18.*|overlap|process_resume)|conformance_.*|.*opencl.*|fault_.*_fault|cli_(bench_allreduce|bundle|choices|usage|resume|processes))$'
     else
         suite clang-asan
     fi
