@@ -39,17 +39,6 @@ static void plan_axes(const dpt_map_desc *d, dpt_map_plan *plan)
 
 enum { NEVER = DPT_MAP_LENGTH, AT_THE_END = DPT_MAP_LENGTH + 1 };
 
-/* reads[i][0 .. n-1]: the operands of instruction i, by code. */
-static unsigned operands_of(uint8_t code)
-{
-    static const unsigned char n_operands[DPT_MAP_COUNT] = {
-#define OPERANDS(name, n, rounds, value) [DPT_MAP_##name] = n,
-        DPT_MAP_LIST(OPERANDS)
-#undef OPERANDS
-    };
-    return n_operands[code];
-}
-
 /* Finds the last reader of every value; NEVER for a value that no output needs. */
 static void find_last_uses(const dpt_map_desc *d, unsigned last[DPT_MAP_LENGTH])
 {
@@ -60,7 +49,7 @@ static void find_last_uses(const dpt_map_desc *d, unsigned last[DPT_MAP_LENGTH])
     for (unsigned i = d->n_code; i-- > 0;) {
         const uint8_t reads[] = {d->code[i].a, d->code[i].b, d->code[i].c};
         if (last[i] == NEVER) continue;
-        for (unsigned k = 0; k < operands_of(d->code[i].code); k++)
+        for (unsigned k = 0; k < dpt_map_operands(d->code[i].code); k++)
             if (last[reads[k]] == NEVER) last[reads[k]] = i;
     }
 }

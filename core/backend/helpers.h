@@ -54,6 +54,18 @@ static inline dpt_op_family dpt_op_family_of(dpt_op_kind kind)
     return dpt_op_traits_of(kind).family;
 }
 
+/* Returns the number of values that an instruction of a MAP reads.  `code` is below DPT_MAP_COUNT.
+   Cannot fail. */
+static inline unsigned dpt_map_operands(unsigned code)
+{
+    static const unsigned char n_operands[DPT_MAP_COUNT] = {
+#define DPT_MAP_OPERANDS_OF(name, n, rounds, value) [DPT_MAP_##name] = n,
+        DPT_MAP_LIST(DPT_MAP_OPERANDS_OF)
+#undef DPT_MAP_OPERANDS_OF
+    };
+    return n_operands[code];
+}
+
 /* ---- Activations ----------------------------------------------------------------------------- */
 
 /* Returns the name of an activation as in DPT_ACTIVATION_LIST.

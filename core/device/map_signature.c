@@ -7,16 +7,6 @@
 
 /* ---- The program ----------------------------------------------------------------------------- */
 
-static unsigned operands_of(dpt_map_code code)
-{
-    static const unsigned char n_operands[DPT_MAP_COUNT] = {
-#define OPERANDS(name, n, rounds, value) [DPT_MAP_##name] = n,
-        DPT_MAP_LIST(OPERANDS)
-#undef OPERANDS
-    };
-    return n_operands[code];
-}
-
 static dpt_status check_instruction(const dpt_map_desc *d, size_t i, dpt_error *error)
 {
     const dpt_map_instruction *at = &d->code[i];
@@ -24,7 +14,7 @@ static dpt_status check_instruction(const dpt_map_desc *d, size_t i, dpt_error *
         return DPT_FAIL(error, DPT_E_INVALID, "instruction %zu has the unknown code %u", i,
                         at->code);
     const uint8_t operands[] = {at->a, at->b, at->c};
-    for (unsigned k = 0; k < operands_of((dpt_map_code)at->code); k++)
+    for (unsigned k = 0; k < dpt_map_operands(at->code); k++)
         if (operands[k] >= i)
             return DPT_FAIL(error, DPT_E_INVALID,
                             "instruction %zu reads the value %u, which is computed later", i,
@@ -78,12 +68,13 @@ static dpt_status check_reach(const dpt_map_desc *d, const dpt_map_operand *o, c
            checked before the next one is added. */
         const int64_t reach = (int64_t)(d->extent[i] - 1) * o->stride[i];
         if (reach > INT32_MAX || reach < -(int64_t)INT32_MAX)
-            return DPT_FAIL(error, DPT_E_INVALID, "axis %zu leaves an %s", i, what);
+            return DPT_FAIL(error, DPT_E_INVALID, "along axis %zu, indices lie outside an %s", i,
+                            what);
         *(reach < 0 ? &least : &most) += reach;
     }
     if ((int64_t)o->offset + least < 0 || (int64_t)o->offset + most >= (int64_t)o->size)
-        return DPT_FAIL(error, DPT_E_INVALID, "an %s of %zu elements is left by indices", what,
-                        o->size);
+        return DPT_FAIL(error, DPT_E_INVALID, "indices lie outside the %zu elements of an %s",
+                        o->size, what);
     return DPT_OK;
 }
 

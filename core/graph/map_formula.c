@@ -91,7 +91,7 @@ static dpt_status parse_number(parser *p, uint8_t *out)
 
 static dpt_status parse_arguments(parser *p, const struct function *f, uint8_t arguments[3])
 {
-    const unsigned n = dpti_map_operands((uint8_t)f->code);
+    const unsigned n = dpt_map_operands(f->code);
     if (!takes(p, '(')) return REFUSE(p, "%s at character %zu needs \"(\"", f->name, place(p));
     for (unsigned i = 0; i < n; i++) {
         if (i > 0 && !takes(p, ','))
@@ -112,7 +112,7 @@ static dpt_status parse_call(parser *p, const char *name, uint8_t *out)
         const struct function *f = &functions[i];
         if (strcmp(f->name, name) != 0) continue;
         DPT_TRY(parse_arguments(p, f, arguments));
-        const unsigned n = dpti_map_operands((uint8_t)f->code);
+        const unsigned n = dpt_map_operands(f->code);
         if (n == 3)
             *out = dpti_map_select(p->out, arguments[0], arguments[1], arguments[2]);
         else

@@ -153,7 +153,7 @@ static void repeat_value(reverse *r, const dpti_map_code *of)
             *to = dpti_map_constant(&r->p, at->constant);
         else if (at->code == DPT_MAP_SELECT)
             *to = dpti_map_select(&r->p, a, b, c);
-        else if (dpti_map_operands(at->code) == 2)
+        else if (dpt_map_operands(at->code) == 2)
             *to = dpti_map_add(&r->p, (dpt_map_code)at->code, a, b);
         else
             *to = dpti_map_unary(&r->p, (dpt_map_code)at->code, a);

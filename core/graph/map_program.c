@@ -3,16 +3,6 @@
 
 #include <string.h>
 
-unsigned dpti_map_operands(uint8_t code)
-{
-    static const unsigned char n_operands[DPT_MAP_COUNT] = {
-#define OPERANDS(name, n, rounds, value) [DPT_MAP_##name] = n,
-        DPT_MAP_LIST(OPERANDS)
-#undef OPERANDS
-    };
-    return n_operands[code];
-}
-
 /* Compares constants by their bits, so that -0 and NaN are values like others. */
 static bool is_equal(const dpt_map_instruction *x, const dpt_map_instruction *y)
 {
@@ -90,7 +80,7 @@ bool dpti_map_take(const dpti_map_program *p, uint8_t value, dpti_map_code *out)
     for (size_t i = (size_t)value + 1; i-- > 0;) {
         const dpt_map_instruction *at = &p->code[i];
         const uint8_t reads[] = {at->a, at->b, at->c};
-        for (unsigned k = 0; is_needed[i] && k < dpti_map_operands(at->code); k++)
+        for (unsigned k = 0; is_needed[i] && k < dpt_map_operands(at->code); k++)
             is_needed[reads[k]] = true;
     }
     for (size_t i = 0; i <= value; i++) {

@@ -18,9 +18,6 @@ typedef struct dpti_map_program {
     dpt_map_instruction code[DPTI_MAP_CAPACITY];
 } dpti_map_program;
 
-/* Returns the number of values that an instruction reads.  Cannot fail. */
-unsigned dpti_map_operands(uint8_t code);
-
 /* Each returns the number of an instruction that computes the value.  An equal instruction is not
    added twice.  A product with 1 and a sum with 0 is the other operand, and a product with 0 is 0.
  */

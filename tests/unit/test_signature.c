@@ -123,13 +123,13 @@ static void senseless_maps(test *t)
     refuses(t, &d, "2^31");
     d = sum_of_two();
     d.u.map.in[0].size = 11;
-    refuses(t, &d, "an input of 11 elements is left by indices");
+    refuses(t, &d, "indices lie outside the 11 elements of an input");
     d = sum_of_two();
     d.u.map.in[0].stride[1] = -1;
-    refuses(t, &d, "is left by indices");
+    refuses(t, &d, "indices lie outside");
     d = sum_of_two();
     d.u.map.in[0].stride[0] = INT32_MAX;
-    refuses(t, &d, "axis 0 leaves an input");
+    refuses(t, &d, "along axis 0, indices lie outside an input");
     d = sum_of_two();
     d.u.map.out[0].stride[0] = 3;
     refuses(t, &d, "two indices may write the same element");
