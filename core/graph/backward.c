@@ -3,9 +3,9 @@
 #include "graph/compile.h"
 #include "graph/elementwise.h"
 
-static bool is_input(const dpti_compiler *c, size_t root)
+static bool has_gradient(const dpti_compiler *c, size_t root)
 {
-    return c->model->nodes[root].kind == DPTI_NODE_INPUT;
+    return c->needs[root];
 }
 
 /* A contribution that a consumer of `root` is about to add to the root's gradient. */
@@ -35,9 +35,56 @@ static contribution contribute(dpti_compiler *c, size_t root, bool first)
 static dpt_status begin_contribution(dpti_compiler *c, size_t root, contribution *out)
 {
     const bool first = c->gradient[root] == DPTI_NO_TENSOR;
-    if (first) DPT_TRY(dpti_add_activations(c, c->model->nodes[root].elements, &c->gradient[root]));
+    if (first) DPT_TRY(dpti_add_value(c, root, &c->gradient[root]));
     *out = contribute(c, root, first);
     return DPT_OK;
+}
+
+static dpt_status emit_mask(dpti_compiler *c, size_t root, dpt_activation mask);
+
+/* Returns whether an instruction writes every element of its output. */
+static bool writes_all(const dpt_map_desc *d)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < d->rank; i++)
+        if (d->out[0].stride[i] != 0) n *= d->extent[i];
+    return n == d->out[0].size;
+}
+
+/* Returns whether nothing that an instruction reads or writes has samples. */
+static bool has_no_samples(const dpt_map_desc *d)
+{
+    for (size_t i = 0; i < d->n_in; i++)
+        if (d->in[i].sampled) return false;
+    return !d->out[0].sampled;
+}
+
+/* Emits a MAP or MAP_REDUCE whose output is its contribution to a root's gradient, or to that of a
+   parameter that is read as a value.  The output may be a part of the gradient. */
+static dpt_status emit_contribution(dpti_compiler *c, size_t root, dpti_instruction instruction,
+                                    dpti_tensor_ids in)
+{
+    const dpti_node *node = &c->model->nodes[root];
+    const dpt_map_desc *d = &instruction.desc.u.map;
+    contribution to;
+    if (node->kind == DPTI_NODE_PARAMETER && c->gradient[root] == DPTI_NO_TENSOR)
+        DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &c->gradient[root]));
+    DPT_TRY(begin_contribution(c, root, &to));
+    if (node->kind == DPTI_NODE_PARAMETER) to.flags = dpti_parameter_flags(c, node->weight);
+    const dpti_tensor_ids out = {&to.gradient, 1};
+    if (!writes_all(d) && !(to.flags & DPT_RUN_ACCUMULATE)) {
+        dpti_instruction zero = {.desc = dpti_fill_with(d->out[0].size, d->out[0].sampled, 0.0f),
+                                 .layer = instruction.layer,
+                                 .per_step = !d->out[0].sampled};
+        dpti_store_operands(c, &zero.desc);
+        DPT_TRY(dpti_emit(c, zero, (dpti_tensor_ids){NULL, 0}, out));
+        to.flags = DPT_RUN_ACCUMULATE;
+    }
+    instruction.flags = to.flags;
+    instruction.per_step = has_no_samples(d);
+    dpti_store_operands(c, &instruction.desc);
+    DPT_TRY(dpti_emit(c, instruction, in, out));
+    return emit_mask(c, root, to.mask);
 }
 
 /* Applies the derivative for contributors whose operator cannot. */
@@ -58,7 +105,7 @@ static dpt_status emit_mask(dpti_compiler *c, size_t root, dpt_activation mask)
    the tensor if the root has no gradient yet and no other node needs the tensor. */
 static dpt_status pass_gradient(dpti_compiler *c, size_t i, size_t root, bool last_use)
 {
-    if (is_input(c, root)) return DPT_OK;
+    if (!has_gradient(c, root)) return DPT_OK;
     const size_t count = c->model->nodes[i].elements;
     contribution to;
     if (c->gradient[root] == DPTI_NO_TENSOR && last_use) {
@@ -91,7 +138,7 @@ static dpt_status emit_filters(dpti_compiler *c, size_t i)
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
     dpti_instruction backward = dpti_instruction_of(c, node);
-    backward.flags = dpti_gradient_flags(c);
+    backward.flags = dpti_parameter_flags(c, node->weight);
     backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
     backward.desc.u.conv2d.activation = DPT_ACT_NONE;
     const int x = c->value[c->root[node->inputs[0]]];
@@ -122,7 +169,7 @@ static bool meets_before(const dpti_compiler *c, size_t i)
    next layer, which is written after it. */
 static dpt_status hold_filters(dpti_compiler *c, size_t i)
 {
-    const bool passes_on = !is_input(c, c->root[c->model->nodes[i].inputs[0]]);
+    const bool passes_on = has_gradient(c, c->root[c->model->nodes[i].inputs[0]]);
     DPT_TRY(dpti_emit_held(c));
     if (!c->options->holds_filters || !passes_on || !meets_before(c, i)) return emit_filters(c, i);
     c->held = i;
@@ -142,7 +189,7 @@ static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t ro
     if (node->bias != SIZE_MAX)
         DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, all[node->bias].offset + first, &db));
     dpti_instruction backward = dpti_instruction_of(c, node);
-    backward.flags = dpti_gradient_flags(c);
+    backward.flags = c->shared[node->weight] ? DPT_RUN_ACCUMULATE : dpti_gradient_flags(c);
     backward.desc.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS;
     backward.desc.u.linear.activation = DPT_ACT_NONE;
     backward.desc.u.linear.first = is_whole ? 0 : first;
@@ -162,6 +209,7 @@ static dpt_status emit_slices(dpti_compiler *c, size_t i)
         DPT_TRY(emit_slice(c, i, first, end - first));
         end = first;
     }
+    c->shared[node->weight] = true;
     return DPT_OK;
 }
 
@@ -176,7 +224,7 @@ static dpt_status emit_weighted(dpti_compiler *c, size_t i)
     contribution to;
     int w;
     DPT_TRY(conv ? hold_filters(c, i) : emit_slices(c, i));
-    if (is_input(c, root)) return DPT_OK;
+    if (!has_gradient(c, root)) return DPT_OK;
 
     DPT_TRY(begin_contribution(c, root, &to));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
@@ -198,7 +246,7 @@ static dpt_status emit_pool(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     const size_t root = c->root[node->inputs[0]];
-    if (is_input(c, root)) return DPT_OK;
+    if (!has_gradient(c, root)) return DPT_OK;
     contribution to;
     DPT_TRY(begin_contribution(c, root, &to));
     dpti_instruction backward = dpti_instruction_of(c, node);
@@ -215,7 +263,7 @@ static dpt_status emit_unmasked(dpti_compiler *c, size_t i, dpt_op_kind kind, in
 {
     const dpti_node *node = &c->model->nodes[i];
     const size_t root = c->root[node->inputs[0]];
-    if (is_input(c, root)) return DPT_OK;
+    if (!has_gradient(c, root)) return DPT_OK;
     contribution to;
     DPT_TRY(begin_contribution(c, root, &to));
     dpti_instruction backward = dpti_instruction_of(c, node);
@@ -309,7 +357,7 @@ static dpt_status emit_batch_norm_data(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     const size_t root = c->root[node->inputs[0]];
-    if (is_input(c, root)) return DPT_OK;
+    if (!has_gradient(c, root)) return DPT_OK;
     contribution to;
     norm_mask mask;
     int w;
@@ -347,7 +395,7 @@ static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
     backward.flags = dpti_gradient_flags(c);
     backward.desc.kind = DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS;
     DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, x, c->moments[i]}), ((int[]){dw, db})));
-    if (is_input(c, root)) return DPT_OK;
+    if (!has_gradient(c, root)) return DPT_OK;
     contribution to;
     DPT_TRY(begin_contribution(c, root, &to));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
@@ -357,28 +405,59 @@ static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
     return DPTI_EMIT(c, backward, ((int[]){dy, x, c->moments[i], w}), ((int[]){to.gradient}));
 }
 
+/* Input k of a sum, or of a program without a reduction. */
+static dpt_status emit_derivative(dpti_compiler *c, size_t i, size_t k)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    uint8_t tensors[DPT_MAX_INPUTS];
+    int in[DPT_MAX_INPUTS];
+    const dpti_instruction backward = {.desc = dpti_elementwise_gradient(node, k, tensors),
+                                       .layer = node->name};
+    const size_t n_in = backward.desc.u.map.n_in;
+    for (size_t t = 0; t < n_in; t++)
+        in[t] = tensors[t] == node->n_inputs ? c->gradient[i]
+                                             : c->value[c->root[node->inputs[tensors[t]]]];
+    return emit_contribution(c, c->root[node->inputs[k]], backward, (dpti_tensor_ids){in, n_in});
+}
+
+/* A maximum or a minimum: the elements that are equal to it share its gradient. */
+static dpt_status emit_extreme(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = c->root[node->inputs[0]];
+    const dpt_op_desc ties = dpti_count_ties(node), share = dpti_share_gradient(node);
+    int n_ties;
+    dpti_instruction count = {.desc = ties, .layer = node->name};
+    DPT_TRY(dpti_add_value(c, i, &n_ties));
+    count.per_step = has_no_samples(&ties.u.map);
+    dpti_store_operands(c, &count.desc);
+    DPT_TRY(DPTI_EMIT(c, count, ((int[]){c->value[root], c->value[i]}), ((int[]){n_ties})));
+    const dpti_instruction backward = {.desc = share, .layer = node->name};
+    const int in[] = {c->value[root], c->value[i], c->gradient[i], n_ties};
+    return emit_contribution(c, root, backward, (dpti_tensor_ids){in, 4});
+}
+
 /* Each input gets a derivative of its own. */
 static dpt_status emit_elementwise(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     for (size_t k = 0; k < node->n_inputs; k++) {
+        if (!has_gradient(c, c->root[node->inputs[k]])) continue;
+        DPT_TRY(node->forward.u.map.reduction == DPT_REDUCE_SUM ? emit_derivative(c, i, k)
+                                                                : emit_extreme(c, i));
+    }
+    return DPT_OK;
+}
+
+static dpt_status emit_join(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    for (size_t k = 0; k < node->n_inputs; k++) {
         const size_t root = c->root[node->inputs[k]];
-        uint8_t tensors[DPT_MAX_INPUTS];
-        int in[DPT_MAX_INPUTS];
-        contribution to;
-        if (is_input(c, root)) continue;
-        DPT_TRY(begin_contribution(c, root, &to));
-        dpti_instruction backward = {.desc = dpti_elementwise_gradient(c->model, node, k, tensors),
-                                     .layer = node->name};
-        const size_t n_in = backward.desc.u.map.n_in;
-        for (size_t t = 0; t < n_in; t++)
-            in[t] = tensors[t] == node->n_inputs ? c->gradient[i]
-                                                 : c->value[c->root[node->inputs[tensors[t]]]];
-        dpti_store_operands(c, &backward.desc);
-        backward.flags = to.flags;
-        DPT_TRY(dpti_emit(c, backward, (dpti_tensor_ids){in, n_in},
-                          (dpti_tensor_ids){(int[]){to.gradient}, 1}));
-        DPT_TRY(emit_mask(c, root, to.mask));
+        if (!has_gradient(c, root)) continue;
+        const dpti_instruction backward = {.desc = dpti_join_move(c, node, k, true),
+                                           .layer = node->name};
+        DPT_TRY(emit_contribution(c, root, backward, (dpti_tensor_ids){&c->gradient[i], 1}));
     }
     return DPT_OK;
 }
@@ -395,7 +474,11 @@ dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
     case DPTI_NODE_LAYER_NORM: return emit_layer_norm(c, node);
     case DPTI_NODE_DROPOUT: return emit_unmasked(c, node, DPT_OP_DROPOUT, c->index);
     case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
+    case DPTI_NODE_JOIN: return emit_join(c, node);
     case DPTI_NODE_INPUT:
+    case DPTI_NODE_PARAMETER:
+    case DPTI_NODE_CONSTANT:
+    case DPTI_NODE_VIEW:
     case DPTI_NODE_FLATTEN: break;
     }
     return DPT_OK;

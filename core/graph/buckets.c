@@ -70,6 +70,7 @@ dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter, size_t from)
     const size_t begin = p->offset + from;
     const size_t end = p->offset + dpti_round_up(p->size, DPTI_PARAMETER_ALIGNMENT);
     if (c->options->least_bucket == 0 || c->options->exchange_at_end) return DPT_OK;
+    if (p->role == DPTI_ROLE_TENSOR) return DPT_OK; /* other layers may still add to it */
     /* If a layer was computed out of order, the gradients before it wait for the end. */
     const size_t before = c->written;
     if (begin < c->written && c->written <= end) c->written = begin;

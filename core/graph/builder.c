@@ -38,6 +38,19 @@ static bool grow(void **items, size_t *capacity, size_t n, size_t item_bytes)
     return true;
 }
 
+/* The shape that follows from the extent: an image has the axes (c, h, w). */
+static void derive_shape(dpti_node *node)
+{
+    const dpti_extent e = node->extent.flat ? node->before_flatten : node->extent;
+    node->order_differs = node->extent.flat && e.h * e.w > 1 && e.c > 1;
+    if (node->extent.flat && !node->order_differs)
+        node->shape = (dpti_shape){.rank = 1, .extent = {node->extent.c}, .stride = {1}};
+    else
+        node->shape = (dpti_shape){.rank = 3,
+                                   .extent = {e.c, e.h, e.w},
+                                   .stride = {1, (int32_t)(e.w * e.c), (int32_t)e.c}};
+}
+
 dpt_value dpti_add_node(dpt_model *model, dpti_node node)
 {
     size_t elements = 0;
@@ -52,6 +65,8 @@ dpt_value dpti_add_node(dpt_model *model, dpti_node node)
                                "one may have; use smaller images or a smaller layer",
                                node.name, e.h, e.w, e.c, DPTI_MAX_EXTENT);
     node.elements = elements;
+    if (!node.has_shape) derive_shape(&node);
+    if (node.size == 0) node.size = elements;
     if (model->n_nodes == DPTI_MAX_NODES)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has more than %d layers",
                                model->name, DPTI_MAX_NODES);
@@ -82,16 +97,24 @@ dpti_node dpti_node_over(dpti_node_kind kind, const char *name, dpt_value x)
 size_t dpti_build_parameter(dpt_model *model, const char *layer, const char *suffix,
                             dpti_parameter parameter)
 {
+    return dpti_append_parameter(model, dpti_format("%s.%s", layer, suffix), layer, parameter);
+}
+
+size_t dpti_append_parameter(dpt_model *model, char *name, const char *layer,
+                             dpti_parameter parameter)
+{
     parameter.size = 1;
+    parameter.name = name;
     for (size_t i = 0; i < parameter.rank; i++) {
         if (!dpti_multiply(parameter.size, parameter.shape[i], &parameter.size) ||
             parameter.size > (size_t)1 << 40) {
-            (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: its %s has too many elements",
-                                  layer, suffix);
+            (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                                  "layer %s: the parameter %s has too many elements", layer,
+                                  name ? name : "");
+            free(name);
             return SIZE_MAX;
         }
     }
-    parameter.name = dpti_format("%s.%s", layer, suffix);
     if (!parameter.name || !grow((void **)&model->parameters, &model->parameters_capacity,
                                  model->n_parameters, sizeof *model->parameters)) {
         free(parameter.name);
@@ -187,7 +210,9 @@ dpt_value dpti_add_unnamed(dpt_model *model, const char *kind, dpti_node node)
     char name[48];
     snprintf(name, sizeof name, "%s-%zu", kind, model->n_nodes);
     node.name = name;
-    if (node.kind != DPTI_NODE_FLATTEN && !dpti_describes(model, name, &node.forward))
-        return (dpt_value){0};
+    const bool computes = node.kind != DPTI_NODE_FLATTEN && node.kind != DPTI_NODE_VIEW &&
+                          node.kind != DPTI_NODE_JOIN && node.kind != DPTI_NODE_PARAMETER &&
+                          node.kind != DPTI_NODE_CONSTANT;
+    if (computes && !dpti_describes(model, name, &node.forward)) return (dpt_value){0};
     return dpti_add_node(model, node);
 }

@@ -22,6 +22,9 @@ dpti_node dpti_node_over(dpti_node_kind kind, const char *name, dpt_value x);
    parameter's index, or SIZE_MAX after a failure. */
 size_t dpti_build_parameter(dpt_model *model, const char *layer, const char *suffix,
                             dpti_parameter parameter);
+/* The same with a full name, which the function takes over and frees; `layer` is for messages. */
+size_t dpti_append_parameter(dpt_model *model, char *name, const char *layer,
+                             dpti_parameter parameter);
 /* Each of the next four functions returns false after a failure, whose message names the layer.  A
    new name must differ from all other layers' names and must be storable in a checkpoint. */
 bool dpti_name_is_new(dpt_model *model, const char *name);

@@ -8,7 +8,7 @@ static dpt_status compile_training(dpti_compiler *c)
     const size_t n = c->model->n_nodes;
     DPT_TRY(dpti_emit_loss_backward(c));
     for (size_t i = n; i-- > 0;)
-        if (dpti_computes(c, i)) DPT_TRY(dpti_emit_backward(c, i));
+        if (dpti_computes(c, i) && c->needs[i]) DPT_TRY(dpti_emit_backward(c, i));
     DPT_TRY(dpti_emit_held(c));
     if (c->options->single_launch) {
         DPT_TRY(dpti_emit_look(c));
@@ -52,6 +52,8 @@ static void release(dpti_compiler *c)
     free(c->gradient);
     free(c->moments);
     free(c->sums);
+    free(c->needs);
+    free(c->shared);
 }
 
 static bool allocate(dpti_compiler *c)
@@ -66,8 +68,10 @@ static bool allocate(dpti_compiler *c)
     c->gradient = calloc(n, sizeof *c->gradient);
     c->moments = calloc(n, sizeof *c->moments);
     c->sums = calloc(n, sizeof *c->sums);
+    c->needs = calloc(n, sizeof *c->needs);
+    c->shared = calloc(c->model->n_parameters + 1, sizeof *c->shared);
     if (!c->root || !c->consumers || !c->pending || !c->residual || !c->activation || !c->value ||
-        !c->gradient || !c->moments || !c->sums)
+        !c->gradient || !c->moments || !c->sums || !c->needs || !c->shared)
         return false;
     for (size_t i = 0; i < n; i++) {
         c->residual[i] = SIZE_MAX;

@@ -29,6 +29,8 @@ typedef struct dpti_compiler {
     dpt_activation *activation; /* per root: the activation that is fused into it */
     int *value, *gradient;      /* per root: tensors */
     int *moments;               /* per norm: tensors */
+    bool *needs;                /* per root: it depends on a parameter, so that it has a gradient */
+    bool *shared;               /* per parameter: an instruction before has written its gradient */
     int *sums;   /* per batch-norm: tensors with the gathered sums of the backward pass */
     size_t held; /* a convolution whose gradient of the filters is delayed to a rendezvous, or
                     SIZE_MAX */
@@ -70,7 +72,8 @@ DPT_CHECK_RESULT dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction i
 /* Returns a layer's instruction in the program's type, with nothing fused.  Its kind is the
    forward operator until the caller changes it. */
 dpti_instruction dpti_instruction_of(const dpti_compiler *c, const dpti_node *node);
-/* Gives all operands of a MAP or MAP_REDUCE the program's type. */
+/* Gives the operands of a MAP or MAP_REDUCE their types: the program's if they have samples, else
+   float32. */
 void dpti_store_operands(const dpti_compiler *c, dpt_op_desc *desc);
 /* Returns an instruction of a batch-norm, without activation and residual. */
 dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, dpt_op_kind kind);
@@ -115,15 +118,32 @@ static inline uint32_t dpti_gradient_flags(const dpti_compiler *c)
     return c->options->accumulate ? DPT_RUN_ACCUMULATE : 0;
 }
 
-/* Finds the roots and what is fused into them (fuse.c). */
+/* Finds the roots, what is fused into them, and which of them have gradients (fuse.c). */
 void dpti_fuse(dpti_compiler *c);
+/* Returns whether a node is there before the first instruction. */
+static inline bool dpti_is_leaf(const dpti_node *node)
+{
+    return node->kind == DPTI_NODE_INPUT || node->kind == DPTI_NODE_PARAMETER ||
+           node->kind == DPTI_NODE_CONSTANT;
+}
 /* Returns whether a node has instructions of its own. */
 static inline bool dpti_computes(const dpti_compiler *c, size_t node)
 {
-    return c->root[node] == node && c->model->nodes[node].kind != DPTI_NODE_INPUT;
+    return c->root[node] == node && !dpti_is_leaf(&c->model->nodes[node]);
 }
+/* Adds the tensor of a node's value, or of its gradient: an activation, or float32 without
+   samples. */
+DPT_CHECK_RESULT dpt_status dpti_add_value(const dpti_compiler *c, size_t node, int *out);
+/* The flags of an instruction that writes a parameter's gradient: the first one may write over what
+   is there. */
+uint32_t dpti_parameter_flags(dpti_compiler *c, size_t parameter);
 
-DPT_CHECK_RESULT dpt_status dpti_emit_gather(dpti_compiler *c); /* forward.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_gather(dpti_compiler *c);            /* forward.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_join(dpti_compiler *c, size_t node); /* join.c */
+/* Gives an instruction that moves an input of a JOIN to its place, or the gradient back. */
+dpt_op_desc dpti_join_move(const dpti_compiler *c, const dpti_node *join, size_t input, bool back);
+/* A MAP that writes a value into all elements of a tensor of this many elements. */
+dpt_op_desc dpti_fill_with(size_t size, bool sampled, float value);
 DPT_CHECK_RESULT dpt_status dpti_emit_forward(dpti_compiler *c, size_t node);
 DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c);
 DPT_CHECK_RESULT dpt_status dpti_emit_loss_backward(dpti_compiler *c); /* backward.c */

@@ -20,11 +20,6 @@ static dpt_map_operand operand_of(const dpti_extent *value, const dpti_extent *o
                    value->c == out->c && out->c > 1 ? 1 : 0}};
 }
 
-static bool is_broadcast(const dpti_extent *value, const dpti_extent *out)
-{
-    return value->h != out->h || value->w != out->w || value->c != out->c;
-}
-
 /* A description of this program without operands. */
 static dpt_map_desc describe(const dpti_map_code *code, const dpti_extent *out)
 {
@@ -138,7 +133,30 @@ dpt_value dpt_elementwise(dpt_model *model, const char *formula, const dpt_value
 
 /* ---- Gradients ------------------------------------------------------------------------------- */
 
-dpt_op_desc dpti_elementwise_gradient(const dpt_model *model, const dpti_node *node, size_t input,
+static bool has_samples(const dpt_map_desc *d)
+{
+    bool sampled = false;
+    for (size_t i = 0; i < d->n_in; i++)
+        sampled = sampled || d->in[i].sampled;
+    return sampled;
+}
+
+dpt_op_kind dpti_sum_kind(const dpt_map_desc *d)
+{
+    for (size_t i = 0; i < d->rank; i++)
+        if (d->extent[i] > 1 && d->out[0].stride[i] == 0) return DPT_OP_MAP_REDUCE;
+    return !d->out[0].sampled && has_samples(d) ? DPT_OP_MAP_REDUCE : DPT_OP_MAP;
+}
+
+/* The space of a program, without operands and instructions. */
+static dpt_map_desc same_space(const dpt_map_desc *of)
+{
+    dpt_map_desc d = {.rank = of->rank, .n_out = 1};
+    memcpy(d.extent, of->extent, sizeof d.extent);
+    return d;
+}
+
+dpt_op_desc dpti_elementwise_gradient(const dpti_node *node, size_t input,
                                       uint8_t tensors[DPT_MAX_INPUTS])
 {
     const dpt_map_desc *forward = &node->forward.u.map;
@@ -148,14 +166,53 @@ dpt_op_desc dpti_elementwise_gradient(const dpt_model *model, const dpti_node *n
         value.in[i] = i;
     memcpy(value.code, forward->code, sizeof value.code);
     (void)!dpti_map_differentiate(&value, (uint8_t)input, value.n_in, &derivative);
-    const dpti_extent *to = &model->nodes[node->inputs[input]].extent;
-    dpt_op_desc desc = {.kind = is_broadcast(to, &node->extent) ? DPT_OP_MAP_REDUCE : DPT_OP_MAP,
-                        .u.map = describe(&derivative, &node->extent)};
+    dpt_op_desc desc = {.u.map = same_space(forward)};
+    dpt_map_desc *d = &desc.u.map;
+    d->n_in = derivative.n_in;
+    d->n_code = derivative.n_code;
+    d->value[0] = derivative.value;
+    memcpy(d->code, derivative.code, sizeof d->code);
     for (uint8_t i = 0; i < derivative.n_in; i++) {
         tensors[i] = derivative.in[i];
-        desc.u.map.in[i] =
-            derivative.in[i] < value.n_in ? forward->in[derivative.in[i]] : forward->out[0];
+        d->in[i] = derivative.in[i] < value.n_in ? forward->in[derivative.in[i]] : forward->out[0];
     }
-    desc.u.map.out[0] = forward->in[input];
+    d->out[0] = forward->in[input];
+    desc.kind = dpti_sum_kind(d);
+    return desc;
+}
+
+dpt_op_desc dpti_count_ties(const dpti_node *node)
+{
+    const dpt_map_desc *forward = &node->forward.u.map;
+    dpt_op_desc desc = {.kind = DPT_OP_MAP_REDUCE, .u.map = same_space(forward)};
+    dpt_map_desc *d = &desc.u.map;
+    d->n_in = 2;
+    d->in[0] = forward->in[0];
+    d->in[1] = d->out[0] = forward->out[0];
+    d->n_code = 3;
+    d->value[0] = 2;
+    d->code[1].index = 1;
+    d->code[2] = (dpt_map_instruction){.code = DPT_MAP_EQUAL, .a = 0, .b = 1};
+    return desc;
+}
+
+dpt_op_desc dpti_share_gradient(const dpti_node *node)
+{
+    const dpt_map_desc *forward = &node->forward.u.map;
+    dpt_op_desc desc = {.u.map = same_space(forward)};
+    dpt_map_desc *d = &desc.u.map;
+    d->n_in = 4;
+    for (uint8_t i = 0; i < 4; i++) {
+        d->in[i] = i == 0 ? forward->in[0] : forward->out[0];
+        d->code[i].index = i;
+    }
+    d->n_code = 8;
+    d->value[0] = 7;
+    d->code[4] = (dpt_map_instruction){.code = DPT_MAP_EQUAL, .a = 0, .b = 1};
+    d->code[5] = (dpt_map_instruction){.code = DPT_MAP_DIVIDE, .a = 2, .b = 3};
+    d->code[6] = (dpt_map_instruction){.code = DPT_MAP_CONSTANT};
+    d->code[7] = (dpt_map_instruction){.code = DPT_MAP_SELECT, .a = 4, .b = 5, .c = 6};
+    d->out[0] = forward->in[0];
+    desc.kind = dpti_sum_kind(d);
     return desc;
 }

@@ -110,14 +110,31 @@ void dpti_store_operands(const dpti_compiler *c, dpt_op_desc *desc)
     dpt_map_desc *d = &desc->u.map;
     desc->type = c->options->type;
     for (size_t i = 0; i < d->n_in; i++)
-        d->in[i].type = c->options->type;
+        d->in[i].type = d->in[i].sampled ? c->options->type : DPT_F32;
     for (size_t i = 0; i < d->n_out; i++)
-        d->out[i].type = c->options->type;
+        d->out[i].type = d->out[i].sampled ? c->options->type : DPT_F32;
+}
+
+dpt_status dpti_add_value(const dpti_compiler *c, size_t node, int *out)
+{
+    const dpti_node *n = &c->model->nodes[node];
+    return n->unsampled ? dpti_add_whole(c, n->elements, out)
+                        : dpti_add_activations(c, n->elements, out);
+}
+
+uint32_t dpti_parameter_flags(dpti_compiler *c, size_t parameter)
+{
+    const bool is_first = !c->shared[parameter];
+    c->shared[parameter] = true;
+    return is_first ? dpti_gradient_flags(c) : DPT_RUN_ACCUMULATE;
 }
 
 dpti_instruction dpti_instruction_of(const dpti_compiler *c, const dpti_node *node)
 {
-    dpti_instruction instruction = {.desc = node->forward, .layer = node->name};
+    dpti_instruction instruction = {.desc = node->forward,
+                                    .layer = node->name,
+                                    .repeat = node->repeat,
+                                    .per_step = node->unsampled};
     instruction.desc.type = c->options->type;
     if (node->kind == DPTI_NODE_ELEMENTWISE) dpti_store_operands(c, &instruction.desc);
     return instruction;

@@ -1,7 +1,7 @@
 /* Finishes a model: checks that it is whole, and gives every parameter its place. */
 #include "base/size.h"
 #include "context/context.h"
-#include "graph/builder.h"
+#include "graph/tensor.h"
 
 #include <stdlib.h>
 
@@ -42,6 +42,8 @@ static bool all_used(dpt_model *model)
 dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
 {
     if (!model) return DPT_E_INVALID;
+    if (dpti_usable(model, logits, "dpt_model_finish") && model->nodes[logits.id - 1].has_shape)
+        logits = dpti_row_major(model, dpti_as_flat(model, logits));
     if (dpti_usable(model, logits, "dpt_model_finish")) {
         const dpti_node *node = &model->nodes[logits.id - 1];
         model->logits = logits.id - 1;
@@ -59,6 +61,8 @@ dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
         }
     }
     if (model->status != DPT_OK) return dpti_context_fail(model->context, NULL, &model->error);
+    /* Tensors come first: no bucket of the backward pass ends with them (buckets.c). */
+    place_parameters(model, DPTI_ROLE_TENSOR, DPTI_ROLE_TENSOR);
     place_parameters(model, DPTI_ROLE_WEIGHT, DPTI_ROLE_WEIGHT);
     model->flat_weights = model->flat_size;
     place_parameters(model, DPTI_ROLE_BIAS, DPTI_ROLE_NORM_BIAS);

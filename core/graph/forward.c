@@ -58,8 +58,23 @@ static dpt_status emit_labels(dpti_compiler *c)
     return DPTI_EMIT(c, gather, ((int[]){labels, c->row}), ((int[]){c->label}));
 }
 
+/* Parameters and constants that are read as values are where they are. */
+static dpt_status find_leaves(dpti_compiler *c)
+{
+    for (size_t i = 0; i < c->model->n_nodes; i++) {
+        const dpti_node *node = &c->model->nodes[i];
+        if (node->kind == DPTI_NODE_PARAMETER)
+            DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &c->value[i]));
+        if (node->kind == DPTI_NODE_CONSTANT)
+            DPT_TRY(dpti_add_view(c, DPTI_HOME_CONSTANTS, node->constant, &c->value[i]));
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_emit_gather(dpti_compiler *c)
 {
+    DPT_TRY(find_leaves(c));
+
     DPT_TRY(dpti_add_view(c, DPTI_HOME_INDEX, 0, &c->index));
     c->row = c->index;
     if (c->options->fed) DPT_TRY(dpti_add_view(c, DPTI_HOME_ROWS, 0, &c->row));
@@ -167,12 +182,13 @@ static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
 
 dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
 {
-    DPT_TRY(dpti_add_activations(c, c->model->nodes[node].elements, &c->value[node]));
+    DPT_TRY(dpti_add_value(c, node, &c->value[node]));
     switch (c->model->nodes[node].kind) {
     case DPTI_NODE_BATCH_NORM: return emit_batch_norm(c, node);
     case DPTI_NODE_LAYER_NORM: return emit_layer_norm(c, node);
     case DPTI_NODE_DROPOUT: return emit_dropout(c, node);
     case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
+    case DPTI_NODE_JOIN: return dpti_emit_join(c, node);
     default: return emit_plain(c, node);
     }
 }

@@ -22,7 +22,7 @@ static dpt_activation own_activation(const dpti_node *node)
 /* Returns whether a node is only another view of its input. */
 static bool passes_on(const dpti_compiler *c, const dpti_node *node)
 {
-    return node->kind == DPTI_NODE_FLATTEN ||
+    return node->kind == DPTI_NODE_FLATTEN || node->kind == DPTI_NODE_VIEW ||
            (node->kind == DPTI_NODE_DROPOUT && !dpti_is_training(c));
 }
 
@@ -79,6 +79,18 @@ static void fuse_residual(dpti_compiler *c, size_t i)
     absorb(c, later, i);
 }
 
+/* A root has a gradient if it depends on a parameter. */
+static void find_needs(dpti_compiler *c)
+{
+    for (size_t i = 0; i < c->model->n_nodes; i++) {
+        const dpti_node *node = &c->model->nodes[i];
+        bool needs = node->weight != SIZE_MAX || node->bias != SIZE_MAX;
+        for (size_t j = 0; j < node->n_inputs; j++)
+            needs = needs || c->needs[c->root[node->inputs[j]]];
+        if (needs) c->needs[c->root[i]] = true;
+    }
+}
+
 void dpti_fuse(dpti_compiler *c)
 {
     const dpt_model *m = c->model;
@@ -90,4 +102,5 @@ void dpti_fuse(dpti_compiler *c)
         if (node->kind == DPTI_NODE_ADD) fuse_residual(c, i);
     }
     memcpy(c->pending, c->consumers, m->n_nodes * sizeof *c->pending);
+    find_needs(c);
 }

@@ -1,5 +1,5 @@
 /* The layers of the public API: shape inference and parameters. */
-#include "graph/builder.h"
+#include "graph/tensor.h"
 
 #include "base/size.h"
 
@@ -24,6 +24,20 @@ static size_t window_output(window_extent w)
 static size_t or_one(size_t value)
 {
     return value ? value : 1;
+}
+
+/* Returns whether a value that has a shape of its own has one axis, and makes its memory dense.
+   Other values are as they are. */
+static bool is_vector(dpt_model *model, dpt_value *x, const char *layer)
+{
+    const dpti_node *input = &model->nodes[x->id - 1];
+    if (!input->has_shape) return true;
+    if (input->shape.rank != 1)
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: its input has %zu axes, not one",
+                              layer, input->shape.rank);
+    else
+        *x = dpti_row_major(model, *x);
+    return model->status == DPT_OK;
 }
 
 /* ---- Layers with weights --------------------------------------------------------------------- */
@@ -123,6 +137,7 @@ dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
         !dpti_has_options(model, name, options))
         return (dpt_value){0};
     if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
+    if (!is_vector(model, &x, name)) return (dpt_value){0};
     const dpti_node *input = &model->nodes[x.id - 1];
     if (!input->extent.flat)
         return DPTI_MODEL_FAIL(
@@ -204,9 +219,9 @@ static bool norm_begins(dpt_model *model, dpt_value x, const dpt_norm_options *o
                               name, (double)options->momentum);
         return false;
     }
-    const dpti_node *input = &model->nodes[x.id - 1];
-    node->extent = input->extent;
-    node->before_flatten = input->before_flatten;
+    if (!is_vector(model, &x, name)) return false;
+    node->inputs[0] = x.id - 1;
+    dpti_keep_shape(node, &model->nodes[x.id - 1]);
     return true;
 }
 
@@ -302,10 +317,11 @@ dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p)
 {
     if (!dpti_usable(model, x, "dropout")) return (dpt_value){0};
     if (p == 0) return x;
+    x = dpti_own_tensor(model, x);
+    if (!x.id) return x;
     const dpti_node *input = &model->nodes[x.id - 1];
     dpti_node node = dpti_node_over(DPTI_NODE_DROPOUT, NULL, x);
-    node.extent = input->extent;
-    node.before_flatten = input->before_flatten;
+    dpti_keep_shape(&node, input);
     node.forward = (dpt_op_desc){
         .kind = DPT_OP_DROPOUT,
         .u.dropout = {.count = input->elements, .p = p, .stream = (uint32_t)++model->n_dropouts}};
@@ -317,10 +333,11 @@ dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind)
     if (!dpti_usable(model, x, "activate") || !dpti_known_activation(model, "activate", kind))
         return (dpt_value){0};
     if (kind == DPT_ACT_NONE) return x;
+    x = dpti_own_tensor(model, x);
+    if (!x.id) return x;
     const dpti_node *input = &model->nodes[x.id - 1];
     dpti_node node = dpti_node_over(DPTI_NODE_ACTIVATE, NULL, x);
-    node.extent = input->extent;
-    node.before_flatten = input->before_flatten;
+    dpti_keep_shape(&node, input);
     node.forward = (dpt_op_desc){.kind = DPT_OP_ACTIVATION_FORWARD,
                                  .u.activation = {.kind = kind, .count = input->elements}};
     return dpti_add_unnamed(model, "activate", node);
@@ -342,6 +359,8 @@ dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
                                "layer add-%zu: its inputs were flattened from different shapes",
                                model->n_nodes);
+    if (left->has_shape || right->has_shape)
+        return dpti_formula(model, "a + b", (dpt_value[]){a, b}, 2);
     dpti_node node = dpti_node_over(DPTI_NODE_ADD, NULL, a);
     node.inputs[1] = b.id - 1;
     node.n_inputs = 2;
@@ -357,7 +376,7 @@ dpt_value dpt_flatten(dpt_model *model, dpt_value x)
 {
     if (!dpti_usable(model, x, "flatten")) return (dpt_value){0};
     const dpti_node *input = &model->nodes[x.id - 1];
-    if (input->extent.flat) return x;
+    if (input->extent.flat) return input->has_shape ? dpti_as_flat(model, x) : x;
     dpti_node node = dpti_node_over(DPTI_NODE_FLATTEN, NULL, x);
     node.extent = (dpti_extent){.h = 1, .w = 1, .c = input->elements, .flat = true};
     node.before_flatten = input->extent;

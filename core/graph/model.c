@@ -33,10 +33,13 @@ void dpt_model_destroy(dpt_model *model)
     if (!model) return;
     for (size_t i = 0; i < model->n_nodes; i++)
         free(model->nodes[i].name);
-    for (size_t i = 0; i < model->n_parameters; i++)
+    for (size_t i = 0; i < model->n_parameters; i++) {
         free(model->parameters[i].name);
+        free(model->parameters[i].initial);
+    }
     free(model->nodes);
     free(model->parameters);
+    free(model->constants);
     free(model->name);
     free(model);
 }
@@ -81,7 +84,7 @@ size_t dpt_model_layer_count(const dpt_model *model)
 static double multiply_adds(const dpti_node *node)
 {
     if (node->kind == DPTI_NODE_LINEAR)
-        return (double)node->forward.u.linear.in * (double)node->forward.u.linear.out;
+        return (double)node->forward.u.linear.in * (double)node->elements;
     if (node->kind != DPTI_NODE_CONV2D) return 0;
     const dpt_conv2d_desc *d = &node->forward.u.conv2d;
     return (double)node->elements * (double)(d->kernel_h * d->kernel_w) *
@@ -102,6 +105,10 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         [DPTI_NODE_LAYER_NORM] = "layer_norm",
         [DPTI_NODE_DROPOUT] = "dropout",
         [DPTI_NODE_ELEMENTWISE] = "elementwise",
+        [DPTI_NODE_VIEW] = "view",
+        [DPTI_NODE_JOIN] = "join",
+        [DPTI_NODE_PARAMETER] = "parameter",
+        [DPTI_NODE_CONSTANT] = "constant",
     };
     *out = (dpt_layer_info){.name = NULL};
     if (i >= model->n_nodes) return;

@@ -5,8 +5,9 @@
 
 #include "backend.h"
 #include "dptrain.h"
+#include "graph/shape.h"
 
-enum { DPTI_NODE_INPUTS = 4 };
+enum { DPTI_NODE_INPUTS = 32 };
 
 /* Prefixes of a parameter's name in a checkpoint with other training state of the parameter
    (checkpoint/tensors.h).  No layer's name may begin with a prefix. */
@@ -25,7 +26,11 @@ typedef enum dpti_node_kind {
     DPTI_NODE_BATCH_NORM,
     DPTI_NODE_LAYER_NORM,
     DPTI_NODE_DROPOUT,
-    DPTI_NODE_ELEMENTWISE,
+    DPTI_NODE_ELEMENTWISE, /* a program over elements: MAP, or MAP_REDUCE */
+    DPTI_NODE_VIEW,        /* its input's elements in another shape */
+    DPTI_NODE_JOIN,        /* its inputs side by side in one tensor, and a fill value around them */
+    DPTI_NODE_PARAMETER,   /* a parameter that other nodes read as a value */
+    DPTI_NODE_CONSTANT,    /* numbers that never change */
 } dpti_node_kind;
 
 /* The extents of a value for one sample.  A flat value has the extents (1, 1, n). */
@@ -51,6 +56,9 @@ typedef enum dpti_role {
     DPTI_ROLE_NORM_BIAS,
     DPTI_ROLE_RUNNING_MEAN, /* running statistics: averaged, not trained */
     DPTI_ROLE_RUNNING_VARIANCE,
+    DPTI_ROLE_TENSOR, /* a weight that several layers share, or that is no weight of a convolution
+                         or a linear layer: its gradient is complete only when the backward pass is
+                       */
 } dpti_role;
 
 static inline bool dpti_is_statistic(dpti_role role)
@@ -70,7 +78,17 @@ typedef struct dpti_parameter {
     dpti_layout layout;
     size_t h, w,
         c; /* LINEAR: the extent before flatten; CONV: kernel h, w and channels per group */
+    float *initial; /* (size) initial values, in the checkpoint's layout; NULL: they are drawn */
 } dpti_parameter;
+
+/* Where the inputs of a JOIN lie in its output. */
+typedef struct dpti_join {
+    size_t offset[DPTI_NODE_INPUTS]; /* the element of the output at which an input begins */
+    int32_t step[DPT_MAX_RANK]; /* the output's stride along each axis, times the distance between
+                                   two elements of an input */
+    bool fills;                 /* the inputs leave gaps, which hold `fill` */
+    float fill;
+} dpti_join;
 
 typedef struct dpti_node {
     dpti_node_kind kind;
@@ -84,6 +102,17 @@ typedef struct dpti_node {
     dpt_op_desc forward; /* the forward operator of kinds that compute; the compiler adds masks and
                             fused activations */
     dpti_extent before_flatten; /* FLATTEN, and nodes that keep its shape: the extent in memory */
+    /* The value as a tensor of any rank, over the memory of its root, which has `size` elements.
+       An image of (h, w, c) has the axes (c, h, w).  A flattened image keeps these axes here, since
+       the order of its elements in memory is another one (`order_differs`). */
+    dpti_shape shape;
+    size_t size;
+    bool has_shape; /* the shape was given; otherwise it follows from the extent */
+    bool order_differs;
+    bool unsampled; /* the same for all samples: parameters, constants, what is computed of these */
+    size_t repeat;  /* the operator takes so many rows of a sample as samples of its own; 0: one */
+    size_t constant; /* CONSTANT: the place of the first element in the model's constants */
+    dpti_join join;  /* JOIN */
 } dpti_node;
 
 enum { DPTI_PARAMETER_ALIGNMENT = 64 }; /* elements */
@@ -104,6 +133,9 @@ struct dpt_model {
                                                      of everything that is trained */
     size_t scalars;                               /* scalars that are trained, without padding */
     size_t n_dropouts;
+    /* The elements of all constants, each padded to 64 elements.  Every replica has a copy. */
+    float *constants;
+    size_t n_constants, constants_capacity;
     dpt_status status; /* the first failure while building */
     dpt_error error;
     bool finished;
@@ -126,8 +158,9 @@ typedef struct dpti_initial {
    function of the seed and the parameter's place, and are computed in the layout of a checkpoint.
    "default": as PyTorch, uniform in +-1/sqrt(fan_in) for weights and biases. "normal:STD",
    "xavier" (uniform, Glorot and Bengio 2010) and "he" (normal, fan_in, gain sqrt 2, He et al.
-   2015): biases are 0.  Norms, with their statistics, begin as the identity.  Errors:
-   DPT_E_INVALID for another word. */
+   2015): biases are 0.  Norms, with their statistics, begin as the identity.  A parameter that
+   brings initial values takes them, whatever `init` says.  Errors: DPT_E_INVALID for another word.
+ */
 DPT_CHECK_RESULT dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial,
                                             float *flat, dpt_error *error);
 

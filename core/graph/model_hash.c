@@ -19,8 +19,35 @@ static void describe_program(const dpti_node *node, char *text, size_t n)
         crc = libdeflate_crc32(crc, numbers, sizeof numbers);
         crc = libdeflate_crc32(crc, &at->constant, sizeof at->constant);
     }
+    if (node->has_shape)
+        for (size_t i = 0; i < d->n_in; i++) {
+            crc = libdeflate_crc32(crc, d->in[i].stride, sizeof d->in[i].stride);
+            crc = libdeflate_crc32(crc, &d->in[i].offset, sizeof d->in[i].offset);
+        }
     snprintf(text, n, "%08x %u %zu %zu", (unsigned)crc, d->value[0], node->inputs[2],
              node->inputs[3]);
+}
+
+static uint32_t hash_shape(const dpti_shape *shape)
+{
+    uint32_t crc = libdeflate_crc32(0, &shape->offset, sizeof shape->offset);
+    crc = libdeflate_crc32(crc, shape->extent, shape->rank * sizeof *shape->extent);
+    return libdeflate_crc32(crc, shape->stride, shape->rank * sizeof *shape->stride);
+}
+
+static void describe_shape(const dpti_shape *shape, char *text, size_t n)
+{
+    snprintf(text, n, "%08x", (unsigned)hash_shape(shape));
+}
+
+static void describe_join(const dpti_node *node, char *text, size_t n)
+{
+    const dpti_join *j = &node->join;
+    uint32_t crc = libdeflate_crc32(0, j->offset, node->n_inputs * sizeof *j->offset);
+    crc = libdeflate_crc32(crc, j->step, sizeof j->step);
+    crc = libdeflate_crc32(crc, node->inputs, node->n_inputs * sizeof *node->inputs);
+    crc = libdeflate_crc32(crc, &j->fill, sizeof j->fill);
+    snprintf(text, n, "%08x %08x", (unsigned)crc, (unsigned)hash_shape(&node->shape));
 }
 
 /* Writes the numbers that determine what a layer computes and that its extents do not tell. */
@@ -49,6 +76,14 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
         dpti_print(text, n, "%.9g", (double)node->forward.u.layer_norm.epsilon);
         break;
     case DPTI_NODE_ELEMENTWISE: describe_program(node, text, n); break;
+    case DPTI_NODE_VIEW: describe_shape(&node->shape, text, n); break;
+    case DPTI_NODE_JOIN: describe_join(node, text, n); break;
+    case DPTI_NODE_CONSTANT:
+        snprintf(text, n, "%08x",
+                 (unsigned)libdeflate_crc32(0, m->constants + node->constant,
+                                            node->elements * sizeof(float)));
+        break;
+    case DPTI_NODE_PARAMETER: snprintf(text, n, "%zu", node->weight); break;
     case DPTI_NODE_INPUT:
     case DPTI_NODE_LINEAR:
     case DPTI_NODE_ADD:

@@ -90,6 +90,7 @@ static double scale_of(const recipe *r, double deviation, const dpti_parameter *
 static distribution distribution_of(const recipe *r, dpti_role role)
 {
     switch (role) {
+    case DPTI_ROLE_TENSOR:
     case DPTI_ROLE_WEIGHT: return r->weights;
     case DPTI_ROLE_BIAS: return r->biases;
     case DPTI_ROLE_NORM_WEIGHT:
@@ -135,6 +136,10 @@ dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial, 
         const dpti_parameter *p = &model->parameters[i];
         dpti_random random;
         dpti_random_init(&random, initial->seed, DPTI_RANDOM_INIT, i);
+        if (p->initial) {
+            dpti_parameter_import(p, p->initial, flat + p->offset);
+            continue;
+        }
         draw((law){distribution_of(r, p->role), scale_of(r, deviation, p)}, &random, outside,
              p->size);
         dpti_parameter_import(p, outside, flat + p->offset);

@@ -19,7 +19,8 @@ typedef enum dpti_home {
     DPTI_HOME_LABELS,
     DPTI_HOME_INDEX, /* the step buffer: the record numbers of this step */
     DPTI_HOME_ROWS,  /* the numbers 0, 1, ...: the places of records that are sent with the step */
-    DPTI_HOME_HALT,  /* the halt word of a single-launch program */
+    DPTI_HOME_CONSTANTS, /* the model's constants, at `offset` elements */
+    DPTI_HOME_HALT,      /* the halt word of a single-launch program */
 } dpti_home;
 
 typedef struct dpti_program_tensor {
@@ -39,6 +40,7 @@ typedef struct dpti_instruction {
     uint32_t flags;                               /* DPT_RUN_ACCUMULATE */
     bool per_step;     /* runs once per step with n = 1, not per sample */
     bool halts;        /* writes nothing while the halt word is not 0 */
+    size_t repeat;     /* takes so many rows of a sample as samples of its own; 0: one */
     const char *layer; /* for messages */
 } dpti_instruction;
 

@@ -19,6 +19,14 @@ static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_bu
     return dpti_fill(out, 0, 0, n_bytes);
 }
 
+static dpt_status make_constants(dpti_device *device, const dpt_model *model, dpti_buffer *out)
+{
+    const size_t n_bytes = model->n_constants * sizeof(float);
+    if (n_bytes == 0) return DPT_OK;
+    DPT_TRY(dpti_alloc(device, n_bytes, out));
+    return dpti_upload(out, 0, model->constants, n_bytes);
+}
+
 dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *options,
                                dpti_replica *out)
 {
@@ -31,6 +39,7 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     DPT_TRY(make_flat(device, model, &out->gradients));
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
+    DPT_TRY(make_constants(device, model, &out->constants));
     DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
     DPT_TRY(dpti_alloc(device, sizeof(float), &out->halt));
     DPT_TRY(dpti_fill(&out->halt, 0, 0, sizeof(float)));
@@ -51,6 +60,7 @@ void dpti_replica_destroy(dpti_replica *replica)
     dpti_free(&replica->halt);
     dpti_free(&replica->step);
     dpti_free(&replica->arena);
+    dpti_free(&replica->constants);
     dpti_free(&replica->squares);
     dpti_free(&replica->velocity);
     dpti_free(&replica->gradients);
@@ -61,8 +71,8 @@ void dpti_replica_destroy(dpti_replica *replica)
 size_t dpti_replica_bytes(const dpti_replica *replica)
 {
     return replica->parameters.n_bytes + replica->gradients.n_bytes + replica->velocity.n_bytes +
-           replica->squares.n_bytes + replica->arena.n_bytes + replica->step.n_bytes +
-           replica->halt.n_bytes;
+           replica->squares.n_bytes + replica->constants.n_bytes + replica->arena.n_bytes +
+           replica->step.n_bytes + replica->halt.n_bytes;
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
@@ -85,6 +95,7 @@ static dpti_place place_of(const binder *b, int tensor)
     case DPTI_HOME_GRADIENTS: return (dpti_place){&r->gradients, t->offset * sizeof(float)};
     case DPTI_HOME_VELOCITY: return (dpti_place){&r->velocity, t->offset * sizeof(float)};
     case DPTI_HOME_SQUARES: return (dpti_place){&r->squares, t->offset * sizeof(float)};
+    case DPTI_HOME_CONSTANTS: return (dpti_place){&r->constants, t->offset * sizeof(float)};
     case DPTI_HOME_IMAGES: return (dpti_place){b->data->images, 0};
     case DPTI_HOME_LABELS: return (dpti_place){b->data->answers, 0};
     case DPTI_HOME_INDEX: return (dpti_place){&r->step, DPTI_STEP_INDEX_OFFSET};
@@ -150,6 +161,13 @@ static const char *wanted_algorithm(const dpti_executable *x, size_t i)
     return name && *name ? name : NULL;
 }
 
+/* The samples of an instruction's operator in a step of n samples. */
+static size_t samples_of(const dpti_instruction *instruction, size_t n)
+{
+    if (instruction->per_step) return 1;
+    return instruction->repeat ? instruction->repeat * n : n;
+}
+
 static dpt_status prepare_one(dpti_executable *x, size_t i, dpt_error *error)
 {
     dpti_device *device = x->replica->device;
@@ -157,7 +175,7 @@ static dpt_status prepare_one(dpti_executable *x, size_t i, dpt_error *error)
     const char *kind = dpti_op_name(instruction->desc.kind);
     dpt_op_request request = {
         .desc = &instruction->desc,
-        .max_samples = instruction->per_step ? 1 : x->replica->capacity,
+        .max_samples = samples_of(instruction, x->replica->capacity),
         .wanted = wanted_algorithm(x, i),
     };
     dpt_status status = dpti_prepare_as(device, &request, &x->ops[i]);
@@ -311,9 +329,8 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples)
     const dpti_segment *s = &x->program.segments[segment];
     for (size_t i = s->first; i < s->last; i++) {
         const dpti_instruction *instruction = &x->program.instructions[i];
-        const size_t n = instruction->per_step ? 1 : n_samples;
         x->touched = x->touched || instruction->halts;
-        DPT_TRY(dpti_run(&x->ops[i], n, &x->args[i]));
+        DPT_TRY(dpti_run(&x->ops[i], samples_of(instruction, n_samples), &x->args[i]));
     }
     return DPT_OK;
 }

@@ -30,6 +30,7 @@ typedef struct dpti_replica {
     size_t capacity; /* largest micro-batch; 0: the device takes part in commits only */
     dpti_buffer parameters, gradients; /* flat_size float32 */
     dpti_buffer velocity, squares; /* (flat_size) the optimizer's state, if the optimizer has it */
+    dpti_buffer constants;         /* (model->n_constants) float32, if the model has any */
     dpti_buffer arena; /* shared by the programs; the first program determines its size */
     dpti_buffer step;
     dpti_buffer halt;       /* one float32: 0 until a single-launch step was not finite */

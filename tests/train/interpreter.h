@@ -24,6 +24,7 @@ typedef struct interpreter {
     size_t n_devices;
     interpreter_device *devices;
     double *images, *labels;                             /* of the whole data set */
+    double *constants;                                   /* (model->n_constants) */
     double *parameters, *velocity, *squares, *gradients; /* gradients: the sum over the devices */
     double *results; /* (n, result_elements) of the last compute, all devices' samples */
     double lr, adam_scale_m, adam_scale_v;

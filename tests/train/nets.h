@@ -18,6 +18,13 @@ typedef struct net {
 extern const net nets[];
 extern const size_t n_nets;
 
+/* Networks over values of any rank (support_tensor_nets.c). */
+dpt_value net_views(dpt_model *model, dpt_value x);
+dpt_value net_broadcasts(dpt_model *model, dpt_value x);
+dpt_value net_extremes(dpt_model *model, dpt_value x);
+dpt_value net_joins(dpt_model *model, dpt_value x);
+dpt_value net_reshapes(dpt_model *model, dpt_value x);
+
 /* The model is there, to be destroyed, even after a failure, if it could be created. */
 DPT_CHECK_RESULT dpt_status net_create(dpt_context *context, const net *n, dpt_model **out);
 

@@ -39,9 +39,13 @@ bool interpreter_create(const dpt_model *model, const dpti_program_options *opti
     out->velocity = make_flat(model);
     out->squares = make_flat(model);
     out->gradients = make_flat(model);
+    out->constants = calloc(model->n_constants + 1, sizeof *out->constants);
     out->devices = calloc(n_devices, sizeof *out->devices);
-    if (!out->parameters || !out->velocity || !out->squares || !out->gradients || !out->devices)
+    if (!out->parameters || !out->velocity || !out->squares || !out->gradients || !out->constants ||
+        !out->devices)
         return false;
+    for (size_t i = 0; i < model->n_constants; i++)
+        out->constants[i] = (double)model->constants[i];
     for (size_t d = 0; d < n_devices; d++) {
         out->devices[d].tensors = calloc(out->program.n_tensors, sizeof(double *));
         out->devices[d].gradients = make_flat(model);
@@ -74,6 +78,7 @@ void interpreter_free(interpreter *it)
     free(it->velocity);
     free(it->squares);
     free(it->gradients);
+    free(it->constants);
     free(it->results);
     dpti_program_free(&it->program);
     *it = (interpreter){0};
@@ -118,6 +123,7 @@ static double *place_of(const interpreter *it, const interpreter_device *device,
     case DPTI_HOME_GRADIENTS: return (device ? device->gradients : it->gradients) + t->offset;
     case DPTI_HOME_VELOCITY: return it->velocity + t->offset;
     case DPTI_HOME_SQUARES: return it->squares + t->offset;
+    case DPTI_HOME_CONSTANTS: return it->constants + t->offset;
     case DPTI_HOME_IMAGES: return it->images;
     case DPTI_HOME_LABELS: return it->labels;
     case DPTI_HOME_INDEX: return device->index;
@@ -145,7 +151,9 @@ static void run_segment(const interpreter *it, const interpreter_device *device,
             args.in[k] = place_of(it, device, instruction->in[k]);
         for (size_t k = 0; k < DPT_MAX_OUTPUTS; k++)
             args.out[k] = place_of(it, device, instruction->out[k]);
-        reference_run(&instruction->desc, instruction->per_step ? 1 : device->n_samples, &args);
+        const size_t rows = instruction->repeat ? instruction->repeat : 1;
+        reference_run(&instruction->desc, instruction->per_step ? 1 : rows * device->n_samples,
+                      &args);
     }
 }
 

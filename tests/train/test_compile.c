@@ -58,6 +58,7 @@ static float draw(test_random *random, dpti_role role)
     switch (role) {
     case DPTI_ROLE_NORM_WEIGHT:
     case DPTI_ROLE_RUNNING_VARIANCE: return (float)(0.5 + u);
+    case DPTI_ROLE_TENSOR:
     case DPTI_ROLE_WEIGHT:
     case DPTI_ROLE_BIAS:
     case DPTI_ROLE_NORM_BIAS:
@@ -228,6 +229,52 @@ static void normalize(const dpti_node *node, reference_args args)
     reference_run(&node->forward, COUNT, &args);
 }
 
+/* A JOIN of all samples, element by element. */
+static void join(const dpt_model *m, const dpti_node *node, double **value, double *out)
+{
+    const size_t n = node->unsampled ? 1 : COUNT;
+    for (size_t e = 0; e < n * node->size; e++)
+        out[e] = (double)node->join.fill;
+    for (size_t k = 0; k < node->n_inputs; k++) {
+        const dpti_node *from = &m->nodes[node->inputs[k]];
+        for (size_t e = 0; e < n * from->elements; e++) {
+            const size_t sample = e / from->elements;
+            size_t rest = e % from->elements;
+            int64_t at = (int64_t)from->shape.offset, to = (int64_t)node->join.offset[k];
+            for (size_t axis = from->shape.rank; axis-- > 0;) {
+                const int64_t index = (int64_t)(rest % from->shape.extent[axis]);
+                rest /= from->shape.extent[axis];
+                at += index * from->shape.stride[axis];
+                to += index * node->join.step[axis];
+            }
+            const size_t source = from->unsampled ? 0 : sample * from->size;
+            out[sample * node->size + (size_t)to] = value[node->inputs[k]][source + (size_t)at];
+        }
+    }
+}
+
+/* Nodes that compute nothing, or that have no operator of their own.  Returns whether this is one.
+ */
+static bool move_node(const setting *s, const interpreter *it, size_t i, double **value)
+{
+    const dpti_node *node = &s->model->nodes[i];
+    const double *from = NULL;
+    size_t n = node->elements;
+    switch (node->kind) {
+    case DPTI_NODE_FLATTEN:
+    case DPTI_NODE_VIEW:
+        from = value[node->inputs[0]];
+        n = COUNT * node->size;
+        break;
+    case DPTI_NODE_PARAMETER: from = parameter_of(s, it, node->weight); break;
+    case DPTI_NODE_CONSTANT: from = it->constants + node->constant; break;
+    case DPTI_NODE_JOIN: join(s->model, node, value, value[i]); return true;
+    default: return false;
+    }
+    memcpy(value[i], from, n * sizeof *from);
+    return true;
+}
+
 /* A node from the values of those before it. */
 static void compute_node(const setting *s, const interpreter *it, size_t i, double **value)
 {
@@ -248,10 +295,7 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
                 (it->images[e] - (double)s->data->mean[e % c]) * (double)s->data->scale[e % c];
         return;
     }
-    if (node->kind == DPTI_NODE_FLATTEN) {
-        memcpy(value[i], x, COUNT * node->elements * sizeof *x);
-        return;
-    }
+    if (move_node(s, it, i, value)) return;
     if (node->kind == DPTI_NODE_DROPOUT) args.in[1] = index;
     if (node->kind == DPTI_NODE_ADD) args.in[1] = value[node->inputs[1]];
     for (size_t k = 1; node->kind == DPTI_NODE_ELEMENTWISE && k < node->n_inputs; k++)
@@ -259,7 +303,8 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
     if (node->kind == DPTI_NODE_BATCH_NORM)
         normalize(node, args);
     else
-        reference_run(&node->forward, COUNT, &args);
+        reference_run(&node->forward,
+                      node->unsampled ? 1 : COUNT * (node->repeat ? node->repeat : 1), &args);
 }
 
 static double loss_of_logits(const setting *s, const interpreter *it, const double *logits)
@@ -284,7 +329,7 @@ static void node_by_node(test *t, setting *s)
     s->options.augment = (dpt_augment_options){.flip = false};
     if (CHECK(value) && interpret(t, s, &s->options, 1, &it)) {
         for (size_t i = 0; i < m->n_nodes; i++) {
-            value[i] = values(COUNT * m->nodes[i].elements);
+            value[i] = values(COUNT * m->nodes[i].size);
             compute_node(s, &it, i, value);
         }
         CHECK_NEAR(loss_of(&it), loss_of_logits(s, &it, value[m->logits]), 1e-13);

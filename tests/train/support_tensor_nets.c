@@ -1,0 +1,121 @@
+/* Small networks over values of any rank: views, parameters and constants that are read as values,
+   reductions, and values that are joined (nets.h). */
+#include "graph/tensor.h"
+#include "train/nets.h"
+
+enum { CONV_CHANNELS = 3 };
+
+static dpt_value conv(dpt_model *m, dpt_value x, const char *name, size_t channels)
+{
+    return dpt_conv2d(
+        m, x, name,
+        &(dpt_conv2d_options){.out_channels = channels, .kernel = {3, 3}, .padding = {1, 1}});
+}
+
+static dpt_value head(dpt_model *m, dpt_value x)
+{
+    return dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = NET_CLASSES});
+}
+
+static dpt_value parameter(dpt_model *m, const char *name, const dpti_extents *shape)
+{
+    dpti_parameter p = {.rank = shape->rank, .role = DPTI_ROLE_TENSOR, .fan_in = 4, .fan_out = 4};
+    for (size_t i = 0; i < shape->rank; i++)
+        p.shape[i] = shape->extent[i];
+    return dpti_read_parameter(m, dpti_build_named(m, name, p));
+}
+
+static dpt_value constant(dpt_model *m, const dpti_extents *shape)
+{
+    float data[CONV_CHANNELS * NET_SIDE * NET_SIDE];
+    for (size_t i = 0; i < sizeof data / sizeof *data; i++)
+        data[i] = 0.25f * (float)(i % 7) - 0.5f;
+    return dpti_add_constant(m, shape, data);
+}
+
+static dpt_value sum_of(dpt_model *m, dpt_value x, uint32_t axes, dpt_map_reduction reduction)
+{
+    const dpti_map_code load = {.n_code = 1, .n_in = 1};
+    return dpti_map(m, &(dpti_mapping){.what = "sum",
+                                       .code = &load,
+                                       .inputs = &x,
+                                       .n = 1,
+                                       .reduced = axes,
+                                       .reduction = reduction});
+}
+
+/* Parts of a transposed image, forwards and backwards, that overlap in some elements and leave
+   others out. */
+dpt_value net_views(dpt_model *m, dpt_value x)
+{
+    const size_t order[DPT_MAX_RANK] = {1, 0, 2};
+    dpt_value y = dpti_transpose(m, dpt_activate(m, conv(m, x, "c", 3), DPT_ACT_TANH), order);
+    const dpt_value a = dpti_slice(m, y, (dpti_cut){.axis = 0, .count = 2, .step = 2});
+    const dpt_value b = dpti_slice(m, y, (dpti_cut){.axis = 0, .begin = 2, .count = 2, .step = -1});
+    y = dpti_formula(m, "a * b + tanh(a)", (dpt_value[]){a, b}, 2);
+    y = dpti_slice(m, y, (dpti_cut){.axis = 2, .begin = 1, .count = 3, .step = 1});
+    return head(m, dpti_reshape(m, y, &(dpti_extents){.rank = 2, .extent = {9, 2}}));
+}
+
+/* Shapes that broadcast, with a parameter, a part of a parameter and a constant. */
+dpt_value net_broadcasts(dpt_model *m, dpt_value x)
+{
+    dpt_value y = conv(m, x, "c", 3);
+    const dpt_value p =
+        parameter(m, "scale", &(dpti_extents){.rank = 3, .extent = {4, 3, NET_SIDE}});
+    const dpt_value part =
+        dpti_slice(m, p, (dpti_cut){.axis = 0, .begin = 1, .count = 1, .step = 1});
+    const dpt_value row =
+        dpti_reshape(m, part, &(dpti_extents){.rank = 3, .extent = {3, 1, NET_SIDE}});
+    const dpt_value c = constant(m, &(dpti_extents){.rank = 2, .extent = {NET_SIDE, NET_SIDE}});
+    y = dpti_formula(m, "a * b + b * c", (dpt_value[]){y, row, c}, 3);
+    const dpt_value column = sum_of(m, y, 4u, DPT_REDUCE_SUM);
+    y = dpti_formula(m, "a - 0.25 * b", (dpt_value[]){y, column}, 2);
+    y = dpti_expand(m, sum_of(m, y, 2u, DPT_REDUCE_SUM),
+                    &(dpti_extents){.rank = 3, .extent = {3, 2, NET_SIDE}});
+    return head(m, dpti_formula(m, "sigmoid(a) * a", &y, 1));
+}
+
+/* The largest and the smallest along axes, and parameters that only other parameters meet first. */
+dpt_value net_extremes(dpt_model *m, dpt_value x)
+{
+    const dpt_value y = conv(m, x, "c", 4);
+    const dpt_value most = sum_of(m, y, 6u, DPT_REDUCE_MAXIMUM);
+    const dpt_value least = sum_of(m, y, 1u, DPT_REDUCE_MINIMUM);
+    const dpti_extents four = {.rank = 3, .extent = {4, 1, 1}};
+    const dpt_value a = parameter(m, "a", &four), b = parameter(m, "b", &four);
+    const dpt_value ab = dpti_formula(m, "a * exp(b)", (dpt_value[]){a, b}, 2);
+    return head(m, dpti_formula(m, "a * c - b", (dpt_value[]){most, least, ab}, 3));
+}
+
+/* Values that are concatenated, one of them twice, padded and spread out. */
+dpt_value net_joins(dpt_model *m, dpt_value x)
+{
+    const dpt_value a = conv(m, x, "a", 2), b = dpt_activate(m, conv(m, x, "b", 1), DPT_ACT_RELU);
+    const dpt_value cls = parameter(m, "c", &(dpti_extents){.rank = 3, .extent = {1, 1, NET_SIDE}});
+    const dpt_value rows =
+        dpti_expand(m, cls, &(dpti_extents){.rank = 3, .extent = {1, NET_SIDE, NET_SIDE}});
+    dpt_value y = dpti_concatenate(m, (dpt_value[]){a, b, rows, a}, 4, 0);
+    y = dpti_pad(
+        m, y,
+        &(dpti_padding){.before = {0, 1, 0}, .after = {0, 0, 2}, .gap = {0, 2}, .fill = 0.5f});
+    y = dpt_batch_norm(m, dpti_as_image(m, y), "n", NULL);
+    y = dpti_slice(m, y, (dpti_cut){.axis = 1, .begin = 1, .count = 3, .step = 2});
+    return head(m, dpti_formula(m, "a * a", &y, 1));
+}
+
+/* Everything behind a reshape that needs a copy; a shared scale; an image made of a value. */
+dpt_value net_reshapes(dpt_model *m, dpt_value x)
+{
+    const dpt_value s = parameter(m, "s", &(dpti_extents){.rank = 1, .extent = {1}});
+    dpt_value y = dpti_reshape(m, conv(m, x, "c1", 4),
+                               &(dpti_extents){.rank = 4, .extent = {2, 2, NET_SIDE, NET_SIDE}});
+    const size_t order[DPT_MAX_RANK] = {1, 0, 2, 3};
+    y = dpti_reshape(m, dpti_transpose(m, y, order),
+                     &(dpti_extents){.rank = 3, .extent = {4, NET_SIDE, NET_SIDE}});
+    y = dpti_formula(m, "a * b", (dpt_value[]){y, s}, 2);
+    y = conv(m, dpti_as_image(m, y), "c2", 2);
+    y = dpti_reshape(m, dpt_flatten(m, y), &(dpti_extents){.rank = 2, .extent = {8, 4}});
+    y = dpt_dropout(m, dpti_formula(m, "a * b", (dpt_value[]){y, s}, 2), 0.2f);
+    return head(m, dpt_activate(m, y, DPT_ACT_TANH));
+}
