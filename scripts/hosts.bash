@@ -80,7 +80,8 @@ hosts_limit() {
     fi
 }
 
-# hosts_mpi PROCESSES ARGUMENT...: mpirun, what of it follows -n N.
+# hosts_mpi PROCESSES ARGUMENT...: mpirun, what of it follows -n N.  Open MPI 5.0.7 finds no place for
+# processes on hosts of fewer cores than slots, unless it may oversubscribe them.
 hosts_mpi() {
     local n=$1 i list="" exports
     shift
@@ -89,7 +90,7 @@ hosts_mpi() {
     hosts_on 1 env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 mpirun \
         --mca plm_rsh_agent "$hosts_agent" --mca oob_tcp_if_include 10.77.0.0/24 \
         --mca btl tcp,vader,self --mca btl_tcp_if_include 10.77.0.0/24 --bind-to none \
-        --host "$list" --map-by node "${exports[@]}" -n "$n" "$@"
+        --host "$list" --map-by node:oversubscribe "${exports[@]}" -n "$n" "$@"
 }
 
 # Our variables, for the processes that mpirun starts elsewhere.
