@@ -79,9 +79,9 @@ for what in clGetDeviceIDs:1:-1 clGetDeviceIDs:1:0 clGetDeviceIDs:1:-5; do
 done
 
 # A driver that does not answer one of the questions: listed, and used or refused in one line.  Some
-# answers are options of the compiler, so that the programs are compiled anew.  By day every fourth
+# answers are options of the compiler, so that the programs are compiled anew.  By day every eighth
 # question, by night all.
-every=${DPTRAIN_TEST_EVERY:-4}
+every=${DPTRAIN_TEST_EVERY:-8}
 for ((n = 1; n <= 40; n += n < 10 ? every : 3 * every)); do
     for function in clGetDeviceInfo clGetPlatformInfo; do
         planted $function:$n:-5 "$DPTRAIN" "${small[@]}" --max-steps 1 --devices opencl:0 \

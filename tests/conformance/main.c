@@ -10,6 +10,7 @@
        --self-test      every operator's case must fail, on each of the device strings given after
                         it: they plant mistakes
        --case PART      only cases whose name contains PART; with several, one of them
+       --without PART   no case whose name contains PART
        --work N         multiply-adds, or elements, that a call may take: less for what is
                         interpreted
        --several N      the same limit for calls of several samples only: every description still
@@ -33,6 +34,8 @@ typedef struct options {
     const char *backend, *device;
     size_t n_parts; /* 0: all cases */
     char *parts[MAX_CASES];
+    size_t n_unwanted;
+    char *unwanted[MAX_CASES];
     bool complete, together;
     size_t n_hands; /* of each device, among which the cases are dealt out */
     size_t max_work, max_single;
@@ -90,6 +93,8 @@ static void must_fail(test *t)
 
 static bool is_wanted(const options *o, const suite_case *c)
 {
+    for (size_t i = 0; i < o->n_unwanted; i++)
+        if (strstr(c->name, o->unwanted[i])) return false;
     for (size_t i = 0; i < o->n_parts; i++)
         if (strstr(c->name, o->parts[i])) return true;
     return o->n_parts == 0;
@@ -349,6 +354,8 @@ static bool parse(int argc, char **argv, options *o)
             o->device = argv[++i];
         } else if (strcmp(argv[i], "--case") == 0 && more && o->n_parts < MAX_CASES) {
             o->parts[o->n_parts++] = argv[++i];
+        } else if (strcmp(argv[i], "--without") == 0 && more && o->n_unwanted < MAX_CASES) {
+            o->unwanted[o->n_unwanted++] = argv[++i];
         } else if (strcmp(argv[i], "--work") == 0 && more) {
             o->max_work = o->max_single = strtoul(argv[++i], NULL, 10);
         } else if (strcmp(argv[i], "--several") == 0 && more) {
@@ -375,7 +382,7 @@ int main(int argc, char **argv)
     dpt_context *context = NULL;
     if (!parse(argc, argv, &o)) {
         fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART]... "
-              "[--deal N] [--work N] [--several N] [--self-test STRING...]\n",
+              "[--without PART]... [--deal N] [--work N] [--several N] [--self-test STRING...]\n",
               stderr);
         return 2;
     }

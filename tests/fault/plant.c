@@ -119,8 +119,7 @@ void plant_everywhere(test *t, const plant_list *list, run_body *body)
     plant_every(t, list, 1, 1, body);
 }
 
-/* $DPTRAIN_TEST_STRIDE, or 1 if it is not set. */
-static size_t wider(void)
+size_t plant_wider(void)
 {
     const char *text = getenv("DPTRAIN_TEST_STRIDE");
     const size_t times = text ? strtoul(text, NULL, 10) : 1;
@@ -130,7 +129,7 @@ static size_t wider(void)
 void plant_every(test *t, const plant_list *list, size_t first, size_t stride, run_body *body)
 {
     size_t n = first, n_fired = 0;
-    stride *= wider();
+    stride *= plant_wider();
     while (n < MAX_CALLS && t->n_failures < MAX_FAILURES && plant_once(t, list, n, body)) {
         n += stride;
         n_fired++;

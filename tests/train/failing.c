@@ -188,7 +188,7 @@ static void compare(const training *w, const outcome *healthy)
 
 static size_t next_call(size_t n)
 {
-    return getenv("DPTRAIN_TEST_EVERY") ? n + 1 : n + 1 + n / 4;
+    return getenv("DPTRAIN_TEST_EVERY") ? n + 1 : n + 1 + n / 2;
 }
 
 static failing_code code_of(const failing_face *face, const char *function)
