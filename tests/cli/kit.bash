@@ -70,8 +70,7 @@ await() {
 trainings() {
     local directory
     for directory in /proc/[0-9]*; do
-        [ "$(readlink "$directory/cwd" 2>/dev/null)" = "$PWD" ] || continue
-        [ "$(readlink "$directory/exe" 2>/dev/null)" = "$(readlink -f "$DPTRAIN")" ] || continue
+        [ "$directory/cwd" -ef "$PWD" ] && [ "$directory/exe" -ef "$DPTRAIN" ] || continue
         echo "${directory#/proc/}"
     done
 }
