@@ -36,6 +36,9 @@ bool dpti_known_activation(dpt_model *model, const char *layer, dpt_activation k
 /* Returns the activation if a layer's own operator can apply it, else DPT_ACT_NONE
    (dpt_activation_fuses). */
 dpt_activation dpti_fusable(dpt_activation kind);
+/* The description of a convolution of an image of this extent.  out_h or out_w is 0 if the kernel
+   does not fit. */
+dpt_conv2d_desc dpti_describe_conv2d(dpti_extent in, const dpt_conv2d_options *options);
 /* Appends a layer and, if the layer's operator cannot apply the activation, the activation. */
 dpt_value dpti_add_layer(dpt_model *model, dpti_node node, dpt_activation activation);
 /* Appends a layer without parameters.  Its name is made of its kind and its place. */

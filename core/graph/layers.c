@@ -60,8 +60,7 @@ dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channe
     return x;
 }
 
-/* The description of a convolution of an input of this extent. */
-static dpt_conv2d_desc describe_conv2d(dpti_extent in, const dpt_conv2d_options *options)
+dpt_conv2d_desc dpti_describe_conv2d(dpti_extent in, const dpt_conv2d_options *options)
 {
     dpt_conv2d_desc d = {
         .in_h = in.h,
@@ -96,7 +95,7 @@ dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
     if (in.flat)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: a convolution behind flatten",
                                name);
-    const dpt_conv2d_desc d = describe_conv2d(in, options);
+    const dpt_conv2d_desc d = dpti_describe_conv2d(in, options);
     if (d.out_h == 0 || d.out_w == 0)
         return DPTI_MODEL_FAIL(
             model, DPT_E_INVALID,

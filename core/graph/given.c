@@ -1,0 +1,92 @@
+/* Layers over parameters that exist already. */
+#include "graph/given.h"
+
+static dpti_node node_with(dpti_node_kind kind, dpt_value x, const dpti_given *given)
+{
+    dpti_node node = dpti_node_over(kind, NULL, x);
+    node.weight = given->weight;
+    node.bias = given->bias;
+    return node;
+}
+
+dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_given *given,
+                            const dpt_conv2d_options *options)
+{
+    if (!dpti_usable(model, x, "conv2d")) return (dpt_value){0};
+    dpti_node node = node_with(DPTI_NODE_CONV2D, x, given);
+    node.forward =
+        (dpt_op_desc){.kind = DPT_OP_CONV2D_FORWARD,
+                      .u.conv2d = dpti_describe_conv2d(dpti_node_at(model, x)->extent, options)};
+    const dpt_conv2d_desc *d = &node.forward.u.conv2d;
+    if (d->out_h == 0 || d->out_w == 0)
+        return DPTI_MODEL_FAIL(
+            model, DPT_E_INVALID,
+            "layer conv2d-%zu: its %zux%zu kernel does not fit the %zux%zu input", model->n_nodes,
+            d->kernel_h, d->kernel_w, d->in_h, d->in_w);
+    node.extent = (dpti_extent){.h = d->out_h, .w = d->out_w, .c = d->out_channels};
+    return dpti_add_unnamed(model, "conv2d", node);
+}
+
+/* The count of all axes of x but the last `n_axes`. */
+static size_t count_rows(const dpti_extents *e, size_t n_axes)
+{
+    size_t rows = 1;
+    for (size_t i = 0; i + n_axes < e->rank; i++)
+        rows *= e->extent[i];
+    return rows;
+}
+
+dpt_value dpti_given_linear(dpt_model *model, dpt_value x, const dpti_given *given, size_t out)
+{
+    if (!dpti_usable(model, x, "linear")) return (dpt_value){0};
+    const dpti_extents before = dpti_extents_of(model, x);
+    if (!dpti_node_at(model, x)->order_differs) x = dpti_row_major(model, x);
+    if (!x.id) return x;
+    const size_t rows = count_rows(&before, 1);
+    dpti_extents extents = before;
+    extents.extent[before.rank - 1] = out;
+    dpti_node node = node_with(DPTI_NODE_LINEAR, x, given);
+    const dpti_shape shape = dpti_shape_dense(&extents);
+    dpti_set_shape(&node, &shape);
+    node.repeat = rows > 1 ? rows : 0;
+    node.forward = (dpt_op_desc){.kind = DPT_OP_LINEAR_FORWARD,
+                                 .u.linear = {.in = before.extent[before.rank - 1],
+                                              .out = out,
+                                              .has_bias = given->bias != SIZE_MAX}};
+    return dpti_add_unnamed(model, "linear", node);
+}
+
+dpt_value dpti_given_batch_norm(dpt_model *model, dpt_value x, const dpti_given *given,
+                                float epsilon)
+{
+    if (!dpti_usable(model, x, "batch_norm")) return (dpt_value){0};
+    if (dpti_node_at(model, x)->has_shape) x = dpti_row_major(model, x);
+    if (!x.id) return x;
+    dpti_node node = node_with(DPTI_NODE_BATCH_NORM, x, given);
+    node.mean = given->mean;
+    node.variance = given->variance;
+    dpti_keep_shape(&node, dpti_node_at(model, x));
+    node.forward = (dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
+                                 .u.batch_norm = {.area = node.extent.h * node.extent.w,
+                                                  .channels = node.extent.c,
+                                                  .n_parts = 1,
+                                                  .epsilon = epsilon}};
+    return dpti_add_unnamed(model, "batch_norm", node);
+}
+
+dpt_value dpti_given_layer_norm(dpt_model *model, dpt_value x, const dpti_given *given,
+                                dpti_row_norm norm)
+{
+    x = dpti_row_major(model, x);
+    if (!x.id) return x;
+    const dpti_extents e = dpti_extents_of(model, x);
+    dpti_node node = node_with(DPTI_NODE_LAYER_NORM, x, given);
+    dpti_keep_shape(&node, dpti_node_at(model, x));
+    const size_t rows = count_rows(&e, norm.n_axes);
+    node.forward =
+        (dpt_op_desc){.kind = DPT_OP_LAYER_NORM_FORWARD,
+                      .u.layer_norm = {.rows = rows,
+                                       .channels = dpti_node_at(model, x)->elements / rows,
+                                       .epsilon = norm.epsilon}};
+    return dpti_add_unnamed(model, "layer_norm", node);
+}

@@ -1,0 +1,32 @@
+/* Layers over parameters that exist already, for networks that come with their weights.  Shapes are
+   those of one sample; rules as in builder.h. */
+#ifndef DPTI_GIVEN_H
+#define DPTI_GIVEN_H
+
+#include "graph/tensor.h"
+
+/* Indices of parameters; SIZE_MAX for a bias that the layer does not have. */
+typedef struct dpti_given {
+    size_t weight, bias;
+    size_t mean, variance; /* of a batch-norm */
+} dpti_given;
+
+/* A convolution of an image.  The weight has DPTI_LAYOUT_CONV. */
+dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_given *given,
+                            const dpt_conv2d_options *options);
+/* A linear layer over the last axis of x, for each index of the other axes.  The weight is (out,
+   in) in the flat buffer.  If x is a flattened image, the weight's layout must be that of the
+   image. */
+dpt_value dpti_given_linear(dpt_model *model, dpt_value x, const dpti_given *given, size_t out);
+/* A batch-norm over an image, or over a value with one axis. */
+dpt_value dpti_given_batch_norm(dpt_model *model, dpt_value x, const dpti_given *given,
+                                float epsilon);
+/* A layer-norm over the last `n_axes` axes of x, for each index of the other axes. */
+typedef struct dpti_row_norm {
+    size_t n_axes;
+    float epsilon;
+} dpti_row_norm;
+dpt_value dpti_given_layer_norm(dpt_model *model, dpt_value x, const dpti_given *given,
+                                dpti_row_norm norm);
+
+#endif

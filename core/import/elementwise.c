@@ -1,0 +1,267 @@
+/* Operators over elements: each is a formula over its inputs. */
+#include "import/state.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { FORMULA_BYTES = 256 };
+
+static dpt_status apply(dpti_importer *im, const char *formula, size_t n)
+{
+    dpt_value in[DPTI_FORMULA_INPUTS];
+    for (size_t i = 0; i < n; i++)
+        DPT_TRY(dpti_import_input(im, i, &in[i]));
+    dpti_import_give(im, 0, dpti_formula(im->model, formula, in, n));
+    return DPT_OK;
+}
+
+/* ---- Operators without attributes ------------------------------------------------------------ */
+
+static const struct {
+    const char *name, *formula;
+    size_t n_inputs;
+} plain[] = {
+    {"Abs", "abs(a)", 1},
+    {"Add", "a + b", 2},
+    {"And", "and(a, b)", 2},
+    {"Ceil", "ceil(a)", 1},
+    {"Cos", "cos(a)", 1},
+    {"Div", "a / b", 2},
+    {"Equal", "equal(a, b)", 2},
+    {"Erf", "erf(a)", 1},
+    {"Exp", "exp(a)", 1},
+    {"Floor", "floor(a)", 1},
+    {"Greater", "less(b, a)", 2},
+    {"GreaterOrEqual", "less_equal(b, a)", 2},
+    {"HardSwish", "a * max(0, min(1, a / 6 + 0.5))", 1},
+    {"Less", "less(a, b)", 2},
+    {"LessOrEqual", "less_equal(a, b)", 2},
+    {"Log", "log(a)", 1},
+    {"Mish", "a * tanh(softplus(a))", 1},
+    {"Mul", "a * b", 2},
+    {"Neg", "0 - a", 1},
+    {"Not", "not(a)", 1},
+    {"Or", "or(a, b)", 2},
+    {"PRelu", "max(a, 0) + b * min(a, 0)", 2},
+    {"Reciprocal", "1 / a", 1},
+    {"Round", "round(a)", 1},
+    {"Sign", "sign(a)", 1},
+    {"Sin", "sin(a)", 1},
+    {"Softplus", "softplus(a)", 1},
+    {"Softsign", "a / (1 + abs(a))", 1},
+    {"Sqrt", "sqrt(a)", 1},
+    {"Sub", "a - b", 2},
+    {"Tan", "sin(a) / cos(a)", 1},
+    {"Where", "select(a, b, c)", 3},
+    {"Xor", "not(equal(not(a), not(b)))", 2},
+};
+
+static dpt_status import_plain(dpti_importer *im)
+{
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        if (strcmp(plain[i].name, im->node->op) == 0)
+            return apply(im, plain[i].formula, plain[i].n_inputs);
+    return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "unknown");
+}
+
+/* A power with a constant exponent has no logarithm in its derivative. */
+static dpt_status import_power(dpti_importer *im)
+{
+    const dpti_onnx_fact *exponent = dpti_import_fact(im, 1);
+    char formula[FORMULA_BYTES];
+    double e;
+    if (!exponent->cells || exponent->n_cells != 1) return apply(im, "pow(a, b)", 2);
+    DPT_TRY(dpti_import_number(im, 1, 1, &e));
+    if (e == 2)
+        snprintf(formula, sizeof formula, "a * a");
+    else if (e == 3)
+        snprintf(formula, sizeof formula, "a * a * a");
+    else if (e == 0.5)
+        snprintf(formula, sizeof formula, "sqrt(a)");
+    else
+        snprintf(formula, sizeof formula, "pow(a, %.9g)", e);
+    return apply(im, formula, 1);
+}
+
+static dpt_status import_activation(dpti_importer *im)
+{
+    static const struct {
+        const char *name;
+        dpt_activation kind;
+    } kinds[] = {{"Relu", DPT_ACT_RELU}, {"Tanh", DPT_ACT_TANH}, {"Sigmoid", DPT_ACT_SIGMOID}};
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, im->node->op) == 0)
+            dpti_import_give(im, 0, dpt_activate(im->model, x, kinds[i].kind));
+    return DPT_OK;
+}
+
+static dpt_status import_same(dpti_importer *im)
+{
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    dpti_import_give(im, 0, x);
+    return DPT_OK;
+}
+
+static dpt_status import_cast(dpti_importer *im)
+{
+    const dpti_onnx_type to = dpti_import_result(im, 0)->type, from = dpti_import_fact(im, 0)->type;
+    if (to == DPTI_ONNX_BOOL && from != DPTI_ONNX_BOOL) return apply(im, "not(equal(a, 0))", 1);
+    if (dpti_onnx_type_is_real(to) || from == to || !dpti_onnx_type_is_real(from))
+        return import_same(im);
+    return apply(im, "sign(a) * floor(abs(a))", 1);
+}
+
+static dpt_status import_dropout(dpti_importer *im)
+{
+    dpt_value x;
+    double ratio = 0.5;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    DPT_TRY(dpti_import_number(im, 1, 0.5, &ratio));
+    if (!(ratio >= 0 && ratio < 1))
+        return dpti_import_refuse(im, DPT_E_INVALID, "a ratio of %g is not in [0, 1)", ratio);
+    dpti_import_give(im, 0, dpt_dropout(im->model, x, (float)ratio));
+    return DPT_OK;
+}
+
+/* ---- Operators with numbers ------------------------------------------------------------------ */
+
+static dpt_status import_with_alpha(dpti_importer *im)
+{
+    static const struct {
+        const char *name, *format;
+        float alpha, beta;
+        const char *second;
+    } kinds[] = {
+        {"Celu", "max(a, 0) + min(0, %1$.9g * (exp(min(a, 0) / %1$.9g) - 1))", 1, 0, NULL},
+        {"Elu", "max(a, 0) + %1$.9g * (exp(min(a, 0)) - 1)", 1, 0, NULL},
+        {"HardSigmoid", "max(0, min(1, %1$.9g * a + %2$.9g))", 0.2f, 0.5f, "beta"},
+        {"LeakyRelu", "max(a, 0) + %1$.9g * min(a, 0)", 0.01f, 0, NULL},
+        {"Selu", "%2$.9g * (max(a, 0) + %1$.9g * (exp(min(a, 0)) - 1))", 1.67326319217681884765625f,
+         1.05070102214813232421875f, "gamma"},
+        {"Swish", "a * sigmoid(%1$.9g * a)", 1, 0, NULL},
+        {"ThresholdedRelu", "select(less(%1$.9g, a), a, 0)", 1, 0, NULL},
+    };
+    char formula[FORMULA_BYTES];
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(kinds[i].name, im->node->op) != 0) continue;
+        const double alpha = (double)dpti_onnx_float(im->node, "alpha", kinds[i].alpha);
+        const double beta =
+            kinds[i].second ? (double)dpti_onnx_float(im->node, kinds[i].second, kinds[i].beta) : 0;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+        snprintf(formula, sizeof formula, kinds[i].format, alpha, beta);
+#pragma GCC diagnostic pop
+        return apply(im, formula, 1);
+    }
+    return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "unknown");
+}
+
+static dpt_status import_clip(dpti_importer *im)
+{
+    char formula[FORMULA_BYTES];
+    double least, most;
+    DPT_TRY(dpti_import_number(im, 1, -INFINITY, &least));
+    DPT_TRY(dpti_import_number(im, 2, INFINITY, &most));
+    if (isinf(least) && isinf(most)) return import_same(im);
+    if (isinf(most))
+        snprintf(formula, sizeof formula, "max(a, %.9g)", least);
+    else if (isinf(least))
+        snprintf(formula, sizeof formula, "min(a, %.9g)", most);
+    else
+        snprintf(formula, sizeof formula, "min(max(a, %.9g), %.9g)", least, most);
+    return apply(im, formula, 1);
+}
+
+static dpt_status import_gelu(dpti_importer *im)
+{
+    if (strcmp(dpti_onnx_string(im->node, "approximate", "none"), "tanh") == 0)
+        return apply(im, "0.5 * a * (1 + tanh(0.797884561 * (a + 0.044715 * a * a * a)))", 1);
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    dpti_import_give(im, 0, dpt_activate(im->model, x, DPT_ACT_GELU));
+    return DPT_OK;
+}
+
+/* Any number of inputs, two at a time. */
+static dpt_status import_several(dpti_importer *im)
+{
+    const char *op = im->node->op, *formula = "a + b";
+    char scale[FORMULA_BYTES];
+    dpt_value y;
+    if (strcmp(op, "Max") == 0) formula = "max(a, b)";
+    if (strcmp(op, "Min") == 0) formula = "min(a, b)";
+    DPT_TRY(dpti_import_input(im, 0, &y));
+    for (size_t i = 1; i < im->node->n_inputs; i++) {
+        dpt_value x;
+        DPT_TRY(dpti_import_input(im, i, &x));
+        y = dpti_formula(im->model, formula, (dpt_value[]){y, x}, 2);
+    }
+    if (strcmp(op, "Mean") == 0) {
+        snprintf(scale, sizeof scale, "a * %.9g", 1.0 / (double)im->node->n_inputs);
+        y = dpti_formula(im->model, scale, &y, 1);
+    }
+    dpti_import_give(im, 0, y);
+    return DPT_OK;
+}
+
+const dpti_import_operator dpti_import_elementwise[] = {
+    {"Abs", import_plain},
+    {"Add", import_plain},
+    {"And", import_plain},
+    {"Cast", import_cast},
+    {"CastLike", import_cast},
+    {"Ceil", import_plain},
+    {"Celu", import_with_alpha},
+    {"Clip", import_clip},
+    {"Cos", import_plain},
+    {"Div", import_plain},
+    {"Dropout", import_dropout},
+    {"Elu", import_with_alpha},
+    {"Equal", import_plain},
+    {"Erf", import_plain},
+    {"Exp", import_plain},
+    {"Floor", import_plain},
+    {"Gelu", import_gelu},
+    {"Greater", import_plain},
+    {"GreaterOrEqual", import_plain},
+    {"HardSigmoid", import_with_alpha},
+    {"HardSwish", import_plain},
+    {"Identity", import_same},
+    {"LeakyRelu", import_with_alpha},
+    {"Less", import_plain},
+    {"LessOrEqual", import_plain},
+    {"Log", import_plain},
+    {"Max", import_several},
+    {"Mean", import_several},
+    {"Min", import_several},
+    {"Mish", import_plain},
+    {"Mul", import_plain},
+    {"Neg", import_plain},
+    {"Not", import_plain},
+    {"Or", import_plain},
+    {"PRelu", import_plain},
+    {"Pow", import_power},
+    {"Reciprocal", import_plain},
+    {"Relu", import_activation},
+    {"Round", import_plain},
+    {"Selu", import_with_alpha},
+    {"Sigmoid", import_activation},
+    {"Sign", import_plain},
+    {"Sin", import_plain},
+    {"Softplus", import_plain},
+    {"Softsign", import_plain},
+    {"Sqrt", import_plain},
+    {"Sub", import_plain},
+    {"Sum", import_several},
+    {"Swish", import_with_alpha},
+    {"Tan", import_plain},
+    {"Tanh", import_activation},
+    {"ThresholdedRelu", import_with_alpha},
+    {"Where", import_plain},
+    {"Xor", import_plain},
+    {NULL, NULL},
+};

@@ -1,0 +1,248 @@
+/* Operators that move elements. */
+#include "import/state.h"
+
+#include <math.h>
+#include <string.h>
+
+static dpt_status import_reshape(dpti_importer *im)
+{
+    dpt_value x;
+    const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    dpti_imported *at = &im->values[im->node->outputs[0]];
+    const dpti_extents from = dpti_extents_of(im->model, x);
+    /* A flattened image stays what it is until it is known who reads it. */
+    const bool flattens = to.rank == 2 && to.extent[0] == 1 && from.rank == 4 &&
+                          from.extent[0] == 1 && from.extent[1] > 1 &&
+                          from.extent[2] * from.extent[3] > 1;
+    if (!flattens) {
+        at->value = dpti_reshape(im->model, x, &to);
+        return DPT_OK;
+    }
+    const dpti_extents image = {.rank = 3,
+                                .extent = {from.extent[1], from.extent[2], from.extent[3]}};
+    at->flat = dpt_flatten(im->model, dpti_as_image(im->model, dpti_reshape(im->model, x, &image)));
+    return DPT_OK;
+}
+
+static dpt_status import_transpose(dpti_importer *im)
+{
+    size_t order[DPT_MAX_RANK] = {0}, n;
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const size_t rank = dpti_extents_of(im->model, x).rank;
+    const int64_t *perm = dpti_onnx_ints(im->node, "perm", &n);
+    for (size_t i = 0; i < rank; i++)
+        order[i] = perm && i < n ? (size_t)perm[i] : rank - 1 - i;
+    dpti_import_give(im, 0, dpti_transpose(im->model, x, order));
+    return DPT_OK;
+}
+
+static dpt_status import_concat(dpti_importer *im)
+{
+    dpt_value values[DPTI_NODE_INPUTS], y = {0};
+    const size_t rank = dpti_import_result(im, 0)->shape.rank;
+    const size_t axis = dpti_import_axis(dpti_onnx_int(im->node, "axis", 0), rank);
+    size_t n = 0;
+    for (size_t i = 0; i < im->node->n_inputs; i++) {
+        DPT_TRY(dpti_import_input(im, i, &values[n++]));
+        if (n < DPTI_NODE_INPUTS && i + 1 < im->node->n_inputs) continue;
+        y = dpti_concatenate(im->model, values, n, axis);
+        values[0] = y;
+        n = 1;
+    }
+    dpti_import_give(im, 0, y);
+    return DPT_OK;
+}
+
+/* The extent along an axis is cut to begin, begin + step, ... as in Python. */
+static dpt_status slice_axis(dpti_importer *im, dpt_value *x, size_t axis, const int64_t of[3])
+{
+    const int64_t n = (int64_t)dpti_extents_of(im->model, *x).extent[axis], step = of[2];
+    int64_t begin = of[0] < 0 ? of[0] + n : of[0], end = of[1] < 0 ? of[1] + n : of[1];
+    if (step == 0) return dpti_import_refuse(im, DPT_E_INVALID, "a slice has the step 0");
+    if (of[1] < -n) end = -1;
+    const int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+    begin = begin < 0 ? 0 : begin > high ? high : begin;
+    end = end < low ? low : end > high ? high : end;
+    const int64_t count =
+        step > 0 ? (end - begin + step - 1) / step : (begin - end - step - 1) / -step;
+    if (count < 1) return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a slice is empty");
+    if (count == n && step == 1) return DPT_OK;
+    *x = dpti_slice(
+        im->model, *x,
+        (dpti_cut){
+            .axis = axis, .begin = (size_t)begin, .count = (size_t)count, .step = (int32_t)step});
+    return dpti_import_check(im);
+}
+
+static dpt_status import_slice(dpti_importer *im)
+{
+    dpti_import_list begins, ends, axes, steps;
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    DPT_TRY(dpti_import_integers(im, 1, NULL, &begins));
+    DPT_TRY(dpti_import_integers(im, 2, NULL, &ends));
+    DPT_TRY(dpti_import_integers(im, 3, NULL, &axes));
+    DPT_TRY(dpti_import_integers(im, 4, NULL, &steps));
+    const size_t rank = dpti_extents_of(im->model, x).rank;
+    for (size_t i = 0; i < begins.n; i++) {
+        const size_t axis = axes.given ? dpti_import_axis(axes.items[i], rank) : i;
+        const int64_t of[3] = {begins.items[i], ends.items[i], steps.given ? steps.items[i] : 1};
+        if (axis == 0 && dpti_import_fact(im, 0)->shape.dims[0].batch) continue;
+        DPT_TRY(slice_axis(im, &x, axis, of));
+    }
+    dpti_import_give(im, 0, x);
+    return DPT_OK;
+}
+
+static dpt_status import_split(dpti_importer *im)
+{
+    dpt_value x;
+    size_t at = 0;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const size_t rank = dpti_extents_of(im->model, x).rank;
+    const size_t axis = dpti_import_axis(dpti_onnx_int(im->node, "axis", 0), rank);
+    for (size_t i = 0; i < im->node->n_outputs; i++) {
+        if (im->node->outputs[i] == DPTI_ONNX_NONE)
+            return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "an output has no name");
+        const size_t count = dpti_import_extents(dpti_import_result(im, i)).extent[axis];
+        dpti_import_give(
+            im, i,
+            dpti_slice(im->model, x,
+                       (dpti_cut){.axis = axis, .begin = at, .count = count, .step = 1}));
+        at += count;
+    }
+    return DPT_OK;
+}
+
+static dpt_status import_expand(dpti_importer *im)
+{
+    dpt_value x;
+    const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    dpti_import_give(im, 0, dpti_expand(im->model, x, &to));
+    return DPT_OK;
+}
+
+/* Every axis becomes two, of which the first is repeated. */
+static dpt_status import_tile(dpti_importer *im)
+{
+    dpt_value x;
+    dpti_import_list times;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    DPT_TRY(dpti_import_integers(im, 1, NULL, &times));
+    const dpti_extents from = dpti_extents_of(im->model, x),
+                       to = dpti_import_extents(dpti_import_result(im, 0));
+    dpti_extents pairs = {.rank = 0}, repeated = {.rank = 0};
+    for (size_t i = 0; i < from.rank && i < times.n; i++) {
+        const size_t n = to.extent[i] / from.extent[i];
+        if (pairs.rank + 2 > DPT_MAX_RANK)
+            return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "too many axes");
+        if (n > 1) {
+            pairs.extent[pairs.rank++] = 1;
+            repeated.extent[repeated.rank++] = n;
+        }
+        pairs.extent[pairs.rank++] = from.extent[i];
+        repeated.extent[repeated.rank++] = from.extent[i];
+    }
+    x = dpti_expand(im->model, dpti_reshape(im->model, x, &pairs), &repeated);
+    dpti_import_give(im, 0, dpti_reshape(im->model, x, &to));
+    return DPT_OK;
+}
+
+static dpt_status import_pad(dpti_importer *im)
+{
+    dpt_value x;
+    dpti_import_list pads, axes;
+    double fill = 0;
+    dpti_padding padding = {.fill = 0};
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    DPT_TRY(dpti_import_integers(im, 1, "pads", &pads));
+    DPT_TRY(dpti_import_number(im, 2, 0, &fill));
+    DPT_TRY(dpti_import_integers(im, 3, NULL, &axes));
+    if (strcmp(dpti_onnx_string(im->node, "mode", "constant"), "constant") != 0)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "only the mode constant can be trained yet");
+    padding.fill = (float)fill;
+    const size_t rank = dpti_extents_of(im->model, x).rank, n = pads.n / 2;
+    for (size_t i = 0; i < n; i++) {
+        const size_t axis = axes.given ? dpti_import_axis(axes.items[i], rank) : i;
+        if (pads.items[i] < 0 || pads.items[n + i] < 0 || axis >= rank)
+            return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a negative padding");
+        padding.before[axis] = (size_t)pads.items[i];
+        padding.after[axis] = (size_t)pads.items[n + i];
+    }
+    dpti_import_give(im, 0, dpti_pad(im->model, x, &padding));
+    return DPT_OK;
+}
+
+/* Constant indices: one of them cuts, several are cut out and put side by side. */
+static dpt_status import_gather(dpti_importer *im)
+{
+    dpt_value x, parts[DPTI_NODE_INPUTS];
+    const dpti_onnx_fact *indices = dpti_import_fact(im, 1);
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const dpti_extents from = dpti_extents_of(im->model, x),
+                       to = dpti_import_extents(dpti_import_result(im, 0));
+    const size_t axis = dpti_import_axis(dpti_onnx_int(im->node, "axis", 0), from.rank);
+    if (!indices->cells || indices->n_cells > DPTI_NODE_INPUTS)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "only up to %d constant indices can be trained yet",
+                                  DPTI_NODE_INPUTS);
+    for (size_t i = 0; i < indices->n_cells; i++) {
+        const int64_t index = indices->cells[i].fixed;
+        const dpti_cut cut = {.axis = axis,
+                              .begin = dpti_import_axis(index, from.extent[axis]),
+                              .count = 1,
+                              .step = 1};
+        parts[i] = dpti_slice(im->model, x, cut);
+    }
+    if (indices->n_cells > 1)
+        x = dpti_concatenate(im->model, parts, indices->n_cells, axis);
+    else
+        x = parts[0];
+    DPT_TRY(dpti_import_check(im));
+    dpti_import_give(im, 0, dpti_reshape(im->model, x, &to));
+    return DPT_OK;
+}
+
+/* Nearest neighbours at whole multiples, as upsampling has them. */
+static dpt_status import_resize(dpti_importer *im)
+{
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const dpti_extents from = dpti_extents_of(im->model, x),
+                       to = dpti_import_extents(dpti_import_result(im, 0));
+    dpti_extents pairs = {.rank = 0}, repeated = {.rank = 0};
+    const char *mode = dpti_onnx_string(im->node, "mode", "nearest"),
+               *where = dpti_onnx_string(im->node, "coordinate_transformation_mode", "half_pixel");
+    bool taken = strcmp(mode, "nearest") == 0 &&
+                 (strcmp(where, "asymmetric") == 0 || strcmp(where, "half_pixel") == 0);
+    for (size_t i = 0; i < from.rank && taken; i++) {
+        const size_t n = to.extent[i] / from.extent[i];
+        taken = n * from.extent[i] == to.extent[i] && pairs.rank + 2 <= DPT_MAX_RANK;
+        if (!taken) break;
+        pairs.extent[pairs.rank++] = from.extent[i];
+        repeated.extent[repeated.rank++] = from.extent[i];
+        if (n == 1) continue;
+        pairs.extent[pairs.rank++] = 1;
+        repeated.extent[repeated.rank++] = n;
+    }
+    if (!taken)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "only nearest neighbours at whole multiples can be trained yet");
+    x = dpti_expand(im->model, dpti_reshape(im->model, x, &pairs), &repeated);
+    dpti_import_give(im, 0, dpti_reshape(im->model, x, &to));
+    return DPT_OK;
+}
+
+const dpti_import_operator dpti_import_layouts[] = {
+    {"Concat", import_concat},     {"Expand", import_expand},
+    {"Flatten", import_reshape},   {"Gather", import_gather},
+    {"Pad", import_pad},           {"Reshape", import_reshape},
+    {"Resize", import_resize},     {"Slice", import_slice},
+    {"Split", import_split},       {"Squeeze", import_reshape},
+    {"Tile", import_tile},         {"Transpose", import_transpose},
+    {"Unsqueeze", import_reshape}, {NULL, NULL},
+};

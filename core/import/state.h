@@ -1,0 +1,74 @@
+/* What the parts of the import share. */
+#ifndef DPTI_IMPORT_STATE_H
+#define DPTI_IMPORT_STATE_H
+
+#include "import/import.h"
+
+/* What is known of an ONNX value. */
+typedef struct dpti_imported {
+    dpt_value value;  /* with the axes of the file; id 0: not made yet */
+    dpt_value flat;   /* a flattened image, which `value` is made of if anything but a linear layer
+                         wants it; id 0: none */
+    size_t parameter; /* SIZE_MAX: none yet */
+    size_t n_uses;    /* inputs of nodes that are this value */
+} dpti_imported;
+
+typedef struct dpti_importer {
+    const dpti_onnx_graph *graph;
+    const dpti_onnx_node *node; /* the one that is imported */
+    dpt_model *model;
+    dpti_imported *values; /* (n_values of the ONNX model) */
+    dpt_error *error;
+} dpti_importer;
+
+/* Imports im->node.  Errors: as dpti_import. */
+typedef dpt_status dpti_import_rule(dpti_importer *im);
+typedef struct dpti_import_operator {
+    const char *name;
+    dpti_import_rule *rule;
+} dpti_import_operator;
+/* Ended by a NULL name. */
+extern const dpti_import_operator dpti_import_elementwise[], dpti_import_layouts[],
+    dpti_import_layers[], dpti_import_reductions[];
+
+/* Fails with the file and the node in front of the message. */
+DPT_PRINTF(3, 4)
+dpt_status dpti_import_refuse(const dpti_importer *im, dpt_status status, const char *format, ...);
+
+/* ---- Inputs and outputs ---------------------------------------------------------------------- */
+
+/* Whether the node has input i. */
+bool dpti_import_has(const dpti_importer *im, size_t i);
+/* The value of input i: computed, a parameter, or a constant. */
+DPT_CHECK_RESULT dpt_status dpti_import_input(dpti_importer *im, size_t i, dpt_value *out);
+/* What the reader knows of input i, or of output i. */
+const dpti_onnx_fact *dpti_import_fact(const dpti_importer *im, size_t i);
+const dpti_onnx_fact *dpti_import_result(const dpti_importer *im, size_t i);
+/* The extents of a fact for a batch of 1. */
+dpti_extents dpti_import_extents(const dpti_onnx_fact *fact);
+/* Makes input i, which must be numbers of the file, a parameter like this.  Only the name, the
+   shape and the initial values are the file's.  *out is the index. */
+DPT_CHECK_RESULT dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter like,
+                                                  size_t *out);
+/* The integers of input i, or of the attribute of that name; n: at most DPT_MAX_RANK.  *given: they
+   are there. */
+typedef struct dpti_import_list {
+    bool given;
+    size_t n;
+    int64_t items[2 * DPT_MAX_RANK];
+} dpti_import_list;
+DPT_CHECK_RESULT dpt_status dpti_import_integers(dpti_importer *im, size_t i, const char *attribute,
+                                                 dpti_import_list *out);
+/* The number in input i; `otherwise` if it is left out. */
+DPT_CHECK_RESULT dpt_status dpti_import_number(dpti_importer *im, size_t i, double otherwise,
+                                               double *out);
+/* An axis from -rank to rank - 1. */
+size_t dpti_import_axis(int64_t axis, size_t rank);
+/* Output i of the node is this value. */
+void dpti_import_give(dpti_importer *im, size_t i, dpt_value value);
+/* The product of two values, by a sum of products. */
+DPT_CHECK_RESULT dpt_status dpti_import_product(dpti_importer *im);
+/* Checks that the model has not failed. */
+DPT_CHECK_RESULT dpt_status dpti_import_check(const dpti_importer *im);
+
+#endif
