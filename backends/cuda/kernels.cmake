@@ -61,9 +61,11 @@ cuda_kernel(peers)
 cuda_kernel(pool2d STORING)
 cuda_kernel(pool2d_2 OF pool2d STORING WITH POOL_KERNEL=2u POOL_STRIDE=2u POOL_PAD=0u)
 cuda_kernel(pool2d_4 OF pool2d STORING WITH POOL_KERNEL=4u POOL_STRIDE=4u POOL_PAD=0u)
+cuda_kernel(row_softmax STORING)
 cuda_kernel(sgd SEPARATE_ROUNDING)
 cuda_kernel(softmax STORING)
 cuda_kernel(squared_error STORING)
+cuda_kernel(take STORING)
 
 # ---- Convolutions in tiles -----------------------------------------------------------------------
 

@@ -162,7 +162,7 @@ GATHER_AUGMENTED(f32, float)
 
 /* ---- Labels ---------------------------------------------------------------------------------- */
 
-/* labels (records), index (n) -> label (n).  A work item for each sample. */
+/* labels (records,count), index (n) -> label (n,count).  A work item for each label. */
 #define GATHER_LABELS(NAME, TYPE)                                                                  \
     KERNEL void dpt_gather_labels_##NAME(OUT(i32, label), IN(TYPE, labels), IN(u32, index),        \
                                          const gather_params p)                                    \
@@ -170,8 +170,9 @@ GATHER_AUGMENTED(f32, float)
         TENSOR_OUT(i32, label);                                                                    \
         TENSOR_IN(TYPE, labels);                                                                   \
         TENSOR_IN(u32, index);                                                                     \
-        const u64 i = GLOBAL_ID;                                                                   \
-        if (i < p.n_samples) label[i] = (i32)labels[index[i]];                                     \
+        const u64 i = GLOBAL_ID, sample = i / p.count;                                             \
+        if (sample < p.n_samples)                                                                  \
+            label[i] = (i32)labels[index[sample] * (u64)p.count + (i - sample * p.count)];         \
     }
 
 GATHER_LABELS(u8, u8)

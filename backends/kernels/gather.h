@@ -5,7 +5,7 @@
 #include "divide.h"
 
 typedef struct gather_params {
-    u64 n_samples; /* for labels and draws, which have a work item for each sample */
+    u64 n_samples; /* for labels and draws, which have no dimension of samples */
     u32 count;     /* elements of a sample, below 2^31 */
     u32 unused;
     divisor channels; /* the channels of mean and scale: element e has channel e % channels */

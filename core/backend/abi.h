@@ -11,8 +11,8 @@
 
 /* The version of everything that backend.h includes.  Every change of a struct, of an enumeration
    or of a function's contract raises the number.  Core refuses a backend of another version.
-   Version 15 hands over parameters that core has parsed. */
-#define DPT_BACKEND_ABI 15u
+   Version 16 adds the families ROW_SOFTMAX and TAKE, and several labels a record. */
+#define DPT_BACKEND_ABI 16u
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 

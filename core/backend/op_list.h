@@ -24,6 +24,8 @@
     X(DROPOUT, dropout)                                                                            \
     X(BATCH_NORM, batch_norm)                                                                      \
     X(LAYER_NORM, layer_norm)                                                                      \
+    X(ROW_SOFTMAX, row_softmax)                                                                    \
+    X(TAKE, take)                                                                                  \
     X(SOFTMAX, softmax)                                                                            \
     X(SQUARED_ERROR, squared_error)                                                                \
     X(ELEMENTWISE, elementwise)                                                                    \
@@ -74,9 +76,11 @@
    size      one, two  1, 2
              x, y      what a layer reads and writes: the count of an element-wise operator, an
                        activation, dropout or a loss; the classes of a softmax; h * w * channels of
-                       an image; area * channels or rows * channels of a norm; in and out of a
-                       linear layer
-             w, bias   a parameter: all weights, one value a channel or an output
+                       an image; area * channels or rows * channels of a norm; rows * columns of a
+                       row softmax; in and out of a linear layer; of a TAKE, x is the count of
+                       indices and y is count * width; the labels of a record
+             w, bias   a parameter: all weights, one value a channel or an output;
+                       rows * width of a TAKE's table
              dw, dbias the gradient of one; smaller than w and bias for a slice (dpt_linear_desc)
              data      n_records * count
              moments   3 * channels of a batch-norm, 2 * rows of a layer-norm
@@ -98,7 +102,7 @@
         DPT_IN(data, DATA, ALL, data) DPT_IN(index, U32, N, one) \
         DPT_IN_IF(augmented, sample, U32, N, one) DPT_OUT(x, T, N, x)) \
     X(GATHER_LABELS, gather_labels, GATHER, 0, DPT_MARK_NONE, \
-        DPT_IN(labels, DATA, ALL, data) DPT_IN(index, U32, N, one) DPT_OUT(label, I32, N, one)) \
+        DPT_IN(labels, DATA, ALL, data) DPT_IN(index, U32, N, one) DPT_OUT(label, I32, N, x)) \
     X(CONV2D_FORWARD, conv2d_forward, CONV2D, 0, DPT_MARK_NONE, \
         DPT_IN(x, T, N, x) DPT_IN(w, F32, ALL, w) DPT_IN_IF(has_bias, bias, F32, ALL, bias) \
         DPT_OUT(y, T, N, y)) \
@@ -155,6 +159,14 @@
     X(LAYER_NORM_BACKWARD_WEIGHTS, layer_norm_backward_weights, LAYER_NORM, 0, DPT_MARK_NONE, \
         DPT_IN(dy, T, N, y) DPT_IN(x, T, N, x) DPT_IN(moments, F32, N, moments) \
         DPT_SUM(dw, F32, ALL, w) DPT_SUM(db, F32, ALL, bias)) \
+    X(ROW_SOFTMAX_FORWARD, row_softmax_forward, ROW_SOFTMAX, 0, DPT_MARK_NONE, \
+        DPT_IN(x, T, N, x) DPT_OUT(y, T, N, y)) \
+    X(ROW_SOFTMAX_BACKWARD, row_softmax_backward, ROW_SOFTMAX, 0, DPT_MARK_NONE, \
+        DPT_IN(dy, T, N, y) DPT_IN(y, T, N, y) DPT_SUM(dx, T, N, x)) \
+    X(TAKE_FORWARD, take_forward, TAKE, 0, DPT_MARK_NONE, \
+        DPT_IN(table, F32, ALL, w) DPT_IN(index, I32, N, x) DPT_OUT(y, T, N, y)) \
+    X(TAKE_BACKWARD, take_backward, TAKE, 0, DPT_MARK_NONE, \
+        DPT_IN(dy, T, N, y) DPT_IN(index, I32, N, x) DPT_SUM(dtable, F32, ALL, dw)) \
     X(SOFTMAX_XENT, softmax_xent, SOFTMAX, 0, DPT_MARK_NONE, \
         DPT_IN(logits, T, N, x) DPT_IN(label, I32, N, one) DPT_OUT(result, F32, N, two)) \
     X(SOFTMAX_XENT_GRADIENT, softmax_xent_gradient, SOFTMAX, 0, DPT_MARK_STEP, \
@@ -210,7 +222,7 @@
 
    GATHER: x = (value - mean) * scale, of the records that `index` names.  With an augmentation
      (dpt_augment) the third input, `sample`, keys the random numbers.  GATHER_LABELS: label =
-     value.
+     value, `count` values a record.
 
    CONV2D: y = activation(x * w + bias).  LINEAR: the same, with a matrix product.
 
@@ -247,6 +259,18 @@
 
    LAYER_NORM normalises each row of c values: y = w * xhat + b.  moments (n,rows,2) are the mean
      and 1 / sqrt(variance + epsilon) of each row.  The variance is divided by c.
+
+   ROW_SOFTMAX: x, y, dy and dx are (n, rows, columns).  Each row is computed by itself.
+     FORWARD: y = exp(x - m) / s with m = max(x) and s = sum(exp(x - m)) of the row.  With `log`,
+       y = x - m - log(s).  A row without a finite maximum, and a row with a NaN, becomes NaN.
+     BACKWARD: dx = y * (dy - sum(dy * y)).  With `log`, dx = dy - exp(y) * sum(dy).
+
+   TAKE: y (n, count, width) are the rows of table (rows, width) that index (n, count) names.
+     FORWARD: y[s, i] = table[index[s, i]].  An index that is negative or not below `rows` makes all
+       elements of y[s, i] NaN.
+     BACKWARD: dtable[r] = sum of dy[s, i] over all s and i with index[s, i] = r, in the order of s
+       and then of i.  Rows that no index names become 0.  An index that is out of range adds
+       nothing.
 
    SOFTMAX_XENT: result (n,2) is the loss of a sample and a hit, 0 or 1.  The loss is
      -sum(target * log softmax(logits)), computed with the maximum subtracted.  It is a hit if the

@@ -71,7 +71,7 @@ typedef struct dpt_augment {
 
 typedef struct dpt_gather_desc {
     dpt_dtype dtype;  /* of the data */
-    size_t count;     /* elements a sample; 1 for labels */
+    size_t count;     /* elements a record, also of labels */
     size_t n_records; /* samples in the data; core has checked that every index is below it */
     /* Element e belongs to channel e % channels.  `channels` is 1 to DPT_MAX_CHANNEL_STATS. */
     size_t channels;
@@ -136,6 +136,17 @@ typedef struct dpt_layer_norm_desc {
     float epsilon;
     dpt_activation input_activation; /* BACKWARD_DATA: the mask */
 } dpt_layer_norm_desc;
+
+typedef struct dpt_row_softmax_desc {
+    size_t rows, columns;
+    bool log; /* y is the logarithm of the softmax */
+} dpt_row_softmax_desc;
+
+typedef struct dpt_take_desc {
+    size_t count; /* indices a sample */
+    size_t width; /* elements of a row */
+    size_t rows;  /* of the table, below 2^31 */
+} dpt_take_desc;
 
 typedef struct dpt_softmax_desc {
     size_t classes;

@@ -205,8 +205,6 @@ static dpt_status gather(const dpt_op_desc *desc, op_shape *out, dpt_error *erro
         return DPT_FAIL(error, DPT_E_INVALID, "data of element type %d", (int)d->dtype);
     if (d->n_records > UINT32_MAX)
         return DPT_FAIL(error, DPT_E_INVALID, "%zu records: an index has 32 bits", d->n_records);
-    if (labels && d->count != 1)
-        return DPT_FAIL(error, DPT_E_INVALID, "%zu labels a sample, not 1", d->count);
     if (!labels) DPT_TRY(gather_statistics(d, error));
     DPT_TRY(check_augment(d, labels, error));
     out->x = d->count;
@@ -387,6 +385,26 @@ static dpt_status layer_norm(const dpt_op_desc *desc, op_shape *out, dpt_error *
     DPT_TRY(check_number("an epsilon", d->epsilon, (limits){0x1p-100f, 1.0f}, error));
     out->y = out->x;
     out->w = out->bias = d->channels;
+    return DPT_OK;
+}
+
+static dpt_status row_softmax(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
+{
+    const dpt_row_softmax_desc *d = &desc->u.row_softmax;
+    DPT_TRY(EXTENT(&out->x, error, d->rows, d->columns));
+    out->y = out->x;
+    return DPT_OK;
+}
+
+static dpt_status take(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
+{
+    const dpt_take_desc *d = &desc->u.take;
+    DPT_TRY(EXTENT(&out->x, error, d->count));
+    DPT_TRY(EXTENT(&out->y, error, d->count, d->width));
+    DPT_TRY(EXTENT(&out->w, error, d->rows, d->width));
+    if (d->rows > INT32_MAX)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu rows: an index has 31 bits", d->rows);
+    out->dw = out->w;
     return DPT_OK;
 }
 

@@ -47,6 +47,47 @@ static void fill_logits(size_t classes, bool integers, test_random *random, floa
         out[i] *= spreads[i / classes % 4];
 }
 
+/* Entries of -infinity, which a mask makes, and every fifth row full of them.  The spread of a row
+   is up to 1e4. */
+static void fill_masked(const dpt_row_softmax_desc *d, test_random *random, float *out, size_t n)
+{
+    static const float spreads[] = {1.0f, 30.0f, 1e4f};
+    for (size_t i = 0; i < n; i++) {
+        const size_t row = i / d->columns;
+        out[i] *= spreads[row % 3];
+        if (row % 5 == 4 || test_random_below(random, 8) == 0) out[i] = -INFINITY;
+    }
+}
+
+static void fill_row_softmax(const dpt_op_desc *desc, size_t slot, test_random *random, float *out,
+                             size_t n)
+{
+    const dpt_row_softmax_desc *d = &desc->u.row_softmax;
+    test_fill_normal(random, out, n);
+    if (desc->kind == DPT_OP_ROW_SOFTMAX_FORWARD) {
+        fill_masked(d, random, out, n);
+        return;
+    }
+    for (size_t i = 0; i < n && slot == 1; i++) /* as a forward pass may give */
+        out[i] = !d->log                             ? fabsf(out[i]) / (float)d->columns
+                 : test_random_below(random, 8) == 0 ? -INFINITY
+                                                     : -fabsf(out[i]);
+}
+
+/* Rows of a table.  Half the time some are out of range, and a quarter of the time all are the
+   same. */
+static void fill_taken(const dpt_take_desc *d, test_random *random, int32_t *out, size_t n)
+{
+    const int32_t outside[] = {-1, (int32_t)d->rows, INT32_MIN, INT32_MAX};
+    const bool strays = test_random_below(random, 2) == 0, same = test_random_below(random, 4) == 0;
+    const int32_t only = (int32_t)test_random_below(random, (uint32_t)d->rows);
+    for (size_t i = 0; i < n; i++) {
+        out[i] = same ? only : (int32_t)test_random_below(random, (uint32_t)d->rows);
+        if (strays && test_random_below(random, 6) == 0)
+            out[i] = outside[test_random_below(random, 4)];
+    }
+}
+
 /* ---- Normalisations -------------------------------------------------------------------------- */
 
 /* What a channel's values lie around: some far from zero against their deviation of about 1. */
@@ -263,6 +304,13 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
     case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS:
         if (!fill_layer_norm(desc, slot, integers, random, out, n)) break;
         return;
+    case DPT_OP_ROW_SOFTMAX_FORWARD:
+    case DPT_OP_ROW_SOFTMAX_BACKWARD: fill_row_softmax(desc, slot, random, out, n); return;
+    case DPT_OP_TAKE_FORWARD:
+    case DPT_OP_TAKE_BACKWARD:
+        if (slot != 1) break;
+        fill_taken(&desc->u.take, random, out, n);
+        return;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
         if (slot == 0) {
@@ -332,7 +380,9 @@ bool inputs_exact(const dpt_op_desc *desc)
     case DPT_OP_BATCH_NORM_MERGE:
     case DPT_OP_BATCH_NORM_FREEZE:
     case DPT_OP_LAYER_NORM_FORWARD:
-    case DPT_OP_LAYER_NORM_BACKWARD_DATA: return false;
+    case DPT_OP_LAYER_NORM_BACKWARD_DATA:
+    case DPT_OP_ROW_SOFTMAX_FORWARD:
+    case DPT_OP_ROW_SOFTMAX_BACKWARD: return false;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
     case DPT_OP_SQUARED_ERROR:

@@ -399,9 +399,11 @@ static void check_labels(test *t)
 {
     static const dpt_dtype types[] = {DPT_U8, DPT_I32};
     for (size_t i = 0; i < 20 && !conformance_enough(t); i++) {
-        const dpt_op_desc desc = {
-            .kind = DPT_OP_GATHER_LABELS,
-            .u.gather = {.dtype = types[i % 2], .count = 1, .n_records = 1 + i * i, .channels = 1}};
+        const dpt_op_desc desc = {.kind = DPT_OP_GATHER_LABELS,
+                                  .u.gather = {.dtype = types[i % 2],
+                                               .count = i < 8 ? 1 : counts[i % N_ELEMENTS(counts)],
+                                               .n_records = 1 + i * i,
+                                               .channels = 1}};
         conformance_vary(t, &desc, i);
     }
 }
@@ -469,6 +471,34 @@ static void check_layer_norm(test *t, dpt_op_kind kind)
                              .epsilon = i % 2 == 0 ? 1e-5f : 1e-3f,
                              .input_activation =
                                  activations[(i + i / 4) % N_ELEMENTS(activations)]}};
+        conformance_vary(t, &desc, test_random_u64(&random));
+    }
+}
+
+/* ---- Rows ------------------------------------------------------------------------------------ */
+
+static void check_row_softmax(test *t, dpt_op_kind kind)
+{
+    static const size_t rows[] = {1, 3, 49};
+    static const size_t columns[] = {1, 2, 3, 7, 16, 17, 31, 32, 33, 100, 257, 1000, 5000};
+    test_random random = {600 + (uint64_t)kind};
+    for (size_t i = 0; i < 6 * N_ELEMENTS(columns) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {.kind = kind,
+                                  .u.row_softmax = {.rows = rows[i / 2 % 3],
+                                                    .columns = columns[i / 6],
+                                                    .log = i % 2 == 1}};
+        conformance_vary(t, &desc, test_random_u64(&random));
+    }
+}
+
+static void check_take(test *t, dpt_op_kind kind)
+{
+    static const dpt_take_desc shapes[] = {{1, 1, 1},    {1, 33, 1},    {5, 1, 7},   {1, 8, 100},
+                                           {7, 33, 5},   {16, 16, 16},  {33, 3, 90}, {300, 2, 3},
+                                           {3, 300, 10}, {17, 257, 40}, {64, 64, 1}, {2, 5, 3000}};
+    test_random random = {700 + (uint64_t)kind};
+    for (size_t i = 0; i < 2 * N_ELEMENTS(shapes) && !conformance_enough(t); i++) {
+        const dpt_op_desc desc = {.kind = kind, .u.take = shapes[i / 2]};
         conformance_vary(t, &desc, test_random_u64(&random));
     }
 }

@@ -274,6 +274,14 @@ static void compare_nan(test *t, const call *k, const doubles *d)
              n_lost);
 }
 
+/* Whether a result is what is expected.  A NaN must be a NaN, and an infinity the same infinity. */
+static bool agrees(double actual, double expected, double tolerance)
+{
+    if (isnan(expected)) return isnan(actual);
+    if (isinf(expected)) return actual == expected;
+    return fabs(actual - expected) <= tolerance;
+}
+
 static void compare_output(test *t, const call *k, size_t output, const doubles *d)
 {
     const op_case *c = k->c;
@@ -291,7 +299,7 @@ static void compare_output(test *t, const call *k, size_t output, const doubles 
         const double expected = exact ? stored(ideal, out->dtype) : ideal;
         const double tolerance =
             exact ? 0.0 : computing + storing_tolerance(ideal, computing, out->dtype);
-        if (!(fabs(actual - expected) <= tolerance)) {
+        if (!agrees(actual, expected, tolerance)) {
             FAIL("%s [%s]: %s[%zu of %zu] is %.9g, expected %.9g within %.3g", k->text,
                  k->op->info.algorithm, out->name, i, out->n, actual, expected, tolerance);
             return;

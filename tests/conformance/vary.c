@@ -34,6 +34,9 @@ static size_t work_per_sample(const dpt_op_desc *desc)
                    ? 0
                    : desc->u.batch_norm.area * desc->u.batch_norm.channels;
     case DPT_FAMILY_LAYER_NORM: return desc->u.layer_norm.rows * desc->u.layer_norm.channels;
+    case DPT_FAMILY_ROW_SOFTMAX: return desc->u.row_softmax.rows * desc->u.row_softmax.columns * 4;
+    case DPT_FAMILY_TAKE: /* of the backward pass on a card: every row looks at every index */
+        return desc->u.take.count * (desc->u.take.width + desc->u.take.rows);
     case DPT_FAMILY_SOFTMAX: return desc->u.softmax.classes * 4;
     case DPT_FAMILY_ELEMENTWISE: return desc->u.elementwise.count;
     case DPT_FAMILY_MAP: return map_cases_work(&desc->u.map);
@@ -241,6 +244,14 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     case DPT_FAMILY_ACTIVATION:
         snprintf(out, n, "count %zu%s", desc->u.activation.count,
                  activation_words[desc->u.activation.kind]);
+        return;
+    case DPT_FAMILY_ROW_SOFTMAX:
+        snprintf(out, n, "rows %zu columns %zu%s", desc->u.row_softmax.rows,
+                 desc->u.row_softmax.columns, desc->u.row_softmax.log ? " log" : "");
+        return;
+    case DPT_FAMILY_TAKE:
+        snprintf(out, n, "count %zu width %zu rows %zu", desc->u.take.count, desc->u.take.width,
+                 desc->u.take.rows);
         return;
     case DPT_FAMILY_SOFTMAX:
         snprintf(out, n, "classes %zu smoothing %g", desc->u.softmax.classes,

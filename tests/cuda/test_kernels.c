@@ -169,6 +169,20 @@ static void check_norms(test *t, dpt_dtype type, size_t n)
                                .u.layer_norm = {.rows = 2, .channels = n, .epsilon = 1e-5f}});
 }
 
+static void check_rows(test *t, dpt_dtype type)
+{
+    static const size_t columns[] = {8, 100}; /* an item a row, a group a row */
+    for (int kind = DPT_OP_ROW_SOFTMAX_FORWARD; kind <= DPT_OP_ROW_SOFTMAX_BACKWARD; kind++)
+        for (size_t i = 0; i < 2; i++)
+            check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                                   .type = type,
+                                   .u.row_softmax = {.rows = 2, .columns = columns[i]}});
+    for (int kind = DPT_OP_TAKE_FORWARD; kind <= DPT_OP_TAKE_BACKWARD; kind++)
+        check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                               .type = type,
+                               .u.take = {.count = 3, .width = 4, .rows = 5}});
+}
+
 static void check_losses(test *t, dpt_dtype type, size_t n)
 {
     for (int kind = DPT_OP_SOFTMAX_XENT; kind <= DPT_OP_SOFTMAX_XENT_GRADIENT; kind++)
@@ -264,6 +278,7 @@ static void check_type(test *t, dpt_dtype type)
         check_elements(t, type, sizes[i]);
     }
     check_images(t, type);
+    check_rows(t, type);
 }
 
 static void float32(test *t)

@@ -22,7 +22,7 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
     const dpt_layer_norm_desc *l = &desc->u.layer_norm;
     switch (desc->kind) {
     case DPT_OP_GATHER: return n * desc->u.gather.count;
-    case DPT_OP_GATHER_LABELS: return n;
+    case DPT_OP_GATHER_LABELS: return n * desc->u.gather.count;
     case DPT_OP_CONV2D_FORWARD: return n * c->out_h * c->out_w * c->out_channels;
     case DPT_OP_CONV2D_BACKWARD_DATA: return n * c->in_h * c->in_w * c->in_channels;
     case DPT_OP_CONV2D_BACKWARD_WEIGHTS:
@@ -44,6 +44,11 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
     case DPT_OP_LAYER_NORM_FORWARD:
     case DPT_OP_LAYER_NORM_BACKWARD_DATA: return n * l->rows * l->channels;
     case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS: return l->channels;
+    case DPT_OP_ROW_SOFTMAX_FORWARD:
+    case DPT_OP_ROW_SOFTMAX_BACKWARD:
+        return n * desc->u.row_softmax.rows * desc->u.row_softmax.columns;
+    case DPT_OP_TAKE_FORWARD: return n * desc->u.take.count * desc->u.take.width;
+    case DPT_OP_TAKE_BACKWARD: return desc->u.take.rows * desc->u.take.width;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
     case DPT_OP_SQUARED_ERROR:

@@ -123,7 +123,8 @@ static void gathers(test *t)
     double x[12];
     reference_run(&desc, 3, &(reference_args){.in = {data, index}, .out = {x}});
     check_values(t, x, (const double[]){8, -4, 12, -6, 0, 0, 4, -2, 8, -4, 12, -6}, 12);
-    const dpt_op_desc labels = {.kind = DPT_OP_GATHER_LABELS, .u.gather = {.n_records = 2}};
+    const dpt_op_desc labels = {.kind = DPT_OP_GATHER_LABELS,
+                                .u.gather = {.count = 1, .n_records = 2}};
     reference_run(&labels, 3, &(reference_args){.in = {data, index}, .out = {x}});
     check_values(t, x, (const double[]){2, 1, 2}, 3);
 }

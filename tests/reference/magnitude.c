@@ -157,6 +157,8 @@ static bool keeps_sign(const dpt_op_desc *desc, size_t input)
     /* Differences of float32 numbers are rounded like themselves. */
     case DPT_OP_SQUARED_ERROR:
     case DPT_OP_SQUARED_ERROR_GRADIENT: return true;
+    case DPT_OP_TAKE_FORWARD:
+    case DPT_OP_TAKE_BACKWARD: return input == 1;
     default: return false;
     }
 }
@@ -206,6 +208,12 @@ bool reference_magnitude(const dpt_op_desc *desc, size_t n, const reference_args
     switch (desc->kind) {
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); return true;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); return true;
+    case DPT_OP_ROW_SOFTMAX_FORWARD:
+        magnitude_row_softmax(&desc->u.row_softmax, n, args);
+        return true;
+    case DPT_OP_ROW_SOFTMAX_BACKWARD:
+        magnitude_row_softmax_backward(&desc->u.row_softmax, n, args);
+        return true;
     case DPT_OP_SGD: sgd(&desc->u.sgd, args); return true;
     case DPT_OP_ADAMW: adamw(&desc->u.adamw, args); return true;
     default: break;
@@ -258,6 +266,9 @@ size_t reference_terms(const dpt_op_desc *desc, size_t n, size_t output)
     case DPT_OP_SOFTMAX_XENT_GRADIENT: return desc->u.softmax.classes;
     case DPT_OP_SQUARED_ERROR:
     case DPT_OP_SQUARED_ERROR_GRADIENT: return desc->u.squared_error.count;
+    case DPT_OP_ROW_SOFTMAX_FORWARD:
+    case DPT_OP_ROW_SOFTMAX_BACKWARD: return desc->u.row_softmax.columns + 2;
+    case DPT_OP_TAKE_BACKWARD: return n * desc->u.take.count + 1;
     case DPT_OP_MAP_REDUCE: return reference_map_terms(&desc->u.map, n);
     case DPT_OP_SGD:
     case DPT_OP_ADAMW: return output == 0 ? 4 : 3;

@@ -20,10 +20,10 @@ static void gather(const dpt_gather_desc *d, size_t n, const reference_args *arg
     }
 }
 
-static void gather_labels(size_t n, const reference_args *args)
+static void gather_labels(const dpt_gather_desc *d, size_t n, const reference_args *args)
 {
-    for (size_t i = 0; i < n; i++)
-        args->out[0][i] = args->in[0][(size_t)args->in[1][i]];
+    for (size_t i = 0; i < n * d->count; i++)
+        args->out[0][i] = args->in[0][(size_t)args->in[1][i / d->count] * d->count + i % d->count];
 }
 
 static void linear_forward(const dpt_linear_desc *d, size_t n, const reference_args *args)
@@ -215,7 +215,7 @@ void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args
 {
     switch (desc->kind) {
     case DPT_OP_GATHER: gather(&desc->u.gather, n, args); break;
-    case DPT_OP_GATHER_LABELS: gather_labels(n, args); break;
+    case DPT_OP_GATHER_LABELS: gather_labels(&desc->u.gather, n, args); break;
     case DPT_OP_CONV2D_FORWARD: reference_conv2d_forward(&desc->u.conv2d, n, args); break;
     case DPT_OP_CONV2D_BACKWARD_DATA:
         reference_conv2d_backward_data(&desc->u.conv2d, n, args);
@@ -239,6 +239,12 @@ void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args
     case DPT_OP_LAYER_NORM_FORWARD:
     case DPT_OP_LAYER_NORM_BACKWARD_DATA:
     case DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS: run_norm(desc, n, args); break;
+    case DPT_OP_ROW_SOFTMAX_FORWARD: reference_row_softmax(&desc->u.row_softmax, n, args); break;
+    case DPT_OP_ROW_SOFTMAX_BACKWARD:
+        reference_row_softmax_backward(&desc->u.row_softmax, n, args);
+        break;
+    case DPT_OP_TAKE_FORWARD: reference_take(&desc->u.take, n, args); break;
+    case DPT_OP_TAKE_BACKWARD: reference_take_backward(&desc->u.take, n, args); break;
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); break;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); break;
     case DPT_OP_DROPOUT: reference_dropout(&desc->u.dropout, n, args); break;

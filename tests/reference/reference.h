@@ -98,6 +98,16 @@ void magnitude_layer_norm_backward_weights(const dpt_layer_norm_desc *d, size_t 
 void reference_elementwise(const dpt_op_desc *desc, size_t n, const reference_args *args);
 void magnitude_elementwise(const dpt_op_desc *desc, size_t n, const reference_args *args);
 
+/* rows.c, with the meaning of reference_run and of reference_magnitude. */
+void reference_row_softmax(const dpt_row_softmax_desc *d, size_t n, const reference_args *args);
+void reference_row_softmax_backward(const dpt_row_softmax_desc *d, size_t n,
+                                    const reference_args *args);
+void magnitude_row_softmax(const dpt_row_softmax_desc *d, size_t n, const reference_args *args);
+void magnitude_row_softmax_backward(const dpt_row_softmax_desc *d, size_t n,
+                                    const reference_args *args);
+void reference_take(const dpt_take_desc *d, size_t n, const reference_args *args);
+void reference_take_backward(const dpt_take_desc *d, size_t n, const reference_args *args);
+
 /* map.c, with the meaning of reference_run and of reference_magnitude. */
 void reference_map(const dpt_op_desc *desc, size_t n, const reference_args *args);
 void magnitude_map(const dpt_op_desc *desc, size_t n, const reference_args *args);

@@ -318,7 +318,7 @@ static void gathers(test *t)
     refuses(t, &d, "element type 0");
     d.u.gather.dtype = DPT_I32;
     d.u.gather.count = 2;
-    refuses(t, &d, "2 labels");
+    takes(t, &d, "labels i32 =200, index u32 1", "label i32 2");
 }
 
 static dpt_op_desc batch_norm(dpt_op_kind kind)
@@ -386,6 +386,25 @@ static void layer_norms(test *t)
     d.u.layer_norm.rows = 4;
     d.u.layer_norm.epsilon = -1e-5f;
     refuses(t, &d, "epsilon");
+}
+
+static void rows(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_ROW_SOFTMAX_FORWARD,
+                     .u.row_softmax = {.rows = 4, .columns = 7}};
+    takes(t, &d, "x 28", "y 28");
+    d.kind = DPT_OP_ROW_SOFTMAX_BACKWARD;
+    takes(t, &d, "dy 28, y 28", "dx 28");
+    d.u.row_softmax.columns = 0;
+    refuses(t, &d, "zero");
+    d = (dpt_op_desc){.kind = DPT_OP_TAKE_FORWARD, .u.take = {.count = 3, .width = 5, .rows = 11}};
+    takes(t, &d, "table =55, index i32 3", "y 15");
+    d.kind = DPT_OP_TAKE_BACKWARD;
+    takes(t, &d, "dy 15, index i32 3", "dtable =55");
+    d.u.take.rows = (size_t)INT32_MAX + 1;
+    refuses(t, &d, "31 bits");
+    d.u.take.rows = 0;
+    refuses(t, &d, "zero");
 }
 
 static void augmentations(test *t)
@@ -662,6 +681,7 @@ int main(int argc, char **argv)
         {"batch_norms", batch_norms},
         {"bad_batch_norms", bad_batch_norms},
         {"layer_norms", layer_norms},
+        {"rows", rows},
         {"accumulating_outputs", accumulating_outputs},
         {"augmentations", augmentations},
         {"dropouts", dropouts},

@@ -52,7 +52,7 @@ static dpt_status gather_labels(const dpt_call *call)
     dpt_launch_tensor(&l, call->args->in[0], call->op->desc.u.gather.dtype);
     dpt_launch_tensor(&l, call->args->in[1], DPT_U32);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_items(&l, call->n_samples);
+    return dpt_launch_items(&l, call->n_samples * p.count);
 }
 
 /* ---- Preparation ----------------------------------------------------------------------------- */
@@ -121,9 +121,7 @@ static dpt_status prepare_labels(dpt_op *op)
     if (!bytes && d->dtype != DPT_I32)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "gathers labels of U8 and I32 data only");
-    if (d->count != 1)
-        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
-                        "gathers one label a sample, not %zu", d->count);
+    s->params.count = (u32)d->count;
     op->plan.run = gather_labels;
     op->plan.exact = true;
     return dpt_kernel_of(op->device, "gather.cl",

@@ -185,7 +185,7 @@ static void gather_augmented(const dpt_cpu_call *call, unsigned thread, unsigned
 
 /* ---- Labels and preparation ------------------------------------------------------------------ */
 
-/* data (records), index (n) -> label (n) */
+/* data (records,count), index (n) -> label (n,count) */
 static void gather_labels(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_gather_desc *d = &call->op->desc.u.gather;
@@ -193,8 +193,10 @@ static void gather_labels(const dpt_cpu_call *call, unsigned thread, unsigned n_
     int32_t *label = call->out[0];
     const dpt_cpu_range part = dpt_cpu_split(call->n_samples, 16, thread, n_threads);
     for (size_t s = part.begin; s < part.end; s++) {
-        label[s] = d->dtype == DPT_U8 ? ((const uint8_t *)call->in[0])[index[s]]
-                                      : ((const int32_t *)call->in[0])[index[s]];
+        const size_t from = (size_t)index[s] * d->count, to = s * d->count;
+        for (size_t i = 0; i < d->count; i++)
+            label[to + i] = d->dtype == DPT_U8 ? ((const uint8_t *)call->in[0])[from + i]
+                                               : ((const int32_t *)call->in[0])[from + i];
     }
 }
 
@@ -233,10 +235,8 @@ dpt_status KERNEL(prepare_gather_labels)(dpt_op *op, dpt_error *error)
     const dpt_gather_desc *d = &op->desc.u.gather;
     if (d->dtype != DPT_U8 && d->dtype != DPT_I32)
         return DPT_FAIL(error, DPT_E_UNSUPPORTED, "gathers labels of U8 and I32 data only");
-    if (d->count != 1)
-        return DPT_FAIL(error, DPT_E_UNSUPPORTED, "gathers one label a sample, not %zu", d->count);
     op->plan.kernel = gather_labels;
-    op->plan.work = 2.0;
+    op->plan.work = 2.0 * (double)d->count;
     op->plan.exact = true;
     op->plan.algorithm = "loop";
     return DPT_OK;
