@@ -6,8 +6,8 @@
 #ifndef DPTI_IMPORT_H
 #define DPTI_IMPORT_H
 
-#include "graph/given.h"
-#include "onnx/infer.h"
+#include "dptrain.h"
+#include "onnx/facts.h"
 
 /* Makes a model of a proved graph, which must stay valid during the call.  The weights are those of
    the file.  Errors, each one line that names the file, the node and its operator:

@@ -2,7 +2,8 @@
 #ifndef DPTI_IMPORT_STATE_H
 #define DPTI_IMPORT_STATE_H
 
-#include "import/import.h"
+#include "graph/given.h"
+#include "onnx/infer.h"
 
 /* What is known of an ONNX value. */
 typedef struct dpti_imported {

@@ -1,0 +1,236 @@
+/* What the rules of operators share: messages, inputs and outputs. */
+#include "import/state.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
+dpt_status dpti_import_refuse(const dpti_importer *im, dpt_status status, const char *format, ...)
+{
+    char text[320];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    return DPT_FAIL(im->error, status, "%s: node %.160s: %s", im->graph->model->path,
+                    im->node->label, text);
+}
+
+dpt_status dpti_import_check(const dpti_importer *im)
+{
+    if (im->model->status == DPT_OK) return DPT_OK;
+    return dpti_import_refuse(im, im->model->status, "%s", im->model->error.message);
+}
+
+/* ---- Inputs and outputs ---------------------------------------------------------------------- */
+
+bool dpti_import_has(const dpti_importer *im, size_t i)
+{
+    return i < im->node->n_inputs && im->node->inputs[i] != DPTI_ONNX_NONE;
+}
+
+const dpti_onnx_fact *dpti_import_fact(const dpti_importer *im, size_t i)
+{
+    return &im->graph->facts[im->node->inputs[i]];
+}
+
+const dpti_onnx_fact *dpti_import_result(const dpti_importer *im, size_t i)
+{
+    return &im->graph->facts[im->node->outputs[i]];
+}
+
+dpti_extents dpti_import_extents(const dpti_onnx_fact *fact)
+{
+    dpti_extents e = {.rank = fact->shape.rank};
+    for (size_t i = 0; i < e.rank; i++)
+        e.extent[i] = (size_t)fact->shape.dims[i].size;
+    return e;
+}
+
+static size_t count(const dpti_extents *e)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < e->rank; i++)
+        n *= e->extent[i];
+    return n;
+}
+
+/* The numbers of a tensor of the file, as float32; NULL for another type, or without memory. */
+static float *numbers_of(const dpti_onnx_tensor *tensor)
+{
+    float *out = malloc((tensor->n + 1) * sizeof *out);
+    const char *data = tensor->data;
+    if (!out) return NULL;
+    for (size_t i = 0; i < tensor->n; i++) {
+        double d;
+        int64_t wide;
+        if (tensor->type == DPTI_ONNX_FLOAT) {
+            memcpy(&out[i], data + 4 * i, 4);
+        } else if (tensor->type == DPTI_ONNX_DOUBLE) {
+            memcpy(&d, data + 8 * i, 8);
+            out[i] = (float)d;
+        } else if (tensor->type == DPTI_ONNX_INT64) {
+            memcpy(&wide, data + 8 * i, 8);
+            out[i] = (float)wide;
+        } else if (tensor->type == DPTI_ONNX_BOOL) {
+            out[i] = data[i] ? 1.0f : 0.0f;
+        } else {
+            free(out);
+            return NULL;
+        }
+    }
+    return out;
+}
+
+static dpt_status add_constant_tensor(dpti_importer *im, const dpti_onnx_tensor *tensor,
+                                      const dpti_extents *extents, dpt_value *out)
+{
+    float *numbers = numbers_of(tensor);
+    if (!numbers)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "numbers of type %s cannot be a part of a network; export it in "
+                                  "float32",
+                                  dpti_onnx_type_name(tensor->type));
+    *out = dpti_add_constant(im->model, extents, numbers);
+    free(numbers);
+    return dpti_import_check(im);
+}
+
+static dpt_status add_constant_cells(dpti_importer *im, const dpti_onnx_fact *fact,
+                                     const dpti_extents *extents, dpt_value *out)
+{
+    float *numbers = malloc((fact->n_cells + 1) * sizeof *numbers);
+    if (!numbers) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    const bool real = dpti_onnx_type_is_real(fact->type);
+    for (size_t i = 0; i < fact->n_cells; i++)
+        numbers[i] = real ? (float)fact->cells[i].real
+                          : (float)(fact->cells[i].fixed + fact->cells[i].times);
+    *out = dpti_add_constant(im->model, extents, numbers);
+    free(numbers);
+    return dpti_import_check(im);
+}
+
+/* PyTorch's exporters give numbers that stand in the code, not parameters, such names. */
+static bool is_number_of_code(const dpti_onnx_tensor *tensor)
+{
+    return tensor->n == 1 || strncmp(tensor->name, "val_", 4) == 0;
+}
+
+/* A value that no node computes. */
+static dpt_status make_leaf(dpti_importer *im, size_t i, dpt_value *out)
+{
+    const size_t v = im->node->inputs[i];
+    const dpti_onnx_fact *fact = &im->graph->facts[v];
+    const dpti_onnx_tensor *tensor = im->graph->model->values[v].tensor;
+    const dpti_extents extents = dpti_import_extents(fact);
+    if (fact->n_cells > 0 && fact->cells && !fact->parameter && count(&extents) == fact->n_cells)
+        return add_constant_cells(im, fact, &extents, out);
+    if (!tensor)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "input %zu is not known and is computed by no node that trains",
+                                  i);
+    if (!dpti_onnx_type_is_real(tensor->type) || is_number_of_code(tensor))
+        return add_constant_tensor(im, tensor, &extents, out);
+    size_t parameter;
+    DPT_TRY(dpti_import_parameter(
+        im, i,
+        (dpti_parameter){.role = extents.rank < 2 ? DPTI_ROLE_BIAS : DPTI_ROLE_TENSOR,
+                         .fan_in = 1,
+                         .fan_out = 1},
+        &parameter));
+    *out = dpti_read_parameter(im->model, parameter);
+    if (extents.rank != im->model->parameters[parameter].rank)
+        *out = dpti_reshape(im->model, *out, &extents);
+    return dpti_import_check(im);
+}
+
+dpt_status dpti_import_input(dpti_importer *im, size_t i, dpt_value *out)
+{
+    dpti_imported *at = &im->values[im->node->inputs[i]];
+    if (!at->value.id && at->flat.id) {
+        const dpti_extents extents = dpti_import_extents(dpti_import_fact(im, i));
+        at->value = dpti_reshape(im->model, at->flat, &extents);
+        DPT_TRY(dpti_import_check(im));
+    }
+    if (!at->value.id) DPT_TRY(make_leaf(im, i, &at->value));
+    *out = at->value;
+    return DPT_OK;
+}
+
+dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter like, size_t *out)
+{
+    const size_t v = im->node->inputs[i];
+    dpti_imported *at = &im->values[v];
+    const dpti_onnx_tensor *tensor = im->graph->model->values[v].tensor;
+    if (at->parameter != SIZE_MAX) {
+        *out = at->parameter;
+        if (im->model->parameters[*out].layout == like.layout) return DPT_OK;
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "\"%.80s\" is shared with a layer that has it in another order",
+                                  tensor ? tensor->name : "");
+    }
+    if (!tensor || tensor->rank > 4 || tensor->n == 0)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "input %zu must be numbers of the file, with at most 4 axes, not "
+                                  "computed ones",
+                                  i);
+    float *numbers = numbers_of(tensor);
+    if (!numbers) return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "weights are not float32");
+    like.initial = numbers;
+    like.rank = tensor->rank ? tensor->rank : 1;
+    like.shape[0] = 1;
+    for (size_t d = 0; d < tensor->rank; d++)
+        like.shape[d] = (size_t)tensor->extents[d];
+    if (at->n_uses > 1 && like.role == DPTI_ROLE_WEIGHT) like.role = DPTI_ROLE_TENSOR;
+    at->parameter = *out = dpti_build_named(im->model, tensor->name, like);
+    free(numbers);
+    return dpti_import_check(im);
+}
+
+dpt_status dpti_import_integers(dpti_importer *im, size_t i, const char *attribute,
+                                dpti_import_list *out)
+{
+    *out = (dpti_import_list){.given = false};
+    size_t n = 0;
+    const int64_t *items = attribute ? dpti_onnx_ints(im->node, attribute, &n) : NULL;
+    const dpti_onnx_fact *fact =
+        i != SIZE_MAX && dpti_import_has(im, i) ? dpti_import_fact(im, i) : NULL;
+    if (!items && !fact) return DPT_OK;
+    if (!items && !fact->cells && fact->n_cells != 0)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "input %zu must be constant", i);
+    out->given = true;
+    out->n = items ? n : fact->n_cells;
+    if (out->n > sizeof out->items / sizeof *out->items)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a list of %zu numbers is too long",
+                                  out->n);
+    for (size_t k = 0; k < out->n; k++)
+        out->items[k] = items ? items[k] : fact->cells[k].fixed + fact->cells[k].times;
+    return DPT_OK;
+}
+
+dpt_status dpti_import_number(dpti_importer *im, size_t i, double otherwise, double *out)
+{
+    *out = otherwise;
+    if (!dpti_import_has(im, i)) return DPT_OK;
+    const dpti_onnx_fact *fact = dpti_import_fact(im, i);
+    if (!fact->cells || fact->n_cells != 1)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "input %zu must be one constant number",
+                                  i);
+    *out = dpti_onnx_type_is_real(fact->type) ? fact->cells[0].real : (double)fact->cells[0].fixed;
+    return DPT_OK;
+}
+
+size_t dpti_import_axis(int64_t axis, size_t rank)
+{
+    return (size_t)(axis < 0 ? axis + (int64_t)rank : axis);
+}
+
+void dpti_import_give(dpti_importer *im, size_t i, dpt_value value)
+{
+    if (i < im->node->n_outputs && im->node->outputs[i] != DPTI_ONNX_NONE)
+        im->values[im->node->outputs[i]].value = value;
+}
