@@ -93,10 +93,21 @@ static dpt_status give_image(dpti_importer *im, dpt_value y)
     return DPT_OK;
 }
 
+/* Whether input i is left out, or is zeros that the exporter has computed. */
+static bool is_nothing(const dpti_importer *im, size_t i)
+{
+    if (!dpti_import_has(im, i)) return true;
+    const dpti_onnx_fact *fact = dpti_import_fact(im, i);
+    bool zeros = fact->cells && !fact->parameter;
+    for (size_t k = 0; zeros && k < fact->n_cells; k++)
+        zeros = fact->cells[k].real == 0;
+    return zeros;
+}
+
 static dpt_status import_bias(dpti_importer *im, size_t i, size_t fan_in, dpti_given *given)
 {
     given->bias = SIZE_MAX;
-    if (!dpti_import_has(im, i)) return DPT_OK;
+    if (is_nothing(im, i)) return DPT_OK;
     return dpti_import_parameter(im, i, (dpti_parameter){.role = DPTI_ROLE_BIAS, .fan_in = fan_in},
                                  &given->bias);
 }
@@ -262,7 +273,7 @@ static dpt_status import_gemm(dpti_importer *im)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "only x * W + b with alpha = beta = 1 and W of the file can be "
                                   "trained yet");
-    const bool has_bias = dpti_import_has(im, 2);
+    const bool has_bias = !is_nothing(im, 2);
     const bool vector = has_bias && dpti_import_fact(im, 2)->shape.rank == 1;
     if (has_bias && !vector)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "the bias must have one axis");
