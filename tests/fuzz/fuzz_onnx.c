@@ -1,7 +1,8 @@
 /* Feeds arbitrary bytes to the reader of ONNX files, to the inference of shapes and to the proof
-   that samples are independent, and checks what they accept. */
+   that samples are independent, checks what they accept, and makes models of it. */
 #include "base/text.h"
 #include "fuzz.h"
+#include "import/import.h"
 #include "onnx/batch_parallel.h"
 #include "onnx/reader.h"
 
@@ -78,6 +79,24 @@ static void check_fact(const dpti_onnx_fact *fact)
         sum = sum + fact->cells[k].real;
 }
 
+/* A model, or one line that says why not. */
+static void import(const dpti_onnx_graph *graph)
+{
+    static dpt_context *context;
+    dpt_error error = {.status = DPT_OK};
+    dpt_model *model = NULL;
+    if (!context && dpt_context_create(&context) != DPT_OK) return;
+    const dpt_status status = dpti_import(context, graph, &model, &error);
+    require((status == DPT_OK) == (model != NULL));
+    if (status == DPT_OK) {
+        require(dpt_model_parameter_count(model) > 0 && dpt_model_classes(model) > 0);
+        dpt_model_destroy(model);
+        return;
+    }
+    require(status == DPT_E_UNSUPPORTED || status == DPT_E_INVALID || status == DPT_E_NO_MEMORY);
+    require(error.message[0] && !strchr(error.message, '\n'));
+}
+
 static void check_graph(dpti_onnx_graph *graph)
 {
     dpt_error error = {.status = DPT_OK};
@@ -96,6 +115,7 @@ static void check_graph(dpti_onnx_graph *graph)
         if (samples[v].axis < shape->rank && samples[v].outer > 0)
             require(shape->dims[samples[v].axis].size % samples[v].outer == 0);
     }
+    import(graph);
 }
 
 static void infer(const dpti_onnx_model *model)
