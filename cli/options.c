@@ -143,7 +143,7 @@ const cli_option cli_option_table[] = {
         .group = "Model and data",
         .name = "model",
         .argument = "NAME",
-        .help = "network to train. Default: lenet",
+        .help = "network to train: a name, or FILE.onnx. Default: lenet",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(model),

@@ -70,9 +70,16 @@ static dpt_status unknown_name(dpt_context *context, const char *name)
     return dpt_fail(context, DPT_E_INVALID, "unknown model '%s'; known: %s", name, known);
 }
 
+static bool is_onnx_path(const char *name)
+{
+    const size_t n = strlen(name);
+    return n > 5 && strcmp(name + n - 5, ".onnx") == 0;
+}
+
 dpt_status dpt_model_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
                              dpt_model **out)
 {
+    if (name && is_onnx_path(name)) return dpt_model_from_onnx(context, name, out);
     const model_entry *entry = find(name);
     if (!entry) return unknown_name(context, name);
     dpt_model *model;

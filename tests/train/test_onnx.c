@@ -1,0 +1,150 @@
+/* Trains networks of ONNX files and compares the losses of 20 steps with those that PyTorch 2.15.0
+   has computed from the same weights on the same batch: SGD, rate 0.05, momentum 0.9, label i % 3.
+
+   Each network was exported in two ways (docs/onnx.md): "default" by torch.onnx.export with
+   dynamo=True and optimize=False, "older" with dynamo=False.  NAME.f32 has the float32 inputs of
+   the 8 samples, channels last, and then the losses. */
+#include "dptrain.h"
+#include "harness.h"
+#include "unit/onnx_files.h"
+
+enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 1024 };
+
+static const struct {
+    const char *name;
+    size_t height, width, channels;
+} networks[] = {{"mlp", 1, 1, 6}, {"attention", 5, 4, 1}, {"joined", 4, 4, 2}};
+
+static const struct {
+    const char *devices, *split;
+} mixes[] = {{"cpu:threads=2", NULL},
+             {"cpu:threads=1,cpu:threads=1", "3:1"},
+             {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"}};
+
+/* Reads the floats of a file; returns how many there are. */
+static size_t read_floats(const char *name, float out[MOST])
+{
+    char path[ONNX_PATH_BYTES];
+    FILE *file = fopen(onnx_path(name, path), "rb");
+    const size_t n = file ? fread(out, sizeof *out, MOST, file) : 0;
+    if (file) fclose(file);
+    return n;
+}
+
+typedef struct run {
+    dpt_context *context;
+    dpt_device_set *devices;
+    dpt_dataset *data;
+    dpt_model *model;
+    dpt_trainer *trainer;
+} run;
+
+static dpt_status begin(run *r, const char *path, size_t mix, const dpt_dataset_memory *memory)
+{
+    const dpt_trainer_options options = {
+        .batch_size = COUNT, .lr = 0.05f, .momentum = 0.9f, .split = mixes[mix].split};
+    DPT_TRY(dpt_devices_open(r->context, mixes[mix].devices, &r->devices));
+    DPT_TRY(dpt_dataset_from_memory(r->context, memory, &r->data));
+    DPT_TRY(dpt_model_from_onnx(r->context, path, &r->model));
+    return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
+}
+
+static void end(run *r)
+{
+    dpt_trainer_destroy(r->trainer);
+    dpt_model_destroy(r->model);
+    dpt_dataset_destroy(r->data);
+    dpt_devices_close(r->devices);
+    dpt_context_destroy(r->context);
+}
+
+/* One file on one mix of devices. */
+static void train(test *t, size_t network, const char *way, size_t mix)
+{
+    run r = {.context = NULL};
+    char name[64], path[ONNX_PATH_BYTES];
+    float numbers[MOST];
+    int32_t labels[COUNT];
+    snprintf(name, sizeof name, "trained/%s.f32", networks[network].name);
+    const size_t n =
+        COUNT * networks[network].height * networks[network].width * networks[network].channels;
+    REQUIRE(read_floats(name, numbers) == n + STEPS);
+    for (int32_t i = 0; i < COUNT; i++)
+        labels[i] = i % CLASSES;
+    const dpt_dataset_memory memory = {.count = COUNT,
+                                       .height = networks[network].height,
+                                       .width = networks[network].width,
+                                       .channels = networks[network].channels,
+                                       .classes = CLASSES,
+                                       .dtype = DPT_F32,
+                                       .images = numbers,
+                                       .labels = labels,
+                                       .label_dtype = DPT_I32};
+    snprintf(name, sizeof name, "trained/%s_%s.onnx", networks[network].name, way);
+    REQUIRE_OK(dpt_context_create(&r.context));
+    if (begin(&r, onnx_path(name, path), mix, &memory) != DPT_OK)
+        FAIL("%s", dpt_error_message(r.context));
+    for (size_t i = 0; r.trainer && i < STEPS; i++) {
+        dpt_step_metrics step = {.step = 0};
+        if (!CHECK_OK(dpt_trainer_step(r.trainer, &step))) break;
+        const double expected = (double)numbers[n + i];
+        if (!CHECK_NEAR(step.loss, expected, 1e-4 * expected + 1e-6))
+            FAIL("%s on %s, step %zu", name, mixes[mix].devices, i + 1);
+    }
+    end(&r);
+}
+
+static void trains_as_pytorch(test *t)
+{
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
+            train(t, i, "default", mix);
+            train(t, i, "older", mix);
+        }
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *file;
+    dpt_status status;
+    const char *says;
+} refusals[] = {
+    {"bad/cut.onnx", DPT_E_FORMAT, "cut.onnx"},
+    {"bad/nowhere.onnx", DPT_E_NOT_FOUND, "nowhere.onnx"},
+    {"mixed/reduce.onnx", DPT_E_UNSUPPORTED, "(ReduceMean): it mixes the samples of a batch"},
+    {"parallel/embedding.onnx", DPT_E_UNSUPPORTED, "exactly one input, of float32"},
+    {"parallel/time_first.onnx", DPT_E_UNSUPPORTED,
+     "the first axis of the input must be the batch"},
+};
+
+static void refuses_the_rest(test *t)
+{
+    dpt_context *context = NULL;
+    char path[ONNX_PATH_BYTES];
+    REQUIRE_OK(dpt_context_create(&context));
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++) {
+        dpt_model *model = NULL;
+        CHECK_STATUS(dpt_model_from_onnx(context, onnx_path(refusals[i].file, path), &model),
+                     refusals[i].status);
+        CHECK(!model);
+        CHECK_CONTAINS(dpt_error_message(context), refusals[i].says);
+    }
+    dpt_model *model = NULL;
+    CHECK_STATUS(dpt_model_from_onnx(context, NULL, &model), DPT_E_INVALID);
+    CHECK_STATUS(dpt_model_from_onnx(context, "x.onnx", NULL), DPT_E_INVALID);
+    dpt_context_destroy(context);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"trains as PyTorch", trains_as_pytorch},
+        {"refuses the rest", refuses_the_rest},
+    };
+#ifndef DPTRAIN_HAS_ONNX
+    puts("this build has no protobuf-c");
+    return TEST_SKIP_CODE;
+#endif
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
