@@ -118,7 +118,9 @@ static dpt_status import_cast(dpti_importer *im)
 static dpt_status import_dropout(dpti_importer *im)
 {
     dpt_value x;
-    double ratio = 0.5;
+    double ratio, trains;
+    DPT_TRY(dpti_import_number(im, 2, 0, &trains));
+    if (trains == 0) return import_same(im);
     DPT_TRY(dpti_import_input(im, 0, &x));
     DPT_TRY(dpti_import_number(im, 1, 0.5, &ratio));
     if (!(ratio >= 0 && ratio < 1))

@@ -82,6 +82,15 @@ static dpt_status finish(dpti_importer *im)
     if (m->n_outputs != 1 || !y.id)
         return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
                         "%s: a network needs exactly one output, computed from its input", m->path);
+    const dpti_extents e = dpti_import_extents(&im->graph->facts[m->outputs[0].value]);
+    size_t n_long = 0;
+    for (size_t i = 0; i < e.rank; i++)
+        n_long += e.extent[i] > 1;
+    if (n_long > 1)
+        return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
+                        "%s: the output has %zu axes of a sample; only one row of logits for each "
+                        "sample can be trained yet",
+                        m->path, n_long);
     if (dpt_model_finish(im->model, dpti_as_flat(im->model, y)) == DPT_OK) return DPT_OK;
     return DPT_FAIL(im->error, im->model->status, "%s: %s", m->path, im->model->error.message);
 }

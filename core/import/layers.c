@@ -230,6 +230,13 @@ static dpt_status import_weight(dpti_importer *im, bool transposed, const dpti_e
     return dpti_import_parameter(im, 1, like, out);
 }
 
+/* Whether input i is a vector of n numbers of the file. */
+static bool is_vector(const dpti_importer *im, size_t i, size_t n)
+{
+    const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[i]].tensor;
+    return tensor && tensor->rank == 1 && tensor->n == n;
+}
+
 static dpt_status linear(dpti_importer *im, bool transposed, bool has_bias)
 {
     dpt_value x;
@@ -244,7 +251,9 @@ static dpt_status linear(dpti_importer *im, bool transposed, bool has_bias)
     const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
     DPT_TRY(import_weight(im, transposed, image ? &extent : NULL, &given.weight));
     const dpti_parameter *weight = &im->model->parameters[given.weight];
-    if (has_bias && weight->role == DPTI_ROLE_WEIGHT)
+    /* Another bias, and that of a weight that several layers share, is added by a layer of its own.
+     */
+    if (has_bias && weight->role == DPTI_ROLE_WEIGHT && is_vector(im, 2, weight->fan_out))
         DPT_TRY(import_bias(im, 2, weight->fan_in, &given));
     dpt_value y = dpti_given_linear(im->model, x, &given, to.extent[to.rank - 1]);
     DPT_TRY(dpti_import_check(im));
@@ -273,11 +282,7 @@ static dpt_status import_gemm(dpti_importer *im)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "only x * W + b with alpha = beta = 1 and W of the file can be "
                                   "trained yet");
-    const bool has_bias = !is_nothing(im, 2);
-    const bool vector = has_bias && dpti_import_fact(im, 2)->shape.rank == 1;
-    if (has_bias && !vector)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "the bias must have one axis");
-    return linear(im, dpti_onnx_int(im->node, "transB", 0) == 0, has_bias);
+    return linear(im, dpti_onnx_int(im->node, "transB", 0) == 0, !is_nothing(im, 2));
 }
 
 static dpt_status import_matmul(dpti_importer *im)
@@ -286,6 +291,14 @@ static dpt_status import_matmul(dpti_importer *im)
 }
 
 /* ---- Norms ----------------------------------------------------------------------------------- */
+
+/* Whether input i is n numbers of the file. */
+static bool has_numbers(const dpti_importer *im, size_t i, size_t n)
+{
+    if (!dpti_import_has(im, i)) return false;
+    const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[i]].tensor;
+    return tensor && tensor->n == n;
+}
 
 static dpt_status norm_parameter(dpti_importer *im, size_t i, dpti_role role, size_t *out)
 {
@@ -304,6 +317,10 @@ static dpt_status import_batch_norm(dpti_importer *im)
     const dpti_extents e = dpti_extents_of(im->model, x);
     if (e.rank < 2 || e.rank > 4)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a batch-norm over %zu axes", e.rank);
+    for (size_t i = 1; i < 5; i++)
+        if (!has_numbers(im, i, e.extent[1]))
+            return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                      "input %zu must be %zu numbers of the file", i, e.extent[1]);
     DPT_TRY(norm_parameter(im, 1, DPTI_ROLE_NORM_WEIGHT, &given.weight));
     DPT_TRY(norm_parameter(im, 2, DPTI_ROLE_NORM_BIAS, &given.bias));
     DPT_TRY(norm_parameter(im, 3, DPTI_ROLE_RUNNING_MEAN, &given.mean));
@@ -323,8 +340,15 @@ static dpt_status import_layer_norm(dpti_importer *im)
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents e = dpti_extents_of(im->model, x);
     const size_t axis = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), e.rank);
-    if (!dpti_import_has(im, 2))
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a layer-norm without a bias");
+    size_t channels = 1;
+    for (size_t i = axis; i < e.rank; i++)
+        channels *= e.extent[i];
+    if (!has_numbers(im, 1, channels) || !has_numbers(im, 2, channels))
+        return dpti_import_refuse(
+            im, DPT_E_UNSUPPORTED,
+            "only a layer-norm with a scale and a bias of %zu numbers each can "
+            "be trained yet",
+            channels);
     DPT_TRY(norm_parameter(im, 1, DPTI_ROLE_NORM_WEIGHT, &given.weight));
     DPT_TRY(norm_parameter(im, 2, DPTI_ROLE_NORM_BIAS, &given.bias));
     dpti_import_give(im, 0,

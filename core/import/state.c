@@ -161,6 +161,18 @@ dpt_status dpti_import_input(dpti_importer *im, size_t i, dpt_value *out)
     return DPT_OK;
 }
 
+/* Whether a parameter lies in the flat buffer as in the file. */
+static bool is_plain(const dpti_parameter *p)
+{
+    return p->layout == DPTI_LAYOUT_PLAIN || p->h * p->w == 1;
+}
+
+static bool has_same_order(const dpti_parameter *a, const dpti_parameter *b)
+{
+    if (is_plain(a) || is_plain(b)) return is_plain(a) && is_plain(b);
+    return a->layout == b->layout && a->h == b->h && a->w == b->w && a->c == b->c;
+}
+
 dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter like, size_t *out)
 {
     const size_t v = im->node->inputs[i];
@@ -168,7 +180,7 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
     const dpti_onnx_tensor *tensor = im->graph->model->values[v].tensor;
     if (at->parameter != SIZE_MAX) {
         *out = at->parameter;
-        if (im->model->parameters[*out].layout == like.layout) return DPT_OK;
+        if (has_same_order(&im->model->parameters[*out], &like)) return DPT_OK;
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "\"%.80s\" is shared with a layer that has it in another order",
                                   tensor ? tensor->name : "");
