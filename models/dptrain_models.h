@@ -20,10 +20,10 @@ DPT_API const char *const *dpt_model_names(void);
    Cannot fail. */
 DPT_API const char *dpt_model_help(const char *name);
 /* Builds and finishes a network.  A name that ends with ".onnx" is the path of a file, which
-   dpt_model_from_onnx reads: its shape is that of the file, whatever `shape` says.  The caller owns *out and destroys it with dpt_model_destroy.
-   Errors: DPT_E_INVALID if the name is unknown (the message lists the known names and suggests the
-   nearest name) or the images are too small for the network (the message names the layer);
-   DPT_E_NO_MEMORY; those of dpt_model_from_onnx. */
+   dpt_model_from_onnx reads: its shape is that of the file, whatever `shape` says.  The caller owns
+   *out and destroys it with dpt_model_destroy. Errors: DPT_E_INVALID if the name is unknown (the
+   message lists the known names and suggests the nearest name) or the images are too small for the
+   network (the message names the layer); DPT_E_NO_MEMORY; those of dpt_model_from_onnx. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_by_name(dpt_context *context, const char *name,
                                                       const dpt_model_shape *shape,
                                                       dpt_model **out);
