@@ -4,8 +4,8 @@
 #
 #     scripts/test.sh [TIER]
 #
-#     --quick      gcc, the tests of the day: about 25 minutes on two cores
-#     (none)       what must pass before a change goes in: about 40 minutes on two cores
+#     --quick      gcc, the tests of the day: about 17 minutes on two cores
+#     (none)       what must pass before a change goes in: 25 to 30 minutes on two cores
 #     --nightly    also the tests that take minutes, kernels under the sanitizers, ten minutes a
 #                  fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests, a build
 #                  without OpenCL and CUDA, 500 trainings killed and resumed, ten minutes of soak, how
