@@ -134,6 +134,10 @@ static dpt_status import_conv(dpti_importer *im)
                          .w = w.kernel[1],
                          .c = filter.extent[1]},
         &given.weight));
+    /* The filters and the bias of one operator are shared or not, both of them. */
+    if (im->model->parameters[given.weight].role != DPTI_ROLE_WEIGHT && !is_nothing(im, 2))
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "filters that several layers share cannot have a bias yet");
     DPT_TRY(import_bias(im, 2, fan, &given));
     const dpt_conv2d_options options = {
         .out_channels = filter.extent[0],

@@ -180,6 +180,13 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
     const dpti_onnx_tensor *tensor = im->graph->model->values[v].tensor;
     if (at->parameter != SIZE_MAX) {
         *out = at->parameter;
+        /* The gradient of another role is written by one layer, over what is there. */
+        if (im->model->parameters[*out].role != DPTI_ROLE_TENSOR)
+            return dpti_import_refuse(
+                im, DPT_E_UNSUPPORTED,
+                "\"%.80s\" belongs to another layer, too, and only weights can "
+                "be shared; export it once for each layer",
+                tensor ? tensor->name : "");
         if (has_same_order(&im->model->parameters[*out], &like)) return DPT_OK;
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "\"%.80s\" is shared with a layer that has it in another order",

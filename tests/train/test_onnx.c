@@ -13,7 +13,7 @@ enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 1024 };
 static const struct {
     const char *name;
     size_t height, width, channels;
-} networks[] = {{"mlp", 1, 1, 6}, {"attention", 5, 4, 1}, {"joined", 4, 4, 2}};
+} networks[] = {{"mlp", 1, 1, 6}, {"attention", 5, 4, 1}, {"joined", 4, 4, 2}, {"tied", 1, 1, 6}};
 
 static const struct {
     const char *devices, *split;
@@ -114,6 +114,7 @@ static const struct {
     {"bad/nowhere.onnx", DPT_E_NOT_FOUND, "nowhere.onnx"},
     {"mixed/reduce.onnx", DPT_E_UNSUPPORTED, "(ReduceMean): it mixes the samples of a batch"},
     {"parallel/embedding.onnx", DPT_E_UNSUPPORTED, "exactly one input, of float32"},
+    {"trained/shared_bias.onnx", DPT_E_UNSUPPORTED, "only weights can be shared"},
     {"parallel/time_first.onnx", DPT_E_UNSUPPORTED, "only one row of logits"},
 };
 

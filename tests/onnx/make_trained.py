@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""Writes tests/onnx/trained: small networks as ONNX files, and the losses that PyTorch computes.
+
+    make_trained.py        needs torch 2.15.0, onnx 1.23.2, onnxscript, numpy
+
+NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
+8 samples, channels last, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).
+"""
+import os
+
+import numpy as np
+import onnx
+import torch
+from onnx import TensorProto, helper, numpy_helper
+from torch import nn
+from torch.nn import functional as F
+
+COUNT, STEPS, CLASSES = 8, 20, 3
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trained")
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.n, self.q = nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 24)
+        self.o, self.pos, self.h = nn.Linear(8, 8), nn.Parameter(torch.randn(1, 5, 8) * 0.1), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.a(x) + self.pos
+        q, k, v = self.q(self.n(x)).reshape(-1, 5, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        w = (q @ k.transpose(-1, -2) / 2).softmax(-1)
+        x = x + self.o((w @ v).transpose(1, 2).reshape(-1, 5, 8))
+        return self.h(F.gelu(x).mean(1))
+
+
+class Joined(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.n = nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.BatchNorm2d(4)
+        self.b, self.g = nn.Conv2d(2, 3, (3, 2), padding=(1, 1)), nn.Parameter(torch.rand(7, 1, 1))
+        self.h = nn.Linear(28, 3)
+
+    def forward(self, x):
+        a, b = torch.relu(self.n(self.a(x))), F.leaky_relu(self.b(x)[..., :-1], 0.2)
+        y = F.max_pool2d(F.interpolate(torch.cat([a, b], 1) * self.g, scale_factor=2), 4)
+        return self.h((y - y.amax((2, 3), keepdim=True) * 0.1).flatten(1))
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l, self.h = nn.Linear(6, 6, bias=False), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.h(torch.tanh(self.l(torch.tanh(self.l(x)))))
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
+
+
+def export(model, x, path, older):
+    if older:
+        torch.onnx.export(model, (x,), path, dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
+                          do_constant_folding=False, input_names=["x"], output_names=["y"],
+                          dynamic_axes={"x": {0: "N"}, "y": {0: "N"}})
+    else:
+        torch.onnx.export(model, (x,), path, dynamo=True, optimize=False, external_data=False,
+                          dynamic_shapes=({0: torch.export.Dim("N", min=2, max=4096)},))
+    file = onnx.load(path)  # without where in the source a node comes from
+    graph = file.graph
+    for item in [file, graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer,
+                 *(node for function in file.functions for node in function.node)]:
+        del item.metadata_props[:]
+        item.doc_string = ""
+    onnx.save(file, path)
+
+
+def train(model, x):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    labels, losses = torch.arange(COUNT) % CLASSES, []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), labels)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def write_shared_bias():
+    random = np.random.default_rng(0)
+    tensors = [numpy_helper.from_array(random.standard_normal((4, 4)).astype("f"), name) for name in ("w1", "w2")]
+    tensors.append(numpy_helper.from_array(np.ones(4, "f"), "b"))
+    nodes = [helper.make_node("Gemm", ["x", "w1", "b"], ["a"], transB=1), helper.make_node("Relu", ["a"], ["c"]),
+             helper.make_node("Gemm", ["c", "w2", "b"], ["y"], transB=1)]
+    ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4])] for name in ("x", "y")]
+    graph = helper.make_graph(nodes, "g", *ports, tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8),
+              os.path.join(FOLDER, "shared_bias.onnx"))
+
+
+def main():
+    networks = {"mlp": (mlp, (6,)), "attention": (Attention, (5, 4)), "joined": (Joined, (2, 4, 4)),
+                "tied": (Tied, (6,))}
+    os.makedirs(FOLDER, exist_ok=True)
+    for name, (make, shape) in networks.items():
+        torch.manual_seed(3)
+        model = make().train()
+        x = torch.randn(COUNT, *shape)
+        for way in ("default", "older"):
+            export(model, x, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older")
+        data = x.numpy().transpose(0, 2, 3, 1) if x.dim() == 4 else x.numpy()
+        numbers = np.concatenate([data.ravel(), np.array(train(model, x), "f")])
+        numbers.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
+    write_shared_bias()
+
+
+if __name__ == "__main__":
+    main()
