@@ -410,6 +410,11 @@ typedef struct dpt_linear_options {
     dpt_activation activation;
 } dpt_linear_options;
 
+typedef struct dpt_embedding_options {
+    size_t rows;  /* of the table: ids are from 0 to rows - 1 */
+    size_t width; /* elements of a row */
+} dpt_embedding_options;
+
 typedef struct dpt_norm_options {
     float epsilon;  /* default 1e-5 */
     float momentum; /* of batch-norm's running statistics; default 0.1, as in PyTorch */
@@ -439,6 +444,14 @@ DPT_API void dpt_model_destroy(dpt_model *model);
 /* Adds the input of the network: images of height, width, channels.  A model has one input.  A
    failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channels);
+/* Ids are below this number. */
+enum { DPT_MAX_VOCABULARY = 1 << 24 };
+/* Adds the input of a network that reads ids, such as those of the tokens of a text, instead of
+   dpt_input: `count` integers a sample.  The data set must have dtype DPT_I32, height 1, width 1
+   and `count` channels, and a vocabulary that is not larger than the smallest table of an
+   embedding. dpt_embedding and dpt_elementwise take the ids; no other layer does.  A failure sticks
+   to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+DPT_API dpt_value dpt_input_ids(dpt_model *model, size_t count);
 /* Add layers.  `name` is the prefix of the layer's parameters in a checkpoint: "conv1" gives
    conv1.weight and conv1.bias.  No two layers of a model may have the same name.  dpt_model_finish
    reports the failures of these functions.  A failure sticks to the model (DPT_E_INVALID,
@@ -460,6 +473,13 @@ DPT_API dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name
    model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
                                  const dpt_norm_options *options);
+/* Adds an embedding: each id becomes a row of the parameter NAME.weight (rows, width).  `ids` is
+   the value of dpt_input_ids.  The output is an image of height 1 whose pixels are the rows, in the
+   order of the ids: a convolution with a kernel of 1x1 is a linear layer for each of them.  With
+   the init "default" the table begins with normal numbers of deviation 1, as in PyTorch.  A failure
+   sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+DPT_API dpt_value dpt_embedding(dpt_model *model, dpt_value ids, const char *name,
+                                const dpt_embedding_options *options);
 /* Adds max or average pooling.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or
    DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options);
@@ -602,7 +622,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_picture_read(dpt_context *context, const
 
 typedef struct dpt_dataset_memory {
     size_t count, height, width, channels, classes;
-    dpt_dtype dtype;       /* DPT_U8 or DPT_F32 */
+    dpt_dtype dtype;       /* DPT_U8, DPT_F32, or DPT_I32 for ids */
     const void *images;    /* (count, height, width, channels) */
     const void *labels;    /* (count) of label_dtype, from 0 to classes - 1; or NULL */
     dpt_dtype label_dtype; /* DPT_I32 or DPT_U8; the value 0 means DPT_U8 */
@@ -613,6 +633,9 @@ typedef struct dpt_dataset_memory {
        must be 0. */
     float mean[4], deviation[4];
     bool writable; /* true: dpt_dataset_write may replace samples */
+    /* DPT_I32: the number of ids, from 1 to DPT_MAX_VOCABULARY; every id is from 0 to vocabulary
+       - 1. Ids are not normalised, so mean and deviation must be 0.  0 for other types. */
+    size_t vocabulary;
 } dpt_dataset_memory;
 
 /* Creates a data set from arrays.  The call copies images, labels and targets.  The caller owns
@@ -702,6 +725,7 @@ typedef struct dpt_dataset_info {
     const char *source;             /* the directory or "synthetic", "memory", "reader" */
     const char *const *class_names; /* `classes` strings, or NULL */
     bool read_as_needed;            /* images are read on demand */
+    size_t vocabulary;              /* the number of ids; 0: the data are no ids */
 } dpt_dataset_info;
 
 /* Describes a data set.  Cannot fail. */

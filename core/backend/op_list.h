@@ -163,9 +163,9 @@
         DPT_IN(x, T, N, x) DPT_OUT(y, T, N, y)) \
     X(ROW_SOFTMAX_BACKWARD, row_softmax_backward, ROW_SOFTMAX, 0, DPT_MARK_NONE, \
         DPT_IN(dy, T, N, y) DPT_IN(y, T, N, y) DPT_SUM(dx, T, N, x)) \
-    X(TAKE_FORWARD, take_forward, TAKE, 0, DPT_MARK_NONE, \
+    X(TAKE_FORWARD, take_forward, TAKE, 0, DPT_MARK_ALSO_F32, \
         DPT_IN(table, F32, ALL, w) DPT_IN(index, I32, N, x) DPT_OUT(y, T, N, y)) \
-    X(TAKE_BACKWARD, take_backward, TAKE, 0, DPT_MARK_NONE, \
+    X(TAKE_BACKWARD, take_backward, TAKE, 0, DPT_MARK_ALSO_F32, \
         DPT_IN(dy, T, N, y) DPT_IN(index, I32, N, x) DPT_SUM(dtable, F32, ALL, dw)) \
     X(SOFTMAX_XENT, softmax_xent, SOFTMAX, 0, DPT_MARK_NONE, \
         DPT_IN(logits, T, N, x) DPT_IN(label, I32, N, one) DPT_OUT(result, F32, N, two)) \

@@ -38,9 +38,10 @@ struct dpt_dataset {
     uint32_t
         *samples; /* (count) the record of each sample, ascending; NULL: sample i is record i */
     size_t n_records;
-    dpt_dtype dtype; /* DPT_U8 or DPT_F32 */
-    void *images;    /* (n_records, height, width, channels), aligned to 64 bytes; NULL: images are
-                        read by */
+    dpt_dtype dtype;   /* DPT_U8, DPT_F32, or DPT_I32: ids */
+    size_t vocabulary; /* ids are below it; 0: no ids */
+    void *images; /* (n_records, height, width, channels), aligned to 64 bytes; NULL: images are
+                     read by */
     dpti_reader *reader; /* this reader, which belongs to the whole data set */
     int32_t *labels;     /* (n_records), 0 to classes - 1; aligned to 64 bytes; or NULL */
     float *targets; /* (n_records, classes), finite; aligned to 64 bytes; or NULL.  Data without
@@ -88,6 +89,11 @@ static inline size_t dpti_dataset_image_bytes(const dpt_dataset *data)
 {
     return data->height * data->width * data->channels * dpt_dtype_bytes(data->dtype);
 }
+
+/* Checks the ids of `count` samples, the first of which has the number `first`.  Data that are no
+   ids pass.  Errors: DPT_E_INVALID for an id that is negative or not below the vocabulary. */
+DPT_CHECK_RESULT dpt_status dpti_dataset_check_ids(const dpt_dataset *data, const void *images,
+                                                   dpti_written samples, dpt_error *error);
 
 /* Returns whether two data sets have the same records. */
 static inline bool dpti_dataset_share(const dpt_dataset *a, const dpt_dataset *b)

@@ -47,6 +47,7 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
         .source = dataset->source,
         .class_names = dataset->class_names,
         .read_as_needed = dataset->reader != NULL,
+        .vocabulary = dataset->vocabulary,
     };
 }
 
@@ -79,6 +80,24 @@ dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error)
     return DPT_OK;
 }
 
+/* Whether the type of the samples, their vocabulary and their statistics agree. */
+static dpt_status check_type(const dpt_dataset_memory *m, dpt_error *error)
+{
+    if (m->dtype != DPT_U8 && m->dtype != DPT_F32 && m->dtype != DPT_I32)
+        return DPT_FAIL(error, DPT_E_INVALID, "images are DPT_U8 or DPT_F32, and ids DPT_I32");
+    if (m->dtype != DPT_I32 && m->vocabulary)
+        return DPT_FAIL(error, DPT_E_INVALID, "only ids, of DPT_I32, have a vocabulary");
+    if (m->dtype != DPT_I32) return DPT_OK;
+    if (m->vocabulary < 1 || m->vocabulary > DPT_MAX_VOCABULARY)
+        return DPT_FAIL(error, DPT_E_INVALID, "ids need a vocabulary of 1 to %d, not %zu",
+                        DPT_MAX_VOCABULARY, m->vocabulary);
+    for (size_t i = 0; i < sizeof m->mean / sizeof *m->mean; i++)
+        if (m->mean[i] != 0 || m->deviation[i] != 0)
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "ids are not normalised: leave mean and deviation out");
+    return DPT_OK;
+}
+
 static dpt_status check_memory(const dpt_dataset_memory *m, dpt_error *error)
 {
     if (!m->count || !m->height || !m->width || !m->channels || !m->classes)
@@ -87,8 +106,7 @@ static dpt_status check_memory(const dpt_dataset_memory *m, dpt_error *error)
     if (m->count > DPTI_MAX_RECORDS)
         return DPT_FAIL(error, DPT_E_INVALID, "a data set has at most %d samples",
                         DPTI_MAX_RECORDS);
-    if (m->dtype != DPT_U8 && m->dtype != DPT_F32)
-        return DPT_FAIL(error, DPT_E_INVALID, "images are DPT_U8 or DPT_F32");
+    DPT_TRY(check_type(m, error));
     if (m->label_dtype != 0 && m->label_dtype != DPT_U8 && m->label_dtype != DPT_I32)
         return DPT_FAIL(error, DPT_E_INVALID, "labels are DPT_U8 or DPT_I32");
     return DPT_OK;
@@ -170,10 +188,13 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
         .channels = m->channels,
         .classes = m->classes,
         .dtype = m->dtype,
+        .vocabulary = m->vocabulary,
         .writable = m->writable,
         .label_dtype = m->label_dtype,
     };
     dpt_status status = dpti_set_statistics(data, m->mean, m->deviation, error);
+    if (status == DPT_OK && m->images)
+        status = dpti_dataset_check_ids(data, m->images, (dpti_written){0, m->count}, error);
     if (status == DPT_OK && !copy_blocks(m, &answers, &n, data))
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set of %zu bytes",
                           n.images + n.labels + n.targets);
@@ -200,13 +221,25 @@ dpt_status dpt_dataset_from_memory(dpt_context *context, const dpt_dataset_memor
 
 /* ---- From a program that reads --------------------------------------------------------------- */
 
+/* A program's reader, and the data set that it makes the images of. */
+typedef struct program_reader {
+    dpt_dataset_reader own;
+    const dpt_dataset *data;
+} program_reader;
+
 static dpt_status call_reader(void *user, const dpti_wanted_image *wanted, void *image,
                               dpt_error *error)
 {
-    const dpt_dataset_reader *r = user;
+    const program_reader *reader = user;
+    const dpt_dataset_reader *r = &reader->own;
     char why[DPT_READER_WHY_BYTES] = "";
     const dpt_status status = r->read(r->user, wanted->record, wanted->use->epoch, image, why);
     why[sizeof why - 1] = '\0';
+    dpt_error wrong = {.status = DPT_OK};
+    if (status == DPT_OK &&
+        dpti_dataset_check_ids(reader->data, image, (dpti_written){wanted->record, 1}, &wrong) !=
+            DPT_OK)
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s", wrong.message);
     if (status == DPT_OK) return DPT_OK;
     return DPT_FAIL(error, status, "sample %zu: %s", wanted->record,
                     why[0] ? why : "the program cannot read it");
@@ -226,9 +259,9 @@ static dpt_status check_reader(const dpt_dataset_memory *m, const dpt_dataset_re
 
 static dpt_status add_reader(dpt_dataset *data, const dpt_dataset_reader *reader, dpt_error *error)
 {
-    dpt_dataset_reader *own = malloc(sizeof *own);
+    program_reader *own = malloc(sizeof *own);
     if (!own) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read images");
-    *own = *reader;
+    *own = (program_reader){.own = *reader, .data = data};
     const dpti_image_source source = {.make = call_reader,
                                       .destroy = free,
                                       .user = own,

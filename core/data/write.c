@@ -67,6 +67,8 @@ dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first, size_t count, c
     dpt_status status = check_range(d, first, count, &error);
     if (status == DPT_OK && count > 0) status = check_given(d, images, &answers, &error);
     if (status == DPT_OK) status = dpti_answers_check(&answers, &error);
+    if (status == DPT_OK && count > 0)
+        status = dpti_dataset_check_ids(d, images, (dpti_written){first, count}, &error);
     if (status != DPT_OK) return dpti_context_fail(d->context, NULL, &error);
     if (count == 0) return DPT_OK;
     copy(d, first, images, &answers);

@@ -475,6 +475,7 @@ dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
     case DPTI_NODE_DROPOUT: return emit_unmasked(c, node, DPT_OP_DROPOUT, c->index);
     case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
     case DPTI_NODE_JOIN: return emit_join(c, node);
+    case DPTI_NODE_EMBEDDING: return dpti_emit_embedding_backward(c, node);
     case DPTI_NODE_INPUT:
     case DPTI_NODE_PARAMETER:
     case DPTI_NODE_CONSTANT:

@@ -51,10 +51,31 @@ static void derive_shape(dpti_node *node)
                                    .stride = {1, (int32_t)(e.w * e.c), (int32_t)e.c}};
 }
 
+/* Whether a node that reads ids may do so.  Views of ids are ids. */
+static bool takes_ids(dpt_model *model, dpti_node *node)
+{
+    const bool is_view = node->kind == DPTI_NODE_VIEW || node->kind == DPTI_NODE_FLATTEN;
+    const bool takes =
+        is_view || node->kind == DPTI_NODE_ELEMENTWISE || node->kind == DPTI_NODE_EMBEDDING;
+    for (size_t i = 0; i < node->n_inputs; i++) {
+        if (!model->nodes[node->inputs[i]].integer) continue;
+        if (!takes) {
+            (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                                  "layer %s: its input is ids, which only embeddings and "
+                                  "element-wise layers take; put an embedding before it",
+                                  node->name);
+            return false;
+        }
+        node->integer = node->integer || is_view;
+    }
+    return true;
+}
+
 dpt_value dpti_add_node(dpt_model *model, dpti_node node)
 {
     size_t elements = 0;
     const dpti_extent e = node.extent;
+    if (!takes_ids(model, &node)) return (dpt_value){0};
     if (e.h < 1 || e.w < 1 || e.c < 1)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: an output of %zux%zux%zu is empty",
                                node.name, e.h, e.w, e.c);

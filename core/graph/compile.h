@@ -73,7 +73,7 @@ DPT_CHECK_RESULT dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction i
    forward operator until the caller changes it. */
 dpti_instruction dpti_instruction_of(const dpti_compiler *c, const dpti_node *node);
 /* Gives the operands of a MAP or MAP_REDUCE their types: the program's if they have samples, else
-   float32. */
+   float32.  Integers stay what they are. */
 void dpti_store_operands(const dpti_compiler *c, dpt_op_desc *desc);
 /* Returns an instruction of a batch-norm, without activation and residual. */
 dpti_instruction dpti_batch_norm(const dpti_compiler *c, const dpti_node *node, dpt_op_kind kind);
@@ -138,8 +138,10 @@ DPT_CHECK_RESULT dpt_status dpti_add_value(const dpti_compiler *c, size_t node, 
    is there. */
 uint32_t dpti_parameter_flags(dpti_compiler *c, size_t parameter);
 
-DPT_CHECK_RESULT dpt_status dpti_emit_gather(dpti_compiler *c);            /* forward.c */
-DPT_CHECK_RESULT dpt_status dpti_emit_join(dpti_compiler *c, size_t node); /* join.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_gather(dpti_compiler *c);                 /* forward.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_join(dpti_compiler *c, size_t node);      /* join.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_embedding(dpti_compiler *c, size_t node); /* embedding.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_embedding_backward(dpti_compiler *c, size_t node);
 /* Gives an instruction that moves an input of a JOIN to its place, or the gradient back. */
 dpt_op_desc dpti_join_move(const dpti_compiler *c, const dpti_node *join, size_t input, bool back);
 /* A MAP that writes a value into all elements of a tensor of this many elements. */

@@ -125,8 +125,11 @@ dpt_value dpt_elementwise(dpt_model *model, const char *formula, const dpt_value
         find_program(model, formula, n_inputs, &code) != DPT_OK)
         return (dpt_value){0};
     node.forward = (dpt_op_desc){.kind = DPT_OP_MAP, .u.map = describe(&code, &node.extent)};
-    for (size_t i = 0; i < n_inputs; i++)
-        node.forward.u.map.in[i] = operand_of(&model->nodes[node.inputs[i]].extent, &node.extent);
+    for (size_t i = 0; i < n_inputs; i++) {
+        const dpti_node *input = &model->nodes[node.inputs[i]];
+        node.forward.u.map.in[i] = operand_of(&input->extent, &node.extent);
+        if (input->integer) node.forward.u.map.in[i].type = DPT_I32;
+    }
     node.forward.u.map.out[0] = operand_of(&node.extent, &node.extent);
     return dpti_add_unnamed(model, "elementwise", node);
 }

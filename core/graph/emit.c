@@ -105,21 +105,27 @@ dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, dpti_
     return DPT_OK;
 }
 
+static void store_operand(const dpti_compiler *c, dpt_map_operand *operand)
+{
+    if (operand->type != DPT_I32) operand->type = operand->sampled ? c->options->type : DPT_F32;
+}
+
 void dpti_store_operands(const dpti_compiler *c, dpt_op_desc *desc)
 {
     dpt_map_desc *d = &desc->u.map;
     desc->type = c->options->type;
     for (size_t i = 0; i < d->n_in; i++)
-        d->in[i].type = d->in[i].sampled ? c->options->type : DPT_F32;
+        store_operand(c, &d->in[i]);
     for (size_t i = 0; i < d->n_out; i++)
-        d->out[i].type = d->out[i].sampled ? c->options->type : DPT_F32;
+        store_operand(c, &d->out[i]);
 }
 
 dpt_status dpti_add_value(const dpti_compiler *c, size_t node, int *out)
 {
     const dpti_node *n = &c->model->nodes[node];
-    return n->unsampled ? dpti_add_whole(c, n->elements, out)
-                        : dpti_add_activations(c, n->elements, out);
+    if (n->unsampled) return dpti_add_whole(c, n->elements, out);
+    return n->integer ? dpti_add_sampled(c, n->elements, out)
+                      : dpti_add_activations(c, n->elements, out);
 }
 
 uint32_t dpti_parameter_flags(dpti_compiler *c, size_t parameter)

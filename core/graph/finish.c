@@ -17,6 +17,12 @@ static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
     }
 }
 
+/* Whether a node may be left over: it computes nothing and has no gradient. */
+static bool is_idle(const dpti_node *node)
+{
+    return node->kind == DPTI_NODE_CONSTANT || node->kind == DPTI_NODE_VIEW;
+}
+
 /* Checks that every layer leads to the logits; the gradient of another layer would never be
    computed. */
 static bool all_used(dpt_model *model)
@@ -31,7 +37,7 @@ static bool all_used(dpt_model *model)
         for (size_t j = 0; used[i] && j < model->nodes[i].n_inputs; j++)
             used[model->nodes[i].inputs[j]] = true;
     for (size_t i = 0; i < model->n_nodes && model->status == DPT_OK; i++)
-        if (!used[i])
+        if (!used[i] && !is_idle(&model->nodes[i]))
             (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
                                   "layer %s does not lead to the output of model %s",
                                   model->nodes[i].name, model->name);

@@ -10,6 +10,23 @@ static size_t n_records(const dpti_compiler *c)
     return c->options->fed ? c->options->fed : c->options->data->n_records;
 }
 
+/* Ids are gathered as labels are: they are not normalised. */
+static dpt_status emit_ids(dpti_compiler *c)
+{
+    const size_t input = c->model->input, elements = c->model->nodes[input].elements;
+    int ids;
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_IMAGES, 0, &ids));
+    DPT_TRY(dpti_add_sampled(c, elements, &c->value[input]));
+    const dpti_instruction gather = {.desc = {.kind = DPT_OP_GATHER_LABELS,
+                                              .u.gather = {.dtype = DPT_I32,
+                                                           .count = elements,
+                                                           .n_records = n_records(c),
+                                                           .channels = 1,
+                                                           .scale = {1.0f}}},
+                                     .layer = "input"};
+    return DPTI_EMIT(c, gather, ((int[]){ids, c->row}), ((int[]){c->value[input]}));
+}
+
 static dpt_status emit_images(dpti_compiler *c)
 {
     const dpt_dataset *data = c->options->data;
@@ -78,7 +95,7 @@ dpt_status dpti_emit_gather(dpti_compiler *c)
     DPT_TRY(dpti_add_view(c, DPTI_HOME_INDEX, 0, &c->index));
     c->row = c->index;
     if (c->options->fed) DPT_TRY(dpti_add_view(c, DPTI_HOME_ROWS, 0, &c->row));
-    DPT_TRY(emit_images(c));
+    DPT_TRY(c->model->vocabulary ? emit_ids(c) : emit_images(c));
     return c->options->purpose == DPTI_PURPOSE_PREDICT ? DPT_OK : emit_labels(c);
 }
 
@@ -189,6 +206,7 @@ dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
     case DPTI_NODE_DROPOUT: return emit_dropout(c, node);
     case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
     case DPTI_NODE_JOIN: return dpti_emit_join(c, node);
+    case DPTI_NODE_EMBEDDING: return dpti_emit_embedding(c, node);
     default: return emit_plain(c, node);
     }
 }

@@ -21,6 +21,12 @@ dpt_value dpti_given_linear(dpt_model *model, dpt_value x, const dpti_given *giv
 /* A batch-norm over an image, or over a value with one axis. */
 dpt_value dpti_given_batch_norm(dpt_model *model, dpt_value x, const dpti_given *given,
                                 float epsilon);
+/* The rows of a table that ids name; the table is a parameter with its rows on the first axis.  The
+   result has the axes of the ids, then the other axes of the table.  `ids` must be the input's, or
+   constants below the number of rows. */
+dpt_value dpti_given_embedding(dpt_model *model, dpt_value ids, size_t table);
+/* Ids that are the same for all samples: count(extents) of them, which are copied. */
+dpt_value dpti_add_constant_ids(dpt_model *model, const dpti_extents *extents, const int32_t *ids);
 /* A layer-norm over the last `n_axes` axes of x, for each index of the other axes. */
 typedef struct dpti_row_norm {
     size_t n_axes;

@@ -109,6 +109,7 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         [DPTI_NODE_JOIN] = "join",
         [DPTI_NODE_PARAMETER] = "parameter",
         [DPTI_NODE_CONSTANT] = "constant",
+        [DPTI_NODE_EMBEDDING] = "embedding",
     };
     *out = (dpt_layer_info){.name = NULL};
     if (i >= model->n_nodes) return;

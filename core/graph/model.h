@@ -31,6 +31,7 @@ typedef enum dpti_node_kind {
     DPTI_NODE_JOIN,        /* its inputs side by side in one tensor, and a fill value around them */
     DPTI_NODE_PARAMETER,   /* a parameter that other nodes read as a value */
     DPTI_NODE_CONSTANT,    /* numbers that never change */
+    DPTI_NODE_EMBEDDING,   /* the rows of a parameter that ids name: TAKE */
 } dpti_node_kind;
 
 /* The extents of a value for one sample.  A flat value has the extents (1, 1, n). */
@@ -79,6 +80,7 @@ typedef struct dpti_parameter {
     size_t h, w,
         c; /* LINEAR: the extent before flatten; CONV: kernel h, w and channels per group */
     float *initial; /* (size) initial values, in the checkpoint's layout; NULL: they are drawn */
+    bool is_table;  /* of an embedding: "default" draws it as PyTorch does */
 } dpti_parameter;
 
 /* Where the inputs of a JOIN lie in its output. */
@@ -110,6 +112,7 @@ typedef struct dpti_node {
     bool has_shape; /* the shape was given; otherwise it follows from the extent */
     bool order_differs;
     bool unsampled; /* the same for all samples: parameters, constants, what is computed of these */
+    bool integer;   /* the elements are int32 in memory: ids, and views and copies of them */
     size_t repeat;  /* the operator takes so many rows of a sample as samples of its own; 0: one */
     size_t constant; /* CONSTANT: the place of the first element in the model's constants */
     dpti_join join;  /* JOIN */
@@ -133,6 +136,7 @@ struct dpt_model {
                                                      of everything that is trained */
     size_t scalars;                               /* scalars that are trained, without padding */
     size_t n_dropouts;
+    size_t vocabulary; /* the input is ids: embeddings take those below this number; 0: it is not */
     /* The elements of all constants, each padded to 64 elements.  Every replica has a copy. */
     float *constants;
     size_t n_constants, constants_capacity;

@@ -83,6 +83,7 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
                  (unsigned)libdeflate_crc32(0, m->constants + node->constant,
                                             node->elements * sizeof(float)));
         break;
+    case DPTI_NODE_EMBEDDING:
     case DPTI_NODE_PARAMETER: snprintf(text, n, "%zu", node->weight); break;
     case DPTI_NODE_INPUT:
     case DPTI_NODE_LINEAR:

@@ -78,18 +78,26 @@ static const recipe recipes[] = {
     {"he", NORMAL, ZERO},
 };
 
+/* The default of tables is PyTorch's: normal, with deviation 1. */
+static bool is_normal_table(const recipe *r, const dpti_parameter *p)
+{
+    return p->is_table && strcmp(r->name, "default") == 0;
+}
+
 static double scale_of(const recipe *r, double deviation, const dpti_parameter *p)
 {
     const double fan_in = (double)p->fan_in;
+    if (is_normal_table(r, p)) return 1.0;
     if (strcmp(r->name, "default") == 0) return 1.0 / sqrt(fan_in);
     if (strcmp(r->name, "normal") == 0) return deviation;
     if (strcmp(r->name, "xavier") == 0) return sqrt(6.0 / (fan_in + (double)p->fan_out));
     return sqrt(2.0 / fan_in);
 }
 
-static distribution distribution_of(const recipe *r, dpti_role role)
+static distribution distribution_of(const recipe *r, const dpti_parameter *p)
 {
-    switch (role) {
+    if (is_normal_table(r, p)) return NORMAL;
+    switch (p->role) {
     case DPTI_ROLE_TENSOR:
     case DPTI_ROLE_WEIGHT: return r->weights;
     case DPTI_ROLE_BIAS: return r->biases;
@@ -140,8 +148,7 @@ dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial, 
             dpti_parameter_import(p, p->initial, flat + p->offset);
             continue;
         }
-        draw((law){distribution_of(r, p->role), scale_of(r, deviation, p)}, &random, outside,
-             p->size);
+        draw((law){distribution_of(r, p), scale_of(r, deviation, p)}, &random, outside, p->size);
         dpti_parameter_import(p, outside, flat + p->offset);
     }
     free(outside);

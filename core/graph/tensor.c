@@ -152,7 +152,8 @@ dpt_map_operand dpti_operand(const dpti_node *node, const dpti_shape *shape)
 {
     dpt_map_operand o = {.sampled = !node->unsampled,
                          .size = node->size ? node->size : node->extent.c,
-                         .offset = shape->offset};
+                         .offset = shape->offset,
+                         .type = node->integer ? DPT_I32 : DPT_F32};
     for (size_t i = 0; i < shape->rank; i++)
         o.stride[i] = shape->extent[i] > 1 ? shape->stride[i] : 0;
     return o;
@@ -166,6 +167,7 @@ static dpt_value copy(dpt_model *model, dpt_value x, const dpti_shape *from, con
     dpti_node node = dpti_node_over(DPTI_NODE_ELEMENTWISE, NULL, x);
     dpti_set_shape(&node, to);
     node.unsampled = input->unsampled;
+    node.integer = input->integer;
     dpt_map_desc *d = &node.forward.u.map;
     node.forward.kind = DPT_OP_MAP;
     *d = (dpt_map_desc){.rank = from->rank, .n_in = 1, .n_out = 1, .n_code = 1};

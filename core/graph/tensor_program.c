@@ -46,7 +46,8 @@ static bool has_derivatives(dpt_model *model, const dpti_mapping *m, const dpt_v
     for (uint8_t i = 0; i < DPT_MAX_INPUTS; i++)
         code.in[i] = i;
     for (uint8_t i = 0; i < d->n_in; i++) {
-        if (dpti_node_at(model, inputs[i])->kind == DPTI_NODE_CONSTANT) continue;
+        const dpti_node *input = dpti_node_at(model, inputs[i]);
+        if (input->kind == DPTI_NODE_CONSTANT || input->integer) continue;
         if (dpti_map_differentiate(&code, i, d->n_in, &derivative)) continue;
         (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
                               "layer %s-%zu: its derivative is too long; divide it into several "

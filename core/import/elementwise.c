@@ -109,6 +109,8 @@ static dpt_status import_same(dpti_importer *im)
 static dpt_status import_cast(dpti_importer *im)
 {
     const dpti_onnx_type to = dpti_import_result(im, 0)->type, from = dpti_import_fact(im, 0)->type;
+    if (dpti_onnx_type_is_real(to) && !dpti_onnx_type_is_real(from) && from != DPTI_ONNX_BOOL)
+        return apply(im, "a", 1); /* ids become numbers */
     if (to == DPTI_ONNX_BOOL && from != DPTI_ONNX_BOOL) return apply(im, "not(equal(a, 0))", 1);
     if (dpti_onnx_type_is_real(to) || from == to || !dpti_onnx_type_is_real(from))
         return import_same(im);

@@ -11,7 +11,8 @@
 static dpti_import_rule *find_rule(const char *name)
 {
     const dpti_import_operator *const parts[] = {dpti_import_elementwise, dpti_import_layouts,
-                                                 dpti_import_layers, dpti_import_reductions};
+                                                 dpti_import_layers, dpti_import_reductions,
+                                                 dpti_import_constants};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (const dpti_import_operator *op = parts[p]; op->name; op++)
             if (strcmp(op->name, name) == 0) return op->rule;
@@ -19,14 +20,16 @@ static dpti_import_rule *find_rule(const char *name)
 }
 
 /* The input: an image if it has four axes, otherwise a record whose elements are in row-major
- * order.
- */
+   order.  Integers are ids. */
 static dpt_status add_input(dpti_importer *im)
 {
     const dpti_onnx_model *m = im->graph->model;
-    if (m->n_inputs != 1 || m->inputs[0].type != DPTI_ONNX_FLOAT)
+    const dpti_onnx_type type = m->n_inputs > 0 ? m->inputs[0].type : DPTI_ONNX_FLOAT;
+    const bool ids = type == DPTI_ONNX_INT64 || type == DPTI_ONNX_INT32;
+    if (m->n_inputs != 1 || (type != DPTI_ONNX_FLOAT && !ids))
         return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
-                        "%s: a network needs exactly one input, of float32, to be trained here",
+                        "%s: a network needs exactly one input, of float32, int32 or int64, to be "
+                        "trained here",
                         m->path);
     const dpti_extents e = dpti_import_extents(&im->graph->facts[m->inputs[0].value]);
     if (e.rank < 1 || e.extent[0] != 1 || !im->graph->facts[m->inputs[0].value].shape.dims[0].batch)
@@ -36,6 +39,7 @@ static dpt_status add_input(dpti_importer *im)
     size_t rest = 1;
     for (size_t i = 3; i < e.rank; i++)
         rest *= e.extent[i];
+    if (ids) return dpti_import_ids(im, &e);
     const size_t a = e.rank > 1 ? e.extent[1] : 1, b = e.rank > 2 ? e.extent[2] : 1;
     dpt_value x =
         image ? dpt_input(im->model, b, e.extent[3], a)

@@ -182,6 +182,9 @@ static dpt_status import_gather(dpti_importer *im)
 {
     dpt_value x, parts[DPTI_NODE_INPUTS];
     const dpti_onnx_fact *indices = dpti_import_fact(im, 1);
+    bool done;
+    DPT_TRY(dpti_import_embedding(im, &done));
+    if (done) return DPT_OK;
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents from = dpti_extents_of(im->model, x),
                        to = dpti_import_extents(dpti_import_result(im, 0));

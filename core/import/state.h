@@ -30,7 +30,7 @@ typedef struct dpti_import_operator {
 } dpti_import_operator;
 /* Ended by a NULL name. */
 extern const dpti_import_operator dpti_import_elementwise[], dpti_import_layouts[],
-    dpti_import_layers[], dpti_import_reductions[];
+    dpti_import_layers[], dpti_import_reductions[], dpti_import_constants[];
 
 /* Fails with the file and the node in front of the message. */
 DPT_PRINTF(3, 4)
@@ -69,6 +69,11 @@ size_t dpti_import_axis(int64_t axis, size_t rank);
 void dpti_import_give(dpti_importer *im, size_t i, dpt_value value);
 /* The product of two values, by a sum of products. */
 DPT_CHECK_RESULT dpt_status dpti_import_product(dpti_importer *im);
+/* Makes the input, whose type is an integer, ids with these extents (embedding.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_ids(dpti_importer *im, const dpti_extents *extents);
+/* A gather along the first axis of a parameter: an embedding.  *done: it was one, and its output is
+   given. */
+DPT_CHECK_RESULT dpt_status dpti_import_embedding(dpti_importer *im, bool *done);
 /* Checks that the model has not failed. */
 DPT_CHECK_RESULT dpt_status dpti_import_check(const dpti_importer *im);
 

@@ -2,6 +2,7 @@
 #include "train/options.h"
 
 #include "train/evaluation/evaluate.h"
+#include "train/feeding/fits.h"
 #include "train/membership/presence.h"
 #include "train/plan/micro_batches.h"
 #include "train/plan/shards.h"
@@ -63,7 +64,7 @@ static dpt_status check_model(dpt_trainer *t)
     if (dpt_model_classes(m) < d->classes)
         return dpt_fail(t->context, DPT_E_INVALID, "model %s has %zu classes, but %s has %zu",
                         m->name, dpt_model_classes(m), d->name, d->classes);
-    return DPT_OK;
+    return dpti_check_ids(t, d);
 }
 
 static bool in_range(float value, float min, float max)
@@ -137,6 +138,9 @@ static dpt_status check_augment(dpt_trainer *t)
 {
     const dpt_augment_options *a = &t->program.augment;
     const size_t side = t->data->height < t->data->width ? t->data->height : t->data->width;
+    const bool augments = a->crop_padding > 0 || a->flip || a->erase > 0;
+    if (t->model->vocabulary && augments)
+        return dpt_fail(t->context, DPT_E_INVALID, "ids are no images: leave the augmentation out");
     if (a->crop_padding > side)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "a crop with %zu pixels of padding from images of %zux%zu; use at most %zu",

@@ -4,7 +4,7 @@
     make_trained.py        needs torch 2.15.0, onnx 1.23.2, onnxscript, numpy
 
 NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
-8 samples, channels last, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).
+8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).
 """
 import os
 
@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 from torch.nn import functional as F
 
-COUNT, STEPS, CLASSES = 8, 20, 3
+COUNT, STEPS, CLASSES, PLACES = 8, 20, 3, 6
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trained")
 
 
@@ -55,6 +55,62 @@ class Tied(nn.Module):
         return self.h(torch.tanh(self.l(torch.tanh(self.l(x)))))
 
 
+class Bag(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.h = nn.Embedding(20, 8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        return self.h(self.e(x).mean(1))
+
+
+class Encoder(nn.Module):
+    """BERT with a padding mask: id 0 is padding.  Token, position and type embeddings; the first token classifies."""
+
+    def __init__(self):
+        super().__init__()
+        self.word, self.place, self.kind = nn.Embedding(17, 8), nn.Embedding(6, 8), nn.Embedding(2, 8)
+        self.norm, self.h = nn.LayerNorm(8), nn.Linear(8, 3)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", batch_first=True)
+
+    def forward(self, x):
+        place = torch.arange(x.shape[1], device=x.device)
+        y = self.norm(self.word(x) + self.place(place) + self.kind(torch.zeros_like(x)))
+        return self.h(torch.tanh(self.layer(y, src_key_padding_mask=x == 0)[:, 0]))
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.n1, self.n2, self.heads = nn.LayerNorm(width), nn.LayerNorm(width), heads
+        self.q, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x):
+        n, t, w = x.shape
+        q, k, v = self.q(self.n1(x)).view(n, t, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.o(y.transpose(1, 2).reshape(n, t, w))
+        return x + self.down(F.gelu(self.up(self.n2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    """Two blocks, learned positions, and a head that is the table of the tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(11, 8), nn.Embedding(6, 8)
+        self.blocks, self.norm = nn.ModuleList([Block(8, 2), Block(8, 2)]), nn.LayerNorm(8)
+        self.head = nn.Linear(8, 11, bias=False)
+        self.head.weight = self.wte.weight
+
+    def forward(self, x):
+        y = self.wte(x) + self.wpe(torch.arange(x.shape[1], device=x.device))
+        for block in self.blocks:
+            y = block(y)
+        return self.head(self.norm(y))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -76,12 +132,19 @@ def export(model, x, path, older):
     onnx.save(file, path)
 
 
+def ids(vocabulary):
+    """Ids of 8 samples; 0 fills up the shorter ones."""
+    x = torch.randint(1, vocabulary, (COUNT, PLACES))
+    for i in range(COUNT):
+        x[i, PLACES - i % 4:] = 0
+    return x
+
+
 def train(model, x):
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-    labels, losses = torch.arange(COUNT) % CLASSES, []
+    optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), labels)
+        loss = F.cross_entropy(model(x), torch.arange(COUNT) % CLASSES)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -102,12 +165,12 @@ def write_shared_bias():
 
 def main():
     networks = {"mlp": (mlp, (6,)), "attention": (Attention, (5, 4)), "joined": (Joined, (2, 4, 4)),
-                "tied": (Tied, (6,))}
+                "tied": (Tied, (6,)), "bag": (Bag, 20), "bert": (Encoder, 17)}
     os.makedirs(FOLDER, exist_ok=True)
     for name, (make, shape) in networks.items():
         torch.manual_seed(3)
         model = make().train()
-        x = torch.randn(COUNT, *shape)
+        x = ids(shape) if isinstance(shape, int) else torch.randn(COUNT, *shape)
         for way in ("default", "older"):
             export(model, x, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older")
         data = x.numpy().transpose(0, 2, 3, 1) if x.dim() == 4 else x.numpy()

@@ -5,7 +5,7 @@
 
 #include "dptrain.h"
 
-enum { NET_SIDE = 4, NET_CHANNELS = 2, NET_CLASSES = 3 };
+enum { NET_SIDE = 4, NET_CHANNELS = 2, NET_CLASSES = 3, NET_IDS = 6, NET_VOCABULARY = 7 };
 
 typedef struct net {
     const char *name;
@@ -13,6 +13,7 @@ typedef struct net {
     size_t n_unfused; /* activations and additions that stay instructions of their own */
     dpt_loss loss;
     float smoothing;
+    bool ids; /* reads NET_IDS ids below NET_VOCABULARY, and no images */
 } net;
 
 extern const net nets[];
@@ -24,6 +25,8 @@ dpt_value net_broadcasts(dpt_model *model, dpt_value x);
 dpt_value net_extremes(dpt_model *model, dpt_value x);
 dpt_value net_joins(dpt_model *model, dpt_value x);
 dpt_value net_reshapes(dpt_model *model, dpt_value x);
+dpt_value net_embeddings(dpt_model *model, dpt_value x);
+dpt_value net_tokens(dpt_model *model, dpt_value x);
 
 /* The model is there, to be destroyed, even after a failure, if it could be created. */
 DPT_CHECK_RESULT dpt_status net_create(dpt_context *context, const net *n, dpt_model **out);

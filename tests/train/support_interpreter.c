@@ -15,8 +15,9 @@ static bool create_data(interpreter *it, const dpti_program_options *o)
     it->labels = calloc(d->n_records * width, sizeof *it->labels);
     if (!it->images || !it->labels) return false;
     for (size_t i = 0; i < n; i++)
-        it->images[i] = d->dtype == DPT_U8 ? (double)((const uint8_t *)d->images)[i]
-                                           : (double)((const float *)d->images)[i];
+        it->images[i] = d->dtype == DPT_U8    ? (double)((const uint8_t *)d->images)[i]
+                        : d->dtype == DPT_I32 ? (double)((const int32_t *)d->images)[i]
+                                              : (double)((const float *)d->images)[i];
     for (size_t i = 0; i < d->n_records * width; i++)
         it->labels[i] =
             o->loss == DPT_LOSS_SQUARED_ERROR ? (double)d->targets[i] : (double)d->labels[i];
@@ -26,6 +27,22 @@ static bool create_data(interpreter *it, const dpti_program_options *o)
 static double *make_flat(const dpt_model *model)
 {
     return calloc(model->flat_size, sizeof(double));
+}
+
+/* Constants are float32, or int32 if they are ids. */
+static void take_constants(const dpt_model *model, double *out)
+{
+    for (size_t i = 0; i < model->n_constants; i++)
+        out[i] = (double)model->constants[i];
+    for (size_t i = 0; i < model->n_nodes; i++) {
+        const dpti_node *node = &model->nodes[i];
+        if (node->kind != DPTI_NODE_CONSTANT || !node->integer) continue;
+        for (size_t e = 0; e < node->elements; e++) {
+            int32_t id;
+            memcpy(&id, model->constants + node->constant + e, sizeof id);
+            out[node->constant + e] = id;
+        }
+    }
 }
 
 bool interpreter_create(const dpt_model *model, const dpti_program_options *options,
@@ -44,8 +61,7 @@ bool interpreter_create(const dpt_model *model, const dpti_program_options *opti
     if (!out->parameters || !out->velocity || !out->squares || !out->gradients || !out->constants ||
         !out->devices)
         return false;
-    for (size_t i = 0; i < model->n_constants; i++)
-        out->constants[i] = (double)model->constants[i];
+    take_constants(model, out->constants);
     for (size_t d = 0; d < n_devices; d++) {
         out->devices[d].tensors = calloc(out->program.n_tensors, sizeof(double *));
         out->devices[d].gradients = make_flat(model);

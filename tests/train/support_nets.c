@@ -267,6 +267,8 @@ const net nets[] = {
     {.name = "extremes", .build = net_extremes},
     {.name = "joins", .build = net_joins},
     {.name = "reshapes", .build = net_reshapes, .n_unfused = 1},
+    {.name = "embeddings", .build = net_embeddings, .ids = true},
+    {.name = "tokens", .build = net_tokens, .ids = true},
     {.name = "squared error", .build = identity_shortcut, .loss = DPT_LOSS_SQUARED_ERROR},
     {.name = "squared error of a norm",
      .build = norm_is_the_output,
@@ -279,6 +281,7 @@ const size_t n_nets = sizeof nets / sizeof *nets;
 dpt_status net_create(dpt_context *context, const net *n, dpt_model **out)
 {
     DPT_TRY(dpt_model_create(context, "net", out));
-    return dpt_model_finish(*out,
-                            n->build(*out, dpt_input(*out, NET_SIDE, NET_SIDE, NET_CHANNELS)));
+    const dpt_value x =
+        n->ids ? dpt_input_ids(*out, NET_IDS) : dpt_input(*out, NET_SIDE, NET_SIDE, NET_CHANNELS);
+    return dpt_model_finish(*out, n->build(*out, x));
 }

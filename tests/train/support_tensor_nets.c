@@ -1,6 +1,6 @@
 /* Small networks over values of any rank: views, parameters and constants that are read as values,
    reductions, and values that are joined (nets.h). */
-#include "graph/tensor.h"
+#include "graph/given.h"
 #include "train/nets.h"
 
 enum { CONV_CHANNELS = 3 };
@@ -118,4 +118,43 @@ dpt_value net_reshapes(dpt_model *m, dpt_value x)
     y = dpti_reshape(m, dpt_flatten(m, y), &(dpti_extents){.rank = 2, .extent = {8, 4}});
     y = dpt_dropout(m, dpti_formula(m, "a * b", (dpt_value[]){y, s}, 2), 0.2f);
     return head(m, dpt_activate(m, y, DPT_ACT_TANH));
+}
+
+/* A table that two embeddings and a linear layer share, ids that are cut out backwards, a mask, and
+   ids that are the same for all samples. */
+dpt_value net_embeddings(dpt_model *m, dpt_value x)
+{
+    enum { WIDTH = 4 };
+    static const int32_t places[NET_IDS] = {3, 3, 1, 0, 2, 5};
+    const dpti_extents row = {.rank = 1, .extent = {NET_IDS}},
+                       column = {.rank = 2, .extent = {NET_IDS, 1}};
+    const dpti_parameter like = {
+        .rank = 2, .shape = {NET_VOCABULARY, WIDTH}, .role = DPTI_ROLE_TENSOR, .fan_in = WIDTH};
+    const size_t table = dpti_build_named(m, "table", like),
+                 place = dpti_build_named(m, "place", like);
+    const dpt_value ids = dpti_reshape(m, x, &row);
+    const dpt_value cut =
+        dpti_slice(m, ids, (dpti_cut){.axis = 0, .begin = 5, .count = 3, .step = -2});
+    const dpt_value a = dpti_given_embedding(m, ids, table),
+                    b = dpti_given_embedding(m, cut, table);
+    const dpt_value c = dpti_given_embedding(m, dpti_add_constant_ids(m, &row, places), place);
+    const dpt_value all[] = {a, dpti_reshape(m, ids, &column), c};
+    dpt_value y =
+        sum_of(m, dpti_formula(m, "select(equal(b, 0), 0, a) + c", all, 3), 1u, DPT_REDUCE_SUM);
+    y = dpti_formula(m, "tanh(a) * b", (dpt_value[]){y, b}, 2);
+    y = dpti_given_linear(m, y, &(dpti_given){.weight = table, .bias = SIZE_MAX}, NET_VOCABULARY);
+    return head(m, y);
+}
+
+/* Ids in the public functions: an embedding is an image of one row. */
+dpt_value net_tokens(dpt_model *m, dpt_value x)
+{
+    dpt_value y = dpt_embedding(m, x, "e", &(dpt_embedding_options){.rows = 7, .width = 3});
+    const dpt_value is_known = dpt_elementwise(m, "less(0, a)", &x, 1);
+    y = dpt_conv2d(
+        m, dpt_layer_norm(m, y, "n", NULL), "c",
+        &(dpt_conv2d_options){.out_channels = 4, .kernel = {1, 1}, .activation = DPT_ACT_TANH});
+    y = dpt_linear(m, dpt_flatten(m, dpt_global_average_pool(m, y)), "h",
+                   &(dpt_linear_options){.out = NET_IDS});
+    return head(m, dpt_elementwise(m, "a * b", (dpt_value[]){y, dpt_flatten(m, is_known)}, 2));
 }

@@ -28,8 +28,33 @@ static const uint32_t records[COUNT] = {0, 1, 2, 3, 4, 5};
 
 /* ---- Setting up ------------------------------------------------------------------------------ */
 
-static dpt_status make_data(dpt_context *context, bool targets, dpt_dataset **out)
+/* Ids from 0 to NET_VOCABULARY - 1, most of them several times. */
+static dpt_status make_ids(dpt_context *context, dpt_dataset **out)
 {
+    int32_t ids[COUNT * NET_IDS];
+    uint8_t labels[COUNT];
+    for (size_t i = 0; i < COUNT * NET_IDS; i++)
+        ids[i] = (int32_t)(i * i + i / 5) % NET_VOCABULARY;
+    for (size_t i = 0; i < COUNT; i++)
+        labels[i] = (uint8_t)(i % NET_CLASSES);
+    return dpt_dataset_from_memory(context,
+                                   &(dpt_dataset_memory){.count = COUNT,
+                                                         .height = 1,
+                                                         .width = 1,
+                                                         .channels = NET_IDS,
+                                                         .classes = NET_CLASSES,
+                                                         .dtype = DPT_I32,
+                                                         .images = ids,
+                                                         .labels = labels,
+                                                         .vocabulary = NET_VOCABULARY},
+                                   out);
+}
+
+static dpt_status make_data(dpt_context *context, const net *n, dpt_dataset **out)
+{
+    const bool targets = n->loss == DPT_LOSS_SQUARED_ERROR;
+    if (n->ids) return make_ids(context, out);
+
     test_random random = {5};
     float images[COUNT * PIXELS], values[COUNT * NET_CLASSES];
     uint8_t labels[COUNT];
@@ -97,17 +122,16 @@ static dpti_optimizer optimizer_of(const net *n)
 /* Every third network sees changed images. */
 static dpt_augment_options augment_of(const net *n)
 {
-    if ((n - nets) % 3 != 0) return (dpt_augment_options){.flip = false};
+    if ((n - nets) % 3 != 0 || n->ids) return (dpt_augment_options){.flip = false};
     return (dpt_augment_options){.crop_padding = 1, .flip = true, .erase = 0.5f};
 }
 
 static bool set_up(test *t, const net *n, setting *s)
 {
     *s = (setting){.net = n};
-    const bool made =
-        CHECK_OK(dpt_context_create(&s->context)) &&
-        CHECK_OK(make_data(s->context, n->loss == DPT_LOSS_SQUARED_ERROR, &s->data)) &&
-        CHECK_OK(net_create(s->context, n, &s->model)) && CHECK(draw_parameters(s));
+    const bool made = CHECK_OK(dpt_context_create(&s->context)) &&
+                      CHECK_OK(make_data(s->context, n, &s->data)) &&
+                      CHECK_OK(net_create(s->context, n, &s->model)) && CHECK(draw_parameters(s));
     if (!made) FAIL("%s: %s", n->name, s->context ? dpt_error_message(s->context) : "");
     s->options = (dpti_program_options){.data = s->data,
                                         .purpose = DPTI_PURPOSE_TRAIN,
@@ -288,6 +312,10 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
         .epoch = 1};
     for (size_t k = 0; k < COUNT; k++)
         index[k] = records[k];
+    if (node->kind == DPTI_NODE_INPUT && s->net->ids) {
+        memcpy(value[i], it->images, COUNT * NET_IDS * sizeof *value[i]);
+        return;
+    }
     if (node->kind == DPTI_NODE_INPUT) {
         const size_t c = s->data->stat_channels;
         for (size_t e = 0; e < COUNT * PIXELS; e++)
@@ -297,6 +325,10 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
     }
     if (move_node(s, it, i, value)) return;
     if (node->kind == DPTI_NODE_DROPOUT) args.in[1] = index;
+    if (node->kind == DPTI_NODE_EMBEDDING) {
+        args.in[0] = args.in[1];
+        args.in[1] = x;
+    }
     if (node->kind == DPTI_NODE_ADD) args.in[1] = value[node->inputs[1]];
     for (size_t k = 1; node->kind == DPTI_NODE_ELEMENTWISE && k < node->n_inputs; k++)
         args.in[k] = value[node->inputs[k]];

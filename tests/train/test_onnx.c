@@ -3,7 +3,7 @@
 
    Each network was exported in two ways (docs/onnx.md): "default" by torch.onnx.export with
    dynamo=True and optimize=False, "older" with dynamo=False.  NAME.f32 has the float32 inputs of
-   the 8 samples, channels last, and then the losses. */
+   the 8 samples, channels last, or their ids, and then the losses. */
 #include "dptrain.h"
 #include "harness.h"
 #include "unit/onnx_files.h"
@@ -13,7 +13,9 @@ enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 1024 };
 static const struct {
     const char *name;
     size_t height, width, channels;
-} networks[] = {{"mlp", 1, 1, 6}, {"attention", 5, 4, 1}, {"joined", 4, 4, 2}, {"tied", 1, 1, 6}};
+    size_t vocabulary; /* the inputs are ids below this number; 0: real numbers */
+} networks[] = {{"mlp", 1, 1, 6, 0},  {"attention", 5, 4, 1, 0}, {"joined", 4, 4, 2, 0},
+                {"tied", 1, 1, 6, 0}, {"bag", 1, 1, 6, 20},      {"bert", 1, 1, 6, 17}};
 
 static const struct {
     const char *devices, *split;
@@ -64,20 +66,24 @@ static void train(test *t, size_t network, const char *way, size_t mix)
     run r = {.context = NULL};
     char name[64], path[ONNX_PATH_BYTES];
     float numbers[MOST];
-    int32_t labels[COUNT];
+    int32_t labels[COUNT], ids[MOST];
     snprintf(name, sizeof name, "trained/%s.f32", networks[network].name);
     const size_t n =
         COUNT * networks[network].height * networks[network].width * networks[network].channels;
     REQUIRE(read_floats(name, numbers) == n + STEPS);
     for (int32_t i = 0; i < COUNT; i++)
         labels[i] = i % CLASSES;
+    for (size_t i = 0; i < n; i++)
+        ids[i] = (int32_t)numbers[i];
+    const bool reads_ids = networks[network].vocabulary > 0;
     const dpt_dataset_memory memory = {.count = COUNT,
                                        .height = networks[network].height,
                                        .width = networks[network].width,
                                        .channels = networks[network].channels,
                                        .classes = CLASSES,
-                                       .dtype = DPT_F32,
-                                       .images = numbers,
+                                       .dtype = reads_ids ? DPT_I32 : DPT_F32,
+                                       .images = reads_ids ? (const void *)ids : numbers,
+                                       .vocabulary = networks[network].vocabulary,
                                        .labels = labels,
                                        .label_dtype = DPT_I32};
     snprintf(name, sizeof name, "trained/%s_%s.onnx", networks[network].name, way);
@@ -113,7 +119,7 @@ static const struct {
     {"bad/cut.onnx", DPT_E_FORMAT, "cut.onnx"},
     {"bad/nowhere.onnx", DPT_E_NOT_FOUND, "nowhere.onnx"},
     {"mixed/reduce.onnx", DPT_E_UNSUPPORTED, "(ReduceMean): it mixes the samples of a batch"},
-    {"parallel/embedding.onnx", DPT_E_UNSUPPORTED, "exactly one input, of float32"},
+    {"parallel/embedding.onnx", DPT_E_UNSUPPORTED, "only one row of logits"},
     {"trained/shared_bias.onnx", DPT_E_UNSUPPORTED, "only weights can be shared"},
     {"parallel/time_first.onnx", DPT_E_UNSUPPORTED, "only one row of logits"},
 };

@@ -11,6 +11,7 @@
 #include "train/compute/shard.h"
 #include "train/compute/step.h"
 #include "train/feeding/feeding.h"
+#include "train/feeding/fits.h"
 #include "train/membership/deadline.h"
 #include "train/membership/presence.h"
 #include "train/peers/peers.h"
@@ -396,7 +397,7 @@ static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
     const dpti_node *in = &t->model->nodes[t->model->input];
     if (data->height == in->extent.h && data->width == in->extent.w &&
         data->channels == in->extent.c && data->classes <= dpt_model_classes(t->model))
-        return DPT_OK;
+        return dpti_check_ids(t, data);
     return dpt_fail(t->context, DPT_E_INVALID,
                     "the %s%simages of %s are %zux%zux%zu in %zu classes, but model %s takes "
                     "%zux%zux%zu in %zu",

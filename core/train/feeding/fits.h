@@ -1,0 +1,11 @@
+/* Whether samples are what a model reads. */
+#ifndef DPTI_TRAIN_FEEDING_FITS_H
+#define DPTI_TRAIN_FEEDING_FITS_H
+
+#include "train/state/trainer.h"
+
+/* Checks that the data are ids if the model reads ids, and that every id is in all of its tables.
+   Errors: DPT_E_INVALID. */
+DPT_CHECK_RESULT dpt_status dpti_check_ids(const dpt_trainer *trainer, const dpt_dataset *data);
+
+#endif

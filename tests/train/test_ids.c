@@ -1,0 +1,265 @@
+/* Tests data sets of ids and networks that read them: what is refused, and that ids that a program
+   reads on demand train as those in memory. */
+#include "dptrain.h"
+#include "harness.h"
+
+#include <string.h>
+
+enum { COUNT = 12, PLACES = 5, VOCABULARY = 9, CLASSES = 3, STEPS = 4 };
+
+typedef struct setting {
+    dpt_context *context;
+    dpt_device_set *devices;
+    int32_t ids[COUNT * PLACES];
+    float numbers[COUNT * PLACES];
+    uint8_t labels[COUNT];
+    dpt_dataset_memory memory;
+} setting;
+
+static bool open_all(test *t, setting *s)
+{
+    memset(s, 0, sizeof *s);
+    for (size_t i = 0; i < COUNT * PLACES; i++)
+        s->ids[i] = (int32_t)(i * i % VOCABULARY);
+    for (size_t i = 0; i < COUNT; i++)
+        s->labels[i] = (uint8_t)(i % CLASSES);
+    s->memory = (dpt_dataset_memory){.count = COUNT,
+                                     .height = 1,
+                                     .width = 1,
+                                     .channels = PLACES,
+                                     .classes = CLASSES,
+                                     .dtype = DPT_I32,
+                                     .images = s->ids,
+                                     .labels = s->labels,
+                                     .vocabulary = VOCABULARY};
+    return CHECK_OK(dpt_context_create(&s->context)) &&
+           CHECK_OK(dpt_devices_open(s->context, "cpu:threads=1,cpu:threads=1", &s->devices));
+}
+
+static void close_all(setting *s)
+{
+    dpt_devices_close(s->devices);
+    dpt_context_destroy(s->context);
+}
+
+/* ---- Data ------------------------------------------------------------------------------------ */
+
+static void refuses_data(test *t, setting *s, const char *says)
+{
+    dpt_dataset *data = NULL;
+    CHECK_STATUS(dpt_dataset_from_memory(s->context, &s->memory, &data), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s->context), says);
+    CHECK(!data);
+}
+
+static void wrong_ids_are_refused(test *t)
+{
+    setting s;
+    if (open_all(t, &s)) {
+        s.ids[PLACES + 1] = VOCABULARY;
+        refuses_data(t, &s, "id 9 at place 1 of sample 1 is out of range");
+        s.ids[PLACES + 1] = -1;
+        refuses_data(t, &s, "id -1 at place 1 of sample 1 is out of range");
+        s.ids[PLACES + 1] = 0;
+        s.memory.mean[0] = 1;
+        refuses_data(t, &s, "not normalised");
+        s.memory.mean[0] = 0;
+        s.memory.vocabulary = 0;
+        refuses_data(t, &s, "a vocabulary of 1 to");
+        s.memory.vocabulary = DPT_MAX_VOCABULARY + 1;
+        refuses_data(t, &s, "a vocabulary of 1 to");
+        s.memory.vocabulary = VOCABULARY;
+        s.memory.dtype = DPT_F32;
+        s.memory.images = s.numbers;
+        refuses_data(t, &s, "only ids");
+    }
+    close_all(&s);
+}
+
+static void wrong_ids_are_not_written(test *t)
+{
+    setting s;
+    dpt_dataset *data = NULL;
+    float mean[4], deviation[4];
+    const int32_t wrong[PLACES] = {0, 1, 2, 3, VOCABULARY}, right[PLACES] = {VOCABULARY - 1};
+    if (open_all(t, &s)) {
+        s.memory.writable = true;
+        CHECK_OK(dpt_dataset_from_memory(s.context, &s.memory, &data));
+        CHECK_STATUS(dpt_dataset_write(data, 3, 1, wrong, s.labels, NULL), DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s.context), "id 9 at place 4 of sample 3");
+        CHECK_OK(dpt_dataset_write(data, 3, 1, right, s.labels, NULL));
+        CHECK_STATUS(dpt_dataset_statistics(data, mean, deviation), DPT_E_UNSUPPORTED);
+        CHECK_CONTAINS(dpt_error_message(s.context), "holds ids");
+        dpt_dataset_info info;
+        dpt_dataset_describe(data, &info);
+        CHECK_SIZE(info.vocabulary, VOCABULARY);
+    }
+    dpt_dataset_destroy(data);
+    close_all(&s);
+}
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+static dpt_value head(dpt_model *m, dpt_value y)
+{
+    y = dpt_flatten(m, dpt_global_average_pool(m, y));
+    return dpt_linear(m, y, "fc", &(dpt_linear_options){.out = CLASSES});
+}
+
+static dpt_model *make_model(test *t, setting *s, size_t rows)
+{
+    dpt_model *m = NULL;
+    if (!CHECK_OK(dpt_model_create(s->context, "m", &m))) return NULL;
+    const dpt_value ids = dpt_input_ids(m, PLACES);
+    const dpt_value y =
+        dpt_embedding(m, ids, "e", &(dpt_embedding_options){.rows = rows, .width = 4});
+    CHECK_OK(dpt_model_finish(m, head(m, y)));
+    return m;
+}
+
+static void fails_to_finish(test *t, setting *s, dpt_model *m, dpt_value y, const char *says)
+{
+    CHECK_STATUS(dpt_model_finish(m, y), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s->context), says);
+    dpt_model_destroy(m);
+}
+
+static void wrong_models_are_refused(test *t)
+{
+    const dpt_embedding_options options = {.rows = VOCABULARY, .width = 4};
+    const dpt_linear_options linear = {.out = CLASSES};
+    setting s;
+    dpt_model *m = NULL;
+    if (open_all(t, &s)) {
+        REQUIRE_OK(dpt_model_create(s.context, "m", &m));
+        fails_to_finish(t, &s, m,
+                        dpt_linear(m, dpt_flatten(m, dpt_input_ids(m, PLACES)), "fc", &linear),
+                        "layer fc: its input is ids");
+        REQUIRE_OK(dpt_model_create(s.context, "m", &m));
+        fails_to_finish(t, &s, m, dpt_embedding(m, dpt_input(m, 1, 1, PLACES), "e", &options),
+                        "layer e: an embedding takes ids");
+        REQUIRE_OK(dpt_model_create(s.context, "m", &m));
+        fails_to_finish(t, &s, m,
+                        dpt_embedding(m, dpt_input_ids(m, PLACES), "e",
+                                      &(dpt_embedding_options){.rows = 0, .width = 4}),
+                        "layer e");
+        REQUIRE_OK(dpt_model_create(s.context, "m", &m));
+        fails_to_finish(t, &s, m, dpt_embedding(m, dpt_input_ids(m, PLACES), "e", NULL),
+                        "layer e needs options");
+    }
+    close_all(&s);
+}
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+static void refuses_training(test *t, setting *s, dpt_model *model, const char *says)
+{
+    const dpt_trainer_options options = {.augment = {.flip = s->memory.writable}};
+    dpt_dataset *data = NULL;
+    dpt_trainer *trainer = NULL;
+    if (CHECK_OK(dpt_dataset_from_memory(s->context, &s->memory, &data))) {
+        CHECK_STATUS(dpt_trainer_create(s->devices, model, data, &options, &trainer),
+                     DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s->context), says);
+    }
+    dpt_dataset_destroy(data);
+}
+
+static void data_must_fit(test *t)
+{
+    setting s;
+    dpt_model *reads_ids = NULL, *reads_numbers = NULL;
+    if (open_all(t, &s)) {
+        reads_ids = make_model(t, &s, VOCABULARY);
+        s.memory.vocabulary = VOCABULARY + 1;
+        refuses_training(t, &s, reads_ids, "the smallest table of model m has 9 rows");
+        s.memory.vocabulary = VOCABULARY;
+        s.memory.writable = true; /* here: with flips */
+        refuses_training(t, &s, reads_ids, "leave the augmentation out");
+        s.memory.writable = false;
+        REQUIRE_OK(dpt_model_create(s.context, "f", &reads_numbers));
+        CHECK_OK(dpt_model_finish(reads_numbers,
+                                  head(reads_numbers, dpt_input(reads_numbers, 1, 1, PLACES))));
+        refuses_training(t, &s, reads_numbers, "model f reads numbers");
+        s.memory.dtype = DPT_F32;
+        s.memory.vocabulary = 0;
+        s.memory.images = s.numbers;
+        refuses_training(t, &s, reads_ids, "model m reads ids");
+    }
+    dpt_model_destroy(reads_numbers);
+    dpt_model_destroy(reads_ids);
+    close_all(&s);
+}
+
+static dpt_status read_ids(void *user, size_t sample, size_t epoch, void *image,
+                           char why[DPT_READER_WHY_BYTES])
+{
+    const setting *s = user;
+    (void)epoch;
+    (void)why;
+    memcpy(image, s->ids + sample * PLACES, PLACES * sizeof *s->ids);
+    return DPT_OK;
+}
+
+static dpt_status read_data(setting *s, dpt_dataset **out)
+{
+    const dpt_dataset_reader reader = {.read = read_ids, .user = s, .n_threads = 1};
+    dpt_dataset_memory memory = s->memory;
+    memory.images = NULL;
+    return dpt_dataset_from_reader(s->context, &memory, &reader, out);
+}
+
+/* The losses of some steps, and of an evaluation behind them. */
+static void train(test *t, setting *s, const dpt_dataset *data, double losses[STEPS + 1])
+{
+    const dpt_trainer_options options = {.batch_size = 8, .lr = 0.1f, .split = "3:1"};
+    dpt_model *model = make_model(t, s, VOCABULARY);
+    dpt_trainer *trainer = NULL;
+    dpt_evaluation evaluation = {.loss = 0};
+    float outputs[COUNT * CLASSES];
+    if (CHECK_OK(dpt_trainer_create(s->devices, model, data, &options, &trainer)))
+        for (size_t i = 0; i < STEPS; i++) {
+            dpt_step_metrics step = {.step = 0};
+            CHECK_OK(dpt_trainer_step(trainer, &step));
+            losses[i] = step.loss;
+        }
+    if (trainer && CHECK_OK(dpt_trainer_evaluate(trainer, data, &evaluation)))
+        CHECK_OK(dpt_trainer_predict(trainer, data, 0, COUNT, outputs));
+    losses[STEPS] = evaluation.loss;
+    dpt_trainer_destroy(trainer);
+    dpt_model_destroy(model);
+}
+
+static void ids_are_read_on_demand(test *t)
+{
+    setting s;
+    dpt_dataset *held = NULL, *read = NULL;
+    double losses[STEPS + 1] = {0}, again[STEPS + 1] = {0};
+    if (open_all(t, &s) && CHECK_OK(dpt_dataset_from_memory(s.context, &s.memory, &held)) &&
+        CHECK_OK(read_data(&s, &read))) {
+        train(t, &s, held, losses);
+        train(t, &s, read, again);
+        for (size_t i = 0; i <= STEPS; i++)
+            CHECK_NEAR(again[i], losses[i], 0);
+        CHECK(losses[0] > 0 && losses[0] != losses[STEPS]);
+    }
+    dpt_dataset_destroy(read);
+    s.ids[PLACES] = -7;
+    read = NULL;
+    CHECK_STATUS(read_data(&s, &read), DPT_E_FORMAT);
+    CHECK_CONTAINS(dpt_error_message(s.context), "id -7 at place 0 of sample 1");
+    dpt_dataset_destroy(held);
+    close_all(&s);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"wrong ids are refused", wrong_ids_are_refused},
+        {"wrong ids are not written", wrong_ids_are_not_written},
+        {"wrong models are refused", wrong_models_are_refused},
+        {"data must fit", data_must_fit},
+        {"ids are read on demand", ids_are_read_on_demand},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
