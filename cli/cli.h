@@ -213,7 +213,7 @@ typedef struct cli_progress {
 
     bool drawn; /* a bar is on the terminal */
     double last_draw;
-    size_t epoch, epoch_samples, epoch_hits;
+    size_t epoch, epoch_samples, epoch_labels, epoch_hits;
     double loss;                       /* smoothed */
     double rate;                       /* images per second, smoothed */
     double step_seconds, data_seconds; /* of all steps; of these, waiting for images */

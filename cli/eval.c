@@ -41,7 +41,7 @@ int cli_eval(const cli_options *options)
         code = CLI_OK;
     else if (status == DPT_OK)
         printf("test loss %.4f accuracy %.4f  %zu of %zu right  %.1f s  %.0f img/s\n", result.loss,
-               result.accuracy, result.hits, result.samples, result.seconds,
+               result.accuracy, result.hits, result.labels, result.seconds,
                result.seconds > 0 ? (double)result.samples / result.seconds : 0);
     else
         code = cli_session_fail_working(&session, status);

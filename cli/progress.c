@@ -179,7 +179,7 @@ static void draw(cli_progress *p, const dpt_fit_progress *now)
     char epoch[48], left[32], text[LINE_BYTES];
     const size_t total = p->samples_per_epoch ? p->samples_per_epoch : 1;
     const double done = fmin((double)p->epoch_samples / (double)total, 1);
-    const double accuracy = p->epoch_samples ? (double)p->epoch_hits / (double)p->epoch_samples : 0;
+    const double accuracy = p->epoch_labels ? (double)p->epoch_hits / (double)p->epoch_labels : 0;
     format_epoch(p, p->epoch, epoch);
     format_left(seconds_left(p, now), left);
     snprintf(text, sizeof text, " %3.0f %%  loss %.4f  acc %.4f  %.0f img/s%s", done * 100, p->loss,
@@ -219,10 +219,11 @@ static void take_step(cli_progress *p, const dpt_step_metrics *step)
     const bool first = p->epoch == 0;
     if (step->epoch != p->epoch) {
         p->epoch = step->epoch;
-        p->epoch_samples = 0;
+        p->epoch_samples = p->epoch_labels = 0;
         p->epoch_hits = 0;
     }
     p->epoch_samples += step->samples;
+    p->epoch_labels += step->labels;
     p->epoch_hits += step->hits;
     p->step_seconds += step->seconds;
     p->data_seconds += step->data_seconds;

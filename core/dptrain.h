@@ -528,13 +528,24 @@ DPT_API dpt_value dpt_flatten(dpt_model *model, dpt_value x);
    DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish(dpt_model *model, dpt_value logits);
 
+/* Ends the building of a model that scores every pixel of an image, or every token: `logits` is an
+   image, or the value of an embedding and of layers over it, whose channels are the scores of the
+   classes.  Each pixel has a label; the labels of a sample are in the order of its pixels, row by
+   row. Loss and accuracy are means over the labels.  Such a model is trained by
+   DPT_LOSS_CROSS_ENTROPY only.  Errors: as dpt_model_finish; DPT_E_INVALID if `logits` is no image.
+ */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish_per_pixel(dpt_model *model, dpt_value logits);
+
 /* Returns the name of a model.  The model owns the string.  Cannot fail. */
 DPT_API const char *dpt_model_name(const dpt_model *model);
 /* Returns the number of scalars that are trained; 0 before dpt_model_finish.  Cannot fail. */
 DPT_API size_t dpt_model_parameter_count(const dpt_model *model);
-/* Returns the number of classes, which is the size of the logits; 0 before dpt_model_finish.
-   Cannot fail. */
+/* Returns the number of classes, which is the size of the logits of a label; 0 before
+   dpt_model_finish.  Cannot fail. */
 DPT_API size_t dpt_model_classes(const dpt_model *model);
+/* Returns the number of labels of a sample: 1, or the number of pixels if every pixel has a label;
+   0 before dpt_model_finish.  Cannot fail. */
+DPT_API size_t dpt_model_labels(const dpt_model *model);
 
 /* A tensor as a checkpoint stores it, with PyTorch's name, shape and layout.  Tensors are
    parameters, and the running statistics of batch-norm. */
@@ -622,9 +633,10 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_picture_read(dpt_context *context, const
 
 typedef struct dpt_dataset_memory {
     size_t count, height, width, channels, classes;
-    dpt_dtype dtype;       /* DPT_U8, DPT_F32, or DPT_I32 for ids */
-    const void *images;    /* (count, height, width, channels) */
-    const void *labels;    /* (count) of label_dtype, from 0 to classes - 1; or NULL */
+    dpt_dtype dtype;    /* DPT_U8, DPT_F32, or DPT_I32 for ids */
+    const void *images; /* (count, height, width, channels) */
+    const void
+        *labels; /* (count, labels_per_sample) of label_dtype, from 0 to classes - 1; or NULL */
     dpt_dtype label_dtype; /* DPT_I32 or DPT_U8; the value 0 means DPT_U8 */
     const float *targets;  /* (count, classes) for DPT_LOSS_SQUARED_ERROR; or NULL.  Data without
                               labels and targets can only be used by dpt_trainer_predict */
@@ -636,7 +648,13 @@ typedef struct dpt_dataset_memory {
     /* DPT_I32: the number of ids, from 1 to DPT_MAX_VOCABULARY; every id is from 0 to vocabulary
        - 1. Ids are not normalised, so mean and deviation must be 0.  0 for other types. */
     size_t vocabulary;
+    /* The number of labels of a sample, for networks that score every pixel or token
+       (dpt_model_finish_per_pixel); 0 means 1.  If there are several, a label of DPT_I32 may be
+       DPT_IGNORED_LABEL: it counts neither in the loss nor in the accuracy. */
+    size_t labels_per_sample;
 } dpt_dataset_memory;
+
+enum { DPT_IGNORED_LABEL = -100 };
 
 /* Creates a data set from arrays.  The call copies images, labels and targets.  The caller owns
    `out` and destroys it with dpt_dataset_destroy.  Errors: DPT_E_INVALID if the data are not valid;
@@ -726,6 +744,7 @@ typedef struct dpt_dataset_info {
     const char *const *class_names; /* `classes` strings, or NULL */
     bool read_as_needed;            /* images are read on demand */
     size_t vocabulary;              /* the number of ids; 0: the data are no ids */
+    size_t labels_per_sample;       /* 0: the data have no labels */
 } dpt_dataset_info;
 
 /* Describes a data set.  Cannot fail. */
@@ -925,8 +944,8 @@ typedef struct dpt_step_metrics {
     bool last_of_epoch;
     double lr;      /* the learning rate of the update */
     size_t samples; /* of the global batch */
-    double loss;    /* mean over the global batch */
-    size_t hits;    /* correctly classified; 0 with DPT_LOSS_SQUARED_ERROR */
+    double loss;    /* mean over the labels of the global batch */
+    size_t hits;    /* correctly classified labels; 0 with DPT_LOSS_SQUARED_ERROR */
     double seconds; /* from the end of the previous step, or from the start of this step if no step
                        was in flight */
     double data_seconds; /* part of `seconds` in which no step was computed because images that are
@@ -942,6 +961,8 @@ typedef struct dpt_step_metrics {
     const char *rebalance;    /* why the shards differ from those of the step before, or NULL */
     const double *throughput; /* modelled samples per second of each device; 0 until known */
     size_t n_lost;            /* number of lost devices */
+    size_t labels; /* labels of the global batch that are not ignored: `loss` is the mean over them,
+                      and `hits` counts them.  Equal to `samples` with one label a sample */
 } dpt_step_metrics;
 
 /* Makes one step: scatter, forward pass, backward pass, all-reduce and update.  All devices vote
@@ -1034,9 +1055,10 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, flo
 
 typedef struct dpt_evaluation {
     size_t samples, hits;
-    double loss, accuracy; /* means over the samples; with DPT_LOSS_SQUARED_ERROR `hits` and
+    double loss, accuracy; /* means over the labels; with DPT_LOSS_SQUARED_ERROR `hits` and
                               `accuracy` are 0 */
     double seconds;
+    size_t labels; /* that are not ignored; with one label a sample, the number of samples */
 } dpt_evaluation;
 
 /* Computes loss and accuracy over a data set, on all devices, in the proportions of the split.
@@ -1050,7 +1072,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
                                                          dpt_evaluation *out);
 
 /* Computes the outputs of samples first to first + count - 1 of a data set and writes them to
-   `outputs` (count, classes).  The outputs are class probabilities, which are the softmax of the
+   `outputs` (count, labels, classes), with the numbers that dpt_model_labels and dpt_model_classes
+   return.  The outputs are class probabilities, which are the softmax of the
    logits.  With DPT_LOSS_SQUARED_ERROR the outputs are the model's predictions without softmax.
    Errors: DPT_E_STATE if a step is in flight; DPT_E_INVALID if the samples do not exist or do not
    fit the model, and as for dpt_trainer_evaluate with several processes; DPT_E_NO_MEMORY; failures

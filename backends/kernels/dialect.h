@@ -213,5 +213,6 @@ typedef float act;
 #define STEP_FIRST        6
 #define STEP_ADAM_SCALE_M 7
 #define STEP_ADAM_SCALE_V 8
+#define STEP_INV_LABELS   9
 
 #endif

@@ -20,6 +20,14 @@ DEVICE u32 yields(float logit, u32 i, float label_logit, u32 label)
     return i < label ? logit < label_logit : logit <= label_logit;
 }
 
+/* The result and the gradient of an ignored label, by `n` work items of which this is number `id`. */
+DEVICE void ignore_label(GLOBAL float *result, GLOBAL act *dlogits, u32 id, u32 n, const softmax_params p)
+{
+    if (id == 0) result[0] = result[1] = 0.0f;
+    for (u32 i = id; p.gradient && i < p.classes; i += n)
+        PUT(dlogits, i, 0.0f);
+}
+
 /* logits (n,classes), label (n) -> result (n,2), dlogits (n,classes).  A work item for each sample. */
 KERNEL void dpt_softmax_few(OUT(float, result), OUT(act, dlogits), IN(act, logits), IN(i32, label),
                             IN(u32, step), const softmax_params p)
@@ -29,6 +37,10 @@ KERNEL void dpt_softmax_few(OUT(float, result), OUT(act, dlogits), IN(act, logit
     TENSOR_IN(u32, step);
     const u64 sample = GLOBAL_ID;
     if (sample >= p.n_samples) return;
+    if (label[sample] < 0) {
+        ignore_label(result + 2 * sample, dlogits_base + dlogits_place + sample * p.classes, 0, 1, p);
+        return;
+    }
     GLOBAL const act *const logits = logits_base + logits_place + sample * p.classes;
     const u32 own = (u32)label[sample];
     float most = GET(logits, 0);
@@ -45,11 +57,11 @@ KERNEL void dpt_softmax_few(OUT(float, result), OUT(act, dlogits), IN(act, logit
     result[2 * sample + 1] = hit ? 1.0f : 0.0f;
     if (!p.gradient) return;
     GLOBAL act *const dlogits = dlogits_base + dlogits_place + sample * p.classes;
-    const float inverse = 1.0f / exponentials, inv_batch = AS_FLOAT(step[STEP_INV_BATCH]);
+    const float inverse = 1.0f / exponentials, inv_labels = AS_FLOAT(step[STEP_INV_LABELS]);
     for (u32 i = 0; i < p.classes; i++)
         PUT(dlogits, i,
             (EXP(GET(logits, i) - most) * inverse - (i == own ? p.target_on : p.target_off)) *
-                inv_batch);
+                inv_labels);
 }
 
 /* dpt_softmax_few with a group for each sample. */
@@ -61,6 +73,11 @@ KERNEL void dpt_softmax_many(OUT(float, result), OUT(act, dlogits), IN(act, logi
     TENSOR_IN(i32, label);
     TENSOR_IN(u32, step);
     const u64 sample = GROUP_ID(0);
+    if (label[sample] < 0) { /* the same for the whole group */
+        ignore_label(result + 2 * sample, dlogits_base + dlogits_place + sample * p.classes, LOCAL_ID,
+                     GROUP, p);
+        return;
+    }
     GLOBAL const act *const logits = logits_base + logits_place + sample * p.classes;
     const u32 own = (u32)label[sample];
     float most = GET(logits, 0);
@@ -82,9 +99,9 @@ KERNEL void dpt_softmax_many(OUT(float, result), OUT(act, dlogits), IN(act, logi
     }
     if (!p.gradient) return;
     GLOBAL act *const dlogits = dlogits_base + dlogits_place + sample * p.classes;
-    const float inverse = 1.0f / exponentials, inv_batch = AS_FLOAT(step[STEP_INV_BATCH]);
+    const float inverse = 1.0f / exponentials, inv_labels = AS_FLOAT(step[STEP_INV_LABELS]);
     for (u32 i = LOCAL_ID; i < p.classes; i += GROUP)
         PUT(dlogits, i,
             (EXP(GET(logits, i) - most) * inverse - (i == own ? p.target_on : p.target_off)) *
-                inv_batch);
+                inv_labels);
 }

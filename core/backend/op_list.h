@@ -275,8 +275,8 @@
    SOFTMAX_XENT: result (n,2) is the loss of a sample and a hit, 0 or 1.  The loss is
      -sum(target * log softmax(logits)), computed with the maximum subtracted.  It is a hit if the
      label's logit is greater than every other; of equal logits the first one counts.
-     dlogits = (softmax - target) * inv_batch, target = (1 - smoothing) * onehot + smoothing /
-     classes.
+     dlogits = (softmax - target) * inv_labels, target = (1 - smoothing) * onehot + smoothing /
+     classes.  A negative label is ignored: result and dlogits are 0.  n is the number of labels.
 
    SQUARED_ERROR: result (n,2) is the loss of a sample, the mean of (y - target)^2, and 0.
      dy = 2 / count * (y - target) * inv_batch.

@@ -25,7 +25,9 @@ typedef struct dpt_step_block {
     uint32_t first;     /* position of this device's first sample in the global batch */
     float adam_scale_m; /* 1 / (1 - beta1^t); t counts the updates since Adam's state was zero */
     float adam_scale_v; /* 1 / sqrt(1 - beta2^t) */
-    uint32_t reserved[7];
+    float inv_labels;   /* 1 / the number of labels of the global batch, without ignored ones; 1 / B
+                           if   every sample has one label */
+    uint32_t reserved[6];
 } dpt_step_block;
 
 /* ---- Kinds ----------------------------------------------------------------------------------- */

@@ -87,6 +87,7 @@ static json_t *encode_course(encoder *e, const dpti_run_state *state)
     set_real(e, o, "epoch_loss", c->loss);
     set_real(e, o, "epoch_seconds", c->seconds);
     set_size(e, o, "epoch_samples", c->samples);
+    if (c->labels != c->samples) set_size(e, o, "epoch_labels", c->labels);
     set_size(e, o, "epoch_hits", c->hits);
     set_size(e, o, "samples", c->total_samples);
     set_size(e, o, "without_better", c->without_better);
@@ -290,9 +291,17 @@ static bool course_agrees(const dpti_run_state *s)
     const size_t open = s->done.position == 0 && c->samples > 0;
     return c->first.step <= s->done.step && r->steps == s->done.step - c->first.step &&
            c->first.epoch + open <= s->done.epoch &&
-           r->epochs == s->done.epoch - c->first.epoch - open && c->hits <= c->samples &&
+           r->epochs == s->done.epoch - c->first.epoch - open && c->hits <= c->labels &&
            c->samples <= c->total_samples && r->best_epoch <= s->done.epoch &&
            (c->samples > 0) == ((s->done.position > 0 || open > 0) && r->steps > 0);
+}
+
+/* There are as many labels as samples if nothing else is said. */
+static bool get_labels(decoder *d, const json_t *o, dpti_course *c)
+{
+    c->labels = c->samples;
+    if (!json_object_get(o, "epoch_labels")) return true;
+    return get_size(d, of(o, "epoch_labels"), max_count, &c->labels);
 }
 
 static bool get_course(decoder *d, const json_t *o, dpti_run_state *s)
@@ -304,7 +313,7 @@ static bool get_course(decoder *d, const json_t *o, dpti_run_state *s)
         !get_positive(d, of(o, "elapsed"), max, &c->elapsed) ||
         !get_real(d, of(o, "epoch_loss"), false, &c->loss) ||
         !get_positive(d, of(o, "epoch_seconds"), max, &c->seconds) ||
-        !get_size(d, of(o, "epoch_samples"), max_count, &c->samples) ||
+        !get_size(d, of(o, "epoch_samples"), max_count, &c->samples) || !get_labels(d, o, c) ||
         !get_size(d, of(o, "epoch_hits"), max_count, &c->hits) ||
         !get_size(d, of(o, "samples"), SIZE_MAX >> 1, &c->total_samples) ||
         !get_size(d, of(o, "without_better"), max_count, &c->without_better) ||

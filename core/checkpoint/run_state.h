@@ -44,7 +44,7 @@ typedef struct dpti_course {
     double elapsed;    /* seconds of training since then, without the time between processes */
     /* of the current epoch */
     double loss, seconds;
-    size_t samples, hits;
+    size_t samples, labels, hits;
     size_t total_samples;
     size_t without_better; /* epochs since the lowest validation loss */
     dpt_fit_result result;

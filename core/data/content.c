@@ -34,7 +34,9 @@ static void add_answers(sum *s, size_t end)
     const dpt_dataset *d = s->data;
     for (; s->next < end; s->next++) {
         const size_t record = dpti_dataset_record(d, s->next);
-        if (d->labels) s->crc = add_label(s->crc, d->labels[record], d->classes);
+        const size_t each = dpti_dataset_labels(d);
+        for (size_t i = 0; d->labels && i < each; i++)
+            s->crc = add_label(s->crc, d->labels[record * each + i], d->classes);
         if (d->targets)
             s->crc = add(s->crc, &d->targets[record * d->classes], d->classes * sizeof *d->targets);
     }

@@ -17,6 +17,9 @@ enum { DPTI_MAX_RECORDS = INT32_MAX };
 /* Largest number of classes of data that are read from files. */
 enum { DPTI_MAX_CLASSES = 65536 };
 
+/* Largest number of labels of a sample. */
+enum { DPTI_MAX_LABELS = 1 << 24 };
+
 /* A range of samples that were replaced: [first, first + count). */
 typedef struct dpti_written {
     size_t first, count;
@@ -43,7 +46,9 @@ struct dpt_dataset {
     void *images; /* (n_records, height, width, channels), aligned to 64 bytes; NULL: images are
                      read by */
     dpti_reader *reader; /* this reader, which belongs to the whole data set */
-    int32_t *labels;     /* (n_records), 0 to classes - 1; aligned to 64 bytes; or NULL */
+    int32_t *labels;     /* (n_records, dpti_dataset_labels), 0 to classes - 1, or DPT_IGNORED_LABEL
+                            with several labels a sample; aligned to 64 bytes; or NULL */
+    size_t labels_per_sample; /* 0 or 1: one */
     float *targets; /* (n_records, classes), finite; aligned to 64 bytes; or NULL.  Data without
                        labels and targets are for predictions */
     size_t stat_channels; /* 1 to 4: element e of a sample uses mean[e % stat_channels] */
@@ -84,6 +89,16 @@ static inline size_t dpti_dataset_record(const dpt_dataset *data, size_t sample)
     return data->samples ? data->samples[sample] : sample;
 }
 
+/* Returns the number of labels of a sample. */
+static inline size_t dpti_dataset_labels(const dpt_dataset *data)
+{
+    return data->labels_per_sample ? data->labels_per_sample : 1;
+}
+
+/* Returns how many labels the samples with these record numbers have, ignored ones left out; the
+   number of samples if there is one label a sample, or none. */
+size_t dpti_dataset_count_labels(const dpt_dataset *data, const uint32_t *records, size_t n);
+
 /* Returns the bytes of one image. */
 static inline size_t dpti_dataset_image_bytes(const dpt_dataset *data)
 {
@@ -117,7 +132,8 @@ DPT_CHECK_RESULT dpt_status dpti_dataset_find_content(dpt_dataset *data, dpt_err
 /* The labels or targets of samples; either may be NULL. */
 typedef struct dpti_answers {
     size_t count, classes;
-    const void *labels; /* (count) of label_dtype: DPT_I32 or DPT_U8 */
+    const void *labels; /* (count, per_sample) of label_dtype: DPT_I32 or DPT_U8 */
+    size_t per_sample;  /* 0 or 1: one */
     dpt_dtype label_dtype;
     const float *targets; /* (count, classes) */
 } dpti_answers;
@@ -125,6 +141,9 @@ typedef struct dpti_answers {
 /* Copies the labels. */
 void dpti_answers_take_labels(const dpti_answers *answers, int32_t *out);
 
+/* Errors: DPT_E_INVALID for a label that is not a class. */
+DPT_CHECK_RESULT dpt_status dpti_answers_check_labels(const dpti_answers *answers,
+                                                      dpt_error *error);
 /* Errors: DPT_E_INVALID for a label that is not a class, or a target that is not finite. */
 DPT_CHECK_RESULT dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error);
 

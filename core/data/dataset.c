@@ -48,31 +48,16 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
         .class_names = dataset->class_names,
         .read_as_needed = dataset->reader != NULL,
         .vocabulary = dataset->vocabulary,
+        .labels_per_sample = dataset->labels ? dpti_dataset_labels(dataset) : 0,
     };
 }
 
 /* ---- From memory ----------------------------------------------------------------------------- */
 
-static int64_t label_at(const dpti_answers *a, size_t i)
-{
-    return a->label_dtype == DPT_I32 ? ((const int32_t *)a->labels)[i]
-                                     : ((const uint8_t *)a->labels)[i];
-}
-
-void dpti_answers_take_labels(const dpti_answers *answers, int32_t *out)
-{
-    for (size_t i = 0; i < answers->count; i++)
-        out[i] = (int32_t)label_at(answers, i);
-}
-
 dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error)
 {
     const dpti_answers *a = answers;
-    for (size_t i = 0; a->labels && i < a->count; i++)
-        if (label_at(a, i) < 0 || (uint64_t)label_at(a, i) >= a->classes)
-            return DPT_FAIL(error, DPT_E_INVALID,
-                            "label %d of sample %zu is out of range, there are %zu classes",
-                            (int)label_at(a, i), i, a->classes);
+    DPT_TRY(dpti_answers_check_labels(a, error));
     for (size_t i = 0; a->targets && i < a->count * a->classes; i++)
         if (!isfinite(a->targets[i]))
             return DPT_FAIL(error, DPT_E_INVALID, "target %zu of sample %zu is %g: not finite",
@@ -109,6 +94,9 @@ static dpt_status check_memory(const dpt_dataset_memory *m, dpt_error *error)
     DPT_TRY(check_type(m, error));
     if (m->label_dtype != 0 && m->label_dtype != DPT_U8 && m->label_dtype != DPT_I32)
         return DPT_FAIL(error, DPT_E_INVALID, "labels are DPT_U8 or DPT_I32");
+    if (m->labels_per_sample > DPTI_MAX_LABELS)
+        return DPT_FAIL(error, DPT_E_INVALID, "a sample has at most %d labels, not %zu",
+                        DPTI_MAX_LABELS, m->labels_per_sample);
     return DPT_OK;
 }
 
@@ -118,8 +106,11 @@ typedef struct memory_bytes {
 
 static dpt_status measure(const dpt_dataset_memory *m, memory_bytes *out, dpt_error *error)
 {
-    memory_bytes n = {.labels = m->labels ? m->count * sizeof(int32_t) : 0};
-    if (!dpti_multiply(m->height, m->width, &n.images) ||
+    memory_bytes n = {.labels = m->count};
+    const size_t each = m->labels_per_sample ? m->labels_per_sample : 1;
+    if (!dpti_multiply(n.labels, each, &n.labels) ||
+        !dpti_multiply(n.labels, sizeof(int32_t), &n.labels) || n.labels > SIZE_MAX / 2 ||
+        !dpti_multiply(m->height, m->width, &n.images) ||
         !dpti_multiply(n.images, m->channels, &n.images) ||
         !dpti_multiply(n.images, m->count, &n.images) ||
         !dpti_multiply(n.images, dpt_dtype_bytes(m->dtype), &n.images) ||
@@ -128,6 +119,7 @@ static dpt_status measure(const dpt_dataset_memory *m, memory_bytes *out, dpt_er
         n.targets > SIZE_MAX / 2)
         return DPT_FAIL(error, DPT_E_INVALID, "a data set of that size fits into no memory");
     if (!m->targets) n.targets = 0;
+    if (!m->labels) n.labels = 0;
     *out = n;
     return DPT_OK;
 }
@@ -171,6 +163,7 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
     const dpti_answers answers = {.count = m->count,
                                   .classes = m->classes,
                                   .labels = m->labels,
+                                  .per_sample = m->labels_per_sample,
                                   .label_dtype = m->label_dtype,
                                   .targets = m->targets};
     DPT_TRY(measure(m, &n, error));
@@ -189,6 +182,7 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
         .classes = m->classes,
         .dtype = m->dtype,
         .vocabulary = m->vocabulary,
+        .labels_per_sample = m->labels_per_sample,
         .writable = m->writable,
         .label_dtype = m->label_dtype,
     };

@@ -50,7 +50,7 @@ static void copy(const dpt_dataset *d, size_t first, const void *images, const d
     const size_t image_bytes = dpti_dataset_image_bytes(d);
     const size_t target_bytes = a->count * d->classes * sizeof *a->targets;
     memcpy((uint8_t *)d->images + first * image_bytes, images, a->count * image_bytes);
-    if (a->labels) dpti_answers_take_labels(a, d->labels + first);
+    if (a->labels) dpti_answers_take_labels(a, d->labels + first * dpti_dataset_labels(d));
     if (a->targets) memcpy(d->targets + first * d->classes, a->targets, target_bytes);
 }
 
@@ -62,6 +62,7 @@ dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first, size_t count, c
     const dpti_answers answers = {.count = count,
                                   .classes = d->classes,
                                   .labels = labels,
+                                  .per_sample = d->labels_per_sample,
                                   .label_dtype = d->label_dtype,
                                   .targets = targets};
     dpt_status status = check_range(d, first, count, &error);

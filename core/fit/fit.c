@@ -196,8 +196,9 @@ void dpti_fit_count(dpti_fit *f, const dpt_step_metrics *step)
     f->epoch = step->epoch;
     c->result.steps++;
     c->total_samples += step->samples;
-    c->loss += step->loss * (double)step->samples;
+    c->loss += step->loss * (double)step->labels;
     c->samples += step->samples;
+    c->labels += step->labels;
     c->hits += step->hits;
     c->seconds += step->seconds;
 }
@@ -207,9 +208,9 @@ void dpti_fit_close_epoch(dpti_fit *f)
     dpti_course *c = &f->course;
     c->result.epochs++;
     c->result.seconds += c->seconds;
-    c->result.train_loss = c->loss / (double)c->samples;
+    c->result.train_loss = c->loss / (double)c->labels;
     c->loss = c->seconds = 0;
-    c->samples = c->hits = 0;
+    c->samples = c->labels = c->hits = 0;
 }
 
 static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
@@ -287,10 +288,10 @@ static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
 
 static dpt_status after_epoch(dpti_fit *f, size_t epoch)
 {
-    const double samples = (double)f->course.samples;
+    const double samples = (double)f->course.samples, labels = (double)f->course.labels;
     dpt_epoch_metrics m = {.epoch = epoch,
-                           .train_loss = f->course.loss / samples,
-                           .train_accuracy = (double)f->course.hits / samples,
+                           .train_loss = f->course.loss / labels,
+                           .train_accuracy = (double)f->course.hits / labels,
                            .test_loss = NAN,
                            .test_accuracy = NAN,
                            .validation_loss = NAN,
@@ -374,10 +375,10 @@ static dpt_status run_epoch(dpti_fit *f)
 /* Ends an epoch that a limit cut short: its steps count, and it is evaluated. */
 static dpt_status finish_partial(dpti_fit *f)
 {
-    const double samples = (double)f->course.samples;
+    const double labels = (double)f->course.labels;
     dpt_epoch_metrics m = {.epoch = f->epoch};
     if (f->course.result.steps > 0 && f->course.samples == 0) return DPT_OK;
-    if (f->course.samples > 0) f->course.result.train_loss = f->course.loss / samples;
+    if (f->course.samples > 0) f->course.result.train_loss = f->course.loss / labels;
     f->course.result.seconds += f->course.seconds;
     return f->course.result.stopped ? DPT_OK : evaluate(f, false, &m);
 }

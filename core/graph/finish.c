@@ -45,20 +45,20 @@ static bool all_used(dpt_model *model)
     return model->status == DPT_OK;
 }
 
-dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
+/* Checks the logits, which are flat, and gives every parameter its place. */
+static dpt_status finish(dpt_model *model, dpt_value logits, size_t n_labels)
 {
-    if (!model) return DPT_E_INVALID;
-    if (dpti_usable(model, logits, "dpt_model_finish") && model->nodes[logits.id - 1].has_shape)
-        logits = dpti_row_major(model, dpti_as_flat(model, logits));
     if (dpti_usable(model, logits, "dpt_model_finish")) {
         const dpti_node *node = &model->nodes[logits.id - 1];
         model->logits = logits.id - 1;
+        model->n_labels = n_labels;
         const dpt_op_desc loss = {.kind = DPT_OP_SOFTMAX_XENT_GRADIENT,
-                                  .u.softmax = {.classes = node->elements}};
+                                  .u.softmax = {.classes = node->elements / n_labels}};
         if (!node->extent.flat)
             (void)DPTI_MODEL_FAIL(
                 model, DPT_E_INVALID,
-                "model %s: its output is an image; put dpt_flatten before the last layer",
+                "model %s: its output is an image; put dpt_flatten before the last "
+                "layer, or finish it with dpt_model_finish_per_pixel",
                 model->name);
         else if (dpti_describes(model, "loss", &loss) && all_used(model)) {
             if (model->n_parameters == 0)
@@ -76,4 +76,35 @@ dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
     place_parameters(model, DPTI_ROLE_RUNNING_MEAN, DPTI_ROLE_RUNNING_VARIANCE);
     model->finished = true;
     return DPT_OK;
+}
+
+dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
+{
+    if (!model) return DPT_E_INVALID;
+    if (dpti_usable(model, logits, "dpt_model_finish") && model->nodes[logits.id - 1].has_shape)
+        logits = dpti_row_major(model, dpti_as_flat(model, logits));
+    return finish(model, logits, 1);
+}
+
+dpt_status dpti_model_finish_rows(dpt_model *model, dpt_value logits, size_t n_rows)
+{
+    logits = dpti_row_major(model, logits);
+    return finish(model, logits.id ? dpti_as_flat(model, logits) : logits, n_rows);
+}
+
+dpt_status dpt_model_finish_per_pixel(dpt_model *model, dpt_value logits)
+{
+    static const size_t order[DPT_MAX_RANK] = {1, 2, 0};
+    if (!model) return DPT_E_INVALID;
+    if (!dpti_usable(model, logits, "dpt_model_finish_per_pixel")) return finish(model, logits, 1);
+    const dpti_extent e = model->nodes[logits.id - 1].extent;
+    if (e.flat)
+        (void)DPTI_MODEL_FAIL(
+            model, DPT_E_INVALID,
+            "model %s: its output is no image, so there are no pixels with labels; "
+            "finish it with dpt_model_finish",
+            model->name);
+    else
+        logits = dpti_transpose(model, logits, order); /* (c, h, w) in the axes of shapes */
+    return dpti_model_finish_rows(model, logits, e.flat ? 1 : e.h * e.w);
 }

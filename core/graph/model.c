@@ -58,7 +58,12 @@ size_t dpt_model_parameter_count(const dpt_model *model)
 
 size_t dpt_model_classes(const dpt_model *model)
 {
-    return model->finished ? model->nodes[model->logits].elements : 0;
+    return model->finished ? model->nodes[model->logits].elements / model->n_labels : 0;
+}
+
+size_t dpt_model_labels(const dpt_model *model)
+{
+    return model->finished ? model->n_labels : 0;
 }
 
 size_t dpt_model_tensor_count(const dpt_model *model)

@@ -128,6 +128,7 @@ struct dpt_model {
     dpti_parameter *parameters; /* in the order of the layers, which is the order of a checkpoint */
     size_t n_parameters, parameters_capacity;
     size_t input, logits; /* indices of nodes, SIZE_MAX until they are known */
+    size_t n_labels;      /* of a sample: the logits are (n_labels, classes) */
     /* The flat buffer has the weights, then biases and the parameters of norms, then running
        statistics, each in the order of the layers and padded to 64 elements.  The padding is zero
        and stays zero.  In a gradient buffer the place of a running statistic holds the statistic

@@ -78,6 +78,21 @@ static dpt_status import_nodes(dpti_importer *im)
     return DPT_OK;
 }
 
+/* A label for each token of (N, tokens, classes), or for each pixel of (N, classes, h, w). */
+static dpt_status finish_rows(dpti_importer *im, dpt_value y, const dpti_extents *e)
+{
+    enum { IMAGE_RANK = 4 };
+    const size_t classes_axis = e->rank < IMAGE_RANK ? e->rank - 1 : 1;
+    size_t order[DPT_MAX_RANK] = {0}, n_rows = 1, n = 0;
+    for (size_t i = 0; i < e->rank; i++) {
+        if (i == classes_axis) continue;
+        order[n++] = i;
+        n_rows *= e->extent[i];
+    }
+    order[n] = classes_axis;
+    return dpti_model_finish_rows(im->model, dpti_transpose(im->model, y, order), n_rows);
+}
+
 static dpt_status finish(dpti_importer *im)
 {
     const dpti_onnx_model *m = im->graph->model;
@@ -90,12 +105,9 @@ static dpt_status finish(dpti_importer *im)
     size_t n_long = 0;
     for (size_t i = 0; i < e.rank; i++)
         n_long += e.extent[i] > 1;
-    if (n_long > 1)
-        return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
-                        "%s: the output has %zu axes of a sample; only one row of logits for each "
-                        "sample can be trained yet",
-                        m->path, n_long);
-    if (dpt_model_finish(im->model, dpti_as_flat(im->model, y)) == DPT_OK) return DPT_OK;
+    const dpt_status status = n_long > 1 ? finish_rows(im, y, &e)
+                                         : dpt_model_finish(im->model, dpti_as_flat(im->model, y));
+    if (status == DPT_OK) return DPT_OK;
     return DPT_FAIL(im->error, im->model->status, "%s: %s", m->path, im->model->error.message);
 }
 

@@ -273,6 +273,7 @@ dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step, dpt_
     set(&e, "loss", real_value(step->loss));
     set(&e, "lr", real_value(step->lr));
     set(&e, "samples", size_value(step->samples));
+    if (step->labels != step->samples) set(&e, "labels", size_value(step->labels));
     set(&e, "hits", size_value(step->hits));
     json_t *shards = json_array();
     for (size_t i = 0; i < step->n_devices; i++)

@@ -74,7 +74,8 @@ static dpt_status prepare(sequence *s)
 
 static void set_step(sequence *s, float lr)
 {
-    const dpt_step_block block = {.lr = lr, .inv_batch = 1.0f / N, .step = 1, .epoch = 1};
+    const dpt_step_block block = {
+        .lr = lr, .inv_batch = 1.0f / N, .inv_labels = 1.0f / N, .step = 1, .epoch = 1};
     memcpy(s->initial + PLACE(STEP), &block, sizeof block);
 }
 

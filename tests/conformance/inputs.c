@@ -317,6 +317,8 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
             fill_logits(desc->u.softmax.classes, integers, random, out, n);
         } else {
             fill_below(random, out, n, desc->u.softmax.classes);
+            for (size_t i = 3; i < n; i += 7) /* ignored */
+                ((int32_t *)out)[i] = -100;
         }
         return;
     default: break;

@@ -112,6 +112,7 @@ static bool fill_tensors(call *k, test_random *random)
         .first = 11,
         .adam_scale_m = c->integers ? 2.0f : 1.7f,
         .adam_scale_v = c->integers ? 0.5f : 3.1f,
+        .inv_labels = c->integers ? 0.125f : 1.0f / (float)(c->n_samples + 9),
     };
     memcpy(arena_before(&k->arena, k->step), &k->block, sizeof k->block);
     if (c->halt != HALT_NONE)
@@ -218,6 +219,7 @@ static reference_args reference_arguments(const call *k, const doubles *d, doubl
 {
     reference_args args = {.lr = (double)k->block.lr,
                            .inv_batch = (double)k->block.inv_batch,
+                           .inv_labels = (double)k->block.inv_labels,
                            .adam_scale_m = (double)k->block.adam_scale_m,
                            .adam_scale_v = (double)k->block.adam_scale_v,
                            .seed = {k->block.seed_low, k->block.seed_high},

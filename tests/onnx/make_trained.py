@@ -111,6 +111,10 @@ class Gpt(nn.Module):
         return self.head(self.norm(y))
 
 
+def pixels():
+    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 3, 1))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -144,7 +148,13 @@ def train(model, x):
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), torch.arange(COUNT) % CLASSES)
+        y = model(x)
+        labels = torch.arange(COUNT) % CLASSES
+        if y.dim() > 2:  # a label for each token or pixel, every fifth of which is ignored
+            labels = torch.arange(y.numel() // y.shape[1 if y.dim() == 4 else 2])
+            labels = torch.where(labels % 5 == 2, -100, labels % CLASSES)
+            y = y.flatten(2).transpose(1, 2).flatten(0, 1) if y.dim() == 4 else y.flatten(0, 1)
+        loss = F.cross_entropy(y, labels)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -165,7 +175,8 @@ def write_shared_bias():
 
 def main():
     networks = {"mlp": (mlp, (6,)), "attention": (Attention, (5, 4)), "joined": (Joined, (2, 4, 4)),
-                "tied": (Tied, (6,)), "bag": (Bag, 20), "bert": (Encoder, 17)}
+                "tied": (Tied, (6,)), "bag": (Bag, 20), "bert": (Encoder, 17), "gpt": (Gpt, 11),
+                "pixels": (pixels, (2, 3, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     for name, (make, shape) in networks.items():
         torch.manual_seed(3)

@@ -13,7 +13,7 @@ static void absolute(double *values, size_t n)
 
 /* A row of softmax.  exp(x - max) magnifies the rounding of x - max by its size. */
 static void softmax_row(const dpt_softmax_desc *d, const double *logits, size_t label,
-                        double inv_batch, double *result, double *dlogits)
+                        double inv_labels, double *result, double *dlogits)
 {
     const size_t classes = d->classes;
     double low = logits[0], high = logits[0], sum = 0.0;
@@ -29,15 +29,24 @@ static void softmax_row(const dpt_softmax_desc *d, const double *logits, size_t 
         const double p = exp(logits[c] - high) / sum;
         const double target = (c == label ? 1.0 - (double)d->smoothing : 0.0) +
                               (double)d->smoothing / (double)classes;
-        dlogits[c] = (p * (2.0 + (high - low)) + target) * inv_batch;
+        dlogits[c] = (p * (2.0 + (high - low)) + target) * inv_labels;
     }
 }
 
 static void softmax(const dpt_softmax_desc *d, size_t n, bool gradient, const reference_args *args)
 {
+    const double inv_labels = args->inv_labels != 0 ? args->inv_labels : args->inv_batch;
     for (size_t i = 0; i < n; i++) {
-        softmax_row(d, args->in[0] + i * d->classes, (size_t)args->in[1][i], args->inv_batch,
-                    args->out[0] + 2 * i, gradient ? args->out[1] + i * d->classes : NULL);
+        double *result = args->out[0] + 2 * i;
+        double *dlogits = gradient ? args->out[1] + i * d->classes : NULL;
+        if (args->in[1][i] < 0) { /* ignored */
+            result[0] = result[1] = 0;
+            for (size_t c = 0; dlogits && c < d->classes; c++)
+                dlogits[c] = 0;
+            continue;
+        }
+        softmax_row(d, args->in[0] + i * d->classes, (size_t)args->in[1][i], inv_labels, result,
+                    dlogits);
     }
 }
 

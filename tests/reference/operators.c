@@ -89,7 +89,7 @@ static void activation_backward(const dpt_activation_desc *d, size_t n, const re
 
 /* One row: loss and hit to result, and the gradient to dlogits if it is not NULL. */
 static void softmax_row(const dpt_softmax_desc *d, const double *logits, size_t label,
-                        double inv_batch, double *result, double *dlogits)
+                        double inv_labels, double *result, double *dlogits)
 {
     const size_t classes = d->classes;
     const double smoothing = (double)d->smoothing;
@@ -109,15 +109,24 @@ static void softmax_row(const dpt_softmax_desc *d, const double *logits, size_t 
         const double target = (c == label ? 1.0 - smoothing : 0.0) + smoothing / (double)classes;
         const double log_p = logits[c] - maximum - log(sum);
         if (target > 0.0) result[0] -= target * log_p;
-        if (dlogits) dlogits[c] = (exp(log_p) - target) * inv_batch;
+        if (dlogits) dlogits[c] = (exp(log_p) - target) * inv_labels;
     }
 }
 
 static void softmax(const dpt_softmax_desc *d, size_t n, bool gradient, const reference_args *args)
 {
+    const double inv_labels = args->inv_labels != 0 ? args->inv_labels : args->inv_batch;
     for (size_t i = 0; i < n; i++) {
-        softmax_row(d, args->in[0] + i * d->classes, (size_t)args->in[1][i], args->inv_batch,
-                    args->out[0] + 2 * i, gradient ? args->out[1] + i * d->classes : NULL);
+        double *result = args->out[0] + 2 * i;
+        double *dlogits = gradient ? args->out[1] + i * d->classes : NULL;
+        if (args->in[1][i] < 0) { /* ignored */
+            result[0] = result[1] = 0;
+            for (size_t c = 0; dlogits && c < d->classes; c++)
+                dlogits[c] = 0;
+            continue;
+        }
+        softmax_row(d, args->in[0] + i * d->classes, (size_t)args->in[1][i], inv_labels, result,
+                    dlogits);
     }
 }
 

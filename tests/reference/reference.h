@@ -12,6 +12,7 @@
 typedef struct reference_args {
     const double *in[DPT_MAX_INPUTS];
     double *out[DPT_MAX_OUTPUTS];
+    double inv_labels; /* 0: inv_batch */
     double lr, inv_batch, adam_scale_m, adam_scale_v;
     uint32_t seed[2], epoch; /* of random numbers: low half first */
     bool accumulate;

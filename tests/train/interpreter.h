@@ -28,6 +28,8 @@ typedef struct interpreter {
     double *parameters, *velocity, *squares, *gradients; /* gradients: the sum over the devices */
     double *results; /* (n, result_elements) of the last compute, all devices' samples */
     double lr, adam_scale_m, adam_scale_v;
+    double
+        labels_per_sample; /* labels a sample in the mean over the data set, without ignored ones */
     uint64_t seed;
     uint32_t epoch; /* 1 at first */
 } interpreter;
@@ -40,8 +42,9 @@ DPT_CHECK_RESULT bool interpreter_create(const dpt_model *model,
 void interpreter_free(interpreter *it); /* accepts a zeroed one */
 
 /* Everything up to the commit, for records[0 .. sum of shares), divided among the devices in order.
-   Yields the sum of the losses times inv_batch (no such thing for a program that predicts).  With
-   `accumulate` compiled in there is one device, which adds to what `gradients` holds. */
+   Yields the sum of the losses times inv_batch, divided by labels_per_sample (no such thing for a
+   program that predicts).  With `accumulate` compiled in there is one device, which adds to what
+   `gradients` holds. */
 double interpreter_compute(interpreter *it, const uint32_t *records, const size_t *shards,
                            double inv_batch);
 /* The committing segment, on `gradients`. */

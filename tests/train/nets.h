@@ -13,7 +13,8 @@ typedef struct net {
     size_t n_unfused; /* activations and additions that stay instructions of their own */
     dpt_loss loss;
     float smoothing;
-    bool ids; /* reads NET_IDS ids below NET_VOCABULARY, and no images */
+    size_t n_labels; /* of a sample; 0: one */
+    bool ids;        /* reads NET_IDS ids below NET_VOCABULARY, and no images */
 } net;
 
 extern const net nets[];
@@ -27,6 +28,8 @@ dpt_value net_joins(dpt_model *model, dpt_value x);
 dpt_value net_reshapes(dpt_model *model, dpt_value x);
 dpt_value net_embeddings(dpt_model *model, dpt_value x);
 dpt_value net_tokens(dpt_model *model, dpt_value x);
+dpt_value net_token_labels(dpt_model *model, dpt_value x);
+dpt_value net_pixels(dpt_model *model, dpt_value x);
 
 /* The model is there, to be destroyed, even after a failure, if it could be created. */
 DPT_CHECK_RESULT dpt_status net_create(dpt_context *context, const net *n, dpt_model **out);

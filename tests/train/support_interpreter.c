@@ -10,7 +10,8 @@ static bool create_data(interpreter *it, const dpti_program_options *o)
 {
     const dpt_dataset *d = o->data;
     const size_t n = d->n_records * d->height * d->width * d->channels;
-    const size_t width = o->loss == DPT_LOSS_SQUARED_ERROR ? d->classes : 1;
+    const bool targets = o->loss == DPT_LOSS_SQUARED_ERROR;
+    const size_t width = targets ? d->classes : dpti_dataset_labels(d);
     it->images = calloc(n, sizeof *it->images);
     it->labels = calloc(d->n_records * width, sizeof *it->labels);
     if (!it->images || !it->labels) return false;
@@ -19,8 +20,11 @@ static bool create_data(interpreter *it, const dpti_program_options *o)
                         : d->dtype == DPT_I32 ? (double)((const int32_t *)d->images)[i]
                                               : (double)((const float *)d->images)[i];
     for (size_t i = 0; i < d->n_records * width; i++)
-        it->labels[i] =
-            o->loss == DPT_LOSS_SQUARED_ERROR ? (double)d->targets[i] : (double)d->labels[i];
+        it->labels[i] = targets ? (double)d->targets[i] : (double)d->labels[i];
+    it->labels_per_sample = 0;
+    for (size_t i = 0; i < d->n_records * width; i++)
+        it->labels_per_sample += targets || it->labels[i] >= 0;
+    it->labels_per_sample /= (double)(targets ? d->n_records * width : d->n_records);
     return true;
 }
 
@@ -158,6 +162,7 @@ static void run_segment(const interpreter *it, const interpreter_device *device,
         const dpti_instruction *instruction = &it->program.instructions[i];
         reference_args args = {.lr = it->lr,
                                .inv_batch = inv_batch,
+                               .inv_labels = inv_batch / it->labels_per_sample,
                                .adam_scale_m = it->adam_scale_m,
                                .adam_scale_v = it->adam_scale_v,
                                .seed = {(uint32_t)it->seed, (uint32_t)(it->seed >> 32)},
@@ -213,7 +218,7 @@ static double collect_results(interpreter *it, size_t n, double inv_batch)
         at += count;
     }
     for (size_t i = 0; i < n; i++)
-        loss += it->results[width * i] * inv_batch;
+        loss += it->results[width * i] * inv_batch / it->labels_per_sample;
     return loss;
 }
 

@@ -269,6 +269,11 @@ const net nets[] = {
     {.name = "reshapes", .build = net_reshapes, .n_unfused = 1},
     {.name = "embeddings", .build = net_embeddings, .ids = true},
     {.name = "tokens", .build = net_tokens, .ids = true},
+    {.name = "a label a token", .build = net_token_labels, .ids = true, .n_labels = NET_IDS},
+    {.name = "a label a pixel",
+     .build = net_pixels,
+     .n_labels = NET_SIDE * NET_SIDE,
+     .smoothing = 0.2f},
     {.name = "squared error", .build = identity_shortcut, .loss = DPT_LOSS_SQUARED_ERROR},
     {.name = "squared error of a norm",
      .build = norm_is_the_output,
@@ -283,5 +288,6 @@ dpt_status net_create(dpt_context *context, const net *n, dpt_model **out)
     DPT_TRY(dpt_model_create(context, "net", out));
     const dpt_value x =
         n->ids ? dpt_input_ids(*out, NET_IDS) : dpt_input(*out, NET_SIDE, NET_SIDE, NET_CHANNELS);
-    return dpt_model_finish(*out, n->build(*out, x));
+    const dpt_value y = n->build(*out, x);
+    return n->n_labels ? dpt_model_finish_per_pixel(*out, y) : dpt_model_finish(*out, y);
 }

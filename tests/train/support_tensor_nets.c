@@ -158,3 +158,21 @@ dpt_value net_tokens(dpt_model *m, dpt_value x)
                    &(dpt_linear_options){.out = NET_IDS});
     return head(m, dpt_elementwise(m, "a * b", (dpt_value[]){y, dpt_flatten(m, is_known)}, 2));
 }
+
+/* Scores for each token; the head has an activation of its own. */
+dpt_value net_token_labels(dpt_model *m, dpt_value x)
+{
+    const dpt_value y = dpt_embedding(m, x, "e", &(dpt_embedding_options){.rows = 7, .width = 3});
+    return dpt_conv2d(m, y, "c",
+                      &(dpt_conv2d_options){.out_channels = NET_CLASSES,
+                                            .kernel = {1, 3},
+                                            .padding = {0, 1},
+                                            .activation = DPT_ACT_TANH});
+}
+
+/* Scores for each pixel. */
+dpt_value net_pixels(dpt_model *m, dpt_value x)
+{
+    const dpt_value y = dpt_batch_norm(m, conv(m, x, "a", 4), "n", NULL);
+    return conv(m, dpt_activate(m, y, DPT_ACT_RELU), "b", NET_CLASSES);
+}

@@ -12,7 +12,12 @@
 
 #include <string.h>
 
-enum { COUNT = 6, PIXELS = NET_SIDE * NET_SIDE * NET_CHANNELS, DEVICES = 3 };
+enum {
+    COUNT = 6,
+    PIXELS = NET_SIDE * NET_SIDE * NET_CHANNELS,
+    MOST_LABELS = NET_SIDE * NET_SIDE,
+    DEVICES = 3
+};
 
 typedef struct setting {
     const net *net;
@@ -28,15 +33,21 @@ static const uint32_t records[COUNT] = {0, 1, 2, 3, 4, 5};
 
 /* ---- Setting up ------------------------------------------------------------------------------ */
 
-/* Ids from 0 to NET_VOCABULARY - 1, most of them several times. */
-static dpt_status make_ids(dpt_context *context, dpt_dataset **out)
+/* If a sample has several labels, some of them are ignored, and their number differs by sample. */
+static void make_labels(size_t n_labels, int32_t *out)
 {
-    int32_t ids[COUNT * NET_IDS];
-    uint8_t labels[COUNT];
+    const size_t each = n_labels ? n_labels : 1;
+    for (size_t i = 0; i < COUNT * each; i++)
+        out[i] = each > 1 && i * i % 11 < 4 ? DPT_IGNORED_LABEL : (int32_t)(i % NET_CLASSES);
+}
+
+/* Ids from 0 to NET_VOCABULARY - 1, most of them several times. */
+static dpt_status make_ids(dpt_context *context, size_t n_labels, dpt_dataset **out)
+{
+    int32_t ids[COUNT * NET_IDS], labels[COUNT * MOST_LABELS];
     for (size_t i = 0; i < COUNT * NET_IDS; i++)
         ids[i] = (int32_t)(i * i + i / 5) % NET_VOCABULARY;
-    for (size_t i = 0; i < COUNT; i++)
-        labels[i] = (uint8_t)(i % NET_CLASSES);
+    make_labels(n_labels, labels);
     return dpt_dataset_from_memory(context,
                                    &(dpt_dataset_memory){.count = COUNT,
                                                          .height = 1,
@@ -46,6 +57,8 @@ static dpt_status make_ids(dpt_context *context, dpt_dataset **out)
                                                          .dtype = DPT_I32,
                                                          .images = ids,
                                                          .labels = labels,
+                                                         .label_dtype = DPT_I32,
+                                                         .labels_per_sample = n_labels,
                                                          .vocabulary = NET_VOCABULARY},
                                    out);
 }
@@ -53,15 +66,14 @@ static dpt_status make_ids(dpt_context *context, dpt_dataset **out)
 static dpt_status make_data(dpt_context *context, const net *n, dpt_dataset **out)
 {
     const bool targets = n->loss == DPT_LOSS_SQUARED_ERROR;
-    if (n->ids) return make_ids(context, out);
+    if (n->ids) return make_ids(context, n->n_labels, out);
 
     test_random random = {5};
     float images[COUNT * PIXELS], values[COUNT * NET_CLASSES];
-    uint8_t labels[COUNT];
+    int32_t labels[COUNT * MOST_LABELS];
+    make_labels(n->n_labels, labels);
     test_fill_normal(&random, images, COUNT * PIXELS);
     test_fill_normal(&random, values, COUNT * NET_CLASSES);
-    for (size_t i = 0; i < COUNT; i++)
-        labels[i] = (uint8_t)(i % NET_CLASSES);
     return dpt_dataset_from_memory(context,
                                    &(dpt_dataset_memory){.count = COUNT,
                                                          .height = NET_SIDE,
@@ -71,6 +83,8 @@ static dpt_status make_data(dpt_context *context, const net *n, dpt_dataset **ou
                                                          .dtype = DPT_F32,
                                                          .images = images,
                                                          .labels = targets ? NULL : labels,
+                                                         .label_dtype = DPT_I32,
+                                                         .labels_per_sample = n->n_labels,
                                                          .targets = targets ? values : NULL,
                                                          .mean = {0.5f, -0.25f},
                                                          .deviation = {2, 0.5f}},
@@ -341,16 +355,17 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
 
 static double loss_of_logits(const setting *s, const interpreter *it, const double *logits)
 {
-    double results[2 * COUNT], sum = 0;
+    const size_t n = COUNT * s->model->n_labels;
+    double results[2 * COUNT * MOST_LABELS], sum = 0;
     dpt_op_desc desc = {.kind = DPT_OP_SOFTMAX_XENT,
                         .u.softmax = {.classes = NET_CLASSES, .smoothing = s->net->smoothing}};
     if (s->net->loss == DPT_LOSS_SQUARED_ERROR)
         desc =
             (dpt_op_desc){.kind = DPT_OP_SQUARED_ERROR, .u.squared_error = {.count = NET_CLASSES}};
-    reference_run(&desc, COUNT, &(reference_args){.in = {logits, it->labels}, .out = {results}});
-    for (size_t i = 0; i < COUNT; i++)
+    reference_run(&desc, n, &(reference_args){.in = {logits, it->labels}, .out = {results}});
+    for (size_t i = 0; i < n; i++)
         sum += results[2 * i];
-    return sum / COUNT;
+    return sum / (COUNT * it->labels_per_sample);
 }
 
 static void node_by_node(test *t, setting *s)
@@ -573,18 +588,19 @@ static void softmax(double *row)
 static void check_prediction(test *t, const setting *s, dpt_trainer *trainer)
 {
     interpreter it;
-    float out[COUNT * NET_CLASSES];
+    float out[COUNT * MOST_LABELS * NET_CLASSES];
+    const size_t n_rows = s->model->n_labels;
     const dpti_program_options options = {
         .data = s->data, .purpose = DPTI_PURPOSE_PREDICT, .loss = s->net->loss};
     if (interpret_weights(t, s, trainer, &options, &it)) {
         (void)loss_of(&it);
         /* The last samples only: those of records 1 and on. */
         CHECK_OK(dpt_trainer_predict(trainer, s->data, 1, COUNT - 1, out));
-        for (size_t i = 1; i < COUNT; i++) {
+        for (size_t i = n_rows; i < COUNT * n_rows; i++) {
             double *row = it.results + i * NET_CLASSES;
             if (s->net->loss == DPT_LOSS_CROSS_ENTROPY) softmax(row);
             for (size_t c = 0; c < NET_CLASSES; c++)
-                CHECK_NEAR((double)out[(i - 1) * NET_CLASSES + c], row[c], 2e-5);
+                CHECK_NEAR((double)out[(i - n_rows) * NET_CLASSES + c], row[c], 2e-5);
         }
     }
     interpreter_free(&it);

@@ -1,5 +1,6 @@
-/* Tests data sets of ids and networks that read them: what is refused, and that ids that a program
-   reads on demand train as those in memory. */
+/* Tests data sets of ids, networks that read them, and samples with several labels: what is
+   refused, that ids that a program reads on demand train as those in memory, and what counts as a
+   label. */
 #include "dptrain.h"
 #include "harness.h"
 
@@ -252,6 +253,142 @@ static void ids_are_read_on_demand(test *t)
     close_all(&s);
 }
 
+/* ---- Several labels a sample ----------------------------------------------------------------- */
+
+static dpt_model *make_tagger(test *t, setting *s)
+{
+    dpt_model *m = NULL;
+    if (!CHECK_OK(dpt_model_create(s->context, "tagger", &m))) return NULL;
+    const dpt_value ids = dpt_input_ids(m, PLACES);
+    const dpt_value y =
+        dpt_embedding(m, ids, "e", &(dpt_embedding_options){.rows = VOCABULARY, .width = CLASSES});
+    CHECK_OK(dpt_model_finish_per_pixel(m, y));
+    CHECK_SIZE(dpt_model_labels(m), PLACES);
+    CHECK_SIZE(dpt_model_classes(m), CLASSES);
+    return m;
+}
+
+/* The data with a label for each id: its remainder.  Sample 0 is ignored, and so is the last place
+   of all. */
+static void give_labels(setting *s, int32_t labels[COUNT * PLACES])
+{
+    for (size_t i = 0; i < COUNT * PLACES; i++)
+        labels[i] =
+            i < PLACES || i % PLACES == PLACES - 1 ? DPT_IGNORED_LABEL : s->ids[i] % CLASSES;
+    s->memory.labels = labels;
+    s->memory.label_dtype = DPT_I32;
+    s->memory.labels_per_sample = PLACES;
+}
+
+static void ignored_labels_do_not_count(test *t)
+{
+    enum { COUNTED = (COUNT - 1) * (PLACES - 1) };
+    const dpt_trainer_options options = {.batch_size = COUNT, .lr = 2, .split = "3:1"};
+    setting s;
+    int32_t labels[COUNT * PLACES];
+    dpt_dataset *data = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_model *model = NULL;
+    dpt_step_metrics step = {.step = 0};
+    dpt_evaluation evaluation = {.loss = 0};
+    if (open_all(t, &s)) {
+        give_labels(&s, labels);
+        model = make_tagger(t, &s);
+        CHECK_OK(dpt_dataset_from_memory(s.context, &s.memory, &data));
+        CHECK_OK(dpt_trainer_create(s.devices, model, data, &options, &trainer));
+        for (size_t i = 0; trainer && i < 40; i++)
+            CHECK_OK(dpt_trainer_step(trainer, &step));
+        CHECK_SIZE(step.samples, COUNT);
+        CHECK_SIZE(step.labels, COUNTED);
+        CHECK_SIZE(step.hits, COUNTED); /* an id tells its label */
+        CHECK(step.loss < 0.2);
+        CHECK_OK(dpt_trainer_evaluate(trainer, data, &evaluation));
+        CHECK_SIZE(evaluation.labels, COUNTED);
+        CHECK_NEAR(evaluation.accuracy, 1, 0);
+        CHECK(evaluation.loss > 0 && evaluation.loss < step.loss);
+    }
+    dpt_trainer_destroy(trainer);
+    dpt_model_destroy(model);
+    dpt_dataset_destroy(data);
+    close_all(&s);
+}
+
+static void labels_must_fit(test *t)
+{
+    const dpt_trainer_options squared = {.loss = DPT_LOSS_SQUARED_ERROR};
+    setting s;
+    int32_t labels[COUNT * PLACES];
+    float targets[COUNT * CLASSES] = {0};
+    dpt_dataset *data = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_model *tagger = NULL, *classifier = NULL;
+    if (open_all(t, &s)) {
+        tagger = make_tagger(t, &s);
+        classifier = make_model(t, &s, VOCABULARY);
+        refuses_training(t, &s, tagger,
+                         "scores 5 labels a sample, but the samples of memory have 1");
+        s.memory.targets = targets;
+        CHECK_OK(dpt_dataset_from_memory(s.context, &s.memory, &data));
+        CHECK_STATUS(dpt_trainer_create(s.devices, tagger, data, &squared, &trainer),
+                     DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s.context), "which only cross-entropy trains");
+        s.memory.targets = NULL;
+        give_labels(&s, labels);
+        refuses_training(t, &s, classifier, "scores 1 labels a sample");
+        labels[2 * PLACES + 1] = CLASSES;
+        refuses_data(t, &s, "label 3 at place 1 of sample 2 is out of range");
+        labels[2 * PLACES + 1] = -1;
+        refuses_data(t, &s, "label -1 at place 1 of sample 2 is out of range");
+        labels[2 * PLACES + 1] = 0;
+        s.memory.labels_per_sample = SIZE_MAX;
+        refuses_data(t, &s, "labels, not");
+        dpt_model *m = NULL;
+        REQUIRE_OK(dpt_model_create(s.context, "m", &m));
+        const dpt_value flat = dpt_flatten(m, dpt_input(m, 1, 1, PLACES));
+        CHECK_STATUS(dpt_model_finish_per_pixel(m, flat), DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s.context), "is no image");
+        dpt_model_destroy(m);
+        CHECK_STATUS(dpt_model_finish_per_pixel(NULL, flat), DPT_E_INVALID);
+    }
+    dpt_model_destroy(classifier);
+    dpt_model_destroy(tagger);
+    dpt_dataset_destroy(data);
+    close_all(&s);
+}
+
+/* A batch whose labels are all ignored has the loss 0, and changes nothing. */
+static void nothing_to_learn(test *t)
+{
+    const dpt_trainer_options options = {.batch_size = COUNT, .lr = 1};
+    setting s;
+    int32_t labels[COUNT * PLACES];
+    dpt_dataset *data = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_model *model = NULL;
+    dpt_step_metrics step = {.step = 0};
+    float before[VOCABULARY * CLASSES], after[VOCABULARY * CLASSES];
+    if (open_all(t, &s)) {
+        give_labels(&s, labels);
+        for (size_t i = 0; i < COUNT * PLACES; i++)
+            labels[i] = DPT_IGNORED_LABEL;
+        model = make_tagger(t, &s);
+        CHECK_OK(dpt_dataset_from_memory(s.context, &s.memory, &data));
+        REQUIRE_OK(dpt_trainer_create(s.devices, model, data, &options, &trainer));
+        CHECK_OK(
+            dpt_trainer_get(trainer, 0, DPT_PARAMETER, "e.weight", before, VOCABULARY * CLASSES));
+        CHECK_OK(dpt_trainer_step(trainer, &step));
+        CHECK_OK(
+            dpt_trainer_get(trainer, 0, DPT_PARAMETER, "e.weight", after, VOCABULARY * CLASSES));
+        CHECK_NEAR(step.loss, 0, 0);
+        CHECK_SIZE(step.hits, 0);
+        CHECK(memcmp(before, after, sizeof before) == 0);
+    }
+    dpt_trainer_destroy(trainer);
+    dpt_model_destroy(model);
+    dpt_dataset_destroy(data);
+    close_all(&s);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -260,6 +397,9 @@ int main(int argc, char **argv)
         {"wrong models are refused", wrong_models_are_refused},
         {"data must fit", data_must_fit},
         {"ids are read on demand", ids_are_read_on_demand},
+        {"ignored labels do not count", ignored_labels_do_not_count},
+        {"labels must fit", labels_must_fit},
+        {"nothing to learn", nothing_to_learn},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

@@ -43,6 +43,14 @@ static double exponentials(const float *logits, size_t classes, float most, floa
     return sum;
 }
 
+/* An ignored label. */
+static void ignore_label(float *result, float *gradient, size_t classes)
+{
+    result[0] = result[1] = 0.0f;
+    for (size_t i = 0; gradient && i < classes; i++)
+        gradient[i] = 0.0f;
+}
+
 /* logits (n,classes), label (n) -> result (n,2), dlogits (n,classes) */
 static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
@@ -57,6 +65,10 @@ static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     for (size_t s = part.begin; s < part.end; s++) {
         const float *logits = (const float *)call->in[0] + s * classes;
         float *gradient = with_gradient ? (float *)call->out[1] + s * classes : NULL;
+        if (labels[s] < 0) {
+            ignore_label(result + 2 * s, gradient, classes);
+            continue;
+        }
         const size_t label = (size_t)labels[s];
         const float most = greatest(logits, classes);
         const bool hit = is_hit(logits, classes, label);
@@ -67,11 +79,11 @@ static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
         result[2 * s] = (float)(log(sum) - margin);
         result[2 * s + 1] = hit ? 1.0f : 0.0f;
         if (!with_gradient) continue;
-        const float inv_batch = call->step->inv_batch;
+        const float inv_labels = call->step->inv_labels;
         const float inv_sum = (float)(1.0 / sum);
         for (size_t i = 0; i < classes; i++)
             gradient[i] =
-                (gradient[i] * inv_sum - (i == label ? target_on : target_off)) * inv_batch;
+                (gradient[i] * inv_sum - (i == label ? target_on : target_off)) * inv_labels;
     }
 }
 

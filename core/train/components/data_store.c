@@ -26,7 +26,9 @@ static dpt_status make_copy(dpti_device *device, const dpt_dataset *data, dpti_d
     DPT_TRY(
         dpti_alloc_data(device, data->images, n * dpti_dataset_image_bytes(data), &copy->images));
     if (data->labels)
-        DPT_TRY(dpti_alloc_data(device, data->labels, n * sizeof *data->labels, &copy->labels));
+        DPT_TRY(dpti_alloc_data(device, data->labels,
+                                n * dpti_dataset_labels(data) * sizeof *data->labels,
+                                &copy->labels));
     if (data->targets)
         DPT_TRY(dpti_alloc_data(device, data->targets, target_bytes, &copy->targets));
     return dpti_sync(device);
@@ -116,7 +118,7 @@ static dpt_status publish(const dpti_data_copy *copy, dpti_device *device, const
 {
     const dpt_dataset *d = copy->data;
     const copied images = {&copy->images, d->images, dpti_dataset_image_bytes(d)};
-    const copied labels = {&copy->labels, d->labels, sizeof *d->labels};
+    const copied labels = {&copy->labels, d->labels, dpti_dataset_labels(d) * sizeof *d->labels};
     const copied targets = {&copy->targets, d->targets, d->classes * sizeof(float)};
     DPT_TRY(upload(device, &images, what));
     DPT_TRY(upload(device, &labels, what));

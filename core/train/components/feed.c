@@ -15,7 +15,8 @@ static const uint8_t *answers_of(const dpti_feed *feed, const dpt_dataset *data)
 
 static size_t answer_bytes_of(bool targets, const dpt_dataset *data)
 {
-    return targets ? data->classes * sizeof *data->targets : sizeof *data->labels;
+    return targets ? data->classes * sizeof *data->targets
+                   : dpti_dataset_labels(data) * sizeof *data->labels;
 }
 
 static uint8_t *host_answers(const dpti_feed *feed, size_t slot)

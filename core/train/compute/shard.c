@@ -41,7 +41,7 @@ dpt_status dpti_shard_add_results(dpti_shard *shard)
 {
     for (size_t i = 0; i < shard->n_samples; i++) {
         shard->loss += (double)shard->result[2 * i];
-        shard->hits += shard->result[2 * i + 1] != 0.0f;
+        shard->hits += (size_t)shard->result[2 * i + 1];
     }
     return isfinite(shard->loss) ? DPT_OK : dpti_shard_not_finite(shard, "loss");
 }

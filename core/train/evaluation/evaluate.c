@@ -42,7 +42,7 @@ typedef struct evaluate_job {
                           else NULL */
     bool unread;       /* images could not be read: status and error say why */
     atomic_bool *over; /* set then, so that no device goes on */
-    float *outputs;    /* of these samples, (count, classes), or NULL: loss and hits are wanted */
+    float *outputs;    /* of these samples, (count, outputs), or NULL: loss and hits are wanted */
     double loss;       /* sum */
     size_t hits;
     uint64_t ticket;
@@ -229,7 +229,7 @@ static dpt_status compute_micro_batch(evaluate_job *job, dpti_shard *buffers, si
     DPT_TRY(dpti_worker_run(w, &run));
     for (size_t i = 0; !job->outputs && i < n; i++) {
         job->loss += (double)buffers->result[2 * i];
-        job->hits += buffers->result[2 * i + 1] != 0.0f;
+        job->hits += (size_t)buffers->result[2 * i + 1];
     }
     return DPT_OK;
 }
@@ -283,16 +283,22 @@ static void divide(const dpt_trainer *t, size_t count, size_t *rows)
 typedef struct request {
     const dpt_dataset *data;
     size_t first, count; /* samples [first, first + count) */
-    float *outputs;      /* gets (count, classes); NULL: loss and hits are wanted */
+    float *outputs;      /* gets (count, outputs); NULL: loss and hits are wanted */
     dpt_evaluation *sum; /* gets these; NULL: outputs are wanted */
     size_t slot;         /* of the bound data sets, once it is known */
 } request;
+
+/* The numbers that the model predicts for a sample. */
+static size_t n_outputs(const dpt_trainer *t)
+{
+    return dpt_model_labels(t->model) * dpt_model_classes(t->model);
+}
 
 /* Predictions go through memory of the job's own, which a device that hangs keeps. */
 static bool give_outputs(const dpt_trainer *t, evaluate_job *jobs)
 {
     for (size_t i = 0; i < t->n_workers; i++) {
-        jobs[i].outputs = malloc((jobs[i].count + 1) * dpt_model_classes(t->model) * sizeof(float));
+        jobs[i].outputs = malloc((jobs[i].count + 1) * n_outputs(t) * sizeof(float));
         if (!jobs[i].outputs) return false;
     }
     return true;
@@ -300,12 +306,12 @@ static bool give_outputs(const dpt_trainer *t, evaluate_job *jobs)
 
 static void take_outputs(const dpt_trainer *t, const request *what, evaluate_job *jobs)
 {
-    const size_t classes = dpt_model_classes(t->model);
+    const size_t each = n_outputs(t);
     for (size_t i = 0; i < t->n_workers; i++) {
         if (dpti_is_hung(&t->workers[i]) && !dpti_is_lost(&t->workers[i])) continue;
         if (jobs[i].outputs && jobs[i].status == DPT_OK && jobs[i].count > 0)
-            memcpy(what->outputs + (jobs[i].first - what->first) * classes, jobs[i].outputs,
-                   jobs[i].count * classes * sizeof(float));
+            memcpy(what->outputs + (jobs[i].first - what->first) * each, jobs[i].outputs,
+                   jobs[i].count * each * sizeof(float));
         free(jobs[i].outputs);
         jobs[i].outputs = NULL;
     }
@@ -412,10 +418,14 @@ dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *d
     const dpt_trainer *t = trainer;
     const size_t outputs = dpt_model_classes(t->model);
     if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) {
-        if (data->labels) return DPT_OK;
+        if (data->labels) return dpti_check_labels(t, data);
         return dpt_fail(t->context, DPT_E_INVALID, "%s has no labels, which cross-entropy needs%s",
                         data->name, data->targets ? "; it has targets: use a squared error" : "");
     }
+    if (dpt_model_labels(t->model) > 1)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "model %s scores %zu labels a sample, which only cross-entropy trains",
+                        t->model->name, dpt_model_labels(t->model));
     if (!data->targets)
         return dpt_fail(t->context, DPT_E_INVALID, "a squared error needs targets, and %s has %s",
                         data->name, data->labels ? "only labels; use cross-entropy" : "none");
@@ -491,7 +501,7 @@ static dpt_status check_alike(dpt_trainer *t, const part *parts)
 /* Every process gets the others' outputs too. */
 static dpt_status gather_outputs(dpt_trainer *t, const request *what, const size_t *rows)
 {
-    const size_t row_bytes = dpt_model_classes(t->model) * sizeof(float);
+    const size_t row_bytes = n_outputs(t) * sizeof(float);
     dpt_error error = {.status = DPT_OK};
     dpt_status verdict = DPT_OK;
     if (!t->processes) return DPT_OK;
@@ -563,8 +573,7 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
     DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "data", data));
     DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "out", out));
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
-    const double count = (double)data->count;
-    dpt_evaluation sum = {.samples = data->count};
+    dpt_evaluation sum = {.samples = data->count, .labels = dpti_count_all_labels(data)};
     DPT_TRY(evaluate(trainer, &(request){.data = data, .count = data->count, .sum = &sum}));
     if (!isfinite(sum.loss))
         return dpti_peers_agree(
@@ -572,6 +581,7 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
                               "the loss on %s after step %zu is not finite; lower the learning "
                               "rate or check the weights and the data",
                               data->name, dpt_trainer_steps(trainer)));
+    const double count = sum.labels ? (double)sum.labels : 1;
     sum.loss /= count;
     sum.accuracy = (double)sum.hits / count;
     sum.seconds = dpti_seconds() - began;
@@ -608,7 +618,8 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
     DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "outputs", outputs));
     DPT_TRY(
         evaluate(t, &(request){.data = data, .first = first, .count = count, .outputs = outputs}));
-    for (size_t i = 0; t->program.loss == DPT_LOSS_CROSS_ENTROPY && i < count; i++)
+    const size_t n_rows = count * dpt_model_labels(t->model);
+    for (size_t i = 0; t->program.loss == DPT_LOSS_CROSS_ENTROPY && i < n_rows; i++)
         softmax(outputs + i * classes, classes);
     return DPT_OK;
 }

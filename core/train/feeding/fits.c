@@ -20,3 +20,23 @@ dpt_status dpti_check_ids(const dpt_trainer *trainer, const dpt_dataset *data)
                         data->name, data->vocabulary, m->name, m->vocabulary);
     return DPT_OK;
 }
+
+dpt_status dpti_check_labels(const dpt_trainer *trainer, const dpt_dataset *data)
+{
+    const size_t wanted = dpt_model_labels(trainer->model), given = dpti_dataset_labels(data);
+    if (given == wanted) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_INVALID,
+                    "model %s scores %zu labels a sample, but the samples of %s have %zu (see "
+                    "labels_per_sample)",
+                    trainer->model->name, wanted, data->name, given);
+}
+
+size_t dpti_count_all_labels(const dpt_dataset *data)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < data->count; i++) {
+        const uint32_t record = (uint32_t)dpti_dataset_record(data, i);
+        count += dpti_dataset_count_labels(data, &record, 1);
+    }
+    return count;
+}

@@ -28,11 +28,13 @@ static uint64_t checksum_of_tensors(const dpt_model *m)
 /* Of a data set, or a part of one: everything but the images. */
 static uint64_t checksum_of_samples(const dpt_dataset *data)
 {
+    const size_t each = dpti_dataset_labels(data);
     uint64_t sum = dpti_checksum(1, data->mean, sizeof data->mean);
     sum = dpti_checksum(sum, data->scale, sizeof data->scale);
     for (size_t i = 0; i < data->count; i++) {
         const size_t record = dpti_dataset_record(data, i);
-        if (data->labels) sum = dpti_checksum(sum, data->labels + record, sizeof *data->labels);
+        if (data->labels)
+            sum = dpti_checksum(sum, data->labels + record * each, each * sizeof *data->labels);
         if (data->targets)
             sum = dpti_checksum(sum, data->targets + record * data->classes,
                                 data->classes * sizeof *data->targets);

@@ -51,7 +51,7 @@ typedef struct dpti_shard {
     const char *flaw;  /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
                           DPTI_FLAW_UNREAD */
     double loss;       /* sum over the shard's samples */
-    size_t hits;       /* samples that are classified correctly */
+    size_t hits;       /* labels that are classified correctly */
     dpti_times times;  /* by kind */
     bool first_run;    /* the times are those of a first run, or are not complete */
     double finished;   /* when the shard was done, by the host's clock */
@@ -61,6 +61,7 @@ typedef struct dpti_shard {
 typedef struct dpti_in_flight_step {
     dpti_cursor cursor;       /* where training stood before the step */
     size_t n_samples;         /* of the global batch */
+    size_t n_labels;          /* of the global batch, without ignored ones; at least 1 */
     bool last_of_epoch;       /* the step ends an epoch */
     float lr;                 /* learning rate */
     double submitted;         /* when, by the host's clock */
