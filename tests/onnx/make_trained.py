@@ -65,18 +65,23 @@ class Bag(nn.Module):
 
 
 class Encoder(nn.Module):
-    """BERT with a padding mask: id 0 is padding.  Token, position and type embeddings; the first token classifies."""
+    """BERT with padding masks, as arguments, as addends and as factors: id 0 is padding.  Token, position and type
+    embeddings; the first token and the mean of all classify."""
 
     def __init__(self):
         super().__init__()
         self.word, self.place, self.kind = nn.Embedding(17, 8), nn.Embedding(6, 8), nn.Embedding(2, 8)
-        self.norm, self.h = nn.LayerNorm(8), nn.Linear(8, 3)
+        self.norm, self.h, self.q = nn.LayerNorm(8), nn.Linear(8, 3), nn.Parameter(torch.randn(8, 1))
         self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", batch_first=True)
 
     def forward(self, x):
         place = torch.arange(x.shape[1], device=x.device)
         y = self.norm(self.word(x) + self.place(place) + self.kind(torch.zeros_like(x)))
-        return self.h(torch.tanh(self.layer(y, src_key_padding_mask=x == 0)[:, 0]))
+        y = self.layer(y, src_key_padding_mask=x == 0)
+        mask = (x != 0).float()
+        scores = (y @ self.q).transpose(1, 2) + (1 - mask)[:, None, :] * torch.finfo(torch.float32).min
+        mean = (y * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+        return self.h(torch.tanh(y[:, 0] + mean) + (scores.softmax(-1) @ y)[:, 0])
 
 
 class Block(nn.Module):
