@@ -289,8 +289,23 @@ static dpt_status import_gemm(dpti_importer *im)
     return linear(im, dpti_onnx_int(im->node, "transB", 0) == 0, !is_nothing(im, 2));
 }
 
+/* A product with the transpose of a weight of the file. */
+static dpt_status multiply_by_transposed(dpti_importer *im, size_t weight)
+{
+    const dpti_onnx_node *node = im->node;
+    const size_t inputs[] = {node->inputs[0], weight};
+    dpti_onnx_node product = *node;
+    product.inputs = inputs;
+    im->node = &product;
+    const dpt_status status = linear(im, false, false);
+    im->node = node;
+    return status;
+}
+
 static dpt_status import_matmul(dpti_importer *im)
 {
+    const size_t weight = dpti_import_transposed(im, 1);
+    if (weight != DPTI_ONNX_NONE) return multiply_by_transposed(im, weight);
     return is_weight(im, 1) ? linear(im, true, false) : dpti_import_product(im);
 }
 

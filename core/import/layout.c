@@ -29,6 +29,7 @@ static dpt_status import_transpose(dpti_importer *im)
 {
     size_t order[DPT_MAX_RANK] = {0}, n;
     dpt_value x;
+    if (dpti_import_skips_transpose(im)) return DPT_OK;
     DPT_TRY(dpti_import_input(im, 0, &x));
     const size_t rank = dpti_extents_of(im->model, x).rank;
     const int64_t *perm = dpti_onnx_ints(im->node, "perm", &n);

@@ -74,6 +74,11 @@ DPT_CHECK_RESULT dpt_status dpti_import_ids(dpti_importer *im, const dpti_extent
 /* A gather along the first axis of a parameter: an embedding.  *done: it was one, and its output is
    given. */
 DPT_CHECK_RESULT dpt_status dpti_import_embedding(dpti_importer *im, bool *done);
+/* Whether the node is a transpose of a weight that only products take, which take the weight itself
+   (weights.c). */
+bool dpti_import_skips_transpose(dpti_importer *im);
+/* The weight of which input i is such a transpose; DPTI_ONNX_NONE if it is none. */
+size_t dpti_import_transposed(const dpti_importer *im, size_t i);
 /* Checks that the model has not failed. */
 DPT_CHECK_RESULT dpt_status dpti_import_check(const dpti_importer *im);
 
