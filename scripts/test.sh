@@ -5,7 +5,7 @@
 #     scripts/test.sh [TIER]
 #
 #     --quick      gcc, the tests of the day: about 17 minutes on two cores
-#     (none)       what must pass before a change goes in: 25 to 30 minutes on two cores
+#     (none)       what must pass before a change goes in: about 25 minutes on two cores
 #     --nightly    also the tests that take minutes, kernels under the sanitizers, ten minutes a
 #                  fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests, a build
 #                  without OpenCL and CUDA, 500 trainings killed and resumed, ten minutes of soak, how
@@ -273,12 +273,12 @@ no_plugins() {
     done
 }
 
-# What the quick start does, and what it promises.
+# learns EPOCHS ACCURACY: what the quick start does, for so many epochs, must reach this test accuracy.
 learns() {
     local out=$work/learns.out
-    "$work/gcc-release/bin/dptrain" train --devices cpu "${quickstart_recipe[@]}" | tee "$out"
-    awk '/^trained/ { for (i = 1; i < NF; i++) if ($i == "accuracy") accuracy = $(i + 1) }
-         END { exit !(accuracy >= 0.88) }' "$out"
+    "$work/gcc-release/bin/dptrain" train --devices cpu "${quickstart_recipe[@]}" --epochs "$1" | tee "$out"
+    awk -v least="$2" '/^trained/ { for (i = 1; i < NF; i++) if ($i == "accuracy") accuracy = $(i + 1) }
+         END { exit !(accuracy >= least) }' "$out"
 }
 
 # ---- The tiers ---------------------------------------------------------------------------------
@@ -300,7 +300,12 @@ run_release_build() {
     suite gcc-release $less
     check "installation, pkg-config, CMake package" installation && check "no plug-ins" no_plugins
     if [ $tier = quick ]; then return; fi
-    check "learns Fashion-MNIST to 0.88 in 5 epochs" learns
+    # By day two of the quick start's five epochs, which take a minute on two cores.
+    if by_day; then
+        check "learns Fashion-MNIST to 0.85 in 2 epochs" learns 2 0.85
+    else
+        check "learns Fashion-MNIST to 0.88 in 5 epochs" learns 5 0.88
+    fi
     check "valgrind: short training" memory_check "$work/gcc-release/bin/dptrain" \
         "${tiny_training[@]}" --devices cpu:threads=1,cpu:threads=2
 }
