@@ -25,17 +25,20 @@ DEVICE phase find_phase(u32 rest, u32 in, u32 pad, u32 kernel_size, u32 stride, 
                         u32 every)
 {
     phase f;
-    /* (rest + pad - tap * dilation) modulo stride: 0 for the taps that meet the phase. */
-    u32 distance = (rest + pad) % stride, tap = 0;
-    while (distance != 0 && tap < every) {
-        distance += stride - dilation % stride;
-        if (distance >= stride) distance -= stride;
-        tap++;
+    /* (rest + pad - tap * dilation) modulo stride: 0 for the taps that meet the phase.  Keep the
+       loop free of branches: with a loop that ends at the first such tap, LLVM 19 (PoCL 6.0) ends
+       the process while it compiles this kernel. */
+    const u32 back = stride - dilation % stride;
+    u32 distance = (rest + pad) % stride, tap = every;
+    for (u32 i = 0; i < every; i++) {
+        tap = distance == 0 ? min(tap, i) : tap;
+        distance += back;
+        distance -= distance >= stride ? stride : 0;
     }
     f.rest = rest;
     f.size = rest < in ? (in - rest - 1) / stride + 1 : 0;
     f.first_tap = tap;
-    f.taps = distance == 0 && tap < kernel_size ? (kernel_size - tap - 1) / every + 1 : 0;
+    f.taps = tap < min(every, kernel_size) ? (kernel_size - tap - 1) / every + 1 : 0;
     f.first_out = ((int)(rest + pad) - (int)(tap * dilation)) / (int)stride;
     return f;
 }
