@@ -242,6 +242,50 @@ static dpt_status emit_weighted(dpti_compiler *c, size_t i)
     return DPTI_EMIT(c, backward, ((int[]){dy, w, masked}), ((int[]){to.gradient}));
 }
 
+/* Adds a tensor to the gradient of a root; they have `count` elements of a sample. */
+static dpt_status add_to_gradient(dpti_compiler *c, const dpti_node *node, int from, int to)
+{
+    const dpti_instruction add = {
+        .desc = {.kind = DPT_OP_ADD,
+                 .type = c->options->type,
+                 .u.elementwise = {.count = c->model->nodes[node->inputs[0]].elements,
+                                   .alpha = 1.0f,
+                                   .beta = 1.0f}},
+        .layer = node->name};
+    return DPTI_EMIT(c, add, ((int[]){to, from}), ((int[]){to}));
+}
+
+/* A transposed convolution is the gradient of a convolution's input.  So the roles are exchanged
+   here: the gradient of its input is that convolution of the gradient of its output, and in the
+   gradient of the filters the two take each other's place. */
+static dpt_status emit_transposed(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = c->root[node->inputs[0]];
+    const int dy = c->gradient[i];
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    contribution to;
+    int w, dw, dx;
+    DPT_TRY(dpti_emit_held(c));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+    backward.flags = dpti_parameter_flags(c, node->weight);
+    backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->value[root], dy}), ((int[]){dw})));
+    DPT_TRY(dpti_end_bucket(c, node->weight, 0));
+    if (!has_gradient(c, root)) return DPT_OK;
+
+    DPT_TRY(begin_contribution(c, root, &to));
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    const bool adds = (to.flags & DPT_RUN_ACCUMULATE) != 0;
+    dx = to.gradient;
+    if (adds) DPT_TRY(dpti_add_value(c, root, &dx));
+    backward.flags = 0;
+    backward.desc.kind = DPT_OP_CONV2D_FORWARD;
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, w}), ((int[]){dx})));
+    if (adds) DPT_TRY(add_to_gradient(c, node, dx, to.gradient));
+    return emit_mask(c, root, to.mask);
+}
+
 static dpt_status emit_pool(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
@@ -476,6 +520,7 @@ dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
     case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
     case DPTI_NODE_JOIN: return emit_join(c, node);
     case DPTI_NODE_EMBEDDING: return dpti_emit_embedding_backward(c, node);
+    case DPTI_NODE_CONV2D_TRANSPOSE: return emit_transposed(c, node);
     case DPTI_NODE_INPUT:
     case DPTI_NODE_PARAMETER:
     case DPTI_NODE_CONSTANT:

@@ -27,6 +27,28 @@ dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_given *giv
     return dpti_add_unnamed(model, "conv2d", node);
 }
 
+dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, size_t weight,
+                                      const dpti_transposed *options)
+{
+    if (!dpti_usable(model, x, "conv2d_transpose")) return (dpt_value){0};
+    const dpti_extent in = dpti_node_at(model, x)->extent, out = options->out;
+    dpti_node node =
+        node_with(DPTI_NODE_CONV2D_TRANSPOSE, x, &(dpti_given){.weight = weight, .bias = SIZE_MAX});
+    dpt_conv2d_options convolution = options->convolution;
+    convolution.out_channels = in.c;
+    convolution.no_bias = true;
+    node.forward = (dpt_op_desc){.kind = DPT_OP_CONV2D_BACKWARD_DATA,
+                                 .u.conv2d = dpti_describe_conv2d(out, &convolution)};
+    const dpt_conv2d_desc *d = &node.forward.u.conv2d;
+    if (in.flat || d->out_h != in.h || d->out_w != in.w)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                               "layer conv2d_transpose-%zu: a convolution of the %zux%zu output "
+                               "does not give the %zux%zu input",
+                               model->n_nodes, out.h, out.w, in.h, in.w);
+    node.extent = out;
+    return dpti_add_unnamed(model, "conv2d_transpose", node);
+}
+
 /* The count of all axes of x but the last `n_axes`. */
 static size_t count_rows(const dpti_extents *e, size_t n_axes)
 {

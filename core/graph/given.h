@@ -14,6 +14,16 @@ typedef struct dpti_given {
 /* A convolution of an image.  The weight has DPTI_LAYOUT_CONV. */
 dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_given *given,
                             const dpt_conv2d_options *options);
+/* The transposed convolution of an image: x is what `convolution` makes of an image with the extent
+   `out`, and the result has this extent.  The weight is that of the convolution, (channels of x,
+   channels of the result / groups, height, width), with DPTI_LAYOUT_CONV.  There is no bias;
+   out_channels and no_bias of the options are not read. */
+typedef struct dpti_transposed {
+    dpt_conv2d_options convolution;
+    dpti_extent out;
+} dpti_transposed;
+dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, size_t weight,
+                                      const dpti_transposed *options);
 /* A linear layer over the last axis of x, for each index of the other axes.  The weight is (out,
    in) in the flat buffer.  If x is a flattened image, the weight's layout must be that of the
    image. */

@@ -32,6 +32,7 @@ typedef enum dpti_node_kind {
     DPTI_NODE_PARAMETER,   /* a parameter that other nodes read as a value */
     DPTI_NODE_CONSTANT,    /* numbers that never change */
     DPTI_NODE_EMBEDDING,   /* the rows of a parameter that ids name: TAKE */
+    DPTI_NODE_CONV2D_TRANSPOSE, /* the gradient of a convolution's input, as a layer */
 } dpti_node_kind;
 
 /* The extents of a value for one sample.  A flat value has the extents (1, 1, n). */

@@ -57,6 +57,7 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
     const dpt_pool2d_desc *pool = &node->forward.u.pool2d;
     text[0] = '\0';
     switch (node->kind) {
+    case DPTI_NODE_CONV2D_TRANSPOSE:
     case DPTI_NODE_CONV2D:
         snprintf(text, n, "%zux%zu /%zux%zu +%zux%zu *%zux%zu %zu", conv->kernel_h, conv->kernel_w,
                  conv->stride_h, conv->stride_w, conv->pad_h, conv->pad_w, conv->dilation_h,

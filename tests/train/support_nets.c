@@ -279,6 +279,7 @@ const net nets[] = {
      .build = norm_is_the_output,
      .loss = DPT_LOSS_SQUARED_ERROR},
     {.name = "label smoothing", .build = norm_is_the_output, .smoothing = 0.3f},
+    {.name = "transposed convolutions", .build = net_transposed},
 };
 
 const size_t n_nets = sizeof nets / sizeof *nets;

@@ -176,3 +176,37 @@ dpt_value net_pixels(dpt_model *m, dpt_value x)
     const dpt_value y = dpt_batch_norm(m, conv(m, x, "a", 4), "n", NULL);
     return conv(m, dpt_activate(m, y, DPT_ACT_RELU), "b", NET_CLASSES);
 }
+
+static size_t filters(dpt_model *m, const char *name, const size_t shape[4])
+{
+    dpti_parameter p = {.rank = 4,
+                        .layout = DPTI_LAYOUT_CONV,
+                        .fan_in = 4,
+                        .fan_out = 4,
+                        .h = shape[2],
+                        .w = shape[3],
+                        .c = shape[1]};
+    for (size_t i = 0; i < 4; i++)
+        p.shape[i] = shape[i];
+    return dpti_build_named(m, name, p);
+}
+
+/* Transposed convolutions: in groups, with a row that no window reaches; of a value that
+   another layer reads, too; and one that is dilated and padded. */
+dpt_value net_transposed(dpt_model *m, dpt_value x)
+{
+    dpt_value y = dpt_activate(m, conv(m, x, "c", 4), DPT_ACT_TANH);
+    const dpti_transposed in_groups = {
+        .convolution = {.kernel = {2, 3}, .stride = {2, 1}, .padding = {0, 1}, .groups = 2},
+        .out = {.h = 9, .w = 4, .c = 6}};
+    const dpti_transposed dilated = {
+        .convolution = {.kernel = {3, 2}, .padding = {1, 0}, .dilation = {2, 1}},
+        .out = {.h = 6, .w = 5, .c = 2}};
+    const dpt_value a =
+        dpti_given_conv2d_transpose(m, y, filters(m, "g", (size_t[]){4, 3, 2, 3}), &in_groups);
+    const dpt_value b =
+        dpti_given_conv2d_transpose(m, y, filters(m, "d", (size_t[]){4, 2, 3, 2}), &dilated);
+    const dpt_value sums[] = {sum_of(m, dpti_formula(m, "tanh(a)", &a, 1), 7u, DPT_REDUCE_SUM),
+                              sum_of(m, b, 7u, DPT_REDUCE_SUM)};
+    return head(m, dpti_formula(m, "a * (b + c) * 0.05", (dpt_value[]){y, sums[0], sums[1]}, 3));
+}
