@@ -418,6 +418,41 @@ static bool fold_gather(folding *f)
     return true;
 }
 
+/* The first element of the part of x that a row of n indices names; false if it is not there. */
+static bool find_part(const dpti_onnx_fact *x, const dpti_onnx_cell *row, size_t n, size_t *first)
+{
+    coordinates at = {{0}};
+    for (size_t d = 0; d < n; d++) {
+        const int64_t extent = x->shape.dims[d].size;
+        at.at[d] = row[d].fixed < 0 ? row[d].fixed + extent : row[d].fixed;
+        if (row[d].times || at.at[d] < 0 || at.at[d] >= extent) return false;
+    }
+    *first = place_of(&x->shape, &at);
+    return true;
+}
+
+static bool fold_scatter(folding *f)
+{
+    const dpti_onnx_fact *x = dpti_onnx_input(f->in, 0), *at = dpti_onnx_input(f->in, 1),
+                         *from = dpti_onnx_input(f->in, 2);
+    const char *reduction = dpti_onnx_string(f->in->node, "reduction", "none");
+    if (at->shape.rank < 1 || !is(reduction, "none")) return false;
+    const size_t n = (size_t)at->shape.dims[at->shape.rank - 1].size;
+    if (n < 1 || n > x->shape.rank) return false;
+    size_t part = 1; /* elements that one row of indices names */
+    for (size_t d = n; d < x->shape.rank; d++)
+        part *= (size_t)x->shape.dims[d].size;
+    const size_t rows = at->n_cells / n;
+    if (x->n_cells != f->n || from->n_cells != rows * part) return false;
+    memcpy(f->cells, x->cells, f->n * sizeof *f->cells);
+    for (size_t i = 0; i < rows; i++) {
+        size_t first;
+        if (!find_part(x, at->cells + i * n, n, &first)) return false;
+        memcpy(f->cells + first, from->cells + i * part, part * sizeof *f->cells);
+    }
+    return true;
+}
+
 static bool fold_concat(folding *f)
 {
     const dpti_onnx_shape *y = &f->y->shape;
@@ -580,6 +615,7 @@ static const evaluator evaluators[] = {
     {"ReduceSum", fold_reduce, false},
     {"Reshape", fold_same_order, false},
     {"Round", fold_unary, false},
+    {"ScatterND", fold_scatter, false},
     {"Shape", fold_shape, true},
     {"Size", fold_size, true},
     {"Slice", fold_slice, false},
