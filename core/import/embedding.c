@@ -48,8 +48,9 @@ static dpt_status take_run(dpti_importer *im)
 static bool takes_rows(const dpti_importer *im)
 {
     const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[0]].tensor;
-    return tensor && tensor->rank >= 2 && tensor->n > 0 && dpti_onnx_type_is_real(tensor->type) &&
-           strncmp(tensor->name, "val_", 4) != 0 && dpti_onnx_int(im->node, "axis", 0) == 0;
+    return tensor && tensor->rank >= 2 && tensor->rank <= 4 && tensor->n > 0 &&
+           dpti_onnx_type_is_real(tensor->type) && strncmp(tensor->name, "val_", 4) != 0 &&
+           dpti_onnx_int(im->node, "axis", 0) == 0;
 }
 
 /* Any constant indices. */

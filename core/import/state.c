@@ -173,6 +173,18 @@ static bool has_same_order(const dpti_parameter *a, const dpti_parameter *b)
     return a->layout == b->layout && a->h == b->h && a->w == b->w && a->c == b->c;
 }
 
+/* A parameter has 1 to 4 axes: the first ones of a larger tensor become one. */
+static void shape_parameter(const dpti_onnx_tensor *tensor, dpti_parameter *out)
+{
+    enum { MOST = sizeof out->shape / sizeof *out->shape };
+    const size_t merged = tensor->rank > MOST ? tensor->rank - MOST : 0;
+    out->rank = tensor->rank ? tensor->rank - merged : 1;
+    for (size_t d = 0; d < out->rank; d++)
+        out->shape[d] = 1;
+    for (size_t d = 0; d < tensor->rank; d++)
+        out->shape[d > merged ? d - merged : 0] *= (size_t)tensor->extents[d];
+}
+
 dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter like, size_t *out)
 {
     const size_t v = im->node->inputs[i];
@@ -192,18 +204,13 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
                                   "\"%.80s\" is shared with a layer that has it in another order",
                                   tensor ? tensor->name : "");
     }
-    if (!tensor || tensor->rank > 4 || tensor->n == 0)
+    if (!tensor || tensor->n == 0)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "input %zu must be numbers of the file, with at most 4 axes, not "
-                                  "computed ones",
-                                  i);
+                                  "input %zu must be numbers of the file, not computed ones", i);
     float *numbers = numbers_of(tensor);
     if (!numbers) return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "weights are not float32");
     like.initial = numbers;
-    like.rank = tensor->rank ? tensor->rank : 1;
-    like.shape[0] = 1;
-    for (size_t d = 0; d < tensor->rank; d++)
-        like.shape[d] = (size_t)tensor->extents[d];
+    shape_parameter(tensor, &like);
     if (at->n_uses > 1 && like.role == DPTI_ROLE_WEIGHT) like.role = DPTI_ROLE_TENSOR;
     at->parameter = *out = dpti_build_named(im->model, tensor->name, like);
     free(numbers);

@@ -116,6 +116,67 @@ class Gpt(nn.Module):
         return self.head(self.norm(y))
 
 
+class Unet(nn.Module):
+    """Two steps down and up; transposed convolutions with and without rows that no window reaches."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.m = self.layer(2, 4), self.layer(4, 6), self.layer(6, 8)
+        self.u, self.d = nn.ConvTranspose2d(8, 6, 2, 2), self.layer(12, 6)
+        self.v = nn.ConvTranspose2d(6, 4, 3, 2, padding=1, output_padding=1, groups=2)
+        self.e, self.h = self.layer(8, 4), nn.Linear(4, 3)
+
+    @staticmethod
+    def layer(before, after):
+        return nn.Sequential(nn.Conv2d(before, after, 3, padding=1, bias=False), nn.BatchNorm2d(after), nn.ReLU())
+
+    def forward(self, x):
+        a = self.a(x)
+        b = self.b(F.max_pool2d(a, 2))
+        m = self.m(F.max_pool2d(b, 2))
+        d = self.d(torch.cat([self.u(m), b], 1))
+        return self.h(self.e(torch.cat([self.v(d), a], 1)).mean((2, 3)))
+
+
+class Norms(nn.Module):
+    """Group-, instance- and RMS-norm, and an average that leaves the padding out."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.g = nn.Conv2d(2, 8, 3, padding=1), nn.GroupNorm(4, 8)
+        self.i, self.j = nn.InstanceNorm2d(8, affine=True), nn.InstanceNorm2d(8)
+        self.r, self.h = nn.Parameter(torch.rand(8) + 0.5), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.i(torch.relu(self.g(self.a(x))))
+        counted, left_out = (F.avg_pool2d(x, 3, 2, 1, ceil_mode=True, count_include_pad=c) for c in (True, False))
+        x = self.j(left_out + counted)
+        x = x.amax((2, 3))
+        return self.h(x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 1e-5) * self.r)
+
+
+class Capsules(nn.Module):
+    """Routing by agreement; the transformations are a parameter with five axes."""
+
+    def __init__(self):
+        super().__init__()
+        self.c, self.t = nn.Conv2d(2, 8, 2, 2), nn.Parameter(torch.randn(1, 3, 8, 6, 4) * 0.3)
+
+    @staticmethod
+    def squash(x):
+        n = (x * x).sum(-1, keepdim=True)
+        return x * n / (1 + n) / torch.sqrt(n + 1e-8)
+
+    def forward(self, x):
+        u = self.squash(self.c(x).reshape(-1, 2, 4, 2, 2).permute(0, 1, 3, 4, 2).reshape(-1, 8, 4))
+        votes = (self.t @ u[:, None, :, :, None])[..., 0]
+        b = votes.sum(-1, keepdim=True) * 0
+        for step in range(3):
+            v = self.squash((torch.softmax(b, 1) * votes).sum(2, keepdim=True))
+            b = b + (votes * v).sum(-1, keepdim=True) if step < 2 else b
+        return (v[:, :, 0] ** 2).sum(-1).sqrt() * 4
+
+
 def pixels():
     return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 3, 1))
 
@@ -181,7 +242,8 @@ def write_shared_bias():
 def main():
     networks = {"mlp": (mlp, (6,)), "attention": (Attention, (5, 4)), "joined": (Joined, (2, 4, 4)),
                 "tied": (Tied, (6,)), "bag": (Bag, 20), "bert": (Encoder, 17), "gpt": (Gpt, 11),
-                "pixels": (pixels, (2, 3, 4))}
+                "pixels": (pixels, (2, 3, 4)), "unet": (Unet, (2, 8, 8)), "norms": (Norms, (2, 6, 6)),
+                "capsules": (Capsules, (2, 4, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     for name, (make, shape) in networks.items():
         torch.manual_seed(3)

@@ -9,17 +9,18 @@
 #include "harness.h"
 #include "unit/onnx_files.h"
 
-enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 1024 };
+enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 2048 };
 
 static const struct {
     const char *name;
     size_t height, width, channels;
     size_t vocabulary; /* the inputs are ids below this number; 0: real numbers */
     size_t classes, n_labels;
-} networks[] = {{"mlp", 1, 1, 6, 0, 3, 1},    {"attention", 5, 4, 1, 0, 3, 1},
-                {"joined", 4, 4, 2, 0, 3, 1}, {"tied", 1, 1, 6, 0, 3, 1},
-                {"bag", 1, 1, 6, 20, 3, 1},   {"bert", 1, 1, 6, 17, 3, 1},
-                {"gpt", 1, 1, 6, 11, 11, 6},  {"pixels", 3, 4, 2, 0, 3, 12}};
+} networks[] = {
+    {"mlp", 1, 1, 6, 0, 3, 1},   {"attention", 5, 4, 1, 0, 3, 1}, {"joined", 4, 4, 2, 0, 3, 1},
+    {"tied", 1, 1, 6, 0, 3, 1},  {"bag", 1, 1, 6, 20, 3, 1},      {"bert", 1, 1, 6, 17, 3, 1},
+    {"gpt", 1, 1, 6, 11, 11, 6}, {"pixels", 3, 4, 2, 0, 3, 12},   {"unet", 8, 8, 2, 0, 3, 1},
+    {"norms", 6, 6, 2, 0, 3, 1}, {"capsules", 4, 4, 2, 0, 3, 1}};
 
 static const struct {
     const char *devices, *split;

@@ -1,0 +1,105 @@
+/* Norms over axes of one sample, made of reductions and formulas. */
+#include "import/state.h"
+
+#include <stdio.h>
+
+enum { FORMULA_BYTES = 96 };
+
+/* x with the axes of `to`. */
+static dpt_value shaped(dpti_importer *im, dpt_value x, const dpti_extents *to)
+{
+    return dpti_reshape(im->model, x, to);
+}
+
+/* The mean of a program over values along the axes, which keep the extent 1. */
+static dpt_value mean_of(dpti_importer *im, const char *formula, dpt_value x, uint32_t axes)
+{
+    char text[FORMULA_BYTES];
+    dpti_map_code code;
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    double n = 1;
+    for (size_t i = 0; i < e.rank; i++)
+        if (axes >> i & 1) n *= (double)e.extent[i];
+    snprintf(text, sizeof text, "%s * %.9g", formula, 1 / n);
+    dpt_error error = {.status = DPT_OK};
+    if (dpti_map_parse(text, 1, &code, &error) != DPT_OK)
+        return DPTI_MODEL_FAIL(im->model, DPT_E_INVALID, "%s", error.message);
+    return dpti_map(im->model, &(dpti_mapping){.what = "mean",
+                                               .code = &code,
+                                               .inputs = &x,
+                                               .n = 1,
+                                               .reduced = axes,
+                                               .reduction = DPT_REDUCE_SUM});
+}
+
+/* x divided by the root of the mean of its squares along the axes. */
+static dpt_value scale_to_one(dpti_importer *im, dpt_value x, uint32_t axes)
+{
+    char text[FORMULA_BYTES];
+    const dpt_value squares = mean_of(im, "a * a", x, axes);
+    snprintf(text, sizeof text, "a / sqrt(b + %.9g)",
+             (double)dpti_onnx_float(im->node, "epsilon", 1e-5f));
+    return dpti_formula(im->model, text, (dpt_value[]){x, squares}, 2);
+}
+
+/* A norm of the groups of channels, each over its channels and all axes behind them.  Scale and
+   bias are those of channels, or of groups. */
+static dpt_status norm_groups(dpti_importer *im, size_t groups)
+{
+    dpt_value x, scale, bias;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    DPT_TRY(dpti_import_input(im, 1, &scale));
+    DPT_TRY(dpti_import_input(im, 2, &bias));
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    if (e.rank < 3 || groups < 1 || e.extent[1] % groups != 0)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "a norm of %zu groups needs the axes batch, channels and one "
+                                  "more, and channels that are a multiple of the groups",
+                                  groups);
+    const size_t n = dpti_extents_of(im->model, scale).extent[0], channels = e.extent[1] / groups;
+    dpti_extents grouped = {.rank = 4, .extent = {e.extent[0], groups, channels, 1}};
+    for (size_t i = 2; i < e.rank; i++)
+        grouped.extent[3] *= e.extent[i];
+    const dpti_extents wide = {.rank = 3, .extent = {groups, n == groups ? 1 : channels, 1}};
+    x = shaped(im, x, &grouped);
+    const uint32_t axes = 4u | 8u;
+    const dpt_value mean = mean_of(im, "a", x, axes);
+    x = scale_to_one(im, dpti_formula(im->model, "a - b", (dpt_value[]){x, mean}, 2), axes);
+    const dpt_value all[] = {x, shaped(im, scale, &wide), shaped(im, bias, &wide)};
+    x = dpti_formula(im->model, "a * b + c", all, 3);
+    DPT_TRY(dpti_import_check(im));
+    dpti_import_give(im, 0, shaped(im, x, &e));
+    return DPT_OK;
+}
+
+static dpt_status import_instance_norm(dpti_importer *im)
+{
+    return norm_groups(im, dpti_import_extents(dpti_import_fact(im, 0)).extent[1]);
+}
+
+static dpt_status import_group_norm(dpti_importer *im)
+{
+    const int64_t groups = dpti_onnx_int(im->node, "num_groups", 0);
+    return norm_groups(im, groups > 0 ? (size_t)groups : 0);
+}
+
+static dpt_status import_rms_norm(dpti_importer *im)
+{
+    dpt_value x, scale;
+    uint32_t axes = 0;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    DPT_TRY(dpti_import_input(im, 1, &scale));
+    const size_t rank = dpti_extents_of(im->model, x).rank;
+    for (size_t i = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank); i < rank; i++)
+        axes |= 1u << i;
+    x = scale_to_one(im, x, axes);
+    dpti_import_give(im, 0, dpti_formula(im->model, "a * b", (dpt_value[]){x, scale}, 2));
+    return DPT_OK;
+}
+
+const dpti_import_operator dpti_import_norms[] = {
+    {"GroupNormalization", import_group_norm},
+    {"InstanceNormalization", import_instance_norm},
+    {"RMSNormalization", import_rms_norm},
+    {NULL, NULL},
+};

@@ -1,0 +1,232 @@
+/* Convolutions and pooling: windows that move over an image. */
+#include "import/window.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Windows --------------------------------------------------------------------------------- */
+
+static void read_pair(const dpti_importer *im, const char *name, const dpti_window *w,
+                      size_t out[DPTI_PLANE])
+{
+    size_t n;
+    const int64_t *items = dpti_onnx_ints(im->node, name, &n);
+    for (size_t i = 0; i < DPTI_PLANE; i++)
+        out[i] = items && i + n >= DPTI_PLANE && i + w->n_axes >= DPTI_PLANE
+                     ? (size_t)items[i + n - DPTI_PLANE]
+                     : 1;
+}
+
+/* SAME pads so that the output has an element for every stride. */
+static void pad_same(dpti_window *w, const dpti_extents *e, bool upper)
+{
+    for (size_t i = DPTI_PLANE - w->n_axes; i < DPTI_PLANE; i++) {
+        const size_t in = e->extent[e->rank - DPTI_PLANE + i],
+                     out = (in + w->stride[i] - 1) / w->stride[i];
+        const size_t span = (out - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
+        const size_t all = span > in ? span - in : 0, half = all / 2;
+        w->before[i] = upper ? half : all - half;
+        w->after[i] = all - w->before[i];
+    }
+}
+
+dpt_status dpti_import_window(const dpti_importer *im, const dpti_extents *e, dpti_window *w)
+{
+    size_t n;
+    w->n_axes = e->rank - 2;
+    if (e->rank != 3 && e->rank != 4)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "only windows over one or two axes can be trained yet");
+    read_pair(im, "kernel_shape", w, w->kernel);
+    read_pair(im, "strides", w, w->stride);
+    read_pair(im, "dilations", w, w->dilation);
+    const int64_t *pads = dpti_onnx_ints(im->node, "pads", &n);
+    for (size_t i = 0; pads && i < n / 2 && i < DPTI_PLANE; i++) {
+        const size_t axis = DPTI_PLANE - n / 2 + i;
+        if (pads[i] < 0 || pads[n / 2 + i] < 0)
+            return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a negative padding");
+        w->before[axis] = (size_t)pads[i];
+        w->after[axis] = (size_t)pads[n / 2 + i];
+    }
+    const char *automatic = dpti_onnx_string(im->node, "auto_pad", "NOTSET");
+    if (strncmp(automatic, "SAME", 4) == 0) pad_same(w, e, strcmp(automatic, "SAME_UPPER") == 0);
+    return DPT_OK;
+}
+
+/* x as an image of one sample.  Padding that differs between two sides is put around it here. */
+dpt_status dpti_import_image(dpti_importer *im, dpti_window *w, float fill, dpt_value *x)
+{
+    const dpti_extents e = dpti_extents_of(im->model, *x);
+    if (e.extent[0] != 1)
+        return dpti_import_refuse(
+            im, DPT_E_UNSUPPORTED,
+            "a sample has %zu images for this window; only one can be trained "
+            "yet",
+            e.extent[0]);
+    const dpti_extents image = {
+        .rank = 3, .extent = {e.extent[1], e.rank == 4 ? e.extent[2] : 1, e.extent[e.rank - 1]}};
+    *x = dpti_reshape(im->model, *x, &image);
+    if (w->before[0] != w->after[0] || w->before[1] != w->after[1]) {
+        *x = dpti_pad(im->model, *x,
+                      &(dpti_padding){.before = {0, w->before[0], w->before[1]},
+                                      .after = {0, w->after[0], w->after[1]},
+                                      .fill = fill});
+        memset(w->before, 0, sizeof w->before);
+        memset(w->after, 0, sizeof w->after);
+    }
+    *x = dpti_as_image(im->model, *x);
+    return dpti_import_check(im);
+}
+
+/* An image as the node's output. */
+dpt_status dpti_import_give_image(dpti_importer *im, dpt_value y)
+{
+    DPT_TRY(dpti_import_check(im));
+    const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
+    dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
+    return DPT_OK;
+}
+
+static dpt_status import_conv(dpti_importer *im)
+{
+    dpti_window w = {.n_axes = 0};
+    dpt_value x;
+    dpti_given given;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    DPT_TRY(dpti_import_window(im, &e, &w));
+    const dpti_extents filter = dpti_import_extents(dpti_import_fact(im, 1));
+    for (size_t i = 0; i < DPTI_PLANE; i++)
+        w.kernel[i] = i + w.n_axes >= DPTI_PLANE ? filter.extent[filter.rank - DPTI_PLANE + i] : 1;
+    const size_t fan = filter.extent[1] * w.kernel[0] * w.kernel[1];
+    DPT_TRY(dpti_import_image(im, &w, 0, &x));
+    DPT_TRY(dpti_import_parameter(
+        im, 1,
+        (dpti_parameter){.layout = DPTI_LAYOUT_CONV,
+                         .fan_in = fan,
+                         .fan_out = filter.extent[0] * w.kernel[0] * w.kernel[1],
+                         .h = w.kernel[0],
+                         .w = w.kernel[1],
+                         .c = filter.extent[1]},
+        &given.weight));
+    /* The filters and the bias of one operator are shared or not, both of them. */
+    if (im->model->parameters[given.weight].role != DPTI_ROLE_WEIGHT &&
+        !dpti_import_is_nothing(im, 2))
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "filters that several layers share cannot have a bias yet");
+    DPT_TRY(dpti_import_bias(im, 2, fan, &given));
+    const dpt_conv2d_options options = {
+        .out_channels = filter.extent[0],
+        .kernel = {w.kernel[0], w.kernel[1]},
+        .stride = {w.stride[0], w.stride[1]},
+        .padding = {w.before[0], w.before[1]},
+        .dilation = {w.dilation[0], w.dilation[1]},
+        .groups = (size_t)dpti_onnx_int(im->node, "group", 1),
+        .no_bias = given.bias == SIZE_MAX,
+    };
+    return dpti_import_give_image(im, dpti_given_conv2d(im->model, x, &given, &options));
+}
+
+/* ---- Pooling --------------------------------------------------------------------------------- */
+
+/* Rows and columns that only a window of ceil mode reaches. */
+static void pad_to_ceiling(const dpti_importer *im, const dpti_extents *e, dpti_window *w)
+{
+    const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
+    for (size_t i = DPTI_PLANE - w->n_axes; i < DPTI_PLANE; i++) {
+        const size_t in = e->extent[e->rank - DPTI_PLANE + i],
+                     out = to.extent[to.rank - DPTI_PLANE + i];
+        const size_t span = (out - 1) * w->stride[i] + w->kernel[i];
+        const size_t padded = in + w->before[i] + w->after[i];
+        if (span > padded) w->after[i] += span - padded;
+    }
+}
+
+/* Elements along axis i that count in the average at `out`.  Rows and columns that only ceil mode
+   reaches do not, and the padding only if the node says so. */
+static int64_t count_along(const dpti_window *w, size_t i, size_t in, size_t out, bool padding)
+{
+    const int64_t before = (int64_t)w->before[i], after = (int64_t)w->after[i];
+    int64_t first = (int64_t)(out * w->stride[i]) - before, end = first + (int64_t)w->kernel[i];
+    if (!padding && first < 0) first = 0;
+    const int64_t last = (int64_t)in + (padding ? after : 0);
+    if (end > last) end = last;
+    return end > first ? end - first : 1;
+}
+
+/* Every element of *y, an average over all places of its window, becomes the one over those that
+   count.  `w` has the padding of the node. */
+static dpt_status correct_average(dpti_importer *im, const dpti_window *w, const dpti_extents *e,
+                                  dpt_value *y)
+{
+    const bool padding = dpti_onnx_int(im->node, "count_include_pad", 0) != 0;
+    const dpti_extents image = dpti_extents_of(im->model, *y);
+    const dpti_extents plane = {.rank = 2, .extent = {image.extent[1], image.extent[2]}};
+    const size_t h = e->rank == 4 ? e->extent[2] : 1, width = e->extent[e->rank - 1],
+                 n = plane.extent[0] * plane.extent[1];
+    float *factor = malloc(n * sizeof *factor);
+    bool all_one = true;
+    if (!factor) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    for (size_t i = 0; i < n; i++) {
+        const int64_t counted = count_along(w, 0, h, i / plane.extent[1], padding) *
+                                count_along(w, 1, width, i % plane.extent[1], padding);
+        factor[i] = (float)((double)(w->kernel[0] * w->kernel[1]) / (double)counted);
+        all_one = all_one && counted == (int64_t)(w->kernel[0] * w->kernel[1]);
+    }
+    if (!all_one) {
+        const dpt_value c = dpti_add_constant(im->model, &plane, factor);
+        *y = dpti_formula(im->model, "a * b", (dpt_value[]){*y, c}, 2);
+    }
+    free(factor);
+    return dpti_import_check(im);
+}
+
+static dpt_status import_pool(dpti_importer *im)
+{
+    const bool most = strcmp(im->node->op, "MaxPool") == 0;
+    dpti_window w = {.n_axes = 0};
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    DPT_TRY(dpti_import_window(im, &e, &w));
+    const dpti_window of_node = w;
+    pad_to_ceiling(im, &e, &w);
+    if (w.dilation[0] != 1 || w.dilation[1] != 1)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a dilated pooling cannot be trained yet");
+    DPT_TRY(dpti_import_image(im, &w, most ? -FLT_MAX : 0, &x));
+    const dpt_pool2d_options options = {.kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
+                                        .kernel = {w.kernel[0], w.kernel[1]},
+                                        .stride = {w.stride[0], w.stride[1]},
+                                        .padding = {w.before[0], w.before[1]}};
+    dpt_value y = dpt_pool2d(im->model, x, &options);
+    DPT_TRY(dpti_import_check(im));
+    if (!most) DPT_TRY(correct_average(im, &of_node, &e, &y));
+    return dpti_import_give_image(im, y);
+}
+
+static dpt_status import_global_pool(dpti_importer *im)
+{
+    dpti_window w = {.n_axes = 0};
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    if (e.rank != 3 && e.rank != 4)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "only one or two axes can be pooled yet");
+    const size_t h = e.rank == 4 ? e.extent[2] : 1, width = e.extent[e.rank - 1];
+    DPT_TRY(dpti_import_image(im, &w, 0, &x));
+    const bool most = strcmp(im->node->op, "GlobalMaxPool") == 0;
+    return dpti_import_give_image(
+        im, dpt_pool2d(im->model, x,
+                       &(dpt_pool2d_options){.kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
+                                             .kernel = {h, width}}));
+}
+
+const dpti_import_operator dpti_import_windows[] = {
+    {"AveragePool", import_pool},
+    {"Conv", import_conv},
+    {"GlobalAveragePool", import_global_pool},
+    {"GlobalMaxPool", import_global_pool},
+    {"MaxPool", import_pool},
+    {NULL, NULL},
+};

@@ -1,0 +1,33 @@
+/* Windows that move over an image, for the operators with one. */
+#ifndef DPTI_IMPORT_WINDOW_H
+#define DPTI_IMPORT_WINDOW_H
+
+#include "import/state.h"
+
+enum { DPTI_PLANE = 2 };
+
+/* A window over the two axes of an image; a value with one axis is an image of one row. */
+typedef struct dpti_window {
+    size_t kernel[DPTI_PLANE], stride[DPTI_PLANE], dilation[DPTI_PLANE];
+    size_t before[DPTI_PLANE], after[DPTI_PLANE]; /* the padding */
+    size_t n_axes;
+} dpti_window;
+
+/* The attributes of im->node, whose window moves over a value of these extents (batch, channels,
+   then one or two axes).  `kernel` is 1 where the node has no kernel_shape. */
+DPT_CHECK_RESULT dpt_status dpti_import_window(const dpti_importer *im, const dpti_extents *e,
+                                               dpti_window *w);
+/* *x as an image of one sample.  Padding that differs between two sides is put around it here with
+   the value `fill`, and is 0 in the window then. */
+DPT_CHECK_RESULT dpt_status dpti_import_image(dpti_importer *im, dpti_window *w, float fill,
+                                              dpt_value *x);
+/* Makes an image the node's output. */
+DPT_CHECK_RESULT dpt_status dpti_import_give_image(dpti_importer *im, dpt_value y);
+
+/* Whether input i is left out, or is zeros that the exporter has computed. */
+bool dpti_import_is_nothing(const dpti_importer *im, size_t i);
+/* given->bias = input i; SIZE_MAX if it is nothing. */
+DPT_CHECK_RESULT dpt_status dpti_import_bias(dpti_importer *im, size_t i, size_t fan_in,
+                                             dpti_given *given);
+
+#endif
