@@ -58,7 +58,7 @@ static dpt_status import_conv_transpose(dpti_importer *im)
     return dpti_import_give_image(im, y);
 }
 
-const dpti_import_operator dpti_import_transposed[] = {
+const dpti_import_operator dpti_import_enlargements[] = {
     {"ConvTranspose", import_conv_transpose},
     {NULL, NULL},
 };
