@@ -3,6 +3,7 @@
    label. */
 #include "dptrain.h"
 #include "harness.h"
+#include "unit/data_files.h"
 
 #include <string.h>
 
@@ -356,6 +357,69 @@ static void labels_must_fit(test *t)
     close_all(&s);
 }
 
+/* The data read on demand, whose labels are sent with the steps, train as those in memory. */
+static void labels_are_sent(test *t)
+{
+    const dpt_trainer_options options = {.batch_size = 8, .lr = 1, .split = "3:1"};
+    setting s;
+    int32_t labels[COUNT * PLACES];
+    double losses[2] = {0};
+    if (open_all(t, &s)) give_labels(&s, labels);
+    for (size_t i = 0; i < 2 && s.devices; i++) {
+        dpt_model *model = make_tagger(t, &s);
+        dpt_dataset *data = NULL;
+        dpt_trainer *trainer = NULL;
+        dpt_step_metrics step = {.step = 0};
+        CHECK_OK(i ? read_data(&s, &data) : dpt_dataset_from_memory(s.context, &s.memory, &data));
+        CHECK_OK(dpt_trainer_create(s.devices, model, data, &options, &trainer));
+        for (size_t k = 0; trainer && k < 3; k++)
+            CHECK_OK(dpt_trainer_step(trainer, &step));
+        losses[i] = step.loss;
+        dpt_trainer_destroy(trainer);
+        dpt_dataset_destroy(data);
+        dpt_model_destroy(model);
+    }
+    CHECK(losses[0] > 0);
+    CHECK_NEAR(losses[1], losses[0], 0);
+    close_all(&s);
+}
+
+/* Fits a tagger in steps of 8 and 4 samples, whose labels count differently. */
+static void fit(test *t, setting *s, const char *checkpoint, size_t max_steps,
+                dpt_fit_result *result)
+{
+    const dpt_trainer_options options = {.batch_size = 8, .lr = 0.5f, .split = "3:1"};
+    const dpt_fit_options how = {.max_steps = max_steps, .checkpoint = checkpoint, .resume = true};
+    dpt_model *model = make_tagger(t, s);
+    dpt_dataset *data = NULL;
+    dpt_trainer *trainer = NULL;
+    CHECK_OK(dpt_dataset_from_memory(s->context, &s->memory, &data));
+    if (CHECK_OK(dpt_trainer_create(s->devices, model, data, &options, &trainer)))
+        CHECK_OK(dpt_fit(trainer, &how, result));
+    dpt_trainer_destroy(trainer);
+    dpt_dataset_destroy(data);
+    dpt_model_destroy(model);
+}
+
+/* The loss of an epoch is the mean over its labels, also if training was interrupted within it. */
+static void epochs_count_labels(test *t)
+{
+    setting s;
+    int32_t labels[COUNT * PLACES];
+    dpt_fit_result whole = {.steps = 0}, first = {.steps = 0}, second = {.steps = 0};
+    if (open_all(t, &s)) {
+        give_labels(&s, labels);
+        fit(t, &s, "whole", 4, &whole);
+        fit(t, &s, "parts", 3, &first);
+        fit(t, &s, "parts", 4, &second);
+        CHECK_SIZE(whole.epochs, 2);
+        CHECK_SIZE(second.epochs, 2);
+        CHECK(whole.train_loss > 0);
+        CHECK_NEAR(second.train_loss, whole.train_loss, 0);
+    }
+    close_all(&s);
+}
+
 /* A batch whose labels are all ignored has the loss 0, and changes nothing. */
 static void nothing_to_learn(test *t)
 {
@@ -399,7 +463,9 @@ int main(int argc, char **argv)
         {"ids are read on demand", ids_are_read_on_demand},
         {"ignored labels do not count", ignored_labels_do_not_count},
         {"labels must fit", labels_must_fit},
+        {"labels are sent", labels_are_sent},
+        {"epochs count labels", epochs_count_labels},
         {"nothing to learn", nothing_to_learn},
     };
-    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+    return run_in_new_folder(argc, argv, cases, sizeof cases / sizeof *cases);
 }
