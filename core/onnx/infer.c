@@ -11,8 +11,8 @@
 static const dpti_onnx_operator *find_operator(const char *name)
 {
     const dpti_onnx_operator *const parts[] = {dpti_onnx_elementwise, dpti_onnx_layouts,
-                                               dpti_onnx_reductions, dpti_onnx_windows,
-                                               dpti_onnx_products};
+                                               dpti_onnx_reductions,  dpti_onnx_windows,
+                                               dpti_onnx_products,    dpti_onnx_sequences};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (const dpti_onnx_operator *op = parts[p]; op->name; op++)
             if (strcmp(op->name, name) == 0) return op;

@@ -19,4 +19,16 @@ DPT_CHECK_RESULT dpt_status dpti_onnx_infer(const dpti_onnx_model *model, dpti_o
 /* Releases a graph, not its model; NULL is allowed. */
 void dpti_onnx_graph_free(dpti_onnx_graph *graph);
 
+/* What a SequenceAt takes of the value that was split: `size` elements of an axis from `begin` on.
+ */
+typedef struct dpti_onnx_part {
+    size_t axis;
+    int64_t begin, size;
+} dpti_onnx_part;
+/* Finds the part that a SequenceAt takes.  Errors: DPT_E_UNSUPPORTED, DPT_E_FORMAT, with the node.
+ */
+DPT_CHECK_RESULT dpt_status dpti_onnx_find_part(const dpti_onnx_graph *graph,
+                                                const dpti_onnx_node *at, dpti_onnx_part *out,
+                                                dpt_error *error);
+
 #endif

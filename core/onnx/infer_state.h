@@ -25,7 +25,7 @@ typedef struct dpti_onnx_operator {
 
 /* The operators of each part; ended by a NULL name. */
 extern const dpti_onnx_operator dpti_onnx_elementwise[], dpti_onnx_layouts[],
-    dpti_onnx_reductions[], dpti_onnx_windows[], dpti_onnx_products[];
+    dpti_onnx_reductions[], dpti_onnx_windows[], dpti_onnx_products[], dpti_onnx_sequences[];
 
 /* An input of the node; NULL if it is left out. */
 const dpti_onnx_fact *dpti_onnx_input(const dpti_onnx_inference *in, size_t i);

@@ -281,6 +281,12 @@ def refused():
     save("refused", "window.onnx", graph("Conv x w > y", x=("N", 3, 2, 2), tensors=[floats("w", 4, 3, 3, 3)]))
     save("refused", "data_shape.onnx", graph("Cast x > t | to=7", "ConstantOfShape t > y", x=("N",)))
     save("refused", "axis.onnx", graph("Softmax x > y | axis=3"))
+    two, zero = tensor("two", np.int64(2)), tensor("zero", np.int64(0))
+    save("refused", "no_part.onnx", graph("SplitToSequence x two > s | axis=2", "SequenceAt s two > y", tensors=[two]))
+    save("refused", "parts.onnx", graph("SplitToSequence x of > s | axis=1", "SequenceAt s zero > y",
+                                        tensors=[ints("of", 2, 2), zero]))
+    save("refused", "sequence.onnx", graph("SplitToSequence x > s | axis=1", "Relu s > y"))
+    save("refused", "sequence_of_batch.onnx", graph("SplitToSequence x > s", "SequenceAt s zero > y", tensors=[zero]))
 
 
 # ---- The batch ----

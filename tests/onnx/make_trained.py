@@ -93,7 +93,8 @@ class Block(nn.Module):
 
     def forward(self, x):
         n, t, w = x.shape
-        q, k, v = self.q(self.n1(x)).view(n, t, 3, self.heads, w // self.heads).permute(2, 0, 3, 1, 4)
+        q, k, v = (a.view(n, t, self.heads, w // self.heads).transpose(1, 2)
+                   for a in self.q(self.n1(x)).split(w, 2))
         y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.o(y.transpose(1, 2).reshape(n, t, w))
         return x + self.down(F.gelu(self.up(self.n2(x)), approximate="tanh"))

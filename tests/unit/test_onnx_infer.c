@@ -178,6 +178,11 @@ static const struct {
     {"window", DPT_E_FORMAT, "impossible shape [N, 4, -1, -1]"},
     {"data_shape", DPT_E_UNSUPPORTED, "node \"n1\" (ConstantOfShape): its input 0 is not known"},
     {"axis", DPT_E_FORMAT, "node \"n0\" (Softmax): axis out of range"},
+    {"no_part", DPT_E_FORMAT, "node \"n1\" (SequenceAt): there is no part 2"},
+    {"parts", DPT_E_FORMAT, "or the parts do not add up to the axis"},
+    {"sequence", DPT_E_UNSUPPORTED,
+     "node \"n0\" (SplitToSequence): a sequence is taken only where"},
+    {"sequence_of_batch", DPT_E_UNSUPPORTED, "it splits the batch"},
 };
 
 static void refuses_with_a_reason(test *t)
