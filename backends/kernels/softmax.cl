@@ -20,14 +20,6 @@ DEVICE u32 yields(float logit, u32 i, float label_logit, u32 label)
     return i < label ? logit < label_logit : logit <= label_logit;
 }
 
-/* The result and the gradient of an ignored label, by `n` work items of which this is number `id`. */
-DEVICE void ignore_label(GLOBAL float *result, GLOBAL act *dlogits, u32 id, u32 n, const softmax_params p)
-{
-    if (id == 0) result[0] = result[1] = 0.0f;
-    for (u32 i = id; p.gradient && i < p.classes; i += n)
-        PUT(dlogits, i, 0.0f);
-}
-
 /* logits (n,classes), label (n) -> result (n,2), dlogits (n,classes).  A work item for each sample. */
 KERNEL void dpt_softmax_few(OUT(float, result), OUT(act, dlogits), IN(act, logits), IN(i32, label),
                             IN(u32, step), const softmax_params p)
@@ -38,7 +30,10 @@ KERNEL void dpt_softmax_few(OUT(float, result), OUT(act, dlogits), IN(act, logit
     const u64 sample = GLOBAL_ID;
     if (sample >= p.n_samples) return;
     if (label[sample] < 0) {
-        ignore_label(result + 2 * sample, dlogits_base + dlogits_place + sample * p.classes, 0, 1, p);
+        GLOBAL act *const zeros = dlogits_base + dlogits_place + sample * p.classes;
+        result[2 * sample] = result[2 * sample + 1] = 0.0f;
+        for (u32 i = 0; p.gradient && i < p.classes; i++)
+            PUT(zeros, i, 0.0f);
         return;
     }
     GLOBAL const act *const logits = logits_base + logits_place + sample * p.classes;
@@ -74,8 +69,10 @@ KERNEL void dpt_softmax_many(OUT(float, result), OUT(act, dlogits), IN(act, logi
     TENSOR_IN(u32, step);
     const u64 sample = GROUP_ID(0);
     if (label[sample] < 0) { /* the same for the whole group */
-        ignore_label(result + 2 * sample, dlogits_base + dlogits_place + sample * p.classes, LOCAL_ID,
-                     GROUP, p);
+        GLOBAL act *const zeros = dlogits_base + dlogits_place + sample * p.classes;
+        if (LOCAL_ID == 0) result[2 * sample] = result[2 * sample + 1] = 0.0f;
+        for (u32 i = LOCAL_ID; p.gradient && i < p.classes; i += GROUP)
+            PUT(zeros, i, 0.0f);
         return;
     }
     GLOBAL const act *const logits = logits_base + logits_place + sample * p.classes;

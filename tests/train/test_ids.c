@@ -10,6 +10,7 @@
 enum { COUNT = 12, PLACES = 5, VOCABULARY = 9, CLASSES = 3, STEPS = 4 };
 
 typedef struct setting {
+    test *t;
     dpt_context *context;
     dpt_device_set *devices;
     int32_t ids[COUNT * PLACES];
@@ -21,6 +22,7 @@ typedef struct setting {
 static bool open_all(test *t, setting *s)
 {
     memset(s, 0, sizeof *s);
+    s->t = t;
     for (size_t i = 0; i < COUNT * PLACES; i++)
         s->ids[i] = (int32_t)(i * i % VOCABULARY);
     for (size_t i = 0; i < COUNT; i++)
@@ -119,8 +121,9 @@ static dpt_model *make_model(test *t, setting *s, size_t rows)
     return m;
 }
 
-static void fails_to_finish(test *t, setting *s, dpt_model *m, dpt_value y, const char *says)
+static void fails_to_finish(const setting *s, dpt_model *m, dpt_value y, const char *says)
 {
+    test *t = s->t;
     CHECK_STATUS(dpt_model_finish(m, y), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(s->context), says);
     dpt_model_destroy(m);
@@ -134,19 +137,19 @@ static void wrong_models_are_refused(test *t)
     dpt_model *m = NULL;
     if (open_all(t, &s)) {
         REQUIRE_OK(dpt_model_create(s.context, "m", &m));
-        fails_to_finish(t, &s, m,
+        fails_to_finish(&s, m,
                         dpt_linear(m, dpt_flatten(m, dpt_input_ids(m, PLACES)), "fc", &linear),
                         "layer fc: its input is ids");
         REQUIRE_OK(dpt_model_create(s.context, "m", &m));
-        fails_to_finish(t, &s, m, dpt_embedding(m, dpt_input(m, 1, 1, PLACES), "e", &options),
+        fails_to_finish(&s, m, dpt_embedding(m, dpt_input(m, 1, 1, PLACES), "e", &options),
                         "layer e: an embedding takes ids");
         REQUIRE_OK(dpt_model_create(s.context, "m", &m));
-        fails_to_finish(t, &s, m,
+        fails_to_finish(&s, m,
                         dpt_embedding(m, dpt_input_ids(m, PLACES), "e",
                                       &(dpt_embedding_options){.rows = 0, .width = 4}),
                         "layer e");
         REQUIRE_OK(dpt_model_create(s.context, "m", &m));
-        fails_to_finish(t, &s, m, dpt_embedding(m, dpt_input_ids(m, PLACES), "e", NULL),
+        fails_to_finish(&s, m, dpt_embedding(m, dpt_input_ids(m, PLACES), "e", NULL),
                         "layer e needs options");
     }
     close_all(&s);
@@ -385,9 +388,9 @@ static void labels_are_sent(test *t)
 }
 
 /* Fits a tagger in steps of 8 and 4 samples, whose labels count differently. */
-static void fit(test *t, setting *s, const char *checkpoint, size_t max_steps,
-                dpt_fit_result *result)
+static void fit(setting *s, const char *checkpoint, size_t max_steps, dpt_fit_result *result)
 {
+    test *t = s->t;
     const dpt_trainer_options options = {.batch_size = 8, .lr = 0.5f, .split = "3:1"};
     const dpt_fit_options how = {.max_steps = max_steps, .checkpoint = checkpoint, .resume = true};
     dpt_model *model = make_tagger(t, s);
@@ -409,9 +412,9 @@ static void epochs_count_labels(test *t)
     dpt_fit_result whole = {.steps = 0}, first = {.steps = 0}, second = {.steps = 0};
     if (open_all(t, &s)) {
         give_labels(&s, labels);
-        fit(t, &s, "whole", 4, &whole);
-        fit(t, &s, "parts", 3, &first);
-        fit(t, &s, "parts", 4, &second);
+        fit(&s, "whole", 4, &whole);
+        fit(&s, "parts", 3, &first);
+        fit(&s, "parts", 4, &second);
         CHECK_SIZE(whole.epochs, 2);
         CHECK_SIZE(second.epochs, 2);
         CHECK(whole.train_loss > 0);
