@@ -293,7 +293,8 @@ dpt_value dpti_slice(dpt_model *model, dpt_value x, dpti_cut cut)
             model->n_nodes, cut.count, cut.begin, cut.axis);
     s.offset = (size_t)((int64_t)s.offset + (int64_t)cut.begin * s.stride[cut.axis]);
     s.extent[cut.axis] = cut.count;
-    s.stride[cut.axis] *= cut.step;
+    if (cut.count > 1)
+        s.stride[cut.axis] *= cut.step; /* a step that no element takes may be large */
     return dpti_view(model, x, &s);
 }
 
