@@ -143,14 +143,20 @@ static void pad_to_ceiling(const dpti_importer *im, const dpti_extents *e, dpti_
     }
 }
 
-/* Elements along axis i that count in the average at `out`.  Rows and columns that only ceil mode
-   reaches do not, and the padding only if the node says so. */
-static int64_t count_along(const dpti_window *w, size_t i, size_t in, size_t out, bool padding)
+/* A place of a window along one of its axes. */
+typedef struct place {
+    size_t axis, in, out; /* in: the extent of the image; out: the index in the result */
+} place;
+
+/* Elements along the axis that count in the average at the place.  Rows and columns that only ceil
+   mode reaches do not count, and the padding counts only if the node says so. */
+static int64_t count_along(const dpti_window *w, place at, bool padding)
 {
-    const int64_t before = (int64_t)w->before[i], after = (int64_t)w->after[i];
-    int64_t first = (int64_t)(out * w->stride[i]) - before, end = first + (int64_t)w->kernel[i];
+    const int64_t before = (int64_t)w->before[at.axis], after = (int64_t)w->after[at.axis];
+    int64_t first = (int64_t)(at.out * w->stride[at.axis]) - before;
+    int64_t end = first + (int64_t)w->kernel[at.axis];
     if (!padding && first < 0) first = 0;
-    const int64_t last = (int64_t)in + (padding ? after : 0);
+    const int64_t last = (int64_t)at.in + (padding ? after : 0);
     if (end > last) end = last;
     return end > first ? end - first : 1;
 }
@@ -169,8 +175,8 @@ static dpt_status correct_average(dpti_importer *im, const dpti_window *w, const
     bool all_one = true;
     if (!factor) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
     for (size_t i = 0; i < n; i++) {
-        const int64_t counted = count_along(w, 0, h, i / plane.extent[1], padding) *
-                                count_along(w, 1, width, i % plane.extent[1], padding);
+        const int64_t counted = count_along(w, (place){0, h, i / plane.extent[1]}, padding) *
+                                count_along(w, (place){1, width, i % plane.extent[1]}, padding);
         factor[i] = (float)((double)(w->kernel[0] * w->kernel[1]) / (double)counted);
         all_one = all_one && counted == (int64_t)(w->kernel[0] * w->kernel[1]);
     }
