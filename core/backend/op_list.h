@@ -30,6 +30,7 @@
     X(SQUARED_ERROR, squared_error)                                                                \
     X(ELEMENTWISE, elementwise)                                                                    \
     X(MAP, map)                                                                                    \
+    X(MATMUL, matmul)                                                                              \
     X(SGD, sgd)                                                                                    \
     X(ADAMW, adamw)                                                                                \
     X(CLIP_NORM, clip_norm)                                                                        \
@@ -95,7 +96,8 @@
                                        or of its output (dpt_activation_fuses)
              has_velocity  momentum > 0
 
-   MAP and MAP_REDUCE have no slots in the list: their slots are the operands of the description. */
+   MAP, MAP_REDUCE and MATMUL have no slots in the list: their slots are the operands of the
+   description. */
 /* clang-format off */
 #define DPT_OP_LIST(X) \
     X(GATHER, gather, GATHER, 0, DPT_MARK_STEP | DPT_MARK_ALSO_F32, \
@@ -180,6 +182,7 @@
     DPT_ELEMENTWISE_LIST(X) \
     X(MAP, map, MAP, 0, DPT_MARK_ALSO_F32 | DPT_MARK_UPDATES, /* slots: dpt_map_desc */) \
     X(MAP_REDUCE, map_reduce, MAP, 0, DPT_MARK_ALSO_F32 | DPT_MARK_UPDATES, /* slots: dpt_map_desc */) \
+    X(MATMUL, matmul, MATMUL, 0, DPT_MARK_UPDATES, /* slots: dpt_matmul_desc */) \
     X(SGD, sgd, SGD, 0, DPT_MARK_STEP | DPT_MARK_HALT | DPT_MARK_PER_STEP | DPT_MARK_UPDATES, \
         DPT_IN(gradient, F32, ALL, w) \
         DPT_OUT(w, F32, ALL, w) DPT_OUT_IF(has_velocity, velocity, F32, ALL, w)) \
@@ -293,6 +296,17 @@
    MAP_REDUCE combines the values of the program over all axes along which the output has the
      stride 0: the sum, the product, the maximum or the minimum.  A sum whose output has no sample
      axis is over all samples too.  A maximum or minimum of values with a NaN is NaN.
+
+   MATMUL computes, for each sample s, each index (b0, b1, b2) of the batch, each row i and each
+     column j,
+       y[s, b, i, j] = alpha * sum over l of a[s, b, i, l] * b[s, b, l, j].
+     An operand (dpt_matmul_operand) has an index of the batch and of its matrix at the element
+     offset + b0 * batch_stride[0] + b1 * batch_stride[1] + b2 * batch_stride[2] + row * row_stride
+     + column * column_stride of the sample's elements.  An operand that is not per sample is one
+     tensor of float32 for all samples.  With a stride of 0, a and b are broadcast along an axis.
+     With the strides of its rows and columns exchanged, an operand is transposed.  The gradients of
+     a and b are therefore MATMUL, too.  Elements of y that no index names keep their values.  The
+     bits of a sample's result do not depend on the other samples of the call.
 
    SGD is PyTorch's:  g += weight_decay * w for the first decay_count elements;
      velocity = momentum * velocity + g;  g = nesterov ? g + momentum * velocity : velocity;

@@ -221,6 +221,32 @@ typedef struct dpt_map_desc {
     dpt_map_instruction code[DPT_MAP_LENGTH];
 } dpt_map_desc;
 
+/* ---- Batched matrix products ----------------------------------------------------------------- */
+
+enum { DPT_MATMUL_AXES = 3 }; /* of a batch within a sample */
+
+/* A tensor of a MATMUL, and where its matrices lie in the tensor.  All distances are in elements.
+   Strides of axes that have one index are not read. */
+typedef struct dpt_matmul_operand {
+    /* The tensor has so many elements for each sample; if it is not per sample, so many in all. At
+       most 2^31 - 1. */
+    size_t elements;
+    size_t offset; /* of index 0; every index lies within `elements` */
+    size_t batch_stride[DPT_MATMUL_AXES], row_stride, column_stride; /* below 2^31 */
+    bool per_sample; /* true: elements of the description's type; false: float32 */
+} dpt_matmul_operand;
+
+typedef struct dpt_matmul_desc {
+    size_t batch[DPT_MATMUL_AXES]; /* products of a sample; 1 for an axis that is not used */
+    size_t rows, columns, inner;   /* a (rows,inner), b (inner,columns), y (rows,columns) */
+    float alpha;                   /* finite */
+    dpt_matmul_operand a, b;
+    /* y is per sample, and no two indices have the same element: in the order of their sizes, every
+       stride of an axis that has more than one index is larger than the sum of (extent - 1) *
+       stride of those before it. */
+    dpt_matmul_operand y;
+} dpt_matmul_desc;
+
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
 typedef struct dpt_sgd_desc {

@@ -5,6 +5,7 @@
 
 #include "base/size.h"
 #include "device/map_signature.h"
+#include "device/matmul_signature.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -435,6 +436,13 @@ static dpt_status map(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
     return dpti_map_check(desc, error);
 }
 
+/* The slots of this family are found by dpti_matmul_slots. */
+static dpt_status matmul(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
+{
+    (void)out;
+    return dpti_matmul_check(&desc->u.matmul, error);
+}
+
 static dpt_status check_decay(float weight_decay, size_t decay_count, size_t count,
                               dpt_error *error)
 {
@@ -514,6 +522,7 @@ dpt_status dpti_op_signature(const dpt_op_desc *desc, dpti_signature *out, dpt_e
     for (const slot_row *row = slot_rows[desc->kind]; row->name; row++)
         add_slot(row, desc, &shape, &signature);
     if (traits.family == DPT_FAMILY_MAP) dpti_map_slots(desc, &signature);
+    if (traits.family == DPT_FAMILY_MATMUL) dpti_matmul_slots(desc, &signature);
     *out = signature;
     return DPT_OK;
 }

@@ -401,6 +401,7 @@ bool inputs_exact(const dpt_op_desc *desc)
         return elementwise_exact(desc);
     case DPT_OP_MAP:
     case DPT_OP_MAP_REDUCE: return map_cases_exact(desc);
+    case DPT_OP_MATMUL: return is_simple(desc->u.matmul.alpha);
     case DPT_OP_SGD: return is_simple(desc->u.sgd.momentum) && is_simple(desc->u.sgd.weight_decay);
     default: return true;
     }

@@ -2,6 +2,7 @@
    shapes. */
 #include "conformance.h"
 #include "map_cases.h"
+#include "matmul_cases.h"
 
 #define N_ELEMENTS(array) (sizeof(array) / sizeof *(array))
 
@@ -590,6 +591,11 @@ static void check_sgd(test *t, dpt_op_kind kind)
 static void check_map(test *t, dpt_op_kind kind)
 {
     map_cases_check(t, kind);
+}
+
+static void check_matmul(test *t, dpt_op_kind kind)
+{
+    matmul_cases_check(t, kind);
 }
 
 static void check_adamw(test *t, dpt_op_kind kind)

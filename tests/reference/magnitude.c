@@ -148,6 +148,10 @@ static void run_absolute(const dpt_op_desc *desc, size_t n, const reference_args
         }
         reference_run(&bare, n, args);
         return;
+    case DPT_OP_MATMUL:
+        bare.u.matmul.alpha = fabsf(desc->u.matmul.alpha);
+        reference_run(&bare, n, args);
+        return;
     default: reference_run(desc, n, args); return;
     }
 }
@@ -279,6 +283,7 @@ size_t reference_terms(const dpt_op_desc *desc, size_t n, size_t output)
     case DPT_OP_ROW_SOFTMAX_BACKWARD: return desc->u.row_softmax.columns + 2;
     case DPT_OP_TAKE_BACKWARD: return n * desc->u.take.count + 1;
     case DPT_OP_MAP_REDUCE: return reference_map_terms(&desc->u.map, n);
+    case DPT_OP_MATMUL: return desc->u.matmul.inner + 2;
     case DPT_OP_SGD:
     case DPT_OP_ADAMW: return output == 0 ? 4 : 3;
     default: return 2;

@@ -115,6 +115,9 @@ void magnitude_map(const dpt_op_desc *desc, size_t n, const reference_args *args
 /* The number of values that are combined into one. */
 size_t reference_map_terms(const dpt_map_desc *d, size_t n);
 
+/* matmul.c, with the meaning of reference_run. */
+void reference_matmul(const dpt_matmul_desc *d, size_t n, const reference_args *args);
+
 /* The sum of the absolute values of the terms of f(x). */
 double magnitude_activate(dpt_activation kind, double x);
 /* |f'| with its own terms made absolute: 1 - y*y is rounded like 1 + y*y. */

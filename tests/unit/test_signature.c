@@ -144,6 +144,86 @@ static void senseless_maps(test *t)
     refuses(t, &d, "0 outputs");
 }
 
+/* Heads of 5 elements within rows: a (T=4, H=3, 5), b the same transposed, y (3, 4, 4). */
+static dpt_op_desc heads(void)
+{
+    return (dpt_op_desc){.kind = DPT_OP_MATMUL,
+                         .u.matmul = {.batch = {3, 1, 1},
+                                      .rows = 4,
+                                      .columns = 4,
+                                      .inner = 5,
+                                      .alpha = 0.5f,
+                                      .a = {.elements = 60,
+                                            .batch_stride = {5},
+                                            .row_stride = 15,
+                                            .column_stride = 1,
+                                            .per_sample = true},
+                                      .b = {.elements = 60,
+                                            .batch_stride = {5},
+                                            .row_stride = 1,
+                                            .column_stride = 15,
+                                            .per_sample = true},
+                                      .y = {.elements = 50,
+                                            .offset = 2,
+                                            .batch_stride = {16},
+                                            .row_stride = 4,
+                                            .column_stride = 1,
+                                            .per_sample = true}}};
+}
+
+static void products(test *t)
+{
+    dpt_op_desc d = heads();
+    takes(t, &d, "a 60, b 60", "y 50");
+    d.u.matmul.b.per_sample = false;
+    takes(t, &d, "a 60, b =60", "y 50");
+    d.type = DPT_BF16;
+    takes(t, &d, "a bf16 60, b =60", "y bf16 50");
+    d.u.matmul.b.batch_stride[0] = 0;
+    d.u.matmul.b.elements = 50;
+    takes(t, &d, "a bf16 60, b =50", "y bf16 50");
+    d = heads(); /* what has one index has no stride */
+    d.u.matmul.a.batch_stride[1] = d.u.matmul.y.batch_stride[2] = SIZE_MAX;
+    takes(t, &d, "a 60, b 60", "y 50");
+}
+
+static void senseless_products(test *t)
+{
+    dpt_op_desc d = heads();
+    d.u.matmul.batch[1] = 0;
+    refuses(t, &d, "an extent of 0");
+    d = heads();
+    d.u.matmul.inner = (size_t)1 << 31;
+    refuses(t, &d, "an extent of 2147483648");
+    d = heads();
+    d.u.matmul.alpha = NAN;
+    refuses(t, &d, "alpha of nan is not finite");
+    d = heads();
+    d.u.matmul.b.offset = 60;
+    refuses(t, &d, "b begins at element 60 of 60");
+    d = heads();
+    d.u.matmul.a.elements = (size_t)1 << 31;
+    refuses(t, &d, "a begins at element 0 of 2147483648");
+    d = heads();
+    d.u.matmul.a.elements = 59;
+    refuses(t, &d, "along the columns, indices lie outside the 59 elements of a");
+    d = heads();
+    d.u.matmul.b.batch_stride[0] = SIZE_MAX;
+    refuses(t, &d, "b has the stride 18446744073709551615 along batch axis 0");
+    d = heads();
+    d.u.matmul.y.offset = 3;
+    refuses(t, &d, "indices lie outside the 50 elements of y");
+    d = heads();
+    d.u.matmul.y.batch_stride[0] = 15;
+    refuses(t, &d, "two indices may write the same element of y");
+    d = heads();
+    d.u.matmul.y.row_stride = 0;
+    refuses(t, &d, "two indices may write the same element of y");
+    d = heads();
+    d.u.matmul.y.per_sample = false;
+    refuses(t, &d, "y is not per sample");
+}
+
 static void convolutions(test *t)
 {
     dpt_op_desc d = conv(DPT_OP_CONV2D_FORWARD);
@@ -662,7 +742,8 @@ static void lines_of_the_list(test *t)
         CHECK_TEXT(l->name, lower);
         CHECK_TEXT(dpti_op_name((dpt_op_kind)i), l->kind);
         CHECK(l->n_in <= DPT_MAX_INPUTS && l->n_out <= DPT_MAX_OUTPUTS);
-        CHECK(l->n_out >= 1 || dpt_op_family_of((dpt_op_kind)i) == DPT_FAMILY_MAP);
+        const dpt_op_family family = dpt_op_family_of((dpt_op_kind)i);
+        CHECK(l->n_out >= 1 || family == DPT_FAMILY_MAP || family == DPT_FAMILY_MATMUL);
     }
     CHECK_SIZE(sizeof list_lines / sizeof *list_lines, DPT_OP_COUNT);
 }
@@ -673,6 +754,8 @@ int main(int argc, char **argv)
         {"convolutions", convolutions},
         {"programs over elements", maps},
         {"senseless programs", senseless_maps},
+        {"batched products", products},
+        {"senseless products", senseless_products},
         {"activations in bfloat16", half_as_large},
         {"bad_convolutions", bad_convolutions},
         {"linears", linears},
