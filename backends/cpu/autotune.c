@@ -28,7 +28,7 @@ struct dpt_cpu_autotune {
     size_t about;     /* n_samples rounded up to a power of two, so that shards of similar size
                          share a choice */
     bool is_set_up;
-    float *tensors[4]; /* x, w, y, bias */
+    float *tensors[4]; /* x, w, y, bias; of a product a, b, y */
     float *workspace;
 };
 
@@ -88,10 +88,37 @@ static bool is_linear(dpt_op_kind kind)
            kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS;
 }
 
+/* "60: 15,0,0,5,1", or "60 in all: ..." */
+static void describe_operand(const dpt_matmul_operand *o, char *out, size_t n_bytes)
+{
+    snprintf(out, n_bytes, "%zu%s: %zu,%zu,%zu,%zu,%zu", o->elements,
+             o->per_sample ? "" : " in all", o->batch_stride[0], o->batch_stride[1],
+             o->batch_stride[2], o->row_stride, o->column_stride);
+}
+
+/* The places of the matrices are part of the key as a hash, because their text is long. */
+static void write_matmul_key(const dpt_cpu_autotune *autotune, char *out, size_t n_bytes)
+{
+    const dpt_matmul_desc *d = &autotune->op.desc.u.matmul;
+    char a[112], b[112], y[112], places[448], digits[DPT_HASH_CHARS + 1];
+    describe_operand(&d->a, a, sizeof a);
+    describe_operand(&d->b, b, sizeof b);
+    describe_operand(&d->y, y, sizeof y);
+    snprintf(places, sizeof places, "%a; %s; %s; %s", (double)d->alpha, a, b, y);
+    dpt_hash_print(dpt_hash_text(dpt_hash_begin(), places), digits);
+    snprintf(out, n_bytes, "matmul %zux%zux%zu of %zux%zux%zu, places %.16s, n%zu, %u threads",
+             d->batch[0], d->batch[1], d->batch[2], d->rows, d->columns, d->inner, digits,
+             autotune->about, autotune->op.n_threads);
+}
+
 /* Bias and activation are not part of the key, because they cost all algorithms about the same. */
 void dpt_cpu_autotune_key(const dpt_cpu_autotune *autotune, char *out, size_t n_bytes)
 {
     const dpt_op_kind kind = autotune->op.desc.kind;
+    if (kind == DPT_OP_MATMUL) {
+        write_matmul_key(autotune, out, n_bytes);
+        return;
+    }
     if (is_linear(kind)) {
         const dpt_linear_desc *d = &autotune->op.desc.u.linear;
         char slice[32] = "";
@@ -129,30 +156,40 @@ static size_t most_workspace(const dpt_cpu_autotune *t)
     return most;
 }
 
-/* Floats of one sample of x and of y, of w, and of the bias. */
+/* Floats of the tensors for n samples. */
 typedef struct sizes {
     size_t x, w, y, bias;
 } sizes;
 
-static sizes sizes_of(const dpt_op *op)
+static sizes matmul_sizes(const dpt_matmul_desc *d, size_t n)
 {
+    return (sizes){.x = dpt_cpu_mul(d->a.elements, d->a.per_sample ? n : 1),
+                   .w = dpt_cpu_mul(d->b.elements, d->b.per_sample ? n : 1),
+                   .y = dpt_cpu_mul(d->y.elements, n)};
+}
+
+static sizes sizes_of(const dpt_op *op, size_t n)
+{
+    if (op->desc.kind == DPT_OP_MATMUL) return matmul_sizes(&op->desc.u.matmul, n);
     if (is_linear(op->desc.kind)) {
         const dpt_linear_desc *d = &op->desc.u.linear;
-        return (sizes){.x = d->in, .w = dpt_cpu_mul(d->in, d->out), .y = d->out, .bias = d->out};
+        return (sizes){.x = dpt_cpu_mul(d->in, n),
+                       .w = dpt_cpu_mul(d->in, d->out),
+                       .y = dpt_cpu_mul(d->out, n),
+                       .bias = d->out};
     }
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const size_t filter = dpt_cpu_mul(d->kernel_h * d->kernel_w, d->in_channels) / d->groups;
-    return (sizes){.x = dpt_cpu_mul(d->in_h * d->in_w, d->in_channels),
+    return (sizes){.x = dpt_cpu_mul(dpt_cpu_mul(d->in_h * d->in_w, d->in_channels), n),
                    .w = dpt_cpu_mul(filter, d->out_channels),
-                   .y = dpt_cpu_mul(d->out_h * d->out_w, d->out_channels),
+                   .y = dpt_cpu_mul(dpt_cpu_mul(d->out_h * d->out_w, d->out_channels), n),
                    .bias = d->out_channels};
 }
 
 static dpt_status set_up(dpt_cpu_autotune *t)
 {
-    const sizes of = sizes_of(&t->op);
-    const size_t counts[] = {dpt_cpu_mul(of.x, t->n_samples), of.w, dpt_cpu_mul(of.y, t->n_samples),
-                             of.bias};
+    const sizes of = sizes_of(&t->op, t->n_samples);
+    const size_t counts[] = {of.x, of.w, of.y, of.bias};
     bool enough = true;
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         t->tensors[i] = tensor(dpt_cpu_mul(counts[i], sizeof(float)));
@@ -177,6 +214,7 @@ static dpt_cpu_call call_of(const dpt_cpu_autotune *t, const dpt_op *op)
     switch (op->desc.kind) {
     case DPT_OP_CONV2D_FORWARD:
     case DPT_OP_LINEAR_FORWARD:
+    case DPT_OP_MATMUL:
         call.in[0] = x;
         call.in[1] = w;
         call.in[2] = bias;

@@ -1,4 +1,4 @@
-/* Timing the algorithms of a convolution or a linear layer, on scratch tensors. */
+/* Timing the algorithms of a convolution, a linear layer or a product, on scratch tensors. */
 #ifndef DPT_CPU_AUTOTUNE_H
 #define DPT_CPU_AUTOTUNE_H
 

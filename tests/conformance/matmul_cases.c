@@ -78,10 +78,10 @@ static void check_layouts(test *t)
     for (size_t i = 0; i < 4 * N_LAYOUTS * N_LAYOUTS && !conformance_enough(t); i++) {
         dpt_op_desc desc = product_of(shape);
         const size_t y = i / (N_LAYOUTS * N_LAYOUTS);
-        place_all(&desc.u.matmul,
-                  (layouts){(layout)(i % N_LAYOUTS), (layout)(i / N_LAYOUTS % N_LAYOUTS),
-                            (layout)y},
-                  i % 3);
+        place_all(
+            &desc.u.matmul,
+            (layouts){(layout)(i % N_LAYOUTS), (layout)(i / N_LAYOUTS % N_LAYOUTS), (layout)y},
+            i % 3);
         desc.u.matmul.alpha = factors[(i + y) % N_ELEMENTS(factors)];
         conformance_vary(t, &desc, i);
     }
@@ -121,8 +121,10 @@ static void check_shapes(test *t)
         {1, 1, 5, 32, 32, 16},  {1, 1, 1, 1, 1, 33},    {1, 1, 1, 300, 2, 1},
     };
     for (size_t i = 0; i < 4 * N_ELEMENTS(shapes) && !conformance_enough(t); i++) {
-        static const layouts how[] = {
-            {PLAIN, PLAIN, PLAIN}, {PLAIN, TURNED, PLAIN}, {TURNED, PLAIN, PLAIN}, {APART, APART, APART}};
+        static const layouts how[] = {{PLAIN, PLAIN, PLAIN},
+                                      {PLAIN, TURNED, PLAIN},
+                                      {TURNED, PLAIN, PLAIN},
+                                      {APART, APART, APART}};
         dpt_op_desc desc = product_of(shapes[i / 4]);
         place_all(&desc.u.matmul, how[i % 4], 0);
         desc.u.matmul.alpha = factors[i % 3];
@@ -164,8 +166,8 @@ static void check_random(test *t)
     for (size_t i = 0; i < N_RANDOM && !conformance_enough(t); i++) {
         size_t shape[6];
         for (size_t axis = 0; axis < 6; axis++)
-            shape[axis] = axis < DPT_MATMUL_AXES ? 1 + test_random_below(&random, 3)
-                                                 : any_extent(&random);
+            shape[axis] =
+                axis < DPT_MATMUL_AXES ? 1 + test_random_below(&random, 3) : any_extent(&random);
         dpt_op_desc desc = product_of(shape);
         dpt_matmul_desc *d = &desc.u.matmul;
         place_all(d,

@@ -268,6 +268,25 @@ static void check_surroundings(test *t, dpt_dtype type)
     CHECK_OK(dpt_convert_prepare(device, &convert));
 }
 
+/* Products of n x n. */
+static void check_products(test *t, dpt_dtype type, size_t n)
+{
+    const dpt_matmul_operand matrix = {
+        .elements = n * n, .row_stride = n, .column_stride = 1, .per_sample = true};
+    check_algorithm(t,
+                    (dpt_op_desc){.kind = DPT_OP_MATMUL,
+                                  .type = type,
+                                  .u.matmul = {.batch = {1, 1, 1},
+                                               .rows = n,
+                                               .columns = n,
+                                               .inner = n,
+                                               .alpha = 1.0f,
+                                               .a = matrix,
+                                               .b = matrix,
+                                               .y = matrix}},
+                    n <= 32 ? "tiles of 32" : "tiles of 64");
+}
+
 static void check_type(test *t, dpt_dtype type)
 {
     check_surroundings(t, type);
@@ -279,6 +298,8 @@ static void check_type(test *t, dpt_dtype type)
     }
     check_images(t, type);
     check_rows(t, type);
+    check_products(t, type, 32);
+    check_products(t, type, 33);
 }
 
 static void float32(test *t)

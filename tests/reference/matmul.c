@@ -21,8 +21,7 @@ static void product(const dpt_matmul_desc *d, size_t sample, const size_t batch[
             for (size_t l = 0; l < d->inner; l++)
                 sum += args->in[0][element_of(&d->a, sample, batch, (size_t[2]){i, l})] *
                        args->in[1][element_of(&d->b, sample, batch, (size_t[2]){l, j})];
-            args->out[0][at] =
-                (args->accumulate ? args->out[0][at] : 0.0) + (double)d->alpha * sum;
+            args->out[0][at] = (args->accumulate ? args->out[0][at] : 0.0) + (double)d->alpha * sum;
         }
     }
 }

@@ -56,11 +56,16 @@ static void finish(const gemm *g)
    may call it at once. */
 enum { BLAS_THREADS = 32 };
 
+bool KERNEL(gemm_has_blas)(const dpt_op *op)
+{
+    return op->blas->sgemm && op->n_threads <= BLAS_THREADS;
+}
+
 static bool blas_suits(const dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
     const bool fits = d->in <= INT_MAX && d->out <= INT_MAX && op->max_samples <= INT_MAX;
-    return op->blas->sgemm && op->n_threads <= BLAS_THREADS && fits;
+    return fits && KERNEL(gemm_has_blas)(op);
 }
 
 static size_t no_scratch(unsigned n_threads)

@@ -18,6 +18,9 @@ typedef struct gemm_algorithm {
 
 extern const gemm_algorithm KERNEL(gemm_blas), KERNEL(gemm_packed);
 
+/* Whether the host has a BLAS that all threads of the operator's team can call at once. */
+bool KERNEL(gemm_has_blas)(const dpt_op *op);
+
 /* Computes one thread's part of *g, also if m, n or k is 0.  All threads of the crew must call it.
    There is no barrier at its end. */
 void KERNEL(gemm_run)(const gemm_algorithm *algorithm, const dpt_op *op, const gemm *g,

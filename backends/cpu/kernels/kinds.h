@@ -1,5 +1,5 @@
 /* The preparations that the table of a kernel set (set.c) names: one for each kind of DPT_OP_LIST,
-   prepare_NAME, and the other ways to do convolutions and linear layers. */
+   prepare_NAME, and the other ways to do convolutions, linear layers and products. */
 #ifndef DPT_CPU_KINDS_H
 #define DPT_CPU_KINDS_H
 
@@ -21,5 +21,6 @@ dpt_cpu_prepare KERNEL(prepare_winograd3_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_winograd2_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_columns_backward_weights);
 dpt_cpu_prepare KERNEL(prepare_linear_packed); /* all three kinds of linear layers */
+dpt_cpu_prepare KERNEL(prepare_matmul_packed);
 
 #endif

@@ -28,6 +28,7 @@ static dpt_cpu_prepare *const conv2d_backward_weights_ways[] = {
     KERNEL(prepare_winograd3_backward_weights), KERNEL(prepare_winograd2_backward_weights), NULL};
 
 static dpt_cpu_prepare *const linear_ways[] = {KERNEL(prepare_linear_packed), NULL};
+static dpt_cpu_prepare *const matmul_ways[] = {KERNEL(prepare_matmul_packed), NULL};
 
 extern const dpt_cpu_kernel_set KERNEL(kernel_set);
 
@@ -48,5 +49,6 @@ const dpt_cpu_kernel_set KERNEL(kernel_set) = {
             [DPT_OP_LINEAR_FORWARD] = linear_ways,
             [DPT_OP_LINEAR_BACKWARD_DATA] = linear_ways,
             [DPT_OP_LINEAR_BACKWARD_WEIGHTS] = linear_ways,
+            [DPT_OP_MATMUL] = matmul_ways,
         },
 };

@@ -1,0 +1,231 @@
+/* MATMUL: batched matrix products (core/backend/op_list.h).
+
+   A group computes a tile of y, TILE x TILE elements of one product, from slices of a and b in
+   local memory.  Elements behind the end of a matrix are zeros.  Each sum is made in the order of
+   its terms, whatever the other samples are.
+
+   Options:
+     TILE   rows and columns of a tile
+     LANES  on CPUs: the floats of a vector */
+#include "matmul.h"
+
+/* ---- Both sides of a product ----------------------------------------------------------------- */
+
+/* The matrix of one side: its lines are the rows of a, or the columns of b. */
+typedef struct side {
+    GLOBAL const u8 *base;
+    u64 first; /* the element of line 0 and term 0 */
+    u32 line, term, n_lines, n_terms;
+    u32 stored;
+} side;
+
+DEVICE u64 place_of(const matmul_params *p, const matmul_operand *o, u64 pair)
+{
+    const u64 sample = pair / p->n_batch;
+    const u32 index = (u32)(pair - sample * p->n_batch), upper = index / p->batch2;
+    return o->offset + sample * o->sample + upper / p->batch1 * o->batch[0] +
+           upper % p->batch1 * o->batch[1] + index % p->batch2 * o->batch[2];
+}
+
+DEVICE side side_a(const matmul_params *p, GLOBAL const u8 *base, u64 pair)
+{
+    side s;
+    s.base = base;
+    s.first = place_of(p, &p->a, pair);
+    s.line = p->a.row;
+    s.term = p->a.column;
+    s.n_lines = p->rows;
+    s.n_terms = p->inner;
+    s.stored = p->a_stored;
+    return s;
+}
+
+DEVICE side side_b(const matmul_params *p, GLOBAL const u8 *base, u64 pair)
+{
+    side s;
+    s.base = base;
+    s.first = place_of(p, &p->b, pair);
+    s.line = p->b.column;
+    s.term = p->b.row;
+    s.n_lines = p->columns;
+    s.n_terms = p->inner;
+    s.stored = p->b_stored;
+    return s;
+}
+
+/* An element, or 0 behind the end. */
+DEVICE float element_of(const side *s, u32 line, u32 term)
+{
+    if (line >= s->n_lines || term >= s->n_terms) return 0.0f;
+    const u64 at = s->first + line * s->line + term * s->term;
+    return s->stored ? GET((GLOBAL const act *)s->base, at) : ((GLOBAL const float *)s->base)[at];
+}
+
+DEVICE void store_sum(const matmul_params *p, GLOBAL act *y, u32 row, u32 column, float sum)
+{
+    if (row >= p->rows || column >= p->columns) return;
+    GLOBAL act *const to = y + row * p->y.row + column * p->y.column;
+    PUT(to, 0, p->accumulate ? GET(to, 0) + p->alpha * sum : p->alpha * sum);
+}
+
+#if DEVICE_IS_CPU
+
+/* ---- A work item is a group ------------------------------------------------------------------ */
+
+#define TERMS       32 /* of a slice */
+#define ROWS        4  /* that are in registers at once, two vectors of each */
+
+#define JOIN_(a, b) a##b
+#define JOIN(a, b)  JOIN_(a, b)
+#define VEC         JOIN(float, LANES)
+#define LOAD(p)     JOIN(vload, LANES)(0, (p))
+#define STORE(x, p) JOIN(vstore, LANES)((x), 0, (p))
+
+/* slice (TERMS, TILE) */
+DEVICE void fetch(LOCAL float *slice, const side *s, u32 line, u32 term)
+{
+    if (s->term <= s->line) {
+        for (u32 i = 0; i < TILE; i++)
+            for (u32 k = 0; k < TERMS; k++)
+                slice[k * TILE + i] = element_of(s, line + i, term + k);
+    } else {
+        for (u32 k = 0; k < TERMS; k++)
+            for (u32 i = 0; i < TILE; i++)
+                slice[k * TILE + i] = element_of(s, line + i, term + k);
+    }
+}
+
+/* Adds the products of a slice to the sums of ROWS rows and two vectors of columns. */
+DEVICE void multiply(float *sums, LOCAL const float *a, LOCAL const float *b)
+{
+    VEC sum[ROWS][2];
+    UNROLL for (u32 i = 0; i < ROWS; i++) UNROLL for (u32 u = 0; u < 2; u++) sum[i][u] =
+        LOAD(sums + i * TILE + u * LANES);
+    for (u32 k = 0; k < TERMS; k++) {
+        const VEC left = LOAD(b + k * TILE), right = LOAD(b + k * TILE + LANES);
+        UNROLL for (u32 i = 0; i < ROWS; i++)
+        {
+            const VEC x = (VEC)(a[k * TILE + i]);
+            sum[i][0] = fma(x, left, sum[i][0]);
+            sum[i][1] = fma(x, right, sum[i][1]);
+        }
+    }
+    UNROLL for (u32 i = 0; i < ROWS; i++) UNROLL for (u32 u = 0; u < 2; u++)
+        STORE(sum[i][u], sums + i * TILE + u * LANES);
+}
+
+KERNEL GROUP_OF(1) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matmul_params given)
+{
+    SHARED float a_slice[TERMS * TILE], b_slice[TERMS * TILE];
+    const matmul_params *const p = &given;
+    const u64 pair = GROUP_ID(1);
+    const u32 row = GROUP_ID(0) / p->column_tiles * TILE;
+    const u32 column = GROUP_ID(0) % p->column_tiles * TILE;
+    const side a_side = side_a(p, a_base + a_place, pair);
+    const side b_side = side_b(p, b_base + b_place, pair);
+    const u32 n_rows = min(p->rows - row, (u32)TILE);
+    const u32 n_columns = min(p->columns - column, (u32)TILE);
+    float sums[TILE * TILE];
+    for (u32 i = 0; i < TILE * TILE; i++)
+        sums[i] = 0.0f;
+    for (u32 term = 0; term < p->inner; term += TERMS) {
+        fetch(a_slice, &a_side, row, term);
+        fetch(b_slice, &b_side, column, term);
+        for (u32 i = 0; i < n_rows; i += ROWS)
+            for (u32 j = 0; j < n_columns; j += 2 * LANES)
+                multiply(sums + i * TILE + j, a_slice + i, b_slice + j);
+    }
+    GLOBAL act *const to = y_base + y_place + place_of(p, &p->y, pair);
+    for (u32 i = 0; i < n_rows; i++)
+        for (u32 j = 0; j < n_columns; j++)
+            store_sum(p, to, row + i, column + j, sums[i * TILE + j]);
+}
+
+#else
+
+/* ---- A work item is a part of a tile --------------------------------------------------------- */
+
+/* An item computes REG_M rows and REG_N columns, which are as far apart as the tile allows, so that
+   neighbouring items access neighbouring elements.  While a slice is used, the next one is on its
+   way to registers. */
+#define TERMS         16
+#define REG_M         8
+#define REG_N         4
+#define ITEMS_M       (TILE / REG_M)
+#define ITEMS_N       (TILE / REG_N)
+#define ITEMS         (ITEMS_M * ITEMS_N)
+#define FETCHES       (TILE * TERMS / ITEMS)
+#define PITCH         (TILE + 1) /* puts the terms of a line into different banks */
+
+/* Neighbouring items read neighbouring elements of the shorter stride. */
+#define LINE_OF(s, i) ((s)->term <= (s)->line ? (i) / TERMS : (i) % TILE)
+#define TERM_OF(s, i) ((s)->term <= (s)->line ? (i) % TERMS : (i) / TILE)
+
+DEVICE void fetch(float *to, const side *s, u32 line, u32 term)
+{
+    UNROLL for (u32 f = 0; f < FETCHES; f++)
+    {
+        const u32 i = f * ITEMS + LOCAL_ID;
+        to[f] = element_of(s, line + LINE_OF(s, i), term + TERM_OF(s, i));
+    }
+}
+
+DEVICE void put(LOCAL float *slice, const side *s, const float *from)
+{
+    UNROLL for (u32 f = 0; f < FETCHES; f++)
+    {
+        const u32 i = f * ITEMS + LOCAL_ID;
+        slice[TERM_OF(s, i) * PITCH + LINE_OF(s, i)] = from[f];
+    }
+}
+
+DEVICE void multiply(float sum[REG_M][REG_N], LOCAL const float *a, LOCAL const float *b)
+{
+    UNROLL for (u32 k = 0; k < TERMS; k++)
+    {
+        float x[REG_M], z[REG_N];
+        UNROLL for (u32 i = 0; i < REG_M; i++) x[i] = a[k * PITCH + i * ITEMS_M];
+        UNROLL for (u32 j = 0; j < REG_N; j++) z[j] = b[k * PITCH + j * ITEMS_N];
+        UNROLL for (u32 i = 0; i < REG_M; i++)
+        {
+            UNROLL for (u32 j = 0; j < REG_N; j++) sum[i][j] = FMA(x[i], z[j], sum[i][j]);
+        }
+    }
+}
+
+KERNEL GROUP_OF(ITEMS) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matmul_params given)
+{
+    SHARED float a_slice[TERMS * PITCH], b_slice[TERMS * PITCH];
+    const matmul_params *const p = &given;
+    if (IS_EXTRA_GROUP(p->n_pairs)) return;
+    const u64 pair = GROUP_ID(1);
+    const u32 row = GROUP_ID(0) / p->column_tiles * TILE;
+    const u32 column = GROUP_ID(0) % p->column_tiles * TILE;
+    const u32 item_m = LOCAL_ID / ITEMS_N, item_n = LOCAL_ID % ITEMS_N;
+    const side a_side = side_a(p, a_base + a_place, pair);
+    const side b_side = side_b(p, b_base + b_place, pair);
+    float a_next[FETCHES], b_next[FETCHES], sum[REG_M][REG_N];
+    UNROLL for (u32 i = 0; i < REG_M; i++)
+    {
+        UNROLL for (u32 j = 0; j < REG_N; j++) sum[i][j] = 0.0f;
+    }
+    fetch(a_next, &a_side, row, 0);
+    fetch(b_next, &b_side, column, 0);
+    for (u32 term = 0; term < p->inner; term += TERMS) {
+        put(a_slice, &a_side, a_next);
+        put(b_slice, &b_side, b_next);
+        BARRIER();
+        fetch(a_next, &a_side, row, term + TERMS);
+        fetch(b_next, &b_side, column, term + TERMS);
+        multiply(sum, a_slice + item_m, b_slice + item_n);
+        BARRIER(); /* before the next slice lies there */
+    }
+    GLOBAL act *const to = y_base + y_place + place_of(p, &p->y, pair);
+    UNROLL for (u32 i = 0; i < REG_M; i++)
+    {
+        UNROLL for (u32 j = 0; j < REG_N; j++)
+            store_sum(p, to, row + item_m + i * ITEMS_M, column + item_n + j * ITEMS_N, sum[i][j]);
+    }
+}
+
+#endif
