@@ -8,5 +8,7 @@
 void conformance_capture(test *t);
 /* A communicator of this device alone (communicator.c). */
 void conformance_communicator(test *t);
+/* A sample's product does not depend on the other samples of the call (matmul_samples.c). */
+void conformance_matmul_samples(test *t);
 
 #endif

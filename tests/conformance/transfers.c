@@ -351,5 +351,6 @@ const suite_case device_cases[] = {
     {"senseless_descriptions", senseless_descriptions},
     {"capture", conformance_capture},
     {"communicator", conformance_communicator},
+    {"samples_of_matmul", conformance_matmul_samples},
 };
 const size_t n_device_cases = sizeof device_cases / sizeof *device_cases;
