@@ -69,7 +69,7 @@ const char *dpti_balance_reason_words(dpti_balance_reason reason)
         [DPTI_BALANCE_LOST] = "device lost",
         [DPTI_BALANCE_RETURNED] = "device readmitted",
         [DPTI_BALANCE_STANDBY] = "device standby",
-        [DPTI_BALANCE_WAKE] = "device present",
+        [DPTI_BALANCE_PRESENT] = "device present",
     };
     return words[reason];
 }
@@ -510,7 +510,7 @@ size_t dpti_balance_excluded(const dpti_balance *balance, size_t device)
     return d->lost ? d->kept : d->capacity;
 }
 
-void dpti_balance_wake(dpti_balance *balance, size_t device)
+void dpti_balance_readd(dpti_balance *balance, size_t device)
 {
     dpti_balance *b = balance;
     balanced_device *d = &b->devices[device];

@@ -111,7 +111,7 @@ typedef enum dpti_balance_reason {
     DPTI_BALANCE_LOST,     /* a device was lost */
     DPTI_BALANCE_RETURNED, /* a lost device was readmitted */
     DPTI_BALANCE_STANDBY,  /* a device was put on standby (standby_policy.h) */
-    DPTI_BALANCE_WAKE,     /* a standby device takes part again */
+    DPTI_BALANCE_PRESENT,  /* a standby device takes part again */
 } dpti_balance_reason;
 
 const char *dpti_balance_reason_words(dpti_balance_reason reason);
@@ -132,10 +132,10 @@ bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most);
 /* A device is lost: it gets no samples, and its rate is 0.  Returns false, and changes nothing, if
    the other devices do not hold a batch. */
 bool dpti_balance_lose(dpti_balance *balance, size_t device);
-/* A device is put on standby, as by dpti_balance_lose but until dpti_balance_wake, which restores
+/* A device is put on standby, as by dpti_balance_lose but until dpti_balance_readd, which restores
    its capacity; the device then gets samples at once. */
 bool dpti_balance_exclude(dpti_balance *balance, size_t device);
-void dpti_balance_wake(dpti_balance *balance, size_t device);
+void dpti_balance_readd(dpti_balance *balance, size_t device);
 /* Returns the capacity of a device: for a device on standby, the capacity that it will have
    afterwards. */
 size_t dpti_balance_excluded(const dpti_balance *balance, size_t device);

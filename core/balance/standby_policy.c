@@ -9,10 +9,10 @@ enum {
     LAST_AWAKE = 4096,
     FIRST_ASLEEP = 256,
     LAST_ASLEEP = 65536,
-    LEAST_ASLEEP = 64, /* least number of steps on standby */
-    GLANCE = 3,        /* steps after which a trial can be judged hopeless */
-    TRY_STEPS = 12,    /* approximate steps of a trial, with its overhead */
-    UNPROMISED = 8,    /* factor of the pause before a trial if the models promise no gain */
+    LEAST_STANDBY = 64, /* least number of steps on standby */
+    GLANCE = 3,         /* steps after which a trial can be judged hopeless */
+    TRY_STEPS = 12,     /* approximate steps of a trial, with its overhead */
+    UNPROMISED = 8,     /* factor of the pause before a trial if the models promise no gain */
 };
 
 /* In order: the gain that the models must promise for a trial; the cost that a trial may have, by
@@ -34,11 +34,11 @@ static size_t within(size_t n, size_t least, size_t most)
     return n < least ? least : n > most ? most : n;
 }
 
-dpti_standby_record dpti_standby_policy_record(const dpti_standby_policy *rest)
+dpti_standby_record dpti_standby_policy_record(const dpti_standby_policy *policy)
 {
-    dpti_standby_record learnt = rest->learnt;
-    if (rest->state == DPTI_STANDBY_NONE || rest->state == DPTI_STANDBY_LASTS)
-        learnt.waited = rest->n_steps;
+    dpti_standby_record learnt = policy->learnt;
+    if (policy->state == DPTI_STANDBY_NONE || policy->state == DPTI_STANDBY_LASTS)
+        learnt.waited = policy->n_steps;
     return learnt;
 }
 
@@ -56,14 +56,14 @@ dpti_standby_policy dpti_standby_policy_resume(const dpti_standby_record *learnt
     return r;
 }
 
-void dpti_standby_policy_forget(dpti_standby_policy *rest)
+void dpti_standby_policy_forget(dpti_standby_policy *policy)
 {
-    *rest = dpti_standby_policy_new();
+    *policy = dpti_standby_policy_new();
 }
 
-void dpti_standby_policy_observe(dpti_standby_policy *rest, double seconds, bool steady)
+void dpti_standby_policy_observe(dpti_standby_policy *policy, double seconds, bool steady)
 {
-    dpti_standby_policy *r = rest;
+    dpti_standby_policy *r = policy;
     r->n_steps++;
     if (!steady) return;
     r->seconds[r->n_steady % DPTI_STANDBY_STEPS] = seconds;
@@ -84,14 +84,15 @@ static bool is_hopeless(const dpti_standby_policy *r)
     return true;
 }
 
-bool dpti_standby_policy_is_due(const dpti_standby_policy *rest)
+bool dpti_standby_policy_is_due(const dpti_standby_policy *policy)
 {
-    const size_t least = rest->state == DPTI_STANDBY_NONE    ? rest->learnt.present_for
-                         : rest->state == DPTI_STANDBY_LASTS ? LEAST_ASLEEP
-                                                             : 0;
-    if (is_hopeless(rest)) return true;
-    if (rest->state == DPTI_STANDBY_NONE && rest->n_steps % DPTI_STANDBY_STEPS > 0) return false;
-    return rest->n_steady >= SETTLING + DPTI_STANDBY_STEPS && rest->n_steps >= least;
+    const size_t least = policy->state == DPTI_STANDBY_NONE    ? policy->learnt.present_for
+                         : policy->state == DPTI_STANDBY_LASTS ? LEAST_STANDBY
+                                                               : 0;
+    if (is_hopeless(policy)) return true;
+    if (policy->state == DPTI_STANDBY_NONE && policy->n_steps % DPTI_STANDBY_STEPS > 0)
+        return false;
+    return policy->n_steady >= SETTLING + DPTI_STANDBY_STEPS && policy->n_steps >= least;
 }
 
 static double median(const double values[DPTI_STANDBY_STEPS])
@@ -137,7 +138,7 @@ static bool is_gain(dpti_standby_time now, dpti_standby_time before)
 
 /* Returns whether all devices should be tried again: the time saved has paid for the trial, or the
    remaining devices have become slower. */
-static bool wakes(const dpti_standby_policy *r, dpti_standby_time now, double cost)
+static bool is_trial_due(const dpti_standby_policy *r, dpti_standby_time now, double cost)
 {
     const double gone_by = now.seconds * (double)r->n_steps;
     const double loss = fmax(r->learnt.with.seconds - now.seconds, 0.0) * TRY_STEPS + cost;
@@ -146,9 +147,9 @@ static bool wakes(const dpti_standby_policy *r, dpti_standby_time now, double co
     return r->n_steps >= r->learnt.standby_for && loss <= try_cost * gone_by;
 }
 
-bool dpti_standby_policy_decide(dpti_standby_policy *rest, double promise, double cost)
+bool dpti_standby_policy_decide(dpti_standby_policy *policy, double promise, double cost)
 {
-    dpti_standby_policy *r = rest;
+    dpti_standby_policy *r = policy;
     if (!dpti_standby_policy_is_due(r)) return false;
     if (is_hopeless(r)) return true;
     const dpti_standby_time now = measure(r);
@@ -163,7 +164,7 @@ bool dpti_standby_policy_decide(dpti_standby_policy *rest, double promise, doubl
         r->confirms = is_gain(now, r->learnt.with);
         return true;
     case DPTI_STANDBY_LASTS:
-        if (!wakes(r, now, cost)) return false;
+        if (!is_trial_due(r, now, cost)) return false;
         r->learnt.without = now;
         return true;
     case DPTI_STANDBY_TRY_ALL:
@@ -179,9 +180,9 @@ bool dpti_standby_policy_decide(dpti_standby_policy *rest, double promise, doubl
     return false;
 }
 
-void dpti_standby_policy_change(dpti_standby_policy *rest, bool others)
+void dpti_standby_policy_change(dpti_standby_policy *policy, bool others)
 {
-    dpti_standby_policy *r = rest;
+    dpti_standby_policy *r = policy;
     switch (r->state) {
     case DPTI_STANDBY_NONE: begin(r, DPTI_STANDBY_TRY); break;
     case DPTI_STANDBY_TRY:

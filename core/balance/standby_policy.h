@@ -50,27 +50,27 @@ typedef struct dpti_standby_policy {
 
 dpti_standby_policy dpti_standby_policy_new(void);
 /* Returns what a later process can resume from. */
-dpti_standby_record dpti_standby_policy_record(const dpti_standby_policy *rest);
+dpti_standby_record dpti_standby_policy_record(const dpti_standby_policy *policy);
 /* Resumes from the record of an earlier process.  Its numbers of steps are brought within their
    bounds.  If some devices were on standby, the state is as if a trial had just shown a gain: the
    next change leads to LASTS. */
 dpti_standby_policy dpti_standby_policy_resume(const dpti_standby_record *learnt, bool rested);
 /* Adds the time of a step.  Steady: the step has the shards of the step before, and a full
    batch. */
-void dpti_standby_policy_observe(dpti_standby_policy *rest, double seconds, bool steady);
+void dpti_standby_policy_observe(dpti_standby_policy *policy, double seconds, bool steady);
 /* Returns whether the present phase has lasted long enough, with enough measurements, to decide on
    a change.  In NONE that is once in many steps, because computing what the models promise takes
    time. */
-bool dpti_standby_policy_is_due(const dpti_standby_policy *rest);
+bool dpti_standby_policy_is_due(const dpti_standby_policy *policy);
 /* Decides whether the phase ends: in NONE and TRY_ALL, whether some devices go on standby; in the
    other phases, whether all take part again.  `promise`: modelled seconds of a step without the
    standby candidates, used in NONE.  `cost`: seconds that ending standby takes, used in LASTS.  A
    trial that succeeds goes on to the phase that it was made for. */
-bool dpti_standby_policy_decide(dpti_standby_policy *rest, double promise, double cost);
+bool dpti_standby_policy_decide(dpti_standby_policy *policy, double promise, double cost);
 /* Tells that the change was made.  From TRY_ALL the phase becomes a trial if other devices go on
    standby than before. */
-void dpti_standby_policy_change(dpti_standby_policy *rest, bool others);
+void dpti_standby_policy_change(dpti_standby_policy *policy, bool others);
 /* Forgets all measurements, because the devices have changed: all devices take part. */
-void dpti_standby_policy_forget(dpti_standby_policy *rest);
+void dpti_standby_policy_forget(dpti_standby_policy *policy);
 
 #endif

@@ -19,7 +19,7 @@ static void standby_for_good(training *w)
     dpti_standby *r = &w->trainer->standby;
     standby_change(w);
     r->exchange[1] = 0.25;
-    r->rest =
+    r->policy =
         (dpti_standby_policy){.state = DPTI_STANDBY_TRY_ALL, .confirms = true, .learnt = learnt};
 }
 
@@ -94,9 +94,9 @@ static void rests_on(test *t)
         CHECK_SIZE(event.step, REST + RESTED + 1);
         CHECK_SIZE(event.device, 1);
         CHECK(strstr(last_words, "6 ms with it, 1 ms without") != NULL);
-        CHECK(r->rest.state == DPTI_STANDBY_LASTS && r->n == 1 &&
+        CHECK(r->policy.state == DPTI_STANDBY_LASTS && r->n == 1 &&
               dpti_is_standby(&w.trainer->workers[1]));
-        CHECK(memcmp(&r->rest.learnt, &learnt, sizeof learnt) == 0);
+        CHECK(memcmp(&r->policy.learnt, &learnt, sizeof learnt) == 0);
         CHECK_NEAR(r->exchange[1], 0.25, 0);
         step_to(t, &w, WAKE, true);
         standby_change(&w);
@@ -125,8 +125,8 @@ static void rests_on_from_state_to_state(test *t)
         CHECK_OK(dpt_trainer_load_state(w.trainer, state));
         w.trainer->standby.allowed = false;
         step_to(t, &w, WAKE, true);
-        CHECK(w.trainer->standby.rest.state == DPTI_STANDBY_LASTS);
-        CHECK(memcmp(&w.trainer->standby.rest.learnt, &learnt, sizeof learnt) == 0);
+        CHECK(w.trainer->standby.policy.state == DPTI_STANDBY_LASTS);
+        CHECK(memcmp(&w.trainer->standby.policy.learnt, &learnt, sizeof learnt) == 0);
         standby_change(&w);
         step_to(t, &w, STEPS, false);
         standby_check_weights(t, &w, 0);
@@ -174,7 +174,7 @@ static void others_begin_with_all(test *t)
         if (load(t, kinds[i].devices, kinds[i].allowed, &w)) {
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             CHECK_SIZE(w.trainer->standby.n, 0);
-            CHECK(w.trainer->standby.rest.state == DPTI_STANDBY_NONE);
+            CHECK(w.trainer->standby.policy.state == DPTI_STANDBY_NONE);
             CHECK_SIZE(count_events(&w, DPT_DEVICE_STANDBY, &event), 0);
         }
         standby_end(&w);
@@ -187,15 +187,15 @@ static void tries_are_as_rare(test *t)
     training w;
     if (CHECK_OK(standby_begin(t, list, &w))) {
         step_to(t, &w, REST, false);
-        w.trainer->standby.rest.learnt = learnt;
+        w.trainer->standby.policy.learnt = learnt;
         w.trainer->standby.allowed = true;
         CHECK_OK(dpt_trainer_save_state(w.trainer, state));
     }
     standby_end(&w);
     if (load(t, list, true, &w)) {
         step_to(t, &w, REST + 1, false);
-        CHECK_SIZE(w.trainer->standby.rest.learnt.present_for, learnt.present_for);
-        CHECK(w.trainer->standby.rest.state == DPTI_STANDBY_NONE);
+        CHECK_SIZE(w.trainer->standby.policy.learnt.present_for, learnt.present_for);
+        CHECK(w.trainer->standby.policy.state == DPTI_STANDBY_NONE);
     }
     standby_end(&w);
 }
@@ -217,7 +217,7 @@ static void none_of_them_can(test *t)
             w.trainer->standby.allowed = false;
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             CHECK_SIZE(w.trainer->standby.n, i == 0 ? 1 : 0);
-            CHECK(w.trainer->standby.rest.state ==
+            CHECK(w.trainer->standby.policy.state ==
                   (i == 0 ? DPTI_STANDBY_LASTS : DPTI_STANDBY_NONE));
             CHECK(!w.trainer->standby.changes);
         }

@@ -17,7 +17,7 @@ static const unsigned char device_table[DPTI_N_DEVICE_STATES][DPTI_N_DEVICE_CHAN
         },
     [DPTI_DEVICE_STANDBY] =
         {
-            [DPTI_DEVICE_WAKE] = TO(DPTI_DEVICE_PRESENT),
+            [DPTI_DEVICE_TO_PRESENT] = TO(DPTI_DEVICE_PRESENT),
             [DPTI_DEVICE_HANG] = TO(DPTI_DEVICE_STANDBY_HUNG),
             [DPTI_DEVICE_LOSE] = TO(DPTI_DEVICE_LOST),
         },
@@ -30,7 +30,7 @@ static const unsigned char device_table[DPTI_N_DEVICE_STATES][DPTI_N_DEVICE_CHAN
         },
     [DPTI_DEVICE_STANDBY_HUNG] =
         {
-            [DPTI_DEVICE_WAKE] = TO(DPTI_DEVICE_HUNG),
+            [DPTI_DEVICE_TO_PRESENT] = TO(DPTI_DEVICE_HUNG),
             [DPTI_DEVICE_LOSE] = TO(DPTI_DEVICE_LOST_HUNG),
             [DPTI_DEVICE_RETURN] = TO(DPTI_DEVICE_STANDBY), /* at the trainer's end */
         },

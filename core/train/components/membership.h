@@ -9,7 +9,7 @@
                     TO_STANDBY
          PRESENT  ------------>  STANDBY
           |   ^   <------------     |   \
-          |   |        WAKE         |    \ LOSE
+          |   |     TO_PRESENT      |    \ LOSE
      HANG |   | ADMITTED       HANG |     +------->  LOST  <----+  RETURN: stays LOST
           |   |                     |    /           |  ^  \    |
           |  READMITTING            |   / LOSE       |  |   \   | RETURN
@@ -19,13 +19,13 @@
           |   |  |        READMIT   |                   | HANG  |
           v   v  +----------------- | -----------------+        |
          HUNG <----------------> STANDBY_HUNG                   |
-          |   TO_STANDBY, WAKE      |                           |
+          |   TO_STANDBY, TO_PRESENT|                           |
           +-------------------------+------> LOST_HUNG ---------+
                      LOSE                    HANG: stays LOST_HUNG
 
-      A device hangs when a call to it does not return in time.  Its driver thread is given up then,
-      and no job may be posted to it.  A hung device still counts as one that takes part (or is on
-      standby) until the trainer loses it, which happens with no step in flight.  RETURN: the call
+      A device hangs when a call to it does not return in time.  Its driver thread is abandoned
+   then, and no job may be posted to it.  A hung device still counts as one that takes part (or is
+   on standby) until the trainer loses it, which happens with no step in flight.  RETURN: the call
    has come back after all, and the driver thread is there again.  A READMITTING device is lost no
    more, but it has no part in collectives yet: its worker is being built and its weights written.
    If it hangs at that, it is HUNG, and ADMITTED leaves it so.
@@ -69,7 +69,7 @@ typedef enum dpti_device_state {
 
 typedef enum dpti_device_change {
     DPTI_DEVICE_TO_STANDBY = 0, /* steps are faster without it */
-    DPTI_DEVICE_WAKE,           /* it takes part in steps again */
+    DPTI_DEVICE_TO_PRESENT,     /* it takes part in steps again */
     DPTI_DEVICE_HANG,           /* a call did not return in time: its driver thread was given up */
     DPTI_DEVICE_LOSE,           /* it is taken out of service */
     DPTI_DEVICE_RETURN,         /* its driver thread is there again */

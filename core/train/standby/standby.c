@@ -25,7 +25,7 @@ static const double refresh_cost = 0.005, dear_refresh_cost = 0.05, long_redo = 
 dpt_status dpti_standby_create(dpt_trainer *trainer, bool allowed)
 {
     dpti_standby *r = &trainer->standby;
-    r->rest = dpti_standby_policy_new();
+    r->policy = dpti_standby_policy_new();
     /* Samples of steps that would be retried must not change. */
     r->allowed = allowed && trainer->measured && !trainer->processes && !trainer->stop_on_loss &&
                  !dpti_dataset_whole(trainer->data)->writable;
@@ -138,19 +138,19 @@ static bool is_steady(dpt_trainer *t, const dpti_in_flight_step *inflight)
    was told. */
 static void tell(dpt_trainer *t)
 {
-    const dpti_standby_policy *r = &t->standby.rest;
+    const dpti_standby_policy *r = &t->standby.policy;
     dpt_error told = {.status = DPT_OK};
     if (r->state != DPTI_STANDBY_LASTS && r->state != DPTI_STANDBY_NONE) return;
     snprintf(told.message, sizeof told.message, "steps take %.3g ms with it, %.3g ms without",
              1e3 * r->learnt.with.seconds, 1e3 * r->learnt.without.seconds);
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
-        const bool rests =
+        const bool on_standby =
             r->state == DPTI_STANDBY_LASTS && t->standby.chosen[i] && !dpti_is_lost(w);
-        if (rests == w->standby.announced) continue;
-        w->standby.announced = rests;
+        if (on_standby == w->standby.reported) continue;
+        w->standby.reported = on_standby;
         if (dpti_is_lost(w)) continue;
-        dpti_trainer_note_event(t, rests ? DPT_DEVICE_STANDBY : DPT_DEVICE_PRESENT,
+        dpti_trainer_note_event(t, on_standby ? DPT_DEVICE_STANDBY : DPT_DEVICE_PRESENT,
                                 t->first_device + i, &told);
     }
 }
@@ -162,19 +162,19 @@ void dpti_standby_observe(dpt_trainer *trainer, const dpti_in_flight_step *infli
     if (!r->allowed || !dpti_shards_balance(t) || r->retries) return;
     if (inflight->n_samples != dpti_step_samples(t)) return;
     note_exchanges(t, inflight);
-    dpti_standby_policy_observe(&r->rest, seconds, is_steady(t, inflight));
-    if (r->changes || !dpti_standby_policy_is_due(&r->rest)) return;
-    const dpti_standby_phase before = r->rest.state;
+    dpti_standby_policy_observe(&r->policy, seconds, is_steady(t, inflight));
+    if (r->changes || !dpti_standby_policy_is_due(&r->policy)) return;
+    const dpti_standby_phase before = r->policy.state;
     const double promise = before == DPTI_STANDBY_NONE ? choose(t) : INFINITY;
-    r->changes = dpti_standby_policy_decide(&r->rest, promise, r->refresh_seconds);
+    r->changes = dpti_standby_policy_decide(&r->policy, promise, r->refresh_seconds);
     tell(t);
-    if (r->changes && before == DPTI_STANDBY_TRY_ALL && !r->rest.confirms)
+    if (r->changes && before == DPTI_STANDBY_TRY_ALL && !r->policy.confirms)
         r->others = choose_others(t);
 }
 
 /* ---- Putting on standby, and waking ---------------------------------------------------------- */
 
-static void rest(dpt_trainer *t, dpti_worker *w)
+static void put_on_standby(dpt_trainer *t, dpti_worker *w)
 {
     if (dpti_is_lost(w) || dpti_is_standby(w) || dpti_in_island(w)) return;
     if (!dpti_balance_exclude(dpti_shards_balance(t), w->rank)) return;
@@ -183,19 +183,19 @@ static void rest(dpt_trainer *t, dpti_worker *w)
     t->standby.n++;
 }
 
-static void wake(dpt_trainer *t, dpti_worker *w)
+static void make_present(dpt_trainer *t, dpti_worker *w)
 {
     if (!dpti_is_standby(w)) return;
-    dpti_change_device(w, DPTI_DEVICE_WAKE);
+    dpti_change_device(w, DPTI_DEVICE_TO_PRESENT);
     t->standby.n--;
     dpti_trainer_set_present(t, w->rank, true);
-    dpti_balance_wake(dpti_shards_balance(t), w->rank);
+    dpti_balance_readd(dpti_shards_balance(t), w->rank);
 }
 
-static void wake_all(dpt_trainer *t)
+static void make_all_present(dpt_trainer *t)
 {
     for (size_t i = 0; t->standby.n > 0 && i < t->n_workers; i++)
-        wake(t, &t->workers[i]);
+        make_present(t, &t->workers[i]);
 }
 
 /* The seconds of a step of the chosen devices alone, as modelled. */
@@ -211,32 +211,32 @@ void dpti_standby_change(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     dpti_standby *r = &t->standby;
-    const bool rests = r->n == 0;
-    if (rests) r->retry_seconds = find_retry_seconds(t);
-    if (!rests) wake_all(t);
-    for (size_t i = 0; rests && i < t->n_workers; i++)
-        if (r->chosen[i]) rest(t, &t->workers[i]);
+    const bool on_standby = r->n == 0;
+    if (on_standby) r->retry_seconds = find_retry_seconds(t);
+    if (!on_standby) make_all_present(t);
+    for (size_t i = 0; on_standby && i < t->n_workers; i++)
+        if (r->chosen[i]) put_on_standby(t, &t->workers[i]);
     dpti_exchange_unsettle(t);
-    const bool none = rests && r->n == 0; /* no chosen device can be put on standby */
+    const bool none = on_standby && r->n == 0; /* no chosen device can be put on standby */
     if (none)
-        dpti_standby_policy_forget(&r->rest);
+        dpti_standby_policy_forget(&r->policy);
     else
-        dpti_standby_policy_change(&r->rest, r->others);
+        dpti_standby_policy_change(&r->policy, r->others);
     r->changes = r->others = false;
     tell(t);
     if (none) return;
-    r->reason = rests ? DPTI_BALANCE_STANDBY : DPTI_BALANCE_WAKE;
+    r->reason = on_standby ? DPTI_BALANCE_STANDBY : DPTI_BALANCE_PRESENT;
     r->changed_step = dpti_steps_done(t)->step + 1;
 }
 
 void dpti_standby_end(dpt_trainer *trainer)
 {
     dpti_standby *r = &trainer->standby;
-    wake_all(trainer);
+    make_all_present(trainer);
     r->changes = r->others = false;
-    r->rest.state = DPTI_STANDBY_NONE;
+    r->policy.state = DPTI_STANDBY_NONE;
     tell(trainer);
-    dpti_standby_policy_forget(&r->rest);
+    dpti_standby_policy_forget(&r->policy);
 }
 
 void dpti_standby_leave(dpt_trainer *trainer, size_t rank)
@@ -250,10 +250,10 @@ void dpti_standby_leave(dpt_trainer *trainer, size_t rank)
    it, or an earlier process. */
 static bool is_decided(const dpti_standby *r)
 {
-    return r->changes && r->n == 0 && r->rest.state == DPTI_STANDBY_TRY_ALL && r->rest.confirms;
+    return r->changes && r->n == 0 && r->policy.state == DPTI_STANDBY_TRY_ALL && r->policy.confirms;
 }
 
-bool dpti_standby_export(const dpt_trainer *trainer, bool *rests, double *exchange,
+bool dpti_standby_export(const dpt_trainer *trainer, bool *on_standby, double *exchange,
                          dpti_standby_record *out)
 {
     const dpt_trainer *t = trainer;
@@ -261,31 +261,32 @@ bool dpti_standby_export(const dpt_trainer *trainer, bool *rests, double *exchan
     if (!t->standby.allowed) return false;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        rests[i] = (w->standby.announced || (decided && t->standby.chosen[i])) && !dpti_is_lost(w);
+        on_standby[i] =
+            (w->standby.reported || (decided && t->standby.chosen[i])) && !dpti_is_lost(w);
         exchange[i] = t->standby.exchange[i];
     }
-    *out = dpti_standby_policy_record(&t->standby.rest);
+    *out = dpti_standby_policy_record(&t->standby.policy);
     return true;
 }
 
 /* Whether all these devices together hold a batch (choose). */
-static bool may_standby(const dpt_trainer *t, const bool *rests)
+static bool may_standby(const dpt_trainer *t, const bool *on_standby)
 {
     size_t held = 0;
     for (size_t i = 0; i < t->n_workers; i++)
-        if (rests[i]) held += dpti_balance_excluded(dpti_shards_balance(t), i);
+        if (on_standby[i]) held += dpti_balance_excluded(dpti_shards_balance(t), i);
     return held >= t->batch_size;
 }
 
-void dpti_standby_resume(dpt_trainer *trainer, const bool *rests, const double *exchange,
+void dpti_standby_resume(dpt_trainer *trainer, const bool *on_standby, const double *exchange,
                          const dpti_standby_record *learnt)
 {
     dpt_trainer *t = trainer;
     dpti_standby *r = &t->standby;
     if (!r->allowed) return;
-    r->changes = may_standby(t, rests);
-    r->rest = dpti_standby_policy_resume(learnt, r->changes);
-    memcpy(r->chosen, rests, t->n_workers * sizeof *rests);
+    r->changes = may_standby(t, on_standby);
+    r->policy = dpti_standby_policy_resume(learnt, r->changes);
+    memcpy(r->chosen, on_standby, t->n_workers * sizeof *on_standby);
     memcpy(r->exchange, exchange, t->n_workers * sizeof *exchange);
 }
 
@@ -303,7 +304,7 @@ bool dpti_standby_refresh_due(const dpt_trainer *trainer)
 {
     const dpt_trainer *t = trainer;
     const dpti_standby *r = &t->standby;
-    const double n = (double)r->n_lr, seconds = r->rest.learnt.without.seconds * n;
+    const double n = (double)r->n_lr, seconds = r->policy.learnt.without.seconds * n;
     const double most = n * r->retry_seconds > long_redo ? dear_refresh_cost : refresh_cost;
     return r->n >= 1 && r->n_lr >= LEAST_REFRESH && any_behind(t) &&
            r->refresh_seconds <= most * seconds;
@@ -339,17 +340,17 @@ static bool note_fresh(dpt_trainer *t, const dpti_in_flight_step *inflight)
     return all;
 }
 
-static dpt_status make_room(dpt_trainer *t, size_t n)
+static dpt_status make_capacity(dpt_trainer *t, size_t n)
 {
     dpti_standby *r = &t->standby;
-    size_t room = r->room > 0 ? r->room : LEAST_REFRESH;
-    if (n < r->room) return DPT_OK;
-    while (room <= n)
-        room *= 2;
-    float *grown = realloc(r->lr, room * sizeof *grown);
+    size_t capacity = r->capacity > 0 ? r->capacity : LEAST_REFRESH;
+    if (n < r->capacity) return DPT_OK;
+    while (capacity <= n)
+        capacity *= 2;
+    float *grown = realloc(r->lr, capacity * sizeof *grown);
     if (!grown) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a step");
     r->lr = grown;
-    r->room = room;
+    r->capacity = capacity;
     return DPT_OK;
 }
 
@@ -360,7 +361,7 @@ dpt_status dpti_standby_note(dpt_trainer *trainer, const dpti_in_flight_step *in
     if (r->n == 0) return DPT_OK;
     if (note_fresh(t, inflight)) r->first = inflight->cursor.step;
     r->n_lr = inflight->cursor.step - r->first;
-    DPT_TRY(make_room(t, r->n_lr));
+    DPT_TRY(make_capacity(t, r->n_lr));
     r->lr[r->n_lr++] = inflight->lr;
     return DPT_OK;
 }

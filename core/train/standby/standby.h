@@ -33,11 +33,11 @@ dpti_balance_reason dpti_standby_reason_at(const dpt_trainer *trainer, size_t st
 /* For a checkpoint: the devices on standby for good (n_workers), the seconds of exchanges of each
    (n_workers), and what standby trials have shown.  false: standby is not allowed, and nothing is
    written. */
-bool dpti_standby_export(const dpt_trainer *trainer, bool *rests, double *exchange,
+bool dpti_standby_export(const dpt_trainer *trainer, bool *on_standby, double *exchange,
                          dpti_standby_record *out);
 /* Goes on from such a record on the same devices, when all replicas and the balance have what they
    had: the devices are on standby from the next step on, as far as they can be. */
-void dpti_standby_resume(dpt_trainer *trainer, const bool *rests, const double *exchange,
+void dpti_standby_resume(dpt_trainer *trainer, const bool *on_standby, const double *exchange,
                          const dpti_standby_record *learnt);
 /* All devices take part again, and what was measured is forgotten: devices are about to be lost, to
    get fewer samples, or have come back. */

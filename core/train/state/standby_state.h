@@ -12,7 +12,7 @@
 /* Devices on standby (standby.c). */
 typedef struct dpti_standby {
     bool allowed;               /* devices may be left out of steps in this training */
-    dpti_standby_policy rest;   /* decides when */
+    dpti_standby_policy policy; /* decides when */
     bool changes;               /* a change is due as soon as nothing is in flight */
     bool others;                /* the change leaves out other devices than before */
     bool *chosen;               /* (n_workers) the devices that the change leaves out */
@@ -21,7 +21,7 @@ typedef struct dpti_standby {
     size_t n;                   /* workers on standby; with none, the next fields are not in use */
     size_t first;               /* the step, from 0, before which all of them had the state last */
     float *lr;                  /* (n_lr) learning rates of the steps since */
-    size_t n_lr, room;          /* room: entries that lr has room for */
+    size_t n_lr, capacity;      /* capacity: entries that fit into lr */
     double refresh_seconds;     /* how long it took to give them the state last */
     double retry_seconds;       /* how long a step of these devices alone would take, as modelled */
     size_t changed_step;        /* the first step, from 1, behind the last change */
@@ -36,7 +36,7 @@ typedef struct dpti_standby {
 } dpti_standby;
 
 typedef struct dpti_worker_standby {
-    bool announced; /* the last event about standby told the caller that the device is on standby.
+    bool reported; /* the last event about standby told the caller that the device is on standby.
                        The device itself may be back in steps since: standby trials put it on
                        standby and wake it without telling anyone */
 } dpti_worker_standby;
