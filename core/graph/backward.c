@@ -2,6 +2,7 @@
    output. */
 #include "graph/compile.h"
 #include "graph/elementwise.h"
+#include "graph/product.h"
 
 static bool has_gradient(const dpti_compiler *c, size_t root)
 {
@@ -59,6 +60,16 @@ static bool has_no_samples(const dpt_map_desc *d)
     return !d->out[0].sampled;
 }
 
+/* Before the first contribution, writes zeros by the instruction `zero`.  The contribution itself
+   writes a part of the gradient. */
+static dpt_status clear_first(const dpti_compiler *c, contribution *to, dpti_instruction zero)
+{
+    if (to->flags & DPT_RUN_ACCUMULATE) return DPT_OK;
+    dpti_store_operands(c, &zero.desc);
+    to->flags = DPT_RUN_ACCUMULATE;
+    return dpti_emit(c, zero, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&to->gradient, 1});
+}
+
 /* Emits a MAP or MAP_REDUCE whose output is its contribution to a root's gradient, or to that of a
    parameter that is read as a value.  The output may be a part of the gradient. */
 static dpt_status emit_contribution(dpti_compiler *c, size_t root, dpti_instruction instruction,
@@ -72,14 +83,12 @@ static dpt_status emit_contribution(dpti_compiler *c, size_t root, dpti_instruct
     DPT_TRY(begin_contribution(c, root, &to));
     if (node->kind == DPTI_NODE_PARAMETER) to.flags = dpti_parameter_flags(c, node->weight);
     const dpti_tensor_ids out = {&to.gradient, 1};
-    if (!writes_all(d) && !(to.flags & DPT_RUN_ACCUMULATE)) {
-        dpti_instruction zero = {.desc = dpti_fill_with(d->out[0].size, d->out[0].sampled, 0.0f),
-                                 .layer = instruction.layer,
-                                 .per_step = !d->out[0].sampled};
-        dpti_store_operands(c, &zero.desc);
-        DPT_TRY(dpti_emit(c, zero, (dpti_tensor_ids){NULL, 0}, out));
-        to.flags = DPT_RUN_ACCUMULATE;
-    }
+    if (!writes_all(d))
+        DPT_TRY(clear_first(
+            c, &to,
+            (dpti_instruction){.desc = dpti_fill_with(d->out[0].size, d->out[0].sampled, 0.0f),
+                               .layer = instruction.layer,
+                               .per_step = !d->out[0].sampled}));
     instruction.flags = to.flags;
     instruction.per_step = has_no_samples(d);
     dpti_store_operands(c, &instruction.desc);
@@ -506,6 +515,35 @@ static dpt_status emit_join(dpti_compiler *c, size_t i)
     return DPT_OK;
 }
 
+/* The gradient of input k of a product. */
+static dpt_status emit_factor(dpti_compiler *c, size_t i, size_t k)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = c->root[node->inputs[k]];
+    const int other = c->value[c->root[node->inputs[1 - k]]], dy = c->gradient[i];
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.desc.u.matmul = dpti_product_gradient(&node->forward.u.matmul, k);
+    contribution to;
+    DPT_TRY(begin_contribution(c, root, &to));
+    if (!dpti_product_writes_all(&backward.desc.u.matmul))
+        DPT_TRY(clear_first(c, &to,
+                            (dpti_instruction){.desc = dpti_fill_with(
+                                                   backward.desc.u.matmul.y.elements, true, 0.0f),
+                                               .layer = node->name}));
+    backward.flags = to.flags;
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){k == 0 ? dy : other, k == 0 ? other : dy}),
+                      ((int[]){to.gradient})));
+    return emit_mask(c, root, to.mask);
+}
+
+static dpt_status emit_product(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    for (size_t k = 0; k < node->n_inputs; k++)
+        if (has_gradient(c, c->root[node->inputs[k]])) DPT_TRY(emit_factor(c, i, k));
+    return DPT_OK;
+}
+
 dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
 {
     switch (c->model->nodes[node].kind) {
@@ -519,6 +557,9 @@ dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
     case DPTI_NODE_DROPOUT: return emit_unmasked(c, node, DPT_OP_DROPOUT, c->index);
     case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
     case DPTI_NODE_JOIN: return emit_join(c, node);
+    case DPTI_NODE_PRODUCT: return emit_product(c, node);
+    case DPTI_NODE_SOFTMAX:
+        return emit_unmasked(c, node, DPT_OP_ROW_SOFTMAX_BACKWARD, c->value[node]);
     case DPTI_NODE_EMBEDDING: return dpti_emit_embedding_backward(c, node);
     case DPTI_NODE_CONV2D_TRANSPOSE: return emit_transposed(c, node);
     case DPTI_NODE_INPUT:

@@ -90,6 +90,8 @@ static double multiply_adds(const dpti_node *node)
 {
     if (node->kind == DPTI_NODE_LINEAR)
         return (double)node->forward.u.linear.in * (double)node->elements;
+    if (node->kind == DPTI_NODE_PRODUCT)
+        return (double)node->forward.u.matmul.inner * (double)node->elements;
     if (node->kind != DPTI_NODE_CONV2D && node->kind != DPTI_NODE_CONV2D_TRANSPOSE) return 0;
     const dpt_conv2d_desc *d = &node->forward.u.conv2d;
     return (double)(d->out_h * d->out_w * d->out_channels) * (double)(d->kernel_h * d->kernel_w) *
@@ -115,6 +117,8 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         [DPTI_NODE_PARAMETER] = "parameter",
         [DPTI_NODE_CONSTANT] = "constant",
         [DPTI_NODE_EMBEDDING] = "embedding",
+        [DPTI_NODE_PRODUCT] = "product",
+        [DPTI_NODE_SOFTMAX] = "softmax",
         [DPTI_NODE_CONV2D_TRANSPOSE] = "conv2d_transpose",
     };
     *out = (dpt_layer_info){.name = NULL};

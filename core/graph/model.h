@@ -32,6 +32,8 @@ typedef enum dpti_node_kind {
     DPTI_NODE_PARAMETER,   /* a parameter that other nodes read as a value */
     DPTI_NODE_CONSTANT,    /* numbers that never change */
     DPTI_NODE_EMBEDDING,   /* the rows of a parameter that ids name: TAKE */
+    DPTI_NODE_PRODUCT,     /* the matrix product of two inputs: MATMUL */
+    DPTI_NODE_SOFTMAX,     /* along the last axis: ROW_SOFTMAX */
     DPTI_NODE_CONV2D_TRANSPOSE, /* the gradient of a convolution's input, as a layer */
 } dpti_node_kind;
 

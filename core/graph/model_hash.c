@@ -50,6 +50,21 @@ static void describe_join(const dpti_node *node, char *text, size_t n)
     snprintf(text, n, "%08x %08x", (unsigned)crc, (unsigned)hash_shape(&node->shape));
 }
 
+/* The places of the matrices of a product. */
+static void describe_product(const dpti_node *node, char *text, size_t n)
+{
+    const dpt_matmul_desc *d = &node->forward.u.matmul;
+    const dpt_matmul_operand *const operands[] = {&d->a, &d->b};
+    uint32_t crc = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const dpt_matmul_operand *o = operands[i];
+        const uint64_t numbers[] = {o->offset,          o->batch_stride[0], o->batch_stride[1],
+                                    o->batch_stride[2], o->row_stride,      o->column_stride};
+        crc = libdeflate_crc32(crc, numbers, sizeof numbers);
+    }
+    snprintf(text, n, "%08x %zu %zu %zu", (unsigned)crc, d->rows, d->columns, d->inner);
+}
+
 /* Writes the numbers that determine what a layer computes and that its extents do not tell. */
 static void describe_operation(const dpt_model *m, const dpti_node *node, char *text, size_t n)
 {
@@ -84,6 +99,11 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
                  (unsigned)libdeflate_crc32(0, m->constants + node->constant,
                                             node->elements * sizeof(float)));
         break;
+    case DPTI_NODE_SOFTMAX:
+        snprintf(text, n, "%zu %d", node->forward.u.row_softmax.columns,
+                 node->forward.u.row_softmax.log);
+        break;
+    case DPTI_NODE_PRODUCT: describe_product(node, text, n); break;
     case DPTI_NODE_EMBEDDING:
     case DPTI_NODE_PARAMETER: snprintf(text, n, "%zu", node->weight); break;
     case DPTI_NODE_INPUT:

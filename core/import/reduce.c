@@ -1,4 +1,7 @@
 /* Reductions, softmax, and products of two computed values. */
+#include "graph/product.h"
+#include "graph/softmax.h"
+#include "graph/tensor.h"
 #include "import/state.h"
 
 #include <stdio.h>
@@ -95,8 +98,15 @@ static dpt_status import_softmax(dpti_importer *im)
     dpt_value x;
     DPT_TRY(dpti_import_input(im, 0, &x));
     const size_t rank = dpti_extents_of(im->model, x).rank;
-    const uint32_t axis = 1u << dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank);
-    if (strcmp(im->node->op, "LogSoftmax") == 0) {
+    const bool log = strcmp(im->node->op, "LogSoftmax") == 0;
+    const size_t at = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank);
+    const uint32_t axis = 1u << at;
+    if (!dpti_node_at(im->model, x)->unsampled) {
+        const dpti_softmax_options options = {.axis = at, .log = log};
+        dpti_import_give(im, 0, dpti_softmax(im->model, x, &options));
+        return DPT_OK;
+    }
+    if (log) {
         const dpt_value sum = log_sum_exp(im, x, axis);
         dpti_import_give(im, 0, dpti_formula(im->model, "a - b", (dpt_value[]){x, sum}, 2));
         return DPT_OK;
@@ -110,7 +120,8 @@ static dpt_status import_softmax(dpti_importer *im)
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* (..., m, k) times (..., k, n): both become (..., m, n, k), and the products are summed along the
+/* A product with a factor that is the same for all samples, or with many axes.  (..., m, k) times
+   (..., k, n): both become (..., m, n, k), and the products are summed along the
    last axis. */
 static dpt_value multiply(dpti_importer *im, dpt_value a, dpt_value b)
 {
@@ -154,7 +165,8 @@ dpt_status dpti_import_product(dpti_importer *im)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "only matrices of 2 to %d axes can be multiplied yet",
                                   DPT_MAX_RANK - 1);
-    const dpt_value y = multiply(im, a, b);
+    const dpt_value y =
+        dpti_multiplies(im->model, a, b) ? dpti_product(im->model, a, b) : multiply(im, a, b);
     DPT_TRY(dpti_import_check(im));
     dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
     return DPT_OK;

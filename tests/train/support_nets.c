@@ -266,6 +266,7 @@ const net nets[] = {
     {.name = "broadcasts", .build = net_broadcasts},
     {.name = "extremes", .build = net_extremes},
     {.name = "joins", .build = net_joins},
+    {.name = "products", .build = net_products},
     {.name = "reshapes", .build = net_reshapes, .n_unfused = 1},
     {.name = "embeddings", .build = net_embeddings, .ids = true},
     {.name = "tokens", .build = net_tokens, .ids = true},

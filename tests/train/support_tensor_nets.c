@@ -1,6 +1,8 @@
 /* Small networks over values of any rank: views, parameters and constants that are read as values,
    reductions, and values that are joined (nets.h). */
 #include "graph/given.h"
+#include "graph/product.h"
+#include "graph/softmax.h"
 #include "train/nets.h"
 
 enum { CONV_CHANNELS = 3 };
@@ -102,6 +104,28 @@ dpt_value net_joins(dpt_model *m, dpt_value x)
     y = dpt_batch_norm(m, dpti_as_image(m, y), "n", NULL);
     y = dpti_slice(m, y, (dpti_cut){.axis = 1, .begin = 1, .count = 3, .step = 2});
     return head(m, dpti_formula(m, "a * a", &y, 1));
+}
+
+/* Products of a value with its own transpose, with a value that is broadcast over the batch and is
+   read backwards, and of parts of one value that leave other parts out; then the softmax along two
+   axes. */
+dpt_value net_products(dpt_model *m, dpt_value x)
+{
+    const size_t order[DPT_MAX_RANK] = {0, 2, 1};
+    const dpt_value a = dpt_activate(m, conv(m, x, "c", CONV_CHANNELS), DPT_ACT_TANH);
+    const dpt_value square = dpti_product(m, a, dpti_transpose(m, a, order));
+    dpt_value b = dpt_activate(m, conv(m, x, "d", 2), DPT_ACT_RELU);
+    b = dpti_slice(m, b, (dpti_cut){.axis = 0, .begin = 1, .count = 1, .step = 1});
+    b = dpti_slice(m, b,
+                   (dpti_cut){.axis = 1, .begin = NET_SIDE - 1, .count = NET_SIDE, .step = -1});
+    dpt_value y = dpti_product(m, square, b);
+    const dpt_value left = dpti_slice(m, y, (dpti_cut){.axis = 2, .count = 2, .step = 1});
+    const dpt_value right =
+        dpti_slice(m, y, (dpti_cut){.axis = 1, .begin = 1, .count = 2, .step = 1});
+    y = dpti_product(m, left, right);
+    y = dpti_product(m, dpti_transpose(m, y, order), y);
+    y = dpti_softmax(m, y, &(dpti_softmax_options){.axis = 2});
+    return head(m, dpti_softmax(m, y, &(dpti_softmax_options){.axis = 0, .log = true}));
 }
 
 /* Everything behind a reshape that needs a copy; a shared scale; an image made of a value. */

@@ -343,7 +343,8 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
         args.in[0] = args.in[1];
         args.in[1] = x;
     }
-    if (node->kind == DPTI_NODE_ADD) args.in[1] = value[node->inputs[1]];
+    if (node->kind == DPTI_NODE_ADD || node->kind == DPTI_NODE_PRODUCT)
+        args.in[1] = value[node->inputs[1]];
     for (size_t k = 1; node->kind == DPTI_NODE_ELEMENTWISE && k < node->n_inputs; k++)
         args.in[k] = value[node->inputs[k]];
     if (node->kind == DPTI_NODE_BATCH_NORM)
