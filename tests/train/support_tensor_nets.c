@@ -119,6 +119,7 @@ dpt_value net_products(dpt_model *m, dpt_value x)
     b = dpti_slice(m, b,
                    (dpti_cut){.axis = 1, .begin = NET_SIDE - 1, .count = NET_SIDE, .step = -1});
     dpt_value y = dpti_product(m, square, b);
+    y = dpti_formula(m, "tanh(0.2 * a)", &y, 1);
     const dpt_value left = dpti_slice(m, y, (dpti_cut){.axis = 2, .count = 2, .step = 1});
     const dpt_value right =
         dpti_slice(m, y, (dpti_cut){.axis = 1, .begin = 1, .count = 2, .step = 1});
