@@ -6,6 +6,7 @@ install(TARGETS dptrain-cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS dptrain EXPORT dptrainTargets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES core/dptrain.h core/dpt_types.h models/dptrain_models.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY core/dptrain DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
 # What the help, messages and the headers refer to: docs/NAME.md.
 install(FILES README.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})

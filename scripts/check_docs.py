@@ -10,6 +10,7 @@ Every fault is one line, FILE:LINE: what is wrong.  The exit status is 0 if ther
 Links to other hosts are not followed.
 """
 
+import glob
 import os
 import re
 import sys
@@ -17,7 +18,7 @@ import tempfile
 from urllib.parse import unquote
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-HEADERS = ["core/dptrain.h", "models/dptrain_models.h", "core/dpt_error.h", "core/backend/abi.h",
+HEADERS = ["core/dptrain/*.h", "core/dptrain.h", "models/dptrain_models.h", "core/dpt_error.h", "core/backend/abi.h",
            "core/backend/helpers.h", "core/backend/operators.h"]
 
 
@@ -138,11 +139,9 @@ def declarations(text):
 
 def check_headers(root):
     faults, n = [], 0
-    for name in HEADERS:
-        path = os.path.join(root, name)
-        if not os.path.exists(path):
-            continue
-        for function, line, comment in declarations(read(path)):
+    names = [name for pattern in HEADERS for name in sorted(glob.glob(pattern, root_dir=root))]
+    for name in names:
+        for function, line, comment in declarations(read(os.path.join(root, name))):
             n += 1
             if not comment:
                 faults.append(f"{name}:{line}: {function} has no comment directly above it")
@@ -158,15 +157,15 @@ def self_test(_):
     files = {
         "README.md": "# Title\n\n[a](docs/a.md#one-two) [b](docs/b.md)\n\n    [code](nowhere.md)\n",
         "docs/a.md": "# One, two\n\n[up](../README.md#title) [bad](../README.md#none) `[x](no.md)`\n<img src=\"no.svg\">\n",
-        "core/dptrain.h": "/* Opens. DPT_E_IO if it cannot. */\ndpt_status dpt_good(int a,\n                    int b);\n"
+        "core/dptrain/a.h": "/* Opens. DPT_E_IO if it cannot. */\ndpt_status dpt_good(int a,\n                    int b);\n"
         "void dpt_group(void);\n\nvoid dpt_bare(void);\n\n/* Closes. */\nvoid dpt_silent(void);\n",
     }
     expected = [
         "README.md:3: docs/b.md: no such file",
         "docs/a.md:3: ../README.md#none: no such heading",
         "docs/a.md:4: no.svg: no such file",
-        "core/dptrain.h:6: dpt_bare has no comment directly above it",
-        "core/dptrain.h:9: the comment of dpt_silent names no error and does not say that it never fails",
+        "core/dptrain/a.h:6: dpt_bare has no comment directly above it",
+        "core/dptrain/a.h:9: the comment of dpt_silent names no error and does not say that it never fails",
     ]
     with tempfile.TemporaryDirectory() as root:
         for name, text in files.items():

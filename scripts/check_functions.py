@@ -12,6 +12,7 @@ The check relies on the formatter: the braces around a function's body are the f
 their lines, and no other opening brace is.
 """
 
+import glob
 import os
 import re
 import sys
@@ -32,10 +33,10 @@ LONG = {
 }
 
 MOST_ARGUMENTS = 4
-PUBLIC = "core/dptrain.h"
+PUBLIC = "core/dptrain/*.h"
 
 # Functions that may have more arguments, as patterns of "FILE NAME", each with the reason.  Functions
-# that the public header declares may have more, too.  A pattern that is not needed any more is a fault:
+# that the public headers declare may have more, too.  A pattern that is not needed any more is a fault:
 # remove it.
 MANY = {
     r"backends/cpu/kernels/\S+ \w+": "inlined bodies of loops, whose arguments stay in registers",
@@ -43,7 +44,7 @@ MANY = {
     "and those of a device function stay in registers",
     r"backends/opencl/kernels/\S+ \w+": "as backends/kernels",
     r"backends/cuda/(collective|nccl|peers)\.c (all_reduce|broadcast)": "functions of the table in core/backend.h",
-    r"examples/read_records\.c read_image": "dpt_dataset_reader in core/dptrain.h calls it",
+    r"examples/read_records\.c read_image": "dpt_dataset_reader in core/dptrain/data.h calls it",
     r"transports/\w+/\w+\.c transport_start": "a function of the table in core/collective/transport.h",
     r"core/dpt_error\.h dpt_error_set": "only macros call it, which add the file and the line",
     r"backends/cuda/runtime\.c dpt_cuda_fail": "as dpt_error_set",
@@ -162,8 +163,8 @@ def count_arguments(parameters):
 
 def check_arguments(root, allowed=None):
     allowed = MANY if allowed is None else allowed
-    public = os.path.join(root, PUBLIC)
-    declared = set(re.findall(r"\b(\w+)\(", "\n".join(code_lines(read(public))))) if os.path.exists(public) else set()
+    public = [read(path) for path in glob.glob(os.path.join(root, PUBLIC))]
+    declared = {name for text in public for name in re.findall(r"\b(\w+)\(", "\n".join(code_lines(text)))}
     found, faults, used = functions(root), [], set()
     for function in found:
         n_arguments = count_arguments(function.parameters)
@@ -204,7 +205,7 @@ def self_test(_):
         "scripts/check_functions.py:1: core/a.c fits is not long any more: remove the entry",
     ]
     files |= {
-        "core/dptrain.h": "int declared(int a, int b, int c, int d, int e);\n/* undeclared() */\n",
+        "core/dptrain/a.h": "int declared(int a, int b, int c, int d, int e);\n/* undeclared() */\n",
         "core/e.c": "int declared(int a, int b, int c, int d, int e)\n{\n}\nint undeclared(int a, int b, int c, int d, int e)\n{\n}\n",
         "core/f.c": "void four(int (*a)(int, int), int b, int c, const int d[], ...)\n{\n}\nstatic int none(void)\n{\n}\n"
         "int five(int a,\n         int b, int (*c)(int, int), int d, int e)\n{\n}\n",

@@ -199,7 +199,7 @@ for variable in $(grep -rhoE '(getenv|dpti_environment|dpti_environment_trusted)
     check "docs have $variable" grep -rqF -- "$variable" "$SRC/docs"
 done
 check "version" test "$("$DPTRAIN" -V)" = "dptrain $(sed -n 's/#define DPT_VERSION "\(.*\)"/\1/p' \
-    "$SRC/core/dptrain.h")"
+    "$SRC/core/dptrain/context.h")"
 check "an option's beginning is enough" "$DPTRAIN" --vers >/dev/null
 "$DPTRAIN" --precision fp32 --schedule constant --optimizer sgd "${small[@]}" 2>accepted.err
 check "values that are there are accepted: $(cat accepted.err)" test $? -eq 0

@@ -1,0 +1,73 @@
+/* Several processes that train together: joining, ranks, the measured cost of a sum, and which
+   process reports a failure.
+   Part of the public API: programs include dptrain.h. */
+#ifndef DPTRAIN_PROCESS_H
+#define DPTRAIN_PROCESS_H
+
+#include "dptrain/context.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Joins the processes that a launcher of MPI (mpirun) has started together with this one.  After
+   the call trainers of this context train on the devices of all processes (docs/processes.md).  All
+   processes must then make the same calls on trainers, in the same order.  Without a launcher, or
+   with DPTRAIN_TRANSPORT=none in the environment, the call does nothing.  Call it once, before the
+   first trainer is created.
+
+   Errors: DPT_E_ABSENT if a launcher exists, but the MPI plug-in or the MPI library is missing.
+   DPT_E_INVALID if the processes have different versions of dptrain or are different programs, the
+   launcher's variable is not a number, or DPTRAIN_TRANSPORT_DELAY is not a time. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join(dpt_context *context);
+/* Joins as dpt_processes_join does, for a program that has several commands.  `purpose` names this
+   command in a few words.  Errors: as dpt_processes_join; DPT_E_INVALID also if another process has
+   another purpose, which the message names. dpt_processes_join has the purpose "". */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join_for(dpt_context *context,
+                                                           const char *purpose);
+/* Returns how many processes would join according to the launcher's environment variables.  Returns
+   1 if this process is alone or the variables cannot be read.  Cannot fail. */
+DPT_API size_t dpt_processes_launched(void);
+/* Returns the number of joined processes; 1 if this process is alone.  Cannot fail. */
+DPT_API size_t dpt_process_count(const dpt_context *context);
+/* Returns the rank of this process, from 0.  Cannot fail. */
+DPT_API size_t dpt_process_rank(const dpt_context *context);
+/* Writes the name of the transport between processes as text for a person: "mpi", or "mpi, delayed
+   by 5 ms" if some messages are delayed.  Writes "" if this process has joined no others.  `out`
+   has n_bytes bytes.  Cannot fail. */
+DPT_API void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes);
+/* The measured cost of a sum over processes, and the route that collectives take because of that
+   cost. */
+typedef struct dpt_link {
+    double alpha, beta; /* seconds, and seconds per byte: a sum of n bytes takes alpha + beta n
+                           seconds; both are 0 if there is one process */
+    const char *route;  /* "direct": each process sends to all others; "ring": each process sends to
+                           its neighbour */
+    size_t window;      /* largest number of chunks of 256 KiB that are in flight */
+} dpt_link;
+/* Measures some sums between the processes and chooses the route and the window from the measured
+   times.  All processes make the call and choose the same.  The choice changes no bit of any
+   result.  Creating a trainer includes this measurement.  Without a measurement collectives use the
+   direct route and three chunks at a time.  `out` may be NULL.  Errors: DPT_E_NO_MEMORY; the
+   failure of the transport. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out);
+/* Returns the time in seconds by which process `rank` delays the messages that the process
+   receives.  The process sets that time with DPTRAIN_TRANSPORT_DELAY.  `rank` must be below
+   dpt_process_count.  Cannot fail. */
+DPT_API double dpt_process_delay(const dpt_context *context, size_t rank);
+/* Returns whether this process should report the last failure to the user.  True for rank 0, and
+   for a process whose failure the other processes do not know.  Cannot fail. */
+DPT_API bool dpt_process_speaks(const dpt_context *context);
+/* Returns whether all processes know of the last failure.  True if there is only one process.
+   Cannot fail. */
+DPT_API bool dpt_process_agreed(const dpt_context *context);
+/* Declares that this process has failed and will exit with a nonzero status.  The launcher then
+   ends the other processes.  After the call the context does not wait for the other processes.  The
+   call does nothing if all processes know of the failure already.  Cannot fail. */
+DPT_API void dpt_process_give_up(dpt_context *context);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,102 @@
+/* What a trainer knows of its devices: memory, plans, operations, and reports of time.
+   Part of the public API: programs include dptrain.h. */
+#ifndef DPTRAIN_REPORT_H
+#define DPTRAIN_REPORT_H
+
+#include "dptrain/trainer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Returns the bytes that one replica takes on device i, without the data; 0 if there is no device
+   i.  Cannot fail. */
+DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device);
+
+/* The plan of a device for a full batch.  Byte counts are as the device allocates them.  For a
+   device of another process only samples, micro_batch, cached and streamed are known; the other
+   fields are 0. */
+typedef struct dpt_device_plan {
+    size_t samples;         /* samples of the shard */
+    size_t micro_batch;     /* samples that the device computes at once */
+    bool cached;            /* micro_batch is limited by the device's caches, not by its memory */
+    size_t parameter_bytes; /* parameters, and gradients of the same size */
+    size_t optimizer_bytes;
+    size_t activation_bytes; /* the arena: activations, their gradients and workspaces */
+    size_t
+        step_bytes; /* step block, indices, samples of the host feed, results of gradient checks */
+    size_t data_bytes; /* the device's own copy of the data; 0 if devices share the memory */
+    bool streamed; /* the device's memory does not hold the data set: the samples are sent with each
+                      step */
+    double flops;  /* floating-point operations of a step */
+    size_t exchange_bytes; /* bytes that the device sends in a step: gradients and batch-norm's
+                              statistics */
+} dpt_device_plan;
+
+/* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed
+   log has other batches; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device,
+                                                     dpt_device_plan *out);
+
+/* Returns the bytes of host memory that each process uses for the error feedback of compressed
+   exchanges; 0 if dpt_trainer_options.compress is DPT_COMPRESS_NONE or there is one process.  A
+   checkpoint stores at most half as many bytes for each process.  Process 0 also needs that much
+   memory while it keeps checkpoints or a host copy.  Cannot fail. */
+DPT_API size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer);
+
+/* How a device computes one operation of the training step.  Valid until the trainer is destroyed.
+ */
+typedef struct dpt_operation {
+    const char *layer; /* name of the layer */
+    const char *kind;  /* "CONV2D_FORWARD"; a layer may have several of one kind */
+    const char
+        *algorithm; /* the algorithm that the device has chosen, by the name that the log records */
+    const char *measured; /* measured times of the candidates, the fastest first; "" if unknown */
+} dpt_operation;
+
+/* Returns the number of operations of the training step on device i; 0 if there is no device i, or
+   if it belongs to another process.  Operations are numbered in the order of execution.  Cannot
+   fail. */
+DPT_API size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device);
+/* Describes an operation.  Errors: DPT_E_INVALID if there is no such device or operation. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device,
+                                                          size_t operation, dpt_operation *out);
+
+/* What a device has done in the collected steps of this trainer.  A step in which some device has
+   samples for the first time is left out, because memory is touched and kernels are loaded in it,
+   which may take longer than all other steps. */
+typedef struct dpt_device_report {
+    size_t samples, steps; /* samples trained; steps in which the device had samples */
+    double busy_seconds;   /* sums of the values in dpt_step_metrics */
+    double exchange_seconds, waiting_seconds;
+    double throughput; /* samples per second of busy time: the rate that the device would reach with
+                          these shards if it never waited */
+    double alone_throughput; /* modelled samples per second if the device had every batch alone,
+                                without exchanges, at its mean speed; 0 until the device has had
+                                samples twice */
+} dpt_device_report;
+
+/* What all devices together have done in the same steps.  A quotient whose divisor is 0 is 0. */
+typedef struct dpt_mix_report {
+    size_t steps, samples;
+    double seconds;    /* time of the steps from start to end, without data_seconds */
+    double throughput; /* samples per second */
+    double balance; /* `throughput` divided by the sum of the devices' `throughput`: at most about
+                       1; less if devices wait */
+    double scaling; /* `throughput` divided by the sum of the devices' `alone_throughput`: less than
+                       `balance`, because every device has the fixed costs of a step */
+} dpt_mix_report;
+
+/* Return the report of one device and of all devices, with any split.  Errors: DPT_E_INVALID if
+   there is no such device; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device_report(const dpt_trainer *trainer,
+                                                              size_t device,
+                                                              dpt_device_report *out);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_mix_report(const dpt_trainer *trainer,
+                                                           dpt_mix_report *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,334 @@
+/* The trainer: steps, device events, evaluation, prediction, and reading
+   and writing single tensors.
+   Part of the public API: programs include dptrain.h. */
+#ifndef DPTRAIN_TRAINER_H
+#define DPTRAIN_TRAINER_H
+
+#include "dptrain/data.h"
+#include "dptrain/device.h"
+#include "dptrain/model.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A trainer: one replica of a model on every device of a set, and the loop that keeps the replicas
+   equal. */
+typedef struct dpt_trainer dpt_trainer;
+
+typedef enum dpt_optimizer { DPT_OPTIMIZER_SGD = 0, DPT_OPTIMIZER_ADAMW = 1 } dpt_optimizer;
+
+typedef enum dpt_loss {
+    DPT_LOSS_CROSS_ENTROPY = 0, /* softmax cross-entropy with the label */
+    DPT_LOSS_SQUARED_ERROR = 1, /* mean squared error to the data's targets */
+} dpt_loss;
+
+/* The samples over which batch-norm takes its statistics in training. */
+typedef enum dpt_batch_norm_mode {
+    DPT_BATCH_NORM_SYNC = 0, /* the global batch; training is then the same on any mix of devices */
+    /* Each device's shard.  The running statistics, which evaluation uses and checkpoints store,
+       are the mean over the devices, weighted by samples. */
+    DPT_BATCH_NORM_LOCAL = 1,
+} dpt_batch_norm_mode;
+
+/* The format of gradients between processes.  Within one process gradients are summed in
+   float32. */
+typedef enum dpt_compression {
+    DPT_COMPRESS_NONE = 0, /* as float32 */
+    DPT_COMPRESS_BF16 = 1, /* rounded to bfloat16, with error feedback: the rounding error is kept
+                              and added to the gradient of the next step */
+} dpt_compression;
+
+/* Random changes of each training image.  They are drawn anew in each epoch and keyed by the
+   sample. */
+typedef struct dpt_augment_options {
+    size_t crop_padding; /* the image is padded by this many zeros on each side, and a random window
+                            of the original size is taken */
+    bool flip;           /* a horizontal flip, with probability 1/2 */
+    float erase;         /* the probability of random erasing (Zhong et al. 2020) */
+    /* For pictures in folders that are read on demand: a random window of the picture is scaled to
+       the image, as by torchvision's RandomResizedCrop.  The window has at least this part of the
+       picture's area, and 3/4 to 4/3 of the image's aspect ratio. torchvision's default is 0.08. 0:
+       the centre of the picture is used. */
+    float resized_crop;
+} dpt_augment_options;
+
+typedef struct dpt_trainer_options {
+    size_t batch_size; /* samples of the global batch, at most the data's count; default 256, or the
+                          data's count if that is less */
+    /* Number of batches in a step.  A step computes this many batches one after the other and adds
+       up their gradients before devices exchange them.  The step equals the step of one batch of
+       that total size, except that batch-norm takes its statistics over each batch. 0 means 1. */
+    size_t accumulate;
+    /* Largest number of samples that a device computes at once. 0: as many as the device's memory
+       holds, and, in a model without batch-norm, as many as its caches hold. */
+    size_t micro_batch;
+    /* The rule by which a batch is divided into shards. "measured" (default) follows the measured
+       throughput of the devices, so that all devices end a step at the same time. "equal" gives
+       equal shards. "A:B:C" gives shards in these proportions. "replay:LOG" repeats the shards and
+       the algorithms that a log records (docs/log.md). */
+    const char *split;
+    /* Disables standby.  Standby applies with a measured split, in one process and without
+       stop_on_loss.  A device that slows the others down, whatever its shard is, is put on standby:
+       it takes no part in steps while measurements show that steps are faster without it.  Every
+       now and then a trial measures again whether this is still so.  The library changes the set of
+       standby devices, and updates their stale replicas, in a submit with no step in flight.  A
+       program that keeps steps in flight must therefore collect all of them now and then.  With
+       no_standby all devices always take part.  no_rest is the name of version 0.1 for the same
+       field.  It is removed in the next version. */
+    union {
+        bool no_standby;
+        bool no_rest;
+    };
+    /* By default devices exchange gradients in buckets while the backward pass still runs.  With
+       no_overlap devices exchange all gradients at once after the backward pass.  The weights are
+       the same to the bit, unless `compress` is set. */
+    bool no_overlap;
+    dpt_compression compress; /* between processes (docs/processes.md) */
+    /* Smallest size in bytes of the first bucket.  The other buckets have an eighth of all weights.
+       0: 256 KiB; between processes that do not compress, both sizes follow from the measured cost
+       of sums.  A layer with more than an eighth of all weights is computed in parts whose size
+       follows from this number.  So the bits of the result depend on this option, but not on what
+       is measured. */
+    size_t bucket_bytes;
+    dpt_optimizer optimizer;
+    float lr;             /* default 0.1, of AdamW 0.001 */
+    size_t lr_base_batch; /* if set, lr belongs to a batch of this size and is scaled linearly to
+                             the samples of a step */
+    float momentum, weight_decay;
+    bool nesterov;
+    bool no_decay_bias;          /* no weight decay on biases and on the parameters of norms */
+    float beta1, beta2, epsilon; /* of AdamW; defaults 0.9, 0.999, 1e-8 */
+    float clip_norm;             /* largest global norm of the gradient; 0: none */
+    dpt_loss loss;
+    float label_smoothing; /* in [0, 1); evaluation does not use it */
+    dpt_batch_norm_mode batch_norm;
+    dpt_augment_options augment;
+    const char *init; /* "default" (PyTorch's), "normal:STD" (biases 0), "xavier", "he" */
+    uint64_t seed;
+    bool no_shuffle; /* take the samples in the order of the data */
+    /* true: the failure of a device ends the call in which the device fails, and the program may
+       try again with the same device. false: training goes on with the other devices
+       (docs/reliability.md). */
+    bool stop_on_loss;
+    /* Time limit in seconds of one call into a device's backend, in a step, an evaluation or a
+       transfer of weights.  A device that exceeds the limit is lost, and is abandoned when the
+       trainer is destroyed. 0: 60 seconds, or 20 times the longest step so far if that is more; ten
+       minutes before the first step.  While a device is prepared, which compiles and measures, the
+       limit is ten times as long.  If the preparation in dpt_trainer_create exceeds its limit,
+       dpt_trainer_create fails; later the device is lost. */
+    double device_timeout;
+    /* Number of steps between two comparisons of the replicas; 0: never.  Before such a step each
+       device computes a hash of its training state.  A replica that differs from the others is
+       restored from them, and takes part in the step (docs/reliability.md).  In one process only
+       (else DPT_E_INVALID). */
+    size_t verify_replicas;
+    /* Seconds after the loss of a device until the first attempt to readmit it; 0: never.  Each
+       following pause is twice as long, up to 64 times this value.  A device that answers is opened
+       anew, gets the training state of the others, and takes part again from the next step that is
+       submitted with no step in flight.  In one process only, and not with stop_on_loss (else
+       DPT_E_INVALID).  After a readmission the results of earlier calls of dpt_trainer_operation
+       for the device are no longer valid. */
+    double readmit_after;
+} dpt_trainer_options;
+
+/* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
+   trainers may use one device set.  `options` may be NULL: all defaults.  The caller owns `out` and
+   destroys it with dpt_trainer_destroy.  A device that is lost meanwhile, while others are left,
+   takes no part in training (dpt_trainer_next_event tells), unless `stop_on_loss` is set.  Errors:
+   DPT_E_INVALID if an option is out of range, the data do not fit the model's input or classes, or
+   another pointer is NULL (no message if `devices` is NULL); DPT_E_UNSUPPORTED if a device cannot
+   compute a layer (the message names both); DPT_E_NO_MEMORY; DPT_E_DEVICE_LOST if a device does not
+   answer, or is lost and no other is left; the devices' own failures. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
+                                                       const dpt_model *model,
+                                                       const dpt_dataset *data,
+                                                       const dpt_trainer_options *options,
+                                                       dpt_trainer **out);
+/* Destroys a trainer.  Accepts NULL.  Cannot fail; a device that does not answer keeps its memory
+   (dpt_context_abandoned). */
+DPT_API void dpt_trainer_destroy(dpt_trainer *trainer);
+
+/* Returns the number of devices that the trainer trains on.  With one process these are the devices
+   of the set.  With several processes these are the devices of all processes, in the order of ranks
+   and then of their lists.  The functions below number devices in this order.  Cannot fail. */
+DPT_API size_t dpt_trainer_device_count(const dpt_trainer *trainer);
+/* Describes a device of the trainer.  The trainer owns the strings.  Errors: DPT_E_INVALID if there
+   is no such device. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
+                                                       dpt_device_description *out);
+
+typedef struct dpt_step_metrics {
+    size_t step;  /* from 1 */
+    size_t epoch; /* from 1 */
+    bool last_of_epoch;
+    double lr;      /* the learning rate of the update */
+    size_t samples; /* of the global batch */
+    double loss;    /* mean over the labels of the global batch */
+    size_t hits;    /* correctly classified labels; 0 with DPT_LOSS_SQUARED_ERROR */
+    double seconds; /* from the end of the previous step, or from the start of this step if no step
+                       was in flight */
+    double data_seconds; /* part of `seconds` in which no step was computed because images that are
+                            read on demand were not ready in this process */
+    size_t n_devices;
+    const size_t
+        *shards; /* (n_devices) samples of each device.  This array and those below are valid until
+                    the second next step, or until a step in which a device is lost */
+    const double *device_seconds;   /* (n_devices) busy time in seconds: computing, by the device's
+                                       clock, and the device's own part of uploads and exchanges */
+    const double *exchange_seconds; /* part of device_seconds: uploads, and the part in exchanges */
+    const double *waiting_seconds;  /* time in seconds that the device waited for other devices */
+    const char *rebalance;    /* why the shards differ from those of the step before, or NULL */
+    const double *throughput; /* modelled samples per second of each device; 0 until known */
+    size_t n_lost;            /* number of lost devices */
+    size_t labels; /* labels of the global batch that are not ignored: `loss` is the mean over them,
+                      and `hits` counts them.  Equal to `samples` with one label a sample */
+} dpt_step_metrics;
+
+/* Makes one step: scatter, forward pass, backward pass, all-reduce and update.  All devices vote
+   before any training state changes, and the step is committed only if all votes agree.
+
+   After a failure before the commit, the training state and the position in the data are those
+   before the step; another call tries the same batch again.  If a device fails during the update of
+   a committed step, the call fails too, but the step counts (see dpt_trainer_steps): the other
+   replicas have the update, and the next submit restores the device's replica from them.
+
+   Loss of a device.  A device that fails in any call, except by running out of memory, is lost
+   together with the other devices of its fault domain.  The same batch is divided among the
+   remaining devices and retried, and training goes on without the lost devices
+   (dpt_trainer_next_event reports them).  The call fails because of a lost device only if no device
+   would be left, if the remaining devices cannot hold a batch, or with the option stop_on_loss.
+
+   Out of memory.  With the split "measured", if a device runs out of memory before the commit, the
+   step is retried with the same samples, and that device gets fewer samples from then on.  If a
+   device has no memory for the update while another device has made the update, and stop_on_loss is
+   not set, the replica is restored at once; if the same happens in the next step, the device is
+   lost.  In both cases the call does not fail.
+
+   Errors: DPT_E_NOT_FINITE if the loss or a gradient is not finite; the message names the step, and
+   the devices unless it was so on all devices; no training state has changed.  DPT_E_NO_MEMORY if a
+   device runs out of memory with another split, or all devices together cannot hold a batch.
+   DPT_E_DEVICE and DPT_E_DEVICE_LOST: see above.  DPT_E_STATE within dpt_fit or if steps are in
+   flight.  Failures of reading images. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out);
+
+/* dpt_trainer_step in two halves, so that devices never wait for the host. dpt_trainer_submit
+   enqueues the next step and returns. dpt_trainer_collect waits for the oldest step in flight and
+   writes its metrics.  At most two steps may be in flight.
+
+   Errors of submit: DPT_E_STATE if two steps are in flight or within dpt_fit; failures of reading
+   images (dpt_dataset_from_reader), after which the steps in flight stay in flight.  Errors of
+   collect: DPT_E_STATE if no step is in flight; those of dpt_trainer_step.  After any other failure
+   all steps in flight are dropped and not committed.  If a step in flight must be submitted again,
+   and its images cannot be read, the collect of that step fails, unless a submit before it succeeds
+   for both steps. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_submit(dpt_trainer *trainer);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
+                                                        dpt_step_metrics *out);
+/* Returns the number of steps in flight, 0 to 2.  Cannot fail. */
+DPT_API size_t dpt_trainer_in_flight(const dpt_trainer *trainer);
+/* Returns the number of steps that the weights contain.  Cannot fail. */
+DPT_API size_t dpt_trainer_steps(const dpt_trainer *trainer);
+
+/* The kind of a device event. */
+typedef enum dpt_device_event_kind {
+    DPT_DEVICE_LOST = 0, /* the device takes no part from this step on */
+    DPT_DEVICE_NOT_FINITE =
+        1, /* the loss or the gradients of this device were not finite, while those of another
+              device were; the call that makes the step fails with DPT_E_NOT_FINITE */
+    DPT_REPLICA_RESTORED =
+        2, /* the device's replica differed from the others before this step, or had missed the
+              update of the step before because the device had no memory for it; it was restored */
+    DPT_DEVICE_READMITTED = 3, /* the device was lost and takes part again from this step on */
+    DPT_ISLAND_LOST = 4,    /* the device is the first of an island whose communicator failed; from
+                               this step on its devices exchange gradients through the host */
+    DPT_DEVICE_STANDBY = 5, /* the device is put on standby, because steps are faster without it */
+    DPT_DEVICE_PRESENT = 6, /* the device was on standby and takes part again */
+    DPT_STEPS_IN_SEGMENTS =
+        7, /* the device trains alone, but cannot use single-launch steps; it goes on with steps in
+              several segments, which are slower and give the same bits */
+    /* The names of version 0.1 for three of these.  They are removed in the next version. */
+    DPT_DEVICE_RESTS = DPT_DEVICE_STANDBY,
+    DPT_DEVICE_WAKES = DPT_DEVICE_PRESENT,
+    DPT_STEPS_IN_PARTS = DPT_STEPS_IN_SEGMENTS
+} dpt_device_event_kind;
+
+typedef struct dpt_device_event {
+    dpt_device_event_kind kind;
+    size_t device;     /* the number of the device: see dpt_trainer_device */
+    const char *id;    /* as in dpt_device_description */
+    size_t step;       /* the first step without the device, or with it again; from 1 */
+    dpt_status status; /* why */
+    const char
+        *message; /* the reason in words; valid until the next call of dpt_trainer_next_event */
+} dpt_device_event;
+
+/* Takes the oldest event that the program has not taken yet.  Returns false if there is no such
+   event; *out is then unchanged.  Always false within the callbacks of dpt_fit, because dpt_fit
+   passes events to `progress`.  Cannot fail. */
+DPT_API bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out);
+
+/* Sets the learning rate, from the next submitted step on.  If processes set different learning
+   rates, that step fails in all processes with DPT_E_INVALID.  Errors: DPT_E_INVALID if `lr` is not
+   in (0, 1e6]; DPT_E_STATE within dpt_fit. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr);
+
+typedef struct dpt_evaluation {
+    size_t samples, hits;
+    double loss, accuracy; /* means over the labels; with DPT_LOSS_SQUARED_ERROR `hits` and
+                              `accuracy` are 0 */
+    double seconds;
+    size_t labels; /* that are not ignored; with one label a sample, the number of samples */
+} dpt_evaluation;
+
+/* Computes loss and accuracy over a data set, on all devices, in the proportions of the split.
+   Errors: DPT_E_STATE if a step is in flight; DPT_E_INVALID if the data do not fit the model;
+   DPT_E_NOT_FINITE if the loss is not finite, for example because the weights have overflowed;
+   DPT_E_NO_MEMORY; failures of reading images; the devices' own failures if no device is left.
+   With several processes, of dpt_trainer_predict too: DPT_E_INVALID if a process has other weights,
+   or data of another size, than process 0. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
+                                                         const dpt_dataset *data,
+                                                         dpt_evaluation *out);
+
+/* Computes the outputs of samples first to first + count - 1 of a data set and writes them to
+   `outputs` (count, labels, classes), with the numbers that dpt_model_labels and dpt_model_classes
+   return.  The outputs are class probabilities, which are the softmax of the
+   logits.  With DPT_LOSS_SQUARED_ERROR the outputs are the model's predictions without softmax.
+   Errors: DPT_E_STATE if a step is in flight; DPT_E_INVALID if the samples do not exist or do not
+   fit the model, and as for dpt_trainer_evaluate with several processes; DPT_E_NO_MEMORY; failures
+   of reading images; the devices' own failures if no device is left. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_predict(dpt_trainer *trainer,
+                                                        const dpt_dataset *data, size_t first,
+                                                        size_t count, float *outputs);
+
+typedef enum dpt_tensor_kind {
+    DPT_PARAMETER = 0, /* and running statistics */
+    DPT_GRADIENT = 1,  /* of the last step, reduced over the devices */
+    DPT_VELOCITY = 2,  /* SGD's, or AdamW's first moment; DPT_E_NOT_FOUND without momentum */
+    DPT_SQUARES = 3,   /* AdamW's second moment; DPT_E_NOT_FOUND for SGD */
+} dpt_tensor_kind;
+
+/* dpt_trainer_get reads a tensor from the replica of one device of this process.  dpt_trainer_set
+   writes a tensor to every replica.  Both use the layout of a checkpoint.  `size` must be the
+   tensor's number of elements.  If a device fails during dpt_trainer_set, the call fails, but the
+   other devices have the new values; the next step or evaluation restores the failed device from
+   the others.  Several processes must write or load the same values; otherwise the next step fails
+   in all processes with DPT_E_INVALID.
+   Errors of both: DPT_E_STATE if a step is in flight; DPT_E_INVALID for a wrong kind or size;
+   DPT_E_NOT_FOUND for a tensor that does not exist; DPT_E_NO_MEMORY; the devices' own failures.
+   dpt_trainer_get: DPT_E_INVALID if the device is not one of this process; DPT_E_DEVICE_LOST if the
+   device is lost.  dpt_trainer_set: DPT_E_STATE within dpt_fit, or if no device holds valid weights
+   any more. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_get(dpt_trainer *trainer, size_t device,
+                                                    dpt_tensor_kind kind, const char *name,
+                                                    float *out, size_t size);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind,
+                                                    const char *name, const float *values,
+                                                    size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
