@@ -29,6 +29,7 @@ typedef struct prediction {
     uint8_t *pixels; /* (n_pictures, height, width, channels): the PNG and JPEG images */
     size_t n_pictures;
     dpt_dataset *pictures;
+    dpt_predictor *predictor;
 } prediction;
 
 static dpt_status no_memory(const prediction *p)
@@ -189,8 +190,6 @@ static dpt_status add_image(prediction *p, const char *name)
 
 static dpt_status collect_pictures(prediction *p)
 {
-    uint8_t *labels = calloc(p->n_pictures, 1);
-    if (!labels) return no_memory(p);
     const dpt_dataset_memory memory = {
         .count = p->n_pictures,
         .height = p->info.height,
@@ -199,11 +198,8 @@ static dpt_status collect_pictures(prediction *p)
         .classes = p->info.classes,
         .dtype = DPT_U8,
         .images = p->pixels,
-        .labels = labels,
     };
-    const dpt_status status = dpt_dataset_from_memory(p->session.context, &memory, &p->pictures);
-    free(labels);
-    return status;
+    return dpt_dataset_from_memory(p->session.context, &memory, &p->pictures);
 }
 
 static dpt_status add_images(prediction *p, const cli_options *options)
@@ -259,8 +255,10 @@ typedef struct output {
 static dpt_status predict_run(prediction *p, size_t first, size_t n, const output *out)
 {
     const subject *s = &p->subjects[first];
-    DPT_TRY(dpt_trainer_predict(p->session.trainer, s->data ? s->data : p->pictures, s->index, n,
-                                out->probabilities));
+    char why[DPT_WHY_BYTES];
+    const dpt_status status = dpt_predictor_run_data(p->predictor, s->data ? s->data : p->pictures,
+                                                     s->index, n, out->probabilities, why);
+    if (status != DPT_OK) return dpt_fail(p->session.context, status, "%s", why);
     for (size_t i = 0; i < n; i++) {
         printf("%.*s", s[i].path_length, s[i].path);
         if (s[i].data) printf(":%zu", s[i].index);
@@ -316,31 +314,26 @@ static void warn_of_names(const prediction *p, const char *weights)
         weights, w->dataset, p->info.name, w->dataset);
 }
 
-/* The largest data set, so that the trainer's batch is large enough for all. */
-static const dpt_dataset *most_images(const prediction *p, size_t *count)
-{
-    const dpt_dataset *most = p->pictures;
-    *count = p->n_pictures;
-    for (size_t i = 0; i < p->n_files; i++) {
-        dpt_dataset_info info;
-        dpt_dataset_describe(p->files[i], &info);
-        if (most && info.count <= *count) continue;
-        most = p->files[i];
-        *count = info.count;
-    }
-    return most;
-}
-
 static dpt_status load(prediction *p, const cli_options *options, const char *weights)
 {
     cli_session *s = &p->session;
-    size_t count;
-    const dpt_dataset *data = most_images(p, &count);
-    const dpt_trainer_options trainer = {.batch_size = cli_batch_size(options, count),
-                                         .device_timeout = options->device_timeout};
-    DPT_TRY(dpt_trainer_create(s->devices, s->model, data, &trainer, &s->trainer));
-    const dpt_status status = dpt_trainer_load(s->trainer, weights);
+    const dpt_predictor_options predictor = {.size = sizeof predictor,
+                                             .weights = weights,
+                                             .micro_batch = options->batch_size,
+                                             .like = p->pictures ? p->pictures
+                                                                 : p->files[0], /* all are alike */
+                                             .device_timeout = options->device_timeout};
+    const dpt_status status = dpt_predictor_create(s->devices, s->model, &predictor, &p->predictor);
     return status == DPT_E_INVALID && cli_weights_own(s) ? DPT_E_FORMAT : status;
+}
+
+static void tell_lost(const prediction *p)
+{
+    dpt_predictor_device_info info = {.size = sizeof info};
+    for (size_t i = 0; dpt_predictor_device(p->predictor, i, &info) == DPT_OK; i++)
+        if (info.lost)
+            (void)cli_error(CLI_OK, "device %s is lost, and the others compute its samples: %s",
+                            info.id, info.message);
 }
 
 /* Reads all images before the first is classified, so that an error in the last one wastes no work.
@@ -355,15 +348,14 @@ static dpt_status predict(prediction *p, const cli_options *options, const char 
     DPT_TRY(load(p, options, weights));
     warn_of_names(p, weights);
     const dpt_status status = predict_all(p, options);
-    cli_session_tell_lost(&p->session);
+    if (dpt_predictor_lost(p->predictor) < dpt_devices_count(p->session.devices)) tell_lost(p);
     return status;
 }
 
 static int end(prediction *p, int code)
 {
-    code = cli_flush(code);                  /* first: a device may keep this process waiting */
-    dpt_trainer_destroy(p->session.trainer); /* before its data */
-    p->session.trainer = NULL;
+    code = cli_flush(code); /* first: a device may keep this process waiting */
+    dpt_predictor_destroy(p->predictor);
     dpt_dataset_destroy(p->pictures);
     for (size_t i = 0; i < p->n_files; i++)
         dpt_dataset_destroy(p->files[i]);
@@ -371,6 +363,14 @@ static int end(prediction *p, int code)
     free(p->pixels);
     free(p->subjects);
     return cli_session_close(&p->session, code);
+}
+
+/* Devices that fail in a prediction have an exit status of their own. */
+static int fail(const prediction *p, dpt_status status)
+{
+    const int code = cli_session_fail(&p->session, status);
+    const bool device = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
+    return device && p->predictor ? CLI_DEVICES_LOST : code;
 }
 
 int cli_predict(const cli_options *options)
@@ -384,5 +384,5 @@ int cli_predict(const cli_options *options)
         return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
     prediction p = {0};
     const dpt_status status = predict(&p, options, weights);
-    return end(&p, status == DPT_OK ? CLI_OK : cli_session_fail_working(&p.session, status));
+    return end(&p, status == DPT_OK ? CLI_OK : fail(&p, status));
 }

@@ -10,6 +10,7 @@
        model.h       networks, built layer by layer or read from ONNX files
        data.h        data sets
        trainer.h     steps, device events, evaluation, prediction
+       predictor.h   predictions without a trainer
        weights.h     files of weights and of the training state
        report.h      memory, plans, operations and times of the devices
        fit.h         the training loop
@@ -55,6 +56,7 @@
 #include "dptrain/device.h"
 #include "dptrain/fit.h"
 #include "dptrain/model.h"
+#include "dptrain/predictor.h"
 #include "dptrain/process.h"
 #include "dptrain/report.h"
 #include "dptrain/trainer.h"

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "checkpoint/tensor_source.h"
 #include "io/folder.h"
 
 #include <pthread.h>
@@ -13,10 +14,6 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-/* A checkpoint of another model is read if it is larger than this model's by at most this many
-   bytes. */
-static const size_t other_model_bytes = (size_t)1 << 30;
 
 struct dpti_keeper {
     dpt_trainer *trainer;
@@ -388,8 +385,9 @@ static bool has_ended(const dpti_keeper *k, size_t number, dpt_error *error)
 {
     char *path = dpti_folder_path(k->folder, number);
     const bool ended =
-        path && dpti_checkpoint_ended(
-                    path, dpti_checkpoint_most_bytes(k->trainer, path) + other_model_bytes, error);
+        path &&
+        dpti_checkpoint_ended(
+            path, dpti_checkpoint_most_bytes(k->trainer, path) + DPTI_OTHER_MODEL_BYTES, error);
     free(path);
     return ended;
 }

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "checkpoint/settings.h"
+#include "checkpoint/tensor_source.h"
 #include "checkpoint/tensors.h"
 #include "train/algorithms.h"
 #include "train/components/order.h"
@@ -198,18 +199,11 @@ static void peek(const char *path, size_t *n_owing, size_t *n_devices)
 size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
 {
     const dpt_trainer *t = trainer;
-    const dpt_model *m = t->model;
     size_t n_owing, n_devices;
     peek(path, &n_owing, &n_devices);
     if (n_devices < t->n_devices) n_devices = t->n_devices;
     const size_t n_flats = DPTI_MAX_STATE_BUFFERS + n_owing;
-    size_t n = ((size_t)4 << 20) + DPTI_CLASS_NAMES_BYTES;
-    for (size_t i = 0; i < m->n_parameters; i++)
-        n += n_flats *
-             (m->parameters[i].size * sizeof(float) + 512 + 6 * strlen(m->parameters[i].name));
-    for (size_t i = 0; i < m->n_nodes; i++)
-        n += (512 + 6 * strlen(m->nodes[i].name)) * (1 + n_devices);
-    return n;
+    return dpti_weights_most_bytes(t->model, n_flats, n_devices);
 }
 
 /* Returns whether this order of samples can reach the cursor. */
@@ -254,9 +248,9 @@ static dpt_status compare_trainer(dpt_trainer *t, const dpti_checkpoint *c)
 
 /* Reads the error feedback of the file's processes and assigns it to the trainer's processes: see
    dpti_checkpoint_deal. */
-static dpt_status read_residuals(const dpti_tensor_source *source, dpti_checkpoint *c)
+static dpt_status read_residuals(dpt_trainer *t, const dpti_tensor_source *source,
+                                 dpti_checkpoint *c)
 {
-    dpt_trainer *t = source->trainer;
     const size_t n = dpti_processes_count(t->processes), size = t->model->flat_size;
     const bool same = c->state.n_owing == n;
     float *flat = dpti_trainer_make_flat(t);
@@ -279,8 +273,11 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
     const size_t n_kinds = dpti_trainer_n_state_buffers(t);
     float *outside = dpti_trainer_make_flat(t);
     if (!outside) return DPT_E_NO_MEMORY;
-    const dpti_tensor_source source = {
-        .trainer = t, .path = c->path, .file = file, .outside = outside};
+    const dpti_tensor_source source = {.context = t->context,
+                                       .model = t->model,
+                                       .path = c->path,
+                                       .file = file,
+                                       .outside = outside};
     dpt_status status = DPT_OK;
     for (size_t k = 0; status == DPT_OK && k < n_kinds; k++) {
         c->flats[k] = dpti_trainer_make_flat(t);
@@ -294,7 +291,7 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
                 c->flats[k]);
     }
     if (status == DPT_OK && dpti_packs(t) && c->state.n_owing > 0)
-        status = read_residuals(&source, c);
+        status = read_residuals(t, &source, c);
     free(outside);
     return status;
 }

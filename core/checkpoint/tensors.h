@@ -48,20 +48,4 @@ DPT_CHECK_RESULT dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_s
 bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor);
 bool dpti_is_state(const dpt_model *model, const dpti_tensor *tensor);
 
-/* A file whose tensors a trainer reads. */
-typedef struct dpti_tensor_source {
-    dpt_trainer *trainer;
-    const char *path;
-    const dpti_safetensors *file;
-    float *outside; /* (flat_size) scratch memory */
-} dpti_tensor_source;
-
-/* Reads a file's tensors into flat buffers (weights.c).  `except`: names of layers, separated by
-   commas, whose elements are left unchanged; or NULL.  Errors: DPT_E_INVALID if the tensors belong
-   to another model; the context's error names the tensor. */
-DPT_CHECK_RESULT dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except,
-                                              float *flat);
-DPT_CHECK_RESULT dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kind,
-                                            float *flat);
-
 #endif

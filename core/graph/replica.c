@@ -36,7 +36,7 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     const bool adamw = optimizer->kind == DPT_OPTIMIZER_ADAMW;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     DPT_TRY(make_flat(device, model, &out->parameters));
-    DPT_TRY(make_flat(device, model, &out->gradients));
+    if (!options->predicts) DPT_TRY(make_flat(device, model, &out->gradients));
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
     DPT_TRY(make_constants(device, model, &out->constants));

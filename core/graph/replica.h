@@ -44,6 +44,7 @@ typedef struct dpti_replica_options {
     const dpt_model *model;
     size_t capacity;          /* the largest number of samples at once */
     dpti_optimizer optimizer; /* decides which buffers of training state are needed */
+    bool predicts;            /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
 } dpti_replica_options;
 
 /* Allocates the flat buffers that the optimizer needs, filled with zeros.  After a failure `out`

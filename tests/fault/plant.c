@@ -14,7 +14,8 @@ enum { SECONDS_A_RUN = 120, REPORT_BYTES = 256 };
 const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void)
 {
-    return "leak:^run_bind$\nleak:^run_create_worker$\nleak:^create_alone$\n";
+    return "leak:^run_bind$\nleak:^run_create_worker$\nleak:^create_alone$\n"
+           "leak:^run_create_predictor$\n";
 }
 
 static const char report_path[] = "fault-report.txt";

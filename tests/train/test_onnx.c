@@ -65,6 +65,28 @@ static void end(run *r)
     dpt_context_destroy(r->context);
 }
 
+/* A predictor, with the weights of the file, predicts what the trainer predicts before its first
+   step. */
+static void predict(test *t, const run *r, const char *name)
+{
+    static float wanted[COUNT * MOST], outputs[COUNT * MOST];
+    char why[DPT_WHY_BYTES] = "";
+    dpt_predictor *predictor = NULL;
+    const dpt_predictor_options options = {
+        .size = sizeof options, .like = r->data, .micro_batch = 3};
+    const size_t n = COUNT * dpt_model_labels(r->model) * dpt_model_classes(r->model);
+    CHECK_OK(dpt_predictor_create(r->devices, r->model, &options, &predictor));
+    CHECK_OK(dpt_trainer_predict(r->trainer, r->data, 0, COUNT, wanted));
+    if (!CHECK_OK(dpt_predictor_run_data(predictor, r->data, 0, COUNT, outputs, why)))
+        FAIL("%s: %s", name, why);
+    for (size_t i = 0; i < n; i++)
+        if (!CHECK_NEAR((double)outputs[i], (double)wanted[i], 1e-5)) {
+            FAIL("%s, output %zu", name, i);
+            break;
+        }
+    dpt_predictor_destroy(predictor);
+}
+
 /* One file on one mix of devices. */
 static void train(test *t, size_t network, const char *way, size_t mix)
 {
@@ -97,6 +119,8 @@ static void train(test *t, size_t network, const char *way, size_t mix)
     REQUIRE_OK(dpt_context_create(&r.context));
     if (begin(&r, onnx_path(name, path), mix, &memory) != DPT_OK)
         FAIL("%s", dpt_error_message(r.context));
+    else
+        predict(t, &r, name);
     for (size_t i = 0; r.trainer && i < STEPS; i++) {
         dpt_step_metrics step = {.step = 0};
         if (!CHECK_OK(dpt_trainer_step(r.trainer, &step))) break;

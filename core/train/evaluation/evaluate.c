@@ -3,6 +3,7 @@
 #include "train/evaluation/evaluate.h"
 
 #include "base/clock.h"
+#include "base/softmax.h"
 #include "context/context.h"
 #include "device/driver.h"
 #include "device/stream.h"
@@ -591,17 +592,6 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
 
 /* ---- Predicting ------------------------------------------------------------------------------ */
 
-static void softmax(float *row, size_t n)
-{
-    double most = (double)row[0], sum = 0;
-    for (size_t i = 1; i < n; i++) /* not by fmax: gcc 12.2 for AArch64 breaks down over it */
-        if ((double)row[i] > most) most = (double)row[i];
-    for (size_t i = 0; i < n; i++)
-        sum += exp((double)row[i] - most);
-    for (size_t i = 0; i < n; i++)
-        row[i] = (float)(exp((double)row[i] - most) / sum);
-}
-
 dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, size_t first,
                                size_t count, float *outputs)
 {
@@ -619,7 +609,6 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
     DPT_TRY(
         evaluate(t, &(request){.data = data, .first = first, .count = count, .outputs = outputs}));
     const size_t n_rows = count * dpt_model_labels(t->model);
-    for (size_t i = 0; t->program.loss == DPT_LOSS_CROSS_ENTROPY && i < n_rows; i++)
-        softmax(outputs + i * classes, classes);
+    if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) dpti_softmax_rows(outputs, n_rows, classes);
     return DPT_OK;
 }

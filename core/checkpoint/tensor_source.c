@@ -1,0 +1,199 @@
+/* Reading the tensors of a safetensors file into the flat buffer of a model (tensor_source.h). */
+#include "checkpoint/tensor_source.h"
+
+#include "checkpoint/origin.h"
+#include "checkpoint/tensors.h"
+#include "context/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Files of the training state hold the optimizer's buffers too, and facts about the devices. */
+enum { MOST_BUFFERS = 8, MOST_DEVICES = 1024 };
+
+/* ---- Layers that are left out ---------------------------------------------------------------- */
+
+/* Returns the next name of a list, of *length characters, and moves *list behind the name; NULL:
+   the list has ended. */
+static const char *next_layer(const char **list, size_t *length)
+{
+    const char *name = *list;
+    if (!name || !*name) return NULL;
+    *length = strcspn(name, ",");
+    *list = name + *length + (name[*length] == ',');
+    return name;
+}
+
+static bool is_of_layer(const char *tensor, const char *layer, size_t length)
+{
+    return strncmp(tensor, layer, length) == 0 && tensor[length] == '.';
+}
+
+static bool is_excepted(const char *except, const char *tensor)
+{
+    size_t length = 0;
+    for (const char *layer; (layer = next_layer(&except, &length));)
+        if (is_of_layer(tensor, layer, length)) return true;
+    return false;
+}
+
+dpt_status dpti_tensor_source_check_layers(const dpti_tensor_source *source, const char *except)
+{
+    size_t length = 0;
+    for (const char *layer; (layer = next_layer(&except, &length));) {
+        bool found = false;
+        for (size_t i = 0; i < source->model->n_parameters; i++)
+            found = found || is_of_layer(source->model->parameters[i].name, layer, length);
+        if (!found)
+            return dpt_fail(source->context, DPT_E_INVALID,
+                            "model %s has no layer '%.*s' with weights; dptrain plan lists its "
+                            "layers",
+                            source->model->name, length < 64 ? (int)length : 64, layer);
+    }
+    return DPT_OK;
+}
+
+/* ---- Loading -----------------------------------------------------------------------------------
+ */
+
+/* Fails because the file belongs to another model; `what` says what does not fit. */
+static dpt_status fail_model(const dpti_tensor_source *source, const char *what)
+{
+    char guess[256];
+    dpti_origin_guess(source->file, source->model, guess, sizeof guess);
+    return dpt_fail(source->context, DPT_E_INVALID, "%s %s; %s", source->path, what, guess);
+}
+
+static dpt_status describe_mismatch(const dpti_tensor_source *source, const dpti_parameter *p,
+                                    const dpti_tensor *tensor)
+{
+    char wanted[96] = "", found[192] = "", what[512];
+    size_t n = 0;
+    for (size_t i = 0; i < p->rank && n < sizeof wanted; i++)
+        n += (size_t)snprintf(wanted + n, sizeof wanted - n, "%s%zu", i ? "x" : "", p->shape[i]);
+    n = 0;
+    for (size_t i = 0; i < tensor->rank && n < sizeof found; i++)
+        n += (size_t)snprintf(found + n, sizeof found - n, "%s%zu", i ? "x" : "", tensor->shape[i]);
+    snprintf(what, sizeof what,
+             "has a tensor %.200s of %s, which is %s in model %.60s (--fresh loads all but some "
+             "layers)",
+             tensor->name, found, wanted, source->model->name);
+    return fail_model(source, what);
+}
+
+/* Reads a parameter's tensor of that name into source->outside. */
+static dpt_status read_tensor(const dpti_tensor_source *source, const dpti_parameter *p,
+                              const char *name)
+{
+    const dpti_tensor *tensor = dpti_safetensors_find(source->file, name);
+    char what[512];
+    if (!tensor) {
+        snprintf(what, sizeof what, "has no tensor %.200s, which model %.60s has", name,
+                 source->model->name);
+        return fail_model(source, what);
+    }
+    if (tensor->rank != p->rank || memcmp(tensor->shape, p->shape, p->rank * sizeof *p->shape) != 0)
+        return describe_mismatch(source, p, tensor);
+    if (strcmp(tensor->dtype, "F32") != 0)
+        return dpt_fail(source->context, DPT_E_INVALID,
+                        "%s: tensor %s has the type %s, and only float32 (F32) is read: convert "
+                        "the weights, in PyTorch by tensor.float()",
+                        source->path, tensor->name, tensor->dtype);
+    /* The file's data are not aligned. */
+    memcpy(source->outside, tensor->data, p->size * sizeof *source->outside);
+    return DPT_OK;
+}
+
+/* A tensor that the model does not have shows that the file belongs to another model. */
+static dpt_status all_known(const dpti_tensor_source *source, const char *except)
+{
+    const dpti_safetensors *file = source->file;
+    for (size_t i = 0; i < dpti_safetensors_count(file); i++) {
+        const dpti_tensor *tensor = dpti_safetensors_get(file, i);
+        const char *name = tensor->name;
+        char what[512];
+        if (dpti_model_parameter(source->model, name) || dpti_is_counter(source->model, tensor) ||
+            dpti_is_state(source->model, tensor) || is_excepted(except, name))
+            continue;
+        snprintf(what, sizeof what, "has a tensor %.200s that model %.60s does not have", name,
+                 source->model->name);
+        return fail_model(source, what);
+    }
+    return DPT_OK;
+}
+
+dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except, float *flat)
+{
+    DPT_TRY(all_known(source, except));
+    for (size_t i = 0; i < source->model->n_parameters; i++) {
+        const dpti_parameter *p = &source->model->parameters[i];
+        if (is_excepted(except, p->name)) continue;
+        DPT_TRY(read_tensor(source, p, p->name));
+        dpti_parameter_import(p, source->outside, flat + p->offset);
+    }
+    return DPT_OK;
+}
+
+dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kind, float *flat)
+{
+    for (size_t i = 0; i < source->model->n_parameters; i++) {
+        const dpti_parameter *p = &source->model->parameters[i];
+        if (dpti_is_statistic(p->role)) continue;
+        char *name = kind.name_of(kind.number, p->name);
+        if (!name)
+            return dpt_fail(source->context, DPT_E_NO_MEMORY, "no memory to read %s", source->path);
+        const dpt_status status = read_tensor(source, p, name);
+        free(name);
+        DPT_TRY(status);
+        dpti_parameter_import(p, source->outside, flat + p->offset);
+    }
+    return DPT_OK;
+}
+
+/* Files of dptrain are sealed.  If a file says that it is from dptrain and is not sealed, the
+   checksum entry has been damaged. */
+dpt_status dpti_tensor_source_check_seal(const dpti_tensor_source *source)
+{
+    const bool is_ours = dpti_safetensors_metadata(source->file, "model") &&
+                         dpti_safetensors_metadata(source->file, "steps");
+    if (!is_ours || dpti_safetensors_sealed(source->file)) return DPT_OK;
+    return dpt_fail(source->context, DPT_E_FORMAT,
+                    "%s says that it is dptrain's and has no checksum: damaged, or written by "
+                    "another program, which should leave out the metadata",
+                    source->path);
+}
+
+/* ---- A file of weights ----------------------------------------------------------------------- */
+
+size_t dpti_weights_most_bytes(const dpt_model *model, size_t n_flats, size_t n_devices)
+{
+    size_t n = ((size_t)4 << 20) + DPTI_CLASS_NAMES_BYTES;
+    for (size_t i = 0; i < model->n_parameters; i++) {
+        const dpti_parameter *p = &model->parameters[i];
+        n += n_flats * (p->size * sizeof(float) + 512 + 6 * strlen(p->name));
+    }
+    for (size_t i = 0; i < model->n_nodes; i++)
+        n += (512 + 6 * strlen(model->nodes[i].name)) * (1 + n_devices);
+    return n;
+}
+
+dpt_status dpti_weights_load(dpt_context *context, const dpt_model *model, const char *path,
+                             float *flat)
+{
+    dpti_safetensors *file = NULL;
+    dpt_error error = {0};
+    const size_t most =
+        dpti_weights_most_bytes(model, MOST_BUFFERS, MOST_DEVICES) + DPTI_OTHER_MODEL_BYTES;
+    float *outside = malloc(model->flat_size * sizeof *outside);
+    if (!outside) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to read %s", path);
+    dpt_status status = dpti_safetensors_read_most(path, most, &file, &error);
+    const dpti_tensor_source source = {
+        .context = context, .model = model, .path = path, .file = file, .outside = outside};
+    if (status != DPT_OK) status = dpti_context_fail(context, NULL, &error);
+    if (status == DPT_OK) status = dpti_tensor_source_check_seal(&source);
+    if (status == DPT_OK) status = dpti_weights_read(&source, NULL, flat);
+    dpti_safetensors_close(file);
+    free(outside);
+    return status;
+}

@@ -1,0 +1,28 @@
+/* Structs of the public API that begin with their size.  A program that was built against another
+   release passes a shorter or a longer struct. */
+#ifndef DPTI_SIZED_H
+#define DPTI_SIZED_H
+
+#include "dptrain.h"
+
+/* A struct whose first field is `size_t size`, as the program has passed it. */
+typedef struct dpti_sized {
+    const char *name;  /* of the struct, for messages */
+    const void *given; /* NULL: all fields are zero */
+    size_t known;      /* the size of the struct in this release */
+} dpti_sized;
+
+/* Copies the given struct to `out` (`known` bytes).  Fields that a shorter struct lacks are zero.
+   The size in the copy is `known`.  Errors: DPT_E_INVALID if the size is 0 or less than the size
+   field, or if a longer struct has a byte other than zero behind the known fields: the program uses
+   a field that this release does not have. */
+DPT_CHECK_RESULT dpt_status dpti_take_sized(dpt_context *context, const dpti_sized *what,
+                                            void *out);
+
+/* Copies what a call returns to the program's struct, whose first field the program has set to the
+   struct's size.  `from` is the struct of this release, with its size.  A shorter struct gets the
+   fields that it has; the fields of a longer one that this release does not know become zero.
+   Returns false, and copies nothing, if the program's size is 0 or less than the size field. */
+bool dpti_give_sized(const void *from, void *to);
+
+#endif
