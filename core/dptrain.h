@@ -54,6 +54,7 @@
 #include "dptrain/context.h"
 #include "dptrain/data.h"
 #include "dptrain/device.h"
+#include "dptrain/export.h"
 #include "dptrain/fit.h"
 #include "dptrain/model.h"
 #include "dptrain/predictor.h"

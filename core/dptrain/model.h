@@ -185,7 +185,7 @@ DPT_API size_t dpt_model_labels(const dpt_model *model);
    parameters, and the running statistics of batch-norm. */
 typedef struct dpt_parameter_info {
     const char *name;
-    size_t shape[4];
+    size_t shape[8];
     size_t rank;
     size_t size;  /* elements */
     bool trained; /* false: a running statistic */

@@ -78,9 +78,15 @@ static dpt_status finish(dpt_model *model, dpt_value logits, size_t n_labels)
     return DPT_OK;
 }
 
+void dpti_name_output(dpt_model *model, dpt_value output)
+{
+    if (model->output == SIZE_MAX && output.id) model->output = output.id - 1;
+}
+
 dpt_status dpt_model_finish(dpt_model *model, dpt_value logits)
 {
     if (!model) return DPT_E_INVALID;
+    dpti_name_output(model, logits);
     if (dpti_usable(model, logits, "dpt_model_finish") && model->nodes[logits.id - 1].has_shape)
         logits = dpti_row_major(model, dpti_as_flat(model, logits));
     return finish(model, logits, 1);
@@ -98,6 +104,7 @@ dpt_status dpt_model_finish_per_pixel(dpt_model *model, dpt_value logits)
     if (!model) return DPT_E_INVALID;
     if (!dpti_usable(model, logits, "dpt_model_finish_per_pixel")) return finish(model, logits, 1);
     const dpti_extent e = model->nodes[logits.id - 1].extent;
+    dpti_name_output(model, logits);
     if (e.flat)
         (void)DPTI_MODEL_FAIL(
             model, DPT_E_INVALID,

@@ -23,7 +23,7 @@ dpt_status dpt_model_create(dpt_context *context, const char *name, dpt_model **
         return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a model");
     }
     model->context = context;
-    model->input = model->logits = SIZE_MAX;
+    model->input = model->logits = model->output = SIZE_MAX;
     *out = model;
     return DPT_OK;
 }
@@ -40,6 +40,8 @@ void dpt_model_destroy(dpt_model *model)
     free(model->nodes);
     free(model->parameters);
     free(model->constants);
+    free(model->file_input.name);
+    free(model->file_output.name);
     free(model->name);
     free(model);
 }

@@ -72,7 +72,7 @@ static inline bool dpti_is_statistic(dpti_role role)
 
 typedef struct dpti_parameter {
     char *name;
-    size_t shape[4]; /* in the checkpoint's layout */
+    size_t shape[DPT_MAX_RANK]; /* in the checkpoint's layout */
     size_t rank;
     size_t size;   /* elements */
     size_t offset; /* in elements, from the start of the flat buffer; a multiple of 64 */
@@ -123,6 +123,15 @@ typedef struct dpti_node {
 
 enum { DPTI_PARAMETER_ALIGNMENT = 64 }; /* elements */
 
+/* How the ONNX file that a model was made of describes the input or the output.  The export writes
+   the same names and axes. */
+typedef struct dpti_port {
+    char *name;           /* NULL: the model was not made of a file */
+    dpti_extents extents; /* the axes of the file, with 1 for the batch */
+    size_t batch_axis;
+    bool narrow; /* ids of the input are int32, not int64 */
+} dpti_port;
+
 struct dpt_model {
     dpt_context *context;
     char *name;
@@ -132,6 +141,9 @@ struct dpt_model {
     size_t n_parameters, parameters_capacity;
     size_t input, logits; /* indices of nodes, SIZE_MAX until they are known */
     size_t n_labels;      /* of a sample: the logits are (n_labels, classes) */
+    size_t output; /* the node that was named as the output, whose value the logits are in an order
+                      of their own; SIZE_MAX until it is known */
+    dpti_port file_input, file_output;
     /* The flat buffer has the weights, then biases and the parameters of norms, then running
        statistics, each in the order of the layers and padded to 64 elements.  The padding is zero
        and stays zero.  In a gradient buffer the place of a running statistic holds the statistic

@@ -1,6 +1,7 @@
 /* Walks over the nodes of an ONNX graph and adds their layers. */
 #include "import/import.h"
 
+#include "base/text.h"
 #include "import/state.h"
 
 #include <stdlib.h>
@@ -20,6 +21,18 @@ static dpti_import_rule *find_rule(const char *name)
     return NULL;
 }
 
+/* Keeps the name and the axes of an input or output for the export. */
+static dpt_status keep_port(dpti_importer *im, const dpti_onnx_port *port, dpti_port *out)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    const dpti_onnx_fact *fact = &im->graph->facts[port->value];
+    out->name = dpti_strdup(m->values[port->value].name);
+    out->extents = dpti_import_extents(fact);
+    out->batch_axis = dpti_onnx_batch_axis(&fact->shape);
+    out->narrow = fact->type == DPTI_ONNX_INT32;
+    return out->name ? DPT_OK : DPT_FAIL(im->error, DPT_E_NO_MEMORY, "%s: no memory", m->path);
+}
+
 /* The input: an image if it has four axes, otherwise a record whose elements are in row-major
    order.  Integers are ids. */
 static dpt_status add_input(dpti_importer *im)
@@ -36,6 +49,7 @@ static dpt_status add_input(dpti_importer *im)
     if (e.rank < 1 || e.extent[0] != 1 || !im->graph->facts[m->inputs[0].value].shape.dims[0].batch)
         return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
                         "%s: the first axis of the input must be the batch", m->path);
+    DPT_TRY(keep_port(im, &m->inputs[0], &im->model->file_input));
     const bool image = e.rank == 4;
     size_t rest = 1;
     for (size_t i = 3; i < e.rank; i++)
@@ -102,6 +116,8 @@ static dpt_status finish(dpti_importer *im)
     if (m->n_outputs != 1 || !y.id)
         return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
                         "%s: a network needs exactly one output, computed from its input", m->path);
+    DPT_TRY(keep_port(im, &m->outputs[0], &im->model->file_output));
+    dpti_name_output(im->model, y);
     const dpti_extents e = dpti_import_extents(&im->graph->facts[m->outputs[0].value]);
     size_t n_long = 0;
     for (size_t i = 0; i < e.rank; i++)

@@ -173,16 +173,13 @@ static bool has_same_order(const dpti_parameter *a, const dpti_parameter *b)
     return a->layout == b->layout && a->h == b->h && a->w == b->w && a->c == b->c;
 }
 
-/* A parameter has 1 to 4 axes: the first ones of a larger tensor become one. */
+/* A parameter has at least one axis. */
 static void shape_parameter(const dpti_onnx_tensor *tensor, dpti_parameter *out)
 {
-    enum { MOST = sizeof out->shape / sizeof *out->shape };
-    const size_t merged = tensor->rank > MOST ? tensor->rank - MOST : 0;
-    out->rank = tensor->rank ? tensor->rank - merged : 1;
-    for (size_t d = 0; d < out->rank; d++)
-        out->shape[d] = 1;
+    out->rank = tensor->rank ? tensor->rank : 1;
+    out->shape[0] = 1;
     for (size_t d = 0; d < tensor->rank; d++)
-        out->shape[d > merged ? d - merged : 0] *= (size_t)tensor->extents[d];
+        out->shape[d] = (size_t)tensor->extents[d];
 }
 
 dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter like, size_t *out)

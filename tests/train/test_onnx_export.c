@@ -1,0 +1,293 @@
+/* Writes networks as ONNX files, reads the files again, and compares outputs, names and weights.
+
+   The built-in networks are trained for two steps before, so that running statistics are not those
+   of the beginning.  The networks of tests/onnx/trained are taken with the weights of their files.
+
+   With DPTRAIN_EXPORT_KEEP=FOLDER the files stay in the folder: NAME.onnx, NAME.in (float32, the
+   samples channels last, or ids) and NAME.out (float32: 1 if the outputs are probabilities, else 0;
+   then the outputs).  tests/onnx/check_export.py compares them with ONNX Runtime. */
+#include "dptrain.h"
+#include "dptrain_models.h"
+#include "graph/tensor.h"
+#include "harness.h"
+#include "unit/onnx_files.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { COUNT = 2, STEPS = 2, MOST_FILES = 256 };
+
+static char folder[ONNX_PATH_BYTES / 2];
+static bool keeps;
+
+/* Chooses the folder of the files.  Returns false without one. */
+static bool choose_folder(void)
+{
+    const char *keep = getenv("DPTRAIN_EXPORT_KEEP");
+    keeps = keep != NULL;
+    snprintf(folder, sizeof folder, "%s", keep ? keep : "/tmp/dptrain-export-XXXXXX");
+    return keep || mkdtemp(folder);
+}
+
+static char *path_of(const char *name, const char *suffix, char path[ONNX_PATH_BYTES])
+{
+    snprintf(path, ONNX_PATH_BYTES, "%s/%s%s", folder, name, suffix);
+    return path;
+}
+
+static void drop(const char *name, const char *suffix)
+{
+    char path[ONNX_PATH_BYTES];
+    if (!keeps) (void)unlink(path_of(name, suffix, path));
+}
+
+static void keep(const char *name, const char *suffix, const float *numbers, size_t n)
+{
+    char path[ONNX_PATH_BYTES];
+    FILE *file = keeps ? fopen(path_of(name, suffix, path), "wb") : NULL;
+    if (!file) return;
+    (void)!fwrite(numbers, sizeof *numbers, n, file);
+    (void)fclose(file);
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------ */
+
+/* A model with a trainer, and its outputs for COUNT samples. */
+typedef struct run {
+    dpt_context *context;
+    dpt_device_set *devices;
+    dpt_dataset *data;
+    dpt_model *model;
+    dpt_trainer *trainer;
+    float *samples, *outputs; /* outputs[0] is 1 for probabilities */
+    size_t n_in, n_out;       /* of all samples */
+} run;
+
+static void end(run *r)
+{
+    dpt_trainer_destroy(r->trainer);
+    dpt_model_destroy(r->model);
+    dpt_dataset_destroy(r->data);
+    dpt_devices_close(r->devices);
+    dpt_context_destroy(r->context);
+    free(r->samples);
+    free(r->outputs);
+    *r = (run){.context = NULL};
+}
+
+/* The samples: the same for every network with as many elements. */
+static dpt_status make_data(run *r)
+{
+    const dpti_node *input = &r->model->nodes[r->model->input];
+    const size_t labels = dpt_model_labels(r->model);
+    const bool ids = input->integer;
+    dpt_dataset_memory memory = {.count = COUNT,
+                                 .height = input->extent.h,
+                                 .width = input->extent.w,
+                                 .channels = input->extent.c,
+                                 .classes = dpt_model_classes(r->model),
+                                 .dtype = ids ? DPT_I32 : DPT_F32,
+                                 .vocabulary = ids ? r->model->vocabulary : 0,
+                                 .labels_per_sample = labels,
+                                 .label_dtype = DPT_I32};
+    r->n_in = COUNT * input->elements;
+    int32_t *label = calloc(COUNT * labels, sizeof *label);
+    int32_t *id = calloc(r->n_in, sizeof *id);
+    float *targets = calloc(COUNT * memory.classes, sizeof *targets);
+    r->samples = calloc(r->n_in, sizeof *r->samples);
+    if (!label || !id || !targets || !r->samples) return DPT_E_NO_MEMORY;
+    uint32_t state = 12345;
+    for (size_t i = 0; i < r->n_in; i++) {
+        state = state * 1664525u + 1013904223u;
+        r->samples[i] = (float)((double)(state >> 8) / (1 << 24) * 2 - 1);
+        if (ids) id[i] = (int32_t)((state >> 8) % r->model->vocabulary);
+        if (ids) r->samples[i] = (float)id[i];
+    }
+    memory.images = ids ? (const void *)id : r->samples;
+    memory.labels = labels > 1 ? label : NULL;
+    memory.targets = labels > 1 ? NULL : targets;
+    const dpt_status status = dpt_dataset_from_memory(r->context, &memory, &r->data);
+    free(label);
+    free(targets);
+    free(id);
+    return status;
+}
+
+static dpt_status make_trainer(run *r)
+{
+    const bool rows = dpt_model_labels(r->model) > 1;
+    const dpt_trainer_options options = {.batch_size = COUNT,
+                                         .lr = 0.001f,
+                                         .loss =
+                                             rows ? DPT_LOSS_CROSS_ENTROPY : DPT_LOSS_SQUARED_ERROR};
+    return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
+}
+
+static dpt_status predict(run *r)
+{
+    const size_t labels = dpt_model_labels(r->model);
+    r->n_out = COUNT * labels * dpt_model_classes(r->model);
+    free(r->outputs);
+    r->outputs = calloc(r->n_out + 1, sizeof *r->outputs);
+    if (!r->outputs) return DPT_E_NO_MEMORY;
+    r->outputs[0] = labels > 1 ? 1.0f : 0.0f;
+    return dpt_trainer_predict(r->trainer, r->data, 0, COUNT, r->outputs + 1);
+}
+
+static dpt_status open_devices(run *r)
+{
+    DPT_TRY(dpt_context_create(&r->context));
+    return dpt_devices_open(r->context, "cpu:threads=2", &r->devices);
+}
+
+/* A run of a file. */
+static dpt_status begin(run *r, const char *path)
+{
+    *r = (run){.context = NULL};
+    DPT_TRY(open_devices(r));
+    DPT_TRY(dpt_model_from_onnx(r->context, path, &r->model));
+    DPT_TRY(make_data(r));
+    DPT_TRY(make_trainer(r));
+    return predict(r);
+}
+
+/* ---- Comparing ------------------------------------------------------------------------------- */
+
+static void compare_outputs(test *t, const char *name, const run *a, const run *b)
+{
+    double largest = 0, worst = 0;
+    if (!CHECK_SIZE(b->n_out, a->n_out)) return;
+    for (size_t i = 1; i <= a->n_out; i++) {
+        largest = fmax(largest, fabs((double)a->outputs[i]));
+        worst = fmax(worst, fabs((double)a->outputs[i] - (double)b->outputs[i]));
+    }
+    if (!CHECK(largest > 0 && worst <= 1e-5 * largest))
+        FAIL("%s: outputs differ by %g of the largest", name, worst / largest);
+}
+
+/* Both models have the same tensors with the same names, shapes and values. */
+static void compare_weights(test *t, const char *name, const run *a, const run *b)
+{
+    dpt_parameter_info p, q;
+    if (!CHECK_SIZE(dpt_model_tensor_count(b->model), dpt_model_tensor_count(a->model)))
+        FAIL("%s", name);
+    for (size_t i = 0; i < dpt_model_tensor_count(a->model); i++) {
+        dpt_model_tensor(a->model, i, &p);
+        const dpti_parameter *found = dpti_model_parameter(b->model, p.name);
+        if (!CHECK(found)) {
+            FAIL("%s: the file has no %s", name, p.name);
+            continue;
+        }
+        q.size = found->size;
+        CHECK_SIZE(found->rank, p.rank);
+        CHECK(memcmp(found->shape, p.shape, p.rank * sizeof *p.shape) == 0);
+        CHECK_SIZE(q.size, p.size);
+        float *x = calloc(p.size, sizeof *x), *y = calloc(p.size, sizeof *y);
+        if (CHECK(x && y) &&
+            CHECK_OK(dpt_trainer_get(a->trainer, 0, DPT_PARAMETER, p.name, x, p.size)) &&
+            CHECK_OK(dpt_trainer_get(b->trainer, 0, DPT_PARAMETER, p.name, y, p.size)) &&
+            !CHECK(memcmp(x, y, p.size * sizeof *x) == 0))
+            FAIL("%s: %s differs", name, p.name);
+        free(x);
+        free(y);
+    }
+}
+
+/* Exports a run, whose weights are in a file or as in the beginning, and reads it back. */
+static void round_trip(test *t, const char *name, const run *a, const char *weights)
+{
+    char path[ONNX_PATH_BYTES];
+    run b;
+    if (!CHECK_OK(dpt_model_to_onnx(a->model, weights, path_of(name, ".onnx", path), NULL))) {
+        FAIL("%s: %s", name, dpt_error_message(a->context));
+        return;
+    }
+    keep(name, ".in", a->samples, a->n_in);
+    keep(name, ".out", a->outputs, a->n_out + 1);
+    if (CHECK_OK(begin(&b, path))) {
+        compare_outputs(t, name, a, &b);
+        compare_weights(t, name, a, &b);
+    } else {
+        FAIL("%s: %s", name, dpt_error_message(b.context));
+    }
+    end(&b);
+    drop(name, ".onnx");
+}
+
+/* ---- Networks -------------------------------------------------------------------------------- */
+
+static dpt_status build(run *r, const char *name)
+{
+    const bool grey = strncmp(name, "res", 3) != 0 && strncmp(name, "vgg", 3) != 0;
+    const size_t side = strstr(name, "imagenet") ? 64 : 32;
+    const dpt_model_shape shape = {
+        .height = side, .width = side, .channels = grey ? 1 : 3, .classes = 10};
+    DPT_TRY(open_devices(r));
+    DPT_TRY(dpt_model_by_name(r->context, name, &shape, &r->model));
+    DPT_TRY(make_data(r));
+    return make_trainer(r);
+}
+
+static void train_and_export(test *t, const char *name)
+{
+    char weights[ONNX_PATH_BYTES];
+    run r = {.context = NULL};
+    if (!CHECK_OK(build(&r, name))) FAIL("%s: %s", name, dpt_error_message(r.context));
+    for (size_t i = 0; r.trainer && i < STEPS; i++) {
+        dpt_step_metrics step;
+        CHECK_OK(dpt_trainer_step(r.trainer, &step));
+    }
+    if (r.trainer && CHECK_OK(predict(&r)) &&
+        CHECK_OK(dpt_trainer_save(r.trainer, path_of(name, ".safetensors", weights))))
+        round_trip(t, name, &r, weights);
+    end(&r);
+    drop(name, ".safetensors");
+}
+
+static void built_in_networks(test *t)
+{
+    for (const char *const *name = dpt_model_names(); *name; name++)
+        train_and_export(t, *name);
+}
+
+static void files(test *t)
+{
+    char path[ONNX_PATH_BYTES], name[512];
+    size_t n = 0;
+    DIR *all = opendir(onnx_path("trained", path));
+    REQUIRE(all);
+    for (const struct dirent *entry; (entry = readdir(all));) {
+        const char *suffix = strstr(entry->d_name, ".onnx");
+        if (!suffix || suffix[5] || strcmp(entry->d_name, "shared_bias.onnx") == 0) continue;
+        snprintf(name, sizeof name, "trained/%s", entry->d_name);
+        run r;
+        if (CHECK_OK(begin(&r, onnx_path(name, path)))) {
+            snprintf(name, sizeof name, "%.*s", (int)(suffix - entry->d_name), entry->d_name);
+            round_trip(t, name, &r, NULL);
+        } else {
+            FAIL("%s: %s", name, dpt_error_message(r.context));
+        }
+        end(&r);
+        n++;
+    }
+    closedir(all);
+    CHECK(n > 0);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"built-in networks", built_in_networks},
+        {"networks of files", files},
+    };
+#ifndef DPTRAIN_HAS_ONNX
+    puts("this build has no protobuf-c");
+    return TEST_SKIP_CODE;
+#endif
+    if (!choose_folder()) return 1;
+    const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+    if (!keeps) (void)rmdir(folder);
+    return code;
+}
