@@ -19,6 +19,7 @@ typedef enum cli_verb {
     CLI_PREDICT = 1 << 4,
     CLI_BENCH = 1 << 5,
     CLI_DATA = 1 << 6,
+    CLI_EXPORT = 1 << 7,
 } cli_verb;
 
 /* The benchmarks of dptrain bench. */
@@ -71,6 +72,8 @@ typedef struct cli_options {
     size_t repeat; /* likewise */
     bool best_batch, all_only;
     const char *json, *collective;
+    const char *onnx;      /* the file that export writes */
+    size_t opset;          /* 0: the default */
     char *const *operands; /* (n_operands) the arguments that are no options */
     size_t n_operands;
     bool help, version;
@@ -199,6 +202,7 @@ int cli_devices(const cli_options *options);
 int cli_data(const cli_options *options);
 int cli_plan(const cli_options *options);
 int cli_predict(const cli_options *options);
+int cli_export(const cli_options *options);
 int cli_bench(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */

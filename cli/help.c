@@ -126,6 +126,7 @@ static const char examples[] =
     "  dptrain --epochs 90 --checkpoint run --checkpoint-every 10m --resume\n"
     "  dptrain eval --checkpoint run\n"
     "  dptrain predict --checkpoint run photo.png\n"
+    "  dptrain export --checkpoint run --onnx net.onnx\n"
     "  dptrain devices\n"
     "  dptrain data --dataset folder:64x64 --data photos\n"
     "  dptrain bench mix --devices cpu:threads=1,opencl:0 --json mix.json\n";

@@ -19,7 +19,7 @@ enum {
     SETS = CLI_TRAIN | CLI_PLAN,
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     USES = RUNS | CLI_BENCH,
-    ALL = USES | CLI_DEVICES | CLI_DATA,
+    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT,
 };
 
 /* More than any machine can hold, and small enough that a sum of several cannot overflow. */
@@ -152,7 +152,7 @@ const cli_option cli_option_table[] = {
         .name = "model",
         .argument = "NAME",
         .help = "network that the weights are of. Default: the one that the file of weights names",
-        .verbs = CLI_EVAL | CLI_PREDICT,
+        .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT,
         .kind = CLI_TEXT,
         TARGET(model),
     },
@@ -178,7 +178,7 @@ const cli_option cli_option_table[] = {
         .argument = "NAME",
         .help =
             DATA_SETS ". Needed only if the file of weights does not tell the images and classes",
-        .verbs = CLI_PREDICT,
+        .verbs = CLI_PREDICT | CLI_EXPORT,
         .kind = CLI_TEXT,
         TARGET(dataset),
     },
@@ -187,7 +187,7 @@ const cli_option cli_option_table[] = {
         .argument = "DIR",
         .help = "directory of the data. Default: $DPTRAIN_DATA, the user's cache, the "
                 "distribution's package",
-        .verbs = USES | CLI_DATA,
+        .verbs = USES | CLI_DATA | CLI_EXPORT,
         .kind = CLI_TEXT,
         TARGET(data),
     },
@@ -251,9 +251,27 @@ const cli_option cli_option_table[] = {
         .name = "checkpoint",
         .argument = "FILE|DIR",
         .help = "weights to use: a safetensors file, or a directory with model.safetensors",
-        .verbs = CLI_EVAL | CLI_PREDICT,
+        .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT,
         .kind = CLI_TEXT,
         TARGET(checkpoint),
+    },
+    {
+        .name = "onnx",
+        .argument = "FILE",
+        .help = "file to write. If the weights have more than 1.75 GiB, they go to FILE.data",
+        .verbs = CLI_EXPORT,
+        .kind = CLI_TEXT,
+        TARGET(onnx),
+    },
+    {
+        .name = "opset",
+        .argument = "N",
+        .help = "version of the operators, 13 to 25. Default: 18",
+        .verbs = CLI_EXPORT,
+        .kind = CLI_COUNT,
+        TARGET(opset),
+        .min = 13,
+        .max = 25,
     },
     {
         .name = "top",
@@ -790,6 +808,13 @@ const cli_verb_entry cli_verbs[] = {
             "print the most likely classes of images (PNG, JPEG, or IDX as FILE or FILE:0,5,10-19)",
         .operands = true,
         .run = cli_predict,
+    },
+    {
+        .name = "export",
+        .verb = CLI_EXPORT,
+        .arguments = "--checkpoint FILE|DIR --onnx FILE [option]...",
+        .help = "write the network of saved weights as an ONNX file",
+        .run = cli_export,
     },
     {
         .name = "devices",

@@ -15,6 +15,19 @@ static dpt_status no_memory(dpt_error *error)
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a checkpoint");
 }
 
+/* The length of the name of a batch-norm, of which *name becomes the beginning: that of its running
+   mean in PyTorch.  A network of a file may name its tensors in another way; then it is the
+   layer's. */
+static size_t norm_name(const dpt_model *m, const dpti_node *node, const char **name)
+{
+    static const char suffix[] = ".running_mean";
+    *name = m->parameters[node->mean].name;
+    const size_t n = strlen(*name), behind = sizeof suffix - 1;
+    if (n > behind && strcmp(*name + n - behind, suffix) == 0) return n - behind;
+    *name = node->name;
+    return strlen(node->name);
+}
+
 dpt_status dpti_tensors_create(const dpt_model *model, size_t n_kinds, dpti_tensors *out,
                                dpt_error *error)
 {
@@ -55,10 +68,13 @@ static void add_parameter(dpti_tensors *t, const dpti_parameter *p, const char *
     memcpy(tensor->shape, p->shape, p->rank * sizeof *p->shape);
 }
 
+/* Adds a parameter of a layer.  One that several layers share is added for the first of them. */
 static void add_weight(dpti_tensors *t, size_t parameter, float *flat)
 {
     if (parameter == SIZE_MAX) return;
     const dpti_parameter *p = &t->model->parameters[parameter];
+    for (size_t i = 0; i < t->n; i++)
+        if (t->list[i].name == p->name) return;
     add_parameter(t, p, p->name, flat);
 }
 
@@ -74,7 +90,9 @@ dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat, int64_t 
         add_weight(t, node->mean, flat);
         add_weight(t, node->variance, flat);
         if (node->kind != DPTI_NODE_BATCH_NORM) continue;
-        char *name = dpti_format("%s%s", node->name, counter_suffix);
+        const char *norm;
+        const size_t n = norm_name(t->model, node, &norm);
+        char *name = dpti_format("%.*s%s", (int)n, norm, counter_suffix);
         if (!name) return no_memory(error);
         t->names[t->n] = name;
         t->list[t->n++] = (dpti_tensor){
@@ -118,11 +136,13 @@ bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor)
     if (length <= suffix || strcmp(tensor->name + length - suffix, counter_suffix) != 0 ||
         strcmp(tensor->dtype, "I64") != 0 || tensor->n_bytes != sizeof(int64_t))
         return false;
-    for (size_t i = 0; i < m->n_nodes; i++)
+    for (size_t i = 0; i < m->n_nodes; i++) {
+        const char *norm;
         if (m->nodes[i].kind == DPTI_NODE_BATCH_NORM &&
-            strlen(m->nodes[i].name) + suffix == length &&
-            strncmp(m->nodes[i].name, tensor->name, length - suffix) == 0)
+            norm_name(m, &m->nodes[i], &norm) + suffix == length &&
+            strncmp(norm, tensor->name, length - suffix) == 0)
             return true;
+    }
     return false;
 }
 

@@ -9,12 +9,14 @@
 static const size_t default_most_bytes = (size_t)1792 << 20;
 
 /* What is written, and what it is made of. */
-typedef struct export {
+typedef struct export
+{
     const dpt_model *model;
     const char *weights_path;
     dpti_safetensors *file; /* NULL: the weights that the model began with */
     const void **weights;   /* (n_parameters) */
-} export;
+}
+export;
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
@@ -61,9 +63,9 @@ static dpt_status find_weights(export *x, dpt_error *error)
 
 /* What a file of weights tells of the training, under these keys (checkpoint/origin.h). */
 static const char *const keys[][2] = {
-    {"dataset", "dptrain.dataset"},     {"class_names", "dptrain.class_names"},
-    {"mean", "dptrain.mean"},           {"deviation", "dptrain.deviation"},
-    {"epoch", "dptrain.epoch"},         {"steps", "dptrain.steps"},
+    {"dataset", "dptrain.dataset"}, {"class_names", "dptrain.class_names"},
+    {"mean", "dptrain.mean"},       {"deviation", "dptrain.deviation"},
+    {"epoch", "dptrain.epoch"},     {"steps", "dptrain.steps"},
 };
 enum { N_KEYS = sizeof keys / sizeof *keys, METADATA_SIZE = 2 * N_KEYS + 1 };
 
@@ -105,8 +107,8 @@ static dpt_status check(const dpt_model *model, const dpt_onnx_options *options)
     if (!model->finished)
         return dpt_fail(model->context, DPT_E_STATE,
                         "model %s: dpt_model_to_onnx comes before dpt_model_finish", model->name);
-    if (options->opset != 0 && (options->opset < DPTI_EXPORT_OLDEST_OPSET ||
-                                options->opset > DPTI_EXPORT_NEWEST_OPSET))
+    if (options->opset != 0 &&
+        (options->opset < DPTI_EXPORT_OLDEST_OPSET || options->opset > DPTI_EXPORT_NEWEST_OPSET))
         return dpt_fail(model->context, DPT_E_INVALID,
                         "opset %u: only the opsets %d to %d can be written", options->opset,
                         DPTI_EXPORT_OLDEST_OPSET, DPTI_EXPORT_NEWEST_OPSET);

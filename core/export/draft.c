@@ -148,14 +148,14 @@ static void add_attribute(dpti_draft_node *node, dpti_draft_attribute attribute)
 
 void dpti_draft_int(dpti_draft_node *node, const char *name, int64_t value)
 {
-    add_attribute(node, (dpti_draft_attribute){
-                            .name = name, .kind = DPTI_ONNX_ATTRIBUTE_INT, .i = value});
+    add_attribute(
+        node, (dpti_draft_attribute){.name = name, .kind = DPTI_ONNX_ATTRIBUTE_INT, .i = value});
 }
 
 void dpti_draft_float(dpti_draft_node *node, const char *name, float value)
 {
-    add_attribute(node, (dpti_draft_attribute){
-                            .name = name, .kind = DPTI_ONNX_ATTRIBUTE_FLOAT, .f = value});
+    add_attribute(
+        node, (dpti_draft_attribute){.name = name, .kind = DPTI_ONNX_ATTRIBUTE_FLOAT, .f = value});
 }
 
 void dpti_draft_ints(dpti_draft *draft, dpti_draft_node *node, const char *name,
@@ -164,10 +164,9 @@ void dpti_draft_ints(dpti_draft *draft, dpti_draft_node *node, const char *name,
     int64_t *copy = take(draft, values->n, sizeof *copy);
     if (!copy) return;
     memcpy(copy, values->items, values->n * sizeof *copy);
-    add_attribute(node, (dpti_draft_attribute){.name = name,
-                                               .kind = DPTI_ONNX_ATTRIBUTE_INTS,
-                                               .n = values->n,
-                                               .ints = copy});
+    add_attribute(
+        node, (dpti_draft_attribute){
+                  .name = name, .kind = DPTI_ONNX_ATTRIBUTE_INTS, .n = values->n, .ints = copy});
 }
 
 /* ---- Initialisers ---------------------------------------------------------------------------- */

@@ -173,8 +173,8 @@ static dpti_draft_value *compute(dpti_exporter *e, const dpti_node *node, const 
         for (size_t i = 0; i < axes.n; i++)
             axes.items[i] -= (int64_t)(s->rank - s->n_axes_of_result);
     if (d->reduction == DPT_REDUCE_SUM && divides_by(d, count_elements(s, &axes, batched)))
-        return dpti_export_reduce(e, "ReduceMean",
-                                  dpti_export_cast(e, inputs[0], DPTI_ONNX_FLOAT), &axes);
+        return dpti_export_reduce(e, "ReduceMean", dpti_export_cast(e, inputs[0], DPTI_ONNX_FLOAT),
+                                  &axes);
     dpti_draft_value *x = dpti_export_run(e, &program);
     return dpti_export_reduce(e, names[d->reduction], dpti_export_cast(e, x, DPTI_ONNX_FLOAT),
                               &axes);

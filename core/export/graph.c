@@ -46,11 +46,10 @@ static void reserve_names(dpti_exporter *e)
     const bool ids = m->nodes[m->input].integer;
     for (size_t i = 0; i < m->n_parameters; i++)
         (void)dpti_draft_name(d, m->parameters[i].name, DPTI_ONNX_FLOAT);
-    d->input.value =
-        dpti_draft_name(d, input ? input : "input",
-                        !ids                       ? DPTI_ONNX_FLOAT
-                        : m->file_input.narrow ? DPTI_ONNX_INT32
-                                               : DPTI_ONNX_INT64);
+    d->input.value = dpti_draft_name(d, input ? input : "input",
+                                     !ids                   ? DPTI_ONNX_FLOAT
+                                     : m->file_input.narrow ? DPTI_ONNX_INT32
+                                                            : DPTI_ONNX_INT64);
     d->output.value = dpti_draft_name(d, output ? output : "output", DPTI_ONNX_FLOAT);
 }
 

@@ -81,8 +81,7 @@ static void find_frames(const dpti_node *join, const dpti_shape *from, frame fra
         if (to->extent[axis] == 1) continue;
         f->before = rest / (size_t)to->stride[axis];
         rest -= f->before * (size_t)to->stride[axis];
-        if (from->extent[axis] > 1)
-            f->gap = (size_t)(join->join.step[axis] / to->stride[axis]);
+        if (from->extent[axis] > 1) f->gap = (size_t)(join->join.step[axis] / to->stride[axis]);
         f->after = to->extent[axis] - f->before - (from->extent[axis] - 1) * f->gap - 1;
     }
 }
@@ -118,8 +117,8 @@ static dpti_draft_value *spread_out(dpti_exporter *e, dpti_draft_value *x, sprea
     padding p = {.before = {.n = s->batched + apart.rank}};
     p.after = p.before;
     for (size_t i = 0; i < apart.rank; i++)
-        apart.extent[i] = i <= s->axis ? s->extents.extent[i]
-                                       : (i == s->axis + 1 ? 1 : s->extents.extent[i - 1]);
+        apart.extent[i] =
+            i <= s->axis ? s->extents.extent[i] : (i == s->axis + 1 ? 1 : s->extents.extent[i - 1]);
     p.after.items[s->batched + s->axis + 1] = (int64_t)s->gap - 1;
     x = pad(e, dpti_export_reshape(e, x, s->batched, &apart), &p, s->fill);
     s->extents.extent[s->axis] *= s->gap;
@@ -151,8 +150,7 @@ static dpt_status surround(dpti_exporter *e, size_t node)
     const dpti_exported *found = dpti_export_reach(e, n->inputs[0], &input);
     if (!found) return dpti_export_refuse(e, node, "its input cannot be written");
     dpti_draft_value *x = dpti_export_cast(e, found->value, DPTI_ONNX_FLOAT);
-    spread s = {
-        .extents = dpti_shape_extents(&input), .batched = batched, .fill = n->join.fill};
+    spread s = {.extents = dpti_shape_extents(&input), .batched = batched, .fill = n->join.fill};
     p.after = p.before;
     for (size_t i = 0, k = 0; i < n->shape.rank; i++) {
         if (i == spare) continue;

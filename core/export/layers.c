@@ -28,8 +28,8 @@ dpti_draft_value *dpti_export_parameter(dpti_exporter *e, size_t parameter)
         return &e->draft->spare_value;
     }
     *value = (dpti_draft_value){.name = p->name, .type = DPTI_ONNX_FLOAT};
-    dpti_draft_tensor *tensor = dpti_draft_initialiser(e->draft, value, e->weights[parameter],
-                                                       p->size * sizeof(float));
+    dpti_draft_tensor *tensor =
+        dpti_draft_initialiser(e->draft, value, e->weights[parameter], p->size * sizeof(float));
     tensor->rank = p->rank;
     for (size_t i = 0; i < p->rank; i++)
         tensor->extents[i] = (int64_t)p->shape[i];
@@ -121,17 +121,16 @@ static dpti_draft_value *constant_of(dpti_exporter *e, const dpti_node *node)
         return dpti_draft_number(d, *data);
     dpti_draft_value *value =
         dpti_draft_name(d, "val_constant", node->integer ? DPTI_ONNX_INT64 : DPTI_ONNX_FLOAT);
-    int64_t *wide =
-        node->integer ? dpti_onnx_take(&d->arena, node->elements, sizeof *wide) : NULL;
+    int64_t *wide = node->integer ? dpti_onnx_take(&d->arena, node->elements, sizeof *wide) : NULL;
     if (node->integer && !wide) d->status = DPT_E_NO_MEMORY;
     for (size_t i = 0; wide && i < node->elements; i++) {
         int32_t id;
         memcpy(&id, data + i, sizeof id);
         wide[i] = id;
     }
-    dpti_draft_tensor *tensor = dpti_draft_initialiser(
-        d, value, wide ? (const void *)wide : data,
-        node->elements * (wide ? sizeof *wide : sizeof *data));
+    dpti_draft_tensor *tensor =
+        dpti_draft_initialiser(d, value, wide ? (const void *)wide : data,
+                               node->elements * (wide ? sizeof *wide : sizeof *data));
     tensor->rank = node->shape.rank;
     for (size_t i = 0; i < tensor->rank; i++)
         tensor->extents[i] = (int64_t)node->shape.extent[i];
@@ -227,10 +226,8 @@ dpt_status dpti_export_conv2d_transpose(dpti_exporter *e, size_t node)
     const dpt_conv2d_desc *d = &n->forward.u.conv2d; /* in_h is the extent of the result */
     const size_t n_axes = axes_of(e, n);
     const int64_t more[] = {
-        excess(d->in_h, d->out_h,
-               (size_t[]){d->stride_h, d->pad_h, d->dilation_h, d->kernel_h}),
-        excess(d->in_w, d->out_w,
-               (size_t[]){d->stride_w, d->pad_w, d->dilation_w, d->kernel_w})};
+        excess(d->in_h, d->out_h, (size_t[]){d->stride_h, d->pad_h, d->dilation_h, d->kernel_h}),
+        excess(d->in_w, d->out_w, (size_t[]){d->stride_w, d->pad_w, d->dilation_w, d->kernel_w})};
     if (more[0] < 0 || more[1] < 0)
         return dpti_export_refuse(e, node,
                                   "a transposed convolution whose result is cut off at one side "
@@ -367,8 +364,8 @@ static dpti_draft_value *normalise(dpti_exporter *e, const row_norm *norm)
     dpti_draft_integers axes = {.n = norm->n_axes};
     for (size_t i = 0; i < axes.n; i++)
         axes.items[i] = (int64_t)(norm->rank - axes.n + i);
-    dpti_draft_value *x = dpti_draft_binary(
-        d, "Sub", norm->x, dpti_export_reduce(e, "ReduceMean", norm->x, &axes));
+    dpti_draft_value *x =
+        dpti_draft_binary(d, "Sub", norm->x, dpti_export_reduce(e, "ReduceMean", norm->x, &axes));
     dpti_draft_value *v =
         dpti_export_reduce(e, "ReduceMean", dpti_draft_binary(d, "Mul", x, x), &axes);
     v = dpti_draft_binary(d, "Add", v, dpti_draft_number(d, norm->epsilon));

@@ -3,7 +3,11 @@
 
 static const struct operation {
     const char *name;
-    enum { NUMBERS, COMPARES, DECIDES } kind; /* of numbers; the result is true or false; of truths */
+    enum {
+        NUMBERS,
+        COMPARES,
+        DECIDES
+    } kind; /* of numbers; the result is true or false; of truths */
 } operations[DPT_MAP_COUNT] = {
     [DPT_MAP_ADD] = {"Add", NUMBERS},
     [DPT_MAP_SUBTRACT] = {"Sub", NUMBERS},
@@ -47,8 +51,8 @@ static dpti_draft_value *operate(dpti_exporter *e, const dpt_map_instruction *at
     dpti_draft_value *inputs[3];
     for (unsigned i = 0; i < n; i++) {
         const bool truth = o->kind == DECIDES || (at->code == DPT_MAP_SELECT && i == 0);
-        inputs[i] = dpti_export_cast(e, values[operands[i]],
-                                     truth ? DPTI_ONNX_BOOL : DPTI_ONNX_FLOAT);
+        inputs[i] =
+            dpti_export_cast(e, values[operands[i]], truth ? DPTI_ONNX_BOOL : DPTI_ONNX_FLOAT);
     }
     dpti_draft_value *y = dpti_draft_call(e->draft, o->name, inputs, n)->output;
     y->type = o->kind == NUMBERS ? DPTI_ONNX_FLOAT : DPTI_ONNX_BOOL;

@@ -44,8 +44,7 @@ static dpti_shape shape_of_input(const dpt_model *model, const dpti_node *node)
         s = dpti_shape_dense(file);
         return dpti_export_drop(&s, model->file_input.batch_axis);
     }
-    if (node->integer)
-        s = (dpti_shape){.rank = 1, .extent = {node->elements}, .stride = {1}};
+    if (node->integer) s = (dpti_shape){.rank = 1, .extent = {node->elements}, .stride = {1}};
     return s;
 }
 
@@ -91,9 +90,8 @@ void dpti_export_hold(dpti_exporter *e, size_t node, dpti_draft_value *value,
                       const dpti_shape *shape)
 {
     (void)hold(e, node,
-               (dpti_exported){.value = value,
-                               .shape = *shape,
-                               .batched = !e->model->nodes[node].unsampled});
+               (dpti_exported){
+                   .value = value, .shape = *shape, .batched = !e->model->nodes[node].unsampled});
 }
 
 dpti_draft_value *dpti_export_reshape(dpti_exporter *e, dpti_draft_value *x, bool batched,
@@ -227,8 +225,7 @@ static dpti_draft_value *by_expand(dpti_exporter *e, const dpti_exported *from,
     if (from->batched && own.rank < to.rank) {
         dpti_extents padded = {.rank = to.rank};
         for (size_t i = 0; i < to.rank; i++)
-            padded.extent[i] =
-                i + own.rank < to.rank ? 1 : own.extent[i + own.rank - to.rank];
+            padded.extent[i] = i + own.rank < to.rank ? 1 : own.extent[i + own.rank - to.rank];
         x = dpti_export_reshape(e, x, true, &padded);
     }
     for (size_t i = 0; i < to.rank; i++)
@@ -246,9 +243,9 @@ static const dpti_exported *find(dpti_exporter *e, size_t root, const dpti_shape
         for (const dpti_exported *from = e->held[root]; from; from = from->next) {
             dpti_draft_value *y = steps[k](e, from, wanted);
             if (y)
-                return hold(e, root,
-                            (dpti_exported){
-                                .value = y, .shape = *wanted, .batched = from->batched});
+                return hold(
+                    e, root,
+                    (dpti_exported){.value = y, .shape = *wanted, .batched = from->batched});
         }
     return NULL;
 }
@@ -265,8 +262,7 @@ static const dpti_exported *find_squeezed(dpti_exporter *e, size_t root, const d
         if (s.rank == from->shape.rank && to.rank == wanted->rank) continue;
         dpti_draft_value *x = from->value;
         const dpti_extents extents = dpti_shape_extents(&s);
-        if (s.rank != from->shape.rank)
-            x = dpti_export_reshape(e, x, from->batched, &extents);
+        if (s.rank != from->shape.rank) x = dpti_export_reshape(e, x, from->batched, &extents);
         const dpti_exported squeezed = {.value = x, .shape = s, .batched = from->batched};
         dpti_draft_value *y = by_transpose(e, &squeezed, &to);
         if (!y) y = by_slice(e, &squeezed, &to);
@@ -318,8 +314,7 @@ static const dpti_exported *gather(dpti_exporter *e, size_t root, const dpti_sha
         memory.extent[memory.rank] = all->shape.extent[i];
         memory.stride[memory.rank++] = all->shape.stride[i];
     }
-    const dpti_shape flat = {
-        .rank = 1, .extent = {dpti_shape_count(&all->shape)}, .stride = {1}};
+    const dpti_shape flat = {.rank = 1, .extent = {dpti_shape_count(&all->shape)}, .stride = {1}};
     all = find(e, root, &memory);
     if (!all) all = find_squeezed(e, root, &memory);
     if (all) all = find(e, root, &flat);
@@ -327,9 +322,8 @@ static const dpti_exported *gather(dpti_exporter *e, size_t root, const dpti_sha
     dpti_draft_value *const inputs[] = {all->value, indices_of(e, wanted)};
     dpti_draft_node *node = dpti_draft_call(e->draft, "Gather", inputs, 2);
     dpti_draft_int(node, "axis", all->batched);
-    return hold(
-        e, root,
-        (dpti_exported){.value = node->output, .shape = *wanted, .batched = all->batched});
+    return hold(e, root,
+                (dpti_exported){.value = node->output, .shape = *wanted, .batched = all->batched});
 }
 
 const dpti_exported *dpti_export_reach(dpti_exporter *e, size_t node, const dpti_shape *wanted)

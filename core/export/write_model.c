@@ -89,9 +89,7 @@ static void put_attribute(Dpti__Onnx__Attribute *to, const dpti_draft_attribute 
         to->has_s = true;
         to->s = (ProtobufCBinaryData){strlen(a->s), (uint8_t *)text(a->s)};
         break;
-    default:
-        to->n_ints = a->n;
-        to->ints = (int64_t *)(uintptr_t)a->ints;
+    default: to->n_ints = a->n; to->ints = (int64_t *)(uintptr_t)a->ints;
     }
 }
 
@@ -173,8 +171,7 @@ static Dpti__Onnx__ValueInfo **put_port(writing *w, const dpti_draft_port *port)
 {
     Dpti__Onnx__ValueInfo **value = NEW_MESSAGES(w, 1, Dpti__Onnx__ValueInfo, init_value);
     Dpti__Onnx__Type **type = NEW_MESSAGES(w, 1, Dpti__Onnx__Type, init_type);
-    Dpti__Onnx__TensorType **tensor =
-        NEW_MESSAGES(w, 1, Dpti__Onnx__TensorType, init_tensor_type);
+    Dpti__Onnx__TensorType **tensor = NEW_MESSAGES(w, 1, Dpti__Onnx__TensorType, init_tensor_type);
     Dpti__Onnx__Shape **shape = NEW_MESSAGES(w, 1, Dpti__Onnx__Shape, init_shape);
     Dpti__Onnx__Dimension **dims =
         NEW_MESSAGES(w, port->rank, Dpti__Onnx__Dimension, init_dimension);
@@ -316,8 +313,8 @@ static dpt_status write_data(const writing *w, dpti_new_file *file, dpt_error *e
 }
 
 /* Both files are complete before the first is renamed. */
-static dpt_status write_both(const writing *w, const Dpti__Onnx__Model *model, const char *data_path,
-                             dpt_error *error)
+static dpt_status write_both(const writing *w, const Dpti__Onnx__Model *model,
+                             const char *data_path, dpt_error *error)
 {
     dpti_new_file file, data;
     DPT_TRY(dpti_new_file_create(w->file->path, &file, error));

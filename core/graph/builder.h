@@ -41,7 +41,8 @@ dpt_activation dpti_fusable(dpt_activation kind);
 dpt_conv2d_desc dpti_describe_conv2d(dpti_extent in, const dpt_conv2d_options *options);
 /* Appends a layer and, if the layer's operator cannot apply the activation, the activation. */
 dpt_value dpti_add_layer(dpt_model *model, dpti_node node, dpt_activation activation);
-/* Says that this value is the output as the network gives it.  Only the first call has an effect. */
+/* Says that this value is the output as the network gives it.  Only the first call has an effect.
+ */
 void dpti_name_output(dpt_model *model, dpt_value output);
 /* Finishes a model whose logits have n_rows rows with a label each: the axes of `logits` are those
    of the rows, then one of classes. */

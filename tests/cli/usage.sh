@@ -6,7 +6,7 @@ small=(--dataset synthetic:8x8x1:3:64 --model linear --max-steps 1 --quiet)
 
 # Commands and options
 refuse 2 "unknown command 'trian'; did you mean 'dptrain train'" trian
-refuse 2 "unknown command 'zzzzz'; known: train, eval, predict, devices" zzzzz
+refuse 2 "unknown command 'zzzzz'; known: train, eval, predict, export, devices" zzzzz
 refuse 2 "unknown command 'help'; did you mean 'dptrain --help'" help
 refuse 2 "unknown option --modle; did you mean --model" --modle lenet
 refuse 2 "unknown option --zzzzzzz; see" --zzzzzzz
@@ -144,7 +144,7 @@ for option in deterministic; do
 done
 
 # Help and version
-for verb in train eval predict devices bench; do
+for verb in train eval predict export devices bench; do
     "$DPTRAIN" $verb --help >help.out 2>help.err
     check "$verb --help succeeds" test $? -eq 0
     check "$verb --help says how it is used" grep -q "^Usage: dptrain $verb" help.out
