@@ -66,6 +66,10 @@ int cli_predict(const cli_options *options)
 {
     return options->help;
 }
+int cli_export(const cli_options *options)
+{
+    return options->help;
+}
 int cli_bench(const cli_options *options)
 {
     return options->help;

@@ -258,8 +258,7 @@ static void export_built_in(test *t, const char *name)
 
 static bool is_small(const char *name)
 {
-    return strcmp(name, "linear") == 0 || strcmp(name, "mlp") == 0 || strcmp(name, "lenet") == 0 ||
-           strcmp(name, "resnet18-d2l") == 0;
+    return strcmp(name, "linear") == 0 || strcmp(name, "mlp") == 0 || strcmp(name, "lenet") == 0;
 }
 
 static void small_networks(test *t)
