@@ -23,8 +23,9 @@ typedef struct dpti_predict_worker {
     size_t most;      /* largest number of samples at once */
     double rate;      /* samples per second in the call before; 0: not known */
     double measured;  /* [driver] the same, of this call */
-    bool lost;
-    dpt_error error; /* why it was lost */
+    double fraction;  /* its part of the rate of all devices that are left, set before each call */
+    bool lost;        /* the thread that makes the call reads and writes it */
+    dpt_error error;  /* why it was lost */
 } dpti_predict_worker;
 
 struct dpt_predictor {

@@ -60,6 +60,24 @@ static void name_device(dpt_error *error, const dpti_predict_worker *w, bool unr
                  w->error.message);
 }
 
+/* Sets the fractions of the workers that are left: by their rates if all are known, else equal
+ * ones.
+ */
+static void set_fractions(dpt_predictor *p)
+{
+    double sum = 0;
+    size_t n = 0;
+    bool known = true;
+    for (size_t i = 0; i < p->n_workers; i++) {
+        const dpti_predict_worker *w = p->workers[i];
+        n += !w->lost;
+        known = known && (w->lost || w->rate > 0);
+        sum += w->lost ? 0 : w->rate;
+    }
+    for (size_t i = 0; i < p->n_workers; i++)
+        p->workers[i]->fraction = known ? p->workers[i]->rate / sum : 1.0 / (double)n;
+}
+
 /* Lets every device that is left work until no samples are left for it.  DPT_E_CANCELLED: a device
    hangs, and nobody knows which samples it has computed. */
 static dpt_status work(dpti_predict_call *call, dpt_error *error)
@@ -110,6 +128,7 @@ static dpt_status work_off(dpti_predict_call *call, dpt_error *error)
     dpt_predictor *p = call->predictor;
     do {
         if (!any_left(p, error)) return error->status;
+        set_fractions(p);
         const dpt_status status = work(call, error);
         if (status != DPT_OK) return status;
     } while (!dpti_queue_is_empty(&call->queue));

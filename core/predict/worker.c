@@ -146,28 +146,11 @@ static dpt_status compute_run(part *p, dpti_samples run)
     return DPT_OK;
 }
 
-/* The worker's part of the rate of all devices that are left. */
-static double fraction_of(const dpti_predict_worker *worker)
-{
-    const dpt_predictor *p = worker->predictor;
-    double sum = 0;
-    size_t n = 0;
-    bool known = true;
-    for (size_t i = 0; i < p->n_workers; i++) {
-        if (p->workers[i]->lost) continue;
-        n++;
-        known = known && p->workers[i]->rate > 0;
-        sum += p->workers[i]->rate;
-    }
-    return known ? worker->rate / sum : 1.0 / (double)(n ? n : 1);
-}
-
 static dpt_status compute_all(part *p)
 {
     dpti_predict_worker *w = p->worker;
     const double began = dpti_seconds();
-    /* The rates change between calls only, so that every thread of a call sees the same ones. */
-    const dpti_turn turn = {.device = w->rank, .most = w->most, .fraction = fraction_of(w)};
+    const dpti_turn turn = {.device = w->rank, .most = w->most, .fraction = w->fraction};
     size_t n = 0;
     for (;;) {
         const dpti_samples run = dpti_queue_take(&p->call->queue, &turn);

@@ -1,6 +1,7 @@
 /* Interprets the program of a MAP.  Every instruction is a loop over the tile, so that what the
    interpreter costs is divided by MAP_TILE. */
 #include "map_tile.h"
+#include "functions.h"
 
 #include <math.h>
 
@@ -101,7 +102,7 @@ static float sign_of(float a)
 
 static float softplus(float a)
 {
-    return (a > 0.0f ? a : 0.0f) + log1pf(expf(-fabsf(a)));
+    return (a > 0.0f ? a : 0.0f) + log1pf(function_exp(-fabsf(a)));
 }
 
 #define LOOP(code, expression)                                                                     \
@@ -110,7 +111,7 @@ static float softplus(float a)
             y[i] = (expression);                                                                   \
         break;
 
-/* Instructions that are a few machine instructions for each element. */
+/* Instructions that become vector instructions. */
 static void run_arithmetic(const dpt_map_step *s, map_values *v, size_t n)
 {
     float *restrict const y = v->own[s->to];
@@ -136,6 +137,10 @@ static void run_arithmetic(const dpt_map_step *s, map_values *v, size_t n)
         LOOP(OR, a[i] != 0.0f || b[i] != 0.0f ? 1.0f : 0.0f)
         LOOP(NOT, a[i] == 0.0f ? 1.0f : 0.0f)
         LOOP(SELECT, a[i] != 0.0f ? b[i] : c[i])
+        LOOP(EXP, function_exp(a[i]))
+        LOOP(TANH, function_tanh(a[i]))
+        LOOP(ERF, function_erf(a[i]))
+        LOOP(SIGMOID, function_sigmoid(a[i]))
     default: break;
     }
 }
@@ -150,13 +155,9 @@ static bool run_function(const dpt_map_step *s, map_values *v, size_t n)
         LOOP(FLOOR, floorf(a[i]))
         LOOP(CEILING, ceilf(a[i]))
         LOOP(ROUND, rintf(a[i]))
-        LOOP(EXP, expf(a[i]))
         LOOP(LOG, logf(a[i]))
         LOOP(SINE, sinf(a[i]))
         LOOP(COSINE, cosf(a[i]))
-        LOOP(TANH, tanhf(a[i]))
-        LOOP(ERF, erff(a[i]))
-        LOOP(SIGMOID, 1.0f / (1.0f + expf(-a[i])))
         LOOP(SOFTPLUS, softplus(a[i]))
     default: return false;
     }

@@ -1,5 +1,6 @@
 /* The softmax of each row of a matrix, or its logarithm, and the gradient.  Threads share the rows.
    Sums are double, in the order of the columns, so that they do not depend on the threads. */
+#include "functions.h"
 #include "kinds.h"
 
 #include <math.h>
@@ -22,10 +23,10 @@ static void forward_row(const float *restrict x, float *restrict y, size_t n, bo
 {
     const float most = greatest(x, n);
     double sum = 0.0;
-    for (size_t i = 0; i < n; i++) {
-        y[i] = expf(x[i] - most);
+    for (size_t i = 0; i < n; i++)
+        y[i] = function_exp(x[i] - most);
+    for (size_t i = 0; i < n; i++)
         sum += (double)y[i];
-    }
     if (log_of) {
         const float log_sum = (float)log(sum);
         for (size_t i = 0; i < n; i++)
@@ -61,7 +62,7 @@ static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
             total += d->log ? (double)dy[i] : (double)dy[i] * (double)y[i];
         const float sum = (float)total;
         for (size_t i = 0; i < d->columns; i++) {
-            const float value = d->log ? dy[i] - expf(y[i]) * sum : y[i] * (dy[i] - sum);
+            const float value = d->log ? dy[i] - function_exp(y[i]) * sum : y[i] * (dy[i] - sum);
             dx[i] = call->accumulate ? dx[i] + value : value;
         }
     }
