@@ -10,6 +10,7 @@
 #include "dptrain_models.h"
 #include "graph/tensor.h"
 #include "harness.h"
+#include "nets.h"
 #include "unit/onnx_files.h"
 
 #include <dirent.h>
@@ -171,11 +172,14 @@ static void compare_outputs(test *t, const char *name, const run *a, const run *
 static void compare_weights(test *t, const char *name, const run *a, const run *b)
 {
     dpt_parameter_info p, q;
-    if (!CHECK_SIZE(dpt_model_tensor_count(b->model), dpt_model_tensor_count(a->model)))
-        FAIL("%s", name);
+    size_t n_constants = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(a->model); i++) {
         dpt_model_tensor(a->model, i, &p);
         const dpti_parameter *found = dpti_model_parameter(b->model, p.name);
+        if (!found && p.size == 1) { /* becomes a constant (docs/onnx.md) */
+            n_constants++;
+            continue;
+        }
         if (!CHECK(found)) {
             FAIL("%s: the file has no %s", name, p.name);
             continue;
@@ -193,6 +197,7 @@ static void compare_weights(test *t, const char *name, const run *a, const run *
         free(x);
         free(y);
     }
+    CHECK_SIZE(dpt_model_tensor_count(b->model) + n_constants, dpt_model_tensor_count(a->model));
 }
 
 /* Exports a run, whose weights are in a file or as in the beginning, and reads it back. */
@@ -298,12 +303,107 @@ static void files(test *t)
     CHECK(n > 0);
 }
 
+/* Small networks with every kind of layer. */
+static void every_layer(test *t)
+{
+    char name[64];
+    for (size_t i = 0; i < n_nets; i++) {
+        run r = {.context = NULL};
+        snprintf(name, sizeof name, "net-%zu", i);
+        dpt_status status = open_devices(&r);
+        if (status == DPT_OK) status = net_create(r.context, &nets[i], &r.model);
+        if (status == DPT_OK) status = make_data(&r);
+        if (status == DPT_OK) status = make_trainer(&r);
+        if (CHECK_OK(status))
+            train_and_export(t, name, &r);
+        else
+            FAIL("%s: %s", nets[i].name, dpt_error_message(r.context));
+        end(&r);
+    }
+}
+
+/* ---- Two files, and failures ----------------------------------------------------------------- */
+
+static size_t size_of(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 ? (size_t)info.st_size : 0;
+}
+
+/* Weights of more than 512 bytes go to a second file. */
+static void two_files(test *t)
+{
+    const dpt_onnx_options options = {.most_bytes = 512};
+    char path[ONNX_PATH_BYTES], data[ONNX_PATH_BYTES];
+    run a, b = {.context = NULL};
+    if (!CHECK_OK(begin(&a, onnx_path("trained/gpt_default.onnx", path)))) {
+        end(&a);
+        return;
+    }
+    path_of("large", ".onnx", path);
+    path_of("large", ".onnx.data", data);
+    if (CHECK_OK(dpt_model_to_onnx(a.model, NULL, path, &options)) &&
+        CHECK(size_of(data) >= 1024) && CHECK_OK(begin(&b, path))) {
+        compare_outputs(t, "large", &a, &b);
+        compare_weights(t, "large", &a, &b);
+    }
+    end(&b);
+    keep("large", ".in", a.samples, a.n_in);
+    keep("large", ".out", a.outputs, a.n_out + 1);
+
+    /* The second file cannot be written: the first one stays. */
+    const size_t before = size_of(path);
+    const dpt_onnx_options other = {.opset = 20, .most_bytes = 512};
+    char folder_path[ONNX_PATH_BYTES];
+    CHECK(before > 0 && rename(data, path_of("large", ".kept", folder_path)) == 0);
+    CHECK(mkdir(data, 0777) == 0);
+    CHECK_STATUS(dpt_model_to_onnx(a.model, NULL, path, &other), DPT_E_IO);
+    CHECK_SIZE(size_of(path), before);
+    CHECK(rmdir(data) == 0 && rename(folder_path, data) == 0);
+    end(&a);
+    drop("large", ".onnx");
+    drop("large", ".onnx.data");
+}
+
+static void refusals(test *t)
+{
+    char path[ONNX_PATH_BYTES], out[ONNX_PATH_BYTES];
+    dpt_context *context = NULL;
+    dpt_model *model = NULL, *built = NULL, *begun = NULL;
+    const dpt_model_shape shape = {.height = 8, .width = 8, .channels = 1, .classes = 3};
+    path_of("refused", ".onnx", out);
+    REQUIRE_OK(dpt_context_create(&context));
+    CHECK_OK(dpt_model_from_onnx(context, onnx_path("trained/mlp_older.onnx", path), &model));
+    CHECK_OK(dpt_model_by_name(context, "mlp", &shape, &built));
+    CHECK_OK(dpt_model_create(context, "begun", &begun));
+    CHECK_STATUS(dpt_model_to_onnx(NULL, NULL, out, NULL), DPT_E_INVALID);
+    CHECK_STATUS(dpt_model_to_onnx(model, NULL, NULL, NULL), DPT_E_INVALID);
+    CHECK_STATUS(dpt_model_to_onnx(begun, NULL, out, NULL), DPT_E_STATE);
+    CHECK_STATUS(dpt_model_to_onnx(built, NULL, out, NULL), DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(context), "has no weights yet");
+    CHECK_STATUS(dpt_model_to_onnx(model, NULL, out, &(dpt_onnx_options){.opset = 12}),
+                 DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(context), "opsets 13 to 25");
+    CHECK_STATUS(dpt_model_to_onnx(model, NULL, out, &(dpt_onnx_options){.opset = 26}),
+                 DPT_E_INVALID);
+    CHECK_STATUS(dpt_model_to_onnx(model, "/nowhere.safetensors", out, NULL), DPT_E_NOT_FOUND);
+    CHECK_STATUS(dpt_model_to_onnx(model, NULL, "/nowhere/out.onnx", NULL), DPT_E_IO);
+    CHECK_SIZE(size_of(out), 0);
+    dpt_model_destroy(begun);
+    dpt_model_destroy(built);
+    dpt_model_destroy(model);
+    dpt_context_destroy(context);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"small built-in networks", small_networks},
         {"large built-in networks", large_networks},
         {"networks of files", files},
+        {"small networks with every layer", every_layer},
+        {"a second file of weights", two_files},
+        {"refusals", refusals},
     };
 #ifndef DPTRAIN_HAS_ONNX
     puts("this build has no protobuf-c");
