@@ -55,7 +55,7 @@ typedef struct cli_options {
     size_t step_every;
     double step_factor;
     cli_span warmup;
-    const char *batchnorm, *overlap, *standby, *compress;
+    const char *batchnorm, *overlap, *standby, *compress, *loss;
     dpt_augment_options augment;
     bool stop_on_loss;
     double device_timeout;  /* 0: the default */
@@ -211,7 +211,8 @@ typedef struct cli_progress {
     bool bar;    /* draw one, on stderr */
     bool colour; /* in the bar */
     bool quiet;
-    size_t epochs; /* 0: no limit */
+    bool regression; /* there is no accuracy */
+    size_t epochs;   /* 0: no limit */
     size_t samples_per_epoch;
     double max_seconds; /* 0: no limit */
 

@@ -16,6 +16,7 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
     const dpt_trainer_options trainer = {
         .batch_size = cli_batch_size(options, data.count),
         .split = options->split,
+        .loss = cli_loss(options),
         .device_timeout = options->device_timeout,
     };
     DPT_TRY(dpt_trainer_create(session->devices, session->model, session->test, &trainer,
@@ -39,6 +40,9 @@ int cli_eval(const cli_options *options)
     int code = CLI_OK;
     if (status == DPT_OK && dpt_process_rank(session.context) > 0)
         code = CLI_OK;
+    else if (status == DPT_OK && cli_loss(options) == DPT_LOSS_SQUARED_ERROR)
+        printf("test loss %.6g  %zu samples  %.1f s\n", result.loss, result.samples,
+               result.seconds);
     else if (status == DPT_OK)
         printf("test loss %.4f accuracy %.4f  %zu of %zu right  %.1f s  %.0f img/s\n", result.loss,
                result.accuracy, result.hits, result.labels, result.seconds,

@@ -11,6 +11,7 @@ static const char *const on_off[] = {"on", "off", NULL};
 static const char *const compressions[] = {"none", "bf16", NULL};
 static const char *const collectives[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
                                           NULL};
+static const char *const losses[] = {"cross-entropy", "squared-error", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 
 /* Sets of commands: those that describe a training; those that also use its network; those that
@@ -30,7 +31,7 @@ enum {
     "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
     "directory of --data, or folder:HxW for the PNG and JPEG pictures in its train/CLASS and "     \
     "test/CLASS, scaled to HxW (folder:HxWx1: in grey; folder:HxW:stream: read while training "    \
-    "runs)"
+    "runs); or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL"
 #define OVERLAP                                                                                    \
     "when devices exchange gradients: on (default), in buckets while backward still runs; off, "   \
     "after "                                                                                       \
@@ -417,6 +418,17 @@ const cli_option cli_option_table[] = {
         .kind = CLI_TEXT,
         TARGET(compress),
         .values = compressions,
+    },
+    {
+        .name = "loss",
+        .argument = "NAME",
+        .help =
+            "cross-entropy of labels (default), or squared-error of the targets of npz, npy and "
+            "csv data",
+        .verbs = RUNS,
+        .kind = CLI_TEXT,
+        TARGET(loss),
+        .values = losses,
     },
     {
         .name = "label-smoothing",

@@ -143,9 +143,28 @@ static dpt_status add_idx(prediction *p, const char *name, const char *path, con
     return add_indices(p, &(image_file){name, info.count, first}, list);
 }
 
+/* ---- Arrays ---------------------------------------------------------------------------------- */
+
+static dpt_status add_arrays(prediction *p, const char *name, const char *path, const char *list)
+{
+    dpt_context *context = p->session.context;
+    char data_name[PATH_MAX + sizeof "npz:"];
+    dpt_dataset_info info;
+    dpt_dataset **grown = realloc(p->files, (p->n_files + 1) * sizeof(dpt_dataset *));
+    if (!grown) return no_memory(p);
+    p->files = grown;
+    snprintf(data_name, sizeof data_name, "npz:%s", path);
+    DPT_TRY(dpt_dataset_open(context, data_name, NULL, DPT_TRAIN, &p->files[p->n_files]));
+    dpt_dataset *data = p->files[p->n_files++];
+    DPT_TRY(dpt_dataset_arrange(context, data, p->session.model));
+    dpt_dataset_describe(data, &info);
+    const subject first = {.path = name, .path_length = (int)strlen(path), .data = data};
+    return add_indices(p, &(image_file){name, info.count, first}, list);
+}
+
 /* ---- The command line's images --------------------------------------------------------------- */
 
-typedef enum image_kind { KIND_OTHER, KIND_PICTURE, KIND_IDX } image_kind;
+typedef enum image_kind { KIND_OTHER, KIND_PICTURE, KIND_IDX, KIND_ARRAYS } image_kind;
 
 /* The kind of a file by its first bytes: an IDX file starts with two zeros, or is compressed by
    gzip. The library checks the whole file later. */
@@ -157,6 +176,7 @@ static image_kind kind_of(const char *path)
     if (file) fclose(file);
     const bool png = memcmp(head, "\x89PNG", 4) == 0, jpeg = memcmp(head, "\xff\xd8\xff", 3) == 0;
     if (n >= 4 && (png || jpeg)) return KIND_PICTURE;
+    if (n >= 4 && memcmp(head, "PK", 2) == 0) return KIND_ARRAYS;
     const bool plain = head[0] == 0 && head[1] == 0, gzipped = head[0] == 0x1f && head[1] == 0x8b;
     return n >= 2 && (plain || gzipped) ? KIND_IDX : KIND_OTHER;
 }
@@ -180,11 +200,16 @@ static dpt_status add_image(prediction *p, const char *name)
         return dpt_fail(context, DPT_E_IO, "cannot read %s: it is not a file", path);
     const image_kind kind = kind_of(path);
     if (kind == KIND_OTHER)
-        return dpt_fail(context, DPT_E_FORMAT, "%s: neither PNG, JPEG nor IDX", path);
+        return dpt_fail(context, DPT_E_FORMAT, "%s: neither PNG, JPEG, IDX nor npz", path);
+    if (kind == KIND_ARRAYS) return add_arrays(p, name, path, list ? list + 1 : NULL);
+    if (dpt_model_input_count(p->session.model) > 1)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "%s: the model has several inputs, which are arrays of one npz file", path);
     if (kind == KIND_IDX) return add_idx(p, name, path, list ? list + 1 : NULL);
     if (list)
         return dpt_fail(context, DPT_E_INVALID,
-                        "%s: indices are for IDX files only, and %s is a picture", name, path);
+                        "%s: indices are for IDX and npz files only, and %s is a picture", name,
+                        path);
     return add_picture(p, name);
 }
 
@@ -235,6 +260,14 @@ static void print_classes(const dpt_dataset_info *info, float *probabilities, si
     printf("\n");
 }
 
+/* The numbers that a regression predicts. */
+static void print_numbers(const float *numbers, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        printf("%s %.6g", i ? "," : "", (double)numbers[i]);
+    printf("\n");
+}
+
 /* The number of subjects from the i-th on that are consecutive samples of one data set. */
 static size_t run_length(const prediction *p, size_t i)
 {
@@ -248,8 +281,9 @@ static size_t run_length(const prediction *p, size_t i)
 
 /* Where predictions are computed, and how many classes of each image are printed. */
 typedef struct output {
-    float *probabilities;
-    size_t top;
+    float *probabilities; /* or the numbers that a regression predicts */
+    size_t classes, top;
+    bool regression;
 } output;
 
 static dpt_status predict_run(prediction *p, size_t first, size_t n, const output *out)
@@ -263,7 +297,10 @@ static dpt_status predict_run(prediction *p, size_t first, size_t n, const outpu
         printf("%.*s", s[i].path_length, s[i].path);
         if (s[i].data) printf(":%zu", s[i].index);
         printf(":");
-        print_classes(&p->info, out->probabilities + i * p->info.classes, out->top);
+        if (out->regression)
+            print_numbers(out->probabilities + i * out->classes, out->classes);
+        else
+            print_classes(&p->info, out->probabilities + i * out->classes, out->top);
     }
     return DPT_OK;
 }
@@ -271,7 +308,10 @@ static dpt_status predict_run(prediction *p, size_t first, size_t n, const outpu
 static dpt_status predict_all(prediction *p, const cli_options *options)
 {
     const size_t rows = p->n_subjects < MAX_RUN ? p->n_subjects : MAX_RUN;
-    const output out = {.probabilities = calloc(rows, p->info.classes * sizeof(float)),
+    const size_t classes = dpt_model_classes(p->session.model);
+    const output out = {.probabilities = calloc(rows, classes * sizeof(float)),
+                        .classes = classes,
+                        .regression = cli_loss(options) == DPT_LOSS_SQUARED_ERROR,
                         .top = options->top ? options->top : DEFAULT_TOP};
     if (!out.probabilities) return no_memory(p);
     dpt_status status = DPT_OK;
@@ -288,13 +328,14 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
 static void describe(prediction *p)
 {
     const dpt_weights_info *w = &p->session.weights;
+    const size_t classes = dpt_model_classes(p->session.model);
     if (p->session.told)
         p->info = (dpt_dataset_info){
             .height = w->height,
             .width = w->width,
             .channels = w->channels,
-            .classes = w->classes,
-            .class_names = w->class_names,
+            .classes = classes,
+            .class_names = w->classes == classes ? w->class_names : NULL,
         };
     else
         dpt_dataset_describe(p->session.test, &p->info);
@@ -317,11 +358,17 @@ static void warn_of_names(const prediction *p, const char *weights)
 static dpt_status load(prediction *p, const cli_options *options, const char *weights)
 {
     cli_session *s = &p->session;
+    if (dpt_model_labels(s->model) > 1)
+        return dpt_fail(s->context, DPT_E_UNSUPPORTED,
+                        "model %s has %zu labels a sample; predict prints one (dpt_predictor_run "
+                        "gives them all)",
+                        s->model_name, dpt_model_labels(s->model));
     const dpt_predictor_options predictor = {.size = sizeof predictor,
                                              .weights = weights,
                                              .micro_batch = options->batch_size,
                                              .like = p->pictures ? p->pictures
                                                                  : p->files[0], /* all are alike */
+                                             .logits = cli_loss(options) == DPT_LOSS_SQUARED_ERROR,
                                              .device_timeout = options->device_timeout};
     const dpt_status status = dpt_predictor_create(s->devices, s->model, &predictor, &p->predictor);
     return status == DPT_E_INVALID && cli_weights_own(s) ? DPT_E_FORMAT : status;
@@ -379,7 +426,7 @@ int cli_predict(const cli_options *options)
     if (!options->checkpoint)
         return cli_error(CLI_USAGE, "predict needs weights: --checkpoint=FILE or --checkpoint=DIR");
     if (options->n_operands == 0)
-        return cli_error(CLI_USAGE, "predict needs images: PNG, JPEG, or an IDX file");
+        return cli_error(CLI_USAGE, "predict needs images: PNG, JPEG, or an IDX or npz file");
     if (!cli_weights_path(options->checkpoint, weights, sizeof weights))
         return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
     prediction p = {0};

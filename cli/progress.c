@@ -176,13 +176,15 @@ static void draw_bar(const cli_progress *p, double done, int room)
 
 static void draw(cli_progress *p, const dpt_fit_progress *now)
 {
-    char epoch[48], left[32], text[LINE_BYTES];
+    char epoch[48], left[32], text[LINE_BYTES], accuracy[32] = "";
     const size_t total = p->samples_per_epoch ? p->samples_per_epoch : 1;
     const double done = fmin((double)p->epoch_samples / (double)total, 1);
-    const double accuracy = p->epoch_labels ? (double)p->epoch_hits / (double)p->epoch_labels : 0;
+    if (!p->regression)
+        snprintf(accuracy, sizeof accuracy, "  acc %.4f",
+                 p->epoch_labels ? (double)p->epoch_hits / (double)p->epoch_labels : 0);
     format_epoch(p, p->epoch, epoch);
     format_left(seconds_left(p, now), left);
-    snprintf(text, sizeof text, " %3.0f %%  loss %.4f  acc %.4f  %.0f img/s%s", done * 100, p->loss,
+    snprintf(text, sizeof text, " %3.0f %%  loss %.4f%s  %.0f img/s%s", done * 100, p->loss,
              accuracy, p->rate, left);
     /* A line that reaches the edge would wrap, and could not be erased. */
     const int columns = cli_terminal_columns() - 1;
@@ -231,16 +233,22 @@ static void take_step(cli_progress *p, const dpt_step_metrics *step)
     p->rate = first ? rate : p->rate + smoothing * (rate - p->rate);
 }
 
+/* A regression has no accuracy. */
+static void print_part(const cli_progress *p, const char *part, double loss, double accuracy)
+{
+    printf("  %s loss %.4f", part, loss);
+    if (!p->regression) printf(" accuracy %.4f", accuracy);
+}
+
 static void print_epoch(const cli_progress *p, const dpt_epoch_metrics *epoch)
 {
     char name[48];
     format_epoch(p, epoch->epoch, name);
-    printf("%s  train loss %.4f accuracy %.4f", name, epoch->train_loss, epoch->train_accuracy);
+    printf("%s", name);
+    print_part(p, "train", epoch->train_loss, epoch->train_accuracy);
     if (epoch->validated)
-        printf("  validation loss %.4f accuracy %.4f", epoch->validation_loss,
-               epoch->validation_accuracy);
-    if (epoch->tested)
-        printf("  test loss %.4f accuracy %.4f", epoch->test_loss, epoch->test_accuracy);
+        print_part(p, "validation", epoch->validation_loss, epoch->validation_accuracy);
+    if (epoch->tested) print_part(p, "test", epoch->test_loss, epoch->test_accuracy);
     printf("  %.1f s  %.0f img/s\n", epoch->seconds, epoch->images_per_second);
     fflush(stdout);
 }

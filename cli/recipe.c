@@ -83,6 +83,11 @@ int cli_recipe_check(const cli_options *options)
 
 /* ---- What they mean -------------------------------------------------------------------------- */
 
+dpt_loss cli_loss(const cli_options *options)
+{
+    return is(options->loss, "squared-error") ? DPT_LOSS_SQUARED_ERROR : DPT_LOSS_CROSS_ENTROPY;
+}
+
 size_t cli_batch_size(const cli_options *options, size_t count)
 {
     if (options->batch_size) return options->batch_size;
@@ -132,6 +137,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .beta2 = (float)o->beta2,
         .epsilon = (float)o->epsilon,
         .clip_norm = (float)o->clip_norm,
+        .loss = cli_loss(o),
         .label_smoothing = (float)o->label_smoothing,
         .batch_norm = is(o->batchnorm, "local") ? DPT_BATCH_NORM_LOCAL : DPT_BATCH_NORM_SYNC,
         .augment = o->augment,
@@ -180,6 +186,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     printf(", weight decay %g%s", o->weight_decay,
            o->no_bias_decay ? " (not on biases and norms)" : "");
     if (o->clip_norm > 0) printf(", gradient norm up to %g", o->clip_norm);
+    if (cli_loss(o) == DPT_LOSS_SQUARED_ERROR) printf(", squared error");
     if (o->label_smoothing > 0) printf(", label smoothing %g", o->label_smoothing);
     if (is(o->batchnorm, "local")) printf(", batch-norm local");
     if (is(o->compress, "bf16")) printf(", bf16 between processes");

@@ -26,11 +26,14 @@ static dpt_status normalize(cli_session *session, const cli_options *options)
 {
     float *mean = session->mean, *deviation = session->deviation;
     dpt_dataset *data = session->whole;
-    if (!data)
+    dpt_status status = DPT_OK;
+    if (!data) {
         DPT_TRY(dpt_dataset_open(session->context, session->data_name, options->data, DPT_TRAIN,
                                  &data));
+        status = dpt_dataset_arrange(session->context, data, session->model);
+    }
     announce(cli_session_quiet(session, options), "measuring the images ...");
-    dpt_status status = dpt_dataset_statistics(data, mean, deviation);
+    if (status == DPT_OK) status = dpt_dataset_statistics(data, mean, deviation);
     announce(cli_session_quiet(session, options), "");
     if (status == DPT_OK) status = dpt_dataset_normalize(session->test, mean, deviation);
     if (status == DPT_OK && session->whole)
@@ -69,9 +72,12 @@ static dpt_status open_parts(cli_session *session, const cli_options *options, u
     return status;
 }
 
-static dpt_status open_data(cli_session *session, const cli_options *options, unsigned with)
+/* Arrays of files are put in the order of the model's inputs. */
+static dpt_status prepare_data(cli_session *session, const cli_options *options)
 {
-    DPT_TRY(open_parts(session, options, with));
+    if (session->whole)
+        DPT_TRY(dpt_dataset_arrange(session->context, session->whole, session->model));
+    DPT_TRY(dpt_dataset_arrange(session->context, session->test, session->model));
     if (options->normalize) DPT_TRY(normalize(session, options));
     session->train = session->whole;
     if (options->validation > 0)
@@ -150,8 +156,9 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
     DPT_TRY(name_both(session, options, with));
     DPT_TRY(cli_open_devices(session, options));
     if (session->told) return cli_weights_model(session);
-    DPT_TRY(open_data(session, options, with));
-    return open_model(session, with_train ? session->train : session->test);
+    DPT_TRY(open_parts(session, options, with));
+    DPT_TRY(open_model(session, with_train ? session->whole : session->test));
+    return prepare_data(session, options);
 }
 
 /* Reports a failure that only this process knows of, with the process and the host. */

@@ -76,6 +76,8 @@ DPT_CHECK_RESULT dpt_status cli_weights_model(cli_session *session);
 bool cli_weights_own(const cli_session *session);
 /* Whether a data set is a folder of pictures, which are scaled. */
 bool cli_is_folder(const char *name);
+/* Whether a data set of this name consists of arrays of files: npz, npy or csv. */
+bool cli_is_arrays(const char *name);
 /* Checks that the test data, if they are pictures, have the classes of the file of weights in the
    same order.  DPT_E_INVALID names the first class that differs. */
 DPT_CHECK_RESULT dpt_status cli_weights_classes(const cli_session *session);

@@ -6,6 +6,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ---- The header ------------------------------------------------------------------------------ */
 
@@ -35,6 +36,8 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
                !test.read_as_needed    ? "training images are"
                : !train.read_as_needed ? "test images are"
                                        : "images are");
+    if (cli_is_arrays(train.name) && strcmp(train.source, test.source) == 0)
+        printf("%-10sno file of test data: the test samples are the training samples\n", "");
     if (session->validation) {
         dpt_dataset_info validation;
         dpt_dataset_describe(session->validation, &validation);
@@ -82,7 +85,8 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
                options->patience == 1 ? "" : "s");
     printf("trained %zu step%s in %.1f s, %.0f img/s", result->steps, result->steps == 1 ? "" : "s",
            result->seconds, result->images_per_second);
-    if (!isnan(result->test_accuracy)) printf(", test accuracy %.4f", result->test_accuracy);
+    if (!isnan(result->test_accuracy) && !progress->regression)
+        printf(", test accuracy %.4f", result->test_accuracy);
     if (result->best_epoch)
         printf(", best validation loss %.4f in epoch %zu", result->best_validation_loss,
                result->best_epoch);
@@ -123,6 +127,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     dpt_dataset_describe(session->train, &data);
     cli_progress progress;
     cli_progress_init(&progress, quiet);
+    progress.regression = cli_loss(options) == DPT_LOSS_SQUARED_ERROR;
     progress.epochs = cli_epochs(options);
     progress.samples_per_epoch = data.count;
     progress.max_seconds = options->max_time;

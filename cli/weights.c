@@ -32,6 +32,11 @@ bool cli_is_folder(const char *name)
     return strncmp(name, prefix, n) == 0 && name[n + strspn(name + n, "0123456789x")] == '\0';
 }
 
+bool cli_is_arrays(const char *name)
+{
+    return strcmp(name, "npz") == 0 || strcmp(name, "npy") == 0 || strcmp(name, "csv") == 0;
+}
+
 /* A file may choose a network by name and a data set that consists of files.  Only the command line
    may choose others, such as synthetic data of any size. */
 static const char *known_model(const char *name)

@@ -112,7 +112,6 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
         {.key = "dataset", .options = " (--dataset, --data, --validation)"},
         {.key = "batch-size", .options = " (--batch-size, --accumulate)"},
         {.key = "epochs", .options = " (--epochs, --max-steps)"},
-        {.key = "loss", .options = ""},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strcmp(setting->key, others[i].key) == 0) {

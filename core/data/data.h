@@ -4,6 +4,7 @@
 #define DPTI_DATA_H
 
 #include "base/bytes.h"
+#include "data/array.h"
 #include "data/find.h"
 #include "data/reader.h"
 #include "dpt_error.h"
@@ -26,6 +27,16 @@ typedef struct dpti_written {
 } dpti_written;
 
 enum { DPTI_WRITES = 16 }; /* number of writes that are remembered */
+
+/* One of the arrays that a record consists of. */
+typedef struct dpti_data_input {
+    char *name;
+    dpt_dtype dtype;                     /* DPT_U8, DPT_F32 or DPT_I32, as the file has it */
+    size_t rank, shape[DPTI_ARRAY_RANK]; /* of a sample, the last axis the fastest */
+    size_t n;                            /* elements */
+    size_t offset;                       /* of the first element in the record */
+    size_t vocabulary; /* integers of an arranged data set: one more than the largest; else 0 */
+} dpti_data_input;
 
 /* A data set has samples, which are trained on, and records, which are in memory.  A data set has
    its own records, or it is a part and refers to the records of another data set. */
@@ -64,6 +75,13 @@ struct dpt_dataset {
     atomic_bool left;       /* a hung thread may still use the data: they are never freed */
     uint32_t content;       /* with a reader: the content hash (dpti_dataset_find_content) */
     bool crops;             /* with a reader: images may be random windows (dpti_image_use) */
+    /* The arrays of a record, in the order of their places; n_inputs 0: the data do not come from
+       arrays.  A record has 1 byte for each element if all arrays are of DPT_U8, else 4 bytes; an
+       array of DPT_U8 beside others is int32 there.  They belong to the whole data set. */
+    dpti_data_input *inputs;
+    size_t n_inputs;
+    bool arranged; /* the records are what a model reads (dpti_dataset_arrange) */
+    bool mixed;    /* a record has elements of DPT_F32 and of DPT_I32; dtype is DPT_F32 */
     /* For a whole data set: */
     bool writable;                    /* dpt_dataset_write is allowed */
     dpt_dtype label_dtype;            /* type in which labels are written */
@@ -154,6 +172,60 @@ enum { DPTI_MAX_STAT_CHANNELS = 4 };
    with more than 4 channels. */
 DPT_CHECK_RESULT dpt_status dpti_set_statistics(dpt_dataset *data, const float mean[4],
                                                 const float deviation[4], dpt_error *error);
+
+/* ---- Data of arrays -------------------------------------------------------------------------- */
+
+/* Where a data set of arrays comes from. */
+typedef struct dpti_arrays_origin {
+    const char *name, *source;
+    size_t least_classes; /* of its labels */
+} dpti_arrays_origin;
+
+/* Returns one more than the largest label of an array that holds labels; 0: there is none. */
+size_t dpti_arrays_classes(const dpti_arrays *arrays);
+/* Makes a data set of arrays, which are freed, also after a failure.  The array "labels", or "y" if
+   it has integers, becomes the labels; "targets", or "y" if it has real numbers, becomes the
+   targets; the others become the records.  The samples of a single array with up to three axes a
+   sample are images of (n), (height, width) or (height, width, channels).  Errors: DPT_E_FORMAT;
+   the message begins with origin->source. DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_dataset_of_arrays(dpti_arrays *arrays,
+                                                   const dpti_arrays_origin *origin,
+                                                   dpt_dataset **out, dpt_error *error);
+
+/* What a model reads of each record under a name. */
+typedef struct dpti_wanted_input {
+    const char *name;
+    bool ids;        /* int32; else real numbers */
+    size_t most_ids; /* ids are below it; 0: any integers are taken */
+    size_t rank, extent[DPTI_ARRAY_RANK], stride[DPTI_ARRAY_RANK];
+    size_t offset; /* the element at index (i, j, ...) is at offset + i * stride[0] + ... */
+} dpti_wanted_input;
+
+typedef struct dpti_wanted_record {
+    const char *model; /* the model's name, for messages */
+    const dpti_wanted_input *inputs;
+    size_t n_inputs;
+    size_t height, width, channels; /* their product is the number of elements */
+    size_t outputs;                 /* classes, or numbers that a regression predicts */
+} dpti_wanted_record;
+
+/* Puts the records of a data set of arrays in the order in which a model reads them, and their
+   elements in the types.  The data set must be a whole one.  Does nothing if the data are not
+   arrays.  A failure leaves the data set as it was.  Errors: DPT_E_STATE if it has been arranged
+   before; DPT_E_INVALID if an array is missing, or has another shape or other numbers than the
+   model reads; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_dataset_arrange(dpt_dataset *data,
+                                                 const dpti_wanted_record *wanted,
+                                                 dpt_error *error);
+
+/* Opens "npz:FILE", "npy:IMAGES:LABELS" or "csv:FILE:LABEL".  The test part is in files of the same
+   names with "test" or "val" in place of the last "train"; without such files it is the training
+   part.  Errors: DPT_E_INVALID for a wrong specification; those of reading and of
+   dpti_dataset_of_arrays. */
+DPT_CHECK_RESULT dpt_status dpti_array_files_open(const dpti_data_request *request,
+                                                  dpt_dataset **out, dpt_error *error);
+/* Returns whether a name begins as that of a data set of array files. */
+bool dpti_is_array_files(const char *name);
 
 /* An IDX file in memory.  https://yann.lecun.com/exdb/mnist/ describes the format: magic
    00 00 TYPE RANK, RANK big-endian 32-bit extents, elements in row-major order. */

@@ -21,6 +21,9 @@ void dpt_dataset_destroy(dpt_dataset *dataset)
         free(dataset->images);
         free(dataset->file);
         free(dataset->own_names);
+        for (size_t i = 0; i < dataset->n_inputs; i++)
+            free(dataset->inputs[i].name);
+        free(dataset->inputs);
     }
     free(dataset->samples);
     free(dataset->source);

@@ -41,7 +41,7 @@ dpt_status dpti_set_statistics(dpt_dataset *data, const float mean[4], const flo
 
 static dpt_status check_channels(const dpt_dataset *data)
 {
-    if (data->dtype == DPT_I32)
+    if (data->dtype == DPT_I32 || data->mixed)
         return dpt_fail(data->context, DPT_E_UNSUPPORTED,
                         "%s holds ids, which have no mean and are not normalised", data->name);
     if (data->channels <= DPTI_MAX_STAT_CHANNELS) return DPT_OK;

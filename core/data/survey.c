@@ -25,7 +25,8 @@ struct dpt_survey {
 static void see(dpt_survey *s, const uint8_t *images, size_t n)
 {
     const size_t image_bytes = dpti_dataset_image_bytes(s->data);
-    for (size_t i = 0; i < n && s->data->channels <= DPTI_MAX_STAT_CHANNELS; i++)
+    const bool counts = s->data->channels <= DPTI_MAX_STAT_CHANNELS && s->data->dtype == DPT_U8;
+    for (size_t i = 0; i < n && counts; i++)
         dpti_histogram_add(&s->histogram, s->data, images + i * image_bytes);
     s->n_seen += n;
 }
@@ -143,8 +144,9 @@ static dpt_status survey(dpt_survey *s, dpt_error *error)
     s->class_counts = calloc(s->data->classes, sizeof *s->class_counts);
     if (!s->class_counts)
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to look at %s", s->data->name);
-    for (size_t i = 0; i < s->data->count; i++)
-        s->class_counts[s->data->labels[i]]++;
+    const size_t n_labels = s->data->labels ? s->data->count * dpti_dataset_labels(s->data) : 0;
+    for (size_t i = 0; i < n_labels; i++)
+        if (s->data->labels[i] >= 0) s->class_counts[s->data->labels[i]]++;
     if (s->data->reader)
         DPT_TRY(see_read(s, error));
     else
@@ -191,6 +193,7 @@ void dpt_survey_describe(const dpt_survey *survey, dpt_survey_info *out)
     *out = (dpt_survey_info){.class_counts = survey->class_counts,
                              .n_unreadable = survey->n_unreadable,
                              .has_statistics = survey->data->channels <= DPTI_MAX_STAT_CHANNELS &&
+                                               survey->data->dtype == DPT_U8 &&
                                                survey->n_unreadable < survey->data->count};
     dpt_dataset_describe(survey->data, &out->data);
     for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS && out->has_statistics; c++) {

@@ -4,6 +4,7 @@
 #define DPTRAIN_DATA_H
 
 #include "dptrain/context.h"
+#include "dptrain/model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -21,6 +22,9 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    are cut and scaled to H x W as by dpt_picture_read.  The folders in train name the classes of
    both parts.  Samples are sorted by the bytes of their file names.
 
+   "npz:FILE", "npy:IMAGES:LABELS" and "csv:FILE:LABEL" are arrays in files (docs/data.md), relative
+   to `directory` if that is given.  dpt_dataset_arrange prepares them for a model.
+
    The images of "folder:HxW:stream" are read on demand (dpt_dataset_from_reader).  So are those of
    any folder whose images would take more than half of the machine's memory.
 
@@ -32,6 +36,36 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open(dpt_context *context, const char *name,
                                                      const char *directory, dpt_part part,
                                                      dpt_dataset **out);
+
+/* One of the arrays of a data set. */
+typedef struct dpt_dataset_array {
+    const char *name; /* of the model's input; or "labels", "targets" or "y" */
+    dpt_dtype dtype;  /* DPT_U8, DPT_F32 or DPT_I32 */
+    size_t rank;      /* 1 to 8 */
+    size_t shape[8];  /* the first axis counts the samples */
+    const void *data; /* the last axis runs fastest */
+} dpt_dataset_array;
+
+/* Creates a data set from arrays by name, for a model with several inputs.  The call copies the
+   arrays.  The array "labels" holds the labels, "targets" the targets; "y" holds labels if it has
+   integers, else targets; both may be left out for prediction.  The classes are one more than the
+   largest label, and at least two.  Call dpt_dataset_arrange before a trainer uses the data.  The
+   caller owns `out` and destroys it with dpt_dataset_destroy.  Errors: DPT_E_INVALID if the arrays
+   are not valid; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_arrays(dpt_context *context,
+                                                            const dpt_dataset_array *arrays,
+                                                            size_t n_arrays, dpt_dataset **out);
+
+/* Puts the records of a data set of arrays in the order in which a model reads them, and their
+   numbers in the types that it reads: the array of each input is found by the input's name, or is
+   the only array.  Integers and bytes are numbers for an input of real numbers, bytes as value /
+   255.  If the model has one output and the data have integers as labels, these become targets. The
+   model's classes become those of the data if it has more.  Call it once, before the data set is
+   divided, normalised or used.  Does nothing to other data sets.  Errors: DPT_E_INVALID if an array
+   is missing, or has another shape or other numbers than the model reads; DPT_E_STATE if it was
+   called before; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_arrange(dpt_context *context, dpt_dataset *dataset,
+                                                        const dpt_model *model);
 
 /* Opens the images of one IDX file without labels, for dpt_trainer_predict.  The file may be
    gzipped.  `classes` is the number of classes of the data set.  Errors: DPT_E_IO; DPT_E_NOT_FOUND;

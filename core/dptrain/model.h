@@ -75,8 +75,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_model_from_onnx(dpt_context *context, co
 /* Destroys a model.  Accepts NULL.  Cannot fail. */
 DPT_API void dpt_model_destroy(dpt_model *model);
 
-/* Adds the input of the network: images of height, width, channels.  A model has one input.  A
-   failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+/* Adds the input of the network: images of height, width, channels.  dpt_inputs adds
+   several inputs.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY).
+ */
 DPT_API dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channels);
 /* Ids are below this number. */
 enum { DPT_MAX_VOCABULARY = 1 << 24 };
@@ -86,6 +87,19 @@ enum { DPT_MAX_VOCABULARY = 1 << 24 };
    embedding. dpt_embedding and dpt_elementwise take the ids; no other layer does.  A failure sticks
    to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_input_ids(dpt_model *model, size_t count);
+/* One of several inputs of a network. */
+typedef struct dpt_input_options {
+    const char *name;               /* data sets of arrays have the array of this name */
+    size_t height, width, channels; /* of an input of real numbers */
+    size_t ids; /* of an input of ids: their number; height, width and channels are then 0 */
+} dpt_input_options;
+/* Adds all inputs of a network that has several.  `values` (n_inputs) receives an image for each
+   input of real numbers, as from dpt_input, and ids for the others, as from dpt_input_ids.  A
+   sample is one record, which holds the inputs one after another.  The data set must be one of
+   arrays, in the order of dpt_dataset_arrange.  At most 16 inputs.  A failure sticks to the model
+   (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+DPT_API void dpt_inputs(dpt_model *model, const dpt_input_options *inputs, size_t n_inputs,
+                        dpt_value *values);
 /* Add layers.  `name` is the prefix of the layer's parameters in a checkpoint: "conv1" gives
    conv1.weight and conv1.bias.  No two layers of a model may have the same name.  dpt_model_finish
    reports the failures of these functions.  A failure sticks to the model (DPT_E_INVALID,
@@ -196,6 +210,19 @@ DPT_API size_t dpt_model_tensor_count(const dpt_model *model);
 /* Describes tensor i.  *out is all zero if i is not below the count.  The model owns the name.
    Cannot fail. */
 DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out);
+
+/* An input of a network.  The model owns the name. */
+typedef struct dpt_input_info {
+    const char *name;  /* of the ONNX file, or as given; "input" for dpt_input and dpt_input_ids */
+    size_t elements;   /* of a sample */
+    size_t vocabulary; /* ids: the rows of the smallest table that takes them, or DPT_MAX_VOCABULARY
+                          if none does; 0: real numbers */
+} dpt_input_info;
+
+/* Returns the number of inputs.  Cannot fail. */
+DPT_API size_t dpt_model_input_count(const dpt_model *model);
+/* Describes input i.  *out is all zero if i is not below the count.  Cannot fail. */
+DPT_API void dpt_model_input(const dpt_model *model, size_t i, dpt_input_info *out);
 
 /* A layer.  Layers are numbered in the order of computation, the input first. */
 typedef struct dpt_layer_info {

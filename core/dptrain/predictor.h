@@ -71,7 +71,8 @@ enum { DPT_WHY_BYTES = 512 };
    of a failure is not in the context: it is written into `why`, which may be NULL.
 
    If a device fails, except by running out of memory, it is lost, and the other devices compute its
-   samples.  Errors: DPT_E_INVALID if a pointer is NULL or an id is out of range; DPT_E_NO_MEMORY;
+   samples.  Errors: DPT_E_INVALID if a pointer is NULL, an id is out of range, or the model has
+   several inputs; DPT_E_NO_MEMORY;
    the devices' own failures if no device is left.  After a failure `outputs` is undefined. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_predictor_run(dpt_predictor *predictor, const void *samples,
                                                       size_t count, float *outputs,

@@ -149,6 +149,9 @@ dpt_status dpti_export_graph(const dpt_model *model, const void *const *weights,
     e.root = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof *e.root);
     e.held = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof(dpti_exported *));
     e.parameters = dpti_onnx_take(&draft->arena, m->n_parameters, sizeof(dpti_draft_value *));
+    if (m->n_inputs > 1)
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                        "model %s has several inputs, and cannot be written as ONNX yet", m->name);
     if (!e.root || !e.held || !e.parameters) return no_memory(m, error);
     reserve_names(&e);
     DPT_TRY(add_nodes(&e));

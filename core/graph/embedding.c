@@ -1,20 +1,12 @@
-/* Ids and embeddings: an input of integers, and the rows of a table that they name. */
+/* Embeddings: the rows of a table that ids name. */
 #include "graph/builder.h"
 #include "graph/compile.h"
 #include "graph/given.h"
+#include "graph/inputs.h"
 
 #include <string.h>
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
-
-dpt_value dpt_input_ids(dpt_model *model, size_t count)
-{
-    const dpt_value x = dpt_input(model, 1, 1, count);
-    if (!x.id) return x;
-    model->nodes[x.id - 1].integer = true;
-    model->vocabulary = DPT_MAX_VOCABULARY;
-    return x;
-}
 
 /* An embedding of `ids`, which are dense, without an extent. */
 static dpti_node embedding_over(dpt_model *model, const char *name, dpt_value ids, size_t table)
@@ -27,7 +19,7 @@ static dpti_node embedding_over(dpt_model *model, const char *name, dpt_value id
     node.forward = (dpt_op_desc){
         .kind = DPT_OP_TAKE_FORWARD,
         .u.take = {.count = index->elements, .width = p->size / p->shape[0], .rows = p->shape[0]}};
-    if (!index->unsampled && p->shape[0] < model->vocabulary) model->vocabulary = p->shape[0];
+    if (!index->unsampled) dpti_note_table(model, ids, p->shape[0]);
     return node;
 }
 

@@ -11,9 +11,9 @@ static size_t n_records(const dpti_compiler *c)
 }
 
 /* Ids are gathered as labels are: they are not normalised. */
-static dpt_status emit_ids(dpti_compiler *c)
+static dpt_status emit_ids(dpti_compiler *c, size_t input)
 {
-    const size_t input = c->model->input, elements = c->model->nodes[input].elements;
+    const size_t elements = c->model->nodes[input].elements;
     int ids;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_IMAGES, 0, &ids));
     DPT_TRY(dpti_add_sampled(c, elements, &c->value[input]));
@@ -95,7 +95,10 @@ dpt_status dpti_emit_gather(dpti_compiler *c)
     DPT_TRY(dpti_add_view(c, DPTI_HOME_INDEX, 0, &c->index));
     c->row = c->index;
     if (c->options->fed) DPT_TRY(dpti_add_view(c, DPTI_HOME_ROWS, 0, &c->row));
-    DPT_TRY(c->model->vocabulary ? emit_ids(c) : emit_images(c));
+    const dpt_model *m = c->model;
+    DPT_TRY(m->nodes[m->input].integer ? emit_ids(c, m->input) : emit_images(c));
+    /* The same records, as integers. */
+    if (m->ids != SIZE_MAX) DPT_TRY(emit_ids(c, m->ids));
     return c->options->purpose == DPTI_PURPOSE_PREDICT ? DPT_OK : emit_labels(c);
 }
 

@@ -42,24 +42,6 @@ static bool is_vector(dpt_model *model, dpt_value *x, const char *layer)
 
 /* ---- Layers with weights --------------------------------------------------------------------- */
 
-dpt_value dpt_input(dpt_model *model, size_t height, size_t width, size_t channels)
-{
-    if (!model || model->status != DPT_OK) return (dpt_value){0};
-    if (model->input != SIZE_MAX)
-        return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has a second input", model->name);
-    const dpt_value x = dpti_add_node(model, (dpti_node){
-                                                 .kind = DPTI_NODE_INPUT,
-                                                 .name = (char *)(uintptr_t) "input",
-                                                 .extent = {.h = height, .w = width, .c = channels},
-                                                 .weight = SIZE_MAX,
-                                                 .bias = SIZE_MAX,
-                                                 .mean = SIZE_MAX,
-                                                 .variance = SIZE_MAX,
-                                             });
-    if (x.id) model->input = x.id - 1;
-    return x;
-}
-
 dpt_conv2d_desc dpti_describe_conv2d(dpti_extent in, const dpt_conv2d_options *options)
 {
     dpt_conv2d_desc d = {

@@ -23,7 +23,7 @@ dpt_status dpt_model_create(dpt_context *context, const char *name, dpt_model **
         return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for a model");
     }
     model->context = context;
-    model->input = model->logits = model->output = SIZE_MAX;
+    model->input = model->ids = model->logits = model->output = SIZE_MAX;
     *out = model;
     return DPT_OK;
 }
@@ -37,6 +37,8 @@ void dpt_model_destroy(dpt_model *model)
         free(model->parameters[i].name);
         free(model->parameters[i].initial);
     }
+    for (size_t i = 0; i < model->n_inputs; i++)
+        free(model->inputs[i].name);
     free(model->nodes);
     free(model->parameters);
     free(model->constants);

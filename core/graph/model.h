@@ -132,6 +132,17 @@ typedef struct dpti_port {
     bool narrow; /* ids of the input are int32, not int64 */
 } dpti_port;
 
+enum { DPTI_MODEL_INPUTS = 16 };
+
+/* One of the inputs of a network: a part of the record of a sample. */
+typedef struct dpti_model_input {
+    char *name;
+    bool ids;
+    size_t vocabulary; /* ids: the rows of the smallest table that takes them */
+    dpti_shape shape;  /* the places of the elements in the record */
+    size_t node;       /* the value of the input */
+} dpti_model_input;
+
 struct dpt_model {
     dpt_context *context;
     char *name;
@@ -144,6 +155,10 @@ struct dpt_model {
     size_t output; /* the node that was named as the output, whose value the logits are in an order
                       of their own; SIZE_MAX until it is known */
     dpti_port file_input, file_output;
+    size_t ids; /* the node of the same record as integers, if `input` is real numbers and some of
+                   the inputs are ids; otherwise SIZE_MAX */
+    dpti_model_input inputs[DPTI_MODEL_INPUTS];
+    size_t n_inputs;
     /* The flat buffer has the weights, then biases and the parameters of norms, then running
        statistics, each in the order of the layers and padded to 64 elements.  The padding is zero
        and stays zero.  In a gradient buffer the place of a running statistic holds the statistic
@@ -152,7 +167,8 @@ struct dpt_model {
                                                      of everything that is trained */
     size_t scalars;                               /* scalars that are trained, without padding */
     size_t n_dropouts;
-    size_t vocabulary; /* the input is ids: embeddings take those below this number; 0: it is not */
+    size_t vocabulary; /* an input is ids: embeddings take those below this number, which is the
+                          smallest of all inputs; 0: none is */
     /* The elements of all constants, each padded to 64 elements.  Every replica has a copy. */
     float *constants;
     size_t n_constants, constants_capacity;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-dpt_status dpti_import_ids(dpti_importer *im, const dpti_extents *extents)
+dpt_status dpti_import_ids(dpti_importer *im, size_t value, const dpti_extents *extents)
 {
     const dpti_onnx_model *m = im->graph->model;
     size_t count = 1;
@@ -13,7 +13,7 @@ dpt_status dpti_import_ids(dpti_importer *im, const dpti_extents *extents)
         if (!dpti_multiply(count, extents->extent[i], &count)) count = SIZE_MAX;
     const dpti_shape dense = dpti_shape_dense(extents);
     const dpt_value ids = dpt_input_ids(im->model, count);
-    im->values[m->inputs[0].value].value = dpti_view(im->model, ids, &dense);
+    im->values[value].value = dpti_view(im->model, ids, &dense);
     if (im->model->status == DPT_OK) return DPT_OK;
     return DPT_FAIL(im->error, im->model->status, "%s: %s", m->path, im->model->error.message);
 }

@@ -2,6 +2,7 @@
 #include "import/import.h"
 
 #include "base/text.h"
+#include "graph/inputs.h"
 #include "import/state.h"
 
 #include <stdlib.h>
@@ -33,37 +34,102 @@ static dpt_status keep_port(dpti_importer *im, const dpti_onnx_port *port, dpti_
     return out->name ? DPT_OK : DPT_FAIL(im->error, DPT_E_NO_MEMORY, "%s: no memory", m->path);
 }
 
-/* The input: an image if it has four axes, otherwise a record whose elements are in row-major
-   order.  Integers are ids. */
-static dpt_status add_input(dpti_importer *im)
+/* Reads the type and the extents of an input, whose first axis is the batch. */
+static dpt_status check_input(const dpti_importer *im, const dpti_onnx_port *port, bool *ids,
+                              dpti_extents *extents)
 {
     const dpti_onnx_model *m = im->graph->model;
-    const dpti_onnx_type type = m->n_inputs > 0 ? m->inputs[0].type : DPTI_ONNX_FLOAT;
-    const bool ids = type == DPTI_ONNX_INT64 || type == DPTI_ONNX_INT32;
-    if (m->n_inputs != 1 || (type != DPTI_ONNX_FLOAT && !ids))
+    const dpti_onnx_fact *fact = &im->graph->facts[port->value];
+    *ids = port->type == DPTI_ONNX_INT64 || port->type == DPTI_ONNX_INT32;
+    if (port->type != DPTI_ONNX_FLOAT && port->type != DPTI_ONNX_BOOL && !*ids)
         return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
-                        "%s: a network needs exactly one input, of float32, int32 or int64, to be "
-                        "trained here",
-                        m->path);
-    const dpti_extents e = dpti_import_extents(&im->graph->facts[m->inputs[0].value]);
-    if (e.rank < 1 || e.extent[0] != 1 || !im->graph->facts[m->inputs[0].value].shape.dims[0].batch)
-        return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
-                        "%s: the first axis of the input must be the batch", m->path);
-    DPT_TRY(keep_port(im, &m->inputs[0], &im->model->file_input));
+                        "%s: input \"%.80s\": an input must be of float32, int32, int64 or bool to "
+                        "be trained here",
+                        m->path, m->values[port->value].name);
+    *extents = dpti_import_extents(fact);
+    if (extents->rank >= 1 && extents->extent[0] == 1 && fact->shape.dims[0].batch) return DPT_OK;
+    return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
+                    "%s: the first axis of input \"%.80s\" must be the batch", m->path,
+                    m->values[port->value].name);
+}
+
+/* The shape of an input in the record: an image, whose channels run fastest, if it has four axes;
+   otherwise the elements are in row-major order. */
+static dpti_shape shape_of(const dpti_extents *e, bool ids)
+{
+    enum { IMAGE_RANK = 4 };
+    dpti_shape shape = dpti_shape_dense(e);
+    if (e->rank != IMAGE_RANK || ids) return shape;
+    const size_t channels = e->extent[1], width = e->extent[3];
+    shape.stride[1] = 1;
+    shape.stride[2] = (int32_t)(width * channels);
+    shape.stride[3] = (int32_t)channels;
+    return shape;
+}
+
+/* Makes the value of the only input. */
+static dpt_status add_input(dpti_importer *im, const dpti_onnx_port *port)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    dpti_extents e;
+    bool ids;
+    DPT_TRY(check_input(im, port, &ids, &e));
+    DPT_TRY(keep_port(im, port, &im->model->file_input));
     const bool image = e.rank == 4;
+    const dpti_shape dense = dpti_shape_dense(&e), placed = shape_of(&e, ids);
     size_t rest = 1;
     for (size_t i = 3; i < e.rank; i++)
         rest *= e.extent[i];
-    if (ids) return dpti_import_ids(im, &e);
-    const size_t a = e.rank > 1 ? e.extent[1] : 1, b = e.rank > 2 ? e.extent[2] : 1;
-    dpt_value x =
-        image ? dpt_input(im->model, b, e.extent[3], a)
-              : dpt_input(im->model, e.rank > 2 ? a : 1, e.rank > 2 ? b : 1, e.rank > 2 ? rest : a);
-    const dpti_shape dense = dpti_shape_dense(&e);
-    x = image ? dpti_reshape(im->model, x, &e) : dpti_view(im->model, x, &dense);
-    im->values[m->inputs[0].value].value = x;
+    if (ids) {
+        DPT_TRY(dpti_import_ids(im, port->value, &e));
+    } else {
+        const size_t a = e.rank > 1 ? e.extent[1] : 1, b = e.rank > 2 ? e.extent[2] : 1;
+        const dpt_value x = image ? dpt_input(im->model, b, e.extent[3], a)
+                                  : dpt_input(im->model, e.rank > 2 ? a : 1, e.rank > 2 ? b : 1,
+                                              e.rank > 2 ? rest : a);
+        im->values[port->value].value =
+            image ? dpti_reshape(im->model, x, &e) : dpti_view(im->model, x, &dense);
+    }
+    dpti_name_input(im->model, m->values[port->value].name, &placed);
     if (im->model->status == DPT_OK) return DPT_OK;
     return DPT_FAIL(im->error, im->model->status, "%s: %s", m->path, im->model->error.message);
+}
+
+static dpt_status add_inputs(dpti_importer *im, const dpti_onnx_port *const *ports, size_t n)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    dpti_input_spec specs[DPTI_MODEL_INPUTS] = {{.name = NULL}};
+    dpt_value values[DPTI_MODEL_INPUTS] = {{0}};
+    for (size_t i = 0; i < n; i++) {
+        dpti_extents e;
+        DPT_TRY(check_input(im, ports[i], &specs[i].ids, &e));
+        specs[i].name = m->values[ports[i]->value].name;
+        specs[i].shape = shape_of(&e, specs[i].ids);
+    }
+    dpti_add_inputs(im->model, specs, n, values);
+    for (size_t i = 0; i < n; i++)
+        im->values[ports[i]->value].value = values[i];
+    if (im->model->status == DPT_OK) return DPT_OK;
+    return DPT_FAIL(im->error, im->model->status, "%s: %s", m->path, im->model->error.message);
+}
+
+/* Adds the inputs that nodes read.  A data set needs no array for the others. */
+static dpt_status add_all_inputs(dpti_importer *im)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    const dpti_onnx_port *ports[DPTI_MODEL_INPUTS];
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_inputs; i++) {
+        if (im->values[m->inputs[i].value].n_uses == 0) continue;
+        if (n == DPTI_MODEL_INPUTS)
+            return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
+                            "%s: a network has at most %d inputs to be trained here", m->path,
+                            DPTI_MODEL_INPUTS);
+        ports[n++] = &m->inputs[i];
+    }
+    if (n == 0)
+        return DPT_FAIL(im->error, DPT_E_UNSUPPORTED, "%s: no node reads an input", m->path);
+    return n == 1 ? add_input(im, ports[0]) : add_inputs(im, ports, n);
 }
 
 static void count_uses(dpti_importer *im)
@@ -141,7 +207,7 @@ dpt_status dpti_import(dpt_context *context, const dpti_onnx_graph *graph, dpt_m
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "%s: no memory", m->path);
     if (status == DPT_OK) {
         count_uses(&im);
-        status = add_input(&im);
+        status = add_all_inputs(&im);
     }
     if (status == DPT_OK) status = import_nodes(&im);
     if (status == DPT_OK) status = finish(&im);

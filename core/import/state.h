@@ -70,8 +70,9 @@ size_t dpti_import_axis(int64_t axis, size_t rank);
 void dpti_import_give(dpti_importer *im, size_t i, dpt_value value);
 /* The product of two values, by a sum of products. */
 DPT_CHECK_RESULT dpt_status dpti_import_product(dpti_importer *im);
-/* Makes the input, whose type is an integer, ids with these extents (embedding.c). */
-DPT_CHECK_RESULT dpt_status dpti_import_ids(dpti_importer *im, const dpti_extents *extents);
+/* Makes the only input, a value whose type is an integer, ids with these extents (embedding.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_ids(dpti_importer *im, size_t value,
+                                            const dpti_extents *extents);
 /* A gather along the first axis of a parameter: an embedding.  *done: it was one, and its output is
    given. */
 DPT_CHECK_RESULT dpt_status dpti_import_embedding(dpti_importer *im, bool *done);

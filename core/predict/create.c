@@ -7,6 +7,7 @@
 #include "context/sized.h"
 #include "device/call_limit.h"
 #include "dpt_error.h"
+#include "graph/inputs.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -29,7 +30,10 @@ static dpt_status take_fields(dpt_predictor *p, const dpt_predictor_options *o)
         return dpt_fail(p->context, DPT_E_INVALID,
                         "dpt_predictor_options.dtype is DPT_I32, but model %s does not read ids",
                         p->model->name);
-    s->dtype = p->model->vocabulary ? DPT_I32 : o->dtype;
+    const bool ids = p->model->nodes[p->model->input].integer;
+    s->dtype = ids ? DPT_I32 : o->dtype;
+    s->mixed = p->model->ids != SIZE_MAX;
+    if (s->mixed) s->dtype = DPT_F32;
     if (dpti_set_statistics(s, o->mean, o->deviation, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(p->context, NULL, &error);
 }
@@ -37,14 +41,18 @@ static dpt_status take_fields(dpt_predictor *p, const dpt_predictor_options *o)
 static dpt_status take_like(dpt_predictor *p, const dpt_dataset *like)
 {
     dpt_dataset *s = &p->samples;
+    dpt_error error = {.status = DPT_OK};
     if (like->height != s->height || like->width != s->width || like->channels != s->channels ||
-        (like->dtype == DPT_I32) != (p->model->vocabulary > 0))
+        (like->dtype == DPT_I32) != p->model->nodes[p->model->input].integer)
         return dpt_fail(p->context, DPT_E_INVALID,
                         "the samples of %s are %zux%zux%zu%s, but model %s takes %zux%zux%zu%s",
                         like->name, like->height, like->width, like->channels,
                         like->dtype == DPT_I32 ? " ids" : "", p->model->name, s->height, s->width,
                         s->channels, p->model->vocabulary ? " ids" : "");
+    if (p->model->n_inputs > 1 && dpti_check_records(p->model, like, &error) != DPT_OK)
+        return dpti_context_fail(p->context, NULL, &error);
     s->dtype = like->dtype;
+    s->mixed = like->mixed;
     s->stat_channels = like->stat_channels;
     memcpy(s->mean, like->mean, sizeof s->mean);
     memcpy(s->scale, like->scale, sizeof s->scale);

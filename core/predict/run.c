@@ -6,6 +6,7 @@
 #include "context/sized.h"
 #include "device/call_limit.h"
 #include "dpt_error.h"
+#include "graph/inputs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -185,6 +186,11 @@ dpt_status dpt_predictor_run(dpt_predictor *predictor, const void *samples, size
         const char *what = predictor ? "samples" : "predictor";
         return tell(DPT_FAIL(&error, DPT_E_INVALID, "`%s` is NULL", what), &error, why);
     }
+    if (predictor->model->n_inputs > 1)
+        return tell(DPT_FAIL(&error, DPT_E_INVALID,
+                             "the model has several inputs: make a data set of arrays, and use "
+                             "dpt_predictor_run_data"),
+                    &error, why);
     dpt_dataset data = predictor->samples;
     data.images = (void *)(uintptr_t)samples; /* only read */
     data.count = data.n_records = count;
@@ -200,10 +206,13 @@ static dpt_status check_data(const dpti_predict_call *call, dpt_error *error)
 {
     const dpt_dataset *d = call->data, *s = &call->predictor->samples;
     if (d->height != s->height || d->width != s->width || d->channels != s->channels ||
-        d->dtype != s->dtype || d->vocabulary > s->vocabulary)
+        d->dtype != s->dtype || d->mixed != s->mixed ||
+        (call->predictor->model->n_inputs <= 1 && d->vocabulary > s->vocabulary))
         return DPT_FAIL(error, DPT_E_INVALID,
                         "the samples of %s have another shape or type than those of the predictor",
                         d->name);
+    if (call->predictor->model->n_inputs > 1)
+        DPT_TRY(dpti_check_records(call->predictor->model, d, error));
     if (call->first > d->count || call->count > d->count - call->first)
         return DPT_FAIL(error, DPT_E_INVALID, "%zu samples from sample %zu on of %s, which has %zu",
                         call->count, call->first, d->name, d->count);

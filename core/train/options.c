@@ -56,6 +56,7 @@ static dpt_status check_model(dpt_trainer *t)
     if (!m->finished)
         return dpt_fail(t->context, DPT_E_STATE, "model %s is not finished: call dpt_model_finish",
                         m->name);
+    DPT_TRY(dpti_check_inputs(t, d));
     const dpti_extent in = m->nodes[m->input].extent;
     if (in.h != d->height || in.w != d->width || in.c != d->channels)
         return dpt_fail(t->context, DPT_E_INVALID,
@@ -141,6 +142,9 @@ static dpt_status check_augment(dpt_trainer *t)
     const bool augments = a->crop_padding > 0 || a->flip || a->erase > 0;
     if (t->model->vocabulary && augments)
         return dpt_fail(t->context, DPT_E_INVALID, "ids are no images: leave the augmentation out");
+    if (t->model->n_inputs > 1 && augments)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "model %s has several inputs: leave the augmentation out", t->model->name);
     if (a->crop_padding > side)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "a crop with %zu pixels of padding from images of %zux%zu; use at most %zu",

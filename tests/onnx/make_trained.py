@@ -4,7 +4,8 @@
     make_trained.py        needs torch 2.15.0, onnx 1.23.2, onnxscript, numpy
 
 NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
-8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).
+8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).  The samples
+of networks with several inputs are in NAME.npz.
 """
 import os
 
@@ -178,6 +179,46 @@ class Capsules(nn.Module):
         return (v[:, :, 0] ** 2).sum(-1).sqrt() * 4
 
 
+class Masked(nn.Module):
+    """Ids with a padding mask as a second input and kinds, whose table is smaller, as a third: integers, bool."""
+
+    def __init__(self):
+        super().__init__()
+        self.word, self.kind, self.norm = nn.Embedding(17, 8), nn.Embedding(2, 8), nn.LayerNorm(8)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", batch_first=True)
+        self.h = nn.Linear(8, 3)
+
+    def forward(self, ids, mask, kinds):
+        y = self.layer(self.norm(self.word(ids) + self.kind(kinds)), src_key_padding_mask=mask == 0)
+        m = mask.float().unsqueeze(-1)
+        return self.h((y * m).sum(1) / m.sum(1))
+
+
+class Paired(nn.Module):
+    """An image and a vector."""
+
+    def __init__(self):
+        super().__init__()
+        self.c, self.n, self.l = nn.Conv2d(2, 6, 3, padding=1), nn.BatchNorm2d(6), nn.Linear(5, 6)
+        self.h = nn.Linear(12, 3)
+
+    def forward(self, image, vector):
+        x = torch.relu(self.n(self.c(image)))
+        return self.h(torch.cat([x.mean((2, 3)), torch.tanh(self.l(vector))], 1))
+
+
+class Tagged(nn.Module):
+    """Ids, real numbers and a mask of bool."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.l, self.h = nn.Embedding(11, 8), nn.Linear(3, 8), nn.Linear(8, 3)
+
+    def forward(self, ids, numbers, keep):
+        y = torch.where(keep.unsqueeze(-1), self.e(ids), torch.zeros(())).sum(1)
+        return self.h(torch.tanh(y + self.l(numbers)))
+
+
 def pixels():
     return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 3, 1))
 
@@ -186,14 +227,17 @@ def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
 
-def export(model, x, path, older):
+def export(model, inputs, path, older):
+    """`inputs`: the example of each input by its name."""
+    examples = tuple(inputs.values())
     if older:
-        torch.onnx.export(model, (x,), path, dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
-                          do_constant_folding=False, input_names=["x"], output_names=["y"],
-                          dynamic_axes={"x": {0: "N"}, "y": {0: "N"}})
+        torch.onnx.export(model, examples, path, dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
+                          do_constant_folding=False, input_names=list(inputs), output_names=["y"],
+                          dynamic_axes={name: {0: "N"} for name in [*inputs, "y"]})
     else:
-        torch.onnx.export(model, (x,), path, dynamo=True, optimize=False, external_data=False,
-                          dynamic_shapes=({0: torch.export.Dim("N", min=2, max=4096)},))
+        batch = torch.export.Dim("N", min=2, max=4096)
+        torch.onnx.export(model, examples, path, dynamo=True, optimize=False, external_data=False,
+                          dynamic_shapes=tuple({0: batch} for _ in examples))
     file = onnx.load(path)  # without where in the source a node comes from
     graph = file.graph
     for item in [file, graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer,
@@ -211,11 +255,11 @@ def ids(vocabulary):
     return x
 
 
-def train(model, x):
+def train(model, *inputs):
     optimizer, losses = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9), []
     for _ in range(STEPS):
         optimizer.zero_grad()
-        y = model(x)
+        y = model(*inputs)
         labels = torch.arange(COUNT) % CLASSES
         if y.dim() > 2:  # a label for each token or pixel, every fifth of which is ignored
             labels = torch.arange(y.numel() // y.shape[1 if y.dim() == 4 else 2])
@@ -226,6 +270,27 @@ def train(model, x):
         optimizer.step()
         losses.append(loss.item())
     return losses
+
+
+def write_several(name, model, inputs):
+    """A network with several inputs: NAME.npz has the arrays and the labels, NAME.f32 the losses."""
+    for way in ("default", "older"):
+        export(model, inputs, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older")
+    arrays = {key: value.numpy() for key, value in inputs.items()}
+    with open(os.path.join(FOLDER, f"{name}.npz"), "wb") as file:
+        np.savez_compressed(file, **arrays, labels=np.arange(COUNT) % CLASSES)
+    np.array(train(model, *inputs.values()), "<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
+
+
+def write_all_several():
+    torch.manual_seed(4)
+    words = ids(17)
+    kinds = torch.randint(0, 2, (COUNT, PLACES))
+    write_several("masked", Masked().train(), {"ids": words, "mask": (words != 0).long(), "kinds": kinds})
+    write_several("paired", Paired().train(),
+                  {"image": torch.randn(COUNT, 2, 4, 5), "vector": torch.randn(COUNT, 5)})
+    words = ids(11)
+    write_several("tagged", Tagged().train(), {"ids": words, "numbers": torch.randn(COUNT, 3), "keep": words != 0})
 
 
 def write_shared_bias():
@@ -251,10 +316,11 @@ def main():
         model = make().train()
         x = ids(shape) if isinstance(shape, int) else torch.randn(COUNT, *shape)
         for way in ("default", "older"):
-            export(model, x, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older")
+            export(model, {"x": x}, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older")
         data = x.numpy().transpose(0, 2, 3, 1) if x.dim() == 4 else x.numpy()
         numbers = np.concatenate([data.ravel(), np.array(train(model, x), "f")])
         numbers.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
+    write_all_several()
     write_shared_bias()
 
 

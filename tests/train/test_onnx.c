@@ -140,6 +140,53 @@ static void trains_as_pytorch(test *t)
         }
 }
 
+/* ---- Several inputs -------------------------------------------------------------------------- */
+
+/* The samples are in NAME.npz, and NAME.f32 has the losses. */
+static dpt_status begin_several(run *r, const char *network, const char *way, size_t mix)
+{
+    const dpt_trainer_options options = {
+        .batch_size = COUNT, .lr = 0.05f, .momentum = 0.9f, .split = mixes[mix].split};
+    char name[64], path[ONNX_PATH_BYTES], data[ONNX_PATH_BYTES + 4] = "npz:";
+    snprintf(name, sizeof name, "trained/%s.npz", network);
+    memcpy(data + 4, onnx_path(name, path), sizeof path);
+    DPT_TRY(dpt_devices_open(r->context, mixes[mix].devices, &r->devices));
+    DPT_TRY(dpt_dataset_open(r->context, data, NULL, DPT_TRAIN, &r->data));
+    snprintf(name, sizeof name, "trained/%s_%s.onnx", network, way);
+    DPT_TRY(dpt_model_from_onnx(r->context, onnx_path(name, path), &r->model));
+    DPT_TRY(dpt_dataset_arrange(r->context, r->data, r->model));
+    return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
+}
+
+static void train_several(test *t, const char *network, const char *way, size_t mix)
+{
+    run r = {.context = NULL};
+    char name[64];
+    float losses[MOST];
+    snprintf(name, sizeof name, "trained/%s.f32", network);
+    REQUIRE(read_floats(name, losses) == STEPS);
+    REQUIRE_OK(dpt_context_create(&r.context));
+    if (begin_several(&r, network, way, mix) != DPT_OK) FAIL("%s", dpt_error_message(r.context));
+    for (size_t i = 0; r.trainer && i < STEPS; i++) {
+        dpt_step_metrics step = {.step = 0};
+        if (!CHECK_OK(dpt_trainer_step(r.trainer, &step))) break;
+        const double expected = (double)losses[i];
+        if (!CHECK_NEAR(step.loss, expected, 1e-4 * expected + 1e-6))
+            FAIL("%s_%s on %s, step %zu", network, way, mixes[mix].devices, i + 1);
+    }
+    end(&r);
+}
+
+static void trains_with_several_inputs(test *t)
+{
+    static const char *const several[] = {"masked", "paired", "tagged"};
+    for (size_t i = 0; i < sizeof several / sizeof *several; i++)
+        for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
+            train_several(t, several[i], "default", mix);
+            train_several(t, several[i], "older", mix);
+        }
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -175,6 +222,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"trains as PyTorch", trains_as_pytorch},
+        {"trains with several inputs", trains_with_several_inputs},
         {"refuses the rest", refuses_the_rest},
     };
 #ifndef DPTRAIN_HAS_ONNX

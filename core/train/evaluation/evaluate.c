@@ -402,6 +402,7 @@ static dpt_status work_off(dpt_trainer *t, const request *what, evaluate_job *jo
 static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
 {
     const dpti_node *in = &t->model->nodes[t->model->input];
+    DPT_TRY(dpti_check_inputs(t, data));
     if (data->height == in->extent.h && data->width == in->extent.w &&
         data->channels == in->extent.c && data->classes <= dpt_model_classes(t->model))
         return dpti_check_ids(t, data);

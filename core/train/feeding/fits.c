@@ -1,9 +1,20 @@
 /* Whether samples are what a model reads. */
 #include "train/feeding/fits.h"
+#include "context/context.h"
+#include "graph/inputs.h"
+
+dpt_status dpti_check_inputs(const dpt_trainer *trainer, const dpt_dataset *data)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (trainer->model->n_inputs <= 1 && data->n_inputs <= 1) return DPT_OK;
+    if (dpti_check_records(trainer->model, data, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(trainer->context, NULL, &error);
+}
 
 dpt_status dpti_check_ids(const dpt_trainer *trainer, const dpt_dataset *data)
 {
     const dpt_model *m = trainer->model;
+    if (m->n_inputs > 1) return DPT_OK; /* dpti_check_inputs has looked at each input */
     if (m->vocabulary && data->dtype != DPT_I32)
         return dpt_fail(trainer->context, DPT_E_INVALID,
                         "model %s reads ids, but %s holds images; make a data set of DPT_I32",

@@ -1,0 +1,57 @@
+/* Arrays that files hold: what NumPy's .npy and .npz files and tables of numbers are read into.
+   Uses no data set. */
+#ifndef DPTI_DATA_ARRAY_H
+#define DPTI_DATA_ARRAY_H
+
+#include "base/bytes.h"
+#include "dpt_error.h"
+
+enum {
+    DPTI_MAX_ARRAYS = 64, /* of a file */
+    DPTI_ARRAY_RANK = 8,  /* the largest rank */
+    DPTI_ARRAY_NAME = 80, /* bytes of the longest name */
+};
+
+/* Numbers with a name.  The first axis counts the samples. */
+typedef struct dpti_array {
+    char *name;      /* owned */
+    dpt_dtype dtype; /* DPT_U8, DPT_F32 or DPT_I32; the file's type may have been another one */
+    size_t rank;     /* 1 to DPTI_ARRAY_RANK */
+    size_t shape[DPTI_ARRAY_RANK]; /* each at least 1 */
+    size_t n;                      /* elements */
+    void *data; /* (n), the last axis runs fastest; aligned to 64 bytes; owned, free() */
+} dpti_array;
+
+typedef struct dpti_arrays {
+    size_t n;
+    dpti_array items[DPTI_MAX_ARRAYS];
+} dpti_arrays;
+
+/* Frees the name and the data.  Accepts a zeroed struct. */
+void dpti_array_free(dpti_array *array);
+/* Frees all arrays.  Accepts a zeroed struct. */
+void dpti_arrays_free(dpti_arrays *arrays);
+/* Returns whether an array of this name holds labels or targets: "labels", "y" or "targets". */
+bool dpti_array_is_answer(const char *name);
+
+/* Parses a NumPy file of format 1.0, 2.0 or 3.0.  Integers become int32, bool becomes the integers
+   0 and 1, real numbers become float32, and uint8 stays.  `name` of the array stays NULL.  Both
+   byte orders and both orders of axes are read.  Errors: DPT_E_FORMAT, whose message names the file
+   and the fault; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_npy_parse(const dpti_file_bytes *file, dpti_array *out,
+                                           dpt_error *error);
+
+/* Parses a zip file of .npy files.  An array has the name of its file without ".npy".  Files of
+   other names are skipped, and so are all arrays but the labels and targets if `answers_only` is
+   set.  Errors: as dpti_npy_parse. */
+DPT_CHECK_RESULT dpt_status dpti_npz_parse(const dpti_file_bytes *file, bool answers_only,
+                                           dpti_arrays *out, dpt_error *error);
+
+/* Parses a table of numbers with a header line, whose fields are separated by commas or tabs (RFC
+   4180).  Column `label` becomes the array "y": DPT_I32 if all its fields are integers without a
+   decimal point, else DPT_F32.  All other columns become the array "x" (rows, columns) of DPT_F32.
+   Errors: DPT_E_FORMAT, whose message names the file, the line and the column; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_table_parse(const dpti_file_bytes *file, const char *label,
+                                             dpti_arrays *out, dpt_error *error);
+
+#endif

@@ -1,0 +1,205 @@
+/* Data sets that consist of arrays in files: "npz:FILE", "npy:IMAGES:LABELS", "csv:FILE:LABEL". */
+#include "data/data.h"
+
+#include "base/print.h"
+#include "base/text.h"
+#include "io/file.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { MOST_WORDS = 2 };
+
+typedef enum form { FORM_NPZ, FORM_NPY, FORM_CSV, N_FORMS } form;
+
+static const struct {
+    const char *kind, *syntax;
+    size_t n_words;
+} forms[N_FORMS] = {
+    [FORM_NPZ] = {"npz", "npz:FILE.npz", 1},
+    [FORM_NPY] = {"npy", "npy:IMAGES.npy:LABELS.npy", 2},
+    [FORM_CSV] = {"csv", "csv:FILE:LABEL, where LABEL is the name of a column", 2},
+};
+
+/* The words of a name behind its kind. */
+typedef struct spec {
+    form form;
+    char *words[MOST_WORDS]; /* owned */
+} spec;
+
+static form form_of(const char *name)
+{
+    size_t i = 0;
+    for (; i < N_FORMS; i++) {
+        const size_t n = strlen(forms[i].kind);
+        if (strncmp(name, forms[i].kind, n) == 0 && (name[n] == ':' || name[n] == '\0')) break;
+    }
+    return (form)i;
+}
+
+bool dpti_is_array_files(const char *name)
+{
+    return form_of(name) < N_FORMS;
+}
+
+static void free_spec(spec *s)
+{
+    for (size_t i = 0; i < MOST_WORDS; i++)
+        free(s->words[i]);
+}
+
+static dpt_status fail_memory(dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to open a data set");
+}
+
+/* Cuts the words at their last colon, because a path may have one. */
+static dpt_status parse(const char *name, spec *out, dpt_error *error)
+{
+    *out = (spec){.form = form_of(name)};
+    const char *first = strchr(name, ':');
+    const char *last = first ? strrchr(name, ':') : NULL;
+    const bool two = forms[out->form].n_words == 2;
+    if (!first || first[1] == '\0' || (two && (last == first || last == first + 1 || !last[1])))
+        return DPT_FAIL(error, DPT_E_INVALID, "'%.200s' names no data: write %s", name,
+                        forms[out->form].syntax);
+    first++;
+    out->words[0] = two ? dpti_strndup(first, (size_t)(last - first)) : dpti_strdup(first);
+    out->words[1] = two ? dpti_strdup(last + 1) : NULL;
+    if (out->words[0] && (!two || out->words[1])) return DPT_OK;
+    free_spec(out);
+    return fail_memory(error);
+}
+
+/* ---- Paths ----------------------------------------------------------------------------------- */
+
+/* The path with `word` in place of the last "train" of its last component; NULL: none, or memory is
+   short. */
+static char *replace_train(const char *path, const char *word)
+{
+    static const char train[] = "train";
+    const char *slash = strrchr(path, '/'), *at = NULL;
+    for (const char *next = strstr(slash ? slash : path, train); next;
+         next = strstr(next + 1, train))
+        at = next;
+    if (!at) return NULL;
+    return dpti_format("%.*s%s%s", (int)(at - path), path, word, at + sizeof train - 1);
+}
+
+/* Puts the folder in front of the paths. */
+static bool place(const char *directory, spec *s)
+{
+    const size_t n_paths = s->form == FORM_NPY ? 2 : 1;
+    for (size_t i = 0; directory && i < n_paths; i++) {
+        if (s->words[i][0] == '/') continue;
+        char *path = dpti_format("%s/%s", directory, s->words[i]);
+        if (!path) return false;
+        free(s->words[i]);
+        s->words[i] = path;
+    }
+    return true;
+}
+
+/* Names the files of the test part, if all are there. */
+static void find_test(spec *s)
+{
+    static const char *const words[] = {"test", "val"};
+    const size_t n_paths = s->form == FORM_NPY ? 2 : 1;
+    for (size_t w = 0; w < sizeof words / sizeof *words; w++) {
+        char *paths[MOST_WORDS] = {NULL};
+        bool there = true;
+        for (size_t i = 0; i < n_paths; i++) {
+            paths[i] = replace_train(s->words[i], words[w]);
+            there = there && paths[i] && access(paths[i], F_OK) == 0;
+        }
+        for (size_t i = 0; i < n_paths; i++) {
+            free(there ? s->words[i] : paths[i]);
+            if (there) s->words[i] = paths[i];
+        }
+        if (there) return;
+    }
+}
+
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* Reads one .npy file as an array of this name. */
+static dpt_status read_npy(const char *path, const char *name, dpti_arrays *to, dpt_error *error)
+{
+    dpti_content content = {0};
+    dpti_array *array = &to->items[to->n];
+    DPT_TRY(dpti_file_read(path, &content, error));
+    const dpt_status status =
+        dpti_npy_parse(&(dpti_file_bytes){path, content.bytes, content.n_bytes}, array, error);
+    free(content.bytes);
+    DPT_TRY(status);
+    to->n++;
+    array->name = dpti_strdup(name);
+    return array->name ? DPT_OK : fail_memory(error);
+}
+
+static dpt_status read_pair(const spec *s, bool answers_only, dpti_arrays *to, dpt_error *error)
+{
+    DPT_TRY(read_npy(s->words[1], "y", to, error));
+    return answers_only ? DPT_OK : read_npy(s->words[0], "x", to, error);
+}
+
+static dpt_status read_one(const spec *s, bool answers_only, dpti_arrays *to, dpt_error *error)
+{
+    dpti_content content = {0};
+    DPT_TRY(dpti_file_read(s->words[0], &content, error));
+    const dpti_file_bytes file = {s->words[0], content.bytes, content.n_bytes};
+    const dpt_status status = s->form == FORM_NPZ ? dpti_npz_parse(&file, answers_only, to, error)
+                                                  : dpti_table_parse(&file, s->words[1], to, error);
+    free(content.bytes);
+    return status;
+}
+
+/* After a failure *to holds arrays that must be freed. */
+static dpt_status read_arrays(const spec *s, bool answers_only, dpti_arrays *to, dpt_error *error)
+{
+    to->n = 0;
+    return s->form == FORM_NPY ? read_pair(s, answers_only, to, error)
+                               : read_one(s, answers_only, to, error);
+}
+
+static dpt_status open_part(const spec *training, dpt_part part, dpt_dataset **out,
+                            dpt_error *error)
+{
+    spec s = {.form = training->form};
+    dpti_arrays arrays = {.n = 0};
+    size_t least_classes = 0;
+    dpt_status status = DPT_OK;
+    for (size_t i = 0; i < forms[s.form].n_words && status == DPT_OK; i++) {
+        s.words[i] = dpti_strdup(training->words[i]);
+        if (!s.words[i]) status = fail_memory(error);
+    }
+    if (status == DPT_OK && part == DPT_TEST) {
+        find_test(&s);
+        /* The training part tells how many classes there are. */
+        if (strcmp(s.words[0], training->words[0]) != 0)
+            status = read_arrays(training, true, &arrays, error);
+        least_classes = dpti_arrays_classes(&arrays);
+        dpti_arrays_free(&arrays);
+    }
+    if (status == DPT_OK) status = read_arrays(&s, false, &arrays, error);
+    const dpti_arrays_origin origin = {forms[s.form].kind, s.words[0], least_classes};
+    if (status == DPT_OK)
+        status = dpti_dataset_of_arrays(&arrays, &origin, out, error);
+    else
+        dpti_arrays_free(&arrays);
+    free_spec(&s);
+    return status;
+}
+
+dpt_status dpti_array_files_open(const dpti_data_request *request, dpt_dataset **out,
+                                 dpt_error *error)
+{
+    spec s;
+    DPT_TRY(parse(request->name, &s, error));
+    const dpt_status status = place(request->directory, &s)
+                                  ? open_part(&s, request->part, out, error)
+                                  : fail_memory(error);
+    free_spec(&s);
+    return status;
+}

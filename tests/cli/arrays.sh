@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Data sets of arrays: networks of ONNX files trained from npz, several inputs, evaluation,
+# prediction and resume with them, regression from CSV, and what is refused.
+. "$SRC/tests/cli/kit.bash"
+need_python
+
+kept=$SRC/tests/onnx/trained
+if [[ $("$DPTRAIN" plan --model "$kept/mlp_older.onnx" 2>&1) == *protobuf-c* ]]; then
+    echo "skipped: dptrain was built without protobuf-c"
+    exit 77
+fi
+
+# Writes NumPy files without NumPy: arrays as (type, shape, numbers).
+cat >files.py <<'PYTHON'
+import struct, sys, zipfile
+
+def npy(kind, shape, numbers):
+    text = "{'descr': '%s', 'fortran_order': False, 'shape': (%s,), }" % (kind, ", ".join(map(str, shape)))
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    code = {"<i8": "q", "<f4": "f", "|u1": "B", "<f8": "d", "|b1": "?"}[kind]
+    return (b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode() +
+            struct.pack("<%d%s" % (len(numbers), code), *numbers))
+
+def npz(path, packed=True, **arrays):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED) as file:
+        for name, array in arrays.items():
+            file.writestr(name + ".npy", npy(*array))
+
+def floats(path):
+    with open(path, "rb") as file:
+        data = file.read()
+    return struct.unpack("<%df" % (len(data) // 4), data)
+PYTHON
+
+# The samples of two kept networks: ids, and a label for each sample or token.
+python3 - "$kept" <<'PYTHON'
+import sys
+from files import *
+for name, labels, count in ("bert", 1, 8), ("gpt", 6, 8):
+    ids = [int(x) for x in floats(f"{sys.argv[1]}/{name}.f32")[:48]]
+    y = [-100 if labels > 1 and i % 5 == 2 else i % 3 for i in range(count * labels)]
+    npz(name + ".npz", name == "gpt", x=("<i8", (8, 6), ids), labels=("<i8", (8, labels), y))
+PYTHON
+
+# losses LOG FILE: the last 20 numbers of FILE are the losses of the log's 20 steps.
+losses() {
+    python3 - "$1" "$2" <<'PYTHON'
+import json, sys
+from files import floats
+want = floats(sys.argv[2])[-20:]
+got = [line["loss"] for line in map(json.loads, open(sys.argv[1])) if line["event"] == "step"]
+sys.exit(len(got) != 20 or not all(abs(a - b) <= 1e-4 * b for a, b in zip(got, want)))
+PYTHON
+}
+
+recipe=(--batch-size 8 --lr 0.05 --momentum 0.9 --no-shuffle)
+three=(--devices cpu:threads=1,cpu:threads=1,cpu:threads=1 --split 13:2:1)
+for file in bert_default bert_older gpt_default gpt_older; do
+    name=${file%_*}
+    train --model "$kept/$file.onnx" --dataset "npz:$name.npz" "${three[@]}" "${recipe[@]}" \
+        --max-steps 20 --log log
+    check "$file has the losses of PyTorch" losses log "$kept/$name.f32"
+    check "the header says that there are no test data" \
+        grep -q "the test samples are the training samples" train.out
+done
+
+# Several inputs.
+for file in masked_default paired_older tagged_default; do
+    name=${file%_*}
+    train --model "$kept/$file.onnx" --dataset "npz:$name.npz" --data "$kept" "${three[@]}" "${recipe[@]}" \
+        --max-steps 20 --log log
+    check "$file has the losses of PyTorch" losses log "$kept/$name.f32"
+done
+
+# A checkpoint after ten steps, and the other ten.
+rm -rf run log
+several=(--model "$kept/masked_older.onnx" --dataset "npz:$kept/masked.npz")
+train "${several[@]}" "${three[@]}" "${recipe[@]}" --epochs 10 --checkpoint run --log log
+train "${several[@]}" "${three[@]}" "${recipe[@]}" --epochs 20 --checkpoint run --log log --resume
+check "a resumed training has the losses of PyTorch" losses log "$kept/masked.f32"
+
+# Evaluation and prediction.
+check "eval" "$DPTRAIN" eval "${several[@]}" --checkpoint run --devices cpu >eval.out
+check "eval counts the samples" grep -qE "of 8 right" eval.out
+check "predict" "$DPTRAIN" predict --model "$kept/masked_older.onnx" --checkpoint run \
+    "$kept/masked.npz:0-2,7" >predict.out
+check "predict prints four samples" test "$(grep -c 'class' predict.out)" -eq 4
+refuse 2 "the model has several inputs" predict --model "$kept/masked_older.onnx" --checkpoint run \
+    "$SRC/tests/fuzz/corpus/png/colour.png"
+refuse 2 "has no array ids, which model .* its arrays are x" train --model "$kept/masked_older.onnx" \
+    --dataset npz:bert.npz
+refuse 2 "the shape \(6\), but model .* reads" train --model "$kept/attention_older.onnx" \
+    --dataset npz:bert.npz
+refuse 2 "augmentation" train "${several[@]}" --augment flip
+
+# Images, in the order of PyTorch and with the channels last, and a test part beside the training.
+python3 - <<'PYTHON'
+from files import *
+pixels = [(7 * i * i + 3 * i) % 256 for i in range(16 * 8 * 8)]
+labels = [i % 4 for i in range(16)]
+for part in "train", "test":
+    npz(f"{part}.npz", x=("|u1", (16, 8, 8), pixels), y=("<i8", (16,), labels))
+open("x-train.npy", "wb").write(npy("|u1", (16, 8, 8), pixels))
+open("y-train.npy", "wb").write(npy("<i8", (16,), labels))
+rows = [(i / 16, (i * 7 % 16) / 16) for i in range(64)]
+open("line.csv", "w").write("a,b,value\n" + "".join(f"{a},{b},{2 * a - b + 0.5:.6f}\n" for a, b in rows))
+open("bad.csv", "w").write("a,b,value\n1,2,3\n1,x,3\n")
+PYTHON
+for data in npz:train.npz npy:x-train.npy:y-train.npy; do
+    train --model mlp --dataset "$data" --epochs 2 --devices cpu --seed 1 --log log
+    check "$data: four classes" grep -q "16 + 16 images of 8x8x1, 4 classes" train.out
+    python3 -c "import json
+print([l['loss'] for l in map(json.loads, open('log')) if l['event'] == 'step'])" >"losses.${data%%:*}"
+done
+check "npz and npy give the same losses" cmp losses.npz losses.npy
+check "data looks at arrays" "$DPTRAIN" data --dataset npz:train.npz >data.out
+check "data counts the classes" grep -qE "^3 +4 +4" data.out
+
+# Regression.
+line=(--model mlp --dataset csv:line.csv:value --loss squared-error --devices cpu)
+train "${line[@]}" --epochs 30 --lr 0.02 --batch-size 16 --checkpoint line --log log
+check "the last loss is small" python3 -c "import json
+l = [l['loss'] for l in map(json.loads, open('log')) if l['event'] == 'step']
+exit(not l[-1] < 0.05 * l[0])"
+check "a regression prints no accuracy" bash -c "! grep -q accuracy train.out"
+check "eval of a regression" "$DPTRAIN" eval "${line[@]}" --checkpoint line
+refuse 2 "has no labels, which cross-entropy needs" train --model mlp --dataset csv:line.csv:value
+refuse 1 "bad.csv: line 3, column 2: x is no number" train --model mlp --dataset csv:bad.csv:value
+refuse 1 "names no column z" train --model mlp --dataset csv:line.csv:z
+refuse 2 "write csv:FILE:LABEL" train --model mlp --dataset csv:line.csv
+refuse 1 "nowhere.npz" train --model mlp --dataset npz:nowhere.npz
+head -c 300 train.npz >cut.npz
+refuse 1 "cut.npz: no whole zip file" train --model mlp --dataset npz:cut.npz
+finish
