@@ -271,7 +271,7 @@ refuse 2 "no image 12; the file has images 0 to 11" "${common[@]}" images.idx:3,
 for list in "" , 1, ,1 1,,2 x 1-x 3-2 -1 1-2-3 99999999999999999999999; do
     refuse 2 "indices such as 0,5,10-19" "${common[@]}" "images.idx:$list"
 done
-refuse 2 "indices are for IDX files only" "${common[@]}" 0.png:1
+refuse 2 "indices are for IDX and npz files only" "${common[@]}" 0.png:1
 refuse 2 "run/model.safetensors has .*it is of another model, mlp \(--model\)" predict --dataset "$data" --model linear \
     --checkpoint run 0.png
 finish
