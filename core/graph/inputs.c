@@ -3,10 +3,10 @@
    A sample is one record.  A network with several inputs reads the record as one tensor of real
    numbers, or of integers, or as both if some inputs are ids; every input is a view of it. */
 #include "graph/inputs.h"
+#include "graph/tensor.h"
 
 #include "base/text.h"
 #include "context/context.h"
-#include "data/data.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,8 @@
 #ifndef DPTI_INPUTS_H
 #define DPTI_INPUTS_H
 
-#include "graph/tensor.h"
+#include "data/data.h"
+#include "graph/builder.h"
 
 /* An input of a network with several inputs. */
 typedef struct dpti_input_spec {

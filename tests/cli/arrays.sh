@@ -4,7 +4,7 @@
 . "$SRC/tests/cli/kit.bash"
 need_python
 
-kept=$SRC/tests/onnx/trained
+kept=$SRC/tests/onnx/trained several_folder=$SRC/tests/onnx/several
 if [[ $("$DPTRAIN" plan --model "$kept/mlp_older.onnx" 2>&1) == *protobuf-c* ]]; then
     echo "skipped: dptrain was built without protobuf-c"
     exit 77
@@ -67,27 +67,27 @@ done
 # Several inputs.
 for file in masked_default paired_older tagged_default; do
     name=${file%_*}
-    train --model "$kept/$file.onnx" --dataset "npz:$name.npz" --data "$kept" "${three[@]}" "${recipe[@]}" \
+    train --model "$several_folder/$file.onnx" --dataset "npz:$name.npz" --data "$several_folder" "${three[@]}" "${recipe[@]}" \
         --max-steps 20 --log log
-    check "$file has the losses of PyTorch" losses log "$kept/$name.f32"
+    check "$file has the losses of PyTorch" losses log "$several_folder/$name.f32"
 done
 
 # A checkpoint after ten steps, and the other ten.
 rm -rf run log
-several=(--model "$kept/masked_older.onnx" --dataset "npz:$kept/masked.npz")
+several=(--model "$several_folder/masked_older.onnx" --dataset "npz:$several_folder/masked.npz")
 train "${several[@]}" "${three[@]}" "${recipe[@]}" --epochs 10 --checkpoint run --log log
 train "${several[@]}" "${three[@]}" "${recipe[@]}" --epochs 20 --checkpoint run --log log --resume
-check "a resumed training has the losses of PyTorch" losses log "$kept/masked.f32"
+check "a resumed training has the losses of PyTorch" losses log "$several_folder/masked.f32"
 
 # Evaluation and prediction.
 check "eval" "$DPTRAIN" eval "${several[@]}" --checkpoint run --devices cpu >eval.out
 check "eval counts the samples" grep -qE "of 8 right" eval.out
-check "predict" "$DPTRAIN" predict --model "$kept/masked_older.onnx" --checkpoint run \
-    "$kept/masked.npz:0-2,7" >predict.out
+check "predict" "$DPTRAIN" predict --model "$several_folder/masked_older.onnx" --checkpoint run \
+    "$several_folder/masked.npz:0-2,7" >predict.out
 check "predict prints four samples" test "$(grep -c 'class' predict.out)" -eq 4
-refuse 2 "the model has several inputs" predict --model "$kept/masked_older.onnx" --checkpoint run \
+refuse 2 "the model has several inputs" predict --model "$several_folder/masked_older.onnx" --checkpoint run \
     "$SRC/tests/fuzz/corpus/png/colour.png"
-refuse 2 "has no array ids, which model .* its arrays are x" train --model "$kept/masked_older.onnx" \
+refuse 2 "has no array ids, which model .* its arrays are x" train --model "$several_folder/masked_older.onnx" \
     --dataset npz:bert.npz
 refuse 2 "the shape \(6\), but model .* reads" train --model "$kept/attention_older.onnx" \
     --dataset npz:bert.npz

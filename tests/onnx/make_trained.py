@@ -4,8 +4,8 @@
     make_trained.py        needs torch 2.15.0, onnx 1.23.2, onnxscript, numpy
 
 NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
-8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).  The samples
-of networks with several inputs are in NAME.npz.
+8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).  Networks
+with several inputs are in tests/onnx/several; NAME.npz has their samples.
 """
 import os
 
@@ -18,6 +18,7 @@ from torch.nn import functional as F
 
 COUNT, STEPS, CLASSES, PLACES = 8, 20, 3, 6
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trained")
+SEVERAL = os.path.join(os.path.dirname(FOLDER), "several")
 
 
 class Attention(nn.Module):
@@ -275,14 +276,15 @@ def train(model, *inputs):
 def write_several(name, model, inputs):
     """A network with several inputs: NAME.npz has the arrays and the labels, NAME.f32 the losses."""
     for way in ("default", "older"):
-        export(model, inputs, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older")
+        export(model, inputs, os.path.join(SEVERAL, f"{name}_{way}.onnx"), way == "older")
     arrays = {key: value.numpy() for key, value in inputs.items()}
-    with open(os.path.join(FOLDER, f"{name}.npz"), "wb") as file:
+    with open(os.path.join(SEVERAL, f"{name}.npz"), "wb") as file:
         np.savez_compressed(file, **arrays, labels=np.arange(COUNT) % CLASSES)
-    np.array(train(model, *inputs.values()), "<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
+    np.array(train(model, *inputs.values()), "<f4").tofile(os.path.join(SEVERAL, f"{name}.f32"))
 
 
 def write_all_several():
+    os.makedirs(SEVERAL, exist_ok=True)
     torch.manual_seed(4)
     words = ids(17)
     kinds = torch.randint(0, 2, (COUNT, PLACES))

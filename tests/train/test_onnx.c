@@ -148,11 +148,11 @@ static dpt_status begin_several(run *r, const char *network, const char *way, si
     const dpt_trainer_options options = {
         .batch_size = COUNT, .lr = 0.05f, .momentum = 0.9f, .split = mixes[mix].split};
     char name[64], path[ONNX_PATH_BYTES], data[ONNX_PATH_BYTES + 4] = "npz:";
-    snprintf(name, sizeof name, "trained/%s.npz", network);
+    snprintf(name, sizeof name, "several/%s.npz", network);
     memcpy(data + 4, onnx_path(name, path), sizeof path);
     DPT_TRY(dpt_devices_open(r->context, mixes[mix].devices, &r->devices));
     DPT_TRY(dpt_dataset_open(r->context, data, NULL, DPT_TRAIN, &r->data));
-    snprintf(name, sizeof name, "trained/%s_%s.onnx", network, way);
+    snprintf(name, sizeof name, "several/%s_%s.onnx", network, way);
     DPT_TRY(dpt_model_from_onnx(r->context, onnx_path(name, path), &r->model));
     DPT_TRY(dpt_dataset_arrange(r->context, r->data, r->model));
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
@@ -163,7 +163,7 @@ static void train_several(test *t, const char *network, const char *way, size_t 
     run r = {.context = NULL};
     char name[64];
     float losses[MOST];
-    snprintf(name, sizeof name, "trained/%s.f32", network);
+    snprintf(name, sizeof name, "several/%s.f32", network);
     REQUIRE(read_floats(name, losses) == STEPS);
     REQUIRE_OK(dpt_context_create(&r.context));
     if (begin_several(&r, network, way, mix) != DPT_OK) FAIL("%s", dpt_error_message(r.context));

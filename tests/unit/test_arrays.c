@@ -183,7 +183,7 @@ static size_t read_kept(const char *name, uint8_t out[MOST])
 static void reads_kept_files(test *t)
 {
     uint8_t bytes[MOST];
-    const size_t n = read_kept("trained/masked.npz", bytes);
+    const size_t n = read_kept("several/masked.npz", bytes);
     dpti_arrays arrays = {.n = 0};
     REQUIRE_OK(dpti_npz_parse(&(dpti_file_bytes){"f", bytes, n}, false, &arrays, NULL));
     REQUIRE(arrays.n == 4);
@@ -202,7 +202,7 @@ static void reads_kept_files(test *t)
 static void survives_damage(test *t)
 {
     uint8_t bytes[MOST], damaged[MOST];
-    const size_t n = read_kept("trained/tagged.npz", bytes);
+    const size_t n = read_kept("several/tagged.npz", bytes);
     size_t n_refused = 0, n_tries = 0;
     REQUIRE(n > 100);
     for (size_t i = 0; i < 2 * n; i++, n_tries++) {
