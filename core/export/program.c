@@ -63,6 +63,8 @@ dpti_draft_value *dpti_export_run(dpti_exporter *e, const dpti_export_program *p
 {
     const dpt_map_desc *d = program->map;
     dpti_draft_value *values[DPT_MAP_LENGTH];
+    dpti_draft_value *named = dpti_export_named(e, program);
+    if (named) return named;
     for (size_t i = 0; i < d->n_code; i++) {
         const dpt_map_instruction *at = &d->code[i];
         if (at->code == DPT_MAP_LOAD)

@@ -140,7 +140,7 @@ static dpt_status predict(run *r)
 static dpt_status open_devices(run *r)
 {
     DPT_TRY(dpt_context_create(&r->context));
-    return dpt_devices_open(r->context, "cpu:threads=2", &r->devices);
+    return dpt_devices_open(r->context, "cpu:threads=1", &r->devices);
 }
 
 /* A run of a file. */
