@@ -11,8 +11,8 @@
 
 /* The version of everything that backend.h includes.  Every change of a struct, of an enumeration
    or of a function's contract raises the number.  Core refuses a backend of another version.
-   Version 18 adds the family MATMUL. */
-#define DPT_BACKEND_ABI 18u
+   Version 19 adds the family RECURRENT. */
+#define DPT_BACKEND_ABI 19u
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 

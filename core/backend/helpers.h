@@ -109,4 +109,24 @@ static inline size_t dpt_linear_rows(const dpt_linear_desc *desc)
     return desc->rows > 0 ? desc->rows : desc->out;
 }
 
+/* Returns the number of gates of a recurrent cell: the blocks of x and of the bias.  Cannot fail.
+ */
+static inline size_t dpt_recurrent_gates(dpt_recurrent_cell cell)
+{
+    return cell == DPT_CELL_RNN ? 1 : cell == DPT_CELL_LSTM ? 4 : 3;
+}
+
+/* Returns the number of gates whose rows w has.  Cannot fail. */
+static inline size_t dpt_recurrent_rows(dpt_recurrent_cell cell)
+{
+    return cell == DPT_CELL_GRU_BEFORE ? 2 : dpt_recurrent_gates(cell);
+}
+
+/* Returns the number of values that a cell saves for BACKWARD in `gates`, for each element of the
+   state.  Cannot fail. */
+static inline size_t dpt_recurrent_saved(dpt_recurrent_cell cell)
+{
+    return cell == DPT_CELL_RNN ? 0 : cell == DPT_CELL_GRU_BEFORE ? 3 : 4;
+}
+
 #endif

@@ -31,6 +31,7 @@
     X(ELEMENTWISE, elementwise)                                                                    \
     X(MAP, map)                                                                                    \
     X(MATMUL, matmul)                                                                              \
+    X(RECURRENT, recurrent)                                                                        \
     X(SGD, sgd)                                                                                    \
     X(ADAMW, adamw)                                                                                \
     X(CLIP_NORM, clip_norm)                                                                        \
@@ -88,6 +89,12 @@
              parts     n_parts * 3 * channels
              sums      2 * channels
              all_sums  n_parts * 2 * channels
+             state     hidden
+             gates     length * dpt_recurrent_saved * hidden
+             cells     length * hidden
+             (of RECURRENT, x is length * dpt_recurrent_gates * hidden; y is length * hidden, and
+             hidden more with gives_cell; w is dpt_recurrent_rows * hidden * hidden; w_new is
+             hidden * hidden; bias is dpt_recurrent_gates * hidden)
    condition has_bias, has_residual  the member of the description
              mask          input_activation is not NONE
              output_mask   output_activation is not NONE
@@ -95,6 +102,12 @@
              from_input, from_output   the derivative of the activation is a function of its input,
                                        or of its output (dpt_activation_fuses)
              has_velocity  momentum > 0
+             resets_before, resets_behind   the cell is GRU_BEFORE, or GRU
+             has_initial, has_initial_cell  members: has_initial, and that of an LSTM
+             saves_cells   the cell is LSTM, and no_gradient is not set
+             saves_gates   the cell is not RNN, and no_gradient is not set
+             reads_output, reads_initial    the cell is not LSTM, and reads_initial: nor RNN, and
+                                            has_initial
 
    MAP, MAP_REDUCE and MATMUL have no slots in the list: their slots are the operands of the
    description. */
@@ -183,6 +196,19 @@
     X(MAP, map, MAP, 0, DPT_MARK_ALSO_F32 | DPT_MARK_UPDATES, /* slots: dpt_map_desc */) \
     X(MAP_REDUCE, map_reduce, MAP, 0, DPT_MARK_ALSO_F32 | DPT_MARK_UPDATES, /* slots: dpt_map_desc */) \
     X(MATMUL, matmul, MATMUL, 0, DPT_MARK_UPDATES, /* slots: dpt_matmul_desc */) \
+    X(RECURRENT_FORWARD, recurrent_forward, RECURRENT, 0, DPT_MARK_NONE, \
+        DPT_IN(x, T, N, x) DPT_IN(w, F32, ALL, w) \
+        DPT_IN_IF(resets_before, w_new, F32, ALL, w_new) \
+        DPT_IN_IF(has_bias, bias, F32, ALL, bias) DPT_IN_IF(has_initial, h0, T, N, state) \
+        DPT_IN_IF(has_initial_cell, c0, T, N, state) DPT_OUT(y, T, N, y) \
+        DPT_OUT_IF(saves_gates, gates, T, N, gates) DPT_OUT_IF(saves_cells, cells, F32, N, cells)) \
+    X(RECURRENT_BACKWARD, recurrent_backward, RECURRENT, 0, DPT_MARK_NONE, \
+        DPT_IN(dy, T, N, y) DPT_IN_IF(reads_output, y, T, N, y) \
+        DPT_IN_IF(saves_gates, gates, T, N, gates) DPT_IN_IF(saves_cells, cells, F32, N, cells) \
+        DPT_IN(w, F32, ALL, w) DPT_IN_IF(resets_before, w_new, F32, ALL, w_new) \
+        DPT_IN_IF(reads_initial, h0, T, N, state) DPT_IN_IF(has_initial_cell, c0, T, N, state) \
+        DPT_OUT(dx, T, N, x) DPT_OUT_IF(resets_behind, dq, T, N, x) \
+        DPT_OUT_IF(has_initial, dh0, T, N, state) DPT_OUT_IF(has_initial_cell, dc0, T, N, state)) \
     X(SGD, sgd, SGD, 0, DPT_MARK_STEP | DPT_MARK_HALT | DPT_MARK_PER_STEP | DPT_MARK_UPDATES, \
         DPT_IN(gradient, F32, ALL, w) \
         DPT_OUT(w, F32, ALL, w) DPT_OUT_IF(has_velocity, velocity, F32, ALL, w)) \
@@ -307,6 +333,29 @@
      With the strides of its rows and columns exchanged, an operand is transposed.  The gradients of
      a and b are therefore MATMUL, too.  Elements of y that no index names keep their values.  The
      bits of a sample's result do not depend on the other samples of the call.
+
+   RECURRENT carries a state along a sequence.  x (n, length, G, hidden) is what each element of the
+     sequence adds to the G gates: inputs times weights, with biases.  Block place[g] of x, of the
+     rows of w and of the bias belongs to gate g.  h(t) and c(t) are the states at the place t of
+   the sequence; the state before the first place is h0 and c0, or 0.  With `reverse` the sequence
+   is walked from its end to its begin, and "before" means the place t + 1.  f, g and k are
+     activation[0], activation[1] and activation[2].  The states are float32 until they are stored.
+     FORWARD: for each t in order, with h = h(before t), c = c(before t) and q = w h (+ bias),
+       RNN         h(t) = f(x + q)
+       LSTM        i, s, o = f(x + q) and u = g(x + q) for the gates i, s, u, o in this order;
+                   c(t) = s * c + i * u;  h(t) = o * k(c(t))
+       GRU         r, z = f(x + q) and u = g(x + r * q) for the gates r, z, u in this order;
+                   h(t) = (1 - z) * u + z * h
+       GRU_BEFORE  the same with u = g(x + w_new (r * h)).  w has the rows of r and z only, and u is
+                   the block 2.
+       y (n, length, hidden) are the h(t).  With gives_cell, c at the last place walked follows.
+       gates (n, length, saved, hidden) are i, s, u, o, or r, z, u and, of a GRU, q of the gate u.
+       cells (n, length, hidden) are the c(t).
+     BACKWARD: dx is the gradient of x.  dq is the gradient of q, which differs from dx in the gate
+       u of a GRU only; it is an output of a GRU alone.  dh0 and dc0 are the gradients of the
+   initial states.  The gradient of w is dx (or dq) times h(before t), summed over all t and
+   samples, which is a LINEAR_BACKWARD_WEIGHTS; that of the bias too. The bits of a sample's result
+   do not depend on the other samples of the call.
 
    SGD is PyTorch's:  g += weight_decay * w for the first decay_count elements;
      velocity = momentum * velocity + g;  g = nesterov ? g + momentum * velocity : velocity;

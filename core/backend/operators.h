@@ -247,6 +247,34 @@ typedef struct dpt_matmul_desc {
     dpt_matmul_operand y;
 } dpt_matmul_desc;
 
+/* ---- Recurrent layers ------------------------------------------------------------------------ */
+
+enum { DPT_RECURRENT_GATES = 4, DPT_RECURRENT_ACTIVATIONS = 3 };
+
+typedef enum dpt_recurrent_cell {
+    DPT_CELL_RNN,
+    DPT_CELL_LSTM,       /* Hochreiter and Schmidhuber 1997, with forget gates (Gers et al. 2000) */
+    DPT_CELL_GRU,        /* the reset gate is applied behind the product, as in PyTorch and cuDNN */
+    DPT_CELL_GRU_BEFORE, /* the reset gate is applied before the product (Cho et al. 2014) */
+} dpt_recurrent_cell;
+
+typedef struct dpt_recurrent_desc {
+    dpt_recurrent_cell cell;
+    size_t length; /* of the sequence */
+    size_t hidden; /* elements of the state */
+    /* The block of each gate, in the order of op_list.h: a permutation of 0 to G - 1.  Those behind
+       the gates of the cell are 0. */
+    uint8_t place[DPT_RECURRENT_GATES];
+    /* TANH, SIGMOID or RELU; NONE for those that the cell does not have.  RNN: one.  LSTM: of the
+       gates, of the candidate u, of the cell's state.  GRU: of the gates, of the candidate u. */
+    dpt_activation activation[DPT_RECURRENT_ACTIVATIONS];
+    bool reverse;
+    bool has_bias;    /* GRU only: a bias of the product */
+    bool has_initial; /* h0, and c0 of an LSTM */
+    bool gives_cell;  /* LSTM only: y ends with the last cell's state */
+    bool no_gradient; /* FORWARD: gates and cells are not saved; BACKWARD: false */
+} dpt_recurrent_desc;
+
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
 typedef struct dpt_sgd_desc {

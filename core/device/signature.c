@@ -6,6 +6,7 @@
 #include "base/size.h"
 #include "device/map_signature.h"
 #include "device/matmul_signature.h"
+#include "device/recurrent_signature.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,8 +17,11 @@
    those that its kinds use. */
 typedef struct op_shape {
     size_t one, two, data, x, y, w, bias, dw, dbias, moments, parts, sums, all_sums;
+    size_t w_new, state, gates, cells;
     bool always, has_bias, has_residual, mask, output_mask, augmented, from_input, from_output,
         has_velocity;
+    bool resets_before, resets_behind, has_initial, has_initial_cell, saves_gates, saves_cells,
+        reads_output, reads_initial;
 } op_shape;
 
 typedef enum slot_type { TYPE_F32, TYPE_I32, TYPE_U32, TYPE_T, TYPE_DATA } slot_type;
@@ -441,6 +445,34 @@ static dpt_status matmul(const dpt_op_desc *desc, op_shape *out, dpt_error *erro
 {
     (void)out;
     return dpti_matmul_check(&desc->u.matmul, error);
+}
+
+static dpt_status recurrent(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
+{
+    const dpt_recurrent_desc *d = &desc->u.recurrent;
+    const bool lstm = d->cell == DPT_CELL_LSTM, saves = !d->no_gradient;
+    DPT_TRY(dpti_recurrent_check(desc, error));
+    const size_t gates = dpt_recurrent_gates(d->cell), saved = dpt_recurrent_saved(d->cell);
+    DPT_TRY(EXTENT(&out->x, error, d->length + 1, gates, d->hidden));
+    DPT_TRY(EXTENT(&out->w, error, gates, d->hidden, d->hidden));
+    out->x = d->length * gates * d->hidden;
+    out->y = (d->length + d->gives_cell) * d->hidden;
+    out->w = dpt_recurrent_rows(d->cell) * d->hidden * d->hidden;
+    out->w_new = d->hidden * d->hidden;
+    out->bias = gates * d->hidden;
+    out->state = d->hidden;
+    out->gates = d->length * saved * d->hidden;
+    out->cells = d->length * d->hidden;
+    out->resets_before = d->cell == DPT_CELL_GRU_BEFORE;
+    out->resets_behind = d->cell == DPT_CELL_GRU;
+    out->has_bias = d->has_bias && desc->kind == DPT_OP_RECURRENT_FORWARD;
+    out->has_initial = d->has_initial;
+    out->has_initial_cell = d->has_initial && lstm;
+    out->saves_gates = saves && d->cell != DPT_CELL_RNN;
+    out->saves_cells = saves && lstm;
+    out->reads_output = !lstm;
+    out->reads_initial = d->has_initial && !lstm && d->cell != DPT_CELL_RNN;
+    return DPT_OK;
 }
 
 static dpt_status check_decay(float weight_decay, size_t decay_count, size_t count,

@@ -88,6 +88,31 @@ static void fill_taken(const dpt_take_desc *d, test_random *random, int32_t *out
     }
 }
 
+/* Weights whose products have a deviation of about 1, so that a long sequence stays moderate; gates
+   and states as a forward pass may give them. */
+static void fill_recurrent(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,
+                           float *out, size_t n)
+{
+    const dpt_recurrent_desc *d = &desc->u.recurrent;
+    const bool lstm = d->cell == DPT_CELL_LSTM, rnn = d->cell == DPT_CELL_RNN;
+    const bool forward = desc->kind == DPT_OP_RECURRENT_FORWARD;
+    const size_t weights = forward ? 1 : rnn ? 2 : 3;
+    fill_numbers(integers, random, out, n);
+    if (slot == weights || (slot == weights + 1 && d->cell == DPT_CELL_GRU_BEFORE)) {
+        for (size_t i = 0; i < n; i++)
+            out[i] /= sqrtf((float)d->hidden);
+    } else if (!forward && rnn && slot == 1) {
+        fill_activated(d->activation[0], false, random, out, n);
+    } else if (!forward && !rnn && slot == (lstm ? 1 : 2)) {
+        const size_t saved = dpt_recurrent_saved(d->cell);
+        for (size_t i = 0; i < n; i += d->hidden) {
+            const size_t gate = i / d->hidden % saved;
+            if (gate < 3 || lstm)
+                fill_activated(d->activation[gate == 2], false, random, out + i, d->hidden);
+        }
+    }
+}
+
 /* ---- Normalisations -------------------------------------------------------------------------- */
 
 /* What a channel's values lie around: some far from zero against their deviation of about 1. */
@@ -311,6 +336,8 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
         if (slot != 1) break;
         fill_taken(&desc->u.take, random, out, n);
         return;
+    case DPT_OP_RECURRENT_FORWARD:
+    case DPT_OP_RECURRENT_BACKWARD: fill_recurrent(desc, slot, integers, random, out, n); return;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
         if (slot == 0) {
@@ -384,7 +411,9 @@ bool inputs_exact(const dpt_op_desc *desc)
     case DPT_OP_LAYER_NORM_FORWARD:
     case DPT_OP_LAYER_NORM_BACKWARD_DATA:
     case DPT_OP_ROW_SOFTMAX_FORWARD:
-    case DPT_OP_ROW_SOFTMAX_BACKWARD: return false;
+    case DPT_OP_ROW_SOFTMAX_BACKWARD:
+    case DPT_OP_RECURRENT_FORWARD:
+    case DPT_OP_RECURRENT_BACKWARD: return false;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
     case DPT_OP_SQUARED_ERROR:

@@ -3,6 +3,7 @@
 #include "conformance.h"
 #include "map_cases.h"
 #include "matmul_cases.h"
+#include "recurrent_cases.h"
 
 #define N_ELEMENTS(array) (sizeof(array) / sizeof *(array))
 
@@ -596,6 +597,11 @@ static void check_map(test *t, dpt_op_kind kind)
 static void check_matmul(test *t, dpt_op_kind kind)
 {
     matmul_cases_check(t, kind);
+}
+
+static void check_recurrent(test *t, dpt_op_kind kind)
+{
+    recurrent_cases_check(t, kind);
 }
 
 static void check_adamw(test *t, dpt_op_kind kind)

@@ -4,6 +4,7 @@
 #include "device/signature.h"
 #include "map_cases.h"
 #include "matmul_cases.h"
+#include "recurrent_cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ static size_t work_per_sample(const dpt_op_desc *desc)
     case DPT_FAMILY_ELEMENTWISE: return desc->u.elementwise.count;
     case DPT_FAMILY_MAP: return map_cases_work(&desc->u.map);
     case DPT_FAMILY_MATMUL: return matmul_cases_work(&desc->u.matmul);
+    case DPT_FAMILY_RECURRENT: return recurrent_cases_work(&desc->u.recurrent);
     case DPT_FAMILY_DROPOUT: return desc->u.dropout.count * 8; /* random numbers */
     case DPT_FAMILY_SQUARED_ERROR: return desc->u.squared_error.count;
     case DPT_FAMILY_CHECK_FINITE: return desc->u.check_finite.count;
@@ -286,6 +288,7 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     case DPT_FAMILY_CHECK_FINITE: snprintf(out, n, "count %zu", desc->u.check_finite.count); return;
     case DPT_FAMILY_MAP: map_cases_describe(&desc->u.map, out, n); return;
     case DPT_FAMILY_MATMUL: matmul_cases_describe(&desc->u.matmul, out, n); return;
+    case DPT_FAMILY_RECURRENT: recurrent_cases_describe(&desc->u.recurrent, out, n); return;
     case DPT_FAMILY_COUNT: break;
     }
     snprintf(out, n, "?");

@@ -287,6 +287,18 @@ static void check_products(test *t, dpt_dtype type, size_t n)
                     n <= 32 ? "tiles of 32" : "tiles of 64");
 }
 
+/* Recurrent layers of every cell. */
+static void check_recurrent(test *t, dpt_dtype type)
+{
+    for (int cell = DPT_CELL_RNN; cell <= DPT_CELL_GRU_BEFORE; cell++) {
+        dpt_recurrent_desc d = {.cell = (dpt_recurrent_cell)cell, .length = 3, .hidden = 4};
+        for (size_t i = 0; i < dpt_recurrent_gates(d.cell); i++)
+            d.place[i] = (uint8_t)i;
+        for (int kind = DPT_OP_RECURRENT_FORWARD; kind <= DPT_OP_RECURRENT_BACKWARD; kind++)
+            check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind, .type = type, .u.recurrent = d});
+    }
+}
+
 static void check_type(test *t, dpt_dtype type)
 {
     check_surroundings(t, type);
@@ -300,6 +312,7 @@ static void check_type(test *t, dpt_dtype type)
     check_rows(t, type);
     check_products(t, type, 32);
     check_products(t, type, 33);
+    check_recurrent(t, type);
 }
 
 static void float32(test *t)

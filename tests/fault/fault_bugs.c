@@ -61,6 +61,12 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
     case DPT_OP_MAP:
     case DPT_OP_MAP_REDUCE: return (desc->u.map.out[0].sampled ? n : 1) * desc->u.map.out[0].size;
     case DPT_OP_MATMUL: return n * desc->u.matmul.y.elements;
+    case DPT_OP_RECURRENT_FORWARD:
+        return n * (desc->u.recurrent.length + desc->u.recurrent.gives_cell) *
+               desc->u.recurrent.hidden;
+    case DPT_OP_RECURRENT_BACKWARD:
+        return n * desc->u.recurrent.length * dpt_recurrent_gates(desc->u.recurrent.cell) *
+               desc->u.recurrent.hidden;
     case DPT_OP_SGD: return desc->u.sgd.count;
     case DPT_OP_ADAMW: return desc->u.adamw.count;
     case DPT_OP_CLIP_NORM: return desc->u.clip_norm.count;

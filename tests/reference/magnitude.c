@@ -218,6 +218,10 @@ bool reference_magnitude(const dpt_op_desc *desc, size_t n, const reference_args
         magnitude_map(desc, n, args);
         return true;
     }
+    if (dpt_op_family_of(desc->kind) == DPT_FAMILY_RECURRENT) {
+        magnitude_recurrent(desc, n, args);
+        return true;
+    }
     switch (desc->kind) {
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); return true;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); return true;
@@ -284,6 +288,9 @@ size_t reference_terms(const dpt_op_desc *desc, size_t n, size_t output)
     case DPT_OP_TAKE_BACKWARD: return n * desc->u.take.count + 1;
     case DPT_OP_MAP_REDUCE: return reference_map_terms(&desc->u.map, n);
     case DPT_OP_MATMUL: return desc->u.matmul.inner + 2;
+    case DPT_OP_RECURRENT_FORWARD:
+    case DPT_OP_RECURRENT_BACKWARD:
+        return dpt_recurrent_gates(desc->u.recurrent.cell) * desc->u.recurrent.hidden + 6;
     case DPT_OP_SGD:
     case DPT_OP_ADAMW: return output == 0 ? 4 : 3;
     default: return 2;

@@ -487,6 +487,83 @@ static void rows(test *t)
     refuses(t, &d, "zero");
 }
 
+static dpt_op_desc recurrent(dpt_recurrent_cell cell)
+{
+    dpt_op_desc d = {
+        .kind = DPT_OP_RECURRENT_FORWARD,
+        .u.recurrent = {.cell = cell, .length = 5, .hidden = 3, .activation = {DPT_ACT_SIGMOID}}};
+    for (size_t i = 0; i < dpt_recurrent_gates(cell); i++)
+        d.u.recurrent.place[i] = (uint8_t)i;
+    if (cell != DPT_CELL_RNN) d.u.recurrent.activation[1] = DPT_ACT_TANH;
+    if (cell == DPT_CELL_LSTM) d.u.recurrent.activation[2] = DPT_ACT_TANH;
+    return d;
+}
+
+static void recurrent_layers(test *t)
+{
+    dpt_op_desc d = recurrent(DPT_CELL_RNN);
+    takes(t, &d, "x 15, w =9", "y 15");
+    d.kind = DPT_OP_RECURRENT_BACKWARD;
+    takes(t, &d, "dy 15, y 15, w =9", "dx 15");
+    d = recurrent(DPT_CELL_LSTM);
+    d.u.recurrent.has_initial = d.u.recurrent.gives_cell = true;
+    takes(t, &d, "x 60, w =36, h0 3, c0 3", "y 18, gates 60, cells 15");
+    d.u.recurrent.no_gradient = true;
+    takes(t, &d, "x 60, w =36, h0 3, c0 3", "y 18");
+    d.u.recurrent.no_gradient = false;
+    d.kind = DPT_OP_RECURRENT_BACKWARD;
+    takes(t, &d, "dy 18, gates 60, cells 15, w =36, c0 3", "dx 60, dh0 3, dc0 3");
+    d = recurrent(DPT_CELL_GRU);
+    d.u.recurrent.has_bias = d.u.recurrent.has_initial = true;
+    takes(t, &d, "x 45, w =27, bias =9, h0 3", "y 15, gates 60");
+    d.kind = DPT_OP_RECURRENT_BACKWARD;
+    d.type = DPT_BF16;
+    takes(t, &d, "dy bf16 15, y bf16 15, gates bf16 60, w =27, h0 bf16 3",
+          "dx bf16 45, dq bf16 45, dh0 bf16 3");
+    d = recurrent(DPT_CELL_GRU_BEFORE);
+    takes(t, &d, "x 45, w =18, w_new =9", "y 15, gates 45");
+    d.kind = DPT_OP_RECURRENT_BACKWARD;
+    takes(t, &d, "dy 15, y 15, gates 45, w =18, w_new =9", "dx 45");
+}
+
+static void senseless_recurrent_layers(test *t)
+{
+    dpt_op_desc d = recurrent(DPT_CELL_LSTM);
+    d.u.recurrent.place[3] = 2;
+    refuses(t, &d, "no permutation of 0 to 3");
+    d = recurrent(DPT_CELL_GRU);
+    d.u.recurrent.place[3] = 1;
+    refuses(t, &d, "no permutation of 0 to 2");
+    d = recurrent(DPT_CELL_GRU_BEFORE);
+    d.u.recurrent.place[1] = 2;
+    d.u.recurrent.place[2] = 1;
+    refuses(t, &d, "its candidate is block 1");
+    d = recurrent(DPT_CELL_LSTM);
+    d.u.recurrent.activation[2] = DPT_ACT_GELU;
+    refuses(t, &d, "activation 2");
+    d = recurrent(DPT_CELL_RNN);
+    d.u.recurrent.activation[1] = DPT_ACT_TANH;
+    refuses(t, &d, "activation 1");
+    d = recurrent(DPT_CELL_LSTM);
+    d.u.recurrent.has_bias = true;
+    refuses(t, &d, "only a GRU");
+    d = recurrent(DPT_CELL_GRU);
+    d.u.recurrent.gives_cell = true;
+    refuses(t, &d, "only an LSTM");
+    d = recurrent(DPT_CELL_GRU);
+    d.kind = DPT_OP_RECURRENT_BACKWARD;
+    d.u.recurrent.no_gradient = true;
+    refuses(t, &d, "without gates");
+    d = recurrent(DPT_CELL_GRU);
+    d.u.recurrent.length = 0;
+    refuses(t, &d, "a sequence of 0");
+    d = recurrent(DPT_CELL_GRU);
+    d.u.recurrent.hidden = 0;
+    refuses(t, &d, "zero");
+    d.u.recurrent.cell = (dpt_recurrent_cell)7;
+    refuses(t, &d, "no cell 7");
+}
+
 static void augmentations(test *t)
 {
     dpt_op_desc d = {.kind = DPT_OP_GATHER,
@@ -741,8 +818,10 @@ static void lines_of_the_list(test *t)
             lower[c] = (char)tolower((unsigned char)l->kind[c]);
         CHECK_TEXT(l->name, lower);
         CHECK_TEXT(dpti_op_name((dpt_op_kind)i), l->kind);
-        CHECK(l->n_in <= DPT_MAX_INPUTS && l->n_out <= DPT_MAX_OUTPUTS);
         const dpt_op_family family = dpt_op_family_of((dpt_op_kind)i);
+        /* No cell has all slots of RECURRENT. */
+        CHECK((l->n_in <= DPT_MAX_INPUTS && l->n_out <= DPT_MAX_OUTPUTS) ||
+              family == DPT_FAMILY_RECURRENT);
         CHECK(l->n_out >= 1 || family == DPT_FAMILY_MAP || family == DPT_FAMILY_MATMUL);
     }
     CHECK_SIZE(sizeof list_lines / sizeof *list_lines, DPT_OP_COUNT);
@@ -765,6 +844,8 @@ int main(int argc, char **argv)
         {"bad_batch_norms", bad_batch_norms},
         {"layer_norms", layer_norms},
         {"rows", rows},
+        {"recurrent layers", recurrent_layers},
+        {"senseless recurrent layers", senseless_recurrent_layers},
         {"accumulating_outputs", accumulating_outputs},
         {"augmentations", augmentations},
         {"dropouts", dropouts},
