@@ -49,6 +49,15 @@ typedef struct dpt_embedding_options {
     size_t width; /* elements of a row */
 } dpt_embedding_options;
 
+typedef struct dpt_recurrent_options {
+    size_t hidden;      /* elements of the state */
+    size_t layers;      /* layers on top of each other; default 1 */
+    bool bidirectional; /* a second layer walks from the end, and both outputs are joined */
+    bool no_bias;
+    bool last; /* the output is the state at the end alone */
+    bool relu; /* dpt_rnn: max(x, 0) in place of tanh */
+} dpt_recurrent_options;
+
 typedef struct dpt_norm_options {
     float epsilon;  /* default 1e-5 */
     float momentum; /* of batch-norm's running statistics; default 0.1, as in PyTorch */
@@ -128,6 +137,32 @@ DPT_API dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name
    sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_embedding(dpt_model *model, dpt_value ids, const char *name,
                                 const dpt_embedding_options *options);
+/* Adds recurrent layers along a sequence: an LSTM (Hochreiter and Schmidhuber 1997), a GRU (Cho et
+   al. 2014, with the reset gate behind the product, as in PyTorch) or a plain RNN.
+
+   x         An image of height 1, (1, length, channels): its pixels are the places of the sequence.
+             dpt_embedding gives such an image.
+   options   They must not be NULL, and `hidden` is at least 1.
+
+   The output is (1, length, hidden), or (1, length, 2 * hidden) if the layers are bidirectional:
+   the states of the walk from the begin come first.  With `last` the output is (1, 1, hidden) or
+   (1, 1, 2 * hidden): the state behind the last place that was walked, which is the first place of
+   the sequence for the walk from the end.  States begin as zeros.
+
+   The parameters have PyTorch's names and shapes, for each layer N from 0 on: NAME.weight_ih_lN
+   (gates * hidden, channels), NAME.weight_hh_lN (gates * hidden, hidden), NAME.bias_ih_lN and
+   NAME.bias_hh_lN (gates * hidden), and the same with _reverse behind the name.  The gates are in
+   PyTorch's order: input, forget, cell, output for an LSTM; reset, update, new for a GRU.
+
+   A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+DPT_API dpt_value dpt_lstm(dpt_model *model, dpt_value x, const char *name,
+                           const dpt_recurrent_options *options);
+/* As dpt_lstm.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+DPT_API dpt_value dpt_gru(dpt_model *model, dpt_value x, const char *name,
+                          const dpt_recurrent_options *options);
+/* As dpt_lstm.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+DPT_API dpt_value dpt_rnn(dpt_model *model, dpt_value x, const char *name,
+                          const dpt_recurrent_options *options);
 /* Adds max or average pooling.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or
    DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options);

@@ -75,13 +75,10 @@ static dpt_status clear_first(const dpti_compiler *c, contribution *to, dpti_ins
 static dpt_status emit_contribution(dpti_compiler *c, size_t root, dpti_instruction instruction,
                                     dpti_tensor_ids in)
 {
-    const dpti_node *node = &c->model->nodes[root];
     const dpt_map_desc *d = &instruction.desc.u.map;
-    contribution to;
-    if (node->kind == DPTI_NODE_PARAMETER && c->gradient[root] == DPTI_NO_TENSOR)
-        DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &c->gradient[root]));
-    DPT_TRY(begin_contribution(c, root, &to));
-    if (node->kind == DPTI_NODE_PARAMETER) to.flags = dpti_parameter_flags(c, node->weight);
+    dpti_gradient of;
+    DPT_TRY(dpti_begin_gradient(c, root, &of));
+    contribution to = {.gradient = of.tensor, .flags = of.flags, .mask = of.mask};
     const dpti_tensor_ids out = {&to.gradient, 1};
     if (!writes_all(d))
         DPT_TRY(clear_first(
@@ -135,6 +132,23 @@ static dpt_status pass_gradient(dpti_compiler *c, size_t i, size_t root, bool la
         DPT_TRY(DPTI_EMIT(c, pass, ((int[]){c->gradient[i]}), ((int[]){to.gradient})));
     }
     return emit_mask(c, root, to.mask);
+}
+
+dpt_status dpti_begin_gradient(dpti_compiler *c, size_t root, dpti_gradient *out)
+{
+    const dpti_node *node = &c->model->nodes[root];
+    contribution to;
+    if (node->kind == DPTI_NODE_PARAMETER && c->gradient[root] == DPTI_NO_TENSOR)
+        DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &c->gradient[root]));
+    DPT_TRY(begin_contribution(c, root, &to));
+    if (node->kind == DPTI_NODE_PARAMETER) to.flags = dpti_parameter_flags(c, node->weight);
+    *out = (dpti_gradient){.tensor = to.gradient, .flags = to.flags, .mask = to.mask};
+    return DPT_OK;
+}
+
+dpt_status dpti_end_gradient(dpti_compiler *c, size_t root, const dpti_gradient *gradient)
+{
+    return emit_mask(c, root, gradient->mask);
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
@@ -562,6 +576,8 @@ dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
         return emit_unmasked(c, node, DPT_OP_ROW_SOFTMAX_BACKWARD, c->value[node]);
     case DPTI_NODE_EMBEDDING: return dpti_emit_embedding_backward(c, node);
     case DPTI_NODE_CONV2D_TRANSPOSE: return emit_transposed(c, node);
+    case DPTI_NODE_PROJECTION: return dpti_emit_projection_backward(c, node);
+    case DPTI_NODE_RECURRENT: return dpti_emit_recurrent_backward(c, node);
     case DPTI_NODE_INPUT:
     case DPTI_NODE_PARAMETER:
     case DPTI_NODE_CONSTANT:

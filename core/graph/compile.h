@@ -28,10 +28,11 @@ typedef struct dpti_compiler {
     size_t *residual;  /* per batch-norm: the root that is added to it, or SIZE_MAX */
     dpt_activation *activation; /* per root: the activation that is fused into it */
     int *value, *gradient;      /* per root: tensors */
-    int *moments;               /* per norm: tensors */
+    int *moments;               /* per norm: tensors; per recurrence: its gates */
     bool *needs;                /* per root: it depends on a parameter, so that it has a gradient */
     bool *shared;               /* per parameter: an instruction before has written its gradient */
-    int *sums;   /* per batch-norm: tensors with the gathered sums of the backward pass */
+    int *sums;   /* per batch-norm: tensors with the gathered sums of the backward pass; per
+                    recurrence: its cells */
     size_t held; /* a convolution whose gradient of the filters is delayed to a rendezvous, or
                     SIZE_MAX */
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
@@ -142,6 +143,24 @@ DPT_CHECK_RESULT dpt_status dpti_emit_gather(dpti_compiler *c);                 
 DPT_CHECK_RESULT dpt_status dpti_emit_join(dpti_compiler *c, size_t node);      /* join.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_embedding(dpti_compiler *c, size_t node); /* embedding.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_embedding_backward(dpti_compiler *c, size_t node);
+DPT_CHECK_RESULT dpt_status dpti_emit_projection(dpti_compiler *c,
+                                                 size_t node); /* recurrent_emit.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_projection_backward(dpti_compiler *c, size_t node);
+DPT_CHECK_RESULT dpt_status dpti_emit_recurrent(dpti_compiler *c, size_t node);
+DPT_CHECK_RESULT dpt_status dpti_emit_recurrent_backward(dpti_compiler *c, size_t node);
+
+/* A contribution to the gradient of a root, or of a parameter that is read as a value: the tensor,
+   and the flags with which an operator that writes all of it must run. */
+typedef struct dpti_gradient {
+    int tensor;
+    uint32_t flags;
+    dpt_activation mask; /* for dpti_end_gradient */
+} dpti_gradient;
+/* Before and behind the instruction that writes the contribution.  Each input of a node contributes
+   once.  The root must have a gradient (`needs`). */
+DPT_CHECK_RESULT dpt_status dpti_begin_gradient(dpti_compiler *c, size_t root, dpti_gradient *out);
+DPT_CHECK_RESULT dpt_status dpti_end_gradient(dpti_compiler *c, size_t root,
+                                              const dpti_gradient *gradient);
 /* Gives an instruction that moves an input of a JOIN to its place, or the gradient back. */
 dpt_op_desc dpti_join_move(const dpti_compiler *c, const dpti_node *join, size_t input, bool back);
 /* A MAP that writes a value into all elements of a tensor of this many elements. */

@@ -210,6 +210,8 @@ dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
     case DPTI_NODE_ELEMENTWISE: return emit_elementwise(c, node);
     case DPTI_NODE_JOIN: return dpti_emit_join(c, node);
     case DPTI_NODE_EMBEDDING: return dpti_emit_embedding(c, node);
+    case DPTI_NODE_PROJECTION: return dpti_emit_projection(c, node);
+    case DPTI_NODE_RECURRENT: return dpti_emit_recurrent(c, node);
     default: return emit_plain(c, node);
     }
 }

@@ -92,7 +92,11 @@ size_t dpt_model_layer_count(const dpt_model *model)
 
 static double multiply_adds(const dpti_node *node)
 {
-    if (node->kind == DPTI_NODE_LINEAR)
+    if (node->kind == DPTI_NODE_RECURRENT)
+        return (double)(dpt_recurrent_gates(node->forward.u.recurrent.cell) *
+                        node->forward.u.recurrent.length) *
+               (double)node->forward.u.recurrent.hidden * (double)node->forward.u.recurrent.hidden;
+    if (node->kind == DPTI_NODE_LINEAR || node->kind == DPTI_NODE_PROJECTION)
         return (double)node->forward.u.linear.in * (double)node->elements;
     if (node->kind == DPTI_NODE_PRODUCT)
         return (double)node->forward.u.matmul.inner * (double)node->elements;
@@ -124,6 +128,8 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         [DPTI_NODE_PRODUCT] = "product",
         [DPTI_NODE_SOFTMAX] = "softmax",
         [DPTI_NODE_CONV2D_TRANSPOSE] = "conv2d_transpose",
+        [DPTI_NODE_PROJECTION] = "projection",
+        [DPTI_NODE_RECURRENT] = "recurrent",
     };
     *out = (dpt_layer_info){.name = NULL};
     if (i >= model->n_nodes) return;

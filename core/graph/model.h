@@ -35,6 +35,8 @@ typedef enum dpti_node_kind {
     DPTI_NODE_PRODUCT,     /* the matrix product of two inputs: MATMUL */
     DPTI_NODE_SOFTMAX,     /* along the last axis: ROW_SOFTMAX */
     DPTI_NODE_CONV2D_TRANSPOSE, /* the gradient of a convolution's input, as a layer */
+    DPTI_NODE_PROJECTION,       /* a linear layer whose weights are a value: x, w, bias */
+    DPTI_NODE_RECURRENT,        /* a cell along a sequence: RECURRENT; x, then its other inputs */
 } dpti_node_kind;
 
 /* The extents of a value for one sample.  A flat value has the extents (1, 1, n). */

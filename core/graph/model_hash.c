@@ -65,6 +65,16 @@ static void describe_product(const dpti_node *node, char *text, size_t n)
     snprintf(text, n, "%08x %zu %zu %zu", (unsigned)crc, d->rows, d->columns, d->inner);
 }
 
+static void describe_recurrence(const dpti_node *node, char *text, size_t n)
+{
+    const dpt_recurrent_desc *d = &node->forward.u.recurrent;
+    const uint32_t crc = libdeflate_crc32(0, node->inputs, node->n_inputs * sizeof *node->inputs);
+    snprintf(text, n, "%d %u%u%u%u %d,%d,%d %d%d%d%d %08x", (int)d->cell, d->place[0], d->place[1],
+             d->place[2], d->place[3], (int)d->activation[0], (int)d->activation[1],
+             (int)d->activation[2], d->reverse, d->has_bias, d->has_initial, d->gives_cell,
+             (unsigned)crc);
+}
+
 /* Writes the numbers that determine what a layer computes and that its extents do not tell. */
 static void describe_operation(const dpt_model *m, const dpti_node *node, char *text, size_t n)
 {
@@ -104,6 +114,8 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
                  node->forward.u.row_softmax.log);
         break;
     case DPTI_NODE_PRODUCT: describe_product(node, text, n); break;
+    case DPTI_NODE_RECURRENT: describe_recurrence(node, text, n); break;
+    case DPTI_NODE_PROJECTION: snprintf(text, n, "%zu", node->inputs[2]); break;
     case DPTI_NODE_EMBEDDING:
     case DPTI_NODE_PARAMETER: snprintf(text, n, "%zu", node->weight); break;
     case DPTI_NODE_INPUT:

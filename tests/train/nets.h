@@ -33,6 +33,12 @@ dpt_value net_token_labels(dpt_model *model, dpt_value x);
 dpt_value net_pixels(dpt_model *model, dpt_value x);
 dpt_value net_transposed(dpt_model *model, dpt_value x);
 
+/* Networks with recurrent layers (support_recurrent_nets.c). */
+dpt_value net_lstm(dpt_model *model, dpt_value x);
+dpt_value net_gru(dpt_model *model, dpt_value x);
+dpt_value net_lstm_states(dpt_model *model, dpt_value x);
+dpt_value net_gru_states(dpt_model *model, dpt_value x);
+
 /* The model is there, to be destroyed, even after a failure, if it could be created. */
 DPT_CHECK_RESULT dpt_status net_create(dpt_context *context, const net *n, dpt_model **out);
 

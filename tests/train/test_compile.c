@@ -345,13 +345,18 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
     }
     if (node->kind == DPTI_NODE_ADD || node->kind == DPTI_NODE_PRODUCT)
         args.in[1] = value[node->inputs[1]];
-    for (size_t k = 1; node->kind == DPTI_NODE_ELEMENTWISE && k < node->n_inputs; k++)
+    const bool reads_values = node->kind == DPTI_NODE_ELEMENTWISE ||
+                              node->kind == DPTI_NODE_PROJECTION ||
+                              node->kind == DPTI_NODE_RECURRENT;
+    for (size_t k = 1; reads_values && k < node->n_inputs; k++)
         args.in[k] = value[node->inputs[k]];
+    dpt_op_desc forward = node->forward;
+    if (node->kind == DPTI_NODE_RECURRENT) forward.u.recurrent.no_gradient = true;
     if (node->kind == DPTI_NODE_BATCH_NORM)
         normalize(node, args);
     else
-        reference_run(&node->forward,
-                      node->unsampled ? 1 : COUNT * (node->repeat ? node->repeat : 1), &args);
+        reference_run(&forward, node->unsampled ? 1 : COUNT * (node->repeat ? node->repeat : 1),
+                      &args);
 }
 
 static double loss_of_logits(const setting *s, const interpreter *it, const double *logits)

@@ -1,0 +1,301 @@
+/* Instructions of recurrent layers, forward and backward. */
+#include "graph/compile.h"
+#include "graph/tensor.h"
+
+static size_t root_of(const dpti_compiler *c, const dpti_node *node, size_t input)
+{
+    return c->root[node->inputs[input]];
+}
+
+static int value_of(const dpti_compiler *c, const dpti_node *node, size_t input)
+{
+    return input < node->n_inputs ? c->value[root_of(c, node, input)] : DPTI_NO_TENSOR;
+}
+
+/* ---- Forward --------------------------------------------------------------------------------- */
+
+dpt_status dpti_emit_projection(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    return DPTI_EMIT(c, dpti_instruction_of(c, node),
+                     ((int[]){value_of(c, node, 0), value_of(c, node, 1), value_of(c, node, 2)}),
+                     ((int[]){c->value[i]}));
+}
+
+/* What the backward pass needs is kept in c->moments (the gates) and c->sums (the cells). */
+dpt_status dpti_emit_recurrent(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const dpt_recurrent_desc *d = &node->forward.u.recurrent;
+    const bool saves = dpti_is_training(c) && c->needs[i];
+    const size_t saved = dpt_recurrent_saved(d->cell);
+    int in[DPT_MAX_INPUTS];
+    dpti_instruction forward = dpti_instruction_of(c, node);
+    forward.desc.u.recurrent.no_gradient = !saves;
+    if (saves && saved > 0)
+        DPT_TRY(dpti_add_activations(c, d->length * saved * d->hidden, &c->moments[i]));
+    if (saves && d->cell == DPT_CELL_LSTM)
+        DPT_TRY(dpti_add_sampled(c, d->length * d->hidden, &c->sums[i]));
+    for (size_t k = 0; k < DPT_MAX_INPUTS; k++)
+        in[k] = value_of(c, node, k);
+    return DPTI_EMIT(c, forward, in, ((int[]){c->value[i], c->moments[i], c->sums[i]}));
+}
+
+/* ---- Gradients of inputs --------------------------------------------------------------------- */
+
+/* The gradient of an input that an instruction is about to write as a whole. */
+typedef struct target {
+    size_t root;
+    bool is_wanted;
+    dpti_gradient gradient;
+    int tensor; /* the gradient's, or another one that is added to it */
+} target;
+
+/* For outputs that an operator cannot add to. */
+static dpt_status open_target(dpti_compiler *c, const dpti_node *node, size_t input, target *out)
+{
+    *out = (target){.root = root_of(c, node, input)};
+    out->is_wanted = c->needs[out->root];
+    if (out->is_wanted) DPT_TRY(dpti_begin_gradient(c, out->root, &out->gradient));
+    out->tensor = out->gradient.tensor;
+    const bool adds = (out->gradient.flags & DPT_RUN_ACCUMULATE) != 0;
+    if (!out->is_wanted || adds) DPT_TRY(dpti_add_value(c, out->root, &out->tensor));
+    return DPT_OK;
+}
+
+static dpt_status close_target(dpti_compiler *c, const dpti_node *node, const target *of)
+{
+    if (!of->is_wanted) return DPT_OK;
+    if (of->tensor != of->gradient.tensor) {
+        const dpti_instruction add = {
+            .desc = {.kind = DPT_OP_ADD,
+                     .type = c->options->type,
+                     .u.elementwise = {.count = c->model->nodes[of->root].elements,
+                                       .alpha = 1.0f,
+                                       .beta = 1.0f}},
+            .layer = node->name};
+        DPT_TRY(DPTI_EMIT(c, add, ((int[]){of->gradient.tensor, of->tensor}),
+                          ((int[]){of->gradient.tensor})));
+    }
+    return dpti_end_gradient(c, of->root, &of->gradient);
+}
+
+/* ---- Gradients of weights -------------------------------------------------------------------- */
+
+/* A gradient of weights (rows, in), and of a bias, over `repeat` rows of each sample. */
+typedef struct weights_gradient {
+    int dy, x;      /* dy has `out` columns */
+    size_t w, bias; /* inputs of the node; SIZE_MAX: no bias */
+    dpt_linear_desc linear;
+    size_t repeat;
+} weights_gradient;
+
+/* One that is written over begins as zeros, so that the operator can add to both. */
+static dpt_status begin_as_zeros(const dpti_compiler *c, const dpti_node *node, size_t root,
+                                 dpti_gradient *gradient)
+{
+    dpti_instruction zero = {.desc = dpti_fill_with(c->model->nodes[root].elements, false, 0.0f),
+                             .layer = node->name,
+                             .per_step = true};
+    if (gradient->flags & DPT_RUN_ACCUMULATE) return DPT_OK;
+    gradient->flags = DPT_RUN_ACCUMULATE;
+    dpti_store_operands(c, &zero.desc);
+    return dpti_emit(c, zero, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&gradient->tensor, 1});
+}
+
+static dpt_status emit_weights(dpti_compiler *c, const dpti_node *node, const weights_gradient *of)
+{
+    const size_t w = root_of(c, node, of->w);
+    const bool wants_w = c->needs[w];
+    const bool has_bias = of->bias != SIZE_MAX && c->needs[root_of(c, node, of->bias)];
+    dpti_gradient dw = {.tensor = DPTI_NO_TENSOR}, db = {.tensor = DPTI_NO_TENSOR};
+    DPT_TRY(dpti_emit_held(c));
+    if (!wants_w && !has_bias) return DPT_OK;
+    if (wants_w)
+        DPT_TRY(dpti_begin_gradient(c, w, &dw));
+    else /* the operator computes it all the same */
+        DPT_TRY(dpti_add_value(c, w, &dw.tensor));
+    dpti_instruction backward = {.desc = {.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS,
+                                          .type = c->options->type,
+                                          .u.linear = of->linear},
+                                 .layer = node->name,
+                                 .repeat = of->repeat > 1 ? of->repeat : 0};
+    backward.desc.u.linear.has_bias = has_bias;
+    if (has_bias) {
+        const size_t bias = root_of(c, node, of->bias);
+        DPT_TRY(dpti_begin_gradient(c, bias, &db));
+        if (dw.flags != db.flags) {
+            DPT_TRY(begin_as_zeros(c, node, w, &dw));
+            DPT_TRY(begin_as_zeros(c, node, bias, &db));
+        }
+    }
+    backward.flags = dw.flags;
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){of->dy, of->x}), ((int[]){dw.tensor, db.tensor})));
+    if (wants_w) DPT_TRY(dpti_end_gradient(c, w, &dw));
+    return has_bias ? dpti_end_gradient(c, root_of(c, node, of->bias), &db) : DPT_OK;
+}
+
+/* ---- Projections ----------------------------------------------------------------------------- */
+
+dpt_status dpti_emit_projection_backward(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const size_t root = root_of(c, node, 0);
+    const weights_gradient weights = {.dy = c->gradient[i],
+                                      .x = value_of(c, node, 0),
+                                      .w = 1,
+                                      .bias = node->n_inputs > 2 ? 2 : SIZE_MAX,
+                                      .linear = node->forward.u.linear,
+                                      .repeat = node->repeat};
+    dpti_gradient dx;
+    DPT_TRY(emit_weights(c, node, &weights));
+    if (!c->needs[root]) return DPT_OK;
+    DPT_TRY(dpti_begin_gradient(c, root, &dx));
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.desc.kind = DPT_OP_LINEAR_BACKWARD_DATA;
+    backward.flags = dx.flags;
+    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->gradient[i], value_of(c, node, 1)}),
+                      ((int[]){dx.tensor})));
+    return dpti_end_gradient(c, root, &dx);
+}
+
+/* ---- Recurrences ----------------------------------------------------------------------------- */
+
+/* The inputs of a recurrence; those that it does not have are SIZE_MAX. */
+typedef struct inputs {
+    size_t w, w_new, bias, h0, c0;
+} inputs;
+
+static inputs inputs_of(const dpt_recurrent_desc *d)
+{
+    inputs of = {1, SIZE_MAX, SIZE_MAX, SIZE_MAX, SIZE_MAX};
+    size_t next = 2;
+    if (d->cell == DPT_CELL_GRU_BEFORE) of.w_new = next++;
+    if (d->has_bias) of.bias = next++;
+    if (d->has_initial) of.h0 = next++;
+    if (d->has_initial && d->cell == DPT_CELL_LSTM) of.c0 = next++;
+    return of;
+}
+
+/* A MAP of one input over n rows of `width` elements. */
+static dpti_instruction copy_rows(const dpti_node *node, size_t n, size_t width)
+{
+    return (dpti_instruction){
+        .desc = {.kind = DPT_OP_MAP,
+                 .u.map = {.rank = 2, .extent = {n, width}, .n_in = 1, .n_out = 1, .n_code = 1}},
+        .layer = node->name};
+}
+
+static dpt_map_operand rows_of(size_t size, size_t offset, size_t step)
+{
+    return (dpt_map_operand){
+        .sampled = true, .size = size, .offset = offset, .stride = {(int32_t)step, 1}};
+}
+
+/* *out (length, hidden): the state before each place. */
+static dpt_status emit_states_before(dpti_compiler *c, size_t i, int *out)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const dpt_recurrent_desc *d = &node->forward.u.recurrent;
+    const size_t n = d->hidden, size = d->length * n, first = d->reverse ? size - n : 0;
+    DPT_TRY(dpti_add_activations(c, size, out));
+    if (d->length > 1) {
+        dpti_instruction shift = copy_rows(node, d->length - 1, n);
+        shift.desc.u.map.in[0] = rows_of(node->elements, d->reverse ? n : 0, n);
+        shift.desc.u.map.out[0] = rows_of(size, d->reverse ? 0 : n, n);
+        dpti_store_operands(c, &shift.desc);
+        DPT_TRY(DPTI_EMIT(c, shift, ((int[]){c->value[i]}), ((int[]){*out})));
+    }
+    dpti_instruction begin = copy_rows(node, 1, n);
+    begin.desc.u.map.in[0] = rows_of(n, 0, 0);
+    begin.desc.u.map.out[0] = rows_of(size, first, 0);
+    if (!d->has_initial) {
+        begin.desc.u.map.n_in = 0;
+        begin.desc.u.map.in[0] = (dpt_map_operand){.size = 0};
+        begin.desc.u.map.code[0] = (dpt_map_instruction){.code = DPT_MAP_CONSTANT};
+    }
+    dpti_store_operands(c, &begin.desc);
+    const int h0 = d->has_initial ? value_of(c, node, inputs_of(d).h0) : DPTI_NO_TENSOR;
+    return DPTI_EMIT(c, begin, ((int[]){h0}), ((int[]){*out}));
+}
+
+/* *out = r * the states, for a GRU_BEFORE. */
+static dpt_status emit_reset_states(dpti_compiler *c, size_t i, int states, int *out)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const dpt_recurrent_desc *d = &node->forward.u.recurrent;
+    const size_t n = d->hidden, size = d->length * n, saved = dpt_recurrent_saved(d->cell);
+    dpti_instruction multiply = copy_rows(node, d->length, n);
+    dpt_map_desc *map = &multiply.desc.u.map;
+    map->n_in = 2;
+    map->n_code = 3;
+    map->value[0] = 2;
+    map->in[0] = rows_of(size, 0, n);
+    map->in[1] = rows_of(saved * size, 0, saved * n);
+    map->out[0] = rows_of(size, 0, n);
+    map->code[0] = (dpt_map_instruction){.code = DPT_MAP_LOAD};
+    map->code[1] = (dpt_map_instruction){.code = DPT_MAP_LOAD, .index = 1};
+    map->code[2] = (dpt_map_instruction){.code = DPT_MAP_MULTIPLY, .a = 0, .b = 1};
+    DPT_TRY(dpti_add_activations(c, size, out));
+    dpti_store_operands(c, &multiply.desc);
+    return DPTI_EMIT(c, multiply, ((int[]){states, c->moments[i]}), ((int[]){*out}));
+}
+
+/* dq: the gradient of the product with w, for each place. */
+static dpt_status emit_recurrent_weights(dpti_compiler *c, size_t i, int dq)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const dpt_recurrent_desc *d = &node->forward.u.recurrent;
+    const inputs of = inputs_of(d);
+    const size_t out = dpt_recurrent_gates(d->cell) * d->hidden;
+    const bool before = d->cell == DPT_CELL_GRU_BEFORE;
+    weights_gradient weights = {.dy = dq,
+                                .w = of.w,
+                                .bias = of.bias,
+                                .linear = {.in = d->hidden, .out = out},
+                                .repeat = d->length};
+    DPT_TRY(emit_states_before(c, i, &weights.x));
+    if (before) weights.linear.rows = 2 * d->hidden;
+    DPT_TRY(emit_weights(c, node, &weights));
+    if (!before) return DPT_OK;
+    DPT_TRY(emit_reset_states(c, i, weights.x, &weights.x));
+    weights.w = of.w_new;
+    weights.linear.first = 2 * d->hidden;
+    weights.linear.rows = d->hidden;
+    return emit_weights(c, node, &weights);
+}
+
+dpt_status dpti_emit_recurrent_backward(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const dpt_recurrent_desc *d = &node->forward.u.recurrent;
+    const inputs of = inputs_of(d);
+    const bool lstm = d->cell == DPT_CELL_LSTM, rnn = d->cell == DPT_CELL_RNN;
+    target dx, dh0 = {.tensor = DPTI_NO_TENSOR}, dc0 = {.tensor = DPTI_NO_TENSOR};
+    int dq = DPTI_NO_TENSOR;
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    backward.desc.kind = DPT_OP_RECURRENT_BACKWARD;
+    DPT_TRY(open_target(c, node, 0, &dx));
+    if (d->cell == DPT_CELL_GRU)
+        DPT_TRY(dpti_add_activations(c, d->length * dpt_recurrent_gates(d->cell) * d->hidden, &dq));
+    if (d->has_initial) DPT_TRY(open_target(c, node, of.h0, &dh0));
+    if (d->has_initial && lstm) DPT_TRY(open_target(c, node, of.c0, &dc0));
+    const int initial =
+        !d->has_initial || rnn ? DPTI_NO_TENSOR : value_of(c, node, lstm ? of.c0 : of.h0);
+    const int w_new = of.w_new == SIZE_MAX ? DPTI_NO_TENSOR : value_of(c, node, of.w_new);
+    /* An LSTM has cells and needs no y; no cell has all of these. */
+    const int in[] = {c->gradient[i],
+                      lstm ? DPTI_NO_TENSOR : c->value[i],
+                      c->moments[i],
+                      c->sums[i],
+                      value_of(c, node, of.w),
+                      w_new,
+                      initial};
+    DPT_TRY(dpti_emit(c, backward, (dpti_tensor_ids){in, sizeof in / sizeof *in},
+                      (dpti_tensor_ids){(int[]){dx.tensor, dq, dh0.tensor, dc0.tensor}, 4}));
+    DPT_TRY(close_target(c, node, &dx));
+    if (d->has_initial) DPT_TRY(close_target(c, node, &dh0));
+    if (d->has_initial && lstm) DPT_TRY(close_target(c, node, &dc0));
+    /* An output that was added to another one is still there. */
+    return emit_recurrent_weights(c, i, dq == DPTI_NO_TENSOR ? dx.tensor : dq);
+}
