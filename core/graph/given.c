@@ -61,6 +61,8 @@ static size_t count_rows(const dpti_extents *e, size_t n_axes)
 dpt_value dpti_given_linear(dpt_model *model, dpt_value x, const dpti_given *given, size_t out)
 {
     if (!dpti_usable(model, x, "linear")) return (dpt_value){0};
+    x = dpti_for_each_sample(model, x);
+    if (!x.id) return x;
     const dpti_extents before = dpti_extents_of(model, x);
     if (!dpti_node_at(model, x)->order_differs) x = dpti_row_major(model, x);
     if (!x.id) return x;
@@ -99,7 +101,7 @@ dpt_value dpti_given_batch_norm(dpt_model *model, dpt_value x, const dpti_given 
 dpt_value dpti_given_layer_norm(dpt_model *model, dpt_value x, const dpti_given *given,
                                 dpti_row_norm norm)
 {
-    x = dpti_row_major(model, x);
+    x = dpti_row_major(model, dpti_for_each_sample(model, x));
     if (!x.id) return x;
     const dpti_extents e = dpti_extents_of(model, x);
     dpti_node node = node_with(DPTI_NODE_LAYER_NORM, x, given);

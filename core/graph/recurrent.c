@@ -1,8 +1,6 @@
 /* Recurrent layers over values (recurrent.h). */
 #include "graph/recurrent.h"
 
-#include "graph/given.h"
-
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
 /* *x in row-major order in a tensor of its own, with samples or without, as `unsampled` tells. */
@@ -65,30 +63,11 @@ dpt_value dpti_projection(dpt_model *model, dpt_value x, const dpti_linear_value
 
 /* ---- Recurrences ----------------------------------------------------------------------------- */
 
-/* A copy of a value for each sample. */
-static dpt_value for_each_sample(dpt_model *model, dpt_value x)
-{
-    const dpti_node *input = dpti_node_at(model, x);
-    const dpti_shape from = input->shape;
-    const dpti_extents extents = dpti_shape_extents(&from);
-    const dpti_shape to = dpti_shape_dense(&extents);
-    dpti_node node = dpti_node_over(DPTI_NODE_ELEMENTWISE, NULL, x);
-    dpti_set_shape(&node, &to);
-    dpt_map_desc *d = &node.forward.u.map;
-    node.forward.kind = DPT_OP_MAP;
-    *d = (dpt_map_desc){.rank = from.rank, .n_in = 1, .n_out = 1, .n_code = 1};
-    for (size_t i = 0; i < from.rank; i++)
-        d->extent[i] = from.extent[i];
-    d->in[0] = dpti_operand(input, &from);
-    d->out[0] = dpti_operand(&node, &to);
-    return dpti_add_unnamed(model, "copy", node);
-}
-
 static bool take_state(dpt_model *model, dpt_value *x, size_t hidden)
 {
     if (!x->id) return true;
     if (!dpti_make_plain(model, x, "recurrent")) return false;
-    if (dpti_node_at(model, *x)->unsampled) *x = for_each_sample(model, *x);
+    *x = dpti_for_each_sample(model, *x);
     if (!x->id || !take(model, x, false, "recurrent")) return false;
     if (dpti_node_at(model, *x)->elements == hidden) return true;
     (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,

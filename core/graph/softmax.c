@@ -19,6 +19,8 @@ static dpt_value exchange(dpt_model *model, dpt_value x, size_t axis)
 dpt_value dpti_softmax(dpt_model *model, dpt_value x, const dpti_softmax_options *options)
 {
     if (!dpti_make_plain(model, &x, "softmax")) return (dpt_value){0};
+    x = dpti_for_each_sample(model, x);
+    if (!x.id) return x;
     const dpti_extents e = dpti_extents_of(model, x);
     if (options->axis >= e.rank)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID,

@@ -188,6 +188,20 @@ dpt_value dpti_own_tensor(dpt_model *model, dpt_value x)
     return copy(model, x, &from, &to);
 }
 
+dpt_value dpti_for_each_sample(dpt_model *model, dpt_value x)
+{
+    if (!dpti_usable(model, x, "copy") || !dpti_node_at(model, x)->unsampled) return x;
+    const dpti_shape from = dpti_node_at(model, x)->shape;
+    const dpti_extents extents = dpti_shape_extents(&from);
+    const dpti_shape to = dpti_shape_dense(&extents);
+    x = copy(model, x, &from, &to);
+    if (!x.id) return x;
+    dpti_node *node = &model->nodes[x.id - 1];
+    node->unsampled = false;
+    node->forward.u.map.out[0].sampled = true;
+    return x;
+}
+
 dpt_value dpti_row_major(dpt_model *model, dpt_value x)
 {
     if (!dpti_usable(model, x, "copy")) return (dpt_value){0};

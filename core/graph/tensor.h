@@ -50,6 +50,8 @@ dpt_value dpti_add_constant(dpt_model *model, const dpti_extents *extents, const
 dpt_value dpti_view(dpt_model *model, dpt_value x, const dpti_shape *shape);
 /* x, or a copy of it that has a tensor of its own in which its axes have the same order. */
 dpt_value dpti_own_tensor(dpt_model *model, dpt_value x);
+/* x, or a copy of it for each sample if x has no samples (dpti_node.unsampled). */
+dpt_value dpti_for_each_sample(dpt_model *model, dpt_value x);
 /* x, or a copy of it, so that its elements lie in row-major order in a tensor of their own. */
 dpt_value dpti_row_major(dpt_model *model, dpt_value x);
 /* A value with the axes (c, h, w) as an image, for the layers of layers.c; copied if it does not
