@@ -31,7 +31,8 @@ typedef struct dpti_import_operator {
 /* Ended by a NULL name. */
 extern const dpti_import_operator dpti_import_elementwise[], dpti_import_layouts[],
     dpti_import_layers[], dpti_import_windows[], dpti_import_norms[], dpti_import_enlargements[],
-    dpti_import_reductions[], dpti_import_constants[], dpti_import_sequences[];
+    dpti_import_reductions[], dpti_import_constants[], dpti_import_sequences[],
+    dpti_import_recurrent[];
 
 /* Fails with the file and the node in front of the message. */
 DPT_PRINTF(3, 4)

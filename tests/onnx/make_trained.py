@@ -220,6 +220,45 @@ class Tagged(nn.Module):
         return self.h(torch.tanh(y + self.l(numbers)))
 
 
+class Lstm(nn.Module):
+    """Two layers in both directions over embeddings; all outputs and the last states classify."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.h = nn.Embedding(13, 5), nn.Linear(8, 3)
+        self.r = nn.LSTM(5, 4, 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x):
+        y, (h, c) = self.r(self.e(x))
+        return self.h(y.mean(1) + torch.cat([h[-2], h[-1]], 1) + 0.5 * torch.cat([c[0], c[3]], 1))
+
+
+class Gru(nn.Module):
+    """Time is the first axis; the initial state is computed."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.r, self.h = nn.Linear(4, 6), nn.GRU(4, 6, batch_first=False), nn.Linear(6, 3)
+
+    def forward(self, x):
+        y, h = self.r(x.transpose(0, 1), torch.tanh(self.a(x[:, 0]))[None])
+        return self.h(y[2] + h[0])
+
+
+class Rnn(nn.Module):
+    """Without biases, in both directions; then rectified, with an initial state that is trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.RNN(4, 5, bias=False, batch_first=True, bidirectional=True)
+        self.b = nn.RNN(10, 6, batch_first=True, nonlinearity="relu")
+        self.s, self.h = nn.Parameter(torch.randn(1, 1, 6) * 0.3), nn.Linear(6, 3)
+
+    def forward(self, x):
+        y = self.b(self.a(x)[0], self.s.expand(1, x.shape[0], 6).contiguous())[0]
+        return self.h(y[:, -1])
+
+
 def pixels():
     return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 3, 1))
 
@@ -311,7 +350,7 @@ def main():
     networks = {"mlp": (mlp, (6,)), "attention": (Attention, (5, 4)), "joined": (Joined, (2, 4, 4)),
                 "tied": (Tied, (6,)), "bag": (Bag, 20), "bert": (Encoder, 17), "gpt": (Gpt, 11),
                 "pixels": (pixels, (2, 3, 4)), "unet": (Unet, (2, 8, 8)), "norms": (Norms, (2, 6, 6)),
-                "capsules": (Capsules, (2, 4, 4))}
+                "capsules": (Capsules, (2, 4, 4)), "lstm": (Lstm, 13), "gru": (Gru, (5, 4)), "rnn": (Rnn, (5, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     for name, (make, shape) in networks.items():
         torch.manual_seed(3)
