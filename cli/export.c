@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Builds the model for images as the weights, or the data set, say. */
 static dpt_status open_model(cli_session *session, const cli_options *options)
@@ -29,6 +30,14 @@ static dpt_status open_model(cli_session *session, const cli_options *options)
     return dpt_model_by_name(s->context, s->model_name, &shape, &s->model);
 }
 
+/* Whether two paths name one file. */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat at_a, at_b;
+    return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
+           at_a.st_ino == at_b.st_ino;
+}
+
 /* No device computes anything, so only one backend is looked for. */
 static dpt_status export_model(cli_session *session, const cli_options *options)
 {
@@ -38,6 +47,10 @@ static dpt_status export_model(cli_session *session, const cli_options *options)
     DPT_TRY(dpt_context_create_with(&one, &s->context));
     if (!cli_weights_path(options->checkpoint, s->path, sizeof s->path))
         return dpt_fail(s->context, DPT_E_INVALID, "--checkpoint: the path is too long");
+    if (is_same_file(s->path, options->onnx))
+        return dpt_fail(s->context, DPT_E_INVALID,
+                        "%s is the file of the weights: write the ONNX file to another place",
+                        options->onnx);
     DPT_TRY(cli_weights_name(s, options, CLI_DATA_IF_ASKED));
     DPT_TRY(open_model(s, options));
     const dpt_status status = dpt_model_to_onnx(s->model, s->path, options->onnx, &onnx);

@@ -30,11 +30,11 @@ typedef struct dpt_onnx_options {
    the training are metadata of the file, and no part of the graph.  The output is the logits.  A
    model of dpt_model_from_onnx has the names and axes of its file.
 
-   Errors: DPT_E_INVALID if `model` or `path` is NULL, the opset is another one, `weights` is NULL
-   and the model has none, or the weights belong to another model or are not float32 (the message
-   names the tensor); DPT_E_STATE if the model is not finished; DPT_E_NOT_FOUND; DPT_E_IO;
-   DPT_E_FORMAT if the file of weights is damaged; DPT_E_UNSUPPORTED for a layer that cannot be
-   written, and if this build has no protobuf-c; DPT_E_NO_MEMORY. */
+   Errors: DPT_E_INVALID if `model` or `path` is NULL, `path` is the file of the weights, the opset
+   is another one, `weights` is NULL and the model has none, or the weights belong to another model
+   or are not float32 (the message names the tensor); DPT_E_STATE if the model is not finished;
+   DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_FORMAT if the file of weights is damaged; DPT_E_UNSUPPORTED for
+   a layer that cannot be written, and if this build has no protobuf-c; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_to_onnx(const dpt_model *model, const char *weights,
                                                       const char *path,
                                                       const dpt_onnx_options *options);

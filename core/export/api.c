@@ -5,22 +5,21 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static const size_t default_most_bytes = (size_t)1792 << 20;
 
 /* What is written, and what it is made of. */
-typedef struct export
-{
+typedef struct export_task {
     const dpt_model *model;
     const char *weights_path;
     dpti_safetensors *file; /* NULL: the weights that the model began with */
     const void **weights;   /* (n_parameters) */
-}
-export;
+} export_task;
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
-static dpt_status find_tensor(const export *x, const dpti_parameter *p, const void **out,
+static dpt_status find_tensor(const export_task *x, const dpti_parameter *p, const void **out,
                               dpt_error *error)
 {
     const dpti_tensor *tensor = dpti_safetensors_find(x->file, p->name);
@@ -40,7 +39,7 @@ static dpt_status find_tensor(const export *x, const dpti_parameter *p, const vo
     return DPT_OK;
 }
 
-static dpt_status find_weights(export *x, dpt_error *error)
+static dpt_status find_weights(export_task *x, dpt_error *error)
 {
     const dpt_model *m = x->model;
     x->weights = calloc(m->n_parameters, sizeof *x->weights);
@@ -69,7 +68,7 @@ static const char *const keys[][2] = {
 };
 enum { N_KEYS = sizeof keys / sizeof *keys, METADATA_SIZE = 2 * N_KEYS + 1 };
 
-static void find_metadata(const export *x, const char *out[METADATA_SIZE])
+static void find_metadata(const export_task *x, const char *out[METADATA_SIZE])
 {
     size_t n = 0;
     for (size_t i = 0; x->file && i < N_KEYS; i++) {
@@ -83,7 +82,7 @@ static void find_metadata(const export *x, const char *out[METADATA_SIZE])
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-static dpt_status write_model(export *x, const char *path, const dpt_onnx_options *options,
+static dpt_status write_model(export_task *x, const char *path, const dpt_onnx_options *options,
                               dpt_error *error)
 {
     const char *metadata[METADATA_SIZE];
@@ -100,6 +99,16 @@ static dpt_status write_model(export *x, const char *path, const dpt_onnx_option
     if (status == DPT_OK) status = dpti_export_write(&draft, &file, error);
     dpti_draft_clear(&draft);
     return status;
+}
+
+/* Writing over the weights would lose them. */
+static dpt_status check_place(const dpt_model *model, const char *weights, const char *path)
+{
+    struct stat a, b;
+    if (!weights || stat(weights, &a) != 0 || stat(path, &b) != 0) return DPT_OK;
+    if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) return DPT_OK;
+    return dpt_fail(model->context, DPT_E_INVALID,
+                    "%s is the file of the weights: write the ONNX file to another place", path);
 }
 
 static dpt_status check(const dpt_model *model, const dpt_onnx_options *options)
@@ -125,7 +134,8 @@ dpt_status dpt_model_to_onnx(const dpt_model *model, const char *weights, const 
         return dpt_fail(model->context, DPT_E_INVALID, "dpt_model_to_onnx: the path is NULL");
     if (!options) options = &defaults;
     DPT_TRY(check(model, options));
-    export x = {.model = model, .weights_path = weights};
+    DPT_TRY(check_place(model, weights, path));
+    export_task x = {.model = model, .weights_path = weights};
     const dpt_status status = write_model(&x, path, options, &error);
     dpti_safetensors_close(x.file);
     free(x.weights);

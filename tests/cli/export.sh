@@ -38,6 +38,13 @@ check "the old file is whole" cmp net.onnx before.onnx
 check "no temporary file is left" test -z "$(find . -name '.dptrain*')"
 refuse 1 "cannot write .*none/net.onnx" export --checkpoint run --model mlp --onnx none/net.onnx
 
+# The weights are not written over, under any name.
+cp run/model.safetensors weights.safetensors
+ln -s run/model.safetensors link.onnx
+refuse 2 "is the file of the weights" export --checkpoint run --onnx run/model.safetensors
+refuse 2 "is the file of the weights" export --checkpoint run --onnx link.onnx
+check "the weights are whole" cmp run/model.safetensors weights.safetensors
+
 refuse 2 "export needs weights" export --onnx net.onnx
 refuse 2 "export needs a file to write: --onnx" export --checkpoint run
 refuse 2 "opset" export --checkpoint run --onnx net.onnx --opset 12
