@@ -12,6 +12,7 @@
 enum {
     DPTI_DRAFT_RANK = DPT_MAX_RANK + 1, /* the batch comes in front of the axes of a sample */
     DPTI_DRAFT_ATTRIBUTES = 8,          /* of a node */
+    DPTI_DRAFT_INPUTS = 16,             /* of the graph */
 };
 
 typedef struct dpti_draft_value {
@@ -48,7 +49,7 @@ typedef struct dpti_draft_tensor {
     size_t n_bytes;
 } dpti_draft_tensor;
 
-/* The input or the output of the graph. */
+/* An input or the output of the graph. */
 typedef struct dpti_draft_port {
     dpti_draft_value *value;
     size_t rank;
@@ -68,7 +69,8 @@ typedef struct dpti_draft {
     dpti_draft_list nodes, tensors;
     dpti_draft_list names; /* a hash table of all names */
     size_t n_names;
-    dpti_draft_port input, output;
+    dpti_draft_port inputs[DPTI_DRAFT_INPUTS], output;
+    size_t n_inputs;
     dpti_draft_node spare_node; /* what calls return after a failure */
     dpti_draft_value spare_value;
     dpti_draft_tensor spare_tensor;

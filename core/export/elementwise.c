@@ -119,7 +119,7 @@ static dpti_draft_value *input_of(dpti_exporter *e, size_t node, space *s, size_
     const dpti_exported *found = input->unsampled ? find_common(e, n->inputs[i], &wanted, most)
                                                   : dpti_export_reach(e, n->inputs[i], &wanted);
     if (!found) {
-        e->draft->status = DPT_E_NO_MEMORY;
+        if (e->draft->status == DPT_OK) e->draft->status = DPT_E_UNSUPPORTED;
         return &e->draft->spare_value;
     }
     if (found->shape.rank > s->n_axes_of_result) s->n_axes_of_result = found->shape.rank;
@@ -217,7 +217,7 @@ static dpti_draft_value *factor(dpti_exporter *e, size_t node, const space *s, s
         shape = dpti_export_drop(&shape, 0);
     const dpti_exported *found = dpti_export_reach(e, input, &shape);
     if (found) return dpti_export_cast(e, found->value, DPTI_ONNX_FLOAT);
-    e->draft->status = DPT_E_NO_MEMORY;
+    if (e->draft->status == DPT_OK) e->draft->status = DPT_E_UNSUPPORTED;
     return &e->draft->spare_value;
 }
 

@@ -37,19 +37,26 @@ static bool is_view(const dpti_node *node)
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
+/* The type of input i. */
+static dpti_onnx_type input_type(const dpt_model *m, size_t i)
+{
+    if (m->n_inputs > 1) return m->inputs[i].ids ? DPTI_ONNX_INT64 : DPTI_ONNX_FLOAT;
+    if (!m->nodes[m->input].integer) return DPTI_ONNX_FLOAT;
+    return m->file_input.narrow ? DPTI_ONNX_INT32 : DPTI_ONNX_INT64;
+}
+
 /* The names of the file come first, so that no other value takes one. */
 static void reserve_names(dpti_exporter *e)
 {
     const dpt_model *m = e->model;
     dpti_draft *d = e->draft;
-    const char *input = m->file_input.name, *output = m->file_output.name;
-    const bool ids = m->nodes[m->input].integer;
+    const char *output = m->file_output.name;
+    _Static_assert((int)DPTI_DRAFT_INPUTS >= (int)DPTI_MODEL_INPUTS, "a draft has all inputs");
     for (size_t i = 0; i < m->n_parameters; i++)
         (void)dpti_draft_name(d, m->parameters[i].name, DPTI_ONNX_FLOAT);
-    d->input.value = dpti_draft_name(d, input ? input : "input",
-                                     !ids                   ? DPTI_ONNX_FLOAT
-                                     : m->file_input.narrow ? DPTI_ONNX_INT32
-                                                            : DPTI_ONNX_INT64);
+    for (; d->n_inputs < m->n_inputs; d->n_inputs++)
+        d->inputs[d->n_inputs].value =
+            dpti_draft_name(d, m->inputs[d->n_inputs].name, input_type(m, d->n_inputs));
     d->output.value = dpti_draft_name(d, output ? output : "output", DPTI_ONNX_FLOAT);
 }
 
@@ -149,12 +156,12 @@ dpt_status dpti_export_graph(const dpt_model *model, const void *const *weights,
     e.root = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof *e.root);
     e.held = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof(dpti_exported *));
     e.parameters = dpti_onnx_take(&draft->arena, m->n_parameters, sizeof(dpti_draft_value *));
-    if (m->n_inputs > 1)
-        return DPT_FAIL(error, DPT_E_UNSUPPORTED,
-                        "model %s has several inputs, and cannot be written as ONNX yet", m->name);
     if (!e.root || !e.held || !e.parameters) return no_memory(m, error);
     reserve_names(&e);
     DPT_TRY(add_nodes(&e));
     dpti_draft_prune(draft);
+    if (draft->status == DPT_E_UNSUPPORTED)
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                        "model %s: a view of one of several inputs cannot be written yet", m->name);
     return draft->status == DPT_OK ? DPT_OK : no_memory(m, error);
 }

@@ -98,17 +98,32 @@ static void hold_vector(dpti_exporter *e, size_t node, dpti_draft_value *y)
 
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
+/* Gives a port its axes, and holds the port's value as a part of the node's memory. */
+static void hold_port(dpti_exporter *e, size_t node, dpti_draft_port *port, const dpti_shape *shape)
+{
+    const dpti_port *file = &e->model->file_input;
+    const size_t batch_axis = file->name ? file->batch_axis : 0;
+    port->rank = shape->rank + 1;
+    for (size_t i = 0, k = 0; i < port->rank; i++)
+        port->extents[i] = i == batch_axis ? -1 : (int64_t)shape->extent[k++];
+    dpti_export_hold(e, node, port->value, shape);
+}
+
 dpt_status dpti_export_input(dpti_exporter *e, size_t node)
 {
-    const dpti_shape shape = dpti_export_shape(e, node);
-    const dpti_port *file = &e->model->file_input;
-    dpti_draft_port *port = &e->draft->input;
-    dpti_draft_value *x = port->value;
-    const size_t batch_axis = file->name ? file->batch_axis : 0;
-    port->rank = shape.rank + 1;
-    for (size_t i = 0, k = 0; i < port->rank; i++)
-        port->extents[i] = i == batch_axis ? -1 : (int64_t)shape.extent[k++];
-    dpti_export_hold(e, node, x, &shape);
+    const dpt_model *m = e->model;
+    if (m->n_inputs <= 1) {
+        const dpti_shape shape = dpti_export_shape(e, node);
+        hold_port(e, node, &e->draft->inputs[0], &shape);
+        return DPT_OK;
+    }
+    /* The node is the record of a sample, and each input is a part of one of the records. */
+    for (size_t i = 0; i < m->n_inputs; i++) {
+        if (m->nodes[m->inputs[i].node].inputs[0] != node) continue;
+        const dpti_shape *part = &m->inputs[i].shape;
+        const dpti_shape shape = m->file_output.name ? dpti_export_drop(part, 0) : *part;
+        hold_port(e, node, &e->draft->inputs[i], &shape);
+    }
     return DPT_OK;
 }
 

@@ -309,6 +309,8 @@ static const dpti_exported *gather(dpti_exporter *e, size_t root, const dpti_sha
     const dpti_exported *all = e->held[root];
     bool done[DPT_MAX_RANK] = {false};
     dpti_shape memory = {.rank = 0};
+    /* One of several inputs is not all of the record. */
+    if (!all || !dpti_shape_covers(&all->shape, e->model->nodes[root].size)) return NULL;
     for (size_t i; (i = next_axis(&all->shape, done)) < all->shape.rank;) {
         done[i] = true;
         memory.extent[memory.rank] = all->shape.extent[i];
@@ -358,12 +360,12 @@ dpti_draft_value *dpti_export_cast(dpti_exporter *e, dpti_draft_value *x, dpti_o
     return node->output;
 }
 
-/* The number of samples, as a list of one: the first extent of the input. */
+/* The number of samples, as a list of one: an extent of the first input. */
 static dpti_draft_value *batch_of(dpti_exporter *e)
 {
     dpti_draft *d = e->draft;
     if (e->batch) return e->batch;
-    dpti_draft_value *shape = dpti_draft_unary(d, "Shape", d->input.value);
+    dpti_draft_value *shape = dpti_draft_unary(d, "Shape", d->inputs[0].value);
     const int64_t axis = e->model->file_input.name ? (int64_t)e->model->file_input.batch_axis : 0;
     shape->type = DPTI_ONNX_INT64;
     dpti_draft_value *const inputs[] = {
@@ -390,7 +392,7 @@ dpti_draft_value *dpti_export_take(dpti_exporter *e, size_t node, dpti_export_wa
 {
     const dpti_exported *found = dpti_export_reach(e, node, want.shape);
     if (!found) {
-        e->draft->status = DPT_E_NO_MEMORY;
+        if (e->draft->status == DPT_OK) e->draft->status = DPT_E_UNSUPPORTED;
         return &e->draft->spare_value;
     }
     dpti_draft_value *x = found->batched ? found->value : repeat(e, found);

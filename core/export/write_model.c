@@ -167,15 +167,14 @@ static void put_tensor(writing *w, Dpti__Onnx__Tensor *to, const dpti_draft_tens
 
 /* ---- The graph ------------------------------------------------------------------------------- */
 
-static Dpti__Onnx__ValueInfo **put_port(writing *w, const dpti_draft_port *port)
+static void put_port(writing *w, Dpti__Onnx__ValueInfo *to, const dpti_draft_port *port)
 {
-    Dpti__Onnx__ValueInfo **value = NEW_MESSAGES(w, 1, Dpti__Onnx__ValueInfo, init_value);
     Dpti__Onnx__Type **type = NEW_MESSAGES(w, 1, Dpti__Onnx__Type, init_type);
     Dpti__Onnx__TensorType **tensor = NEW_MESSAGES(w, 1, Dpti__Onnx__TensorType, init_tensor_type);
     Dpti__Onnx__Shape **shape = NEW_MESSAGES(w, 1, Dpti__Onnx__Shape, init_shape);
     Dpti__Onnx__Dimension **dims =
         NEW_MESSAGES(w, port->rank, Dpti__Onnx__Dimension, init_dimension);
-    if (!value || !type || !tensor || !shape || !dims) return NULL;
+    if (!type || !tensor || !shape || !dims) return;
     for (size_t i = 0; i < port->rank; i++) {
         dims[i]->has_dim_value = port->extents[i] >= 0;
         dims[i]->dim_value = port->extents[i];
@@ -187,9 +186,8 @@ static Dpti__Onnx__ValueInfo **put_port(writing *w, const dpti_draft_port *port)
     tensor[0]->elem_type = port->value->type;
     tensor[0]->shape = shape[0];
     type[0]->tensor_type = tensor[0];
-    value[0]->name = text(port->value->name);
-    value[0]->type = type[0];
-    return value;
+    to->name = text(port->value->name);
+    to->type = type[0];
 }
 
 static void put_graph(writing *w, Dpti__Onnx__Graph *graph)
@@ -200,9 +198,13 @@ static void put_graph(writing *w, Dpti__Onnx__Graph *graph)
     graph->node = NEW_MESSAGES(w, d->nodes.n, Dpti__Onnx__Node, init_node);
     graph->n_initializer = d->tensors.n;
     graph->initializer = NEW_MESSAGES(w, d->tensors.n, Dpti__Onnx__Tensor, init_tensor);
-    graph->n_input = graph->n_output = 1;
-    graph->input = put_port(w, &d->input);
-    graph->output = put_port(w, &d->output);
+    graph->n_input = d->n_inputs;
+    graph->input = NEW_MESSAGES(w, d->n_inputs, Dpti__Onnx__ValueInfo, init_value);
+    graph->n_output = 1;
+    graph->output = NEW_MESSAGES(w, 1, Dpti__Onnx__ValueInfo, init_value);
+    for (size_t i = 0; graph->input && i < d->n_inputs; i++)
+        put_port(w, graph->input[i], &d->inputs[i]);
+    if (graph->output) put_port(w, graph->output[0], &d->output);
     for (size_t i = 0; graph->node && i < d->nodes.n; i++)
         put_node(w, graph->node[i], dpti_draft_node_at(d, i));
     for (size_t i = 0; graph->initializer && i < d->tensors.n; i++)

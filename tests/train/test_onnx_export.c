@@ -340,6 +340,61 @@ static void every_layer(test *t)
     }
 }
 
+/* ---- Several inputs -------------------------------------------------------------------------- */
+
+/* A run of a file with several inputs, over the arrays of a file of NumPy; labels are those of
+   classes. */
+static dpt_status begin_several(run *r, const char *path, const char *network)
+{
+    char name[64], data[ONNX_PATH_BYTES + 4] = "npz:";
+    *r = (run){.context = NULL};
+    snprintf(name, sizeof name, "several/%s.npz", network);
+    (void)onnx_path(name, data + 4);
+    DPT_TRY(open_devices(r));
+    DPT_TRY(dpt_model_from_onnx(r->context, path, &r->model));
+    DPT_TRY(dpt_dataset_open(r->context, data, NULL, DPT_TRAIN, &r->data));
+    DPT_TRY(dpt_dataset_arrange(r->context, r->data, r->model));
+    const dpt_trainer_options options = {.batch_size = COUNT};
+    DPT_TRY(dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer));
+    return predict(r);
+}
+
+static void compare_inputs(test *t, const run *a, const run *b)
+{
+    REQUIRE(CHECK_SIZE(dpt_model_input_count(b->model), dpt_model_input_count(a->model)));
+    for (size_t i = 0; i < dpt_model_input_count(a->model); i++) {
+        dpt_input_info x, y;
+        dpt_model_input(a->model, i, &x);
+        dpt_model_input(b->model, i, &y);
+        CHECK_TEXT(y.name, x.name);
+        CHECK_SIZE(y.elements, x.elements);
+        CHECK_SIZE(y.vocabulary, x.vocabulary);
+    }
+}
+
+static void several_inputs(test *t)
+{
+    static const char *const networks[] = {"masked", "paired", "tagged"};
+    static const char *const ways[] = {"default", "older"};
+    char name[64], path[ONNX_PATH_BYTES], out[ONNX_PATH_BYTES];
+    for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
+        for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
+            run a, b = {.context = NULL};
+            snprintf(name, sizeof name, "several/%s_%s.onnx", networks[i], ways[w]);
+            (void)path_of("several", ".onnx", out);
+            if (CHECK_OK(begin_several(&a, onnx_path(name, path), networks[i])) &&
+                CHECK_OK(dpt_model_to_onnx(a.model, NULL, out, NULL)) &&
+                CHECK_OK(begin_several(&b, out, networks[i]))) {
+                compare_inputs(t, &a, &b);
+                compare_outputs(t, name, &a, &b);
+                compare_weights(t, &a, &b, NULL);
+            }
+            end(&a);
+            end(&b);
+            (void)unlink(out);
+        }
+}
+
 /* ---- Two files, and failures ----------------------------------------------------------------- */
 
 static size_t size_of(const char *path)
@@ -421,6 +476,7 @@ int main(int argc, char **argv)
         {"networks of files", files},
         {"small networks with every layer", every_layer},
         {"a second file of weights", two_files},
+        {"several inputs", several_inputs},
         {"refusals", refusals},
     };
 #ifndef DPTRAIN_HAS_ONNX
