@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 128, NUMBER_BYTES = 64, SHOWN_COLUMNS = 8 };
+enum { NAME_BYTES = 128, NUMBER_BYTES = 64, SHOWN_COLUMNS = 8, LIST_BYTES = 300 };
 
 /* A place in the text.  A field ends at a separator, at the end of the line, or at the end of the
    text. */
@@ -125,20 +125,31 @@ typedef struct table {
     bool integers;   /* all answers are written without a point */
 } table;
 
-static void append_name(char list[DPT_MESSAGE_BYTES], const field *f, size_t column)
+/* Returns the bytes of the printable characters at the start of a text, at most `most`. */
+static int shown_bytes(const char *text, size_t most)
+{
+    const size_t n_plain = dpti_plain_bytes(text);
+    size_t n = 0;
+    for (;;) {
+        uint32_t code;
+        const size_t next = n < n_plain ? dpti_character(text + n, &code) : 0;
+        if (next == 0 || n + next > most) return (int)n;
+        n += next;
+    }
+}
+
+static void append_name(char list[LIST_BYTES], const field *f, size_t column)
 {
     const size_t used = strlen(list);
-    const bool plain = f->text[dpti_plain_bytes(f->text)] == '\0';
-    if (column > SHOWN_COLUMNS || used + 40 > DPT_MESSAGE_BYTES) return;
-    snprintf(list + used, DPT_MESSAGE_BYTES - used, "%s%.20s", column ? ", " : "",
-             column == SHOWN_COLUMNS ? "..."
-             : plain                 ? f->text
-                                     : "?");
+    if (column > SHOWN_COLUMNS || used + 40 > LIST_BYTES) return;
+    const char *name = column == SHOWN_COLUMNS ? "..." : f->text;
+    snprintf(list + used, LIST_BYTES - used, "%s%.*s", column ? ", " : "", shown_bytes(name, 20),
+             name);
 }
 
 static dpt_status read_header(scan *s, const char *label, table *out, dpt_error *error)
 {
-    char names[DPT_MESSAGE_BYTES] = "";
+    char names[LIST_BYTES] = "";
     field f;
     *out = (table){.label = SIZE_MAX, .integers = true};
     do {
@@ -153,9 +164,8 @@ static dpt_status read_header(scan *s, const char *label, table *out, dpt_error 
         out->n_columns++;
     } while (!s->line_ended);
     if (out->label == SIZE_MAX)
-        return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s: line 1 names no column %.80s; the columns are %.300s", s->file->name,
-                        label, names);
+        return DPT_FAIL(error, DPT_E_FORMAT, "%s: line 1 names no column %.80s; the columns are %s",
+                        s->file->name, label, names);
     if (out->n_columns < 2)
         return DPT_FAIL(error, DPT_E_FORMAT, "%s: there is no column but %.80s", s->file->name,
                         label);
@@ -201,12 +211,13 @@ static bool parse_number(const field *f, double *out, bool *whole)
 
 static dpt_status fail_field(const scan *s, const field *f, size_t column, dpt_error *error)
 {
-    const bool plain = f->text[dpti_plain_bytes(f->text)] == '\0';
+    const int n = shown_bytes(f->text, 40);
     if (f->text[0] == '\0')
         return DPT_FAIL(error, DPT_E_FORMAT, "%s: line %zu, column %zu: the field is empty",
                         s->file->name, f->line, column + 1);
-    return DPT_FAIL(error, DPT_E_FORMAT, "%s: line %zu, column %zu: %.40s is no number",
-                    s->file->name, f->line, column + 1, plain ? f->text : "the field");
+    return DPT_FAIL(error, DPT_E_FORMAT, "%s: line %zu, column %zu: %.*s is no number",
+                    s->file->name, f->line, column + 1, n ? n : (int)sizeof "the field",
+                    n ? f->text : "the field");
 }
 
 static dpt_status read_rows(scan s, table *t, dpt_error *error)
