@@ -189,8 +189,11 @@ static dpt_status finish(dpti_importer *im)
     size_t n_long = 0;
     for (size_t i = 0; i < e.rank; i++)
         n_long += e.extent[i] > 1;
-    const dpt_status status = n_long > 1 ? finish_rows(im, y, &e)
-                                         : dpt_model_finish(im->model, dpti_as_flat(im->model, y));
+    /* The classes are in the order of the file, also those of a flattened image. */
+    const dpt_status status =
+        n_long > 1
+            ? finish_rows(im, y, &e)
+            : dpt_model_finish(im->model, dpti_row_major(im->model, dpti_as_flat(im->model, y)));
     if (status == DPT_OK) return DPT_OK;
     return DPT_FAIL(im->error, im->model->status, "%s: %s", m->path, im->model->error.message);
 }
