@@ -91,22 +91,37 @@ static dpt_status read_attributes(layer *l)
 
 /* ---- Inputs ---------------------------------------------------------------------------------- */
 
+/* The constant of which a value is a view; NULL if it is computed. */
+static const dpti_node *constant_of(const dpt_model *model, dpt_value x)
+{
+    const dpti_node *node = dpti_node_at(model, x);
+    while (node->kind == DPTI_NODE_VIEW)
+        node = &model->nodes[node->inputs[0]];
+    return node->kind == DPTI_NODE_CONSTANT ? node : NULL;
+}
+
+/* An element of a constant of integers. */
+static int64_t integer_at(const dpt_model *model, const dpti_node *constant, size_t i)
+{
+    const float *at = model->constants + constant->constant + i;
+    int32_t id;
+    memcpy(&id, at, sizeof id);
+    return constant->integer ? id : (int64_t)*at;
+}
+
 /* How many places of the sequence are walked: the lengths must be known, and the same for all
    samples. */
 static dpt_status read_lengths(layer *l)
 {
-    const dpti_importer *im = l->im;
+    dpti_importer *im = l->im;
+    dpt_value lengths;
+    int64_t steps = -1;
     l->steps = l->length;
     if (!dpti_import_has(im, IN_LENGTHS)) return DPT_OK;
-    const dpti_onnx_fact *fact = dpti_import_fact(im, IN_LENGTHS);
-    const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[IN_LENGTHS]].tensor;
-    int64_t steps = -1;
-    int32_t each;
-    for (size_t i = 0; fact->cells && i < fact->n_cells; i++)
-        steps = i == 0 || steps == fact->cells[i].fixed ? fact->cells[i].fixed : -1;
-    for (size_t i = 0; !fact->cells && tensor && tensor->type == DPTI_ONNX_INT32 && i < tensor->n;
-         i++) {
-        memcpy(&each, (const char *)tensor->data + i * sizeof each, sizeof each);
+    DPT_TRY(dpti_import_input(im, IN_LENGTHS, &lengths));
+    const dpti_node *constant = constant_of(im->model, lengths);
+    for (size_t i = 0; constant && i < constant->elements; i++) {
+        const int64_t each = integer_at(im->model, constant, i);
         steps = i == 0 || steps == each ? each : -1;
     }
     if (steps < 1 || (size_t)steps > l->length)
@@ -121,10 +136,8 @@ static dpt_status read_lengths(layer *l)
 /* Whether a value is zeros of the file, which exporters write as the initial state. */
 static bool is_zero(const dpt_model *model, dpt_value x)
 {
-    const dpti_node *node = dpti_node_at(model, x);
-    while (node->kind == DPTI_NODE_VIEW)
-        node = &model->nodes[node->inputs[0]];
-    if (node->kind != DPTI_NODE_CONSTANT) return false;
+    const dpti_node *node = constant_of(model, x);
+    if (!node) return false;
     for (size_t i = 0; i < node->elements; i++)
         if (model->constants[node->constant + i] != 0.0f) return false;
     return true;

@@ -188,6 +188,48 @@ static void trains_with_several_inputs(test *t)
         }
 }
 
+/* ---- Recurrent layers ------------------------------------------------------------------------ */
+
+/* Those that PyTorch does not write (tests/onnx/make_recurrent.py). */
+static const char *const recurrent[] = {"gru_before",        "gru_before_both",  "gru_reverse",
+                                        "gru_state",         "lstm_both",        "lstm_cell",
+                                        "lstm_reverse_cell", "lstm_activations", "rnn_both",
+                                        "lengths_both",      "lengths_state",    "layout",
+                                        "layout_state"};
+
+static void compute_recurrent(test *t, const char *file, const float *samples)
+{
+    enum { SAMPLES = 3 };
+    run r = {.context = NULL};
+    char name[64], path[ONNX_PATH_BYTES], why[DPT_WHY_BYTES] = "";
+    float wanted[MOST], outputs[MOST];
+    dpt_predictor *predictor = NULL;
+    const dpt_predictor_options options = {
+        .size = sizeof options, .dtype = DPT_F32, .logits = true};
+    snprintf(name, sizeof name, "recurrent/%s.f32", file);
+    const size_t n = read_floats(name, wanted);
+    snprintf(name, sizeof name, "recurrent/%s.onnx", file);
+    REQUIRE_OK(dpt_context_create(&r.context));
+    REQUIRE_OK(dpt_devices_open(r.context, mixes[1].devices, &r.devices));
+    if (!CHECK_OK(dpt_model_from_onnx(r.context, onnx_path(name, path), &r.model)) ||
+        !CHECK_OK(dpt_predictor_create(r.devices, r.model, &options, &predictor)))
+        FAIL("%s", dpt_error_message(r.context));
+    if (predictor && CHECK_SIZE(SAMPLES * dpt_model_classes(r.model), n) &&
+        CHECK_OK(dpt_predictor_run(predictor, samples, SAMPLES, outputs, why)))
+        for (size_t i = 0; i < n; i++)
+            if (!CHECK_NEAR((double)outputs[i], (double)wanted[i], 1e-5)) FAIL("%s", file);
+    dpt_predictor_destroy(predictor);
+    end(&r);
+}
+
+static void computes_recurrent_layers(test *t)
+{
+    float samples[MOST];
+    REQUIRE(read_floats("recurrent/x.f32", samples) > 0);
+    for (size_t i = 0; i < sizeof recurrent / sizeof *recurrent; i++)
+        compute_recurrent(t, recurrent[i], samples);
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -199,6 +241,8 @@ static const struct {
     {"bad/nowhere.onnx", DPT_E_NOT_FOUND, "nowhere.onnx"},
     {"mixed/reduce.onnx", DPT_E_UNSUPPORTED, "(ReduceMean): it mixes the samples of a batch"},
     {"trained/shared_bias.onnx", DPT_E_UNSUPPORTED, "only weights can be shared"},
+    {"recurrent/clip.onnx", DPT_E_UNSUPPORTED, "(LSTM): clip cannot be trained"},
+    {"recurrent/activation.onnx", DPT_E_UNSUPPORTED, "(RNN): the activation Elu"},
 };
 
 static void refuses_the_rest(test *t)
@@ -224,6 +268,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"trains as PyTorch", trains_as_pytorch},
         {"trains with several inputs", trains_with_several_inputs},
+        {"computes recurrent layers", computes_recurrent_layers},
         {"refuses the rest", refuses_the_rest},
     };
 #ifndef DPTRAIN_HAS_ONNX
