@@ -36,6 +36,10 @@ int main(int argc, char **argv)
     if (!status) status = dpt_dataset_open(context, name, NULL, DPT_TRAIN, &data);
     if (!status) status = dpt_dataset_open(context, name, NULL, DPT_TEST, &test);
     if (!status) status = dpt_model_from_onnx(context, argv[1], &model);
+    /* Arrays (npz:FILE) are put in the order of the network's inputs; other data stay as they are.
+     */
+    if (!status) status = dpt_dataset_arrange(context, data, model);
+    if (!status) status = dpt_dataset_arrange(context, test, model);
     const dpt_trainer_options how = {.batch_size = 64, .lr = 0.05F, .momentum = 0.9F};
     if (!status) status = dpt_trainer_create(devices, model, data, &how, &trainer);
     const dpt_fit_options fit = {.epochs = epochs, .test = test, .progress = show};
