@@ -1,74 +1,22 @@
 /* The arithmetic of recurrent cells (recurrent.h).  A long sequence has so many activations that
    they would take longer than the products if they were computed one by one.  So exp and tanh are
-   polynomials here, in loops that the compiler turns into vectors. */
+   those of functions.h, in loops that the compiler turns into vectors. */
 #include "recurrent.h"
 
-#include <stdint.h>
-#include <string.h>
+#include "functions.h"
 
 /* ---- Activations ----------------------------------------------------------------------------- */
-
-/* 2^k for an integer k from -126 to 127, given k + 1.5 * 2^23, whose last bits are k. */
-static inline float power_of_two(float shifted)
-{
-    uint32_t bits;
-    float out;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 127u) << 23;
-    memcpy(&out, &bits, sizeof out);
-    return out;
-}
-
-/* e^x for x from -87 to 87, else e^87 or e^-87; keeps NaN.  The polynomial was fitted to
-   (e^r - 1 - r) / r^2 for |r| up to log(2) / 2. */
-static inline float exp_of(float x)
-{
-    const float shift = 0x1.8p23f, inverse_log_2 = 1.44269502f;
-    const float log_2_high = 0.693359375f, log_2_low = -2.12194440e-4f;
-    x = x < -87.0f ? -87.0f : x;
-    x = x > 87.0f ? 87.0f : x;
-    const float shifted = x * inverse_log_2 + shift;
-    const float k = shifted - shift;
-    const float r = (x - k * log_2_high) - k * log_2_low;
-    float p = 1.39337336e-3f;
-    p = p * r + 8.36323574e-3f;
-    p = p * r + 4.16664630e-2f;
-    p = p * r + 1.66665763e-1f;
-    p = p * r + 0.5f;
-    return (r * r * p + r + 1.0f) * power_of_two(shifted);
-}
-
-static inline float sigmoid_of(float x)
-{
-    return 1.0f / (1.0f + exp_of(-x));
-}
-
-/* Near 0 a polynomial that was fitted to (tanh(x) / x - 1) / x^2, because 1 - 2 / (e^2x + 1)
-   cancels there. */
-static inline float tanh_of(float x)
-{
-    const float z = x * x;
-    float p = 2.29584472e-3f;
-    p = p * z - 8.34698416e-3f;
-    p = p * z + 2.17699632e-2f;
-    p = p * z - 5.39594069e-2f;
-    p = p * z + 1.33333042e-1f;
-    p = p * z - 3.33333343e-1f;
-    const float near = x + x * z * p;
-    const float far = 1.0f - 2.0f / (1.0f + exp_of(2.0f * x));
-    return z < 0.390625f ? near : far;
-}
 
 static void activate(dpt_activation kind, float *y, const float *x, size_t n)
 {
     switch (kind) {
     case DPT_ACT_SIGMOID:
         for (size_t i = 0; i < n; i++)
-            y[i] = sigmoid_of(x[i]);
+            y[i] = function_sigmoid(x[i]);
         return;
     case DPT_ACT_TANH:
         for (size_t i = 0; i < n; i++)
-            y[i] = tanh_of(x[i]);
+            y[i] = function_tanh(x[i]);
         return;
     default: /* ReLU; keeps NaN */
         for (size_t i = 0; i < n; i++)
