@@ -65,6 +65,14 @@ static dpt_status import_plain(dpti_importer *im)
     return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "unknown");
 }
 
+/* Random numbers that are compared with a probability are not made. */
+static dpt_status import_order(dpti_importer *im)
+{
+    bool done;
+    DPT_TRY(dpti_import_choice(im, &done));
+    return done ? DPT_OK : import_plain(im);
+}
+
 /* A power with a constant exponent has no logarithm in its derivative. */
 static dpt_status import_power(dpti_importer *im)
 {
@@ -230,14 +238,14 @@ const dpti_import_operator dpti_import_elementwise[] = {
     {"Exp", import_plain},
     {"Floor", import_plain},
     {"Gelu", import_gelu},
-    {"Greater", import_plain},
-    {"GreaterOrEqual", import_plain},
+    {"Greater", import_order},
+    {"GreaterOrEqual", import_order},
     {"HardSigmoid", import_with_alpha},
     {"HardSwish", import_plain},
     {"Identity", import_same},
     {"LeakyRelu", import_with_alpha},
-    {"Less", import_plain},
-    {"LessOrEqual", import_plain},
+    {"Less", import_order},
+    {"LessOrEqual", import_order},
     {"Log", import_plain},
     {"Max", import_several},
     {"Mean", import_several},

@@ -12,11 +12,11 @@
 
 static dpti_import_rule *find_rule(const char *name)
 {
-    const dpti_import_operator *const parts[] = {dpti_import_elementwise, dpti_import_layouts,
-                                                 dpti_import_layers,      dpti_import_windows,
-                                                 dpti_import_norms,       dpti_import_enlargements,
-                                                 dpti_import_reductions,  dpti_import_constants,
-                                                 dpti_import_sequences,   dpti_import_recurrent};
+    const dpti_import_operator *const parts[] = {
+        dpti_import_elementwise, dpti_import_layouts,   dpti_import_layers,
+        dpti_import_windows,     dpti_import_norms,     dpti_import_enlargements,
+        dpti_import_reductions,  dpti_import_constants, dpti_import_sequences,
+        dpti_import_recurrent,   dpti_import_picks,     dpti_import_randoms};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (const dpti_import_operator *op = parts[p]; op->name; op++)
             if (strcmp(op->name, name) == 0) return op->rule;
@@ -133,21 +133,12 @@ static dpt_status add_all_inputs(dpti_importer *im)
     return n == 1 ? add_input(im, ports[0]) : add_inputs(im, ports, n);
 }
 
-static void count_uses(dpti_importer *im)
-{
-    const dpti_onnx_graph *g = im->graph;
-    for (size_t v = 0; v < g->model->n_values; v++)
-        im->values[v].parameter = SIZE_MAX;
-    for (size_t n = 0; n < g->n_nodes; n++)
-        for (size_t i = 0; i < g->nodes[n]->n_inputs; i++)
-            if (g->nodes[n]->inputs[i] != DPTI_ONNX_NONE)
-                im->values[g->nodes[n]->inputs[i]].n_uses++;
-}
-
 static dpt_status import_nodes(dpti_importer *im)
 {
     for (size_t n = 0; n < im->graph->n_nodes; n++) {
-        im->node = im->graph->nodes[n];
+        if (!im->imports[n]) continue;
+        const dpti_onnx_node node = dpti_import_rename(im, im->graph->nodes[n]);
+        im->node = &node;
         dpti_import_rule *rule = find_rule(im->node->op);
         if (!rule)
             return dpti_import_refuse(
@@ -180,9 +171,9 @@ static dpt_status finish(dpti_importer *im)
     const dpti_onnx_model *m = im->graph->model;
     const dpti_imported *at = &im->values[m->outputs[0].value];
     const dpt_value y = at->value.id ? at->value : at->flat;
-    if (m->n_outputs != 1 || !y.id)
+    if (!y.id)
         return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
-                        "%s: a network needs exactly one output, computed from its input", m->path);
+                        "%s: the first output must be computed from the input", m->path);
     DPT_TRY(keep_port(im, &m->outputs[0], &im->model->file_output));
     dpti_name_output(im->model, y);
     const dpti_extents e = dpti_import_extents(&im->graph->facts[m->outputs[0].value]);
@@ -209,13 +200,13 @@ dpt_status dpti_import(dpt_context *context, const dpti_onnx_graph *graph, dpt_m
     dpt_status status = dpt_model_create(context, m->path, &im.model);
     if (status != DPT_OK || !im.values)
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "%s: no memory", m->path);
-    if (status == DPT_OK) {
-        count_uses(&im);
-        status = add_all_inputs(&im);
-    }
+    if (status == DPT_OK) status = dpti_import_select(&im);
+    if (status == DPT_OK) status = add_all_inputs(&im);
     if (status == DPT_OK) status = import_nodes(&im);
     if (status == DPT_OK) status = finish(&im);
     free(im.values);
+    free(im.imports);
+    free(im.inputs);
     if (status == DPT_OK)
         *out = im.model;
     else

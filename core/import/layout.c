@@ -178,11 +178,9 @@ static dpt_status import_pad(dpti_importer *im)
     return DPT_OK;
 }
 
-/* Constant indices: one of them cuts, several are cut out and put side by side. */
 static dpt_status import_gather(dpti_importer *im)
 {
-    dpt_value x, parts[DPTI_NODE_INPUTS];
-    const dpti_onnx_fact *indices = dpti_import_fact(im, 1);
+    dpt_value x;
     bool done;
     DPT_TRY(dpti_import_embedding(im, &done));
     if (done) return DPT_OK;
@@ -190,23 +188,7 @@ static dpt_status import_gather(dpti_importer *im)
     const dpti_extents from = dpti_extents_of(im->model, x),
                        to = dpti_import_extents(dpti_import_result(im, 0));
     const size_t axis = dpti_import_axis(dpti_onnx_int(im->node, "axis", 0), from.rank);
-    if (!indices->cells || indices->n_cells > DPTI_NODE_INPUTS)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "only up to %d constant indices can be trained yet",
-                                  DPTI_NODE_INPUTS);
-    for (size_t i = 0; i < indices->n_cells; i++) {
-        const int64_t index = indices->cells[i].fixed;
-        const dpti_cut cut = {.axis = axis,
-                              .begin = dpti_import_axis(index, from.extent[axis]),
-                              .count = 1,
-                              .step = 1};
-        parts[i] = dpti_slice(im->model, x, cut);
-    }
-    if (indices->n_cells > 1)
-        x = dpti_concatenate(im->model, parts, indices->n_cells, axis);
-    else
-        x = parts[0];
-    DPT_TRY(dpti_import_check(im));
+    DPT_TRY(dpti_import_pick(im, &x, axis));
     dpti_import_give(im, 0, dpti_reshape(im->model, x, &to));
     return DPT_OK;
 }

@@ -11,7 +11,8 @@ typedef struct dpti_imported {
     dpt_value flat;   /* a flattened image, which `value` is made of if anything but a linear layer
                          wants it; id 0: none */
     size_t parameter; /* SIZE_MAX: none yet */
-    size_t n_uses;    /* inputs of nodes that are this value */
+    size_t n_uses;    /* inputs of imported nodes that are this value */
+    size_t same;      /* the tensor of the file that this value is, or the value itself */
 } dpti_imported;
 
 typedef struct dpti_importer {
@@ -19,6 +20,8 @@ typedef struct dpti_importer {
     const dpti_onnx_node *node; /* the one that is imported */
     dpt_model *model;
     dpti_imported *values; /* (n_values of the ONNX model) */
+    bool *imports;         /* (n_nodes of the graph) whether the first output needs the node */
+    size_t *inputs;        /* (the largest number of inputs of a node) of `node` */
     dpt_error *error;
 } dpti_importer;
 
@@ -32,7 +35,7 @@ typedef struct dpti_import_operator {
 extern const dpti_import_operator dpti_import_elementwise[], dpti_import_layouts[],
     dpti_import_layers[], dpti_import_windows[], dpti_import_norms[], dpti_import_enlargements[],
     dpti_import_reductions[], dpti_import_constants[], dpti_import_sequences[],
-    dpti_import_recurrent[];
+    dpti_import_recurrent[], dpti_import_picks[], dpti_import_randoms[];
 
 /* Fails with the file and the node in front of the message. */
 DPT_PRINTF(3, 4)
@@ -82,6 +85,22 @@ DPT_CHECK_RESULT dpt_status dpti_import_embedding(dpti_importer *im, bool *done)
 bool dpti_import_skips_transpose(dpti_importer *im);
 /* The weight of which input i is such a transpose; DPTI_ONNX_NONE if it is none. */
 size_t dpti_import_transposed(const dpti_importer *im, size_t i);
+/* Indices along an axis. */
+typedef struct dpti_picks {
+    int64_t *items;
+    size_t n;
+} dpti_picks;
+/* *x = its elements along the axis that the constant integers of input 1 name (pick.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_pick(dpti_importer *im, dpt_value *x, size_t axis);
+/* A comparison of uniform random numbers with a constant (random.c).  *done: it was one, and its
+   output is given. */
+DPT_CHECK_RESULT dpt_status dpti_import_choice(dpti_importer *im, bool *done);
+/* Finds im->imports, im->inputs and what is known of every value before the import (select.c).
+   Errors: DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_import_select(dpti_importer *im);
+/* The node with tensors of the file in place of values that are the same; its inputs are
+   im->inputs. */
+dpti_onnx_node dpti_import_rename(const dpti_importer *im, const dpti_onnx_node *node);
 /* Checks that the model has not failed. */
 DPT_CHECK_RESULT dpt_status dpti_import_check(const dpti_importer *im);
 

@@ -155,6 +155,15 @@ static dpt_status gathered(proof *p, dpt_error *error)
     return keep_order(p, error);
 }
 
+/* The indices name places on the first axes of the data. */
+static dpt_status gathered_parts(proof *p, dpt_error *error)
+{
+    const dpti_onnx_shape *at = &dpti_onnx_input(&p->in, 1)->shape;
+    if (has_batch(p, 0) && (int64_t)samples_of(p, 0)->axis < at->dims[at->rank - 1].size)
+        return mixes(p, "it picks samples out of the batch", error);
+    return keep_order(p, error);
+}
+
 /* The index of an element is that of its result, but on one axis.  So the batch of both must be the
    same axis, or the axis that is indexed if the data have none. */
 static dpt_status by_element(proof *p, dpt_error *error)
@@ -366,6 +375,7 @@ static const struct {
     {"GRU", recurrent},
     {"Gather", gathered},
     {"GatherElements", by_element},
+    {"GatherND", gathered_parts},
     {"Gemm", gemm},
     {"GlobalAveragePool", pooled},
     {"GlobalLpPool", pooled},

@@ -280,6 +280,8 @@ static bool compute_unary(const char *op, dpti_onnx_type type, dpti_onnx_cell a,
         out->real = -a.real;
     else if (is(op, "Abs"))
         out->real = fabs(a.real);
+    else if (is(op, "Sign"))
+        out->real = (a.real > 0) - (a.real < 0);
     else if (is(op, "Floor"))
         out->real = floor(a.real);
     else if (is(op, "Ceil"))
@@ -617,6 +619,7 @@ static const evaluator evaluators[] = {
     {"Round", fold_unary, false},
     {"ScatterND", fold_scatter, false},
     {"Shape", fold_shape, true},
+    {"Sign", fold_unary, false},
     {"Size", fold_size, true},
     {"Slice", fold_slice, false},
     {"Sqrt", fold_unary, false},

@@ -332,6 +332,25 @@ static dpt_status gather(dpti_onnx_inference *in, dpt_error *error)
     return dpti_onnx_give(in, 0, &y, error);
 }
 
+/* Each row of indices names a part of the data by their first axes. */
+static dpt_status gather_nd(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 2, error));
+    const dpti_onnx_shape *x = &dpti_onnx_input(in, 0)->shape, *at = &dpti_onnx_input(in, 1)->shape;
+    dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type};
+    if (dpti_onnx_int(in->node, "batch_dims", 0) != 0)
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error, "only batch_dims 0 is taken");
+    const dpti_onnx_dim row = at->rank > 0 ? at->dims[at->rank - 1] : (dpti_onnx_dim){0};
+    if (at->rank < 1 || row.batch || row.size < 1 || row.size > (int64_t)x->rank ||
+        at->rank - 1 + x->rank - (size_t)row.size > DPTI_ONNX_MAX_RANK)
+        return dpti_onnx_refuse(in, DPT_E_FORMAT, error, "its indices do not fit its data");
+    for (size_t d = 0; d + 1 < at->rank; d++)
+        y.shape.dims[y.shape.rank++] = at->dims[d];
+    for (size_t d = (size_t)row.size; d < x->rank; d++)
+        y.shape.dims[y.shape.rank++] = x->dims[d];
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
 /* The result has the shape of the indices. */
 static dpt_status gather_elements(dpti_onnx_inference *in, dpt_error *error)
 {
@@ -536,6 +555,7 @@ const dpti_onnx_operator dpti_onnx_layouts[] = {
     {"Flatten", flatten, 1},
     {"Gather", gather, 2},
     {"GatherElements", gather_elements, 2},
+    {"GatherND", gather_nd, 2},
     {"OneHot", one_hot, 1},
     {"Pad", pad, 1},
     {"Range", range, 0},
