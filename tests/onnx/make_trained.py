@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Writes tests/onnx/trained: small networks as ONNX files, and the losses that PyTorch computes.
 
-    make_trained.py        needs torch 2.15.0, onnx 1.23.2, onnxscript, numpy
+    make_trained.py [NAMES]   all networks, or these; needs torch 2.15.0, onnx 1.23.2, onnxscript, numpy
 
 NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
 8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).  Networks
 with several inputs are in tests/onnx/several; NAME.npz has their samples.
 """
 import os
+import sys
 
 import numpy as np
 import onnx
@@ -259,6 +260,134 @@ class Rnn(nn.Module):
         return self.h(y[:, -1])
 
 
+class MixerBlock(nn.Module):
+    def __init__(self, places, width):
+        super().__init__()
+        self.n, self.m = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.a, self.b = nn.Linear(places, 6), nn.Linear(6, places)
+        self.c, self.d = nn.Linear(width, 12), nn.Linear(12, width)
+
+    def forward(self, x):
+        x = x + self.b(F.gelu(self.a(self.n(x).transpose(1, 2)))).transpose(1, 2)
+        return x + self.d(F.gelu(self.c(self.m(x))))
+
+
+class Mixer(nn.Module):
+    """Two blocks that mix the places of patches, and their channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.n, self.h = nn.Conv2d(2, 8, 2, 2), nn.LayerNorm(8), nn.Linear(8, 3)
+        self.b = nn.Sequential(MixerBlock(16, 8), MixerBlock(16, 8))
+
+    def forward(self, x):
+        return self.h(self.n(self.b(self.e(x).flatten(2).transpose(1, 2))).mean(1))
+
+
+class ConvNextBlock(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.d, self.n = nn.Conv2d(width, width, 3, padding=1, groups=width), nn.LayerNorm(width)
+        self.a, self.b = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.scale = nn.Parameter(torch.full((width, 1, 1), 0.5))
+
+    def forward(self, x):
+        y = self.b(F.gelu(self.a(self.n(self.d(x).permute(0, 2, 3, 1))))).permute(0, 3, 1, 2)
+        return x + self.scale * y
+
+
+class ConvNext(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.n, self.h = nn.Conv2d(2, 8, 2, 2), nn.LayerNorm(8), nn.Linear(8, 3)
+        self.b = nn.Sequential(ConvNextBlock(8), ConvNextBlock(8))
+
+    def forward(self, x):
+        return self.h(self.n(self.b(self.e(x)).mean((2, 3))))
+
+
+class Dense(nn.Module):
+    """Two blocks whose layers take all that is before them."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.h = nn.Conv2d(2, 4, 3, padding=1, bias=False), nn.Linear(8, 3)
+        self.a, self.b = nn.ModuleList(self.layer(4 + 2 * i, 2) for i in range(2)), nn.ModuleList(
+            self.layer(4 + 2 * i, 2) for i in range(2))
+        self.t, self.n = self.layer(8, 4, 1), nn.BatchNorm2d(8)
+
+    @staticmethod
+    def layer(before, after, kernel=3):
+        return nn.Sequential(nn.BatchNorm2d(before), nn.ReLU(),
+                             nn.Conv2d(before, after, kernel, padding=kernel // 2, bias=False))
+
+    def forward(self, x):
+        x = self.e(x)
+        for layer in self.a:
+            x = torch.cat([x, layer(x)], 1)
+        x = F.avg_pool2d(self.t(x), 2)
+        for layer in self.b:
+            x = torch.cat([x, layer(x)], 1)
+        return self.h(torch.relu(self.n(x)).mean((2, 3)))
+
+
+class Squeeze(nn.Module):
+    """The block of RegNet and EfficientNet: depthwise or grouped, with squeeze and excitation."""
+
+    def __init__(self, width, wide, groups, activation):
+        super().__init__()
+        self.a, self.n = nn.Conv2d(width, wide, 1, bias=False), nn.BatchNorm2d(wide)
+        self.d, self.m = nn.Conv2d(wide, wide, 3, padding=1, groups=groups, bias=False), nn.BatchNorm2d(wide)
+        self.s, self.r = nn.Conv2d(wide, 2, 1), nn.Conv2d(2, wide, 1)
+        self.p, self.o, self.f = nn.Conv2d(wide, width, 1, bias=False), nn.BatchNorm2d(width), activation
+
+    def forward(self, x):
+        y = self.f(self.m(self.d(self.f(self.n(self.a(x))))))
+        y = y * torch.sigmoid(self.r(self.f(self.s(F.adaptive_avg_pool2d(y, 1)))))
+        return x + self.o(self.p(y))
+
+
+def squeezed(*block):
+    return nn.Sequential(nn.Conv2d(2, 6, 3, 2, 1, bias=False), nn.BatchNorm2d(6), nn.SiLU(), Squeeze(6, *block),
+                         Squeeze(6, *block), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
+
+
+class Fire(nn.Module):
+    def __init__(self, before, inner):
+        super().__init__()
+        self.s, self.a = nn.Conv2d(before, inner, 1), nn.Conv2d(inner, 4, 1)
+        self.b = nn.Conv2d(inner, 4, 3, padding=1)
+
+    def forward(self, x):
+        x = torch.relu(self.s(x))
+        return torch.cat([torch.relu(self.a(x)), torch.relu(self.b(x))], 1)
+
+
+def squeezenet():
+    return nn.Sequential(nn.Conv2d(2, 6, 3), nn.ReLU(), nn.MaxPool2d(3, 2, ceil_mode=True), Fire(6, 3), Fire(8, 3),
+                         nn.Conv2d(8, 3, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+
+def vgg():
+    return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.Conv2d(4, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2),
+                         nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(24, 8), nn.ReLU(), nn.Linear(8, 3))
+
+
+class Vit(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.e, self.n, self.h = nn.Conv2d(2, 8, 4, 4), nn.LayerNorm(8), nn.Linear(8, 3)
+        self.token, self.place = nn.Parameter(torch.randn(1, 1, 8)), nn.Parameter(torch.randn(1, 5, 8) * 0.1)
+        self.b = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, activation="gelu", batch_first=True,
+                                            norm_first=True)
+
+    def forward(self, x):
+        x = self.e(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], 1) + self.place
+        return self.h(self.n(self.b(x))[:, 0])
+
+
 def pixels():
     return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 3, 1))
 
@@ -350,9 +479,17 @@ def main():
     networks = {"mlp": (mlp, (6,)), "attention": (Attention, (5, 4)), "joined": (Joined, (2, 4, 4)),
                 "tied": (Tied, (6,)), "bag": (Bag, 20), "bert": (Encoder, 17), "gpt": (Gpt, 11),
                 "pixels": (pixels, (2, 3, 4)), "unet": (Unet, (2, 8, 8)), "norms": (Norms, (2, 6, 6)),
-                "capsules": (Capsules, (2, 4, 4)), "lstm": (Lstm, 13), "gru": (Gru, (5, 4)), "rnn": (Rnn, (5, 4))}
+                "capsules": (Capsules, (2, 4, 4)), "lstm": (Lstm, 13), "gru": (Gru, (5, 4)), "rnn": (Rnn, (5, 4)),
+                "mixer": (Mixer, (2, 8, 8)), "convnext": (ConvNext, (2, 8, 8)),
+                "dense": (Dense, (2, 8, 8)),
+                "regnet": (lambda: squeezed(8, 2, nn.ReLU()), (2, 8, 8)),
+                "mbconv": (lambda: squeezed(12, 12, nn.SiLU()), (2, 8, 8)), "squeezenet": (squeezenet, (2, 9, 9)),
+                "vgg": (vgg, (2, 8, 8)), "vit": (Vit, (2, 8, 8))}
     os.makedirs(FOLDER, exist_ok=True)
+    chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():
+        if chosen and name not in chosen:
+            continue
         torch.manual_seed(3)
         model = make().train()
         x = ids(shape) if isinstance(shape, int) else torch.randn(COUNT, *shape)
@@ -361,8 +498,9 @@ def main():
         data = x.numpy().transpose(0, 2, 3, 1) if x.dim() == 4 else x.numpy()
         numbers = np.concatenate([data.ravel(), np.array(train(model, x), "f")])
         numbers.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
-    write_all_several()
-    write_shared_bias()
+    if not chosen:
+        write_all_several()
+        write_shared_bias()
 
 
 if __name__ == "__main__":
