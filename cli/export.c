@@ -42,7 +42,7 @@ static bool is_same_file(const char *a, const char *b)
 static dpt_status export_model(cli_session *session, const cli_options *options)
 {
     static const dpt_context_options one = {.devices = "cpu"};
-    const dpt_onnx_options onnx = {.opset = (unsigned)options->opset};
+    const dpt_onnx_options onnx = {.size = sizeof onnx, .opset = (unsigned)options->opset};
     cli_session *s = session;
     DPT_TRY(dpt_context_create_with(&one, &s->context));
     if (!cli_weights_path(options->checkpoint, s->path, sizeof s->path))

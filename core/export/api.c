@@ -1,5 +1,6 @@
 /* The public function that writes a network as an ONNX file. */
 #include "context/context.h"
+#include "context/sized.h"
 #include "export/export.h"
 #include "io/safetensors.h"
 
@@ -127,16 +128,17 @@ static dpt_status check(const dpt_model *model, const dpt_onnx_options *options)
 dpt_status dpt_model_to_onnx(const dpt_model *model, const char *weights, const char *path,
                              const dpt_onnx_options *options)
 {
-    static const dpt_onnx_options defaults;
+    dpt_onnx_options o;
     dpt_error error = {.status = DPT_OK};
     if (!model) return DPT_E_INVALID;
     if (!path)
         return dpt_fail(model->context, DPT_E_INVALID, "dpt_model_to_onnx: the path is NULL");
-    if (!options) options = &defaults;
-    DPT_TRY(check(model, options));
+    DPT_TRY(
+        dpti_take_sized(model->context, &(dpti_sized){"dpt_onnx_options", options, sizeof o}, &o));
+    DPT_TRY(check(model, &o));
     DPT_TRY(check_place(model, weights, path));
     export_task x = {.model = model, .weights_path = weights};
-    const dpt_status status = write_model(&x, path, options, &error);
+    const dpt_status status = write_model(&x, path, &o, &error);
     dpti_safetensors_close(x.file);
     free(x.weights);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(model->context, NULL, &error);

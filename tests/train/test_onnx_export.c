@@ -406,7 +406,7 @@ static size_t size_of(const char *path)
 /* Weights of more than 512 bytes go to a second file. */
 static void two_files(test *t)
 {
-    const dpt_onnx_options options = {.most_bytes = 512};
+    const dpt_onnx_options options = {.size = sizeof options, .most_bytes = 512};
     char path[ONNX_PATH_BYTES], data[ONNX_PATH_BYTES];
     run a, b = {.context = NULL};
     if (!CHECK_OK(begin(&a, onnx_path("trained/gpt_default.onnx", path)))) {
@@ -426,7 +426,7 @@ static void two_files(test *t)
 
     /* The second file cannot be written: the first one stays. */
     const size_t before = size_of(path);
-    const dpt_onnx_options other = {.opset = 20, .most_bytes = 512};
+    const dpt_onnx_options other = {.size = sizeof other, .opset = 20, .most_bytes = 512};
     char folder_path[ONNX_PATH_BYTES];
     CHECK(before > 0 && rename(data, path_of("large", ".kept", folder_path)) == 0);
     CHECK(mkdir(data, 0777) == 0);
@@ -454,11 +454,15 @@ static void refusals(test *t)
     CHECK_STATUS(dpt_model_to_onnx(begun, NULL, out, NULL), DPT_E_STATE);
     CHECK_STATUS(dpt_model_to_onnx(built, NULL, out, NULL), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(context), "has no weights yet");
-    CHECK_STATUS(dpt_model_to_onnx(model, NULL, out, &(dpt_onnx_options){.opset = 12}),
-                 DPT_E_INVALID);
+    CHECK_STATUS(
+        dpt_model_to_onnx(model, NULL, out,
+                          &(dpt_onnx_options){.size = sizeof(dpt_onnx_options), .opset = 12}),
+        DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(context), "opsets 13 to 25");
-    CHECK_STATUS(dpt_model_to_onnx(model, NULL, out, &(dpt_onnx_options){.opset = 26}),
-                 DPT_E_INVALID);
+    CHECK_STATUS(
+        dpt_model_to_onnx(model, NULL, out,
+                          &(dpt_onnx_options){.size = sizeof(dpt_onnx_options), .opset = 26}),
+        DPT_E_INVALID);
     CHECK_STATUS(dpt_model_to_onnx(model, "/nowhere.safetensors", out, NULL), DPT_E_NOT_FOUND);
     CHECK_STATUS(dpt_model_to_onnx(model, NULL, "/nowhere/out.onnx", NULL), DPT_E_IO);
     CHECK_SIZE(size_of(out), 0);
