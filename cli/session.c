@@ -200,6 +200,13 @@ void cli_session_tell_lost(const cli_session *session)
                             event.id, event.message);
 }
 
+static void tell_remarks(const dpt_model *model)
+{
+    const char *remark;
+    for (size_t i = 0; (remark = dpt_model_remark(model, i)) != NULL; i++)
+        (void)cli_error(CLI_OK, "warning: %s", remark);
+}
+
 dpt_status cli_session_open_training(cli_session *session, const cli_options *options,
                                      unsigned with)
 {
@@ -207,6 +214,7 @@ dpt_status cli_session_open_training(cli_session *session, const cli_options *op
     dpt_dataset_info data;
     dpt_dataset_describe(session->train, &data);
     const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
+    if (dpt_process_rank(session->context) == 0) tell_remarks(session->model);
     announce(cli_session_quiet(session, options),
              "preparing (kernels that a device has never run are compiled and timed) ...");
     const dpt_status status = dpt_trainer_create(session->devices, session->model, session->train,

@@ -219,6 +219,10 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish(dpt_model *model, dpt_value
  */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish_per_pixel(dpt_model *model, dpt_value logits);
 
+/* Returns remark i about a model of an ONNX file, or NULL if there are not so many: one line of
+   text that says what of the file is left out, or looks as if the exporter had changed it.  The
+   model owns the string.  Cannot fail. */
+DPT_API const char *dpt_model_remark(const dpt_model *model, size_t i);
 /* Returns the name of a model.  The model owns the string.  Cannot fail. */
 DPT_API const char *dpt_model_name(const dpt_model *model);
 /* Returns the number of scalars that are trained; 0 before dpt_model_finish.  Cannot fail. */

@@ -39,6 +39,9 @@ void dpt_model_destroy(dpt_model *model)
     }
     for (size_t i = 0; i < model->n_inputs; i++)
         free(model->inputs[i].name);
+    for (size_t i = 0; i < model->n_remarks; i++)
+        free(model->remarks[i]);
+    free(model->remarks);
     free(model->nodes);
     free(model->parameters);
     free(model->constants);
@@ -156,4 +159,23 @@ bool dpti_model_has_batch_norm(const dpt_model *model)
     for (size_t i = 0; i < model->n_nodes; i++)
         if (model->nodes[i].kind == DPTI_NODE_BATCH_NORM) return true;
     return false;
+}
+
+/* ---- Remarks --------------------------------------------------------------------------------- */
+
+dpt_status dpti_model_add_remark(dpt_model *model, char *text)
+{
+    char **grown = text ? realloc(model->remarks, (model->n_remarks + 1) * sizeof *grown) : NULL;
+    if (!grown) {
+        free(text);
+        return DPT_E_NO_MEMORY;
+    }
+    model->remarks = grown;
+    model->remarks[model->n_remarks++] = text;
+    return DPT_OK;
+}
+
+const char *dpt_model_remark(const dpt_model *model, size_t i)
+{
+    return i < model->n_remarks ? model->remarks[i] : NULL;
 }

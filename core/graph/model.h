@@ -174,6 +174,8 @@ struct dpt_model {
     /* The elements of all constants, each padded to 64 elements.  Every replica has a copy. */
     float *constants;
     size_t n_constants, constants_capacity;
+    char **remarks; /* (n_remarks) what dpt_model_remark tells */
+    size_t n_remarks;
     dpt_status status; /* the first failure while building */
     dpt_error error;
     bool finished;
@@ -185,6 +187,9 @@ void dpti_parameter_import(const dpti_parameter *parameter, const float *outside
 /* Returns NULL if there is no parameter of that name. */
 const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *name);
 bool dpti_model_has_batch_norm(const dpt_model *model);
+/* Adds a remark, one line of text that the model frees.  NULL stands for a lack of memory. Errors:
+   DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_model_add_remark(dpt_model *model, char *text);
 
 /* How weights begin: the distribution and the seed. */
 typedef struct dpti_initial {

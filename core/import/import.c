@@ -204,6 +204,7 @@ dpt_status dpti_import(dpt_context *context, const dpti_onnx_graph *graph, dpt_m
     if (status == DPT_OK) status = add_all_inputs(&im);
     if (status == DPT_OK) status = import_nodes(&im);
     if (status == DPT_OK) status = finish(&im);
+    if (status == DPT_OK) status = dpti_import_remark(&im);
     free(im.values);
     free(im.imports);
     free(im.inputs);

@@ -101,6 +101,8 @@ DPT_CHECK_RESULT dpt_status dpti_import_select(dpti_importer *im);
 /* The node with tensors of the file in place of values that are the same; its inputs are
    im->inputs. */
 dpti_onnx_node dpti_import_rename(const dpti_importer *im, const dpti_onnx_node *node);
+/* Adds the remarks about the file to the model (remarks.c).  Errors: DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_import_remark(dpti_importer *im);
 /* Checks that the model has not failed. */
 DPT_CHECK_RESULT dpt_status dpti_import_check(const dpti_importer *im);
 

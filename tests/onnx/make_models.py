@@ -344,6 +344,31 @@ def mixed():
     save("mixed", "output_order.onnx", graph("Transpose x > a | perm=[1,0,2]", "Reshape a t > y", tensors=[ints("t", -1, 4)]))
 
 
+def blocks(norm):
+    """Four residual blocks of two convolutions with biases, behind which a norm may be."""
+    nodes, tensors, at = [], [floats("fc", 8, 2)], "x"
+    for k in range(8):
+        tensors += [floats(f"w{k}", 2, 2, 1, 1), floats(f"b{k}", 2)]
+        nodes.append(node("Conv", [at if k % 2 == 0 else f"c{k - 1}", f"w{k}", f"b{k}"], [f"c{k}"]))
+        if k % 2:
+            nodes.append(node("Add", [at, f"c{k}"], [f"a{k}"]))
+            at = f"a{k}"
+    if norm:
+        tensors += [floats("scale", 2), floats("shift", 2)]
+        nodes.append(node("InstanceNormalization", [at, "scale", "shift"], ["n"]))
+        at = "n"
+    nodes += [node("Flatten", [at], ["f"]), node("MatMul", ["f", "fc"], ["y"])]
+    return make(nodes, [value("x", ["N", 2, 2, 2])], [Y], tensors)
+
+
+def remarked():
+    """Files about which a model has a remark, and one like them about which it has none."""
+    save("remarked", "merged.onnx", blocks(norm=False))
+    save("remarked", "normed.onnx", blocks(norm=True))
+    nodes = [node("MatMul", ["x", "w"], ["y"]), node("MatMul", ["x", "u"], ["z"])]
+    save("remarked", "outputs.onnx", make(nodes, [X], [Y, value("z", ["N", 2])], [floats("w", 3, 2), floats("u", 3, 2)]))
+
+
 if __name__ == "__main__":
     good()
     bad()
@@ -351,3 +376,4 @@ if __name__ == "__main__":
     refused()
     parallel()
     mixed()
+    remarked()

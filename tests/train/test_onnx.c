@@ -266,6 +266,36 @@ static void refuses_the_rest(test *t)
     dpt_context_destroy(context);
 }
 
+/* ---- Remarks --------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *file, *says; /* NULL: there is no remark */
+} remarks[] = {
+    {"remarked/outputs.onnx", "has 2 outputs: only the first, \"y\", is trained"},
+    {"remarked/merged.onnx", "may have merged batch-norms"},
+    {"remarked/normed.onnx", NULL},
+    {"trained/joined_default.onnx", NULL},
+};
+
+static void remarks_on_what_is_left_out(test *t)
+{
+    dpt_context *context = NULL;
+    char path[ONNX_PATH_BYTES];
+    REQUIRE_OK(dpt_context_create(&context));
+    for (size_t i = 0; i < sizeof remarks / sizeof *remarks; i++) {
+        dpt_model *model = NULL;
+        if (!CHECK_OK(dpt_model_from_onnx(context, onnx_path(remarks[i].file, path), &model)))
+            FAIL("%s: %s", path, dpt_error_message(context));
+        else if (remarks[i].says)
+            CHECK_CONTAINS(dpt_model_remark(model, 0), remarks[i].says);
+        else
+            CHECK(!dpt_model_remark(model, 0));
+        if (model) CHECK(!dpt_model_remark(model, 1));
+        dpt_model_destroy(model);
+    }
+    dpt_context_destroy(context);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -273,6 +303,7 @@ int main(int argc, char **argv)
         {"trains with several inputs", trains_with_several_inputs},
         {"computes recurrent layers", computes_recurrent_layers},
         {"refuses the rest", refuses_the_rest},
+        {"remarks on what is left out", remarks_on_what_is_left_out},
     };
 #ifndef DPTRAIN_HAS_ONNX
     puts("this build has no protobuf-c");

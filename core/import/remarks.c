@@ -1,0 +1,56 @@
+/* What the user of a file should know: what is left out, and what its exporter may have changed. */
+#include "base/print.h"
+#include "import/state.h"
+
+#include <string.h>
+
+/* Residual networks have at least so many convolutions and additions. */
+enum { LEAST_CONVOLUTIONS = 8, LEAST_ADDITIONS = 3 };
+
+static dpt_status remark_outputs(dpti_importer *im)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    if (m->n_outputs == 1) return DPT_OK;
+    return dpti_model_add_remark(
+        im->model,
+        dpti_format("%s has %zu outputs: only the first, \"%.80s\", is trained and predicted",
+                    m->path, m->n_outputs, m->values[m->outputs[0].value].name));
+}
+
+/* Whether input i of a node is computed. */
+static bool is_computed(const dpti_importer *im, const dpti_onnx_node *node, size_t i)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    if (i >= node->n_inputs || node->inputs[i] == DPTI_ONNX_NONE) return false;
+    return m->values[im->values[node->inputs[i]].same].producer != DPTI_ONNX_NONE;
+}
+
+/* Residual blocks whose convolutions have biases, in a network without any norm: the exporter has
+   probably merged every batch-norm into the convolution in front of it. */
+static bool looks_merged(const dpti_importer *im)
+{
+    size_t n_biased = 0, n_added = 0;
+    for (size_t n = 0; n < im->graph->n_nodes; n++) {
+        const dpti_onnx_node *node = im->graph->nodes[n];
+        if (strstr(node->op, "Normalization")) return false;
+        if (!im->imports[n]) continue;
+        n_biased += strcmp(node->op, "Conv") == 0 && node->n_inputs > 2;
+        n_added +=
+            strcmp(node->op, "Add") == 0 && is_computed(im, node, 0) && is_computed(im, node, 1);
+    }
+    return n_biased >= LEAST_CONVOLUTIONS && n_added >= LEAST_ADDITIONS;
+}
+
+dpt_status dpti_import_remark(dpti_importer *im)
+{
+    const char *path = im->graph->model->path;
+    dpt_status status = remark_outputs(im);
+    if (status == DPT_OK && looks_merged(im))
+        status = dpti_model_add_remark(
+            im->model,
+            dpti_format("%s has residual blocks and no batch-norm: its exporter may have merged "
+                        "batch-norms into convolutions, which changes training; export with "
+                        "optimize=False (docs/onnx.md)",
+                        path));
+    return status == DPT_OK ? DPT_OK : DPT_FAIL(im->error, status, "%s: no memory", path);
+}
