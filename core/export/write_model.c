@@ -75,7 +75,7 @@ static void put_attribute(Dpti__Onnx__Attribute *to, const dpti_draft_attribute 
 {
     to->name = text(a->name);
     to->has_type = true;
-    to->type = a->kind;
+    to->type = (int32_t)a->kind;
     switch (a->kind) {
     case DPTI_ONNX_ATTRIBUTE_FLOAT:
         to->has_f = true;
@@ -154,7 +154,7 @@ static void put_tensor(writing *w, Dpti__Onnx__Tensor *to, const dpti_draft_tens
 {
     to->name = text(tensor->value->name);
     to->has_data_type = true;
-    to->data_type = tensor->value->type;
+    to->data_type = (int32_t)tensor->value->type;
     to->n_dims = tensor->rank;
     to->dims = (int64_t *)(uintptr_t)tensor->extents;
     if (is_external(w, tensor)) {
@@ -183,7 +183,7 @@ static void put_port(writing *w, Dpti__Onnx__ValueInfo *to, const dpti_draft_por
     shape[0]->n_dim = port->rank;
     shape[0]->dim = dims;
     tensor[0]->has_elem_type = true;
-    tensor[0]->elem_type = port->value->type;
+    tensor[0]->elem_type = (int32_t)port->value->type;
     tensor[0]->shape = shape[0];
     type[0]->tensor_type = tensor[0];
     to->name = text(port->value->name);
