@@ -233,10 +233,10 @@ static dpt_status parse_table(const char *text, dpti_arrays *out, dpt_error *err
 
 static void reads_tables(test *t)
 {
-    static const char *const tables[] = {"a,kind,\"b, too\"\n1,0,2.5\n-3e2,2,4\n",
-                                         "\xef\xbb\xbf"
-                                         "a\tkind\tb\r\n1\t0\t2.5\r\n-3e2\t2\t 4 \r\n\r\n",
-                                         "\"a\"\"\nx\",\"kind\",b\n\"1\",0,2.5\n-300,\"2\",+4"};
+    static const char *const tables[] = {
+        "a,kind,\"b, too\"\n1,0,2.5\n-3e2,2,4\n",
+        "\357\273\277a\tkind\tb\r\n1\t0\t2.5\r\n-3e2\t2\t 4 \r\n\r\n",
+        "\"a\"\"\nx\",\"kind\",b\n\"1\",0,2.5\n-300,\"2\",+4"};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         dpti_arrays arrays = {.n = 0};
         dpt_error error = {.status = DPT_OK};
