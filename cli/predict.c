@@ -363,13 +363,13 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
                         "model %s has %zu labels a sample; predict prints one (dpt_predictor_run "
                         "gives them all)",
                         s->model_name, dpt_model_labels(s->model));
-    const dpt_predictor_options predictor = {.size = sizeof predictor,
-                                             .weights = weights,
-                                             .micro_batch = options->batch_size,
-                                             .like = p->pictures ? p->pictures
-                                                                 : p->files[0], /* all are alike */
-                                             .logits = cli_loss(options) == DPT_LOSS_SQUARED_ERROR,
-                                             .device_timeout = options->device_timeout};
+    const dpt_predictor_options predictor = {
+        .size = sizeof predictor,
+        .weights = weights,
+        .like = p->pictures ? p->pictures : p->files[0], /* all are alike */
+        .logits = cli_loss(options) == DPT_LOSS_SQUARED_ERROR,
+        .split = "equal", /* a repeated command prints the same */
+        .device_timeout = options->device_timeout};
     const dpt_status status = dpt_predictor_create(s->devices, s->model, &predictor, &p->predictor);
     return status == DPT_E_INVALID && cli_weights_own(s) ? DPT_E_FORMAT : status;
 }
