@@ -395,7 +395,7 @@ static dpt_status predict(prediction *p, const cli_options *options, const char 
     DPT_TRY(load(p, options, weights));
     warn_of_names(p, weights);
     const dpt_status status = predict_all(p, options);
-    if (dpt_predictor_lost(p->predictor) < dpt_devices_count(p->session.devices)) tell_lost(p);
+    if (status == DPT_OK) tell_lost(p);
     return status;
 }
 
