@@ -18,7 +18,7 @@ typedef struct dpt_traits {
     unsigned vector_width;    /* floats of a CPU's vector */
     size_t most_group_size;   /* the most work items of a group that the device allows */
     size_t most_shared_bytes; /* the most local memory of a group, in bytes */
-    dpt_dtype activations;    /* as in dpt_device_info */
+    dpt_dtype activations;    /* as in dpt_device_properties */
     double input_rounding;    /* as in dpt_op_info, of products of float32; not 0 if tensor cores
                                  may compute them */
 } dpt_traits;

@@ -141,9 +141,9 @@ static void close_device(dpt_device *device)
 
 /* ---- Describing ------------------------------------------------------------------------------ */
 
-static void fill_info(const dpt_cpu_host *host, dpt_device_info *info)
+static void fill_info(const dpt_cpu_host *host, dpt_device_properties *info)
 {
-    *info = (dpt_device_info){
+    *info = (dpt_device_properties){
         .memory_bytes = host->memory_bytes,
         .alignment_bytes = DPT_CPU_ALIGNMENT_BYTES,
         .n_threads = host->n_cores,
@@ -159,7 +159,7 @@ static void fill_info(const dpt_cpu_host *host, dpt_device_info *info)
              host->algorithm[0] ? ", DPTRAIN_CPU_ALGORITHM=" : "", host->algorithm);
 }
 
-static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error)
+static dpt_status describe(size_t index, dpt_device_properties *info, dpt_error *error)
 {
     if (index != 0)
         return DPT_FAIL(error, DPT_E_NOT_FOUND, "there is one cpu device, cpu:0, not cpu:%zu",
@@ -168,7 +168,7 @@ static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error
     return DPT_OK;
 }
 
-static dpt_status info(dpt_device *device, dpt_device_info *out)
+static dpt_status info(dpt_device *device, dpt_device_properties *out)
 {
     const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
     fill_info(cpu->host, out);

@@ -79,11 +79,11 @@ static dpt_status probe(size_t *n_devices, dpt_error *error)
 
 /* ---- Describing ------------------------------------------------------------------------------ */
 
-static void fill_info(int ordinal, const struct cudaDeviceProp *p, dpt_device_info *info)
+static void fill_info(int ordinal, const struct cudaDeviceProp *p, dpt_device_properties *info)
 {
     int driver = 0;
     char of_driver[16];
-    *info = (dpt_device_info){
+    *info = (dpt_device_properties){
         .memory_bytes = p->totalGlobalMem,
         .alignment_bytes = DPT_ALIGNMENT_BYTES,
         .n_threads = (unsigned)p->multiProcessorCount,
@@ -115,7 +115,7 @@ static dpt_status read_properties(size_t index, struct cudaDeviceProp *out, dpt_
     return code == cudaSuccess ? DPT_OK : DPT_CUDA_FAIL(error, code, "cudaGetDeviceProperties");
 }
 
-static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error)
+static dpt_status describe(size_t index, dpt_device_properties *info, dpt_error *error)
 {
     struct cudaDeviceProp properties;
     DPT_TRY(read_properties(index, &properties, error));
@@ -123,7 +123,7 @@ static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error
     return DPT_OK;
 }
 
-static dpt_status info(dpt_device *device, dpt_device_info *out)
+static dpt_status info(dpt_device *device, dpt_device_properties *out)
 {
     const dpt_cuda_device *cuda = dpt_cuda_device_of(device);
     fill_info(cuda->ordinal, &cuda->properties, out);
@@ -197,7 +197,7 @@ static bool suits(const dpt_device *device, const char *name)
 static dpt_status set_tuner(dpt_device *device)
 {
     dpt_cuda_device *cuda = dpt_cuda_device_of(device);
-    dpt_device_info all;
+    dpt_device_properties all;
     char digits[DPT_HASH_CHARS + 1], file[64];
     DPT_TRY(info(device, &all)); /* its detail names the precision, the driver and the libraries */
     dpt_hash hash = dpt_hash_text(dpt_hash_begin(), all.name);

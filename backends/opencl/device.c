@@ -47,7 +47,7 @@ static dpt_status probe(size_t *n_devices, dpt_error *error)
 /* ---- Describing ------------------------------------------------------------------------------ */
 
 /* What a person should know of containment, in what is left of the detail. */
-static void add_detail(dpt_device_info *info)
+static void add_detail(dpt_device_properties *info)
 {
     const char *absent = dpt_cl_platforms_get()->absent;
     const size_t n = strlen(info->detail), room = sizeof info->detail - n;
@@ -57,9 +57,9 @@ static void add_detail(dpt_device_info *info)
         snprintf(info->detail + n, room, "; absent: %.200s", absent);
 }
 
-static void fill_info(const dpt_cl_found *found, dpt_device_info *info)
+static void fill_info(const dpt_cl_found *found, dpt_device_properties *info)
 {
-    *info = (dpt_device_info){
+    *info = (dpt_device_properties){
         .memory_bytes = found->memory_bytes,
         .alignment_bytes = DPT_ALIGNMENT_BYTES,
         .n_threads = found->compute_units,
@@ -80,7 +80,7 @@ static void fill_info(const dpt_cl_found *found, dpt_device_info *info)
     snprintf(info->fault_domain, sizeof info->fault_domain, "opencl:%zu", found->index);
 }
 
-static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error)
+static dpt_status describe(size_t index, dpt_device_properties *info, dpt_error *error)
 {
     const dpt_cl_platforms *platforms = dpt_cl_platforms_get();
     if (index >= platforms->n_devices)
@@ -90,7 +90,7 @@ static dpt_status describe(size_t index, dpt_device_info *info, dpt_error *error
     return DPT_OK;
 }
 
-static dpt_status info(dpt_device *device, dpt_device_info *out)
+static dpt_status info(dpt_device *device, dpt_device_properties *out)
 {
     const dpt_cl_device *cl = dpt_cl_device_of(device);
     fill_info(cl->found, out);

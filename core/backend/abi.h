@@ -103,7 +103,7 @@ typedef enum dpt_device_flags {
     DPT_DEVICE_NORMS_MASK = 1u << 3,
 } dpt_device_flags;
 
-typedef struct dpt_device_info {
+typedef struct dpt_device_properties {
     char name[DPT_NAME_BYTES];     /* "AMD EPYC 9454" */
     char detail[DPT_DETAIL_BYTES]; /* free text: "OpenBLAS 0.3.21 serial, SkylakeX kernels" */
     size_t memory_bytes;           /* all of the device's memory */
@@ -126,14 +126,14 @@ typedef struct dpt_device_info {
     char memory_domain[DPT_DOMAIN_BYTES];  /* devices that see one memory share one copy of data */
     char compute_domain[DPT_DOMAIN_BYTES]; /* devices that compete for the same cores */
     char fault_domain[DPT_DOMAIN_BYTES];   /* devices that fail together */
-} dpt_device_info;
+} dpt_device_properties;
 
 typedef struct dpt_device_ops {
     /* Required.  Counts the devices.  DPT_E_ABSENT with the reason in *error if the driver or the
        hardware is missing.  Core does not treat that as a failure. */
     dpt_status (*probe)(size_t *n_devices, dpt_error *error);
     /* Required.  Describes device `index` without opening it. */
-    dpt_status (*describe)(size_t index, dpt_device_info *info, dpt_error *error);
+    dpt_status (*describe)(size_t index, dpt_device_properties *info, dpt_error *error);
     /* Required.  Opens a device.  DPT_E_INVALID for a DPT_PARAM_TEXT that has no meaning here, with
        what is possible in the record.  Core calls `close` after a failure. */
     dpt_status (*open)(dpt_device *device, const dpt_open_args *args);
@@ -141,7 +141,7 @@ typedef struct dpt_device_ops {
        was created on the device, unless the device was lost. */
     void (*close)(dpt_device *device);
     /* Required.  Describes an open device: as `describe`, with the effect of its parameters. */
-    dpt_status (*info)(dpt_device *device, dpt_device_info *info);
+    dpt_status (*info)(dpt_device *device, dpt_device_properties *info);
 } dpt_device_ops;
 
 /* ---- Memory ---------------------------------------------------------------------------------- */

@@ -223,7 +223,7 @@ dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t patter
 
 bool dpti_sees_memory(const dpti_device *device, const dpt_backend *backend, const char *domain)
 {
-    const dpt_device_info *info = &device->info;
+    const dpt_device_properties *info = &device->info;
     return device->base.backend == backend && domain[0] &&
            strncmp(info->memory_domain, domain, sizeof info->memory_domain) == 0;
 }

@@ -21,7 +21,7 @@ typedef struct dpti_device {
     dpt_context *context;
     char id[DPTI_ID_BYTES]; /* its entry of the device list, parameters included: "cpu:threads=1" */
     char alias[DPTI_ID_BYTES]; /* "NAME:GROUP:0"; empty if the device is in no group */
-    dpt_device_info info;
+    dpt_device_properties info;
     size_t memory_limit_bytes;       /* memory=; SIZE_MAX if not set */
     atomic_size_t memory_used_bytes; /* allocated by dpti_alloc */
     double throttle;                 /* [driver] throttle=, at least 1, which is full speed */

@@ -44,7 +44,7 @@ static dpt_status probe(dpti_inquiry *q)
 /* Checks the answer against the contract of backend.h. */
 static dpt_status check(dpti_answer *answer, size_t index)
 {
-    dpt_device_info *info = &answer->info;
+    dpt_device_properties *info = &answer->info;
     info->group[sizeof info->group - 1] = '\0';
     if (info->group[0] && !dpti_group_name_valid(info->group))
         return DPT_FAIL(&answer->error, DPT_E_INTERNAL,

@@ -10,7 +10,7 @@ enum { DPTI_MAX_DEVICES_PER_BACKEND = 1024 };
 /* What the backend says about one device. */
 typedef struct dpti_answer {
     dpt_status status; /* of describe; DPT_OK: info is valid; else error has the reason */
-    dpt_device_info info;
+    dpt_device_properties info;
     dpt_error error;
 } dpti_answer;
 

@@ -24,7 +24,7 @@ static const dpt_device_ops *device_ops(const dpti_device *device)
 /* Reads the device's description and checks it against the contract of backend.h. */
 static dpt_status read_info(dpti_device *device)
 {
-    dpt_device_info info = {.memory_bytes = 0};
+    dpt_device_properties info = {.memory_bytes = 0};
     DPT_TRY(dpti_begin_call(device));
     DPT_TRY(DPTI_CALL(device, device_ops(device)->info(&device->base, &info), "device.info"));
     const size_t alignment = info.alignment_bytes;

@@ -11,7 +11,7 @@ typedef struct dpti_registry_device {
     char alias[DPTI_ID_BYTES]; /* "NAME:GROUP:0"; empty if the device is in no group */
     dpt_status status;         /* of describe; DPT_OK: info is valid; else error has the reason */
     bool hung; /* it did not answer, in describe or when it was opened; error has the reason */
-    dpt_device_info info;
+    dpt_device_properties info;
     dpt_error error;
 } dpti_registry_device;
 

@@ -338,7 +338,7 @@ typedef struct candidate {
     bool kept;
 } candidate;
 
-static const dpt_device_info *info_of(const candidate *c)
+static const dpt_device_properties *info_of(const candidate *c)
 {
     return &c->backend->devices[c->index].info;
 }
@@ -363,7 +363,7 @@ static bool both_host(const candidate *a, const candidate *b)
            (info_of(a)->flags & info_of(b)->flags & DPT_DEVICE_IS_HOST_CPU);
 }
 
-static bool same_hardware(const dpt_device_info *a, const dpt_device_info *b)
+static bool same_hardware(const dpt_device_properties *a, const dpt_device_properties *b)
 {
     static const unsigned char none[sizeof a->uuid] = {0};
     return same_text(a->compute_domain, b->compute_domain, sizeof a->compute_domain) ||

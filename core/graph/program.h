@@ -116,7 +116,7 @@ typedef struct dpti_program_options {
     size_t fed; /* records that are on the device at a time because they are sent with the step; 0:
                    the whole data set is there */
     dpti_purpose purpose;
-    dpt_dtype type;  /* the type of activations and their gradients, from dpt_device_info */
+    dpt_dtype type;  /* the type of activations and their gradients, from dpt_device_properties */
     bool norms_mask; /* the device's DPT_DEVICE_NORMS_MASK; training is the same within rounding */
     dpt_loss loss;
     /* For training only. */

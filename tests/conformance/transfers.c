@@ -225,7 +225,7 @@ static void too_much(test *t)
 static void information(test *t)
 {
     const dpti_device *device = suite_of(t)->device;
-    const dpt_device_info *info = &device->info;
+    const dpt_device_properties *info = &device->info;
     CHECK(info->name[0] != '\0');
     CHECK(info->memory_bytes > 0);
     CHECK(info->alignment_bytes > 0 && info->alignment_bytes <= 256);

@@ -25,7 +25,7 @@ static dpt_status device_probe(size_t *n_devices, dpt_error *error)
     return inner ? inner->device->probe(n_devices, error) : DPT_E_ABSENT;
 }
 
-static dpt_status device_describe(size_t index, dpt_device_info *info, dpt_error *error)
+static dpt_status device_describe(size_t index, dpt_device_properties *info, dpt_error *error)
 {
     const dpt_backend *inner = fault_inner(error);
     fault_hang_if_told(FAULT_NAME, "describe");
@@ -90,7 +90,7 @@ static void device_close(dpt_device *device)
     device->state = NULL;
 }
 
-static dpt_status device_info(dpt_device *device, dpt_device_info *info)
+static dpt_status device_info(dpt_device *device, dpt_device_properties *info)
 {
     DPT_TRY(fault_enter(device, "info"));
     DPT_TRY(

@@ -103,7 +103,7 @@ static inline dpt_status fake_probe(size_t *n_devices, dpt_error *error)
     return DPT_OK;
 }
 
-static inline dpt_status fake_describe(size_t index, dpt_device_info *info, dpt_error *error)
+static inline dpt_status fake_describe(size_t index, dpt_device_properties *info, dpt_error *error)
 {
     (void)error;
     memset(info, 0, sizeof *info);
@@ -142,7 +142,7 @@ static inline void fake_close(dpt_device *device)
     atomic_fetch_sub(&fake_control.n_open, 1);
 }
 
-static inline dpt_status fake_info(dpt_device *device, dpt_device_info *info)
+static inline dpt_status fake_info(dpt_device *device, dpt_device_properties *info)
 {
     const fake_device *state = device->state;
     fake_check_thread(device);

@@ -135,14 +135,14 @@ static dpt_status three_devices(size_t *n_devices, dpt_error *error)
     return DPT_OK;
 }
 
-static dpt_status describe_grouped(size_t index, dpt_device_info *info, dpt_error *error)
+static dpt_status describe_grouped(size_t index, dpt_device_properties *info, dpt_error *error)
 {
     DPT_TRY(fake_describe(index, info, error));
     if (index != 1) snprintf(info->group, sizeof info->group, "two");
     return DPT_OK;
 }
 
-static dpt_status describe_wrongly(size_t index, dpt_device_info *info, dpt_error *error)
+static dpt_status describe_wrongly(size_t index, dpt_device_properties *info, dpt_error *error)
 {
     DPT_TRY(fake_describe(index, info, error));
     memset(info->group, 'x', sizeof info->group);
@@ -225,7 +225,7 @@ static void keeps_signals(test *t)
 
 static atomic_int is_held;
 
-static dpt_status describe_or_hang(size_t index, dpt_device_info *info, dpt_error *error)
+static dpt_status describe_or_hang(size_t index, dpt_device_properties *info, dpt_error *error)
 {
     while (index == 1 && atomic_load(&is_held))
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

@@ -20,7 +20,7 @@ typedef struct dpti_peer {
     char id[DPTI_ID_BYTES], alias[DPTI_ID_BYTES];
     char backend[DPTI_ID_BYTES], name[DPTI_PEER_BYTES], detail[DPT_DETAIL_BYTES];
     char host[DPTI_ID_BYTES];
-    unsigned char uuid[16]; /* of the hardware, as in dpt_device_info */
+    unsigned char uuid[16]; /* of the hardware, as in dpt_device_properties */
     char pci_id[16];        /* likewise */
     size_t process, memory_bytes;
     unsigned n_threads;

@@ -66,7 +66,7 @@ dpt_status dpti_find_micro_batch_limit(dpti_worker *worker, dpt_error *error)
 {
     dpti_worker *w = worker;
     const dpt_trainer *t = w->trainer;
-    const dpt_device_info *info = &w->device->info;
+    const dpt_device_properties *info = &w->device->info;
     dpti_cached_work work = {.cache_bytes = info->cache_bytes,
                              .n_threads = info->n_threads,
                              .parameter_bytes = t->model->flat_size * sizeof(float)};
