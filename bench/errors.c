@@ -205,14 +205,14 @@ static int report(dpti_device *device, const char *algorithm)
 static int report_on(dpt_context *context, const char *list)
 {
     dpt_device_set *devices = NULL;
-    if (dpt_devices_open(context, list, &devices) != DPT_OK) {
+    if (dpt_device_set_open(context, list, &devices) != DPT_OK) {
         fprintf(stderr, "bench-errors: %s\n", dpt_error_message(context));
         return 1;
     }
     const char *algorithm = strstr(list, "algorithm=");
     const int failures =
         report(devices->devices[0], algorithm ? algorithm + strlen("algorithm=") : NULL);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return failures;
 }
 

@@ -432,11 +432,11 @@ int main(int argc, char **argv)
     }
     if (dpt_context_create(&context) != DPT_OK) return 1;
     int code = 1;
-    if (dpt_devices_open(context, argc > 1 ? argv[1] : "cpu", &devices) == DPT_OK)
+    if (dpt_device_set_open(context, argc > 1 ? argv[1] : "cpu", &devices) == DPT_OK)
         code = run(devices->devices[0], batch, argc > 3 ? argv[3] : "", argc > 4);
     else
         fprintf(stderr, "bench-ops: %s\n", dpt_error_message(context));
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
     return code;
 }

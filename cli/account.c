@@ -6,7 +6,7 @@
 
 static const char *id_of(const dpt_trainer *trainer, size_t i)
 {
-    dpt_device_description device;
+    dpt_device_info device = {.size = sizeof device};
     return dpt_trainer_device(trainer, i, &device) == DPT_OK ? device.id : "";
 }
 
@@ -53,7 +53,7 @@ static void print_advice(const cli_session *session, const cli_options *options,
 {
     static const double worth_a_word = 1.2;
     enum { LEAST_STEPS = 20 };
-    dpt_device_report device;
+    dpt_device_report device = {.size = sizeof device};
     double most = 0;
     size_t fastest = 0;
     for (size_t i = 0; i < n; i++) {
@@ -76,13 +76,13 @@ dpt_status cli_print_account(const cli_session *session, const cli_options *opti
 {
     const size_t n = dpt_trainer_device_count(session->trainer);
     const int width = width_of_ids(session->trainer);
-    dpt_mix_report mix;
+    dpt_mix_report mix = {.size = sizeof mix};
     DPT_TRY(dpt_trainer_mix_report(session->trainer, &mix));
     if (n < 2 || mix.steps == 0) return DPT_OK;
     printf("%-*s  %8s  %7s  %7s  %8s  %7s  %12s\n", width, "device", "per step", "shard", "busy",
            "exchange", "waiting", "alone");
     for (size_t i = 0; i < n; i++) {
-        dpt_device_report device;
+        dpt_device_report device = {.size = sizeof device};
         DPT_TRY(dpt_trainer_device_report(session->trainer, i, &device));
         print_device(id_of(session->trainer, i), width, &device, &mix);
     }

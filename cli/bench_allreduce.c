@@ -205,7 +205,7 @@ static dpt_status sum_over_processes(const allreduce_bench *b, float own, float 
     dpt_array *array;
     *sum = own;
     if (dpt_process_count(b->session.context) == 1) return DPT_OK;
-    DPT_TRY(dpt_array_create(dpt_devices_get(b->session.devices, 0), shape, 1, &array));
+    DPT_TRY(dpt_array_create(dpt_device_set_get(b->session.devices, 0), shape, 1, &array));
     dpt_status status = dpt_array_set(array, &own);
     if (status == DPT_OK) status = dpt_all_reduce(&array, 1);
     if (status == DPT_OK) status = dpt_array_get(array, sum);
@@ -258,7 +258,7 @@ static dpt_status make_operands(const allreduce_bench *b, size_t count, operands
     const size_t rank = dpt_process_rank(b->session.context), n = out->n;
     const size_t first = count * rank / n_processes, last = count * (rank + 1) / n_processes;
     for (size_t i = 0; i < n; i++) {
-        dpt_device *device = dpt_devices_get(b->session.devices, i);
+        dpt_device *device = dpt_device_set_get(b->session.devices, i);
         const size_t part = (last - first) * (i + 1) / n - (last - first) * i / n;
         DPT_TRY(dpt_array_create(device, &count, 1, &out->arrays[i]));
         if (b->collective->has_parts && part > 0)
@@ -269,7 +269,7 @@ static dpt_status make_operands(const allreduce_bench *b, size_t count, operands
 
 static dpt_status time_size(const allreduce_bench *b, size_t n_bytes, double *out)
 {
-    const size_t n = dpt_devices_count(b->session.devices);
+    const size_t n = dpt_device_set_count(b->session.devices);
     dpt_array **arrays = calloc(2 * n, sizeof(dpt_array *));
     if (!arrays) return dpt_fail(b->session.context, DPT_E_NO_MEMORY, "no memory for arrays");
     operands what = {.n = n, .arrays = arrays, .parts = arrays + n};
@@ -358,8 +358,9 @@ static dpt_status measure(allreduce_bench *b)
     cli_session *s = &b->session;
     const bool speaks = dpt_process_rank(s->context) == 0;
     float n_devices;
+    b->link.size = sizeof b->link;
     DPT_TRY(dpt_processes_measure(s->context, &b->link)); /* the link probe, as in training */
-    DPT_TRY(sum_over_processes(b, (float)dpt_devices_count(s->devices), &n_devices));
+    DPT_TRY(sum_over_processes(b, (float)dpt_device_set_count(s->devices), &n_devices));
     b->n_devices = (size_t)n_devices;
     if (b->n_devices < 2)
         return dpt_fail(s->context, DPT_E_INVALID,

@@ -130,8 +130,8 @@ static json_t *devices_value(document *d, const bench *b)
 {
     json_t *array = json_array();
     for (size_t i = 0; i < b->n_devices; i++) {
-        dpt_device_description about;
-        dpt_device_describe(dpt_devices_get(b->session.devices, i), &about);
+        dpt_device_info about = {.size = sizeof about};
+        dpt_device_describe(dpt_device_set_get(b->session.devices, i), &about);
         json_t *object = json_object();
         set(d, object, "id", text_value(about.id));
         set(d, object, "backend", text_value(about.backend));

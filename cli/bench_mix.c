@@ -98,7 +98,7 @@ static bool was_tried(const bench *b, size_t repetition, size_t device, size_t b
 static bool batch_of(const bench *b, size_t k, size_t *out)
 {
     static const size_t quarters[BATCHES] = {1, 2, 4, 8, 16};
-    dpt_dataset_info data;
+    dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(b->session.train, &data);
     const size_t n = b->batch_size * quarters[k];
     *out = n / 4;
@@ -228,6 +228,7 @@ static bool is_given(const cli_option *option, const cli_options *o)
     case CLI_AUGMENT:
         return o->augment.crop_padding || o->augment.flip || o->augment.erase > 0 ||
                o->augment.resized_crop > 0;
+    case CLI_INIT:
     case CLI_SPAN:
     case CLI_INTERVAL: return false; /* no benchmark has one */
     }
@@ -322,9 +323,9 @@ int cli_bench(const cli_options *options)
     if (status != DPT_OK) {
         code = cli_fail(b.session.context, status);
     } else {
-        dpt_dataset_info data;
+        dpt_dataset_info data = {.size = sizeof data};
         dpt_dataset_describe(b.session.train, &data);
-        b.n_devices = dpt_devices_count(b.session.devices);
+        b.n_devices = dpt_device_set_count(b.session.devices);
         b.batch_size = cli_batch_size(options, data.count);
         code = check_count(&b);
         if (code == CLI_OK) code = measure(&b);

@@ -103,7 +103,7 @@ static dpt_status drive(bench *b, dpt_trainer *trainer, bench_run *run)
     bool timing = false;
     size_t n_steady = 0;
     while (!timed_enough(b, run)) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         while (dpt_trainer_in_flight(trainer) < IN_FLIGHT)
             DPT_TRY(dpt_trainer_submit(trainer));
         DPT_TRY(dpt_trainer_collect(trainer, &m));
@@ -126,7 +126,7 @@ static dpt_status drive(bench *b, dpt_trainer *trainer, bench_run *run)
 
 static dpt_status train(bench *b, dpt_device_set *devices, bench_run *run)
 {
-    dpt_dataset_info data;
+    dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(b->session.train, &data);
     cli_options options = *b->options;
     options.batch_size = run->batch_size;
@@ -146,11 +146,11 @@ dpt_status bench_run_make(bench *b, bench_run *run)
 {
     dpt_device_set *devices;
     dpt_status status =
-        dpt_devices_subset(b->session.devices, run->devices, run->n_devices, &devices);
+        dpt_device_set_subset(b->session.devices, run->devices, run->n_devices, &devices);
     run->rate = run->balance = run->scaling = run->gain = NAN;
     if (status == DPT_OK) {
         status = train(b, devices, run);
-        dpt_devices_close(devices);
+        dpt_device_set_close(devices);
     }
     if (status == DPT_OK)
         run->rate = (double)run->samples / run->seconds;

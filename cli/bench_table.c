@@ -30,7 +30,7 @@ static void print_runs(const bench *b)
 
 void bench_print_header(const bench *b)
 {
-    dpt_dataset_info data;
+    dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(b->session.train, &data);
     printf("%-10s%s, %zu parameters\n", "model", dpt_model_name(b->session.model),
            dpt_model_parameter_count(b->session.model));
@@ -38,8 +38,8 @@ void bench_print_header(const bench *b)
            data.width, data.channels);
     printf("%-10s%zu\n", "batch", b->batch_size);
     for (size_t i = 0; i < b->n_devices; i++) {
-        dpt_device_description device;
-        dpt_device_describe(dpt_devices_get(b->session.devices, i), &device);
+        dpt_device_info device = {.size = sizeof device};
+        dpt_device_describe(dpt_device_set_get(b->session.devices, i), &device);
         printf("%-8zu  ", i);
         cli_print_device(&device);
     }

@@ -40,7 +40,7 @@ typedef struct cli_options {
     const char *devices_of;      /* the file that has them (cli_read_devices); NULL: none */
     const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
     const char *data;
-    const char *split, *init, *optimizer, *schedule, *precision;
+    const char *split, *optimizer, *schedule, *precision;
     size_t batch_size; /* 0: the default, within the data */
     size_t epochs, max_steps;
     double max_time;
@@ -57,6 +57,7 @@ typedef struct cli_options {
     cli_span warmup;
     const char *batchnorm, *overlap, *standby, *compress, *loss;
     dpt_augment_options augment;
+    dpt_init init;
     bool stop_on_loss;
     double device_timeout;  /* 0: the default */
     size_t verify_replicas; /* 0: never */
@@ -122,6 +123,7 @@ typedef enum cli_kind {
     CLI_SPAN,     /* cli_span */
     CLI_INTERVAL, /* dpt_interval */
     CLI_AUGMENT,  /* dpt_augment_options */
+    CLI_INIT,     /* dpt_init */
 } cli_kind;
 
 struct cli_option {
@@ -158,6 +160,8 @@ DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *la
    after one line on stderr about the option `name`. */
 DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,
                                        dpt_augment_options *out);
+/* Parses "default", "normal:STD", "xavier" or "he".  Results as of cli_parse_augment. */
+DPT_CHECK_RESULT int cli_parse_init(const char *name, const char *text, dpt_init *out);
 
 /* Reads the file of --devices-of, if there is one, into options->devices: its lines joined by ";",
    without comments.  *text is what that points into, for the caller to free, or NULL.  CLI_OK, or

@@ -14,7 +14,7 @@ typedef struct look {
     bool draws; /* whether progress is shown, on a terminal */
     size_t part;
     dpt_survey *surveys[N_PARTS];
-    dpt_survey_info parts[N_PARTS];
+    dpt_survey_info parts[N_PARTS]; /* with their sizes */
 } look;
 
 /* ---- Looking --------------------------------------------------------------------------------- */
@@ -44,13 +44,14 @@ static dpt_status survey(look *l, const cli_options *options)
 {
     const char *name = options->dataset ? options->dataset : "fashion-mnist";
     const dpt_survey_options how = {
-        .unreadable = tell_unreadable, .progress = show_progress, .user = l};
+        .size = sizeof how, .unreadable = tell_unreadable, .progress = show_progress, .user = l};
     for (size_t i = N_PARTS; i-- > 0;) {
         l->part = i;
         const dpt_status status = dpt_dataset_survey(
             l->context, name, options->data, i == 0 ? DPT_TRAIN : DPT_TEST, &how, &l->surveys[i]);
         take_off(l);
         DPT_TRY(status);
+        l->parts[i].size = sizeof l->parts[i];
         dpt_survey_describe(l->surveys[i], &l->parts[i]);
     }
     return DPT_OK;
@@ -66,7 +67,7 @@ static void format_numbers(const dpt_survey_info *part, const float *numbers,
 {
     size_t used = 0;
     snprintf(out, NUMBERS_BYTES, "-");
-    for (size_t c = 0; part->has_statistics && c < part->data.channels && c < MOST_CHANNELS; c++)
+    for (size_t c = 0; part->has_statistics && c < part->data->channels && c < MOST_CHANNELS; c++)
         used += (size_t)snprintf(out + used, NUMBERS_BYTES - used, "%s%.4f", c > 0 ? " " : "",
                                  (double)numbers[c]);
 }
@@ -89,9 +90,8 @@ static void print_parts(const look *l)
     printf("%-8s  %10s  %10s  %10s  %-*s  %s\n", "PART", "IMAGES", "UNREADABLE", "MiB", width,
            "MEAN", "DEVIATION");
     for (size_t i = 0; i < N_PARTS; i++)
-        printf("%-8s  %10zu  %10zu  %10.1f  %-*s  %s\n", part_names[i], l->parts[i].data.count,
-               l->parts[i].n_unreadable, mebibytes(&l->parts[i].data), width, mean[i],
-               deviation[i]);
+        printf("%-8s  %10zu  %10zu  %10.1f  %-*s  %s\n", part_names[i], l->parts[i].data->count,
+               l->parts[i].n_unreadable, mebibytes(l->parts[i].data), width, mean[i], deviation[i]);
 }
 
 /* The name of a class, or its number. */
@@ -113,14 +113,14 @@ static int columns_of(const char *name)
 
 static void print_classes(const look *l)
 {
-    const dpt_dataset_info *data = &l->parts[0].data;
+    const dpt_dataset_info *data = l->parts[0].data;
     char number[24];
     int width = (int)strlen("CLASS");
-    for (size_t i = 0; i < data->classes; i++)
+    for (size_t i = 0; i < data->outputs; i++)
         if (columns_of(class_name(data, i, number)) > width)
             width = columns_of(class_name(data, i, number));
     printf("\n%-*s  %10s  %10s\n", width, "CLASS", "TRAINING", "TEST");
-    for (size_t i = 0; i < data->classes; i++) {
+    for (size_t i = 0; i < data->outputs; i++) {
         const char *name = class_name(data, i, number);
         printf("%s%*s  %10zu  %10zu\n", name, width - columns_of(name), "",
                l->parts[0].class_counts[i], l->parts[1].class_counts[i]);
@@ -130,15 +130,15 @@ static void print_classes(const look *l)
 /* The parts are read one after the other, and a folder may have changed in between. */
 static bool same_classes(const dpt_dataset_info *a, const dpt_dataset_info *b)
 {
-    if (a->classes != b->classes || !a->class_names != !b->class_names) return false;
-    for (size_t i = 0; a->class_names && i < a->classes; i++)
+    if (a->outputs != b->outputs || !a->class_names != !b->class_names) return false;
+    for (size_t i = 0; a->class_names && i < a->outputs; i++)
         if (strcmp(a->class_names[i], b->class_names[i]) != 0) return false;
     return true;
 }
 
 static int print(const look *l)
 {
-    const dpt_dataset_info *data = &l->parts[0].data, *test = &l->parts[1].data;
+    const dpt_dataset_info *data = l->parts[0].data, *test = l->parts[1].data;
     if (!same_classes(data, test))
         return cli_error(
             CLI_FAILURE,
@@ -146,7 +146,7 @@ static int print(const look *l)
             data->source);
     const size_t n_unreadable = l->parts[0].n_unreadable + l->parts[1].n_unreadable;
     printf("%s, images of %zux%zux%zu, %zu classes (%s)\n\n", data->name, data->height, data->width,
-           data->channels, data->classes, data->source);
+           data->channels, data->outputs, data->source);
     print_parts(l);
     print_classes(l);
     const int code = cli_flush(CLI_OK);
@@ -168,7 +168,7 @@ int cli_data(const cli_options *options)
 {
     look l = {.draws = cli_can_redraw(STDERR_FILENO)};
     /* The command uses no device.  Naming "cpu" keeps other backends from being loaded. */
-    const dpt_context_options how = {.devices = "cpu"};
+    const dpt_context_options how = {.size = sizeof how, .devices = "cpu"};
     dpt_status status = dpt_context_create_with(&how, &l.context);
     if (status == DPT_OK) status = survey(&l, options);
     const int code = status == DPT_OK ? print(&l) : cli_fail(l.context, status);

@@ -67,7 +67,7 @@ static void format_rate(double rate, const char *mark, char out[CELL_BYTES])
     snprintf(out, CELL_BYTES, "%.*f%s", giga < 10 ? 2 : giga < 100 ? 1 : 0, giga, mark);
 }
 
-static void fill(const dpt_device_description *device, row *out)
+static void fill(const dpt_device_info *device, row *out)
 {
     snprintf(out->cell[DEVICE], CELL_BYTES, "%s", device->id);
     snprintf(out->cell[ALIAS], CELL_BYTES, "%s", device->alias);
@@ -107,7 +107,7 @@ static void fill_reason(const dpt_context *context, const char *what, row *out)
 
 static void measure(dpt_context *context, dpt_device *device, row *out)
 {
-    dpt_device_rates rates;
+    dpt_device_rates rates = {.size = sizeof rates};
     if (dpt_device_measure(device, &rates) == DPT_OK)
         fill_rates(&rates, out);
     else
@@ -118,11 +118,11 @@ static void measure(dpt_context *context, dpt_device *device, row *out)
 static void measure_alone(dpt_context *context, row *out)
 {
     dpt_device_set *set = NULL;
-    if (dpt_devices_open(context, out->cell[DEVICE], &set) == DPT_OK)
-        measure(context, dpt_devices_get(set, 0), out);
+    if (dpt_device_set_open(context, out->cell[DEVICE], &set) == DPT_OK)
+        measure(context, dpt_device_set_get(set, 0), out);
     else
         fill_reason(context, "cannot be opened", out);
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
 }
 
 static void announce(const row *r)
@@ -139,7 +139,7 @@ static void announce(const row *r)
 
 static size_t count_devices(const table *t)
 {
-    if (t->set) return dpt_devices_count(t->set);
+    if (t->set) return dpt_device_set_count(t->set);
     size_t n = 0;
     for (size_t b = 0; b < dpt_backend_count(t->context); b++)
         n += dpt_backend_device_count(t->context, b);
@@ -150,10 +150,10 @@ static size_t count_devices(const table *t)
    error, and the result is false. */
 static bool describe(const table *t, size_t i, row *out)
 {
-    dpt_device_description device = {.alias = "", .name = "-", .detail = ""};
+    dpt_device_info device = {.size = sizeof device, .alias = "", .name = "-", .detail = ""};
     bool known = true;
     if (t->set) {
-        dpt_device_describe(dpt_devices_get(t->set, i), &device);
+        dpt_device_describe(dpt_device_set_get(t->set, i), &device);
     } else {
         size_t b = 0;
         for (; i >= dpt_backend_device_count(t->context, b); b++)
@@ -177,7 +177,7 @@ static void fill_rows(table *t)
         if (t->measure && known) {
             announce(out);
             if (t->set)
-                measure(t->context, dpt_devices_get(t->set, i), out);
+                measure(t->context, dpt_device_set_get(t->set, i), out);
             else
                 measure_alone(t->context, out);
             announce(NULL);
@@ -243,19 +243,19 @@ int cli_devices(const cli_options *options)
     dpt_device_set *set = NULL;
     dpt_status status = cli_open_context(options, &context);
     if (status != DPT_OK) return cli_fail(NULL, status);
-    if (options->devices) status = dpt_devices_open(context, options->devices, &set);
+    if (options->devices) status = dpt_device_set_open(context, options->devices, &set);
     if (set) cli_tell_left_out(context);
     table t = {.context = context, .set = set, .measure = !options->no_measure};
     if (status == DPT_OK && !set && count_devices(&t) == 0) {
         print_absent(context);
         /* Fails with the library's message for a machine without a device. */
-        status = dpt_devices_open(context, "all", &set);
+        status = dpt_device_set_open(context, "all", &set);
     } else if (status == DPT_OK) {
         status = print_table(&t);
         if (!set) print_absent(context);
     }
     const int code = status == DPT_OK ? CLI_OK : cli_fail(context, status);
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     const size_t n_stuck = dpt_context_abandoned(context);
     dpt_context_destroy(context);
     if (n_stuck > 0) cli_leave(n_stuck, code);

@@ -11,11 +11,12 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
     DPT_TRY(cli_session_open(session, options, CLI_WITH_PROCESSES));
     DPT_TRY(cli_weights_classes(session));
     DPT_TRY(cli_weights_adopt(session, options, weights));
-    dpt_dataset_info data;
+    dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->test, &data);
     const dpt_trainer_options trainer = {
+        .size = sizeof trainer,
         .batch_size = cli_batch_size(options, data.count),
-        .split = options->split,
+        .split = dpt_split_from(options->split),
         .loss = cli_loss(options),
         .device_timeout = options->device_timeout,
     };
@@ -35,7 +36,7 @@ int cli_eval(const cli_options *options)
     if (!cli_weights_path(options->checkpoint, weights, sizeof weights))
         return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
     cli_session session;
-    dpt_evaluation result;
+    dpt_evaluation result = {.size = sizeof result};
     const dpt_status status = evaluate(&session, options, weights, &result);
     int code = CLI_OK;
     if (status == DPT_OK && dpt_process_rank(session.context) > 0)

@@ -11,7 +11,7 @@ static dpt_status open_model(cli_session *session, const cli_options *options)
 {
     cli_session *s = session;
     const char *trained = s->weights.model;
-    dpt_dataset_info info = {.count = 0};
+    dpt_dataset_info info = {.size = sizeof info};
     if (!options->model && *trained && strcmp(trained, s->model_name) != 0)
         return dpt_fail(s->context, DPT_E_INVALID,
                         "%s is of the network %s, which is no built-in one: give --model", s->path,
@@ -26,7 +26,7 @@ static dpt_status open_model(cli_session *session, const cli_options *options)
     const dpt_model_shape shape = {.height = info.height,
                                    .width = info.width,
                                    .channels = info.channels,
-                                   .classes = info.classes};
+                                   .classes = info.outputs};
     return dpt_model_by_name(s->context, s->model_name, &shape, &s->model);
 }
 
@@ -41,7 +41,7 @@ static bool is_same_file(const char *a, const char *b)
 /* No device computes anything, so only one backend is looked for. */
 static dpt_status export_model(cli_session *session, const cli_options *options)
 {
-    static const dpt_context_options one = {.devices = "cpu"};
+    static const dpt_context_options one = {.size = sizeof one, .devices = "cpu"};
     const dpt_onnx_options onnx = {.size = sizeof onnx, .opset = (unsigned)options->opset};
     cli_session *s = session;
     DPT_TRY(dpt_context_create_with(&one, &s->context));

@@ -7,7 +7,7 @@
 
 static bool has_batch_norm(const dpt_model *model)
 {
-    dpt_layer_info layer;
+    dpt_layer_info layer = {.size = sizeof layer};
     for (size_t i = 0; i < dpt_model_layer_count(model); i++) {
         dpt_model_layer(model, i, &layer);
         if (strcmp(layer.kind, "batch_norm") == 0) return true;
@@ -15,19 +15,19 @@ static bool has_batch_norm(const dpt_model *model)
     return false;
 }
 
-static void print_device(const dpt_device_description *device)
+static void print_device(const dpt_device_info *device)
 {
     printf("%-10s%s", "memory", device->id);
     if (device->host) printf(" of process %zu", device->process);
 }
 
-static void print_streamed(const dpt_device_description *device)
+static void print_streamed(const dpt_device_info *device)
 {
     print_device(device);
     printf(": its memory does not hold the data; a step's samples are sent with the step\n");
 }
 
-static void print_passes(const dpt_device_description *device, const dpt_device_plan *plan)
+static void print_passes(const dpt_device_info *device, const dpt_device_plan *plan)
 {
     print_device(device);
     printf(": computes its shard of %zu samples %zu at a time\n", plan->samples, plan->micro_batch);
@@ -36,11 +36,11 @@ static void print_passes(const dpt_device_description *device, const dpt_device_
 dpt_status cli_print_memory(const cli_session *session)
 {
     bool passes = false;
-    dpt_dataset_info data;
+    dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
     for (size_t i = 0; i < dpt_trainer_device_count(session->trainer); i++) {
-        dpt_device_description device;
-        dpt_device_plan plan;
+        dpt_device_info device = {.size = sizeof device};
+        dpt_device_plan plan = {.size = sizeof plan};
         DPT_TRY(dpt_trainer_device(session->trainer, i, &device));
         DPT_TRY(dpt_trainer_plan(session->trainer, i, &plan));
         if (plan.streamed && !data.read_as_needed) print_streamed(&device);

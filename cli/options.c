@@ -445,7 +445,7 @@ const cli_option cli_option_table[] = {
         .argument = "HOW",
         .help = "initial weights: default (PyTorch's), normal:STD (biases 0), xavier, he",
         .verbs = SETS,
-        .kind = CLI_TEXT,
+        .kind = CLI_INIT,
         TARGET(init),
     },
     {

@@ -75,6 +75,7 @@ static int set_value(const cli_option *option, const char *value, cli_options *o
                          "--%s: '%s' is not a number of steps, epochs or seconds, such as 500 "
                          "(steps), 2epochs or 10m",
                          option->name, value);
+    case CLI_INIT: return cli_parse_init(option->name, value, target);
     case CLI_AUGMENT: return cli_parse_augment(option->name, value, target);
     }
     return CLI_USAGE;

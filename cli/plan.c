@@ -19,7 +19,7 @@ static int name_width(const dpt_model *model)
 {
     size_t width = sizeof "LAYER";
     for (size_t i = 0; i < dpt_model_layer_count(model); i++) {
-        dpt_layer_info layer;
+        dpt_layer_info layer = {.size = sizeof layer};
         dpt_model_layer(model, i, &layer);
         if (strlen(layer.name) > width) width = strlen(layer.name);
     }
@@ -33,7 +33,7 @@ static void print_layers(const dpt_model *model)
     printf("%-*s  %-10s  %15s  %12s  %14s\n", width, "LAYER", "KIND", "OUTPUT", "PARAMETERS",
            "MULTIPLY-ADDS");
     for (size_t i = 0; i < dpt_model_layer_count(model); i++) {
-        dpt_layer_info layer;
+        dpt_layer_info layer = {.size = sizeof layer};
         char output[48];
         dpt_model_layer(model, i, &layer);
         snprintf(output, sizeof output, "%zux%zux%zu", layer.height, layer.width, layer.channels);
@@ -57,9 +57,9 @@ static size_t total_bytes(const dpt_device_plan *plan)
 static int id_width(const dpt_device_set *devices)
 {
     size_t width = sizeof "DEVICE";
-    for (size_t i = 0; i < dpt_devices_count(devices); i++) {
-        dpt_device_description about;
-        dpt_device_describe(dpt_devices_get(devices, i), &about);
+    for (size_t i = 0; i < dpt_device_set_count(devices); i++) {
+        dpt_device_info about = {.size = sizeof about};
+        dpt_device_describe(dpt_device_set_get(devices, i), &about);
         if (strlen(about.id) > width) width = strlen(about.id);
     }
     return (int)width;
@@ -67,8 +67,8 @@ static int id_width(const dpt_device_set *devices)
 
 static dpt_status print_device(dpt_trainer *trainer, const dpt_device *device, size_t i, int width)
 {
-    dpt_device_plan plan;
-    dpt_device_description about;
+    dpt_device_plan plan = {.size = sizeof plan};
+    dpt_device_info about = {.size = sizeof about};
     DPT_TRY(dpt_trainer_plan(trainer, i, &plan));
     dpt_device_describe(device, &about);
     printf("%-*s %7zu %7zu  %10.1f %10.1f %11.1f %8.1f %8.1f %8.1f  %10.3f %10.2f\n", width,
@@ -85,8 +85,8 @@ static dpt_status print_devices(const cli_session *session)
     printf("%-*s %7s %7s  %10s %10s %11s %8s %8s %8s  %10s %10s\n", width, "DEVICE", "SAMPLES",
            "AT ONCE", "PARAMETERS", "OPTIMIZER", "ACTIVATIONS", "STEP", "DATA", "SUM", "GFLOP/STEP",
            "SENT/STEP");
-    for (size_t i = 0; i < dpt_devices_count(session->devices); i++)
-        DPT_TRY(print_device(session->trainer, dpt_devices_get(session->devices, i), i, width));
+    for (size_t i = 0; i < dpt_device_set_count(session->devices); i++)
+        DPT_TRY(print_device(session->trainer, dpt_device_set_get(session->devices, i), i, width));
     printf("Memory in MiB; parameters with their gradients; sent: MiB to the other devices\n");
     return DPT_OK;
 }
@@ -119,12 +119,12 @@ static dpt_status print_choices(const cli_session *session)
     const int width = name_width(session->model), device_width = id_width(session->devices);
     printf("\n%-*s  %-*s  %-28s  %-20s  %s\n", device_width, "DEVICE", width, "LAYER", "OPERATION",
            "ALGORITHM", "MEASURED");
-    for (size_t i = 0; i < dpt_devices_count(session->devices); i++) {
-        dpt_device_description about;
-        dpt_device_describe(dpt_devices_get(session->devices, i), &about);
+    for (size_t i = 0; i < dpt_device_set_count(session->devices); i++) {
+        dpt_device_info about = {.size = sizeof about};
+        dpt_device_describe(dpt_device_set_get(session->devices, i), &about);
         const size_t n = dpt_trainer_operation_count(session->trainer, i);
         for (size_t k = 0; k < n; k++) {
-            dpt_operation o;
+            dpt_operation o = {.size = sizeof o};
             DPT_TRY(dpt_trainer_operation(session->trainer, i, k, &o));
             printf("%-*s  %-*s  %-28s  %-*s%s\n", device_width, about.id, width, o.layer, o.kind,
                    *o.measured ? 22 : 0, o.algorithm, o.measured);

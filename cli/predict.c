@@ -125,11 +125,11 @@ static dpt_status add_indices(prediction *p, const image_file *file, const char 
 static dpt_status add_idx(prediction *p, const char *name, const char *path, const char *list)
 {
     dpt_context *context = p->session.context;
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     dpt_dataset **grown = realloc(p->files, (p->n_files + 1) * sizeof(dpt_dataset *));
     if (!grown) return no_memory(p);
     p->files = grown;
-    DPT_TRY(dpt_dataset_open_images(context, path, p->info.classes, &p->files[p->n_files]));
+    DPT_TRY(dpt_dataset_open_images(context, path, p->info.outputs, &p->files[p->n_files]));
     const dpt_dataset *data = p->files[p->n_files++];
     dpt_dataset_describe(data, &info);
     if (info.height != p->info.height || info.width != p->info.width ||
@@ -149,7 +149,7 @@ static dpt_status add_arrays(prediction *p, const char *name, const char *path, 
 {
     dpt_context *context = p->session.context;
     char data_name[PATH_MAX + sizeof "npz:"];
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     dpt_dataset **grown = realloc(p->files, (p->n_files + 1) * sizeof(dpt_dataset *));
     if (!grown) return no_memory(p);
     p->files = grown;
@@ -216,11 +216,12 @@ static dpt_status add_image(prediction *p, const char *name)
 static dpt_status collect_pictures(prediction *p)
 {
     const dpt_dataset_memory memory = {
+        .size = sizeof memory,
         .count = p->n_pictures,
         .height = p->info.height,
         .width = p->info.width,
         .channels = p->info.channels,
-        .classes = p->info.classes,
+        .outputs = p->info.outputs,
         .dtype = DPT_U8,
         .images = p->pixels,
     };
@@ -245,9 +246,9 @@ static dpt_status add_images(prediction *p, const cli_options *options)
 /* The `top` largest of n probabilities, in falling order; of equal ones the first class first. */
 static void print_classes(const dpt_dataset_info *info, float *probabilities, size_t top)
 {
-    for (size_t rank = 0; rank < top && rank < info->classes; rank++) {
+    for (size_t rank = 0; rank < top && rank < info->outputs; rank++) {
         size_t best = 0;
-        for (size_t c = 1; c < info->classes; c++)
+        for (size_t c = 1; c < info->outputs; c++)
             if (probabilities[c] > probabilities[best]) best = c;
         printf("%s ", rank ? "," : "");
         if (info->class_names)
@@ -308,7 +309,7 @@ static dpt_status predict_run(prediction *p, size_t first, size_t n, const outpu
 static dpt_status predict_all(prediction *p, const cli_options *options)
 {
     const size_t rows = p->n_subjects < MAX_RUN ? p->n_subjects : MAX_RUN;
-    const size_t classes = dpt_model_classes(p->session.model);
+    const size_t classes = dpt_model_outputs(p->session.model);
     const output out = {.probabilities = calloc(rows, classes * sizeof(float)),
                         .classes = classes,
                         .regression = cli_loss(options) == DPT_LOSS_SQUARED_ERROR,
@@ -328,17 +329,20 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
 static void describe(prediction *p)
 {
     const dpt_weights_info *w = &p->session.weights;
-    const size_t classes = dpt_model_classes(p->session.model);
+    const size_t classes = dpt_model_outputs(p->session.model);
     if (p->session.told)
         p->info = (dpt_dataset_info){
+            .size = sizeof(dpt_dataset_info),
             .height = w->height,
             .width = w->width,
             .channels = w->channels,
-            .classes = classes,
+            .outputs = classes,
             .class_names = w->classes == classes ? w->class_names : NULL,
         };
-    else
+    else {
+        p->info.size = sizeof p->info;
         dpt_dataset_describe(p->session.test, &p->info);
+    }
 }
 
 /* Warns if the names of classes come from another data set than that of the training. */
@@ -368,7 +372,7 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
         .weights = weights,
         .like = p->pictures ? p->pictures : p->files[0], /* all are alike */
         .logits = cli_loss(options) == DPT_LOSS_SQUARED_ERROR,
-        .split = "equal", /* a repeated command prints the same */
+        .split = {DPT_SPLIT_EQUAL, NULL}, /* a repeated command prints the same */
         .device_timeout = options->device_timeout};
     const dpt_status status = dpt_predictor_create(s->devices, s->model, &predictor, &p->predictor);
     return status == DPT_E_INVALID && cli_weights_own(s) ? DPT_E_FORMAT : status;

@@ -119,20 +119,21 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
 {
     const cli_options *o = options;
     return (dpt_trainer_options){
+        .size = sizeof(dpt_trainer_options),
         .batch_size = cli_batch_size(o, count),
         .micro_batch = o->micro_batch,
         .accumulate = o->accumulate,
         .no_overlap = is(o->overlap, "off"),
         .no_standby = is(o->standby, "off"),
         .compress = is(o->compress, "bf16") ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
-        .split = o->split,
+        .split = dpt_split_from(o->split),
         .optimizer = is_adamw(o) ? DPT_OPTIMIZER_ADAMW : DPT_OPTIMIZER_SGD,
         .lr = (float)rate(o),
         .lr_base_batch = o->lr_base_batch,
         .momentum = (float)o->momentum,
         .weight_decay = (float)o->weight_decay,
         .nesterov = o->nesterov,
-        .no_decay_bias = o->no_bias_decay,
+        .no_bias_decay = o->no_bias_decay,
         .beta1 = (float)o->beta1,
         .beta2 = (float)o->beta2,
         .epsilon = (float)o->epsilon,

@@ -91,8 +91,8 @@ static dpt_status prepare_data(cli_session *session, const cli_options *options)
 dpt_status cli_open_context(const cli_options *options, dpt_context **out)
 {
     announce(options->quiet, "looking for devices ...");
-    const dpt_context_options how = {.device_timeout = options->device_timeout,
-                                     .devices = options->devices};
+    const dpt_context_options how = {
+        .size = sizeof how, .device_timeout = options->device_timeout, .devices = options->devices};
     const dpt_status status = dpt_context_create_with(&how, out);
     announce(options->quiet, "");
     return status;
@@ -106,7 +106,7 @@ void cli_tell_left_out(dpt_context *context)
             (void)cli_error(CLI_OK, "going on without %s: %s", dpt_backend_name(context, b),
                             dpt_backend_reason(context, b));
         for (size_t i = 0; i < dpt_backend_device_count(context, b); i++) {
-            dpt_device_description device;
+            dpt_device_info device = {.size = sizeof device};
             if (dpt_backend_describe(context, b, i, &device) == DPT_E_DEVICE_LOST)
                 (void)cli_error(CLI_OK, "going on without %s", dpt_error_message(context));
         }
@@ -118,7 +118,7 @@ dpt_status cli_open_devices(cli_session *session, const cli_options *options)
     DPT_TRY(dpt_context_set_precision(session->context, options->precision));
     announce(cli_session_quiet(session, options), "opening devices ...");
     const dpt_status status =
-        dpt_devices_open(session->context, options->devices, &session->devices);
+        dpt_device_set_open(session->context, options->devices, &session->devices);
     announce(cli_session_quiet(session, options), "");
     if (status == DPT_OK) cli_tell_left_out(session->context);
     return status;
@@ -134,13 +134,13 @@ static dpt_status name_both(cli_session *session, const cli_options *options, un
 
 static dpt_status open_model(cli_session *session, const dpt_dataset *data)
 {
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     dpt_dataset_describe(data, &info);
     const dpt_model_shape shape = {
         .height = info.height,
         .width = info.width,
         .channels = info.channels,
-        .classes = info.classes,
+        .classes = info.outputs,
     };
     return dpt_model_by_name(session->context, session->model_name, &shape, &session->model);
 }
@@ -193,7 +193,7 @@ int cli_session_fail_working(const cli_session *session, dpt_status status)
 
 void cli_session_tell_lost(const cli_session *session)
 {
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     while (dpt_trainer_next_event(session->trainer, &event))
         if (event.kind == DPT_DEVICE_LOST)
             (void)cli_error(CLI_OK, "device %s is lost, and the others compute its samples: %s",
@@ -211,7 +211,7 @@ dpt_status cli_session_open_training(cli_session *session, const cli_options *op
                                      unsigned with)
 {
     DPT_TRY(cli_session_open(session, options, with | CLI_WITH_TRAIN));
-    dpt_dataset_info data;
+    dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
     const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
     if (dpt_process_rank(session->context) == 0) tell_remarks(session->model);
@@ -234,7 +234,7 @@ int cli_session_close(cli_session *session, int code)
     dpt_dataset_destroy(session->validation);
     if (session->train != session->whole) dpt_dataset_destroy(session->train);
     dpt_dataset_destroy(session->whole);
-    dpt_devices_close(session->devices);
+    dpt_device_set_close(session->devices);
     const size_t n_stuck = session->context ? dpt_context_abandoned(session->context) : 0;
     dpt_context_destroy(session->context);
     dpt_weights_release(&session->weights);
@@ -243,7 +243,7 @@ int cli_session_close(cli_session *session, int code)
     return code;
 }
 
-void cli_print_device(const dpt_device_description *device)
+void cli_print_device(const dpt_device_info *device)
 {
     const char *what = strcmp(device->backend, "cpu") == 0 ? "thread" : "compute unit";
     printf("%s: %s", device->id, device->name);

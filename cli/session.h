@@ -87,7 +87,7 @@ DPT_CHECK_RESULT dpt_status cli_weights_adopt(cli_session *session, const cli_op
                                               const char *path);
 
 /* Prints the line of a device: name, threads or compute units, detail, process and host. */
-void cli_print_device(const dpt_device_description *device);
+void cli_print_device(const dpt_device_info *device);
 
 /* Prints which devices cannot hold the data or their shard, and what they do (memory.c). */
 DPT_CHECK_RESULT dpt_status cli_print_memory(const cli_session *session);

@@ -13,7 +13,7 @@
 static dpt_status print_devices(const dpt_trainer *trainer)
 {
     for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
-        dpt_device_description device;
+        dpt_device_info device = {.size = sizeof device};
         DPT_TRY(dpt_trainer_device(trainer, i, &device));
         printf("%-10s", i ? "" : "devices");
         cli_print_device(&device);
@@ -23,13 +23,13 @@ static dpt_status print_devices(const dpt_trainer *trainer)
 
 static dpt_status print_header(const cli_session *session, const cli_options *options)
 {
-    dpt_dataset_info train, test;
+    dpt_dataset_info train = {.size = sizeof train}, test = {.size = sizeof test};
     dpt_dataset_describe(session->train, &train);
     dpt_dataset_describe(session->test, &test);
     printf("%-10s%s, %zu parameters\n", "model", dpt_model_name(session->model),
            dpt_model_parameter_count(session->model));
     printf("%-10s%s, %zu + %zu images of %zux%zux%zu, %zu classes (%s)\n", "data", train.name,
-           train.count, test.count, train.height, train.width, train.channels, train.classes,
+           train.count, test.count, train.height, train.width, train.channels, train.outputs,
            train.source);
     if (train.read_as_needed || test.read_as_needed)
         printf("%-10s%s read as they are needed\n", "",
@@ -39,7 +39,7 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
     if (cli_is_arrays(train.name) && strcmp(train.source, test.source) == 0)
         printf("%-10sno file of test data: the test samples are the training samples\n", "");
     if (session->validation) {
-        dpt_dataset_info validation;
+        dpt_dataset_info validation = {.size = sizeof validation};
         dpt_dataset_describe(session->validation, &validation);
         printf("%-10sand %zu for validation\n", "", validation.count);
     }
@@ -123,7 +123,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
         DPT_TRY(print_header(session, options));
         DPT_TRY(cli_print_memory(session));
     }
-    dpt_dataset_info data;
+    dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
     cli_progress progress;
     cli_progress_init(&progress, quiet);
@@ -132,6 +132,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     progress.samples_per_epoch = data.count;
     progress.max_seconds = options->max_time;
     const dpt_fit_options fit = {
+        .size = sizeof fit,
         .epochs = progress.epochs,
         .max_steps = options->max_steps,
         .max_seconds = options->max_time,
@@ -151,7 +152,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
         .notice = cli_progress_notice,
         .user = &progress,
     };
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     cli_signals_catch();
     if (!options->quiet) cli_signals_tell(session->context, progress.bar);
     dpt_status status = dpt_fit(session->trainer, &fit, &result);

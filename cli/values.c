@@ -189,3 +189,26 @@ int cli_parse_augment(const char *name, const char *text, dpt_augment_options *o
     *out = augment;
     return CLI_OK;
 }
+
+/* ---- Initial weights ------------------------------------------------------------------------- */
+
+int cli_parse_init(const char *name, const char *text, dpt_init *out)
+{
+    static const struct {
+        const char *word;
+        dpt_init_kind kind;
+    } kinds[] = {{"default", DPT_INIT_DEFAULT}, {"xavier", DPT_INIT_XAVIER}, {"he", DPT_INIT_HE}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if (strcmp(text, kinds[i].word) != 0) continue;
+        *out = (dpt_init){.kind = kinds[i].kind};
+        return CLI_OK;
+    }
+    *out = (dpt_init){.kind = DPT_INIT_NORMAL};
+    if (strncmp(text, "normal:", 7) == 0 && cli_parse_real(text + 7, 1e-10, 1e3, &out->deviation))
+        return CLI_OK;
+    return cli_error(
+        CLI_USAGE,
+        "--%s: init \"%s\" is not one of default, normal:STD (from 1e-10 to 1000, such "
+        "as normal:0.01), xavier, he",
+        name, text);
+}

@@ -59,6 +59,7 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, un
 {
     cli_session *s = session;
     const char *path = s->path;
+    s->weights.size = sizeof s->weights;
     if (path[0]) DPT_TRY(dpt_weights_describe(s->context, path, &s->weights));
     s->told = with & CLI_DATA_IF_ASKED && s->weights.channels > 0 && !options->dataset &&
               !options->data && !options->normalize;
@@ -78,11 +79,11 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, un
 /* The least number of bytes that the model's tensors take in a file. */
 static size_t model_bytes(const dpt_model *model)
 {
-    dpt_parameter_info tensor;
+    dpt_parameter_info tensor = {.size = sizeof tensor};
     size_t n_bytes = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
         dpt_model_tensor(model, i, &tensor);
-        n_bytes += tensor.size * sizeof(float);
+        n_bytes += tensor.elements * sizeof(float);
     }
     return n_bytes;
 }
@@ -140,11 +141,11 @@ dpt_status cli_weights_model(cli_session *session)
 dpt_status cli_weights_classes(const cli_session *session)
 {
     const dpt_weights_info *w = &session->weights;
-    dpt_dataset_info data;
+    dpt_dataset_info data = {.size = sizeof data};
     if (!session->test) return DPT_OK;
     dpt_dataset_describe(session->test, &data);
-    if (!cli_is_folder(data.name) || !w->class_names || w->classes != data.classes) return DPT_OK;
-    for (size_t c = 0; c < data.classes; c++)
+    if (!cli_is_folder(data.name) || !w->class_names || w->classes != data.outputs) return DPT_OK;
+    for (size_t c = 0; c < data.outputs; c++)
         if (strcmp(data.class_names[c], w->class_names[c]) != 0)
             return dpt_fail(session->context, DPT_E_INVALID,
                             "%s was trained with %s as class %zu, which is %s in %s: these are "

@@ -3,6 +3,7 @@
 #include "collective/launch.h"
 #include "collective/processes.h"
 #include "context/context.h"
+#include "context/sized.h"
 #include "device/registry.h"
 
 #include <stdlib.h>
@@ -30,16 +31,18 @@ dpt_status dpti_context_create_empty(dpt_context **out)
 
 dpt_status dpt_context_create(dpt_context **out)
 {
-    return dpt_context_create_with(&(dpt_context_options){.device_timeout = 0}, out);
+    return dpt_context_create_with(NULL, out);
 }
 
 dpt_status dpt_context_create_with(const dpt_context_options *options, dpt_context **out)
 {
     dpt_context *context;
-    if (!(options->device_timeout >= 0 && options->device_timeout <= 1e9)) return DPT_E_INVALID;
+    dpt_context_options o;
+    DPT_TRY(dpti_read_sized(&(dpti_sized){"dpt_context_options", options, sizeof o}, &o, NULL));
+    if (!(o.device_timeout >= 0 && o.device_timeout <= 1e9)) return DPT_E_INVALID;
     DPT_TRY(dpti_context_create_empty(&context));
-    context->device_timeout = options->device_timeout;
-    const dpt_status status = dpti_registry_scan(context->registry, options->devices);
+    context->device_timeout = o.device_timeout;
+    const dpt_status status = dpti_registry_scan(context->registry, o.devices);
     if (status != DPT_OK) {
         dpt_context_destroy(context);
         return status;

@@ -9,6 +9,7 @@
        collective.h  sums and copies of arrays over devices and processes
        model.h       networks, built layer by layer or read from ONNX files
        data.h        data sets
+       split.h       how a batch is divided among devices
        trainer.h     steps, device events, evaluation, prediction
        predictor.h   predictions without a trainer
        weights.h     files of weights and of the training state
@@ -18,12 +19,13 @@
    Networks by name are declared in dptrain_models.h.
 
        dpt_context_create(&context);
-       dpt_devices_open(context, "cpu,cpu", &devices);
+       dpt_device_set_open(context, "cpu,cpu", &devices);
        dpt_dataset_open(context, "fashion-mnist", NULL, DPT_TRAIN, &data);
 
        dpt_model_create(context, "mine", &model);
        dpt_value x = dpt_flatten(model, dpt_input(model, 28, 28, 1));
-       dpt_model_finish(model, dpt_linear(model, x, "fc", &(dpt_linear_options){.out = 10}));
+       dpt_model_finish(model, dpt_linear(model, x, "fc", &(dpt_linear_options){
+           .size = sizeof(dpt_linear_options), .out = 10}));
 
        dpt_trainer_create(devices, model, data, &options, &trainer);
        dpt_trainer_step(trainer, &metrics);
@@ -34,7 +36,15 @@
    Arguments.  Outputs come last and are written only on success.  Destroy functions accept NULL.
    Any other pointer may be NULL only where the function's comment says so.  Options structs are
    filled with designated initialisers.  A zero field takes the default that the field's comment
-   names.
+   names.  NULL in place of options means all defaults, except where a field has no default.
+
+   Sizes of structs.  A struct whose first field is `size` grows at its end from release to release.
+   The program sets `size` to the sizeof the struct before the call, also for a struct that the call
+   fills.  So a program that was built for one release runs with the library of the next.  A call
+   that gets options without a size gives DPT_E_INVALID and says so.  A call that fills a struct
+   without a size gives DPT_E_INVALID if it returns a status, and else leaves the struct unchanged.
+   A field of options that the library does not know must be 0, or the call gives DPT_E_INVALID.
+   Structs without a size do not change.
 
    Lifetime.  Every object belongs to one context and must be destroyed before the context.  A
    device set must outlive the arrays and trainers that use the set.  A dataset and a model must
@@ -60,6 +70,7 @@
 #include "dptrain/predictor.h"
 #include "dptrain/process.h"
 #include "dptrain/report.h"
+#include "dptrain/split.h"
 #include "dptrain/trainer.h"
 #include "dptrain/weights.h"
 

@@ -59,14 +59,14 @@ static dpt_status large(dpt_device_set *devices)
 {
     dpt_array *x[3] = {NULL};
     float *c = malloc(LARGE * sizeof *c);
-    dpt_status status = c ? create(dpt_devices_get(devices, 0), LARGE, x) : DPT_E_NO_MEMORY;
+    dpt_status status = c ? create(dpt_device_set_get(devices, 0), LARGE, x) : DPT_E_NO_MEMORY;
     const double start = now();
     for (int i = 0; i < ROUNDS && status == DPT_OK; i++)
         status = enqueue(x);
     const double enqueued = now();
     if (status == DPT_OK) status = dpt_array_wait(x[2]); /* for the work on one array */
     const double waited = now();
-    if (status == DPT_OK) status = dpt_devices_wait(devices); /* for the work on all devices */
+    if (status == DPT_OK) status = dpt_device_set_wait(devices); /* for the work on all devices */
     if (status == DPT_OK) status = dpt_array_get(x[2], c);
     if (status == DPT_OK) {
         printf("enqueued %d operations in %.1f ms, waited %.1f ms for the result %g\n", 2 * ROUNDS,
@@ -86,11 +86,11 @@ int main(int argc, char **argv)
     dpt_context *context;
     dpt_device_set *devices = NULL;
     if (dpt_context_create(&context) != DPT_OK) return 1;
-    dpt_status status = dpt_devices_open(context, argc > 1 ? argv[1] : "cpu", &devices);
-    if (status == DPT_OK) status = small(dpt_devices_get(devices, 0));
+    dpt_status status = dpt_device_set_open(context, argc > 1 ? argv[1] : "cpu", &devices);
+    if (status == DPT_OK) status = small(dpt_device_set_get(devices, 0));
     if (status == DPT_OK) status = large(devices);
     if (status != DPT_OK) fprintf(stderr, "async: %s\n", dpt_error_message(context));
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
     return status == DPT_OK ? 0 : 1;
 }

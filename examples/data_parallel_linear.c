@@ -32,11 +32,12 @@ static dpt_status create_data(dpt_context *context, dpt_dataset **out)
         labels[i] = sum > 0.5F * FEATURES;
     }
     const dpt_dataset_memory memory = {
+        .size = sizeof memory,
         .count = COUNT,
         .height = 1,
         .width = 1,
         .channels = FEATURES,
-        .classes = OUTPUTS,
+        .outputs = OUTPUTS,
         .dtype = DPT_F32,
         .images = rows,
         .labels = labels,
@@ -50,22 +51,24 @@ static dpt_status create_model(dpt_context *context, dpt_model **out)
     DPT_TRY(dpt_model_create(context, "linear", &model));
     *out = model;
     const dpt_value x = dpt_flatten(model, dpt_input(model, 1, 1, FEATURES));
-    return dpt_model_finish(model,
-                            dpt_linear(model, x, "fc", &(dpt_linear_options){.out = OUTPUTS}));
+    return dpt_model_finish(
+        model,
+        dpt_linear(model, x, "fc",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = OUTPUTS}));
 }
 
 /* One epoch of shuffled batches.  A step scatters a batch, trains on it, and collects the results.
  */
 static dpt_status run_epoch(dpt_trainer *trainer, dpt_device_set *devices)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     do {
         DPT_TRY(dpt_trainer_step(trainer, &m));
         for (size_t i = 0; i < m.n_devices; i++) {
             if (m.shards[i] == 0)
                 continue; /* this replica only takes part in the sum of gradients */
-            dpt_device_description device;
-            dpt_device_describe(dpt_devices_get(devices, i), &device);
+            dpt_device_info device = {.size = sizeof device};
+            dpt_device_describe(dpt_device_set_get(devices, i), &device);
             printf("  in replica %zu on %s: input size (%zu, %d), output size (%zu, %d)\n", i,
                    device.id, m.shards[i], FEATURES, m.shards[i], OUTPUTS);
         }
@@ -77,7 +80,8 @@ static dpt_status run_epoch(dpt_trainer *trainer, dpt_device_set *devices)
 
 static dpt_status linear(dpt_context *context, dpt_device_set *devices)
 {
-    const dpt_trainer_options how = {.batch_size = BATCH, .split = "equal"};
+    const dpt_trainer_options how = {
+        .size = sizeof how, .batch_size = BATCH, .split = {DPT_SPLIT_EQUAL, NULL}};
     dpt_dataset *data = NULL;
     dpt_model *model = NULL;
     dpt_trainer *trainer = NULL;
@@ -103,7 +107,7 @@ static dpt_status split_strictly(dpt_context *context, size_t n_rows, size_t n_d
                         "%zu values do not divide evenly over %zu devices; take another batch "
                         "size, or shards that may differ",
                         n_rows, n_devices);
-    return dpt_split_rows(context, "equal", n_rows, n_devices, rows);
+    return dpt_shard_rows(context, (dpt_split){.kind = DPT_SPLIT_EQUAL}, n_rows, n_devices, rows);
 }
 
 static dpt_status print_part(size_t i, dpt_array *part)
@@ -120,7 +124,7 @@ static dpt_status print_part(size_t i, dpt_array *part)
 /* Divides the numbers 0 to 23: two devices get 0 to 11 and 12 to 23, five devices are an error. */
 static dpt_status strict(dpt_context *context, dpt_device_set *devices)
 {
-    const size_t n = dpt_devices_count(devices);
+    const size_t n = dpt_device_set_count(devices);
     float values[VALUES];
     size_t rows[MAX_DEVICES];
     dpt_array *parts[MAX_DEVICES] = {NULL};
@@ -142,12 +146,12 @@ int main(int argc, char **argv)
     dpt_context *context;
     dpt_device_set *devices = NULL;
     if (dpt_context_create(&context) != DPT_OK) return 1;
-    dpt_status status = dpt_devices_open(context, argc > 1 ? argv[1] : "cpu,cpu", &devices);
-    if (!status && dpt_devices_count(devices) > MAX_DEVICES)
+    dpt_status status = dpt_device_set_open(context, argc > 1 ? argv[1] : "cpu,cpu", &devices);
+    if (!status && dpt_device_set_count(devices) > MAX_DEVICES)
         status = dpt_fail(context, DPT_E_INVALID, "at most %d devices, please", MAX_DEVICES);
     if (!status) status = is_strict ? strict(context, devices) : linear(context, devices);
     if (status) fprintf(stderr, "data_parallel_linear: %s\n", dpt_error_message(context));
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
     return status ? 1 : 0;
 }

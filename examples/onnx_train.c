@@ -32,7 +32,7 @@ int main(int argc, char **argv)
     }
     dpt_status status = dpt_context_create(&context);
     if (status != DPT_OK) return 1;
-    if (!status) status = dpt_devices_open(context, list, &devices);
+    if (!status) status = dpt_device_set_open(context, list, &devices);
     if (!status) status = dpt_dataset_open(context, name, NULL, DPT_TRAIN, &data);
     if (!status) status = dpt_dataset_open(context, name, NULL, DPT_TEST, &test);
     if (!status) status = dpt_model_from_onnx(context, argv[1], &model);
@@ -40,10 +40,12 @@ int main(int argc, char **argv)
      */
     if (!status) status = dpt_dataset_arrange(context, data, model);
     if (!status) status = dpt_dataset_arrange(context, test, model);
-    const dpt_trainer_options how = {.batch_size = 64, .lr = 0.05F, .momentum = 0.9F};
+    const dpt_trainer_options how = {
+        .size = sizeof how, .batch_size = 64, .lr = 0.05F, .momentum = 0.9F};
     if (!status) status = dpt_trainer_create(devices, model, data, &how, &trainer);
-    const dpt_fit_options fit = {.epochs = epochs, .test = test, .progress = show};
-    dpt_fit_result result = {.steps = 0};
+    const dpt_fit_options fit = {
+        .size = sizeof fit, .epochs = epochs, .test = test, .progress = show};
+    dpt_fit_result result = {.size = sizeof result};
     if (!status) status = dpt_fit(trainer, &fit, &result);
     if (!status)
         printf("%zu parameters, %zu steps\n", dpt_model_parameter_count(model), result.steps);
@@ -52,7 +54,7 @@ int main(int argc, char **argv)
     dpt_model_destroy(model);
     dpt_dataset_destroy(test);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
     return status ? 1 : 0;
 }

@@ -35,11 +35,12 @@ static dpt_status create_data(dpt_context *context, dpt_dataset **out)
     points all;
     make_points(&all);
     const dpt_dataset_memory memory = {
+        .size = sizeof memory,
         .count = COUNT,
         .height = 1,
         .width = 1,
         .channels = 2,
-        .classes = CLASSES,
+        .outputs = CLASSES,
         .dtype = DPT_F32,
         .images = all.xy,
         .labels = all.label,
@@ -50,7 +51,8 @@ static dpt_status create_data(dpt_context *context, dpt_dataset **out)
 /* Two hidden layers.  The output of the first is added to the output of the second (a shortcut). */
 static dpt_status create_model(dpt_context *context, dpt_model **out)
 {
-    const dpt_linear_options hidden = {.out = 32, .activation = DPT_ACT_TANH};
+    const dpt_linear_options hidden = {
+        .size = sizeof hidden, .out = 32, .activation = DPT_ACT_TANH};
     dpt_model *model;
     DPT_TRY(dpt_model_create(context, "rings", &model));
     const dpt_value x = dpt_flatten(model, dpt_input(model, 1, 1, 2));
@@ -59,12 +61,14 @@ static dpt_status create_model(dpt_context *context, dpt_model **out)
     const dpt_value sum = dpt_add(model, a, b);
     *out = model;
     return dpt_model_finish(
-        model, dpt_linear(model, sum, "scores", &(dpt_linear_options){.out = CLASSES}));
+        model,
+        dpt_linear(model, sum, "scores",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES}));
 }
 
 static dpt_status train(dpt_trainer *trainer)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     for (size_t i = 1; i <= STEPS; i++) {
         if (i == STEPS * 2 / 3) DPT_TRY(dpt_trainer_set_lr(trainer, 0.1F));
         DPT_TRY(dpt_trainer_step(trainer, &m));
@@ -85,15 +89,17 @@ typedef struct task {
 /* The second trainer has another seed, and so other weights until it loads those of the first. */
 static dpt_status compare(const task *of, dpt_trainer *first, const char *path)
 {
-    dpt_evaluation a, b;
+    dpt_evaluation a = {.size = sizeof a}, b = {.size = sizeof b};
     float bias[CLASSES];
     DPT_TRY(dpt_trainer_evaluate(first, of->data, &a));
     DPT_TRY(dpt_trainer_save(first, path));
     DPT_TRY(dpt_trainer_get(first, 0, DPT_PARAMETER, "scores.bias", bias, CLASSES));
     printf("scores.bias: %.3f %.3f %.3f\n", (double)bias[0], (double)bias[1], (double)bias[2]);
     dpt_trainer *second;
-    DPT_TRY(dpt_trainer_create(of->devices, of->model, of->data,
-                               &(dpt_trainer_options){.batch_size = BATCH, .seed = 7}, &second));
+    DPT_TRY(dpt_trainer_create(
+        of->devices, of->model, of->data,
+        &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH, .seed = 7},
+        &second));
     dpt_status status = dpt_trainer_load(second, path);
     if (status == DPT_OK) status = dpt_trainer_evaluate(second, of->data, &b);
     dpt_trainer_destroy(second);
@@ -106,7 +112,8 @@ static dpt_status compare(const task *of, dpt_trainer *first, const char *path)
 int main(int argc, char **argv)
 {
     const char *list = argc > 1 ? argv[1] : "cpu:threads=1,cpu:threads=1";
-    const dpt_trainer_options how = {.batch_size = BATCH, .lr = 0.3F, .momentum = 0.9F};
+    const dpt_trainer_options how = {
+        .size = sizeof how, .batch_size = BATCH, .lr = 0.3F, .momentum = 0.9F};
     dpt_context *context;
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
@@ -114,7 +121,7 @@ int main(int argc, char **argv)
     dpt_trainer *trainer = NULL;
     dpt_status status = dpt_context_create(&context);
     if (status != DPT_OK) return 1;
-    if (!status) status = dpt_devices_open(context, list, &devices);
+    if (!status) status = dpt_device_set_open(context, list, &devices);
     if (!status) status = create_data(context, &data);
     if (!status) status = create_model(context, &model);
     if (!status) status = dpt_trainer_create(devices, model, data, &how, &trainer);
@@ -126,7 +133,7 @@ int main(int argc, char **argv)
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
     return status ? 1 : 0;
 }

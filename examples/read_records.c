@@ -60,26 +60,30 @@ static dpt_status create_data(dpt_context *context, int *file, const unsigned ch
                               dpt_dataset **out)
 {
     const dpt_dataset_memory memory = {
+        .size = sizeof memory,
         .count = COUNT,
         .height = SIDE,
         .width = SIDE,
         .channels = 1,
-        .classes = CLASSES,
+        .outputs = CLASSES,
         .dtype = DPT_U8,
         .labels = labels,
     };
-    const dpt_dataset_reader reader = {.read = read_image, .user = file};
+    const dpt_dataset_reader reader = {.size = sizeof reader, .read = read_image, .user = file};
     return dpt_dataset_from_reader(context, &memory, &reader, out);
 }
 
 static dpt_status create_model(dpt_context *context, dpt_model **out)
 {
-    const dpt_linear_options hidden = {.out = 32, .activation = DPT_ACT_RELU};
+    const dpt_linear_options hidden = {
+        .size = sizeof hidden, .out = 32, .activation = DPT_ACT_RELU};
     DPT_TRY(dpt_model_create(context, "corners", out));
     const dpt_value x = dpt_flatten(*out, dpt_input(*out, SIDE, SIDE, 1));
     const dpt_value h = dpt_linear(*out, x, "hidden", &hidden);
-    return dpt_model_finish(*out,
-                            dpt_linear(*out, h, "corner", &(dpt_linear_options){.out = CLASSES}));
+    return dpt_model_finish(
+        *out,
+        dpt_linear(*out, h, "corner",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES}));
 }
 
 static int show(const dpt_fit_progress *progress, void *user)
@@ -94,7 +98,8 @@ static int show(const dpt_fit_progress *progress, void *user)
 int main(int argc, char **argv)
 {
     const char *list = argc > 1 ? argv[1] : "cpu:threads=1,cpu:threads=1";
-    const dpt_trainer_options how = {.batch_size = 50, .lr = 0.1F, .momentum = 0.9F};
+    const dpt_trainer_options how = {
+        .size = sizeof how, .batch_size = 50, .lr = 0.1F, .momentum = 0.9F};
     static unsigned char labels[COUNT];
     int file = make_file("records.bin", labels);
     dpt_context *context;
@@ -102,20 +107,21 @@ int main(int argc, char **argv)
     dpt_dataset *data = NULL;
     dpt_model *model = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     dpt_status status = dpt_context_create(&context);
     if (status != DPT_OK) return 1;
-    if (!status) status = dpt_devices_open(context, list, &devices);
+    if (!status) status = dpt_device_set_open(context, list, &devices);
     if (!status) status = create_data(context, &file, labels, &data);
     if (!status) status = create_model(context, &model);
     if (!status) status = dpt_trainer_create(devices, model, data, &how, &trainer);
-    const dpt_fit_options fit = {.epochs = EPOCHS, .test = data, .progress = show};
+    const dpt_fit_options fit = {
+        .size = sizeof fit, .epochs = EPOCHS, .test = data, .progress = show};
     if (!status) status = dpt_fit(trainer, &fit, &result);
     if (status) fprintf(stderr, "read_records: %s\n", dpt_error_message(context));
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
     if (file >= 0) close(file);
     return status ? 1 : 0;

@@ -13,7 +13,7 @@ static dpt_status print_array(const char *label, dpt_array *array)
     float values[ROWS * COLUMNS];
     DPT_TRY(dpt_array_get(array, values));
     const size_t *shape = dpt_array_shape(array);
-    dpt_device_description device;
+    dpt_device_info device = {.size = sizeof device};
     dpt_device_describe(dpt_array_device(array), &device);
     printf("%s on %s:", label, device.id);
     for (size_t row = 0; row < shape[0]; row++) {
@@ -30,13 +30,13 @@ static dpt_status print_array(const char *label, dpt_array *array)
  */
 static dpt_status scatter(dpt_context *context, dpt_device_set *devices)
 {
-    const size_t n = dpt_devices_count(devices);
+    const size_t n = dpt_device_set_count(devices);
     float matrix[ROWS * COLUMNS];
     size_t rows[MAX_DEVICES];
     dpt_array *parts[MAX_DEVICES] = {NULL};
     for (size_t i = 0; i < ROWS * COLUMNS; i++)
         matrix[i] = (float)i;
-    DPT_TRY(dpt_split_rows(context, "equal", ROWS, n, rows));
+    DPT_TRY(dpt_shard_rows(context, (dpt_split){.kind = DPT_SPLIT_EQUAL}, ROWS, n, rows));
     DPT_TRY(dpt_scatter(devices, matrix, ROWS, COLUMNS, rows, parts));
     dpt_status status = DPT_OK;
     for (size_t i = 0; i < n && status == DPT_OK; i++)
@@ -50,13 +50,13 @@ static dpt_status scatter(dpt_context *context, dpt_device_set *devices)
  */
 static dpt_status all_reduce(dpt_device_set *devices)
 {
-    const size_t n = dpt_devices_count(devices);
+    const size_t n = dpt_device_set_count(devices);
     const size_t shape[] = {1, 2};
     dpt_array *arrays[MAX_DEVICES] = {NULL};
     dpt_status status = DPT_OK;
     for (size_t i = 0; i < n && status == DPT_OK; i++) {
         const float values[] = {(float)(i + 1), (float)(i + 1)};
-        status = dpt_array_create(dpt_devices_get(devices, i), shape, 2, &arrays[i]);
+        status = dpt_array_create(dpt_device_set_get(devices, i), shape, 2, &arrays[i]);
         if (status == DPT_OK) status = dpt_array_set(arrays[i], values);
     }
     if (status == DPT_OK) status = dpt_all_reduce(arrays, n);
@@ -72,13 +72,13 @@ int main(int argc, char **argv)
     dpt_context *context;
     dpt_device_set *devices = NULL;
     if (dpt_context_create(&context) != DPT_OK) return 1;
-    dpt_status status = dpt_devices_open(context, argc > 1 ? argv[1] : "cpu,cpu", &devices);
-    if (status == DPT_OK && dpt_devices_count(devices) > MAX_DEVICES)
+    dpt_status status = dpt_device_set_open(context, argc > 1 ? argv[1] : "cpu,cpu", &devices);
+    if (status == DPT_OK && dpt_device_set_count(devices) > MAX_DEVICES)
         status = dpt_fail(context, DPT_E_INVALID, "at most %d devices, please", MAX_DEVICES);
     if (status == DPT_OK) status = scatter(context, devices);
     if (status == DPT_OK) status = all_reduce(devices);
     if (status != DPT_OK) fprintf(stderr, "scatter_allreduce: %s\n", dpt_error_message(context));
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
     return status == DPT_OK ? 0 : 1;
 }

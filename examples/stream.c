@@ -38,11 +38,12 @@ static dpt_status create_data(dpt_context *context, dpt_dataset **out)
     batch first;
     receive(0, &first);
     const dpt_dataset_memory memory = {
+        .size = sizeof memory,
         .count = BATCH,
         .height = 1,
         .width = 1,
         .channels = WINDOW,
-        .classes = 1,
+        .outputs = 1,
         .dtype = DPT_F32,
         .images = first.windows,
         .targets = first.next,
@@ -53,20 +54,23 @@ static dpt_status create_data(dpt_context *context, dpt_dataset **out)
 
 static dpt_status create_model(dpt_context *context, dpt_model **out)
 {
-    const dpt_linear_options hidden = {.out = 32, .activation = DPT_ACT_TANH};
+    const dpt_linear_options hidden = {
+        .size = sizeof hidden, .out = 32, .activation = DPT_ACT_TANH};
     dpt_model *model;
     DPT_TRY(dpt_model_create(context, "forecast", &model));
     const dpt_value x = dpt_flatten(model, dpt_input(model, 1, 1, WINDOW));
     const dpt_value h = dpt_linear(model, x, "hidden", &hidden);
     *out = model;
-    return dpt_model_finish(model, dpt_linear(model, h, "next", &(dpt_linear_options){.out = 1}));
+    return dpt_model_finish(
+        model, dpt_linear(model, h, "next",
+                          &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 1}));
 }
 
 /* The loss of a step is that of new values, because it is computed before the update. */
 static dpt_status train(dpt_trainer *trainer, dpt_dataset *data)
 {
     batch now;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     double sum = 0;
     for (size_t i = 0; i < STEPS; i++) {
         receive(i, &now);
@@ -83,8 +87,11 @@ static dpt_status train(dpt_trainer *trainer, dpt_dataset *data)
 int main(int argc, char **argv)
 {
     const char *list = argc > 1 ? argv[1] : "cpu:threads=1,cpu:threads=1";
-    const dpt_trainer_options how = {
-        .batch_size = BATCH, .lr = 0.05F, .momentum = 0.9F, .loss = DPT_LOSS_SQUARED_ERROR};
+    const dpt_trainer_options how = {.size = sizeof how,
+                                     .batch_size = BATCH,
+                                     .lr = 0.05F,
+                                     .momentum = 0.9F,
+                                     .loss = DPT_LOSS_SQUARED_ERROR};
     dpt_context *context;
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
@@ -92,7 +99,7 @@ int main(int argc, char **argv)
     dpt_trainer *trainer = NULL;
     dpt_status status = dpt_context_create(&context);
     if (status != DPT_OK) return 1;
-    if (!status) status = dpt_devices_open(context, list, &devices);
+    if (!status) status = dpt_device_set_open(context, list, &devices);
     if (!status) status = create_data(context, &data);
     if (!status) status = create_model(context, &model);
     if (!status) status = dpt_trainer_create(devices, model, data, &how, &trainer);
@@ -101,7 +108,7 @@ int main(int argc, char **argv)
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
     return status ? 1 : 0;
 }

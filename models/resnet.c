@@ -19,13 +19,15 @@ static dpt_value conv_norm(dpt_model *model, dpt_value x, conv_layer layer,
 {
     char text[DPTM_NAME_BYTES];
     x = dpt_conv2d(model, x, dptm_name(text, layer.block, layer.conv), conv);
-    return dpt_batch_norm(model, x, dptm_name(text, layer.block, layer.norm),
-                          &(dpt_norm_options){.activation = layer.activation});
+    return dpt_batch_norm(
+        model, x, dptm_name(text, layer.block, layer.norm),
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = layer.activation});
 }
 
 static dpt_conv2d_options conv1x1(size_t out_channels, size_t stride)
 {
     return (dpt_conv2d_options){
+        .size = sizeof(dpt_conv2d_options),
         .out_channels = out_channels,
         .kernel = {1, 1},
         .stride = {stride, stride},
@@ -36,6 +38,7 @@ static dpt_conv2d_options conv1x1(size_t out_channels, size_t stride)
 static dpt_conv2d_options conv3x3(size_t out_channels, size_t stride)
 {
     return (dpt_conv2d_options){
+        .size = sizeof(dpt_conv2d_options),
         .out_channels = out_channels,
         .kernel = {3, 3},
         .stride = {stride, stride},
@@ -105,10 +108,17 @@ static dpt_value small_stem(dpt_model *model, dpt_value x)
 /* (224, 224, 3) -> (112, 112, 64) -> (56, 56, 64) */
 static dpt_value imagenet_stem(dpt_model *model, dpt_value x)
 {
-    const dpt_conv2d_options conv = {
-        .out_channels = 64, .kernel = {7, 7}, .stride = {2, 2}, .padding = {3, 3}, .no_bias = true};
-    const dpt_pool2d_options pool = {
-        .kind = DPT_POOL_MAX, .kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}};
+    const dpt_conv2d_options conv = {.size = sizeof conv,
+                                     .out_channels = 64,
+                                     .kernel = {7, 7},
+                                     .stride = {2, 2},
+                                     .padding = {3, 3},
+                                     .no_bias = true};
+    const dpt_pool2d_options pool = {.size = sizeof pool,
+                                     .kind = DPT_POOL_MAX,
+                                     .kernel = {3, 3},
+                                     .stride = {2, 2},
+                                     .padding = {1, 1}};
     x = conv_norm(model, x, (conv_layer){"", "conv1", "bn1", DPT_ACT_RELU}, &conv);
     return dpt_pool2d(model, x, &pool);
 }
@@ -139,7 +149,8 @@ static dpt_value build(dpt_model *model, dpt_value x, size_t classes, const netw
         }
     }
     x = dpt_flatten(model, dpt_global_average_pool(model, x)); /* (512) */
-    return dpt_linear(model, x, "fc", &(dpt_linear_options){.out = classes});
+    return dpt_linear(model, x, "fc",
+                      &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = classes});
 }
 
 static const architecture resnet18 = {{2, 2, 2, 2}, basic_branch, 1},

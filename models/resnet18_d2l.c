@@ -17,15 +17,19 @@ typedef struct block {
 static dpt_value add_block(dpt_model *model, dpt_value x, const block *b)
 {
     const size_t stride = b->halve ? 2 : 1;
-    const dpt_conv2d_options first = {.out_channels = b->channels,
+    const dpt_conv2d_options first = {.size = sizeof first,
+                                      .out_channels = b->channels,
                                       .kernel = {3, 3},
                                       .stride = {stride, stride},
                                       .padding = {1, 1}};
     const dpt_conv2d_options second = {
-        .out_channels = b->channels, .kernel = {3, 3}, .padding = {1, 1}};
-    const dpt_conv2d_options project = {
-        .out_channels = b->channels, .kernel = {1, 1}, .stride = {stride, stride}};
-    const dpt_norm_options relu = {.activation = DPT_ACT_RELU}, plain = {0};
+        .size = sizeof second, .out_channels = b->channels, .kernel = {3, 3}, .padding = {1, 1}};
+    const dpt_conv2d_options project = {.size = sizeof project,
+                                        .out_channels = b->channels,
+                                        .kernel = {1, 1},
+                                        .stride = {stride, stride}};
+    const dpt_norm_options relu = {.size = sizeof relu, .activation = DPT_ACT_RELU},
+                           plain = {.size = sizeof plain};
     char name[DPTM_NAME_BYTES];
     dpt_value y = dpt_conv2d(model, x, dptm_name(name, b->name, "conv1"), &first);
     y = dpt_batch_norm(model, y, dptm_name(name, b->name, "bn1"), &relu);
@@ -39,8 +43,13 @@ static dpt_value add_block(dpt_model *model, dpt_value x, const block *b)
 dpt_value dptm_resnet18_d2l(dpt_model *model, dpt_value x, size_t classes)
 {
     x = dpt_conv2d(model, x, "conv1",
-                   &(dpt_conv2d_options){.out_channels = 64, .kernel = {3, 3}, .padding = {1, 1}});
-    x = dpt_batch_norm(model, x, "bn1", &(dpt_norm_options){.activation = DPT_ACT_RELU});
+                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                         .out_channels = 64,
+                                         .kernel = {3, 3},
+                                         .padding = {1, 1}});
+    x = dpt_batch_norm(
+        model, x, "bn1",
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_RELU});
     for (size_t stage = 0; stage < N_STAGES; stage++) { /* (28, 28, 64) to (4, 4, 512) */
         for (size_t i = 0; i < STAGE_BLOCKS; i++) {
             char name[DPTM_NAME_BYTES];
@@ -53,5 +62,6 @@ dpt_value dptm_resnet18_d2l(dpt_model *model, dpt_value x, size_t classes)
         }
     }
     x = dpt_flatten(model, dpt_global_average_pool(model, x)); /* (512) */
-    return dpt_linear(model, x, "fc", &(dpt_linear_options){.out = classes});
+    return dpt_linear(model, x, "fc",
+                      &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = classes});
 }

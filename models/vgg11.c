@@ -9,7 +9,7 @@ static const size_t features[] = {64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 
 
 static dpt_value add_features(dpt_model *model, dpt_value x)
 {
-    const dpt_pool2d_options halve = {.kind = DPT_POOL_MAX, .kernel = {2, 2}};
+    const dpt_pool2d_options halve = {.size = sizeof halve, .kind = DPT_POOL_MAX, .kernel = {2, 2}};
     size_t index = 0; /* torchvision's */
     for (size_t i = 0; i < sizeof features / sizeof features[0]; i++) {
         if (features[i] == 0) {
@@ -19,7 +19,8 @@ static dpt_value add_features(dpt_model *model, dpt_value x)
         }
         char name[DPTM_NAME_BYTES];
         x = dpt_conv2d(model, x, dptm_indexed_name(name, "features", index),
-                       &(dpt_conv2d_options){.out_channels = features[i],
+                       &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                             .out_channels = features[i],
                                              .kernel = {3, 3},
                                              .padding = {1, 1},
                                              .activation = DPT_ACT_RELU});
@@ -31,9 +32,11 @@ static dpt_value add_features(dpt_model *model, dpt_value x)
 /* Shapes in the comments are those of 32x32 images. */
 dpt_value dptm_vgg11(dpt_model *model, dpt_value x, size_t classes)
 {
-    const dpt_linear_options hidden = {.out = 4096, .activation = DPT_ACT_RELU};
+    const dpt_linear_options hidden = {
+        .size = sizeof hidden, .out = 4096, .activation = DPT_ACT_RELU};
     x = dpt_flatten(model, add_features(model, x)); /* (512) of (1, 1, 512) */
     x = dpt_dropout(model, dpt_linear(model, x, "classifier.0", &hidden), 0.5F);
     x = dpt_dropout(model, dpt_linear(model, x, "classifier.3", &hidden), 0.5F);
-    return dpt_linear(model, x, "classifier.6", &(dpt_linear_options){.out = classes});
+    return dpt_linear(model, x, "classifier.6",
+                      &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = classes});
 }

@@ -85,6 +85,7 @@ dpt_device_report dpti_account_device(const dpti_account *account, size_t device
 {
     const dpti_device_account *d = &account->devices[device];
     return (dpt_device_report){
+        .size = sizeof(dpt_device_report),
         .samples = d->sum.samples,
         .steps = d->sum.steps,
         .busy_seconds = d->sum.busy,
@@ -106,6 +107,7 @@ dpt_mix_report dpti_account_mix(const dpti_account *account)
         alone += d.alone_throughput;
     }
     return (dpt_mix_report){
+        .size = sizeof(dpt_mix_report),
         .steps = account->steps,
         .samples = account->samples,
         .seconds = account->seconds,

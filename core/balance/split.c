@@ -5,6 +5,8 @@
 #include "base/text.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PART_BYTES = 40 };
@@ -133,4 +135,31 @@ void dpti_split_rows(const dpti_split *split, size_t n_rows, size_t *rows)
         equal_rows(split->n_devices, n_rows, rows);
     else
         proportional_rows(split, n_rows, rows);
+}
+
+/* ---- The split of the public API ------------------------------------------------------------- */
+
+static const char replay_prefix[] = "replay:";
+
+dpt_split dpt_split_from(const char *text)
+{
+    const size_t length = sizeof replay_prefix - 1;
+    if (!text || strcmp(text, "measured") == 0) return (dpt_split){.kind = DPT_SPLIT_MEASURED};
+    if (strcmp(text, "equal") == 0) return (dpt_split){.kind = DPT_SPLIT_EQUAL};
+    if (strncmp(text, replay_prefix, length) == 0)
+        return (dpt_split){.kind = DPT_SPLIT_REPLAY, .value = text + length};
+    return (dpt_split){.kind = DPT_SPLIT_PROPORTIONS, .value = text};
+}
+
+char *dpti_split_text(dpt_split split)
+{
+    char *text;
+    if (split.kind == DPT_SPLIT_MEASURED) return dpti_strdup("measured");
+    if (split.kind == DPT_SPLIT_EQUAL) return dpti_strdup("equal");
+    const bool replays = split.kind == DPT_SPLIT_REPLAY;
+    if (!split.value || (!replays && split.kind != DPT_SPLIT_PROPORTIONS)) return dpti_strdup("?");
+    const size_t n_bytes = strlen(split.value) + sizeof replay_prefix;
+    text = malloc(n_bytes);
+    if (text) snprintf(text, n_bytes, "%s%s", replays ? replay_prefix : "", split.value);
+    return text;
 }

@@ -4,7 +4,7 @@
 #define DPTI_SPLIT_H
 
 #include "dpt_error.h"
-#include "dpt_types.h"
+#include "dptrain/split.h"
 
 enum { DPTI_SPLIT_MAX_DEVICES = 256 };
 
@@ -19,6 +19,10 @@ typedef struct dpti_split {
    trainer handles "replay:LOG" and "measured", which are errors here. */
 DPT_CHECK_RESULT dpt_status dpti_split_parse(const char *text, size_t n_devices, dpti_split *out,
                                              dpt_error *error);
+/* Returns the text that dpt_split_from reads as this split, for logs and messages; NULL if there is
+   no memory.  The caller frees it.  An unknown kind, or a missing value, gives a text that
+   dpti_split_parse refuses. */
+char *dpti_split_text(dpt_split split);
 
 /* Writes the counts of rows to `rows` (n_devices), whose sum is exactly n_rows.  Equal: chunks of
    ceil(n_rows / n_devices), so that the last devices get fewer rows or none.  Proportions: quotas

@@ -5,6 +5,7 @@
 #include "base/parse.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "context/sized.h"
 #include "dpt_error.h"
 #include "graph/builder.h" /* DPTI_MAX_EXTENT */
 
@@ -234,7 +235,7 @@ dpt_status dpti_origin_read(const dpti_safetensors *file, const char *name, dpt_
     const char *model = dpti_safetensors_metadata(file, model_key);
     const char *dataset = dpti_safetensors_metadata(file, dataset_key);
     const char *classes = dpti_safetensors_metadata(file, classes_key);
-    dpt_weights_info info = {.classes = 0};
+    dpt_weights_info info = {.size = sizeof info};
     snprintf(info.model, sizeof info.model, "%s", model ? model : "");
     snprintf(info.dataset, sizeof info.dataset, "%s", dataset ? dataset : "");
     if (classes && !dpti_parse_size(classes, 1, SIZE_MAX, &info.classes)) info.classes = 0;
@@ -249,16 +250,20 @@ dpt_status dpt_weights_describe(dpt_context *context, const char *path, dpt_weig
 {
     dpt_error error = {.status = DPT_OK};
     dpti_safetensors *file = NULL;
+    dpt_weights_info info;
+    DPT_TRY(dpti_check_sized(context, "dpt_weights_info", out));
     dpt_status status = dpti_safetensors_read_metadata(path, &file, &error);
-    if (status == DPT_OK) status = dpti_origin_read(file, path, out, &error);
+    if (status == DPT_OK) status = dpti_origin_read(file, path, &info, &error);
     dpti_safetensors_close(file);
+    if (status == DPT_OK) (void)dpti_give_sized(&info, out);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, NULL, &error);
 }
 
 void dpt_weights_release(dpt_weights_info *info)
 {
     free(info->class_names);
-    *info = (dpt_weights_info){.classes = 0};
+    const dpt_weights_info none = {.size = sizeof none};
+    (void)dpti_give_sized(&none, info);
 }
 
 /* ---- Whose they may be ----------------------------------------------------------------------- */
@@ -269,7 +274,7 @@ static void guess_images(const dpt_weights_info *info, const dpt_model *model, c
 {
     const dpti_extent e = model->nodes[model->input].extent;
     const bool same = e.h == info->height && e.w == info->width && e.c == info->channels &&
-                      dpt_model_classes(model) == info->classes;
+                      dpt_model_outputs(model) == info->classes;
     if (same)
         snprintf(text, n_bytes,
                  "and yet says that it is of this model, for images of this size: damaged, or the "
@@ -284,7 +289,7 @@ static void guess_images(const dpt_weights_info *info, const dpt_model *model, c
 void dpti_origin_guess(const dpti_safetensors *file, const dpt_model *model, char *text,
                        size_t n_bytes)
 {
-    dpt_weights_info info = {.classes = 0};
+    dpt_weights_info info = {.size = sizeof info};
     const bool told = dpti_origin_read(file, "", &info, NULL) == DPT_OK;
     if (!told || !info.model[0])
         snprintf(text, n_bytes, "is it the checkpoint of another model?");

@@ -46,7 +46,7 @@ static void add_optimizer(const dpti_optimizer *o, dpti_settings *s)
     add_real(s, "beta2", adamw ? o->beta2 : 0);
     add_real(s, "epsilon", adamw ? o->epsilon : 0);
     add_real(s, "weight-decay", o->weight_decay);
-    dpti_settings_add(s, "no-bias-decay", "%s", yes(o->no_decay_bias));
+    dpti_settings_add(s, "no-bias-decay", "%s", yes(o->no_bias_decay));
     add_real(s, "clip-norm", o->clip_norm);
 }
 

@@ -7,24 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-dpt_status dpt_split_rows(dpt_context *context, const char *split, size_t n_rows, size_t n_devices,
-                          size_t *rows)
+dpt_status dpt_shard_rows(dpt_context *context, dpt_split split, size_t n_rows, size_t n_devices,
+                          size_t *shards)
 {
     dpt_error error = {.status = DPT_OK};
     dpti_split parsed;
-    if (split && (strcmp(split, "measured") == 0 || strncmp(split, "replay:", 7) == 0))
-        return dpt_fail(
-            context, DPT_E_INVALID,
-            "split \"%.60s\" is for a trainer, which knows its devices: use \"equal\", or "
-            "proportions such as \"2:1\" with one number a device",
-            split);
-    if (dpti_split_parse(split, n_devices, &parsed, &error) != DPT_OK)
-        return dpti_context_fail(context, NULL, &error);
-    dpti_split_rows(&parsed, n_rows, rows);
+    if (split.kind == DPT_SPLIT_MEASURED || split.kind == DPT_SPLIT_REPLAY)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "the split is for a trainer, which knows its devices: use DPT_SPLIT_EQUAL, "
+                        "or DPT_SPLIT_PROPORTIONS such as \"2:1\" with one number a device");
+    char *text = dpti_split_text(split);
+    if (!text) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to divide rows");
+    const dpt_status status = dpti_split_parse(text, n_devices, &parsed, &error);
+    free(text);
+    if (status != DPT_OK) return dpti_context_fail(context, NULL, &error);
+    dpti_split_rows(&parsed, n_rows, shards);
     return DPT_OK;
 }
 
-static dpt_status check(dpt_device_set *set, size_t n_rows, size_t n_columns, const size_t *rows)
+static dpt_status check(dpt_device_set *set, size_t n_rows, size_t n_columns, const size_t *shards)
 {
     size_t n_elements, n_bytes, sum = 0;
     if (!dpti_multiply(n_rows, n_columns, &n_elements) ||
@@ -34,7 +35,7 @@ static dpt_status check(dpt_device_set *set, size_t n_rows, size_t n_columns, co
         return dpt_fail(set->context, DPT_E_INVALID,
                         "a matrix without columns cannot be scattered");
     for (size_t i = 0; i < set->n_devices; i++)
-        if (!dpti_add(sum, rows[i], &sum) || sum > n_rows)
+        if (!dpti_add(sum, shards[i], &sum) || sum > n_rows)
             return dpt_fail(set->context, DPT_E_INVALID,
                             "the devices are to get more than the %zu rows of the matrix", n_rows);
     if (sum != n_rows)
@@ -58,17 +59,17 @@ static dpt_status send_rows(dpt_device *device, const float *host, const size_t 
 }
 
 dpt_status dpt_scatter(dpt_device_set *set, const float *host, size_t n_rows, size_t n_columns,
-                       const size_t *rows, dpt_array **out)
+                       const size_t *shards, dpt_array **out)
 {
-    DPT_TRY(check(set, n_rows, n_columns, rows));
+    DPT_TRY(check(set, n_rows, n_columns, shards));
     dpt_array **arrays = calloc(set->n_devices, sizeof(dpt_array *));
     if (!arrays) return dpt_fail(set->context, DPT_E_NO_MEMORY, "no memory to scatter");
     dpt_status status = DPT_OK;
     for (size_t i = 0; status == DPT_OK && i < set->n_devices; i++) {
-        if (rows[i] == 0) continue;
-        status =
-            send_rows(dpt_devices_get(set, i), host, (size_t[]){rows[i], n_columns}, &arrays[i]);
-        host += rows[i] * n_columns;
+        if (shards[i] == 0) continue;
+        status = send_rows(dpt_device_set_get(set, i), host, (size_t[]){shards[i], n_columns},
+                           &arrays[i]);
+        host += shards[i] * n_columns;
     }
     if (status == DPT_OK)
         memcpy(out, arrays, set->n_devices * sizeof(dpt_array *));

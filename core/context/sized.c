@@ -1,6 +1,8 @@
 /* Structs that begin with their size (sized.h). */
 #include "context/sized.h"
 
+#include "context/context.h"
+
 #include <string.h>
 
 static bool all_zero(const unsigned char *bytes, size_t n)
@@ -10,7 +12,7 @@ static bool all_zero(const unsigned char *bytes, size_t n)
     return true;
 }
 
-dpt_status dpti_take_sized(dpt_context *context, const dpti_sized *what, void *out)
+dpt_status dpti_read_sized(const dpti_sized *what, void *out, dpt_error *error)
 {
     const size_t known = what->known;
     size_t given = known;
@@ -18,12 +20,12 @@ dpt_status dpti_take_sized(dpt_context *context, const dpti_sized *what, void *o
     if (what->given) {
         memcpy(&given, what->given, sizeof given);
         if (given < sizeof given)
-            return dpt_fail(context, DPT_E_INVALID,
+            return DPT_FAIL(error, DPT_E_INVALID,
                             "%s.size is %zu: set it to sizeof(%s) before the call", what->name,
                             given, what->name);
         const unsigned char *bytes = what->given;
         if (given > known && !all_zero(bytes + known, given - known))
-            return dpt_fail(context, DPT_E_INVALID,
+            return DPT_FAIL(error, DPT_E_INVALID,
                             "%s has a field that dptrain %s does not know: the program was built "
                             "for a later release",
                             what->name, dpt_version());
@@ -31,6 +33,23 @@ dpt_status dpti_take_sized(dpt_context *context, const dpti_sized *what, void *o
     }
     memcpy(out, &known, sizeof known);
     return DPT_OK;
+}
+
+dpt_status dpti_take_sized(dpt_context *context, const dpti_sized *what, void *out)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (dpti_read_sized(what, out, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(context, NULL, &error);
+}
+
+dpt_status dpti_check_sized(dpt_context *context, const char *name, const void *out)
+{
+    size_t given;
+    if (!out) return dpt_fail(context, DPT_E_INVALID, "the place for a %s is NULL", name);
+    memcpy(&given, out, sizeof given);
+    if (given >= sizeof given) return DPT_OK;
+    return dpt_fail(context, DPT_E_INVALID, "%s.size is %zu: set it to sizeof(%s) before the call",
+                    name, given, name);
 }
 
 bool dpti_give_sized(const void *from, void *to)

@@ -3,6 +3,7 @@
 #ifndef DPTI_SIZED_H
 #define DPTI_SIZED_H
 
+#include "dpt_error.h"
 #include "dptrain.h"
 
 /* A struct whose first field is `size_t size`, as the program has passed it. */
@@ -16,8 +17,15 @@ typedef struct dpti_sized {
    The size in the copy is `known`.  Errors: DPT_E_INVALID if the size is 0 or less than the size
    field, or if a longer struct has a byte other than zero behind the known fields: the program uses
    a field that this release does not have. */
+DPT_CHECK_RESULT dpt_status dpti_read_sized(const dpti_sized *what, void *out, dpt_error *error);
+/* The same; the message is that of the context. */
 DPT_CHECK_RESULT dpt_status dpti_take_sized(dpt_context *context, const dpti_sized *what,
                                             void *out);
+
+/* Checks, before a call begins, that the program has set the size of a struct that the call fills.
+   `name` is that of the struct.  Errors: DPT_E_INVALID if `out` is NULL or has no size. */
+DPT_CHECK_RESULT dpt_status dpti_check_sized(dpt_context *context, const char *name,
+                                             const void *out);
 
 /* Copies what a call returns to the program's struct, whose first field the program has set to the
    struct's size.  `from` is the struct of this release, with its size.  A shorter struct gets the

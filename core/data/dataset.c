@@ -1,5 +1,6 @@
 /* The data set object: creation from the caller's memory, description, destruction. */
 #include "context/context.h"
+#include "context/sized.h"
 #include "data/data.h"
 
 #include "base/left_behind.h"
@@ -40,19 +41,21 @@ void dpti_dataset_leave(const dpt_dataset *data)
 
 void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
 {
-    *out = (dpt_dataset_info){
+    const dpt_dataset_info info = {
+        .size = sizeof info,
         .name = dataset->name,
         .count = dataset->count,
         .height = dataset->height,
         .width = dataset->width,
         .channels = dataset->channels,
-        .classes = dataset->classes,
+        .outputs = dataset->classes,
         .source = dataset->source,
         .class_names = dataset->class_names,
         .read_as_needed = dataset->reader != NULL,
         .vocabulary = dataset->vocabulary,
         .labels_per_sample = dataset->labels ? dpti_dataset_labels(dataset) : 0,
     };
+    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
 }
 
 /* ---- From memory ----------------------------------------------------------------------------- */
@@ -88,7 +91,7 @@ static dpt_status check_type(const dpt_dataset_memory *m, dpt_error *error)
 
 static dpt_status check_memory(const dpt_dataset_memory *m, dpt_error *error)
 {
-    if (!m->count || !m->height || !m->width || !m->channels || !m->classes)
+    if (!m->count || !m->height || !m->width || !m->channels || !m->outputs)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "a data set's count, height, width, channels and classes are at least 1");
     if (m->count > DPTI_MAX_RECORDS)
@@ -117,7 +120,7 @@ static dpt_status measure(const dpt_dataset_memory *m, memory_bytes *out, dpt_er
         !dpti_multiply(n.images, m->channels, &n.images) ||
         !dpti_multiply(n.images, m->count, &n.images) ||
         !dpti_multiply(n.images, dpt_dtype_bytes(m->dtype), &n.images) ||
-        !dpti_multiply(m->count, m->classes, &n.targets) ||
+        !dpti_multiply(m->count, m->outputs, &n.targets) ||
         !dpti_multiply(n.targets, sizeof(float), &n.targets) || n.images > SIZE_MAX / 2 ||
         n.targets > SIZE_MAX / 2)
         return DPT_FAIL(error, DPT_E_INVALID, "a data set of that size fits into no memory");
@@ -164,7 +167,7 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
     memory_bytes n = {0};
     DPT_TRY(check_memory(m, error));
     const dpti_answers answers = {.count = m->count,
-                                  .classes = m->classes,
+                                  .classes = m->outputs,
                                   .labels = m->labels,
                                   .per_sample = m->labels_per_sample,
                                   .label_dtype = m->label_dtype,
@@ -182,7 +185,7 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
         .height = m->height,
         .width = m->width,
         .channels = m->channels,
-        .classes = m->classes,
+        .classes = m->outputs,
         .dtype = m->dtype,
         .vocabulary = m->vocabulary,
         .labels_per_sample = m->labels_per_sample,
@@ -207,9 +210,10 @@ dpt_status dpt_dataset_from_memory(dpt_context *context, const dpt_dataset_memor
 {
     dpt_error error = {0};
     dpt_dataset *data = NULL;
-    if (!memory || !memory->images)
-        return dpt_fail(context, DPT_E_INVALID, "a data set needs images");
-    if (copy_memory(memory, "memory", &data, &error) != DPT_OK)
+    dpt_dataset_memory m;
+    DPT_TRY(dpti_take_sized(context, &(dpti_sized){"dpt_dataset_memory", memory, sizeof m}, &m));
+    if (!m.images) return dpt_fail(context, DPT_E_INVALID, "a data set needs images");
+    if (copy_memory(&m, "memory", &data, &error) != DPT_OK)
         return dpti_context_fail(context, NULL, &error);
     data->context = context;
     *out = data;
@@ -273,9 +277,13 @@ dpt_status dpt_dataset_from_reader(dpt_context *context, const dpt_dataset_memor
 {
     dpt_error error = {0};
     dpt_dataset *data = NULL;
-    dpt_status status = check_reader(memory, reader, &error);
-    if (status == DPT_OK) status = copy_memory(memory, "reader", &data, &error);
-    if (status == DPT_OK) status = add_reader(data, reader, &error);
+    dpt_dataset_memory m;
+    dpt_dataset_reader r;
+    DPT_TRY(dpti_take_sized(context, &(dpti_sized){"dpt_dataset_memory", memory, sizeof m}, &m));
+    DPT_TRY(dpti_take_sized(context, &(dpti_sized){"dpt_dataset_reader", reader, sizeof r}, &r));
+    dpt_status status = check_reader(&m, &r, &error);
+    if (status == DPT_OK) status = copy_memory(&m, "reader", &data, &error);
+    if (status == DPT_OK) status = add_reader(data, &r, &error);
     if (status != DPT_OK) {
         dpt_dataset_destroy(data);
         return dpti_context_fail(context, NULL, &error);

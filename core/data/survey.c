@@ -1,5 +1,6 @@
 /* Reads all images of a part of a data set and reports those that cannot be read. */
 #include "context/context.h"
+#include "context/sized.h"
 #include "data/statistics.h"
 
 #include <errno.h>
@@ -14,7 +15,8 @@ enum {
 
 struct dpt_survey {
     dpt_dataset *data;
-    size_t *class_counts; /* (classes) */
+    dpt_dataset_info about; /* of the data */
+    size_t *class_counts;   /* (classes) */
     size_t n_unreadable;
     dpti_histogram histogram;
     float mean[4], deviation[4];
@@ -174,9 +176,11 @@ dpt_status dpt_dataset_survey(dpt_context *context, const char *name, const char
                               dpt_part part, const dpt_survey_options *options, dpt_survey **out)
 {
     dpt_error error = {.status = DPT_OK};
+    dpt_survey_options o;
+    DPT_TRY(dpti_take_sized(context, &(dpti_sized){"dpt_survey_options", options, sizeof o}, &o));
     dpt_survey *s = calloc(1, sizeof *s);
     if (!s) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to look at a data set");
-    if (options) s->options = *options;
+    s->options = o;
     const dpti_data_request request = {.name = name, .directory = directory, .part = part};
     dpt_status status = dpti_dataset_open_unread(context, &request, &s->data, &error);
     if (status == DPT_OK) status = survey(s, &error);
@@ -184,20 +188,24 @@ dpt_status dpt_dataset_survey(dpt_context *context, const char *name, const char
         dpt_survey_destroy(s);
         return dpti_context_fail(context, NULL, &error);
     }
+    s->about.size = sizeof s->about;
+    dpt_dataset_describe(s->data, &s->about);
     *out = s;
     return DPT_OK;
 }
 
 void dpt_survey_describe(const dpt_survey *survey, dpt_survey_info *out)
 {
-    *out = (dpt_survey_info){.class_counts = survey->class_counts,
-                             .n_unreadable = survey->n_unreadable,
-                             .has_statistics = survey->data->channels <= DPTI_MAX_STAT_CHANNELS &&
-                                               survey->data->dtype == DPT_U8 &&
-                                               survey->n_unreadable < survey->data->count};
-    dpt_dataset_describe(survey->data, &out->data);
-    for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS && out->has_statistics; c++) {
-        out->mean[c] = survey->mean[c];
-        out->deviation[c] = survey->deviation[c];
+    dpt_survey_info info = {.size = sizeof info,
+                            .data = &survey->about,
+                            .class_counts = survey->class_counts,
+                            .n_unreadable = survey->n_unreadable,
+                            .has_statistics = survey->data->channels <= DPTI_MAX_STAT_CHANNELS &&
+                                              survey->data->dtype == DPT_U8 &&
+                                              survey->n_unreadable < survey->data->count};
+    for (size_t c = 0; c < DPTI_MAX_STAT_CHANNELS && info.has_statistics; c++) {
+        info.mean[c] = survey->mean[c];
+        info.deviation[c] = survey->deviation[c];
     }
+    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
 }

@@ -116,7 +116,7 @@ static void run_destroy(dpti_device *device, void *argument)
     const waited_job *job = argument;
     dpt_array *array = job->array;
     /* The work that uses the array must have passed.  A failure of that work has no array left to
-       be reported with, so it is left for dpt_devices_wait. */
+       be reported with, so it is left for dpt_device_set_wait. */
     if (dpti_sync(device) != DPT_OK) dpti_array_fail(array, dpti_device_error(device));
     release_op(&array->affine);
     release_op(&array->add);

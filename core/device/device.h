@@ -30,8 +30,8 @@ typedef struct dpti_device {
     atomic_ullong calls; /* counts entries into and returns from the vtable: odd within a call */
     bool lost;           /* [driver] a call returned DPT_E_DEVICE_LOST: only close is called now */
     bool unsynced;       /* [driver] work was enqueued on the main stream since the last sync */
-    dpt_error deferred;  /* [driver] the first failure of array work; dpt_devices_wait takes it */
-    dpt_error given_up;  /* why its driver thread was abandoned; status DPT_OK: it was not */
+    dpt_error deferred; /* [driver] the first failure of array work; dpt_device_set_wait takes it */
+    dpt_error given_up; /* why its driver thread was abandoned; status DPT_OK: it was not */
     double patience; /* seconds that a call may last while the device is released; 0: by default */
     dpt_open_args *opening; /* the arguments of open, in one allocation */
     bool shut;              /* [driver] lost and closed: the vtable is not called any more */

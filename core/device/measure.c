@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/random.h"
 #include "context/context.h"
+#include "context/sized.h"
 #include "device/buffer.h"
 #include "device/call_limit.h"
 #include "device/operator.h"
@@ -284,7 +285,7 @@ static dpt_status measure_copies(dpti_device *device, dpt_device_rates *rates)
 
 dpt_status dpti_measure(dpti_device *device, dpt_device_rates *out)
 {
-    dpt_device_rates rates = {.flops = 0};
+    dpt_device_rates rates = {.size = sizeof rates};
     DPT_TRY(dpti_sync(device));
     DPT_TRY(measure_product(device, &rates.flops));
     DPT_TRY(measure_copies(device, &rates));
@@ -309,10 +310,15 @@ static void run_measure(dpti_device *device, void *argument)
 dpt_status dpt_device_measure(dpt_device *device, dpt_device_rates *out)
 {
     dpti_device *d = dpti_device_of(device);
-    measure_job job = {.out = out};
+    dpt_device_rates rates;
+    measure_job job = {.out = &rates};
+    DPT_TRY(dpti_check_sized(d->context, "dpt_device_rates", out));
     const dpti_limit limit = dpti_preparing_limit(d->context, "while it was measured");
     if (!dpti_driver_call_within(d, run_measure, &job, &limit)) job.error = d->given_up;
-    if (job.error.status == DPT_OK) return DPT_OK;
+    if (job.error.status == DPT_OK) {
+        (void)dpti_give_sized(&rates, out);
+        return DPT_OK;
+    }
     char prefix[DPTI_ID_BYTES + 8];
     snprintf(prefix, sizeof prefix, "device %s", d->id);
     return dpti_context_fail(d->context, prefix, &job.error);

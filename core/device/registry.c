@@ -3,6 +3,7 @@
 #include "base/print.h"
 #include "base/text.h"
 #include "context/context.h"
+#include "context/sized.h"
 #include "device/descriptor.h"
 #include "device/devstring.h"
 #include "device/inquiry.h"
@@ -326,7 +327,7 @@ size_t dpt_backend_device_count(const dpt_context *context, size_t backend)
 }
 
 dpt_status dpt_backend_describe(dpt_context *context, size_t backend, size_t index,
-                                dpt_device_description *out)
+                                dpt_device_info *out)
 {
     const dpti_registry_backend *entry = backend_at(context, backend);
     if (!entry || index >= entry->n_devices)
@@ -334,7 +335,9 @@ dpt_status dpt_backend_describe(dpt_context *context, size_t backend, size_t ind
                         backend);
     const dpti_registry_device *device = &entry->devices[index];
     if (device->status != DPT_OK) return dpti_context_fail(context, device->id, &device->error);
-    *out = (dpt_device_description){
+    DPT_TRY(dpti_check_sized(context, "dpt_device_info", out));
+    const dpt_device_info info = {
+        .size = sizeof info,
         .id = device->id,
         .alias = device->alias,
         .backend = entry->name,
@@ -343,5 +346,6 @@ dpt_status dpt_backend_describe(dpt_context *context, size_t backend, size_t ind
         .memory_bytes = device->info.memory_bytes,
         .n_threads = device->info.n_threads,
     };
+    (void)dpti_give_sized(&info, out);
     return DPT_OK;
 }

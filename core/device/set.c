@@ -2,6 +2,7 @@
 #include "device/set.h"
 
 #include "context/context.h"
+#include "context/sized.h"
 #include "device/call_limit.h"
 #include "device/driver.h"
 #include "device/open.h"
@@ -58,7 +59,7 @@ static dpt_status open_all(dpt_device_set *set, const dpti_selection *selection)
     return status;
 }
 
-dpt_status dpt_devices_open(dpt_context *context, const char *text, dpt_device_set **out)
+dpt_status dpt_device_set_open(dpt_context *context, const char *text, dpt_device_set **out)
 {
     dpt_error error = {.status = DPT_OK};
     const dpti_device_list *list = NULL;
@@ -84,7 +85,7 @@ dpt_status dpt_devices_open(dpt_context *context, const char *text, dpt_device_s
     *out = set;
     set = NULL;
 end:
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     dpti_selection_free(&selection);
     return status;
 }
@@ -106,8 +107,8 @@ static dpt_status check_indices(const dpt_device_set *set, const size_t *indices
     return DPT_OK;
 }
 
-dpt_status dpt_devices_subset(dpt_device_set *set, const size_t *indices, size_t n,
-                              dpt_device_set **out)
+dpt_status dpt_device_set_subset(dpt_device_set *set, const size_t *indices, size_t n,
+                                 dpt_device_set **out)
 {
     DPT_TRY(check_indices(set, indices, n));
     dpt_device_set *subset = calloc(1, sizeof *subset);
@@ -125,7 +126,7 @@ dpt_status dpt_devices_subset(dpt_device_set *set, const size_t *indices, size_t
     return DPT_OK;
 }
 
-void dpt_devices_close(dpt_device_set *set)
+void dpt_device_set_close(dpt_device_set *set)
 {
     if (!set) return;
     while (!set->borrowed && set->n_devices > 0)
@@ -134,20 +135,21 @@ void dpt_devices_close(dpt_device_set *set)
     free(set);
 }
 
-size_t dpt_devices_count(const dpt_device_set *set)
+size_t dpt_device_set_count(const dpt_device_set *set)
 {
     return set->n_devices;
 }
 
-dpt_device *dpt_devices_get(const dpt_device_set *set, size_t i)
+dpt_device *dpt_device_set_get(const dpt_device_set *set, size_t i)
 {
     return i < set->n_devices ? &set->devices[i]->base : NULL;
 }
 
-void dpt_device_describe(const dpt_device *device, dpt_device_description *out)
+void dpt_device_describe(const dpt_device *device, dpt_device_info *out)
 {
     const dpti_device *d = dpti_device_of(device);
-    *out = (dpt_device_description){
+    const dpt_device_info info = {
+        .size = sizeof info,
         .id = d->id,
         .alias = d->alias,
         .backend = d->base.backend->name,
@@ -156,6 +158,7 @@ void dpt_device_describe(const dpt_device *device, dpt_device_description *out)
         .memory_bytes = d->info.memory_bytes,
         .n_threads = d->info.n_threads,
     };
+    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
@@ -176,7 +179,7 @@ static void run_wait(dpti_device *device, void *argument)
     device->deferred.status = DPT_OK;
 }
 
-dpt_status dpt_devices_wait(dpt_device_set *set)
+dpt_status dpt_device_set_wait(dpt_device_set *set)
 {
     wait_job *jobs = calloc(set->n_devices, sizeof *jobs);
     if (!jobs) return dpt_fail(set->context, DPT_E_NO_MEMORY, "no memory to wait for devices");

@@ -1,4 +1,4 @@
-/* A set of open devices: what dpt_devices_open returns. */
+/* A set of open devices: what dpt_device_set_open returns. */
 #ifndef DPTI_SET_H
 #define DPTI_SET_H
 

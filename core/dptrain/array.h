@@ -23,7 +23,7 @@ typedef struct dpt_array dpt_array;
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_create(dpt_device *device, const size_t *shape,
                                                      size_t rank, dpt_array **out);
 /* Waits for the work that uses the array, then destroys the array.  Accepts NULL.  A failure of
-   that work is reported by dpt_devices_wait.  Cannot fail. */
+   that work is reported by dpt_device_set_wait.  Cannot fail. */
 DPT_API void dpt_array_destroy(dpt_array *array);
 /* Return the rank, the shape (rank extents, owned by the array), the number of elements and the
    device of an array.  Cannot fail. */
@@ -51,21 +51,14 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_array_affine(dpt_array *a, float alpha, 
    array invalid; the device's own failures.
    DPT_E_DEVICE_LOST if the device does not answer in time. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_array_wait(dpt_array *array);
-/* Divides n_rows rows among n_devices devices and writes n_devices counts to `rows`.  "equal" gives
-   chunks of ceil(n_rows / n_devices) rows; the last devices may get no rows.  "A:B:C" divides the
-   rows in these proportions, rounded so that the counts add up to n_rows.  NULL means "equal".
-   Errors: DPT_E_INVALID for any other `split`, such as a trainer's "measured", or if n_devices is
-   out of range. */
-DPT_API DPT_CHECK_RESULT dpt_status dpt_split_rows(dpt_context *context, const char *split,
-                                                   size_t n_rows, size_t n_devices, size_t *rows);
-
 /* Scatters a row-major (n_rows, n_columns) matrix over the devices of a set.  Device i gets the
-   next rows[i] rows.  out[i] becomes an array of shape (rows[i], n_columns), or NULL if rows[i] is
-   0.  The caller owns the arrays.  Errors: DPT_E_INVALID if the entries of `rows` do not add up to
-   n_rows, n_columns is 0 or the sizes overflow; DPT_E_NO_MEMORY; the devices' own failures. */
+   next shards[i] rows.  out[i] becomes an array of shape (shards[i], n_columns), or NULL if
+   shards[i] is 0.  The caller owns the arrays.  Errors: DPT_E_INVALID if the entries of `shards` do
+   not add up to n_rows, n_columns is 0 or the sizes overflow; DPT_E_NO_MEMORY; the devices' own
+   failures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_scatter(dpt_device_set *devices, const float *host,
-                                                size_t n_rows, size_t n_columns, const size_t *rows,
-                                                dpt_array **out);
+                                                size_t n_rows, size_t n_columns,
+                                                const size_t *shards, dpt_array **out);
 
 #ifdef __cplusplus
 }

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define DPT_VERSION "0.1.0"
+#define DPT_VERSION "0.2.0"
 /* Returns the version of the library that the program runs with.  That version may differ from
    DPT_VERSION, which is the version of this header.  Never NULL; the string is static.
    Cannot fail. */
@@ -29,6 +29,7 @@ DPT_API const char *dpt_status_words(dpt_status status);
    and destroys it with dpt_context_destroy.  Errors: DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create(dpt_context **out);
 typedef struct dpt_context_options {
+    size_t size; /* sizeof(dpt_context_options) */
     /* The longest time in seconds that one call into a backend may take when no trainer sets a
        limit.  The limit is this value for closing a device and for work on arrays.  The limit is
        ten times this value for finding, opening and measuring devices, because these calls may
@@ -41,7 +42,8 @@ typedef struct dpt_context_options {
        text that is not a device list, means all backends. */
     const char *devices;
 } dpt_context_options;
-/* Creates a context as dpt_context_create does, with options.  Errors: DPT_E_INVALID if
+/* Creates a context as dpt_context_create does, with options.  `options` may be NULL: all defaults.
+   Errors: DPT_E_INVALID if the options have no size or a field that the library does not know, or
    device_timeout is negative, above 1e9 or not a number; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_create_with(const dpt_context_options *options,
                                                             dpt_context **out);

@@ -68,10 +68,10 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_arrange(dpt_context *context, dp
                                                         const dpt_model *model);
 
 /* Opens the images of one IDX file without labels, for dpt_trainer_predict.  The file may be
-   gzipped.  `classes` is the number of classes of the data set.  Errors: DPT_E_IO; DPT_E_NOT_FOUND;
+   gzipped.  `outputs` is the number of classes of the data set.  Errors: DPT_E_IO; DPT_E_NOT_FOUND;
    DPT_E_FORMAT if the file is damaged or does not hold images; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open_images(dpt_context *context, const char *path,
-                                                            size_t classes, dpt_dataset **out);
+                                                            size_t outputs, dpt_dataset **out);
 
 /* The image that a picture is turned into. */
 typedef struct dpt_picture_shape {
@@ -95,13 +95,15 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_picture_read(dpt_context *context, const
                                                      uint8_t *pixels);
 
 typedef struct dpt_dataset_memory {
-    size_t count, height, width, channels, classes;
+    size_t size; /* sizeof(dpt_dataset_memory) */
+    size_t count, height, width, channels;
+    size_t outputs;     /* classes, or targets of a sample */
     dpt_dtype dtype;    /* DPT_U8, DPT_F32, or DPT_I32 for ids */
     const void *images; /* (count, height, width, channels) */
     const void
-        *labels; /* (count, labels_per_sample) of label_dtype, from 0 to classes - 1; or NULL */
+        *labels; /* (count, labels_per_sample) of label_dtype, from 0 to outputs - 1; or NULL */
     dpt_dtype label_dtype; /* DPT_I32 or DPT_U8; the value 0 means DPT_U8 */
-    const float *targets;  /* (count, classes) for DPT_LOSS_SQUARED_ERROR; or NULL.  Data without
+    const float *targets;  /* (count, outputs) for DPT_LOSS_SQUARED_ERROR; or NULL.  Data without
                               labels and targets can only be used by dpt_trainer_predict */
     /* The network gets (value / 255 - mean) / deviation for DPT_U8 and (value - mean) / deviation
        for DPT_F32, per channel.  A deviation of 0 means 1.  With more than 4 channels all values
@@ -131,6 +133,7 @@ enum { DPT_READER_WHY_BYTES = 256 };
 /* A reader: functions of the program that make images on demand, for data that do not fit into
    memory. */
 typedef struct dpt_dataset_reader {
+    size_t size; /* sizeof(dpt_dataset_reader) */
     /* Makes the image of one sample (height, width, channels) for an epoch of training, counted
        from 1.  `epoch` 0 asks for the image as evaluation and prediction use it.  The function must
        give the same image whenever the same sample and epoch are asked for.  Threads of dptrain
@@ -163,7 +166,7 @@ DPT_API void dpt_dataset_destroy(dpt_dataset *dataset);
 
 /* Replaces the samples first to first + count - 1 of a writable data set, for a program whose data
    arrive while it trains.  `images` is (count, height, width, channels).  `labels` is (count) or
-   `targets` is (count, classes), whichever kind the data set was created with.  The call copies the
+   `targets` is (count, outputs), whichever kind the data set was created with.  The call copies the
    samples.  Trainers use the new samples from their next step or evaluation on.  Each memory that
    holds the data set gets the written samples only.
 
@@ -201,10 +204,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_normalize(dpt_dataset *dataset, 
 /* A description of a data set.  The data set owns the strings; those of a part belong to the data
    set that was divided. */
 typedef struct dpt_dataset_info {
+    size_t size; /* sizeof(dpt_dataset_info), to be set before the call */
     const char *name;
-    size_t count, height, width, channels, classes;
+    size_t count, height, width, channels;
+    size_t outputs;                 /* classes, or targets of a sample */
     const char *source;             /* the directory or "synthetic", "memory", "reader" */
-    const char *const *class_names; /* `classes` strings, or NULL */
+    const char *const *class_names; /* `outputs` strings, or NULL */
     bool read_as_needed;            /* images are read on demand */
     size_t vocabulary;              /* the number of ids; 0: the data are no ids */
     size_t labels_per_sample;       /* 0: the data have no labels */
@@ -219,6 +224,7 @@ typedef struct dpt_survey dpt_survey;
 /* Callbacks of a survey.  All fields are optional.  The thread that called dpt_dataset_survey makes
    the calls. */
 typedef struct dpt_survey_options {
+    size_t size; /* sizeof(dpt_survey_options) */
     /* Called for each image that cannot be read, with the reason, in the order of the samples. */
     void (*unreadable)(void *user, size_t sample, const char *why);
     void (*progress)(void *user, size_t n_images); /* n_images have been read so far */
@@ -238,8 +244,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_survey(dpt_context *context, con
 
 /* A description of a survey.  The survey owns the arrays and strings. */
 typedef struct dpt_survey_info {
-    dpt_dataset_info data;      /* without read_as_needed, which is false */
-    const size_t *class_counts; /* (data.classes) number of images of each class, unreadable images
+    size_t size;                  /* sizeof(dpt_survey_info), to be set before the call */
+    const dpt_dataset_info *data; /* without read_as_needed, which is false */
+    const size_t *class_counts; /* (data->outputs) number of images of each class, unreadable images
                                    included */
     size_t n_unreadable;
     /* Statistics of the readable images, as from dpt_dataset_statistics. has_statistics is false if

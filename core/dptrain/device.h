@@ -29,7 +29,8 @@ DPT_API const char *dpt_backend_reason(const dpt_context *context, size_t backen
 /* Returns the number of devices of a backend; 0 if there is no such backend.  Cannot fail. */
 DPT_API size_t dpt_backend_device_count(const dpt_context *context, size_t backend);
 
-typedef struct dpt_device_description {
+typedef struct dpt_device_info {
+    size_t size;    /* sizeof(dpt_device_info), to be set before the call */
     const char *id; /* "cpu", "cuda:0"; for an open device, the text from the device list */
     const char
         *alias; /* "NAME:GROUP:0": the name by the device group; "" if the device is in no group */
@@ -42,18 +43,18 @@ typedef struct dpt_device_description {
     const char *host;    /* the name of that process's machine; NULL with one process */
     size_t island; /* from dpt_trainer_device only: the number of the device's island, from 1; 0:
                       the device is in no island, and its gradients are summed through the host */
-} dpt_device_description;
+} dpt_device_info;
 
 /* Describes a device without opening the device.  The strings in *out stay valid as long as the
    context.  Errors: the backend's own failure for this device; DPT_E_DEVICE_LOST if the device did
    not answer this call or an earlier attempt to open the device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, size_t backend,
-                                                         size_t index, dpt_device_description *out);
+                                                         size_t index, dpt_device_info *out);
 
 /* Opens the devices of a list such as "cpu", "cpu:threads=2,cuda:0:memory=2G" or "all".
    docs/devices.md has the grammar.  NULL means "all".  A list may name the same device twice. "all"
    leaves out a device that does not answer, unless no other device exists; dpt_backend_status and
-   dpt_backend_describe tell which one.  The caller closes `out` with dpt_devices_close.
+   dpt_backend_describe tell which one.  The caller closes `out` with dpt_device_set_close.
 
    Several processes may pass one text that has a list for each process, such as
    "@0=cuda:0;@1=cpu"; docs/processes.md has the grammar.  A process opens the list of its rank,
@@ -65,13 +66,14 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_backend_describe(dpt_context *context, s
    DPT_E_ABSENT if a named backend has no driver or no device.  DPT_E_DEVICE_LOST if a named device,
    or the device's backend, did not answer; this context does not ask that device again.
    DPT_E_NO_MEMORY. */
-DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_open(dpt_context *context, const char *list,
-                                                     dpt_device_set **out);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_device_set_open(dpt_context *context, const char *list,
+                                                        dpt_device_set **out);
 /* Sets the precision of the devices that are opened after this call.  The precision= parameter of a
    device in the list takes priority.  A device that does not know the precision computes in
    float32, which is not less exact.  NULL or "fp32": all devices compute in true float32.  Errors:
-   DPT_E_NO_MEMORY.  A later dpt_devices_open gives DPT_E_INVALID if no device of the list belongs
-   to a backend that knows the precision, and DPT_E_UNSUPPORTED if a device cannot compute in it. */
+   DPT_E_NO_MEMORY.  A later dpt_device_set_open gives DPT_E_INVALID if no device of the list
+   belongs to a backend that knows the precision, and DPT_E_UNSUPPORTED if a device cannot compute
+   in it. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_context_set_precision(dpt_context *context,
                                                               const char *name);
 /* Makes a subset of an open device set.  The subset holds the devices at `indices` (n entries), in
@@ -81,23 +83,24 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_context_set_precision(dpt_context *conte
    time; a device works for one trainer at a time.
    Errors: DPT_E_INVALID if n is 0, an index is out of range or an index is repeated;
    DPT_E_NO_MEMORY. */
-DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_subset(dpt_device_set *devices,
-                                                       const size_t *indices, size_t n,
-                                                       dpt_device_set **out);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_device_set_subset(dpt_device_set *devices,
+                                                          const size_t *indices, size_t n,
+                                                          dpt_device_set **out);
 /* Closes a device set.  Accepts NULL.  A device that does not answer stays open and a thread stays
    with the hung call (dpt_context_abandoned).  Cannot fail. */
-DPT_API void dpt_devices_close(dpt_device_set *devices);
+DPT_API void dpt_device_set_close(dpt_device_set *devices);
 /* Returns the number of devices in a set.  Cannot fail. */
-DPT_API size_t dpt_devices_count(const dpt_device_set *devices);
+DPT_API size_t dpt_device_set_count(const dpt_device_set *devices);
 /* Returns device i of a set, or NULL if i is not below the count.  The set owns the device.
    Cannot fail. */
-DPT_API dpt_device *dpt_devices_get(const dpt_device_set *devices, size_t i);
+DPT_API dpt_device *dpt_device_set_get(const dpt_device_set *devices, size_t i);
 /* Describes an open device.  Cannot fail. */
-DPT_API void dpt_device_describe(const dpt_device *device, dpt_device_description *out);
+DPT_API void dpt_device_describe(const dpt_device *device, dpt_device_info *out);
 
 /* The measured rates of a device, by the host's clock and with waiting times included.  Each rate
    is the median of several measurements. */
 typedef struct dpt_device_rates {
+    size_t size;  /* sizeof(dpt_device_rates), to be set before the call */
     double flops; /* floating-point operations per second of a float32 matrix product; an n by n
                      product has 2 n^3 operations; n is 1024, or less on a slow device */
     double upload_bytes;   /* bytes per second from host memory that the device's backend has
@@ -117,7 +120,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_device_measure(dpt_device *device, dpt_d
 
 /* Waits until every queue of every device of the set is empty.  Errors: the first failing device's
    failure; DPT_E_DEVICE_LOST if a device does not answer in time; DPT_E_NO_MEMORY. */
-DPT_API DPT_CHECK_RESULT dpt_status dpt_devices_wait(dpt_device_set *devices);
+DPT_API DPT_CHECK_RESULT dpt_status dpt_device_set_wait(dpt_device_set *devices);
 
 #ifdef __cplusplus
 }

@@ -10,6 +10,7 @@ extern "C" {
 #endif
 
 typedef struct dpt_epoch_metrics {
+    size_t size; /* of the struct in the release that the program runs with */
     size_t epoch;
     double train_loss, train_accuracy;
     bool tested, validated;
@@ -20,6 +21,7 @@ typedef struct dpt_epoch_metrics {
 } dpt_epoch_metrics;
 
 typedef struct dpt_fit_progress {
+    size_t size;                    /* of the struct in the release that the program runs with */
     const dpt_step_metrics *step;   /* set after each step, else NULL */
     const dpt_epoch_metrics *epoch; /* set after each epoch, else NULL */
     const dpt_device_event *event;  /* set when a device event has occurred, else NULL */
@@ -56,6 +58,7 @@ typedef struct dpt_interval {
 typedef enum dpt_notice { DPT_NOTICE_INFO = 0, DPT_NOTICE_WARNING = 1 } dpt_notice;
 
 typedef struct dpt_fit_options {
+    size_t size; /* sizeof(dpt_fit_options) */
     /* Number of epochs.  Default 1, unless max_steps or max_seconds is set.  If single steps have
        begun an epoch before the call, that epoch is the first one, and dpt_fit makes its remaining
        steps. */
@@ -94,6 +97,7 @@ typedef struct dpt_fit_options {
 } dpt_fit_options;
 
 typedef struct dpt_fit_result {
+    size_t size;          /* sizeof(dpt_fit_result), to be set before the call */
     size_t steps, epochs; /* steps made, epochs completed */
     double seconds;       /* of training, without evaluation */
     double images_per_second;

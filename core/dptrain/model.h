@@ -21,6 +21,7 @@ typedef struct dpt_value {
 } dpt_value;
 
 typedef struct dpt_conv2d_options {
+    size_t size; /* sizeof(dpt_conv2d_options) */
     size_t out_channels;
     size_t kernel[2];   /* height, width */
     size_t stride[2];   /* default 1 */
@@ -32,6 +33,7 @@ typedef struct dpt_conv2d_options {
 } dpt_conv2d_options;
 
 typedef struct dpt_pool2d_options {
+    size_t size; /* sizeof(dpt_pool2d_options) */
     dpt_pool_kind kind;
     size_t kernel[2];
     size_t stride[2]; /* default: the kernel */
@@ -39,17 +41,20 @@ typedef struct dpt_pool2d_options {
 } dpt_pool2d_options;
 
 typedef struct dpt_linear_options {
+    size_t size; /* sizeof(dpt_linear_options) */
     size_t out;
     bool no_bias;
     dpt_activation activation;
 } dpt_linear_options;
 
 typedef struct dpt_embedding_options {
+    size_t size;  /* sizeof(dpt_embedding_options) */
     size_t rows;  /* of the table: ids are from 0 to rows - 1 */
     size_t width; /* elements of a row */
 } dpt_embedding_options;
 
 typedef struct dpt_recurrent_options {
+    size_t size;        /* sizeof(dpt_recurrent_options) */
     size_t hidden;      /* elements of the state */
     size_t layers;      /* layers on top of each other; default 1 */
     bool bidirectional; /* a second layer walks from the end, and both outputs are joined */
@@ -59,6 +64,7 @@ typedef struct dpt_recurrent_options {
 } dpt_recurrent_options;
 
 typedef struct dpt_norm_options {
+    size_t size;    /* sizeof(dpt_norm_options) */
     float epsilon;  /* default 1e-5 */
     float momentum; /* of batch-norm's running statistics; default 0.1, as in PyTorch */
     dpt_activation activation;
@@ -227,9 +233,9 @@ DPT_API const char *dpt_model_remark(const dpt_model *model, size_t i);
 DPT_API const char *dpt_model_name(const dpt_model *model);
 /* Returns the number of scalars that are trained; 0 before dpt_model_finish.  Cannot fail. */
 DPT_API size_t dpt_model_parameter_count(const dpt_model *model);
-/* Returns the number of classes, which is the size of the logits of a label; 0 before
-   dpt_model_finish.  Cannot fail. */
-DPT_API size_t dpt_model_classes(const dpt_model *model);
+/* Returns the number of outputs of a label: the classes, or the predictions of a regression; 0
+   before dpt_model_finish.  Cannot fail. */
+DPT_API size_t dpt_model_outputs(const dpt_model *model);
 /* Returns the number of labels of a sample: 1, or the number of pixels if every pixel has a label;
    0 before dpt_model_finish.  Cannot fail. */
 DPT_API size_t dpt_model_labels(const dpt_model *model);
@@ -237,10 +243,11 @@ DPT_API size_t dpt_model_labels(const dpt_model *model);
 /* A tensor as a checkpoint stores it, with PyTorch's name, shape and layout.  Tensors are
    parameters, and the running statistics of batch-norm. */
 typedef struct dpt_parameter_info {
+    size_t size; /* sizeof(dpt_parameter_info), to be set before the call */
     const char *name;
     size_t shape[8];
     size_t rank;
-    size_t size;  /* elements */
+    size_t elements;
     bool trained; /* false: a running statistic */
 } dpt_parameter_info;
 
@@ -252,6 +259,7 @@ DPT_API void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_in
 
 /* An input of a network.  The model owns the name. */
 typedef struct dpt_input_info {
+    size_t size;       /* sizeof(dpt_input_info), to be set before the call */
     const char *name;  /* of the ONNX file, or as given; "input" for dpt_input and dpt_input_ids */
     size_t elements;   /* of a sample */
     size_t vocabulary; /* ids: the rows of the smallest table that takes them, or DPT_MAX_VOCABULARY
@@ -265,6 +273,7 @@ DPT_API void dpt_model_input(const dpt_model *model, size_t i, dpt_input_info *o
 
 /* A layer.  Layers are numbered in the order of computation, the input first. */
 typedef struct dpt_layer_info {
+    size_t size;                    /* sizeof(dpt_layer_info), to be set before the call */
     const char *name;               /* "conv1"; layers without parameters have a generated name */
     const char *kind;               /* "conv2d" */
     size_t height, width, channels; /* of the output of one sample */

@@ -6,6 +6,7 @@
 #include "dptrain/data.h"
 #include "dptrain/device.h"
 #include "dptrain/model.h"
+#include "dptrain/split.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -29,10 +30,11 @@ typedef struct dpt_predictor_options {
     float mean[4], deviation[4]; /* as in dpt_dataset_memory */
     bool logits;                 /* outputs are the logits, or the predictions of a regression; by
                                     default they are probabilities, the softmax of the logits */
-    /* The rule by which the samples of a call are divided among the devices.  "measured" (default):
-       each device takes the next samples as soon as it has computed those before.  "equal" and
-       "A:B:C" give fixed shards, so that a call has the same bits whenever it is repeated. */
-    const char *split;
+    /* The rule by which the samples of a call are divided among the devices.  DPT_SPLIT_MEASURED:
+       each device takes the next samples as soon as it has computed those before.
+       DPT_SPLIT_EQUAL and DPT_SPLIT_PROPORTIONS give fixed shards, so that a call has the same bits
+       whenever it is repeated.  DPT_SPLIT_REPLAY is not allowed. */
+    dpt_split split;
     double device_timeout; /* seconds that a device may take for one call of its driver, and ten
                               times as many while it is prepared; it is lost after that time; 0: ten
                               minutes */
@@ -63,8 +65,8 @@ DPT_API void dpt_predictor_destroy(dpt_predictor *predictor);
 enum { DPT_WHY_BYTES = 512 };
 
 /* Computes the outputs of `count` samples.  `samples` is (count, height, width, channels) of the
-   predictor's type, or (count, ids).  `outputs` is (count, labels, classes), with the numbers that
-   dpt_model_labels and dpt_model_classes return.
+   predictor's type, or (count, ids).  `outputs` is (count, labels, n), with the numbers that
+   dpt_model_labels and dpt_model_outputs return.
 
    Several threads may call this function at the same time, with one predictor or with several of
    one context.  The calls on one predictor are computed one after the other.  Therefore the message
@@ -91,7 +93,7 @@ DPT_API size_t dpt_predictor_lost(dpt_predictor *predictor);
 /* What a predictor knows of one of its devices.  The predictor owns the strings. */
 typedef struct dpt_predictor_device_info {
     size_t size;    /* sizeof(dpt_predictor_device_info), to be set before the call */
-    const char *id; /* as in dpt_device_description */
+    const char *id; /* as in dpt_device_info */
     size_t bytes;   /* of the device's memory that the predictor takes; 0 if the device is lost */
     bool lost;      /* the device takes no part any more */
     const char *message; /* why it is lost; NULL if it is not */

@@ -39,6 +39,7 @@ DPT_API void dpt_process_transport(const dpt_context *context, char *out, size_t
 /* The measured cost of a sum over processes, and the route that collectives take because of that
    cost. */
 typedef struct dpt_link {
+    size_t size;        /* sizeof(dpt_link), to be set before the call */
     double alpha, beta; /* seconds, and seconds per byte: a sum of n bytes takes alpha + beta n
                            seconds; both are 0 if there is one process */
     const char *route;  /* "direct": each process sends to all others; "ring": each process sends to

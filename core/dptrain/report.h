@@ -17,6 +17,7 @@ DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t devic
    device of another process only samples, micro_batch, cached and streamed are known; the other
    fields are 0. */
 typedef struct dpt_device_plan {
+    size_t size;            /* sizeof(dpt_device_plan), to be set before the call */
     size_t samples;         /* samples of the shard */
     size_t micro_batch;     /* samples that the device computes at once */
     bool cached;            /* micro_batch is limited by the device's caches, not by its memory */
@@ -47,6 +48,7 @@ DPT_API size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer);
 /* How a device computes one operation of the training step.  Valid until the trainer is destroyed.
  */
 typedef struct dpt_operation {
+    size_t size;       /* sizeof(dpt_operation), to be set before the call */
     const char *layer; /* name of the layer */
     const char *kind;  /* "CONV2D_FORWARD"; a layer may have several of one kind */
     const char
@@ -66,6 +68,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_operation(const dpt_trainer *tra
    samples for the first time is left out, because memory is touched and kernels are loaded in it,
    which may take longer than all other steps. */
 typedef struct dpt_device_report {
+    size_t size;           /* sizeof(dpt_device_report), to be set before the call */
     size_t samples, steps; /* samples trained; steps in which the device had samples */
     double busy_seconds;   /* sums of the values in dpt_step_metrics */
     double exchange_seconds, waiting_seconds;
@@ -78,6 +81,7 @@ typedef struct dpt_device_report {
 
 /* What all devices together have done in the same steps.  A quotient whose divisor is 0 is 0. */
 typedef struct dpt_mix_report {
+    size_t size; /* sizeof(dpt_mix_report), to be set before the call */
     size_t steps, samples;
     double seconds;    /* time of the steps from start to end, without data_seconds */
     double throughput; /* samples per second */

@@ -7,6 +7,7 @@
 #include "dptrain/data.h"
 #include "dptrain/device.h"
 #include "dptrain/model.h"
+#include "dptrain/split.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -39,6 +40,19 @@ typedef enum dpt_compression {
                               and added to the gradient of the next step */
 } dpt_compression;
 
+/* The distribution of the initial weights. */
+typedef enum dpt_init_kind {
+    DPT_INIT_DEFAULT = 0, /* that of PyTorch's layers */
+    DPT_INIT_NORMAL = 1,  /* normal, with the given deviation; biases are 0 */
+    DPT_INIT_XAVIER = 2,  /* Glorot and Bengio 2010; biases are 0 */
+    DPT_INIT_HE = 3,      /* He et al. 2015; biases are 0 */
+} dpt_init_kind;
+
+typedef struct dpt_init {
+    dpt_init_kind kind;
+    double deviation; /* NORMAL only, from 1e-10 to 1e3; else 0 */
+} dpt_init;
+
 /* Random changes of each training image.  They are drawn anew in each epoch and keyed by the
    sample. */
 typedef struct dpt_augment_options {
@@ -54,6 +68,7 @@ typedef struct dpt_augment_options {
 } dpt_augment_options;
 
 typedef struct dpt_trainer_options {
+    size_t size;       /* sizeof(dpt_trainer_options) */
     size_t batch_size; /* samples of the global batch, at most the data's count; default 256, or the
                           data's count if that is less */
     /* Number of batches in a step.  A step computes this many batches one after the other and adds
@@ -63,11 +78,7 @@ typedef struct dpt_trainer_options {
     /* Largest number of samples that a device computes at once. 0: as many as the device's memory
        holds, and, in a model without batch-norm, as many as its caches hold. */
     size_t micro_batch;
-    /* The rule by which a batch is divided into shards. "measured" (default) follows the measured
-       throughput of the devices, so that all devices end a step at the same time. "equal" gives
-       equal shards. "A:B:C" gives shards in these proportions. "replay:LOG" repeats the shards and
-       the algorithms that a log records (docs/log.md). */
-    const char *split;
+    dpt_split split; /* the rule by which a batch is divided into shards */
     /* Disables standby.  Standby applies with a measured split, in one process and without
        stop_on_loss.  A device that slows the others down, whatever its shard is, is put on standby:
        it takes no part in steps while measurements show that steps are faster without it.  Every
@@ -97,14 +108,14 @@ typedef struct dpt_trainer_options {
                              the samples of a step */
     float momentum, weight_decay;
     bool nesterov;
-    bool no_decay_bias;          /* no weight decay on biases and on the parameters of norms */
+    bool no_bias_decay;          /* no weight decay on biases and on the parameters of norms */
     float beta1, beta2, epsilon; /* of AdamW; defaults 0.9, 0.999, 1e-8 */
     float clip_norm;             /* largest global norm of the gradient; 0: none */
     dpt_loss loss;
     float label_smoothing; /* in [0, 1); evaluation does not use it */
     dpt_batch_norm_mode batch_norm;
     dpt_augment_options augment;
-    const char *init; /* "default" (PyTorch's), "normal:STD" (biases 0), "xavier", "he" */
+    dpt_init init;
     uint64_t seed;
     bool no_shuffle; /* take the samples in the order of the data */
     /* true: the failure of a device ends the call in which the device fails, and the program may
@@ -156,9 +167,10 @@ DPT_API size_t dpt_trainer_device_count(const dpt_trainer *trainer);
 /* Describes a device of the trainer.  The trainer owns the strings.  Errors: DPT_E_INVALID if there
    is no such device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
-                                                       dpt_device_description *out);
+                                                       dpt_device_info *out);
 
 typedef struct dpt_step_metrics {
+    size_t size;  /* sizeof(dpt_step_metrics), to be set before the call */
     size_t step;  /* from 1 */
     size_t epoch; /* from 1 */
     bool last_of_epoch;
@@ -254,9 +266,10 @@ typedef enum dpt_device_event_kind {
 } dpt_device_event_kind;
 
 typedef struct dpt_device_event {
+    size_t size; /* sizeof(dpt_device_event), to be set before the call */
     dpt_device_event_kind kind;
     size_t device;     /* the number of the device: see dpt_trainer_device */
-    const char *id;    /* as in dpt_device_description */
+    const char *id;    /* as in dpt_device_info */
     size_t step;       /* the first step without the device, or with it again; from 1 */
     dpt_status status; /* why */
     const char
@@ -274,6 +287,7 @@ DPT_API bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, float lr);
 
 typedef struct dpt_evaluation {
+    size_t size; /* sizeof(dpt_evaluation), to be set before the call */
     size_t samples, hits;
     double loss, accuracy; /* means over the labels; with DPT_LOSS_SQUARED_ERROR `hits` and
                               `accuracy` are 0 */
@@ -292,7 +306,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
                                                          dpt_evaluation *out);
 
 /* Computes the outputs of samples first to first + count - 1 of a data set and writes them to
-   `outputs` (count, labels, classes), with the numbers that dpt_model_labels and dpt_model_classes
+   `outputs` (count, labels, n), with the numbers that dpt_model_labels and dpt_model_outputs
    return.  The outputs are class probabilities, which are the softmax of the
    logits.  With DPT_LOSS_SQUARED_ERROR the outputs are the model's predictions without softmax.
    Errors: DPT_E_STATE if a step is in flight; DPT_E_INVALID if the samples do not exist or do not

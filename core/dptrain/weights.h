@@ -33,6 +33,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_except(dpt_trainer *trainer
 
 /* What a weights file records about the training that made it. */
 typedef struct dpt_weights_info {
+    size_t size;                    /* sizeof(dpt_weights_info), to be set before the call */
     char model[64], dataset[64];    /* names; "": not recorded */
     size_t height, width, channels; /* of the images; all 0: not recorded */
     size_t classes;                 /* 0: not recorded */
@@ -47,8 +48,8 @@ typedef struct dpt_weights_info {
    DPT_E_NO_MEMORY; DPT_E_FORMAT if the header is damaged or contradicts itself. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_weights_describe(dpt_context *context, const char *path,
                                                          dpt_weights_info *out);
-/* Frees what dpt_weights_describe has allocated and sets `info` to zero.  Accepts a zeroed struct.
-   Cannot fail. */
+/* Frees what dpt_weights_describe has allocated and sets all fields but the size to zero.  Accepts
+   a struct whose fields are zero. Cannot fail. */
 DPT_API void dpt_weights_release(dpt_weights_info *info);
 
 /* dpt_trainer_save_state writes everything that is needed to resume training: weights, running

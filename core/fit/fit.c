@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "context/sized.h"
 #include "train/algorithms.h"
 #include "train/components/order.h"
 #include "train/components/outcome.h"
@@ -165,7 +166,7 @@ static void report(dpti_fit *f, dpt_fit_progress progress)
 
 static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *epoch)
 {
-    report(f, (dpt_fit_progress){.step = step, .epoch = epoch});
+    report(f, (dpt_fit_progress){.size = sizeof(dpt_fit_progress), .step = step, .epoch = epoch});
     if (dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_STOP) {
         f->course.result.stopped = true;
         f->course.result.stopped_by = dpti_peers_stopped_by(f->trainer);
@@ -180,10 +181,10 @@ bool dpti_fit_is_to_end(dpti_fit *f)
 
 dpt_status dpti_fit_tell_devices(dpti_fit *f)
 {
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     dpt_error error = {0};
     while (dpt_trainer_next_event(f->trainer, &event)) {
-        report(f, (dpt_fit_progress){.event = &event});
+        report(f, (dpt_fit_progress){.size = sizeof(dpt_fit_progress), .event = &event});
         if (f->log && dpti_log_write_device_event(f->log, &event, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
     }
@@ -270,7 +271,7 @@ static dpt_status validate(dpti_fit *f, size_t epoch, dpt_evaluation *out)
    completes the epoch, and the best epoch must be a whole one. */
 static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
 {
-    dpt_evaluation e;
+    dpt_evaluation e = {.size = sizeof e};
     if (f->options->validation && (whole || f->course.result.best_epoch == 0)) {
         DPT_TRY(validate(f, m->epoch, &e));
         m->validated = true;
@@ -289,7 +290,8 @@ static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
 static dpt_status after_epoch(dpti_fit *f, size_t epoch)
 {
     const double samples = (double)f->course.samples, labels = (double)f->course.labels;
-    dpt_epoch_metrics m = {.epoch = epoch,
+    dpt_epoch_metrics m = {.size = sizeof m,
+                           .epoch = epoch,
                            .train_loss = f->course.loss / labels,
                            .train_accuracy = (double)f->course.hits / labels,
                            .test_loss = NAN,
@@ -349,7 +351,7 @@ static dpt_status run_epoch(dpti_fit *f)
     dpt_trainer *t = f->trainer;
     const size_t epoch = dpti_steps_next(t)->epoch;
     const double began = dpti_seconds();
-    dpt_step_metrics m = {0};
+    dpt_step_metrics m = {.size = sizeof m};
     bool whole = false;
     do {
         bool due = dpti_fit_is_due(f);
@@ -376,7 +378,7 @@ static dpt_status run_epoch(dpti_fit *f)
 static dpt_status finish_partial(dpti_fit *f)
 {
     const double labels = (double)f->course.labels;
-    dpt_epoch_metrics m = {.epoch = f->epoch};
+    dpt_epoch_metrics m = {.size = sizeof m, .epoch = f->epoch};
     if (f->course.result.steps > 0 && f->course.samples == 0) return DPT_OK;
     if (f->course.samples > 0) f->course.result.train_loss = f->course.loss / labels;
     f->course.result.seconds += f->course.seconds;
@@ -464,7 +466,7 @@ static dpt_status train(dpti_fit *f)
 static void give_up(dpti_fit *f, dpt_status status)
 {
     const dpt_error first = f->context->error;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     while (!f->trainer->processes && dpt_trainer_in_flight(f->trainer) > 0 &&
            dpt_trainer_collect(f->trainer, &m) == DPT_OK)
         (void)after_step(f, &m); /* writing the log may be what has failed */
@@ -482,14 +484,11 @@ static void give_up(dpti_fit *f, dpt_status status)
 }
 
 /* Only process 0 writes files and calls `notice`. */
-static dpt_fit_options own_options(const dpt_trainer *t, const dpt_fit_options *options)
+static void leave_files_to_process_0(const dpt_trainer *t, dpt_fit_options *own)
 {
-    dpt_fit_options own = {.epochs = 0};
-    if (options) own = *options;
-    if (dpt_process_rank(t->context) == 0) return own;
-    own.log = own.plot = own.trace = own.checkpoint = NULL;
-    own.notice = NULL;
-    return own;
+    if (dpt_process_rank(t->context) == 0) return;
+    own->log = own->plot = own->trace = own->checkpoint = NULL;
+    own->notice = NULL;
 }
 
 static dpt_status check_steps(dpti_fit *f)
@@ -539,8 +538,13 @@ static void show_islands(const dpti_fit *f)
 
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
 {
-    const dpt_fit_options own = own_options(trainer, options);
+    dpt_fit_options given, own;
     DPT_TRY(dpti_trainer_given(trainer, "dpt_fit", "out", out));
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_fit_result", out));
+    DPT_TRY(dpti_take_sized(trainer->context,
+                            &(dpti_sized){"dpt_fit_options", options, sizeof given}, &given));
+    own = given;
+    leave_files_to_process_0(trainer, &own);
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_fit"));
     if (dpti_standby_count(trainer) > 0)
         DPT_TRY(dpti_trainer_refresh(trainer)); /* training cannot go back further than this call */
@@ -555,14 +559,15 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                   .saved_step = SIZE_MAX,
                   .rested_step = SIZE_MAX,
                   .course = {.first = *dpti_steps_next(trainer),
-                             .result = {.train_loss = NAN,
+                             .result = {.size = sizeof(dpt_fit_result),
+                                        .train_loss = NAN,
                                         .test_loss = NAN,
                                         .test_accuracy = NAN,
                                         .best_validation_loss = NAN}}};
     dpti_peers_forget_requests(trainer);
     dpti_standby_listen(trainer, dpti_fit_again, &f);
     const float lr = trainer->lr;
-    dpt_status status = prepare(&f, options);
+    dpt_status status = prepare(&f, &given);
     if (status == DPT_OK) {
         show_islands(&f);
         status = train(&f);
@@ -578,7 +583,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_keeper_destroy(f.keeper);
     dpti_snapshot_free(&f.next);
     dpti_snapshot_free(&f.copy);
-    if (status == DPT_OK) *out = f.course.result;
+    if (status == DPT_OK) (void)dpti_give_sized(&f.course.result, out);
     dpti_history_free(&f.history);
     free(f.best);
     free(f.model);

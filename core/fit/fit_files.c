@@ -203,7 +203,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
 {
     const dpt_trainer *t = f->trainer;
     dpt_error error = {0};
-    dpt_device_description *devices = calloc(t->n_devices, sizeof *devices);
+    dpt_device_info *devices = calloc(t->n_devices, sizeof *devices);
     bool *streamed = calloc(t->n_devices, sizeof *streamed);
     size_t *limits = calloc(t->n_devices, sizeof *limits);
     told_settings *settings = tell_settings(f);
@@ -215,6 +215,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         return dpti_fit_no_memory(f);
     }
     for (size_t i = 0; i < t->n_devices; i++) {
+        devices[i].size = sizeof devices[i];
         if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK)
             continue; /* cannot fail: the device exists */
         streamed[i] = dpti_peers_device(t, i)->streamed;

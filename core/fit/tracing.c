@@ -24,7 +24,7 @@ static void add_device(dpti_tracing *tracing, size_t i)
 {
     dpti_traced_device *d = &tracing->devices[i];
     dpti_trace *trace = tracing->trace;
-    dpt_device_description about;
+    dpt_device_info about = {.size = sizeof about};
     dpt_device_describe(&tracing->trainer->workers[i].device->base, &about);
     d->process = dpti_trace_process(trace, about.id, about.name);
     d->tracks[DPTI_SPAN_COMPUTE] = dpti_trace_track(trace, d->process, "compute");

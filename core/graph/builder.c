@@ -206,6 +206,14 @@ bool dpti_has_options(dpt_model *model, const char *layer, const void *options)
     return options != NULL;
 }
 
+bool dpti_take_options(dpt_model *model, const char *layer, const dpti_sized *what, void *out)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (dpti_read_sized(what, out, &error) == DPT_OK) return true;
+    (void)DPTI_MODEL_FAIL(model, error.status, "layer %s: %s", layer, error.message);
+    return false;
+}
+
 bool dpti_known_activation(dpt_model *model, const char *layer, dpt_activation kind)
 {
     if (dpt_activation_name(kind)) return true;

@@ -3,6 +3,7 @@
 #ifndef DPTI_BUILDER_H
 #define DPTI_BUILDER_H
 
+#include "context/sized.h"
 #include "graph/model.h"
 
 enum { DPTI_MAX_EXTENT = 1 << 24, DPTI_MAX_NODES = 4096, DPTI_MAX_LAYER_NAME = 120 };
@@ -25,10 +26,12 @@ size_t dpti_build_parameter(dpt_model *model, const char *layer, const char *suf
 /* The same with a full name, which the function takes over and frees; `layer` is for messages. */
 size_t dpti_append_parameter(dpt_model *model, char *name, const char *layer,
                              dpti_parameter parameter);
-/* Each of the next four functions returns false after a failure, whose message names the layer.  A
+/* Each of the next five functions returns false after a failure, whose message names the layer.  A
    new name must differ from all other layers' names and must be storable in a checkpoint. */
 bool dpti_name_is_new(dpt_model *model, const char *name);
 bool dpti_has_options(dpt_model *model, const char *layer, const void *options);
+/* Copies the options that a program has passed (dpti_read_sized); NULL gives zeros. */
+bool dpti_take_options(dpt_model *model, const char *layer, const dpti_sized *what, void *out);
 /* Validates the layer's operator as the dispatch will, so that the message of a failure names the
    layer. */
 bool dpti_describes(dpt_model *model, const char *layer, const dpt_op_desc *desc);

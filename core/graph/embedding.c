@@ -58,9 +58,13 @@ dpt_value dpti_given_embedding(dpt_model *model, dpt_value ids, size_t table)
 dpt_value dpt_embedding(dpt_model *model, dpt_value ids, const char *name,
                         const dpt_embedding_options *options)
 {
+    dpt_embedding_options o;
     if (!are_ids(model, &ids, name ? name : "embedding") || !dpti_name_is_new(model, name) ||
-        !dpti_has_options(model, name, options))
+        !dpti_has_options(model, name, options) ||
+        !dpti_take_options(model, name, &(dpti_sized){"dpt_embedding_options", options, sizeof o},
+                           &o))
         return (dpt_value){0};
+    options = &o;
     const dpt_op_desc desc = {.kind = DPT_OP_TAKE_FORWARD,
                               .u.take = {.count = dpti_node_at(model, ids)->elements,
                                          .width = options->width,

@@ -3,6 +3,7 @@
    A sample is one record.  A network with several inputs reads the record as one tensor of real
    numbers, or of integers, or as both if some inputs are ids; every input is a view of it. */
 #include "graph/inputs.h"
+#include "context/sized.h"
 #include "graph/tensor.h"
 
 #include "base/text.h"
@@ -243,7 +244,7 @@ dpt_status dpt_dataset_arrange(dpt_context *context, dpt_dataset *dataset, const
                                        .height = e.h,
                                        .width = e.w,
                                        .channels = e.c,
-                                       .outputs = dpt_model_classes(model)};
+                                       .outputs = dpt_model_outputs(model)};
     if (dpti_dataset_arrange(dataset, &wanted, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(context, NULL, &error);
 }
@@ -255,9 +256,12 @@ size_t dpt_model_input_count(const dpt_model *model)
 
 void dpt_model_input(const dpt_model *model, size_t i, dpt_input_info *out)
 {
-    *out = (dpt_input_info){.name = NULL};
-    if (i >= model->n_inputs) return;
-    const dpti_model_input *in = &model->inputs[i];
-    *out = (dpt_input_info){
-        .name = in->name, .elements = dpti_shape_count(&in->shape), .vocabulary = in->vocabulary};
+    dpt_input_info info = {.size = sizeof info};
+    if (i < model->n_inputs) {
+        const dpti_model_input *in = &model->inputs[i];
+        info.name = in->name;
+        info.elements = dpti_shape_count(&in->shape);
+        info.vocabulary = in->vocabulary;
+    }
+    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
 }

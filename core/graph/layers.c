@@ -69,9 +69,12 @@ dpt_conv2d_desc dpti_describe_conv2d(dpti_extent in, const dpt_conv2d_options *o
 dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
                      const dpt_conv2d_options *options)
 {
+    dpt_conv2d_options o;
     if (!dpti_usable(model, x, name ? name : "conv2d") || !dpti_name_is_new(model, name) ||
-        !dpti_has_options(model, name, options))
+        !dpti_has_options(model, name, options) ||
+        !dpti_take_options(model, name, &(dpti_sized){"dpt_conv2d_options", options, sizeof o}, &o))
         return (dpt_value){0};
+    options = &o;
     if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
     const dpti_extent in = model->nodes[x.id - 1].extent;
     if (in.flat)
@@ -114,9 +117,12 @@ dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
 dpt_value dpt_linear(dpt_model *model, dpt_value x, const char *name,
                      const dpt_linear_options *options)
 {
+    dpt_linear_options o;
     if (!dpti_usable(model, x, name ? name : "linear") || !dpti_name_is_new(model, name) ||
-        !dpti_has_options(model, name, options))
+        !dpti_has_options(model, name, options) ||
+        !dpti_take_options(model, name, &(dpti_sized){"dpt_linear_options", options, sizeof o}, &o))
         return (dpt_value){0};
+    options = &o;
     if (!dpti_known_activation(model, name, options->activation)) return (dpt_value){0};
     if (!is_vector(model, &x, name)) return (dpt_value){0};
     const dpti_node *input = &model->nodes[x.id - 1];
@@ -188,11 +194,13 @@ static size_t add_channels(dpt_model *model, const dpti_node *norm, dpti_role ro
 
 /* Checks a norm of x, and gives the norm the shape of its input.  Returns false if the model
    has failed. */
-static bool norm_begins(dpt_model *model, dpt_value x, const dpt_norm_options *options,
-                        dpti_node *node)
+static bool norm_begins(dpt_model *model, dpt_value x, const dpt_norm_options *given,
+                        dpti_node *node, dpt_norm_options *options)
 {
     const char *name = node->name;
-    if (!dpti_usable(model, x, name ? name : "norm") || !dpti_name_is_new(model, name))
+    if (!dpti_usable(model, x, name ? name : "norm") || !dpti_name_is_new(model, name) ||
+        !dpti_take_options(model, name, &(dpti_sized){"dpt_norm_options", given, sizeof *options},
+                           options))
         return false;
     if (!dpti_known_activation(model, name, options->activation)) return false;
     if (!(options->momentum >= 0 && options->momentum <= 1)) {
@@ -214,51 +222,53 @@ static float or_default(float value, float otherwise)
 dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
                          const dpt_norm_options *options)
 {
-    static const dpt_norm_options defaults;
+    dpt_norm_options o;
     dpti_node node = dpti_node_over(DPTI_NODE_BATCH_NORM, name, x);
-    if (!options) options = &defaults;
-    if (!norm_begins(model, x, options, &node)) return (dpt_value){0};
+    if (!norm_begins(model, x, options, &node, &o)) return (dpt_value){0};
     const dpti_extent e = node.extent;
     node.forward = (dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
                                  .u.batch_norm = {.area = e.h * e.w,
                                                   .channels = e.c,
                                                   .n_parts = 1,
-                                                  .epsilon = or_default(options->epsilon, 1e-5f),
-                                                  .activation = dpti_fusable(options->activation)}};
+                                                  .epsilon = or_default(o.epsilon, 1e-5f),
+                                                  .activation = dpti_fusable(o.activation)}};
     if (!dpti_describes(model, name, &node.forward)) return (dpt_value){0};
-    const float momentum = or_default(options->momentum, 0.1f);
+    const float momentum = or_default(o.momentum, 0.1f);
     node.weight = add_channels(model, &node, DPTI_ROLE_NORM_WEIGHT, 0);
     node.bias = add_channels(model, &node, DPTI_ROLE_NORM_BIAS, 0);
     node.mean = add_channels(model, &node, DPTI_ROLE_RUNNING_MEAN, momentum);
     node.variance = add_channels(model, &node, DPTI_ROLE_RUNNING_VARIANCE, momentum);
-    return dpti_add_layer(model, node, options->activation);
+    return dpti_add_layer(model, node, o.activation);
 }
 
 dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
                          const dpt_norm_options *options)
 {
-    static const dpt_norm_options defaults;
+    dpt_norm_options o;
     dpti_node node = dpti_node_over(DPTI_NODE_LAYER_NORM, name, x);
-    if (!options) options = &defaults;
-    if (!norm_begins(model, x, options, &node)) return (dpt_value){0};
+    if (!norm_begins(model, x, options, &node, &o)) return (dpt_value){0};
     const dpti_extent e = node.extent;
     node.forward = (dpt_op_desc){.kind = DPT_OP_LAYER_NORM_FORWARD,
                                  .u.layer_norm = {.rows = e.h * e.w,
                                                   .channels = e.c,
-                                                  .epsilon = or_default(options->epsilon, 1e-5f)}};
+                                                  .epsilon = or_default(o.epsilon, 1e-5f)}};
     if (!dpti_describes(model, name, &node.forward)) return (dpt_value){0};
     node.weight = add_channels(model, &node, DPTI_ROLE_NORM_WEIGHT, 0);
     node.bias = add_channels(model, &node, DPTI_ROLE_NORM_BIAS, 0);
     const dpt_value y = dpti_add_layer(model, node, DPT_ACT_NONE);
-    return options->activation == DPT_ACT_NONE ? y : dpt_activate(model, y, options->activation);
+    return o.activation == DPT_ACT_NONE ? y : dpt_activate(model, y, o.activation);
 }
 
 /* ---- Layers without parameters --------------------------------------------------------------- */
 
 dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options)
 {
-    if (!dpti_usable(model, x, "pool2d") || !dpti_has_options(model, "pool2d", options))
+    dpt_pool2d_options o;
+    if (!dpti_usable(model, x, "pool2d") || !dpti_has_options(model, "pool2d", options) ||
+        !dpti_take_options(model, "pool2d", &(dpti_sized){"dpt_pool2d_options", options, sizeof o},
+                           &o))
         return (dpt_value){0};
+    options = &o;
     const dpti_extent in = model->nodes[x.id - 1].extent;
     dpt_pool2d_desc d = {
         .kind = options->kind,
@@ -291,7 +301,9 @@ dpt_value dpt_global_average_pool(dpt_model *model, dpt_value x)
     if (!dpti_usable(model, x, "global_average_pool")) return (dpt_value){0};
     const dpti_extent in = model->nodes[x.id - 1].extent;
     return dpt_pool2d(model, x,
-                      &(dpt_pool2d_options){.kind = DPT_POOL_AVERAGE, .kernel = {in.h, in.w}});
+                      &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options),
+                                            .kind = DPT_POOL_AVERAGE,
+                                            .kernel = {in.h, in.w}});
 }
 
 dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p)

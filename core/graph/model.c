@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "context/context.h"
+#include "context/sized.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,7 @@ size_t dpt_model_parameter_count(const dpt_model *model)
     return model->scalars;
 }
 
-size_t dpt_model_classes(const dpt_model *model)
+size_t dpt_model_outputs(const dpt_model *model)
 {
     return model->finished ? model->nodes[model->logits].elements / model->n_labels : 0;
 }
@@ -80,12 +81,16 @@ size_t dpt_model_tensor_count(const dpt_model *model)
 
 void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out)
 {
-    *out = (dpt_parameter_info){.name = NULL};
-    if (i >= model->n_parameters) return;
-    const dpti_parameter *p = &model->parameters[i];
-    *out = (dpt_parameter_info){
-        .name = p->name, .rank = p->rank, .size = p->size, .trained = !dpti_is_statistic(p->role)};
-    memcpy(out->shape, p->shape, sizeof out->shape);
+    dpt_parameter_info info = {.size = sizeof info};
+    if (i < model->n_parameters) {
+        const dpti_parameter *p = &model->parameters[i];
+        info.name = p->name;
+        info.rank = p->rank;
+        info.elements = p->size;
+        info.trained = !dpti_is_statistic(p->role);
+        memcpy(info.shape, p->shape, sizeof info.shape);
+    }
+    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
 }
 
 size_t dpt_model_layer_count(const dpt_model *model)
@@ -134,17 +139,19 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         [DPTI_NODE_PROJECTION] = "projection",
         [DPTI_NODE_RECURRENT] = "recurrent",
     };
-    *out = (dpt_layer_info){.name = NULL};
-    if (i >= model->n_nodes) return;
-    const dpti_node *node = &model->nodes[i];
-    *out = (dpt_layer_info){.name = node->name,
-                            .kind = kinds[node->kind],
-                            .height = node->extent.h,
-                            .width = node->extent.w,
-                            .channels = node->extent.c,
-                            .multiply_adds = multiply_adds(node)};
-    if (node->weight != SIZE_MAX) out->parameters += model->parameters[node->weight].size;
-    if (node->bias != SIZE_MAX) out->parameters += model->parameters[node->bias].size;
+    dpt_layer_info info = {.size = sizeof info};
+    if (i < model->n_nodes) {
+        const dpti_node *node = &model->nodes[i];
+        info.name = node->name;
+        info.kind = kinds[node->kind];
+        info.height = node->extent.h;
+        info.width = node->extent.w;
+        info.channels = node->extent.c;
+        info.multiply_adds = multiply_adds(node);
+        if (node->weight != SIZE_MAX) info.parameters += model->parameters[node->weight].size;
+        if (node->bias != SIZE_MAX) info.parameters += model->parameters[node->bias].size;
+    }
+    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
 }
 
 const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *name)

@@ -193,17 +193,17 @@ DPT_CHECK_RESULT dpt_status dpti_model_add_remark(dpt_model *model, char *text);
 
 /* How weights begin: the distribution and the seed. */
 typedef struct dpti_initial {
-    const char *init; /* as dpt_trainer_options tells */
+    dpt_init init;
     uint64_t seed;
 } dpti_initial;
 
 /* Fills the flat buffer (flat_size elements, zeroed before) with initial weights.  They are a
    function of the seed and the parameter's place, and are computed in the layout of a checkpoint.
-   "default": as PyTorch, uniform in +-1/sqrt(fan_in) for weights and biases. "normal:STD",
-   "xavier" (uniform, Glorot and Bengio 2010) and "he" (normal, fan_in, gain sqrt 2, He et al.
-   2015): biases are 0.  Norms, with their statistics, begin as the identity.  A parameter that
-   brings initial values takes them, whatever `init` says.  Errors: DPT_E_INVALID for another word.
- */
+   DPT_INIT_DEFAULT: as PyTorch, uniform in +-1/sqrt(fan_in) for weights and biases.
+   DPT_INIT_NORMAL, DPT_INIT_XAVIER (uniform) and DPT_INIT_HE (normal, fan_in, gain sqrt 2): biases
+   are 0.  Norms, with their statistics, begin as the identity.  A parameter that brings initial
+   values takes them, whatever `init` says.  Errors: DPT_E_INVALID for another kind, or a deviation
+   that is not allowed. */
 DPT_CHECK_RESULT dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial,
                                             float *flat, dpt_error *error);
 

@@ -132,7 +132,7 @@ uint32_t dpti_model_hash(const dpt_model *model)
     char text[512], operation[128];
     for (size_t i = 0; i < m->n_nodes; i++) {
         const dpti_node *node = &m->nodes[i];
-        dpt_layer_info info;
+        dpt_layer_info info = {.size = sizeof info};
         dpt_model_layer(m, i, &info);
         describe_operation(m, node, operation, sizeof operation);
         const int n = snprintf(

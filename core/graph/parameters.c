@@ -64,33 +64,33 @@ static void draw(law from, dpti_random *random, float *out, size_t n)
 }
 
 typedef struct recipe {
-    const char *name;
+    dpt_init_kind kind;
     distribution weights, biases;
 } recipe;
 
-/* Limits of STD in normal:STD. */
+/* Limits of the deviation of DPT_INIT_NORMAL. */
 static const double least_deviation = 1e-10, most_deviation = 1e3;
 
 static const recipe recipes[] = {
-    {"default", UNIFORM, UNIFORM},
-    {"normal", NORMAL, ZERO},
-    {"xavier", UNIFORM, ZERO},
-    {"he", NORMAL, ZERO},
+    [DPT_INIT_DEFAULT] = {DPT_INIT_DEFAULT, UNIFORM, UNIFORM},
+    [DPT_INIT_NORMAL] = {DPT_INIT_NORMAL, NORMAL, ZERO},
+    [DPT_INIT_XAVIER] = {DPT_INIT_XAVIER, UNIFORM, ZERO},
+    [DPT_INIT_HE] = {DPT_INIT_HE, NORMAL, ZERO},
 };
 
 /* The default of tables is PyTorch's: normal, with deviation 1. */
 static bool is_normal_table(const recipe *r, const dpti_parameter *p)
 {
-    return p->is_table && strcmp(r->name, "default") == 0;
+    return p->is_table && r->kind == DPT_INIT_DEFAULT;
 }
 
 static double scale_of(const recipe *r, double deviation, const dpti_parameter *p)
 {
     const double fan_in = (double)p->fan_in;
     if (is_normal_table(r, p)) return 1.0;
-    if (strcmp(r->name, "default") == 0) return 1.0 / sqrt(fan_in);
-    if (strcmp(r->name, "normal") == 0) return deviation;
-    if (strcmp(r->name, "xavier") == 0) return sqrt(6.0 / (fan_in + (double)p->fan_out));
+    if (r->kind == DPT_INIT_DEFAULT) return 1.0 / sqrt(fan_in);
+    if (r->kind == DPT_INIT_NORMAL) return deviation;
+    if (r->kind == DPT_INIT_XAVIER) return sqrt(6.0 / (fan_in + (double)p->fan_out));
     return sqrt(2.0 / fan_in);
 }
 
@@ -109,32 +109,28 @@ static distribution distribution_of(const recipe *r, const dpti_parameter *p)
     return ZERO;
 }
 
-static dpt_status parse(const char *init, const recipe **out, double *deviation, dpt_error *error)
+static dpt_status find_recipe(dpt_init init, const recipe **out, dpt_error *error)
 {
-    const char *colon = strchr(init, ':');
-    const size_t length = colon ? (size_t)(colon - init) : strlen(init);
-    for (size_t i = 0; i < sizeof recipes / sizeof *recipes; i++) {
-        const bool wants_value = strcmp(recipes[i].name, "normal") == 0;
-        if (strlen(recipes[i].name) != length || strncmp(recipes[i].name, init, length) != 0)
-            continue;
-        if (wants_value != (colon != NULL) ||
-            (colon && !dpti_parse_real(colon + 1, least_deviation, most_deviation, deviation)))
-            break;
-        *out = &recipes[i];
-        return DPT_OK;
-    }
-    return DPT_FAIL(error, DPT_E_INVALID,
-                    "init \"%s\" is not one of default, normal:STD (from %g to %g, such as "
-                    "normal:0.01), xavier, he",
-                    init, least_deviation, most_deviation);
+    const bool normal = init.kind == DPT_INIT_NORMAL;
+    if ((size_t)init.kind >= sizeof recipes / sizeof *recipes)
+        return DPT_FAIL(error, DPT_E_INVALID, "unknown kind of initial weights %d", (int)init.kind);
+    if (normal && !(init.deviation >= least_deviation && init.deviation <= most_deviation))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "initial weights with a deviation of %g: it is from %g to %g, such as 0.01",
+                        init.deviation, least_deviation, most_deviation);
+    if (!normal && init.deviation != 0)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "initial weights have a deviation with DPT_INIT_NORMAL alone");
+    *out = &recipes[init.kind];
+    return DPT_OK;
 }
 
 dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial, float *flat,
                            dpt_error *error)
 {
     const recipe *r = NULL;
-    double deviation = 0;
-    DPT_TRY(parse(initial->init, &r, &deviation, error));
+    const double deviation = initial->init.deviation;
+    DPT_TRY(find_recipe(initial->init, &r, error));
     size_t largest = 0;
     for (size_t i = 0; i < model->n_parameters; i++)
         if (model->parameters[i].size > largest) largest = model->parameters[i].size;

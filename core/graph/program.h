@@ -98,7 +98,7 @@ typedef enum dpti_purpose {
 typedef struct dpti_optimizer {
     dpt_optimizer kind;
     bool nesterov;
-    bool no_decay_bias;
+    bool no_bias_decay;
     float momentum, weight_decay;
     float beta1, beta2, epsilon; /* AdamW */
     float clip_norm;             /* 0: none */

@@ -121,20 +121,24 @@ static dpt_value add_layer(dpt_model *model, dpt_value x, layer l)
 }
 
 static bool may_add(dpt_model *model, dpt_value x, const char *name,
-                    const dpt_recurrent_options *options)
+                    const dpt_recurrent_options *given, dpt_recurrent_options *options)
 {
     return dpti_usable(model, x, name ? name : "recurrent") && dpti_name_is_new(model, name) &&
-           dpti_has_options(model, name, options);
+           dpti_has_options(model, name, given) &&
+           dpti_take_options(model, name,
+                             &(dpti_sized){"dpt_recurrent_options", given, sizeof *options},
+                             options);
 }
 
 dpt_value dpt_lstm(dpt_model *model, dpt_value x, const char *name,
                    const dpt_recurrent_options *options)
 {
-    if (!may_add(model, x, name, options)) return (dpt_value){0};
+    dpt_recurrent_options o;
+    if (!may_add(model, x, name, options, &o)) return (dpt_value){0};
     return add_layer(
         model, x,
         (layer){.name = name,
-                .options = options,
+                .options = &o,
                 .cell = {.cell = DPT_CELL_LSTM,
                          .activation = {DPT_ACT_SIGMOID, DPT_ACT_TANH, DPT_ACT_TANH}}});
 }
@@ -142,22 +146,23 @@ dpt_value dpt_lstm(dpt_model *model, dpt_value x, const char *name,
 dpt_value dpt_gru(dpt_model *model, dpt_value x, const char *name,
                   const dpt_recurrent_options *options)
 {
-    if (!may_add(model, x, name, options)) return (dpt_value){0};
+    dpt_recurrent_options o;
+    if (!may_add(model, x, name, options, &o)) return (dpt_value){0};
     return add_layer(
         model, x,
         (layer){.name = name,
-                .options = options,
+                .options = &o,
                 .cell = {.cell = DPT_CELL_GRU, .activation = {DPT_ACT_SIGMOID, DPT_ACT_TANH}}});
 }
 
 dpt_value dpt_rnn(dpt_model *model, dpt_value x, const char *name,
                   const dpt_recurrent_options *options)
 {
-    if (!may_add(model, x, name, options)) return (dpt_value){0};
-    return add_layer(
-        model, x,
-        (layer){.name = name,
-                .options = options,
-                .cell = {.cell = DPT_CELL_RNN,
-                         .activation = {options->relu ? DPT_ACT_RELU : DPT_ACT_TANH}}});
+    dpt_recurrent_options o;
+    if (!may_add(model, x, name, options, &o)) return (dpt_value){0};
+    return add_layer(model, x,
+                     (layer){.name = name,
+                             .options = &o,
+                             .cell = {.cell = DPT_CELL_RNN,
+                                      .activation = {o.relu ? DPT_ACT_RELU : DPT_ACT_TANH}}});
 }

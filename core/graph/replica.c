@@ -299,7 +299,8 @@ bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_
     for (size_t k = 0; k < x->program.n_instructions; k++) {
         const dpti_instruction *instruction = &x->program.instructions[k];
         if (!takes_part(x, k) || i-- > 0) continue;
-        *out = (dpt_operation){.layer = instruction->layer,
+        *out = (dpt_operation){.size = sizeof(dpt_operation),
+                               .layer = instruction->layer,
                                .kind = dpti_op_name(instruction->desc.kind),
                                .algorithm = x->ops[k].info.algorithm,
                                .measured = x->ops[k].info.measured};
@@ -310,7 +311,7 @@ bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_
 
 dpt_status dpti_executable_choices(const dpti_executable *executable, dpti_recorded_choices *out)
 {
-    dpt_operation o;
+    dpt_operation o = {.size = sizeof o};
     size_t n = 0;
     while (dpti_executable_operation(executable, n, &o))
         n++;

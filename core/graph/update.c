@@ -110,7 +110,7 @@ dpt_status dpti_emit_look(dpti_compiler *c)
 dpt_status dpti_emit_update(dpti_compiler *c)
 {
     const dpti_optimizer *o = &c->options->optimizer;
-    const size_t decay_count = o->no_decay_bias ? c->model->flat_weights : c->model->flat_trained;
+    const size_t decay_count = o->no_bias_decay ? c->model->flat_weights : c->model->flat_trained;
     int gradients, parameters;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, 0, &gradients));
     DPT_TRY(dpti_add_view(c, DPTI_HOME_PARAMETERS, 0, &parameters));

@@ -117,6 +117,7 @@ static dpt_status import_conv(dpti_importer *im)
                                   "filters that several layers share cannot have a bias yet");
     DPT_TRY(dpti_import_bias(im, 2, fan, &given));
     const dpt_conv2d_options options = {
+        .size = sizeof options,
         .out_channels = filter.extent[0],
         .kernel = {w.kernel[0], w.kernel[1]},
         .stride = {w.stride[0], w.stride[1]},
@@ -201,7 +202,8 @@ static dpt_status import_pool(dpti_importer *im)
     if (w.dilation[0] != 1 || w.dilation[1] != 1)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a dilated pooling cannot be trained yet");
     DPT_TRY(dpti_import_image(im, &w, most ? -FLT_MAX : 0, &x));
-    const dpt_pool2d_options options = {.kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
+    const dpt_pool2d_options options = {.size = sizeof options,
+                                        .kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
                                         .kernel = {w.kernel[0], w.kernel[1]},
                                         .stride = {w.stride[0], w.stride[1]},
                                         .padding = {w.before[0], w.before[1]}};
@@ -224,7 +226,8 @@ static dpt_status import_global_pool(dpti_importer *im)
     const bool most = strcmp(im->node->op, "GlobalMaxPool") == 0;
     return dpti_import_give_image(
         im, dpt_pool2d(im->model, x,
-                       &(dpt_pool2d_options){.kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
+                       &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options),
+                                             .kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
                                              .kernel = {h, width}}));
 }
 

@@ -157,7 +157,7 @@ static dpt_status write_event(dpti_log *log, event *e, dpt_error *error)
 
 static json_t *device_value(event *e, const dpti_log_run *run, size_t i)
 {
-    const dpt_device_description *device = &run->devices[i];
+    const dpt_device_info *device = &run->devices[i];
     event d = {.object = json_object()};
     set(&d, "id", text_value(device->id));
     set(&d, "backend", text_value(device->backend));

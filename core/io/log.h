@@ -88,7 +88,7 @@ typedef struct dpti_log_run {
     size_t n_settings;
     const dpti_log_setting *settings; /* (n_settings) of a run; 0: not recorded */
     size_t n_devices;
-    const dpt_device_description *devices;
+    const dpt_device_info *devices;
     const bool *streamed; /* (n_devices) which devices get their data with each step; NULL: none */
     const size_t *micro_batch_limits; /* (n_devices) largest number of samples that each device
                                   computes at once, SIZE_MAX: no limit; NULL: not recorded */

@@ -39,7 +39,8 @@ static bool hear_step(const reader *r, const json_t *event)
     if (json_array_size(shards) != r->listener->n_devices || step == 0) return true;
     for (size_t i = 0; i < r->listener->n_devices; i++)
         r->shards[i] = size_of(json_array_get(shards, i));
-    const dpt_step_metrics metrics = {.step = step,
+    const dpt_step_metrics metrics = {.size = sizeof metrics,
+                                      .step = step,
                                       .epoch = number_of(event, "epoch"),
                                       .loss = real_of(event, "loss"),
                                       .n_devices = r->listener->n_devices,
@@ -51,6 +52,7 @@ static bool hear_step(const reader *r, const json_t *event)
 static bool hear_epoch(const reader *r, const json_t *event)
 {
     const dpt_epoch_metrics metrics = {
+        .size = sizeof metrics,
         .epoch = number_of(event, "epoch"),
         .train_accuracy = real_of(event, "train_accuracy"),
         .validation_accuracy = real_of(event, "validation_accuracy"),

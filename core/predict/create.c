@@ -59,13 +59,19 @@ static dpt_status take_like(dpt_predictor *p, const dpt_dataset *like)
     return DPT_OK;
 }
 
-static dpt_status take_split(dpt_predictor *p, const char *split)
+static dpt_status take_split(dpt_predictor *p, dpt_split split)
 {
     dpt_error error = {0};
-    p->fixed = split && strcmp(split, "measured") != 0;
-    if (!p->fixed || dpti_split_parse(split, p->n_workers, &p->split, &error) == DPT_OK)
-        return DPT_OK;
-    return dpti_context_fail(p->context, NULL, &error);
+    p->fixed = split.kind != DPT_SPLIT_MEASURED;
+    if (!p->fixed) return DPT_OK;
+    if (split.kind == DPT_SPLIT_REPLAY)
+        return dpt_fail(p->context, DPT_E_INVALID,
+                        "a predictor cannot replay the log %s: use another split", split.value);
+    char *text = dpti_split_text(split);
+    if (!text) return dpt_fail(p->context, DPT_E_NO_MEMORY, "no memory for a predictor");
+    const dpt_status status = dpti_split_parse(text, p->n_workers, &p->split, &error);
+    free(text);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(p->context, NULL, &error);
 }
 
 static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)
@@ -76,7 +82,7 @@ static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)
                                .height = in->extent.h,
                                .width = in->extent.w,
                                .channels = in->extent.c,
-                               .classes = dpt_model_classes(p->model),
+                               .classes = dpt_model_outputs(p->model),
                                .labels_per_sample = dpt_model_labels(p->model),
                                .vocabulary = p->model->vocabulary};
     p->logits = o->logits;
@@ -111,7 +117,7 @@ static dpt_status read_weights(const dpt_predictor *p, const char *path, float *
                         "model %s has no weights yet: name a file in "
                         "dpt_predictor_options.weights",
                         p->model->name);
-    if (dpti_initialize(p->model, &(dpti_initial){.init = "default"}, flat, &error) == DPT_OK)
+    if (dpti_initialize(p->model, &(dpti_initial){.seed = 0}, flat, &error) == DPT_OK)
         return DPT_OK;
     return dpti_context_fail(p->context, NULL, &error);
 }

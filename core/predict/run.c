@@ -164,7 +164,7 @@ static dpt_status tell(dpt_status status, const dpt_error *error, char why[DPT_W
 static dpt_status predict(dpti_predict_call *call, dpt_error *error)
 {
     dpt_predictor *p = call->predictor;
-    const size_t classes = dpt_model_classes(p->model), labels = dpt_model_labels(p->model);
+    const size_t classes = dpt_model_outputs(p->model), labels = dpt_model_labels(p->model);
     if (call->count == 0) return DPT_OK;
     if (!call->outputs) return DPT_FAIL(error, DPT_E_INVALID, "`outputs` is NULL");
     if (call->count > DPTI_MAX_RECORDS)

@@ -132,7 +132,7 @@ dpt_status dpti_algorithms_of(const dpt_trainer *trainer, size_t device, dpti_re
    a job may get other hosts, with the same devices.  JSON needs UTF-8. */
 static void describe(const dpt_trainer *t, size_t device, char kind[DPTI_RECORDED_KIND_BYTES])
 {
-    dpt_device_description d;
+    dpt_device_info d = {.size = sizeof d};
     kind[0] = '\0';
     if (dpt_trainer_device(t, device, &d) != DPT_OK) return;
     snprintf(kind, DPTI_RECORDED_KIND_BYTES, "%s: %s, %s", d.id, d.name, d.detail);

@@ -3,6 +3,7 @@
 #include "base/left_behind.h"
 #include "base/recorded.h"
 #include "context/context.h"
+#include "context/sized.h"
 #include "device/set.h"
 #include "train/algorithms.h"
 #include "train/components/feed.h"
@@ -78,7 +79,7 @@ static dpt_status create_left(dpt_trainer *t, const float *weights)
     return status;
 }
 
-static dpt_status create_workers(dpt_trainer *t, const char *init)
+static dpt_status create_workers(dpt_trainer *t, dpt_init init)
 {
     dpt_error error = {0};
     float *weights = dpti_trainer_make_flat(t);
@@ -126,7 +127,10 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     if (!model || !data || !out)
         return dpt_fail(devices->context, DPT_E_INVALID,
                         "a trainer needs a model and data, and a place where it is returned");
-    const dpt_trainer_options o = dpti_trainer_resolve(options, data->count);
+    dpt_trainer_options o;
+    DPT_TRY(dpti_take_sized(devices->context,
+                            &(dpti_sized){"dpt_trainer_options", options, sizeof o}, &o));
+    dpti_trainer_resolve(&o, data->count);
     dpt_trainer *t = calloc(1, sizeof *t);
     if (!t) return dpt_fail(devices->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     t->context = devices->context;

@@ -1,5 +1,6 @@
 /* Describing a trainer: what it needs of each device (bytes, operations, exchanges), and what each
    device has done. */
+#include "context/sized.h"
 #include "train/components/data_store.h"
 #include "train/components/feed.h"
 #include "train/components/outcome.h"
@@ -48,21 +49,23 @@ size_t dpt_trainer_device_count(const dpt_trainer *trainer)
     return trainer->n_devices;
 }
 
-dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,
-                              dpt_device_description *out)
+dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device, dpt_device_info *out)
 {
     DPT_TRY(dpti_peers_check_device(trainer, device));
     const dpti_peer *peer = dpti_peers_device(trainer, device);
-    *out = (dpt_device_description){.id = peer->id,
-                                    .alias = peer->alias,
-                                    .backend = peer->backend,
-                                    .name = peer->name,
-                                    .detail = peer->detail,
-                                    .memory_bytes = peer->memory_bytes,
-                                    .n_threads = peer->n_threads,
-                                    .process = peer->process,
-                                    .host = trainer->processes ? peer->host : NULL,
-                                    .island = dpti_islands_number(trainer, device)};
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_device_info", out));
+    const dpt_device_info info = {.size = sizeof info,
+                                  .id = peer->id,
+                                  .alias = peer->alias,
+                                  .backend = peer->backend,
+                                  .name = peer->name,
+                                  .detail = peer->detail,
+                                  .memory_bytes = peer->memory_bytes,
+                                  .n_threads = peer->n_threads,
+                                  .process = peer->process,
+                                  .host = trainer->processes ? peer->host : NULL,
+                                  .island = dpti_islands_number(trainer, device)};
+    (void)dpti_give_sized(&info, out);
     return DPT_OK;
 }
 
@@ -70,6 +73,8 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
 {
     dpt_trainer *t = trainer;
     DPT_TRY(dpti_peers_check_device(t, device));
+    DPT_TRY(dpti_check_sized(t->context, "dpt_device_plan", out));
+    dpt_device_plan plan;
     size_t *rows = calloc(t->n_devices, sizeof *rows);
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a plan");
     const dpt_status status = dpti_trainer_first_shards(t, rows);
@@ -78,15 +83,18 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     DPT_TRY(status);
     if (!dpti_peers_is_own(t, device)) {
         const dpti_peer *peer = dpti_peers_device(t, device);
-        *out = (dpt_device_plan){.samples = samples,
+        plan = (dpt_device_plan){.size = sizeof(dpt_device_plan),
+                                 .samples = samples,
                                  .micro_batch = peer->at_once,
                                  .cached = peer->cached,
                                  .streamed = peer->streamed};
+        (void)dpti_give_sized(&plan, out);
         return DPT_OK;
     }
     const dpti_worker *w = &t->workers[device - t->first_device];
     const dpti_replica *r = &w->replica;
-    *out = (dpt_device_plan){.samples = samples,
+    plan = (dpt_device_plan){.size = sizeof(dpt_device_plan),
+                             .samples = samples,
                              .micro_batch = r->capacity,
                              .cached = dpti_peers_device(t, device)->cached,
                              .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
@@ -99,6 +107,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                              .data_bytes = data_bytes(w),
                              .flops = flops_of(w, samples),
                              .exchange_bytes = exchange_bytes(t, &w->train.program)};
+    (void)dpti_give_sized(&plan, out);
     return DPT_OK;
 }
 
@@ -110,7 +119,7 @@ size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer)
 
 size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device)
 {
-    dpt_operation operation;
+    dpt_operation operation = {.size = sizeof operation};
     size_t n = 0;
     if (!dpti_peers_is_own(trainer, device)) return 0;
     if (dpti_is_lost(&trainer->workers[device - trainer->first_device])) return 0;
@@ -124,10 +133,14 @@ dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device, size
                                  dpt_operation *out)
 {
     size_t rank;
+    dpt_operation o;
     DPT_TRY(dpti_trainer_own_device(trainer, device, &rank));
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_operation", out));
     if (!dpti_is_lost(&trainer->workers[rank]) &&
-        dpti_executable_operation(&trainer->workers[rank].train, operation, out))
+        dpti_executable_operation(&trainer->workers[rank].train, operation, &o)) {
+        (void)dpti_give_sized(&o, out);
         return DPT_OK;
+    }
     return dpt_fail(trainer->context, DPT_E_INVALID, "device %zu has no operation %zu", device,
                     operation);
 }
@@ -136,26 +149,32 @@ dpt_status dpt_trainer_device_report(const dpt_trainer *trainer, size_t device,
                                      dpt_device_report *out)
 {
     DPT_TRY(dpti_peers_check_device(trainer, device));
-    *out = dpti_account_device(dpti_shards_account(trainer), device);
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_device_report", out));
+    const dpt_device_report report = dpti_account_device(dpti_shards_account(trainer), device);
+    (void)dpti_give_sized(&report, out);
     return DPT_OK;
 }
 
 dpt_status dpt_trainer_mix_report(const dpt_trainer *trainer, dpt_mix_report *out)
 {
-    *out = dpti_account_mix(dpti_shards_account(trainer));
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_mix_report", out));
+    const dpt_mix_report report = dpti_account_mix(dpti_shards_account(trainer));
+    (void)dpti_give_sized(&report, out);
     return DPT_OK;
 }
 
 bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
 {
     if (trainer->callback != DPTI_CALLBACK_NONE) return false;
+    if (dpti_check_sized(trainer->context, "dpt_device_event", out) != DPT_OK) return false;
     const dpti_device_event *event = dpti_events_take(trainer);
     if (!event) return false;
-    *out = (dpt_device_event){.kind = event->kind,
-                              .device = event->device,
-                              .id = dpti_peers_device(trainer, event->device)->id,
-                              .step = event->step,
-                              .status = event->error.status,
-                              .message = event->error.message};
-    return true;
+    const dpt_device_event told = {.size = sizeof told,
+                                   .kind = event->kind,
+                                   .device = event->device,
+                                   .id = dpti_peers_device(trainer, event->device)->id,
+                                   .step = event->step,
+                                   .status = event->error.status,
+                                   .message = event->error.message};
+    return dpti_give_sized(&told, out);
 }

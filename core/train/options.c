@@ -23,22 +23,19 @@ static float or_default(float value, float otherwise)
     return value != 0 ? value : otherwise;
 }
 
-dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options, size_t n_samples)
+void dpti_trainer_resolve(dpt_trainer_options *options, size_t n_samples)
 {
     enum { BATCH = 256 };
-    dpt_trainer_options o = {.batch_size = 0};
-    if (options) o = *options;
-    if (o.batch_size == 0) o.batch_size = n_samples < BATCH ? n_samples : BATCH;
-    if (o.accumulate == 0) o.accumulate = 1;
-    if (!o.split) o.split = "measured";
-    if (!o.init) o.init = "default";
-    o.lr = or_default(o.lr, o.optimizer == DPT_OPTIMIZER_ADAMW ? 0.001f : 0.1f);
-    if (o.lr_base_batch > 0) o.lr *= (float)(o.batch_size * o.accumulate) / (float)o.lr_base_batch;
-    o.lr_base_batch = 0;
-    o.beta1 = or_default(o.beta1, 0.9f);
-    o.beta2 = or_default(o.beta2, 0.999f);
-    o.epsilon = or_default(o.epsilon, 1e-8f);
-    return o;
+    dpt_trainer_options *o = options;
+    if (o->batch_size == 0) o->batch_size = n_samples < BATCH ? n_samples : BATCH;
+    if (o->accumulate == 0) o->accumulate = 1;
+    o->lr = or_default(o->lr, o->optimizer == DPT_OPTIMIZER_ADAMW ? 0.001f : 0.1f);
+    if (o->lr_base_batch > 0)
+        o->lr *= (float)(o->batch_size * o->accumulate) / (float)o->lr_base_batch;
+    o->lr_base_batch = 0;
+    o->beta1 = or_default(o->beta1, 0.9f);
+    o->beta2 = or_default(o->beta2, 0.999f);
+    o->epsilon = or_default(o->epsilon, 1e-8f);
 }
 
 bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options)
@@ -62,9 +59,9 @@ static dpt_status check_model(dpt_trainer *t)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "model %s takes %zux%zux%zu images, but those of %s are %zux%zux%zu",
                         m->name, in.h, in.w, in.c, d->name, d->height, d->width, d->channels);
-    if (dpt_model_classes(m) < d->classes)
+    if (dpt_model_outputs(m) < d->classes)
         return dpt_fail(t->context, DPT_E_INVALID, "model %s has %zu classes, but %s has %zu",
-                        m->name, dpt_model_classes(m), d->name, d->classes);
+                        m->name, dpt_model_outputs(m), d->name, d->classes);
     return dpti_check_ids(t, d);
 }
 
@@ -107,7 +104,7 @@ static dpt_status take_optimizer(dpt_trainer *t, const dpt_trainer_options *o)
 {
     t->program.optimizer = (dpti_optimizer){.kind = o->optimizer,
                                             .nesterov = o->nesterov,
-                                            .no_decay_bias = o->no_decay_bias,
+                                            .no_bias_decay = o->no_bias_decay,
                                             .momentum = o->momentum,
                                             .weight_decay = o->weight_decay,
                                             .beta1 = o->beta1,

@@ -7,9 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The options with every default filled in, for a data set of n_samples; options NULL: all
-   defaults. The learning rate is scaled to the samples of a step.  A bucket_bytes of 0 stays 0. */
-dpt_trainer_options dpti_trainer_resolve(const dpt_trainer_options *options, size_t n_samples);
+/* Fills every default in, for a data set of n_samples.  The learning rate is scaled to the samples
+   of a step.  A bucket_bytes of 0 stays 0. */
+void dpti_trainer_resolve(dpt_trainer_options *options, size_t n_samples);
 /* Whether bucket sizes are chosen by measurement: they are not given, and the results do not depend
    on them, as they do where gradients are compressed. */
 bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options);

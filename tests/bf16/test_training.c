@@ -143,23 +143,25 @@ typedef struct judgement {
 static dpt_status judge(const setting *s, const char *list, size_t steps, const char *file,
                         judgement *out)
 {
-    const dpt_trainer_options options = {.batch_size = FLAT_BATCH, .lr = FLAT_RATE, .seed = 1};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = FLAT_BATCH, .lr = FLAT_RATE, .seed = 1};
     dpt_device_set *devices = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_status status = dpt_devices_open(s->context, list, &devices);
+    dpt_status status = dpt_device_set_open(s->context, list, &devices);
     if (status == DPT_OK)
         status = dpt_trainer_create(devices, s->residual, s->data, &options, &trainer);
     for (size_t i = 0; i < steps && status == DPT_OK; i++) {
-        dpt_step_metrics metrics;
+        dpt_step_metrics metrics = {.size = sizeof metrics};
         status = dpt_trainer_step(trainer, &metrics);
     }
     if (status == DPT_OK)
         status = steps > 0 ? dpt_trainer_save(trainer, file) : dpt_trainer_load(trainer, file);
+    out->evaluation.size = sizeof out->evaluation;
     if (status == DPT_OK) status = dpt_trainer_evaluate(trainer, s->data, &out->evaluation);
     if (status == DPT_OK)
         status = dpt_trainer_predict(trainer, s->data, 0, FLAT_COUNT, out->outputs);
     dpt_trainer_destroy(trainer);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return status;
 }
 
@@ -195,7 +197,7 @@ static void unknown_precisions(test *t)
 {
     const setting *s = t->user;
     dpt_device_set *devices = NULL;
-    CHECK_STATUS(dpt_devices_open(s->context, tested_devices("@0:precision=bf8"), &devices),
+    CHECK_STATUS(dpt_device_set_open(s->context, tested_devices("@0:precision=bf8"), &devices),
                  DPT_E_INVALID);
     CHECK(strstr(dpt_error_message(s->context), "precision=bf8") != NULL);
     CHECK(devices == NULL);

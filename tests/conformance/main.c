@@ -281,7 +281,7 @@ static int on_list(dpt_context *context, const options *o, const char *list, boo
     int result = 1;
     char dealt[LIST_BYTES];
     deal(list, o->n_hands, dealt);
-    const dpt_status status = dpt_devices_open(context, dealt, &devices);
+    const dpt_status status = dpt_device_set_open(context, dealt, &devices);
     if (status == DPT_E_UNSUPPORTED && o->device) {
         printf("this device cannot be opened so: %s\n", dpt_error_message(context));
         result = TEST_SKIP_CODE; /* a card without tensor cores */
@@ -294,7 +294,7 @@ static int on_list(dpt_context *context, const options *o, const char *list, boo
         (void)run_on(&r);
         result = took_what_was_asked(&r, 1, &r) ? r.result : 1;
     }
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return result;
 }
 

@@ -92,7 +92,7 @@ static bool begin(test *t, const char *devices, world *w)
     memset(w, 0, sizeof *w);
     w->root = w->late = -1;
     if (!CHECK_OK(dpt_context_create(&w->context))) return false;
-    if (!CHECK_OK(dpt_devices_open(w->context, devices, &w->set))) return false;
+    if (!CHECK_OK(dpt_device_set_open(w->context, devices, &w->set))) return false;
     dpti_driver_call(w->set->devices[0], run_create, w);
     if (!CHECK_OK(w->ranks[0].status)) return false;
     for (size_t i = 0; i < N; i++) {
@@ -120,7 +120,7 @@ static void end(world *w)
         free(w->ranks[i].before);
         free(w->ranks[i].after);
     }
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
 }
 
@@ -304,11 +304,11 @@ static void one_card_twice(test *t)
 {
     world w = {.context = NULL};
     REQUIRE_OK(dpt_context_create(&w.context));
-    if (CHECK_OK(dpt_devices_open(w.context, "cuda:1,cuda:2,cuda:1", &w.set))) {
+    if (CHECK_OK(dpt_device_set_open(w.context, "cuda:1,cuda:2,cuda:1", &w.set))) {
         dpti_driver_call(w.set->devices[0], run_check, &w);
         CHECK_STATUS(w.ranks[0].status, DPT_E_UNSUPPORTED);
     }
-    dpt_devices_close(w.set);
+    dpt_device_set_close(w.set);
     dpt_context_destroy(w.context);
 }
 

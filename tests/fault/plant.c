@@ -104,9 +104,9 @@ bool plant_once(test *t, const plant_list *list, size_t n, run_body *body)
              .lost = strstr(list->format, "lost=") || strstr(list->format, "hang=")};
     (void)alarm(SECONDS_A_RUN); /* nothing may hang */
     if (!CHECK_OK(dpt_context_create(&r.context))) return false;
-    if (plant_succeeded(&r, dpt_devices_open(r.context, devices, &r.set), "dpt_devices_open"))
+    if (plant_succeeded(&r, dpt_device_set_open(r.context, devices, &r.set), "dpt_device_set_open"))
         body(&r);
-    dpt_devices_close(r.set);
+    dpt_device_set_close(r.set);
     dpt_context_destroy(r.context);
     (void)alarm(0);
     check_closed(&r, r.lost && plant_fired());
@@ -145,11 +145,18 @@ dpt_status plant_network(dpt_context *context, size_t side, size_t classes, dpt_
     dpt_model *m = *out;
     dpt_value x = dpt_input(m, side, side, 1);
     x = dpt_conv2d(m, x, "conv",
-                   &(dpt_conv2d_options){.out_channels = 4, .kernel = {3, 3}, .padding = {1, 1}});
-    x = dpt_batch_norm(m, x, "norm", &(dpt_norm_options){.activation = DPT_ACT_RELU});
+                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                         .out_channels = 4,
+                                         .kernel = {3, 3},
+                                         .padding = {1, 1}});
+    x = dpt_batch_norm(
+        m, x, "norm",
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_RELU});
     x = dpt_linear(m, dpt_flatten(m, x), "fc1",
-                   &(dpt_linear_options){.out = 40, .activation = DPT_ACT_RELU});
-    x = dpt_linear(m, x, "fc2", &(dpt_linear_options){.out = classes});
+                   &(dpt_linear_options){
+                       .size = sizeof(dpt_linear_options), .out = 40, .activation = DPT_ACT_RELU});
+    x = dpt_linear(m, x, "fc2",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = classes});
     return dpt_model_finish(m, x);
 }
 
@@ -166,11 +173,12 @@ dpt_status plant_data(dpt_context *context, size_t count, size_t side, size_t cl
         for (size_t e = 0; e < pixels; e++)
             images[i * pixels + e] = (uint8_t)((i * 37 + e * 11) % 90 + labels[i] * step);
     }
-    const dpt_dataset_memory memory = {.count = count,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = count,
                                        .height = side,
                                        .width = side,
                                        .channels = 1,
-                                       .classes = classes,
+                                       .outputs = classes,
                                        .dtype = DPT_U8,
                                        .images = images,
                                        .labels = labels,
@@ -211,12 +219,12 @@ dpt_status plant_read_weights(const dpt_model *model, dpt_trainer *trainer, size
     const size_t most = sizeof out->values / sizeof *out->values;
     out->n = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
-        dpt_parameter_info info;
+        dpt_parameter_info info = {.size = sizeof info};
         dpt_model_tensor(model, i, &info);
-        if (info.size > most - out->n) return DPT_E_INTERNAL;
+        if (info.elements > most - out->n) return DPT_E_INTERNAL;
         DPT_TRY(dpt_trainer_get(trainer, device, DPT_PARAMETER, info.name, out->values + out->n,
-                                info.size));
-        out->n += info.size;
+                                info.elements));
+        out->n += info.elements;
     }
     return DPT_OK;
 }

@@ -9,7 +9,8 @@
 
 dpt_status standby_begin_on(test *t, const char *devices, size_t count, training *w)
 {
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .lr = 0.05f,
                                          .momentum = 0.9f,
                                          .seed = 3,
@@ -21,7 +22,7 @@ dpt_status standby_begin_on(test *t, const char *devices, size_t count, training
     (void)remove("fault-report.txt");
     (void)alarm(120); /* nothing may hang */
     DPT_TRY(dpt_context_create(&w->context));
-    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(dpt_device_set_open(w->context, w->devices, &w->set));
     DPT_TRY(plant_data(w->context, count, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
     DPT_TRY(dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer));
@@ -39,7 +40,7 @@ void standby_end(training *w)
     dpt_trainer_destroy(w->trainer);
     dpt_model_destroy(w->model);
     dpt_dataset_destroy(w->data);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
     (void)alarm(0);
 }
@@ -74,7 +75,7 @@ bool standby_is_due(const training *w, size_t step)
 
 static void standby_take_events(test *t, training *w)
 {
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     while (dpt_trainer_next_event(w->trainer, &event)) {
         CHECK(event.kind == DPT_DEVICE_LOST);
         w->n_lost++;
@@ -83,7 +84,7 @@ static void standby_take_events(test *t, training *w)
 
 void standby_steps(test *t, training *w, size_t n)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     for (size_t i = 0; i < n; i++) {
         standby_plan(t, w, w->n_steps);
         if (!CHECK_OK(dpt_trainer_step(w->trainer, &m)))
@@ -101,7 +102,7 @@ static bool find_reference(test *t, plant_weights *out)
     training w;
     bool done = false;
     if (CHECK_OK(standby_begin(t, "cpu:threads=1", &w))) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         for (size_t i = 0; i < STEPS; i++) {
             CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
             CHECK_OK(dpt_trainer_step(w.trainer, &m));

@@ -14,7 +14,7 @@ typedef struct array_work {
 static dpt_status compute(run *r, array_work *w)
 {
     const size_t shape[] = {ROWS, COLUMNS};
-    dpt_device *device = dpt_devices_get(r->set, 1 - r->survivor);
+    dpt_device *device = dpt_device_set_get(r->set, 1 - r->survivor);
     float values[CELLS];
     for (size_t i = 0; i < CELLS; i++)
         values[i] = (float)i;
@@ -39,7 +39,7 @@ static dpt_status reduce(run *r, array_work *w, float *sum)
     DPT_TRY(dpt_scatter(r->set, values, ROWS, COLUMNS, rows, w->parts));
     DPT_TRY(dpt_all_reduce(w->parts, 2));
     DPT_TRY(dpt_array_get(w->parts[1 - r->survivor], sum));
-    return dpt_devices_wait(r->set);
+    return dpt_device_set_wait(r->set);
 }
 
 static void array_body(run *r)

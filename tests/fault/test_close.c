@@ -42,9 +42,10 @@ static size_t stall_of(const test *t)
 
 static dpt_trainer_options options_with(const test *t, double readmit_after)
 {
-    return (dpt_trainer_options){.batch_size = BATCH,
+    return (dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                 .batch_size = BATCH,
                                  .momentum = 0.9f,
-                                 .split = "equal",
+                                 .split = {DPT_SPLIT_EQUAL, NULL},
                                  .device_timeout = timeout_of(t),
                                  .readmit_after = readmit_after};
 }
@@ -57,7 +58,7 @@ static dpt_status begin_with(test *t, const char *devices, double readmit_after,
     (void)remove("fault-report.txt");
     (void)alarm(120); /* nothing may hang */
     DPT_TRY(dpt_context_create(&w->context));
-    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(dpt_device_set_open(w->context, w->devices, &w->set));
     DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data));
     for (size_t i = 0; i < 3; i++)
         DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->others[i]));
@@ -80,7 +81,7 @@ static size_t end(test *t, closing *w)
     for (size_t i = 0; i < 3; i++)
         dpt_dataset_destroy(w->others[i]);
     dpt_dataset_destroy(w->data);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     const size_t n_stuck = w->context ? dpt_context_abandoned(w->context) : 0;
     dpt_context_destroy(w->context);
     CHECK(dpti_seconds() - w->began < soon);
@@ -90,8 +91,8 @@ static size_t end(test *t, closing *w)
 
 static void train(test *t, closing *w)
 {
-    dpt_step_metrics m;
-    dpt_evaluation e;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_evaluation e = {.size = sizeof e};
     for (size_t i = 0; i < 3; i++)
         CHECK_OK(dpt_trainer_step(w->trainer, &m));
     CHECK_OK(dpt_trainer_evaluate(w->trainer, w->others[0], &e));
@@ -211,10 +212,10 @@ static void does_not_release_meanwhile(test *t)
     for (size_t n = 1; n < 16; n += 5) {
         char devices[128];
         closing w;
-        dpt_evaluation e;
+        dpt_evaluation e = {.size = sizeof e};
         snprintf(devices, sizeof devices, "cpu:threads=1,@:threads=1:entry=release:hang=%zu", n);
         if (CHECK_OK(begin(t, devices, &w))) {
-            dpt_device_event event;
+            dpt_device_event event = {.size = sizeof event};
             train(t, &w);
             for (size_t i = 1; i < 3; i++)
                 CHECK_OK(dpt_trainer_evaluate(w.trainer, w.others[i], &e));
@@ -229,7 +230,7 @@ static void does_not_release_meanwhile(test *t)
 
 static bool is_told(closing *w, dpt_device_event_kind kind)
 {
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     bool told = false;
     while (dpt_trainer_next_event(w->trainer, &event))
         told = told || event.kind == kind;
@@ -259,7 +260,7 @@ static void comes_back_from_it(test *t)
         bool back = false;
         snprintf(devices, sizeof devices, lists[k], stall_of(t));
         if (CHECK_OK(begin_with(t, devices, 0.05, &w))) {
-            dpt_evaluation e;
+            dpt_evaluation e = {.size = sizeof e};
             const double until = dpti_seconds() + 10 * stalled * timeout_of(t);
             train(t, &w);
             for (size_t i = 1; i < 3; i++)
@@ -299,8 +300,8 @@ static void nobody_is_left(test *t)
     closing w;
     find_timeout(t);
     if (CHECK_OK(begin(t, "@:threads=1:after=2:hang=1,@:threads=1:after=2:hang=1", &w))) {
-        dpt_step_metrics m;
-        dpt_evaluation e;
+        dpt_step_metrics m = {.size = sizeof m};
+        dpt_evaluation e = {.size = sizeof e};
         CHECK_OK(dpt_trainer_step(w.trainer, &m));
         while (dpt_trainer_steps(w.trainer) < 9 && dpt_trainer_step(w.trainer, &m) == DPT_OK)
             continue;
@@ -325,12 +326,12 @@ static void arrays_are_left(test *t)
         (void)remove("fault-report.txt");
         (void)alarm(60);
         REQUIRE_OK(dpt_context_create(&context));
-        REQUIRE_OK(dpt_devices_open(context, devices, &set));
+        REQUIRE_OK(dpt_device_set_open(context, devices, &set));
         set->devices[0]->patience = timeout_of(t);
-        CHECK_OK(dpt_array_create(dpt_devices_get(set, 0), (size_t[]){64}, 1, &a));
+        CHECK_OK(dpt_array_create(dpt_device_set_get(set, 0), (size_t[]){64}, 1, &a));
         CHECK_OK(dpt_array_multiply(a, a, a));
         dpt_array_destroy(a);
-        dpt_devices_close(set);
+        dpt_device_set_close(set);
         CHECK_SIZE(dpt_context_abandoned(context), 1);
         CHECK(plant_fired_in(entries[i]));
         dpt_context_destroy(context);

@@ -47,9 +47,10 @@ static dpt_status create(dpt_context *context, dpt_device_set *set, const char *
 {
     const dpt_model_shape shape = {
         .height = SIDE, .width = SIDE, .channels = 1, .classes = CLASSES};
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .bucket_bytes = 1, /* as many buckets as can be */
-                                         .split = split,
+                                         .split = dpt_split_from(split),
                                          .lr = 0.05f,
                                          .momentum = 0.9f,
                                          .seed = 5,
@@ -69,9 +70,13 @@ static void destroy(training *w)
 static dpt_status fit(const training *w, const char *log, scene *s,
                       int (*progress)(const dpt_fit_progress *progress, void *user))
 {
-    dpt_fit_result result;
-    const dpt_fit_options options = {
-        .max_steps = STEPS, .test = w->data, .log = log, .progress = progress, .user = s};
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options,
+                                     .max_steps = STEPS,
+                                     .test = w->data,
+                                     .log = log,
+                                     .progress = progress,
+                                     .user = s};
     return dpt_fit(w->trainer, &options, &result);
 }
 
@@ -80,21 +85,21 @@ static float *read_weights(const training *w, size_t device, size_t *n)
 {
     size_t total = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
-        dpt_parameter_info info;
+        dpt_parameter_info info = {.size = sizeof info};
         dpt_model_tensor(w->model, i, &info);
-        total += info.size;
+        total += info.elements;
     }
     float *values = malloc(total * sizeof *values);
     *n = 0;
     for (size_t i = 0; values && i < dpt_model_tensor_count(w->model); i++) {
-        dpt_parameter_info info;
+        dpt_parameter_info info = {.size = sizeof info};
         dpt_model_tensor(w->model, i, &info);
-        if (dpt_trainer_get(w->trainer, device, DPT_PARAMETER, info.name, values + *n, info.size) !=
-            DPT_OK) {
+        if (dpt_trainer_get(w->trainer, device, DPT_PARAMETER, info.name, values + *n,
+                            info.elements) != DPT_OK) {
             free(values);
             return NULL;
         }
-        *n += info.size;
+        *n += info.elements;
     }
     return values;
 }
@@ -148,11 +153,11 @@ static float *replay(const run *r, size_t *n)
     dpt_device_set *set = NULL;
     float *values = NULL;
     snprintf(split, sizeof split, "replay:%s", log_path);
-    if (CHECK_OK(dpt_devices_open(r->context, healthy_devices, &set)) &&
+    if (CHECK_OK(dpt_device_set_open(r->context, healthy_devices, &set)) &&
         CHECK_OK(create(r->context, set, split, 0, &w)) && CHECK_OK(fit(&w, NULL, NULL, NULL)))
         values = read_weights(&w, 0, n);
     destroy(&w);
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     return values;
 }
 
@@ -356,8 +361,8 @@ static void all_body(run *r)
 {
     test *t = r->t;
     training w = {.model = NULL};
-    dpt_fit_result result;
-    const dpt_fit_options options = {.max_steps = 20, .checkpoint = "left"};
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options, .max_steps = 20, .checkpoint = "left"};
     (void)remove("left/model.safetensors");
     for (unsigned step = 0; step <= 20; step++) { /* an interrupted training is not begun anew */
         char path[64];

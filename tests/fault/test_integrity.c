@@ -35,12 +35,12 @@ static bool begin(test *t, const char *devices, dpt_trainer_options options, tra
     options.batch_size = BATCH;
     options.lr = 0.05f;
     options.seed = 3;
-    if (!options.split) options.split = "equal";
+    if (options.split.kind == DPT_SPLIT_MEASURED) options.split = dpt_split_from("equal");
     if (options.optimizer == DPT_OPTIMIZER_SGD) options.momentum = 0.9f;
     (void)remove("fault-report.txt");
     (void)alarm(120); /* nothing may hang */
     return CHECK_OK(dpt_context_create(&w->context)) &&
-           CHECK_OK(dpt_devices_open(w->context, w->devices, &w->set)) &&
+           CHECK_OK(dpt_device_set_open(w->context, w->devices, &w->set)) &&
            CHECK_OK(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data)) &&
            CHECK_OK(plant_network(w->context, SIDE, CLASSES, &w->model)) &&
            CHECK_OK(dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer));
@@ -51,14 +51,14 @@ static void end(training *w)
     dpt_trainer_destroy(w->trainer);
     dpt_model_destroy(w->model);
     dpt_dataset_destroy(w->data);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
     (void)alarm(0);
 }
 
 static void steps(test *t, training *w, size_t n)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     for (size_t i = 0; i < n; i++)
         if (!CHECK_OK(dpt_trainer_step(w->trainer, &m)))
             FAIL("%s: %s", w->devices, dpt_error_message(w->context));
@@ -68,20 +68,20 @@ static void steps(test *t, training *w, size_t n)
 static float *read_state(test *t, const training *w, size_t device, size_t *size)
 {
     size_t total = 0;
-    dpt_parameter_info info;
+    dpt_parameter_info info = {.size = sizeof info};
     for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
         dpt_model_tensor(w->model, i, &info);
-        total += 2 * info.size;
+        total += 2 * info.elements;
     }
     float *values = calloc(total, sizeof *values), *at = values;
     if (!CHECK(values)) return NULL;
     for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
         dpt_model_tensor(w->model, i, &info);
-        CHECK_OK(dpt_trainer_get(w->trainer, device, DPT_PARAMETER, info.name, at, info.size));
-        at += info.size;
+        CHECK_OK(dpt_trainer_get(w->trainer, device, DPT_PARAMETER, info.name, at, info.elements));
+        at += info.elements;
         if (!info.trained) continue;
-        CHECK_OK(dpt_trainer_get(w->trainer, device, DPT_VELOCITY, info.name, at, info.size));
-        at += info.size;
+        CHECK_OK(dpt_trainer_get(w->trainer, device, DPT_VELOCITY, info.name, at, info.elements));
+        at += info.elements;
     }
     *size = total * sizeof *values;
     return values;
@@ -111,9 +111,10 @@ typedef struct poisoned {
 static void fails_in_step_2(test *t, const poisoned *p)
 {
     training w, sound;
-    dpt_step_metrics m;
-    dpt_device_event event;
-    const dpt_trainer_options options = {.batch_norm =
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_device_event event = {.size = sizeof event};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_norm =
                                              p->local ? DPT_BATCH_NORM_LOCAL : DPT_BATCH_NORM_SYNC};
     if (begin(t, p->devices, options, &w) && begin(t, p->sound, options, &sound)) {
         steps(t, &w, 1);
@@ -125,7 +126,7 @@ static void fails_in_step_2(test *t, const poisoned *p)
         CHECK_CONTAINS(message, "lower the learning rate (now 0.05)");
         const bool told = dpt_trainer_next_event(w.trainer, &event);
         if (p->failing < p->n_devices) {
-            dpt_device_description d;
+            dpt_device_info d = {.size = sizeof d};
             CHECK_OK(dpt_trainer_device(w.trainer, p->failing, &d));
             CHECK_CONTAINS(message, d.id);
             CHECK_CONTAINS(message, "leave it out");
@@ -211,9 +212,9 @@ static void parts_of_batch_norm(test *t)
 static void the_only_one_left(test *t)
 {
     training w;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     if (begin(t, "@:threads=1:poison=3,fault:threads=1:after=1:lost=2",
-              (dpt_trainer_options){.seed = 0}, &w)) {
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options)}, &w)) {
         steps(t, &w, 2);
         CHECK_STATUS(dpt_trainer_step(w.trainer, &m), DPT_E_NOT_FINITE);
         CHECK_SIZE(dpt_trainer_steps(w.trainer), 2);
@@ -247,19 +248,26 @@ static void clear_folder(void)
 static void checkpoints_stay_good(test *t)
 {
     training w, sound;
-    dpt_fit_result result;
-    const dpt_fit_options options = {
-        .max_steps = 6, .checkpoint = folder, .checkpoint_every = {.steps = 1}, .log = log_path};
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options,
+                                     .max_steps = 6,
+                                     .checkpoint = folder,
+                                     .checkpoint_every = {.steps = 1},
+                                     .log = log_path};
     clear_folder();
-    if (begin(t, "cpu:threads=1,@:threads=1:poison=4", (dpt_trainer_options){.seed = 0}, &w))
+    if (begin(t, "cpu:threads=1,@:threads=1:poison=4",
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options)}, &w))
         CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_NOT_FINITE);
     end(&w);
     CHECK(log_has("\"event\":\"device_not_finite\",\"step\":4,\"device\":1"));
     CHECK(!log_has("\"event\":\"step\",\"step\":4"));
-    const dpt_fit_options again = {.max_steps = 6, .checkpoint = folder, .resume = true};
-    const dpt_fit_options whole = {.max_steps = 6};
-    if (begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &w) &&
-        begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &sound)) {
+    const dpt_fit_options again = {
+        .size = sizeof again, .max_steps = 6, .checkpoint = folder, .resume = true};
+    const dpt_fit_options whole = {.size = sizeof whole, .max_steps = 6};
+    if (begin(t, "cpu:threads=1,cpu:threads=1",
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options)}, &w) &&
+        begin(t, "cpu:threads=1,cpu:threads=1",
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options)}, &sound)) {
         CHECK_OK(dpt_fit(w.trainer, &again, &result));
         CHECK_SIZE(result.steps, 6);
         CHECK_OK(dpt_fit(sound.trainer, &whole, &result));
@@ -287,7 +295,7 @@ typedef struct flipped {
 
 static void watch_events(test *t, training *w, const flipped *f)
 {
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     size_t n = 0;
     while (dpt_trainer_next_event(w->trainer, &event)) {
         CHECK(event.kind == DPT_REPLICA_RESTORED);
@@ -302,7 +310,8 @@ static void watch_events(test *t, training *w, const flipped *f)
 static void flips(test *t, const flipped *f)
 {
     training w, sound;
-    const dpt_trainer_options options = {.verify_replicas = f->every, .optimizer = f->optimizer};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .verify_replicas = f->every, .optimizer = f->optimizer};
     if (begin(t, f->devices, options, &w) &&
         begin(t, f->n_devices == 3 ? three : "cpu:threads=1,cpu:threads=1", options, &sound)) {
         steps(t, &sound, STEPS);
@@ -413,17 +422,20 @@ static size_t count_in_log(const char *words)
 static void in_a_fit(test *t)
 {
     training w, again;
-    dpt_fit_result result;
-    const dpt_trainer_options options = {.split = "measured", .verify_replicas = 1};
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .split = {DPT_SPLIT_MEASURED, NULL}, .verify_replicas = 1};
     if (begin(t, "cpu:threads=1,@:threads=1:flip=4,cpu:threads=1", options, &w)) {
-        const dpt_fit_options fit = {.epochs = 3, .test = w.data, .log = log_path};
+        const dpt_fit_options fit = {
+            .size = sizeof fit, .epochs = 3, .test = w.data, .log = log_path};
         CHECK_OK(dpt_fit(w.trainer, &fit, &result));
         CHECK_SIZE(result.steps, 9);
         CHECK(log_has("\"event\":\"replica_restored\",\"step\":5,\"device\":1"));
         CHECK_SIZE(count_in_log("replica_restored"), 1);
         CHECK_SIZE(count_in_log("\"event\":\"step\""), 9);
-        const dpt_trainer_options replay = {.split = "replay:integrity.jsonl"};
-        const dpt_fit_options bare = {.epochs = 3};
+        const dpt_trainer_options replay = {.size = sizeof replay,
+                                            .split = {DPT_SPLIT_REPLAY, "integrity.jsonl"}};
+        const dpt_fit_options bare = {.size = sizeof bare, .epochs = 3};
         if (begin(t, three, replay, &again)) {
             CHECK_OK(dpt_fit(again.trainer, &bare, &result));
             CHECK(same_state(t, &w, 1, &again, 0));
@@ -437,13 +449,15 @@ static void in_a_fit(test *t)
 static void lost_meanwhile(test *t)
 {
     training w;
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     for (size_t call = 1; call < 12; call++) {
         char devices[128];
         snprintf(devices, sizeof devices,
                  "cpu:threads=1,@:threads=1:after=1:entry=%s:fail=%zu,cpu:threads=1",
                  call % 2 ? "download" : "sync", (call + 1) / 2);
-        if (begin(t, devices, (dpt_trainer_options){.verify_replicas = 1}, &w)) {
+        if (begin(t, devices,
+                  (dpt_trainer_options){.size = sizeof(dpt_trainer_options), .verify_replicas = 1},
+                  &w)) {
             steps(t, &w, STEPS);
             if (plant_fired() && CHECK(dpt_trainer_next_event(w.trainer, &event)))
                 CHECK(event.kind == DPT_DEVICE_LOST);
@@ -473,17 +487,20 @@ static void all_lost_on(test *t, const char *devices, size_t copy, size_t least,
                         const training *sound)
 {
     training w;
-    dpt_fit_result result;
-    dpt_evaluation evaluation;
-    dpt_step_metrics m;
+    dpt_fit_result result = {.size = sizeof result};
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
+    dpt_step_metrics m = {.size = sizeof m};
     size_t resumed = 0;
-    dpt_fit_options options = {.max_steps = COURSE,
+    dpt_fit_options options = {.size = sizeof options,
+                               .max_steps = COURSE,
                                .checkpoint = folder,
                                .checkpoint_every = {.epochs = 100},
                                .host_copy = copy};
     clear_folder();
     if (begin(t, devices,
-              (dpt_trainer_options){.device_timeout = strstr(devices, "hang") ? 0.3 : 0}, &w)) {
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                    .device_timeout = strstr(devices, "hang") ? 0.3 : 0},
+              &w)) {
         CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_DEVICE_LOST);
         CHECK_CONTAINS(dpt_error_message(w.context),
                        strstr(devices, "hang") ? "no answer within" : "planted");
@@ -495,7 +512,8 @@ static void all_lost_on(test *t, const char *devices, size_t copy, size_t least,
     options.resume = true;
     options.notice = note_resumed;
     options.user = &resumed;
-    if (begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &w)) {
+    if (begin(t, "cpu:threads=1,cpu:threads=1",
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options)}, &w)) {
         CHECK_OK(dpt_fit(w.trainer, &options, &result));
         CHECK_SIZE(result.steps, COURSE);
         if (!CHECK(resumed >= least))
@@ -519,9 +537,10 @@ static void all_lost(test *t)
 {
     const bool staged = strcmp(((plant *)t->user)->backend, "faultstaged") == 0;
     training sound;
-    dpt_fit_result result;
-    const dpt_fit_options options = {.max_steps = COURSE};
-    if (begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &sound)) {
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options, .max_steps = COURSE};
+    if (begin(t, "cpu:threads=1,cpu:threads=1",
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options)}, &sound)) {
         CHECK_OK(dpt_fit(sound.trainer, &options, &result));
         for (size_t n = 7; n < 20 && t->n_failures == 0; n += 4) {
             const size_t calls[] = {n + 3, n};
@@ -546,9 +565,10 @@ static void all_lost_anew(test *t)
                                        "entry=host_alloc:lost=3", "entry=free:hang=2",
                                        "entry=alloc:hang=1"};
     training sound;
-    dpt_fit_result result;
-    const dpt_fit_options options = {.max_steps = COURSE};
-    if (begin(t, "cpu:threads=1,cpu:threads=1", (dpt_trainer_options){.seed = 0}, &sound) &&
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options, .max_steps = COURSE};
+    if (begin(t, "cpu:threads=1,cpu:threads=1",
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options)}, &sound) &&
         CHECK_OK(dpt_fit(sound.trainer, &options, &result)))
         for (size_t i = 0; i < sizeof hows / sizeof *hows && t->n_failures == 0; i++) {
             char devices[160];
@@ -563,9 +583,9 @@ static void all_lost_anew(test *t)
 static void copies_need_a_folder(test *t)
 {
     training w;
-    dpt_fit_result result;
-    const dpt_fit_options options = {.max_steps = 2, .host_copy = 1};
-    if (begin(t, "cpu:threads=1", (dpt_trainer_options){.seed = 0}, &w)) {
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options, .max_steps = 2, .host_copy = 1};
+    if (begin(t, "cpu:threads=1", (dpt_trainer_options){.size = sizeof(dpt_trainer_options)}, &w)) {
         CHECK_STATUS(dpt_fit(w.trainer, &options, &result), DPT_E_INVALID);
         CHECK_CONTAINS(dpt_error_message(w.context), "checkpoint");
     }
@@ -577,24 +597,31 @@ static void copies_need_a_folder(test *t)
 static bool lost_while_read(test *t, const char *how, size_t n)
 {
     training w, again;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     bool fired = false;
     char devices[128];
-    const dpt_fit_options options = {.max_steps = 5,
+    const dpt_fit_options options = {.size = sizeof options,
+                                     .max_steps = 5,
                                      .host_copy = 1,
                                      .checkpoint = folder,
                                      .checkpoint_every = {.steps = 1},
                                      .log = log_path};
     clear_folder();
     snprintf(devices, sizeof devices, "@:threads=1:%s=%zu:entry=download,cpu:threads=1", how, n);
-    if (begin(t, devices, (dpt_trainer_options){.device_timeout = 0.2}, &w)) {
+    if (begin(t, devices,
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options), .device_timeout = 0.2},
+              &w)) {
         if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
             FAIL("%s: %s", w.devices, dpt_error_message(w.context));
         fired = plant_fired();
         CHECK(count_in_log("\"event\":\"device_lost\"") == (fired ? 1 : 0));
         if (begin(t, "cpu:threads=1,cpu:threads=1",
-                  (dpt_trainer_options){.split = "replay:integrity.jsonl"}, &again)) {
-            CHECK_OK(dpt_fit(again.trainer, &(dpt_fit_options){.max_steps = 5}, &result));
+                  (dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                        .split = {DPT_SPLIT_REPLAY, "integrity.jsonl"}},
+                  &again)) {
+            CHECK_OK(dpt_fit(again.trainer,
+                             &(dpt_fit_options){.size = sizeof(dpt_fit_options), .max_steps = 5},
+                             &result));
             if (!CHECK(same_state(t, &w, 1, &again, 1))) FAIL("%s", w.devices);
         }
         end(&again);

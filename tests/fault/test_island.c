@@ -36,11 +36,11 @@ static dpt_status begin(test *t, const char *devices, dpt_trainer_options option
     options.lr = 0.05f;
     options.momentum = 0.9f;
     options.seed = 3;
-    if (!options.split) options.split = "equal";
+    if (options.split.kind == DPT_SPLIT_MEASURED) options.split = dpt_split_from("equal");
     (void)remove("fault-report.txt");
     (void)alarm(120); /* nothing may hang */
     DPT_TRY(dpt_context_create(&w->context));
-    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(dpt_device_set_open(w->context, w->devices, &w->set));
     DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
     return dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer);
@@ -51,14 +51,14 @@ static void end(training *w)
     dpt_trainer_destroy(w->trainer);
     dpt_model_destroy(w->model);
     dpt_dataset_destroy(w->data);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
     (void)alarm(0);
 }
 
 static void take_events(test *t, training *w)
 {
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     while (dpt_trainer_next_event(w->trainer, &event)) {
         if (event.kind == DPT_REPLICA_RESTORED && strstr(w->devices, "full=")) continue;
         CHECK(event.kind == DPT_ISLAND_LOST || event.kind == DPT_DEVICE_LOST);
@@ -70,7 +70,7 @@ static void take_events(test *t, training *w)
 
 static void steps(test *t, training *w, size_t n)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     for (size_t i = 0; i < n; i++) {
         const dpt_status status = dpt_trainer_step(w->trainer, &m);
         /* One that has no samples, and no memory either, is to be left out. */
@@ -84,21 +84,22 @@ static void steps(test *t, training *w, size_t n)
 static float *read_state(const training *w, size_t device, size_t *n_bytes)
 {
     static const dpt_tensor_kind kinds[] = {DPT_PARAMETER, DPT_VELOCITY};
-    dpt_parameter_info info;
+    dpt_parameter_info info = {.size = sizeof info};
     size_t total = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
         dpt_model_tensor(w->model, i, &info);
-        total += 2 * info.size;
+        total += 2 * info.elements;
     }
     float *values = calloc(total, sizeof *values), *at = values;
     for (size_t i = 0; values && i < 2 * dpt_model_tensor_count(w->model); i++) {
         dpt_model_tensor(w->model, i / 2, &info);
         if (i % 2 == 1 && !info.trained) continue;
-        if (dpt_trainer_get(w->trainer, device, kinds[i % 2], info.name, at, info.size) != DPT_OK) {
+        if (dpt_trainer_get(w->trainer, device, kinds[i % 2], info.name, at, info.elements) !=
+            DPT_OK) {
             free(values);
             return NULL;
         }
-        at += info.size;
+        at += info.elements;
     }
     *n_bytes = total * sizeof *values;
     return values;
@@ -147,7 +148,7 @@ typedef struct expected {
 static void check_described(test *t, const training *w, bool forms)
 {
     for (size_t i = 0; i < w->n_devices; i++) {
-        dpt_device_description d;
+        dpt_device_info d = {.size = sizeof d};
         if (CHECK_OK(dpt_trainer_device(w->trainer, i, &d)))
             CHECK_SIZE(d.island, forms && strstr(d.id, "island=") ? 1 : 0);
     }
@@ -188,9 +189,15 @@ static void the_same_bits(test *t)
 {
     trains(t, &(expected){pair, two, {.seed = 0}, 1, NULL});
     trains(t, &(expected){pair_and_cpu, three, {.seed = 0}, 1, NULL});
-    trains(t, &(expected){pair_and_cpu, three, {.split = "1:0:2"}, 1, NULL});
-    trains(t, &(expected){pair_and_cpu, three, {.split = "0:0:1"}, 1, NULL});
-    trains(t, &(expected){pair_and_cpu, three, {.split = "3:2:1", .accumulate = 2}, 1, NULL});
+    trains(t,
+           &(expected){pair_and_cpu, three, {.split = {DPT_SPLIT_PROPORTIONS, "1:0:2"}}, 1, NULL});
+    trains(t,
+           &(expected){pair_and_cpu, three, {.split = {DPT_SPLIT_PROPORTIONS, "0:0:1"}}, 1, NULL});
+    trains(t, &(expected){pair_and_cpu,
+                          three,
+                          {.split = {DPT_SPLIT_PROPORTIONS, "3:2:1"}, .accumulate = 2},
+                          1,
+                          NULL});
     trains(t, &(expected){pair_and_cpu, three, {.verify_replicas = 1, .clip_norm = 0.5f}, 1, NULL});
     trains(t, &(expected){pair, two, {.micro_batch = 2}, 1, NULL});
 }
@@ -235,11 +242,12 @@ static void from_the_start(test *t)
     for (size_t n = 1; t->n_failures == 0; n++) {
         char list[160];
         training w;
-        dpt_evaluation evaluation;
+        dpt_evaluation evaluation = {.size = sizeof evaluation};
         snprintf(list, sizeof list,
                  "@:threads=1:island=1,@:threads=1:island=1:%s=%zu,cpu:threads=1", hows[n % 3], n);
         /* Where memory is short only what is measured can give a device less. */
-        const dpt_trainer_options options = {.split = n % 3 == 2 ? "measured" : "equal"};
+        const dpt_trainer_options options = {
+            .size = sizeof options, .split = dpt_split_from(n % 3 == 2 ? "measured" : "equal")};
         const dpt_status status = begin(t, list, options, &w);
         if (status == DPT_OK) {
             steps(t, &w, STEPS);

@@ -75,22 +75,29 @@ static dpt_status make_model(training *w)
     dpt_model *m = w->model;
     dpt_value x =
         dpt_conv2d(m, dpt_input(m, SIDE, SIDE, 1), "conv",
-                   &(dpt_conv2d_options){.out_channels = 4,
+                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                         .out_channels = 4,
                                          .kernel = {3, 3},
                                          .activation = batch_norm ? DPT_ACT_NONE : DPT_ACT_RELU});
-    if (batch_norm) x = dpt_batch_norm(m, x, "bn", &(dpt_norm_options){.activation = DPT_ACT_RELU});
-    x = dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = CLASSES});
+    if (batch_norm)
+        x = dpt_batch_norm(
+            m, x, "bn",
+            &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_RELU});
+    x = dpt_linear(m, dpt_flatten(m, x), "fc",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES});
     return dpt_model_finish(m, x);
 }
 
 static dpt_status open_log(training *w)
 {
     const setting *s = w->setting;
-    dpt_device_description devices[MAX_DEVICES];
+    dpt_device_info devices[MAX_DEVICES];
     dpt_error error = {0};
     if (!s->to_log) return DPT_OK;
-    for (size_t i = 0; i < w->o->n_devices; i++)
-        dpt_device_describe(dpt_devices_get(w->set, i), &devices[i]);
+    for (size_t i = 0; i < w->o->n_devices; i++) {
+        devices[i].size = sizeof devices[i];
+        dpt_device_describe(dpt_device_set_get(w->set, i), &devices[i]);
+    }
     const dpti_log_run about = {.model = "small",
                                 .batch_size = BATCH,
                                 .seed = 5,
@@ -105,15 +112,16 @@ static dpt_status open_log(training *w)
 static dpt_status open_training(training *w)
 {
     const setting *s = w->setting;
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .micro_batch = s->micro_batch,
-                                         .split = s->split ? s->split : "measured",
+                                         .split = dpt_split_from(s->split ? s->split : "measured"),
                                          .lr = 0.1f,
                                          .momentum = 0.9f,
                                          .seed = 5};
     DPT_TRY(dpt_context_create(&w->context));
-    DPT_TRY(dpt_devices_open(w->context, s->devices, &w->set));
-    w->o->n_devices = dpt_devices_count(w->set);
+    DPT_TRY(dpt_device_set_open(w->context, s->devices, &w->set));
+    w->o->n_devices = dpt_device_set_count(w->set);
     DPT_TRY(make_data(w));
     DPT_TRY(make_model(w));
     DPT_TRY(dpt_trainer_create(w->set, w->model, w->data, &options, &w->trainer));
@@ -128,7 +136,7 @@ static void close_training(training *w)
     dpt_trainer_destroy(w->trainer);
     dpt_model_destroy(w->model);
     dpt_dataset_destroy(w->data);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
 }
 
@@ -180,7 +188,7 @@ static void train(training *w)
 {
     test *t = w->t;
     const setting *s = w->setting;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     for (size_t attempts = 0; attempts < 3 * STEPS; attempts++) {
         const size_t before = dpt_trainer_steps(w->trainer);
         dpt_status status = DPT_OK;
@@ -202,7 +210,7 @@ static void train(training *w)
 static void take_events(training *w)
 {
     test *t = w->t;
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     while (dpt_trainer_next_event(w->trainer, &event)) {
         CHECK(event.device < MAX_DEVICES && !w->o->gone[event.device]);
         if (event.kind == DPT_DEVICE_LOST) {
@@ -222,12 +230,12 @@ static dpt_status read_weights(training *w)
         if (o->gone[d]) continue;
         o->n_weights = 0;
         for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
-            dpt_parameter_info info;
+            dpt_parameter_info info = {.size = sizeof info};
             dpt_model_tensor(w->model, i, &info);
-            if (info.size > MAX_WEIGHTS - o->n_weights) return DPT_E_INTERNAL;
+            if (info.elements > MAX_WEIGHTS - o->n_weights) return DPT_E_INTERNAL;
             DPT_TRY(dpt_trainer_get(w->trainer, d, DPT_PARAMETER, info.name,
-                                    o->weights[d] + o->n_weights, info.size));
-            o->n_weights += info.size;
+                                    o->weights[d] + o->n_weights, info.elements));
+            o->n_weights += info.elements;
         }
     }
     return DPT_OK;
@@ -267,7 +275,7 @@ static bool fired(void)
 static void look_after(training *w)
 {
     test *t = w->t;
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     dpt_status status = dpt_trainer_evaluate(w->trainer, w->data, &evaluation);
     if (status == DPT_E_NO_MEMORY) status = dpt_trainer_evaluate(w->trainer, w->data, &evaluation);
     if (status == DPT_OK) w->o->evaluated = evaluation.loss;
@@ -280,7 +288,7 @@ static void note_memory(training *w)
 {
     test *t = w->t;
     for (size_t i = 0; i < w->o->n_devices; i++) {
-        dpt_device_plan plan;
+        dpt_device_plan plan = {.size = sizeof plan};
         if (CHECK_OK(dpt_trainer_plan(w->trainer, i, &plan))) w->o->n_fed += plan.streamed;
         w->o->n_bytes[i] = dpt_trainer_device_bytes(w->trainer, i);
     }
@@ -708,8 +716,8 @@ static void nobody_has_the_update(test *t)
         w.o = &o;
         (void)remove("fault-report.txt");
         if (CHECK_OK(open_training(&w))) {
-            dpt_step_metrics m;
-            dpt_evaluation e;
+            dpt_step_metrics m = {.size = sizeof m};
+            dpt_evaluation e = {.size = sizeof e};
             train(&w);
             take_events(&w);
             CHECK_STATUS(o.status, DPT_E_NO_MEMORY);

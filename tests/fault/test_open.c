@@ -40,7 +40,7 @@ static size_t find_backend(const dpt_context *context, const char *name)
 
 static dpt_context *make_context(test *t)
 {
-    const dpt_context_options options = {.device_timeout = timeout_of(t)};
+    const dpt_context_options options = {.size = sizeof options, .device_timeout = timeout_of(t)};
     dpt_context *context = NULL;
     (void)alarm(120); /* nothing may hang */
     CHECK_OK(dpt_context_create_with(&options, &context));
@@ -69,8 +69,8 @@ static void find_timeout(test *t)
     dpt_context *context = make_context(t);
     REQUIRE(context);
     snprintf(devices, sizeof devices, "cpu:threads=1,%s:threads=1", backend_of(t));
-    CHECK_OK(dpt_devices_open(context, devices, &set));
-    dpt_devices_close(set);
+    CHECK_OK(dpt_device_set_open(context, devices, &set));
+    dpt_device_set_close(set);
     end(t, context, 0);
     *timeout = fmax(least_timeout, fmin(most_timeout, dpti_seconds() - began));
     if (*timeout > least_timeout) printf("  calls have %.2g s\n", *timeout);
@@ -81,7 +81,7 @@ static void refuses(test *t, dpt_context *context, const char *devices)
 {
     dpt_device_set *set = NULL;
     const double began = dpti_seconds();
-    CHECK_STATUS(dpt_devices_open(context, devices, &set), DPT_E_DEVICE_LOST);
+    CHECK_STATUS(dpt_device_set_open(context, devices, &set), DPT_E_DEVICE_LOST);
     CHECK(!set && dpti_seconds() - began < 30);
     CHECK_CONTAINS(dpt_error_message(context), backend_of(t));
     CHECK_CONTAINS(dpt_error_message(context), "no answer within");
@@ -91,11 +91,11 @@ static void refuses(test *t, dpt_context *context, const char *devices)
 static void opens(test *t, dpt_context *context, const char *devices, size_t n)
 {
     dpt_device_set *set = NULL;
-    if (CHECK_OK(dpt_devices_open(context, devices, &set))) {
-        CHECK_SIZE(dpt_devices_count(set), n);
-        CHECK_OK(dpt_devices_wait(set));
+    if (CHECK_OK(dpt_device_set_open(context, devices, &set))) {
+        CHECK_SIZE(dpt_device_set_count(set), n);
+        CHECK_OK(dpt_device_set_wait(set));
     }
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ static void is_not_asked_again(test *t)
     refuses(t, context, devices);
     refuses(t, context, backend_of(t));
     CHECK(dpti_seconds() - began < 5 * timeout_of(t));
-    dpt_device_description d;
+    dpt_device_info d = {.size = sizeof d};
     const size_t b = find_backend(context, backend_of(t));
     CHECK_STATUS(dpt_backend_status(context, b), DPT_OK);
     CHECK_STATUS(dpt_backend_describe(context, b, 0, &d), DPT_E_DEVICE_LOST);
@@ -177,7 +177,7 @@ static void does_not_tell(test *t)
     find_timeout(t);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         char hangs[64];
-        dpt_device_description d;
+        dpt_device_info d = {.size = sizeof d};
         snprintf(hangs, sizeof hangs, "%s:%s:%u", backend_of(t), calls[i], i < 3 ? 0 : stall_of(t));
         REQUIRE(setenv("DPTRAIN_FAULT_HANG", hangs, 1) == 0);
         dpt_context *context = make_context(t);
@@ -209,19 +209,19 @@ static void does_not_compute(test *t)
     find_timeout(t);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         char devices[128];
-        dpt_device_rates rates = {.flops = -1};
+        dpt_device_rates rates = {.size = sizeof rates, .flops = -1};
         dpt_device_set *set = NULL;
         dpt_context *context = make_context(t);
         REQUIRE(context);
         snprintf(devices, sizeof devices, "%s:threads=1:entry=%s:hang=1,cpu:threads=1",
                  backend_of(t), calls[i]);
-        REQUIRE_OK(dpt_devices_open(context, devices, &set));
-        CHECK_STATUS(dpt_device_measure(dpt_devices_get(set, 0), &rates), DPT_E_DEVICE_LOST);
+        REQUIRE_OK(dpt_device_set_open(context, devices, &set));
+        CHECK_STATUS(dpt_device_measure(dpt_device_set_get(set, 0), &rates), DPT_E_DEVICE_LOST);
         CHECK_CONTAINS(dpt_error_message(context),
                        "while it was measured (ten times --device-timeout)");
         CHECK(rates.flops < 0);
-        CHECK_STATUS(dpt_device_measure(dpt_devices_get(set, 0), &rates), DPT_E_DEVICE_LOST);
-        dpt_devices_close(set);
+        CHECK_STATUS(dpt_device_measure(dpt_device_set_get(set, 0), &rates), DPT_E_DEVICE_LOST);
+        dpt_device_set_close(set);
         end(t, context, 1);
     }
 }
@@ -240,7 +240,7 @@ static dpt_status make_pair(pair *p)
     static const float values[ELEMENTS];
     const size_t size = ELEMENTS, half = ELEMENTS / 2;
     for (size_t i = 0; i < 2; i++) {
-        dpt_device *device = dpt_devices_get(p->set, i);
+        dpt_device *device = dpt_device_set_get(p->set, i);
         DPT_TRY(dpt_array_create(device, &size, 1, &p->whole[i]));
         DPT_TRY(dpt_array_create(device, &half, 1, &p->part[i]));
         DPT_TRY(dpt_array_set(p->whole[i], values));
@@ -260,7 +260,7 @@ static dpt_status use(pair *p, float *host)
     DPT_TRY(dpt_broadcast(p->whole, 2, 1));
     for (size_t i = 0; i < 2; i++)
         DPT_TRY(dpt_array_get(p->whole[i], host));
-    return dpt_devices_wait(p->set);
+    return dpt_device_set_wait(p->set);
 }
 
 /* The n-th call of the entry hangs, if there are so many, until all that it was given is gone, but
@@ -276,7 +276,7 @@ static bool hangs_in_array_work(test *t, const char *entry, size_t n)
     snprintf(devices, sizeof devices,
              "faultstaged:threads=1,%s:threads=1:entry=%s:hang=%zu:stall=%u", backend_of(t), entry,
              n, stall_of(t));
-    if (!context || !CHECK_OK(dpt_devices_open(context, devices, &p.set))) return false;
+    if (!context || !CHECK_OK(dpt_device_set_open(context, devices, &p.set))) return false;
     const dpt_status status = use(&p, host);
     const bool fired = plant_fired();
     CHECK_STATUS(status, fired ? DPT_E_DEVICE_LOST : DPT_OK);
@@ -286,7 +286,7 @@ static bool hangs_in_array_work(test *t, const char *entry, size_t n)
         dpt_array_destroy(p.part[i]);
         dpt_array_destroy(p.whole[i]);
     }
-    dpt_devices_close(p.set);
+    dpt_device_set_close(p.set);
     end(t, context, plant_fired());
     return fired;
 }
@@ -302,13 +302,13 @@ static void does_not_take_work(test *t)
     dpt_context *context = make_context(t);
     REQUIRE(context);
     snprintf(devices, sizeof devices, "%s:threads=1:entry=run:hang=1", backend_of(t));
-    REQUIRE_OK(dpt_devices_open(context, devices, &set));
-    REQUIRE_OK(dpt_array_create(dpt_devices_get(set, 0), &size, 1, &a));
+    REQUIRE_OK(dpt_device_set_open(context, devices, &set));
+    REQUIRE_OK(dpt_array_create(dpt_device_set_get(set, 0), &size, 1, &a));
     for (size_t i = 0; i < 200; i++)
         CHECK_OK(dpt_array_add(a, a, a));
     CHECK_STATUS(dpt_array_wait(a), DPT_E_DEVICE_LOST);
     dpt_array_destroy(a);
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     end(t, context, 1);
 }
 
@@ -337,8 +337,8 @@ static void does_not_close(test *t)
     dpt_context *context = make_context(t);
     REQUIRE(context);
     snprintf(devices, sizeof devices, "%s:threads=1:entry=close:hang=1", backend_of(t));
-    REQUIRE_OK(dpt_devices_open(context, devices, &set));
-    dpt_devices_close(set);
+    REQUIRE_OK(dpt_device_set_open(context, devices, &set));
+    dpt_device_set_close(set);
     end(t, context, 1);
 }
 
@@ -347,7 +347,7 @@ static void refuses_times(test *t)
     static const double times[] = {-1, 1e10};
     for (size_t i = 0; i < 2; i++) {
         dpt_context *context = NULL;
-        const dpt_context_options options = {.device_timeout = times[i]};
+        const dpt_context_options options = {.size = sizeof options, .device_timeout = times[i]};
         CHECK_STATUS(dpt_context_create_with(&options, &context), DPT_E_INVALID);
         CHECK(!context);
     }

@@ -40,7 +40,7 @@ static dpt_status begin(test *t, const char *devices, prediction *w)
     (void)remove("fault-report.txt");
     (void)alarm(120); /* nothing may hang */
     DPT_TRY(dpt_context_create(&w->context));
-    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(dpt_device_set_open(w->context, w->devices, &w->set));
     DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
     if (strcmp(devices, "cpu:threads=1") == 0) DPT_TRY(write_weights(w));
@@ -48,7 +48,7 @@ static dpt_status begin(test *t, const char *devices, prediction *w)
                                            .weights = weights_path,
                                            .micro_batch = 5,
                                            .like = w->data,
-                                           .split = "equal",
+                                           .split = {DPT_SPLIT_EQUAL, NULL},
                                            .device_timeout = strstr(devices, "hang=") ? 0.2 : 0};
     return dpt_predictor_create(w->set, w->model, &options, &w->predictor);
 }
@@ -58,7 +58,7 @@ static void end(prediction *w)
     dpt_predictor_destroy(w->predictor);
     dpt_model_destroy(w->model);
     dpt_dataset_destroy(w->data);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
     (void)alarm(0);
 }

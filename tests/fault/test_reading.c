@@ -43,34 +43,37 @@ static dpt_status read_image(void *user, size_t sample, size_t epoch, void *imag
 
 static dpt_status open_data(training *w)
 {
-    const dpt_dataset_memory memory = {.count = COUNT,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = COUNT,
                                        .height = SIDE,
                                        .width = SIDE,
                                        .channels = 1,
-                                       .classes = CLASSES,
+                                       .outputs = CLASSES,
                                        .dtype = DPT_U8,
                                        .labels = w->all->labels,
                                        .label_dtype = DPT_I32};
-    const dpt_dataset_reader reader = {.read = read_image, .user = w->all, .n_threads = 2};
+    const dpt_dataset_reader reader = {
+        .size = sizeof reader, .read = read_image, .user = w->all, .n_threads = 2};
     return dpt_dataset_from_reader(w->context, &memory, &reader, &w->data);
 }
 
 static dpt_status begin_with(test *t, const char *devices, bool in_order, training *w)
 {
-    const dpt_trainer_options options = {.no_shuffle = in_order,
-                                         .batch_size = BATCH,
-                                         .lr = 0.05f,
-                                         .momentum = 0.9f,
-                                         .split = in_order || strstr(devices, "full=") ? "measured"
-                                                                                       : "equal",
-                                         .seed = 3,
-                                         .device_timeout = strstr(devices, "hang=") ? 0.2 : 0};
+    const dpt_trainer_options options = {
+        .size = sizeof options,
+        .no_shuffle = in_order,
+        .batch_size = BATCH,
+        .lr = 0.05f,
+        .momentum = 0.9f,
+        .split = dpt_split_from(in_order || strstr(devices, "full=") ? "measured" : "equal"),
+        .seed = 3,
+        .device_timeout = strstr(devices, "hang=") ? 0.2 : 0};
     *w = (training){.context = NULL};
     plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
     (void)remove("fault-report.txt");
     (void)alarm(120); /* nothing may hang */
     DPT_TRY(dpt_context_create(&w->context));
-    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(dpt_device_set_open(w->context, w->devices, &w->set));
     DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->all));
     DPT_TRY(open_data(w));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
@@ -94,7 +97,7 @@ static void end(training *w)
     dpt_model_destroy(w->model);
     dpt_dataset_destroy(w->data);
     dpt_dataset_destroy(w->all);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
     (void)alarm(0);
 }
@@ -109,8 +112,8 @@ static void note(training *w, const char *what, dpt_status status)
 /* Two steps in flight, and evaluations between them; what fails is tried again. */
 static void train(test *t, training *w)
 {
-    dpt_step_metrics m;
-    dpt_evaluation evaluation = {.samples = 0};
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     while (dpt_trainer_steps(w->trainer) < STEPS && w->n_failed < 3) {
         const size_t left = STEPS - dpt_trainer_steps(w->trainer);
         while (dpt_trainer_in_flight(w->trainer) < (left < 2 ? left : 2) && w->n_failed < 3)
@@ -193,7 +196,7 @@ static void who_rests(test *t)
         char devices[LIST_BYTES];
         training w;
         size_t told[STEPS_THERE + 1] = {0}, n_failed = 0;
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         /* The first sample of the step behind it. */
         once.sample = LOST_IN % STEPS_OF_EPOCH * BATCH;
         once.epoch = LOST_IN / STEPS_OF_EPOCH + 1;
@@ -243,7 +246,7 @@ static void who_submits_first(test *t)
     for (size_t n = 1; n < 24; n += 3) {
         char devices[LIST_BYTES];
         training w;
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         once.sample = LOST_IN % STEPS_OF_EPOCH * BATCH;
         once.epoch = LOST_IN / STEPS_OF_EPOCH + 1;
         atomic_store(&once.n_reads, 0);

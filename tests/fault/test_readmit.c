@@ -50,9 +50,15 @@ static dpt_status build(dpt_context *context, dpt_model **out)
     dpt_model *m = *out;
     dpt_value x = dpt_input(m, SIDE, SIDE, 1);
     x = dpt_conv2d(m, x, "conv",
-                   &(dpt_conv2d_options){.out_channels = 3, .kernel = {3, 3}, .padding = {1, 1}});
-    x = dpt_batch_norm(m, x, "norm", &(dpt_norm_options){.activation = DPT_ACT_RELU});
-    x = dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = CLASSES});
+                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                         .out_channels = 3,
+                                         .kernel = {3, 3},
+                                         .padding = {1, 1}});
+    x = dpt_batch_norm(
+        m, x, "norm",
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_RELU});
+    x = dpt_linear(m, dpt_flatten(m, x), "fc",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES});
     return dpt_model_finish(m, x);
 }
 
@@ -61,8 +67,9 @@ static bool begin(test *t, const char *devices, const scene *s, const char *spli
     const char *backend = ((plant *)t->user)->backend;
     *w = (training){.context = NULL};
     plant_devices(devices, backend, w->devices, sizeof w->devices);
-    const dpt_trainer_options options = {.batch_size = BATCH,
-                                         .split = split,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .split = dpt_split_from(split),
                                          .lr = 0.01f,
                                          .optimizer = DPT_OPTIMIZER_ADAMW,
                                          .seed = 3,
@@ -70,7 +77,7 @@ static bool begin(test *t, const char *devices, const scene *s, const char *spli
                                          .verify_replicas = s->after > 0 ? 1 : 0,
                                          .device_timeout = s->timeout};
     return CHECK_OK(dpt_context_create(&w->context)) &&
-           CHECK_OK(dpt_devices_open(w->context, w->devices, &w->set)) &&
+           CHECK_OK(dpt_device_set_open(w->context, w->devices, &w->set)) &&
            CHECK_OK(plant_data(w->context, COUNT, SIDE, CLASSES, &w->data)) &&
            CHECK_OK(plant_data(w->context, COUNT - 7, SIDE, CLASSES, &w->other)) &&
            CHECK_OK(build(w->context, &w->model)) &&
@@ -83,7 +90,7 @@ static void end(training *w)
     dpt_model_destroy(w->model);
     dpt_dataset_destroy(w->other);
     dpt_dataset_destroy(w->data);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
 }
 
@@ -91,18 +98,18 @@ static void end(training *w)
 static float *read_state(test *t, const training *w, size_t device, size_t *n_bytes)
 {
     static const dpt_tensor_kind kinds[] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQUARES};
-    dpt_parameter_info info;
+    dpt_parameter_info info = {.size = sizeof info};
     size_t total = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(w->model); i++) {
         dpt_model_tensor(w->model, i, &info);
-        total += 3 * info.size;
+        total += 3 * info.elements;
     }
     float *values = calloc(total, sizeof *values), *at = values;
     if (!CHECK(values)) return NULL;
     for (size_t i = 0; i < 3 * dpt_model_tensor_count(w->model); i++) {
         dpt_model_tensor(w->model, i / 3, &info);
-        CHECK_OK(dpt_trainer_get(w->trainer, device, kinds[i % 3], info.name, at, info.size));
-        at += info.size;
+        CHECK_OK(dpt_trainer_get(w->trainer, device, kinds[i % 3], info.name, at, info.elements));
+        at += info.elements;
     }
     *n_bytes = total * sizeof *values;
     return values;
@@ -160,9 +167,9 @@ static void replayed(scene *s, const training *w)
 {
     test *t = s->t;
     training again;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     const scene plain = {.t = t};
-    const dpt_fit_options options = {.max_steps = s->steps};
+    const dpt_fit_options options = {.size = sizeof options, .max_steps = s->steps};
     if (begin(t, healthy, &plain, "replay:readmit.jsonl", &again) &&
         CHECK_OK(dpt_fit(again.trainer, &options, &result))) {
         size_t n = 0, n_now = 0;
@@ -195,11 +202,12 @@ static void play(scene *s)
 {
     test *t = s->t;
     training w;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     (void)remove("fault-report.txt");
     (void)alarm(120); /* nothing may hang */
     if (begin(t, s->devices, s, s->split, &w)) {
-        const dpt_fit_options options = {.max_steps = MOST_STEPS,
+        const dpt_fit_options options = {.size = sizeof options,
+                                         .max_steps = MOST_STEPS,
                                          .test = w.other,
                                          .log = log_path,
                                          .progress = watch,
@@ -353,7 +361,7 @@ static void ends_meanwhile(test *t)
 {
     for (size_t n_steps = 2; n_steps < 14; n_steps++) {
         training w;
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         const scene s = {.t = t, .after = 1e-3};
         (void)remove("fault-report.txt");
         (void)alarm(60);

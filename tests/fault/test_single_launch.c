@@ -46,15 +46,16 @@ static void with_training(run *r, void (*work)(run *r, training *w))
     const variant *v = &healthy_of(r)->variant;
     const bool shards = healthy_of(r)->beside > 0;
     training w = {.model = NULL};
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .optimizer = v->optimizer,
                                          .lr = 0.1f,
                                          .momentum = v->momentum,
                                          .clip_norm = v->clip_norm,
                                          .seed = 5,
-                                         .split = healthy_of(r)->bare ? "1:0"
-                                                  : shards            ? "equal"
-                                                                      : NULL,
+                                         .split = dpt_split_from(healthy_of(r)->bare ? "1:0"
+                                                                 : shards            ? "equal"
+                                                                                     : NULL),
                                          .stop_on_loss = !shards};
     if (CHECK_OK(plant_data(r->context, COUNT, SIDE, CLASSES, &w.data)) &&
         CHECK_OK(plant_network(r->context, SIDE, CLASSES, &w.model)) &&
@@ -90,7 +91,7 @@ static void record(run *r, training *w)
 {
     test *t = r->t;
     trajectory *healthy = healthy_of(r);
-    dpt_step_metrics metrics;
+    dpt_step_metrics metrics = {.size = sizeof metrics};
     REQUIRE_OK(dpt_trainer_save(w->trainer, "initial.safetensors"));
     for (size_t i = 0; i <= STEPS; i++) {
         if (i > 0) REQUIRE_OK(dpt_trainer_step(w->trainer, &metrics));
@@ -110,7 +111,7 @@ static dpt_status train_ahead(const run *r, training *w)
 {
     test *t = r->t;
     while (dpt_trainer_steps(w->trainer) < STEPS) {
-        dpt_step_metrics metrics;
+        dpt_step_metrics metrics = {.size = sizeof metrics};
         const size_t before = dpt_trainer_steps(w->trainer);
         for (size_t n = dpt_trainer_in_flight(w->trainer); n < 2 && before + n < STEPS; n++)
             DPT_TRY(dpt_trainer_submit(w->trainer));
@@ -127,7 +128,7 @@ static dpt_status train_ahead(const run *r, training *w)
 static void load_anew(run *r, training *w)
 {
     test *t = r->t;
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     plant_weights now;
     healthy_of(r)->n_untrusted++;
     if (r->lost) return;
@@ -141,7 +142,7 @@ static void train_through(run *r, training *w)
 {
     test *t = r->t;
     for (size_t attempts = 0; attempts < STEPS; attempts++) {
-        dpt_evaluation evaluation;
+        dpt_evaluation evaluation = {.size = sizeof evaluation};
         const size_t before = dpt_trainer_steps(w->trainer);
         if (plant_succeeded(r, train_ahead(r, w), "training")) {
             plant_weights now;
@@ -174,7 +175,7 @@ static void through_body(run *r)
 static size_t take_told(run *r, const training *w, char *said, size_t n_bytes)
 {
     test *t = r->t;
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     size_t n = 0;
     while (dpt_trainer_next_event(w->trainer, &event)) {
         if (event.kind == DPT_DEVICE_LOST && CHECK_SIZE(event.device, 1)) continue;
@@ -197,7 +198,7 @@ static void train_left_alone(run *r, training *w)
     const size_t beside = healthy_of(r)->beside;
     size_t n_told = 0;
     while (dpt_trainer_steps(w->trainer) < STEPS) {
-        dpt_step_metrics metrics;
+        dpt_step_metrics metrics = {.size = sizeof metrics};
         plant_weights now;
         const size_t step = dpt_trainer_steps(w->trainer) + 1;
         REQUIRE_OK(dpt_trainer_submit(w->trainer));
@@ -360,7 +361,7 @@ static void not_finite(test *t)
 static void wait_fails(run *r, training *w)
 {
     test *t = r->t;
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     CHECK(train_ahead(r, w) != DPT_OK);
     r->failed = true;
     CHECK_OK(dpt_trainer_evaluate(w->trainer, w->data, &evaluation));

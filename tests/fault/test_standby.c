@@ -184,7 +184,7 @@ static void memory_is_short(test *t)
                      n, durations[i]);
             bool goes_on = CHECK_OK(standby_begin(t, devices, &w));
             while (goes_on && dpt_trainer_steps(w.trainer) < STEPS) {
-                dpt_step_metrics m;
+                dpt_step_metrics m = {.size = sizeof m};
                 standby_plan(t, &w, dpt_trainer_steps(w.trainer));
                 goes_on = CHECK_OK(dpt_trainer_step(w.trainer, &m));
                 if (goes_on && i == 0)
@@ -213,7 +213,7 @@ static void memory_is_short_in_updates(test *t)
                  n);
         if (CHECK_OK(standby_begin(t, devices, &w))) {
             for (size_t step = 1; step <= STEPS; step++) {
-                dpt_step_metrics m;
+                dpt_step_metrics m = {.size = sizeof m};
                 standby_plan(t, &w, step - 1);
                 if (!CHECK_OK(dpt_trainer_step(w.trainer, &m)))
                     FAIL("%s: %s", w.devices, dpt_error_message(w.context));
@@ -234,7 +234,7 @@ static void memory_is_short_as_another_returns(test *t)
     for (size_t n = 1; n < 4; n++) {
         char devices[160];
         training w;
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         snprintf(devices, sizeof devices,
                  "@:threads=1:full=%zu:for=3:from=9,cpu:threads=1,@:threads=1:after=2:lost=1:"
                  "again=1",
@@ -289,7 +289,7 @@ static void torn_weights_are_nobodys(test *t)
     for (size_t n = 1; n < 12; n++) {
         char devices[128];
         training w;
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         snprintf(devices, sizeof devices, "@:threads=1:after=9:fail=%zu:lost=120,cpu:threads=1", n);
         if (CHECK_OK(standby_begin(t, devices, &w))) {
             dpt_status status = DPT_OK;
@@ -311,7 +311,7 @@ static void loaded_while_it_rests(test *t)
     for (size_t n = 1; n < 14; n++) {
         char devices[128];
         training w;
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         snprintf(devices, sizeof devices, "cpu:threads=1,@:threads=1:after=4:fail=%zu", n);
         if (CHECK_OK(standby_begin(t, devices, &w))) {
             standby_steps(t, &w, REST - 1);
@@ -365,7 +365,7 @@ static void starved_while_saved(test *t)
     for (size_t n = 1; n < 4; n++) {
         char devices[128];
         training w;
-        dpt_evaluation e;
+        dpt_evaluation e = {.size = sizeof e};
         snprintf(devices, sizeof devices,
                  "cpu:threads=1,@:threads=1:after=4:full=%zu:for=3:entry=upload", n);
         if (CHECK_OK(standby_begin(t, devices, &w))) {
@@ -437,8 +437,8 @@ static void lost_when_it_has_woken(test *t)
 static double loss_of_nine(test *t)
 {
     training w;
-    dpt_step_metrics m;
-    dpt_evaluation e = {.loss = 0};
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_evaluation e = {.size = sizeof e};
     if (CHECK_OK(standby_begin(t, "cpu:threads=1", &w))) {
         for (size_t i = 0; i < 9; i++) {
             CHECK_OK(dpt_trainer_set_lr(w.trainer, 0.05f - 0.002f * (float)i));
@@ -458,7 +458,7 @@ static void lost_between_steps(test *t)
     for (size_t n = 1; n < 60; n++) {
         char devices[128];
         training w;
-        dpt_evaluation e = {.loss = loss};
+        dpt_evaluation e = {.size = sizeof e, .loss = loss};
         snprintf(devices, sizeof devices, "@:threads=1:after=9:lost=%zu,cpu:threads=1", n);
         if (CHECK_OK(standby_begin(t, devices, &w))) {
             standby_steps(t, &w, 9);
@@ -481,7 +481,7 @@ static void loaded_behind_it(test *t)
 {
     training w;
     if (CHECK_OK(standby_begin(t, "@:threads=1:after=9:lost=1,cpu:threads=1", &w))) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         standby_steps(t, &w, REST - 1);
         CHECK_OK(dpt_trainer_save_state(w.trainer, "rest.state"));
         standby_steps(t, &w, WAKE - REST);
@@ -517,8 +517,8 @@ static void what_is_told_of_it(test *t)
     for (size_t n = 1; n < 60; n += 4) {
         char devices[128];
         training w;
-        dpt_step_metrics m;
-        dpt_device_event event;
+        dpt_step_metrics m = {.size = sizeof m};
+        dpt_device_event event = {.size = sizeof event};
         snprintf(devices, sizeof devices, "@:threads=1:after=13:lost=%zu,cpu:threads=1", n);
         if (CHECK_OK(standby_begin(t, devices, &w))) {
             for (; w.n_steps < STEPS; w.n_steps++) {

@@ -66,9 +66,11 @@ static int follow(const dpt_fit_progress *progress, void *user)
 static double find_course(test *t, size_t count, plant_weights *out)
 {
     training w;
-    dpt_fit_result result = {.train_loss = NAN};
+    dpt_fit_result result = {.size = sizeof result, .train_loss = NAN};
     if (CHECK_OK(standby_begin_on(t, "cpu:threads=1", count, &w))) {
-        CHECK_OK(dpt_fit(w.trainer, &(dpt_fit_options){.max_steps = STEPS}, &result));
+        CHECK_OK(dpt_fit(w.trainer,
+                         &(dpt_fit_options){.size = sizeof(dpt_fit_options), .max_steps = STEPS},
+                         &result));
         CHECK_OK(plant_read_weights(w.model, w.trainer, 0, out));
     }
     standby_end(&w);
@@ -81,10 +83,13 @@ static void in_fit(test *t, const char *devices, bool wakes, size_t n_lost)
     static plant_weights found, wanted;
     training w;
     if (wanted.n == 0) (void)find_course(t, COUNT, &wanted);
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     if (CHECK_OK(standby_begin(t, devices, &w))) {
-        const dpt_fit_options options = {
-            .max_steps = STEPS, .test = w.data, .progress = follow, .user = &w};
+        const dpt_fit_options options = {.size = sizeof options,
+                                         .max_steps = STEPS,
+                                         .test = w.data,
+                                         .progress = follow,
+                                         .user = &w};
         w.wakes = wakes;
         if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
             FAIL("%s: %s", w.devices, dpt_error_message(w.context));
@@ -180,7 +185,8 @@ static void clear_files(void)
 
 static dpt_fit_options files_of(training *w, const ending *e)
 {
-    return (dpt_fit_options){.max_steps = STEPS,
+    return (dpt_fit_options){.size = sizeof(dpt_fit_options),
+                             .max_steps = STEPS,
                              .log = "rest.log",
                              .plot = "rest.svg",
                              .checkpoint = e->every > 0 ? "rest.kept" : NULL,
@@ -233,7 +239,7 @@ static size_t count_plotted(void)
 static size_t end_again(test *t, const ending *e, size_t stop_at, bool *more)
 {
     training w;
-    dpt_fit_result result = {.steps = 0};
+    dpt_fit_result result = {.size = sizeof result};
     size_t step = 0, until = 0;
     *more = false;
     if (CHECK_OK(standby_begin_on(t, e->devices, e->count, &w))) {
@@ -267,7 +273,7 @@ static void resume(test *t, const ending *e)
     const size_t from = find_newest();
     static plant_weights found, wanted;
     training w;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     dpti_replay replay = {.n_steps = 0};
     dpt_error error;
     size_t step, until;
@@ -361,7 +367,7 @@ static void what_is_not_kept_is_told(test *t)
 {
     ending e = two_are_lost;
     training w;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     e.every = STEPS;
     e.copied = 10;
     clear_files();
@@ -386,7 +392,7 @@ static void ends_again_at_its_end(test *t)
     for (size_t n = 1; n < 40; n++) {
         char devices[64];
         training w;
-        dpt_fit_result result = {.steps = 0};
+        dpt_fit_result result = {.size = sizeof result};
         size_t step, until;
         snprintf(devices, sizeof devices, "@:threads=1:after=18:lost=%zu,cpu:threads=1", n);
         /* A checkpoint is due behind the last step, or is written for its being the last. */
@@ -421,7 +427,7 @@ static void cut_in_an_evaluation(test *t)
     for (size_t n = 1; n < 24; n++) {
         char devices[64];
         training w;
-        dpt_fit_result result = {.steps = 0};
+        dpt_fit_result result = {.size = sizeof result};
         snprintf(devices, sizeof devices, "@:threads=1:after=13:lost=%zu,cpu:threads=1", n);
         const ending e = {.devices = devices, .count = 13 * BATCH, .every = 1000};
         clear_files();

@@ -29,7 +29,7 @@ static char last_words[128];
 static size_t count_events(training *w, dpt_device_event_kind kind, dpt_device_event *last)
 {
     size_t n = 0;
-    dpt_device_event event;
+    dpt_device_event event = {.size = sizeof event};
     while (dpt_trainer_next_event(w->trainer, &event)) {
         if (event.kind != kind) continue;
         *last = event;
@@ -42,7 +42,7 @@ static size_t count_events(training *w, dpt_device_event_kind kind, dpt_device_e
 /* So far; the second device rests meanwhile, or does not. */
 static void step_to(test *t, training *w, size_t end, bool rests)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     for (; w->n_steps < end; w->n_steps++) {
         CHECK_OK(dpt_trainer_set_lr(w->trainer, 0.05f - 0.002f * (float)w->n_steps));
         if (!CHECK_OK(dpt_trainer_step(w->trainer, &m)))
@@ -57,7 +57,7 @@ static bool save(test *t, const char *devices, size_t steps)
 {
     training w;
     bool saved = false;
-    dpt_device_event event = {.step = 0};
+    dpt_device_event event = {.size = sizeof event};
     if (CHECK_OK(standby_begin(t, devices, &w))) {
         step_to(t, &w, REST, false);
         standby_for_good(&w);
@@ -85,7 +85,7 @@ static void rests_on(test *t)
 {
     enum { RESTED = 3 };
     training w;
-    dpt_device_event event = {.step = 0};
+    dpt_device_event event = {.size = sizeof event};
     if (!save(t, list, RESTED)) return;
     if (load(t, list, true, &w)) {
         const dpti_standby *r = &w.trainer->standby;
@@ -139,7 +139,7 @@ static void rests_on_from_state_to_state(test *t)
 static void loaded_while_it_rests(test *t)
 {
     training w;
-    dpt_device_event event = {.step = 0};
+    dpt_device_event event = {.size = sizeof event};
     if (!save(t, list, 2)) return;
     if (load(t, list, true, &w)) {
         step_to(t, &w, WAKE, true);
@@ -169,8 +169,8 @@ static void others_begin_with_all(test *t)
     if (!save(t, list, 1)) return;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         training w;
-        dpt_step_metrics m;
-        dpt_device_event event;
+        dpt_step_metrics m = {.size = sizeof m};
+        dpt_device_event event = {.size = sizeof event};
         if (load(t, kinds[i].devices, kinds[i].allowed, &w)) {
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             CHECK_SIZE(w.trainer->standby.n, 0);
@@ -209,7 +209,7 @@ static void none_of_them_can(test *t)
     static const bool both[2] = {true, true}, second[2] = {false, true};
     for (size_t i = 0; i < 2; i++) {
         training w;
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         if (CHECK_OK(standby_begin(t, lists[i], &w))) {
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             w.trainer->standby.allowed = true;
@@ -232,8 +232,8 @@ static void lost_when_gone_on_with(test *t)
     for (size_t n = 1; n < 60; n += 3) {
         char devices[128];
         training w;
-        dpt_step_metrics m;
-        dpt_device_event event;
+        dpt_step_metrics m = {.size = sizeof m};
+        dpt_device_event event = {.size = sizeof event};
         snprintf(devices, sizeof devices, "@:threads=1:after=8:lost=%zu,cpu:threads=1", n);
         if (!save(t, devices, 3)) return;
         if (load(t, devices, true, &w)) {

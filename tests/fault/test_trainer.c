@@ -51,9 +51,11 @@ static dpt_status make_data(const run *r, dpt_dataset **out)
 
 static dpt_value residual_block(dpt_model *m, dpt_value x)
 {
-    const dpt_value y =
-        dpt_conv2d(m, x, "conv2",
-                   &(dpt_conv2d_options){.out_channels = 4, .kernel = {3, 3}, .padding = {1, 1}});
+    const dpt_value y = dpt_conv2d(m, x, "conv2",
+                                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                                         .out_channels = 4,
+                                                         .kernel = {3, 3},
+                                                         .padding = {1, 1}});
     return dpt_activate(m, dpt_add(m, dpt_batch_norm(m, y, "bn2", NULL), x), DPT_ACT_RELU);
 }
 
@@ -63,24 +65,31 @@ static dpt_status make_model(const run *r, dpt_model **out)
     DPT_TRY(dpt_model_create(r->context, "small", out));
     dpt_value x = dpt_input(*out, SIDE, SIDE, 1);
     x = dpt_conv2d(*out, x, "conv",
-                   &(dpt_conv2d_options){.out_channels = 4,
+                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                         .out_channels = 4,
                                          .kernel = {3, 3},
                                          .activation = batch_norm ? DPT_ACT_NONE : DPT_ACT_RELU});
     if (batch_norm)
-        x = residual_block(
-            *out, dpt_batch_norm(*out, x, "bn1", &(dpt_norm_options){.activation = DPT_ACT_RELU}));
-    x = dpt_pool2d(*out, x, &(dpt_pool2d_options){.kind = DPT_POOL_MAX, .kernel = {2, 2}});
-    x = dpt_linear(*out, dpt_flatten(*out, x), "fc", &(dpt_linear_options){.out = CLASSES});
+        x = residual_block(*out,
+                           dpt_batch_norm(*out, x, "bn1",
+                                          &(dpt_norm_options){.size = sizeof(dpt_norm_options),
+                                                              .activation = DPT_ACT_RELU}));
+    x = dpt_pool2d(*out, x,
+                   &(dpt_pool2d_options){
+                       .size = sizeof(dpt_pool2d_options), .kind = DPT_POOL_MAX, .kernel = {2, 2}});
+    x = dpt_linear(*out, dpt_flatten(*out, x), "fc",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES});
     return dpt_model_finish(*out, x);
 }
 
 static dpt_status make_trainer(const run *r, training *w)
 {
     const variant *v = &healthy_of(r)->variant;
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .bucket_bytes = 1, /* as many buckets as can be */
                                          .micro_batch = v->micro_batch,
-                                         .split = v->split ? v->split : "1:1",
+                                         .split = dpt_split_from(v->split ? v->split : "1:1"),
                                          .optimizer = v->optimizer,
                                          .lr = 0.1f,
                                          .momentum = v->momentum,
@@ -109,7 +118,7 @@ static void check_weights(const run *r, const training *w, size_t device, const 
 static void check_evaluation(run *r, const training *w, const char *when)
 {
     test *t = r->t;
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     const size_t steps = dpt_trainer_steps(w->trainer);
     REQUIRE(steps <= MAX_STEPS);
     if (!plant_succeeded(r, dpt_trainer_evaluate(w->trainer, w->data, &evaluation), when)) return;
@@ -139,7 +148,7 @@ static bool train_on(run *r, training *w)
     test *t = r->t;
     bool good = false;
     for (int attempts = 0; attempts < 2 * MAX_STEPS; attempts++) {
-        dpt_step_metrics metrics;
+        dpt_step_metrics metrics = {.size = sizeof metrics};
         const size_t before = dpt_trainer_steps(w->trainer);
         if (good && before >= STEPS) return true;
         good = plant_succeeded(r, dpt_trainer_step(w->trainer, &metrics), "dpt_trainer_step");
@@ -167,7 +176,7 @@ static bool train_ahead(run *r, training *w)
 {
     test *t = r->t;
     for (int attempts = 0; attempts < 2 * MAX_STEPS; attempts++) {
-        dpt_step_metrics metrics;
+        dpt_step_metrics metrics = {.size = sizeof metrics};
         const size_t before = dpt_trainer_steps(w->trainer);
         if (before >= STEPS) return true;
         bool good = true;
@@ -189,7 +198,7 @@ static void check_agreement(run *r, training *w, const char *when)
 {
     test *t = r->t;
     plant_weights first, second;
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     if (!plant_succeeded(r, dpt_trainer_evaluate(w->trainer, w->data, &evaluation), when)) return;
     if (plant_succeeded(r, plant_read_weights(w->model, w->trainer, 1 - r->survivor, &first),
                         "dpt_trainer_get") &&
@@ -306,8 +315,8 @@ static void check_device_failure(const run *r, dpt_status status, const char *wh
 static void step_and_repair(run *r, const training *w, two_failures *f)
 {
     test *t = r->t;
-    dpt_step_metrics metrics;
-    dpt_evaluation evaluation;
+    dpt_step_metrics metrics = {.size = sizeof metrics};
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     plant_weights second, third;
     dpt_status status = dpt_trainer_step(w->trainer, &metrics);
     check_device_failure(r, status, "dpt_trainer_step");
@@ -339,14 +348,14 @@ static void fail_two(test *t, two_failures *f)
     f->trained = f->missed = f->well = false;
     (void)alarm(120); /* nothing may hang */
     REQUIRE_OK(dpt_context_create(&r.context));
-    if (dpt_devices_open(r.context, devices, &r.set) == DPT_OK &&
+    if (dpt_device_set_open(r.context, devices, &r.set) == DPT_OK &&
         CHECK_OK(make_data(&r, &w.data)) && CHECK_OK(make_model(&r, &w.model)) &&
         make_trainer(&r, &w) == DPT_OK)
         step_and_repair(&r, &w, f);
     dpt_trainer_destroy(w.trainer);
     dpt_model_destroy(w.model);
     dpt_dataset_destroy(w.data);
-    dpt_devices_close(r.set);
+    dpt_device_set_close(r.set);
     dpt_context_destroy(r.context);
     (void)alarm(0);
 }
@@ -378,7 +387,7 @@ static void repaired_beside_a_lost_one(test *t)
 
 static dpt_status evaluate_on(const training *w, const dpt_dataset *data, double *loss)
 {
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     DPT_TRY(dpt_trainer_evaluate(w->trainer, data, &evaluation));
     *loss = evaluation.loss;
     return DPT_OK;
@@ -418,7 +427,7 @@ static void two_stay_bound(test *t)
         training w = {.model = NULL};
         dpt_dataset *data[3] = {NULL};
         REQUIRE_OK(dpt_context_create(&r.context));
-        if (CHECK_OK(dpt_devices_open(r.context, devices, &r.set)) &&
+        if (CHECK_OK(dpt_device_set_open(r.context, devices, &r.set)) &&
             CHECK_OK(make_model(&r, &w.model)) && CHECK_OK(make_data(&r, &data[0])) &&
             CHECK_OK(make_data(&r, &data[1])) && CHECK_OK(make_data(&r, &data[2]))) {
             w.data = data[0];
@@ -428,7 +437,7 @@ static void two_stay_bound(test *t)
         for (size_t i = 0; i < 3; i++)
             dpt_dataset_destroy(data[i]);
         dpt_model_destroy(w.model);
-        dpt_devices_close(r.set);
+        dpt_device_set_close(r.set);
         dpt_context_destroy(r.context);
     }
     CHECK(reached);
@@ -440,8 +449,8 @@ static void record(run *r, training *w)
 {
     test *t = r->t;
     trajectory *healthy = healthy_of(r);
-    dpt_evaluation evaluation;
-    dpt_step_metrics metrics;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
+    dpt_step_metrics metrics = {.size = sizeof metrics};
     REQUIRE_OK(dpt_trainer_save(w->trainer, "initial.safetensors"));
     for (size_t i = 0; i <= MAX_STEPS; i++) {
         if (i > 0) REQUIRE_OK(dpt_trainer_step(w->trainer, &metrics));
@@ -535,7 +544,7 @@ static void micro_batches_fail(test *t)
 static void refused(run *r, training *w)
 {
     test *t = r->t;
-    dpt_step_metrics metrics;
+    dpt_step_metrics metrics = {.size = sizeof metrics};
     if (!train_on(r, w)) return;
     check_evaluation(r, w, "evaluation");
     for (size_t i = 0; i < 6; i++)

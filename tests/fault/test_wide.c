@@ -29,14 +29,14 @@ typedef struct job {
 /* What lasts of the first device of this process. */
 static dpt_status read_state(const dpt_model *model, dpt_trainer *trainer, job *j, size_t rank)
 {
-    dpt_parameter_info info;
+    dpt_parameter_info info = {.size = sizeof info};
     size_t total = 0, device = 0;
-    dpt_device_description d;
+    dpt_device_info d = {.size = sizeof d};
     for (; dpt_trainer_device(trainer, device, &d) == DPT_OK && d.process != rank;)
         device++;
     for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
         dpt_model_tensor(model, i, &info);
-        total += info.size;
+        total += info.elements;
     }
     float *at = calloc(total, sizeof *at);
     if (!at) return DPT_E_NO_MEMORY;
@@ -44,17 +44,17 @@ static dpt_status read_state(const dpt_model *model, dpt_trainer *trainer, job *
     j->states[rank] = at;
     for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
         dpt_model_tensor(model, i, &info);
-        DPT_TRY(dpt_trainer_get(trainer, device, DPT_PARAMETER, info.name, at, info.size));
-        at += info.size;
+        DPT_TRY(dpt_trainer_get(trainer, device, DPT_PARAMETER, info.name, at, info.elements));
+        at += info.elements;
     }
     return DPT_OK;
 }
 
 static dpt_status train(const dpt_model *model, dpt_trainer *trainer, job *j, size_t rank)
 {
-    dpt_step_metrics m;
-    dpt_device_event event;
-    dpt_device_description d;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_device_event event = {.size = sizeof event};
+    dpt_device_info d = {.size = sizeof d};
     for (size_t i = 0; i < STEPS; i++) {
         DPT_TRY(dpt_trainer_step(trainer, &m));
         while (dpt_trainer_next_event(trainer, &event)) {
@@ -81,9 +81,9 @@ static dpt_status part(dpt_context *context, size_t rank, void *user)
     options.lr = 0.05f;
     options.momentum = 0.9f;
     options.seed = 3;
-    if (!options.split) options.split = "equal";
+    if (options.split.kind == DPT_SPLIT_MEASURED) options.split = dpt_split_from("equal");
     stand_ins_devices(j->devices, rank, list);
-    dpt_status status = dpt_devices_open(context, list, &set);
+    dpt_status status = dpt_device_set_open(context, list, &set);
     if (status == DPT_OK) status = plant_data(context, COUNT, SIDE, CLASSES, &data);
     if (status == DPT_OK) status = plant_network(context, SIDE, CLASSES, &model);
     if (status == DPT_OK) status = dpt_trainer_create(set, model, data, &options, &trainer);
@@ -91,7 +91,7 @@ static dpt_status part(dpt_context *context, size_t rank, void *user)
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
     dpt_dataset_destroy(data);
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     return status;
 }
 
@@ -161,9 +161,13 @@ static void the_same_bits(test *t)
 {
     trains(t, &(expected){pair, two, {.seed = 0}, true, NULL});
     trains(t, &(expected){uneven, three, {.seed = 0}, true, NULL});
-    trains(t, &(expected){uneven, three, {.split = "1:0:2"}, true, NULL});
-    trains(t, &(expected){uneven, three, {.split = "0:0:1"}, true, NULL});
-    trains(t, &(expected){uneven, three, {.split = "3:2:1", .accumulate = 2}, true, NULL});
+    trains(t, &(expected){uneven, three, {.split = {DPT_SPLIT_PROPORTIONS, "1:0:2"}}, true, NULL});
+    trains(t, &(expected){uneven, three, {.split = {DPT_SPLIT_PROPORTIONS, "0:0:1"}}, true, NULL});
+    trains(t, &(expected){uneven,
+                          three,
+                          {.split = {DPT_SPLIT_PROPORTIONS, "3:2:1"}, .accumulate = 2},
+                          true,
+                          NULL});
     trains(t, &(expected){uneven, three, {.clip_norm = 0.5f, .no_overlap = true}, true, NULL});
 }
 
@@ -209,8 +213,10 @@ static void does_not_end(test *t)
         char list[128], message[512] = "";
         job j;
         snprintf(list, sizeof list, "@:threads=1:island=1|@:threads=1:island=1:stick=%zu", n);
-        const dpt_status status =
-            run_job(t, list, (dpt_trainer_options){.device_timeout = 0.3}, &j, message);
+        const dpt_status status = run_job(
+            t, list,
+            (dpt_trainer_options){.size = sizeof(dpt_trainer_options), .device_timeout = 0.3}, &j,
+            message);
         CHECK_STATUS(status, DPT_E_DEVICE);
         CHECK_CONTAINS(message, "process 1 (");
         CHECK_CONTAINS(message, "did not end within 0.3 s");
@@ -232,7 +238,9 @@ static void from_the_start(test *t)
                            : "@:threads=1:island=1|@:threads=1:island=1:%s=%zu",
                  how, n);
         const dpt_status status =
-            run_job(t, list, (dpt_trainer_options){.device_timeout = 5}, &j, message);
+            run_job(t, list,
+                    (dpt_trainer_options){.size = sizeof(dpt_trainer_options), .device_timeout = 5},
+                    &j, message);
         const bool fired = plant_fired();
         if (status == DPT_OK) {
             CHECK(memcmp(j.states[0], j.states[1], j.n_bytes) == 0);

@@ -28,11 +28,12 @@ typedef struct training {
 
 static dpt_status make_stream(training *w)
 {
-    const dpt_dataset_memory memory = {.count = BATCH,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = BATCH,
                                        .height = SIDE,
                                        .width = SIDE,
                                        .channels = 1,
-                                       .classes = CLASSES,
+                                       .outputs = CLASSES,
                                        .dtype = DPT_U8,
                                        .images = w->all->images,
                                        .labels = w->all->labels,
@@ -43,19 +44,21 @@ static dpt_status make_stream(training *w)
 
 static dpt_status begin(test *t, const char *devices, training *w)
 {
-    const dpt_trainer_options options = {.batch_size = BATCH,
-                                         .lr = 0.05f,
-                                         .momentum = 0.9f,
-                                         .split = strstr(devices, "full=") ? "measured" : "equal",
-                                         .seed = 3,
-                                         .no_shuffle = true,
-                                         .device_timeout = strstr(devices, "hang=") ? 0.2 : 0};
+    const dpt_trainer_options options = {
+        .size = sizeof options,
+        .batch_size = BATCH,
+        .lr = 0.05f,
+        .momentum = 0.9f,
+        .split = dpt_split_from(strstr(devices, "full=") ? "measured" : "equal"),
+        .seed = 3,
+        .no_shuffle = true,
+        .device_timeout = strstr(devices, "hang=") ? 0.2 : 0};
     *w = (training){.context = NULL};
     plant_devices(devices, ((plant *)t->user)->backend, w->devices, sizeof w->devices);
     (void)remove("fault-report.txt");
     (void)alarm(120); /* nothing may hang */
     DPT_TRY(dpt_context_create(&w->context));
-    DPT_TRY(dpt_devices_open(w->context, w->devices, &w->set));
+    DPT_TRY(dpt_device_set_open(w->context, w->devices, &w->set));
     DPT_TRY(plant_data(w->context, COUNT, SIDE, CLASSES, &w->all));
     DPT_TRY(make_stream(w));
     DPT_TRY(plant_network(w->context, SIDE, CLASSES, &w->model));
@@ -68,7 +71,7 @@ static void end(training *w)
     dpt_model_destroy(w->model);
     dpt_dataset_destroy(w->stream);
     dpt_dataset_destroy(w->all);
-    dpt_devices_close(w->set);
+    dpt_device_set_close(w->set);
     dpt_context_destroy(w->context);
     (void)alarm(0);
 }
@@ -84,9 +87,9 @@ static dpt_status write_batch(training *w, size_t step)
 /* A step that fails is taken again. */
 static void train(test *t, training *w)
 {
-    dpt_step_metrics m;
-    dpt_evaluation evaluation;
-    dpt_device_event event;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
+    dpt_device_event event = {.size = sizeof event};
     while (dpt_trainer_steps(w->trainer) < STEPS && w->n_failed < 3) {
         CHECK_OK(write_batch(w, dpt_trainer_steps(w->trainer)));
         w->n_failed += dpt_trainer_step(w->trainer, &m) != DPT_OK;
@@ -221,8 +224,8 @@ static void who_hangs(test *t)
 /* Behind a step, evaluations of a second stream that gets right and wrong labels by turns. */
 static void evaluate_each(test *t, training *w, const dpt_dataset *all, dpt_dataset *second)
 {
-    dpt_step_metrics m;
-    dpt_evaluation found, first[2] = {{.loss = 0}};
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_evaluation found = {.size = sizeof found}, first[2] = {{.loss = 0}};
     CHECK_OK(dpt_trainer_step(w->trainer, &m));
     for (size_t i = 0; i < STEPS; i++) {
         CHECK_OK(dpt_dataset_write(second, 0, BATCH, all->images, all->labels + i % 2, NULL));
@@ -264,14 +267,17 @@ static void who_evaluates(test *t)
    trainer that measures makes nobody anew. */
 static void who_hangs_in_anothers_copy(test *t)
 {
-    const dpt_trainer_options options = {
-        .batch_size = BATCH, .lr = 0.05f, .split = "measured", .device_timeout = 0.2};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .lr = 0.05f,
+                                         .split = {DPT_SPLIT_MEASURED, NULL},
+                                         .device_timeout = 0.2};
     size_t n_left = 0;
     for (size_t n = 1; n < 12; n++) {
         char devices[LIST_BYTES];
         training w;
-        dpt_step_metrics m;
-        dpt_evaluation evaluation;
+        dpt_step_metrics m = {.size = sizeof m};
+        dpt_evaluation evaluation = {.size = sizeof evaluation};
         dpt_dataset *first = NULL;
         snprintf(devices, sizeof devices,
                  "@:threads=1:after=1:lost=1,@:threads=1:after=1:entry=upload:hang=%zu,"
@@ -320,8 +326,8 @@ static dpt_status write_half(training *w, size_t rank, size_t step)
 
 static dpt_status train_half(training *w, size_t rank, halves *h)
 {
-    dpt_step_metrics m;
-    dpt_evaluation e;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_evaluation e = {.size = sizeof e};
     for (size_t i = 0; i < STEPS; i++) {
         DPT_TRY(write_half(w, rank, i));
         const dpt_status status = dpt_trainer_step(w->trainer, &m);
@@ -339,15 +345,16 @@ static dpt_status train_half(training *w, size_t rank, halves *h)
 static dpt_status have_half(dpt_context *context, size_t rank, void *user)
 {
     halves *h = user;
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .lr = 0.05f,
                                          .momentum = 0.9f,
-                                         .split = "equal",
+                                         .split = {DPT_SPLIT_EQUAL, NULL},
                                          .seed = 3,
                                          .no_shuffle = true};
     training w = {.context = context};
     stand_ins_devices(h->devices, rank, w.devices);
-    dpt_status status = dpt_devices_open(context, w.devices, &w.set);
+    dpt_status status = dpt_device_set_open(context, w.devices, &w.set);
     if (status == DPT_OK) status = plant_data(context, COUNT, SIDE, CLASSES, &w.all);
     if (status == DPT_OK) status = make_stream(&w);
     if (status == DPT_OK) status = plant_network(context, SIDE, CLASSES, &w.model);
@@ -358,7 +365,7 @@ static dpt_status have_half(dpt_context *context, size_t rank, void *user)
     dpt_model_destroy(w.model);
     dpt_dataset_destroy(w.stream);
     dpt_dataset_destroy(w.all);
-    dpt_devices_close(w.set);
+    dpt_device_set_close(w.set);
     return status;
 }
 
@@ -383,7 +390,7 @@ static void of_several_processes(test *t)
     if (CHECK_OK(run_halves(t, "@:threads=1|@:threads=1", &both)) &&
         CHECK_OK(begin(t, "cpu:threads=1", &w))) {
         for (size_t i = 0; i < STEPS; i++) {
-            dpt_step_metrics m = {.loss = 0};
+            dpt_step_metrics m = {.size = sizeof m};
             CHECK_OK(write_batch(&w, i));
             CHECK_OK(dpt_trainer_step(w.trainer, &m));
             CHECK_NEAR(both.loss[i], m.loss, 1e-3 * m.loss);

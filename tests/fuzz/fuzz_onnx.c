@@ -89,7 +89,7 @@ static void import(const dpti_onnx_graph *graph)
     const dpt_status status = dpti_import(context, graph, &model, &error);
     require((status == DPT_OK) == (model != NULL));
     if (status == DPT_OK) {
-        require(dpt_model_parameter_count(model) > 0 && dpt_model_classes(model) > 0);
+        require(dpt_model_parameter_count(model) > 0 && dpt_model_outputs(model) > 0);
         dpt_model_destroy(model);
         return;
     }

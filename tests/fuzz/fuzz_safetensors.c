@@ -47,7 +47,7 @@ static void check_info(const dpt_weights_info *info)
 static void check_origin(const dpti_safetensors *file)
 {
     dpt_error error = {.status = DPT_OK};
-    dpt_weights_info info = {.classes = 0};
+    dpt_weights_info info = {.size = sizeof info};
     const dpt_status status = dpti_origin_read(file, "input", &info, &error);
     if (status == DPT_OK)
         check_info(&info);

@@ -127,7 +127,7 @@ static void one_round(test *t)
     fill(w, OUT * IN, 5);
     REQUIRE(pthread_barrier_init(&start, NULL, N_DEVICES) == 0);
     REQUIRE_OK(dpt_context_create(&context));
-    REQUIRE_OK(dpt_devices_open(context, devices_list, &set));
+    REQUIRE_OK(dpt_device_set_open(context, devices_list, &set));
     for (size_t i = 0; i < N_DEVICES; i++) {
         parts[i] = (part){.device = set->devices[i], .start = &start, .x = x, .w = w};
         tickets[i] = dpti_driver_post(set->devices[i], run_part, &parts[i]);
@@ -140,7 +140,7 @@ static void one_round(test *t)
         else if (CHECK(parts[i].is_clblast))
             CHECK(is_right(&parts[i]));
     }
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     dpt_context_destroy(context);
 }
 

@@ -192,8 +192,9 @@ static dpt_status open_life(life *l)
     char devices[512];
     const dpt_model_shape shape = {
         .height = SIDE, .width = SIDE, .channels = 1, .classes = CLASSES};
-    const dpt_trainer_options options = {.batch_size = BATCH,
-                                         .split = splits[below(s, 3)],
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .split = dpt_split_from(splits[below(s, 3)]),
                                          .optimizer = l->optimizer,
                                          .lr = 0.01f,
                                          .seed = l->seed,
@@ -202,7 +203,7 @@ static dpt_status open_life(life *l)
                                          .readmit_after = below(s, 2) ? 0.001 : 0.0};
     choose_devices(s, devices, sizeof devices);
     DPT_TRY(dpt_context_create(&l->context));
-    DPT_TRY(dpt_devices_open(l->context, devices, &l->devices));
+    DPT_TRY(dpt_device_set_open(l->context, devices, &l->devices));
     DPT_TRY(plant_data(l->context, COUNT, SIDE, CLASSES, &l->data));
     DPT_TRY(dpt_model_by_name(l->context, l->network, &shape, &l->model));
     return dpt_trainer_create(l->devices, l->model, l->data, &options, &l->trainer);
@@ -213,7 +214,7 @@ static void close_life(life *l)
     dpt_trainer_destroy(l->trainer);
     dpt_model_destroy(l->model);
     dpt_dataset_destroy(l->data);
-    dpt_devices_close(l->devices);
+    dpt_device_set_close(l->devices);
     dpt_context_destroy(l->context);
 }
 
@@ -239,8 +240,9 @@ static int watch_life(const dpt_fit_progress *progress, void *user)
 static dpt_status fit_life(life *l, size_t max_steps, bool resume)
 {
     soak *s = l->soak;
-    dpt_fit_result result;
-    const dpt_fit_options options = {.max_steps = max_steps,
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options,
+                                     .max_steps = max_steps,
                                      .test = below(s, 2) ? l->data : NULL,
                                      .log = "life.jsonl",
                                      .plot = below(s, 4) ? NULL : "life.svg",
@@ -303,7 +305,7 @@ static void live(soak *s)
 static void change_speed(soak *s)
 {
     static const double factors[] = {1.0, 1.0, 2.0, 4.0};
-    dpt_device *device = dpt_devices_get(s->devices, below(s, dpt_devices_count(s->devices)));
+    dpt_device *device = dpt_device_set_get(s->devices, below(s, dpt_device_set_count(s->devices)));
     dpti_device_set_throttle(dpti_device_of(device), factors[below(s, 4)]);
 }
 
@@ -335,16 +337,18 @@ static void notice_long(dpt_notice kind, const char *text, void *user)
 static dpt_status train_long(soak *s)
 {
     dpt_model *model = NULL;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     const dpt_model_shape shape = {
         .height = SIDE, .width = SIDE, .channels = 1, .classes = CLASSES};
-    const dpt_trainer_options trainer = {.batch_size = BATCH,
+    const dpt_trainer_options trainer = {.size = sizeof trainer,
+                                         .batch_size = BATCH,
                                          .lr = 0.01f,
                                          .momentum = 0.9f,
                                          .augment = {.crop_padding = 1},
                                          .verify_replicas = 7,
                                          .readmit_after = 0.002};
-    const dpt_fit_options fit = {.epochs = SIZE_MAX / COUNT,
+    const dpt_fit_options fit = {.size = sizeof fit,
+                                 .epochs = SIZE_MAX / COUNT,
                                  .test = s->data,
                                  .log = "/dev/null",
                                  .checkpoint = "long",
@@ -410,15 +414,15 @@ static void nothing_grows(test *t)
     REQUIRE(plant_setup() && unsetenv("DPTRAIN_FAULT_REPORT") == 0);
     REQUIRE_OK(dpt_context_create(&s->context));
     /* The last one fails 600 calls behind its first step, whenever it has been opened. */
-    REQUIRE_OK(dpt_devices_open(s->context,
-                                "cpu:threads=1,cpu:threads=1,"
-                                "faultstaged:threads=1:after=1:lost=600",
-                                &s->devices));
+    REQUIRE_OK(dpt_device_set_open(s->context,
+                                   "cpu:threads=1,cpu:threads=1,"
+                                   "faultstaged:threads=1:after=1:lost=600",
+                                   &s->devices));
     REQUIRE_OK(plant_data(s->context, COUNT, SIDE, CLASSES, &s->data));
     const dpt_status status = train_long(s);
     if (status != DPT_OK) FAIL("the long training: %s", dpt_error_message(s->context));
     dpt_dataset_destroy(s->data);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_context_destroy(s->context);
 
     printf("  %zu steps, %zu lives, %zu devices lost, %zu taken in again, %zu trainings ended by "

@@ -73,7 +73,7 @@ static bool went(const training *w, dpt_status first, dpt_status (*again)(const 
 
 static dpt_status open_devices(const training *w, void *argument)
 {
-    return dpt_devices_open(w->s->context, w->devices, argument);
+    return dpt_device_set_open(w->s->context, w->devices, argument);
 }
 
 typedef struct trained {
@@ -84,8 +84,9 @@ typedef struct trained {
 static dpt_status create_trainer(const training *w, void *argument)
 {
     trained *d = argument;
-    const dpt_trainer_options options = {.batch_size = BATCH,
-                                         .split = "equal",
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .split = {DPT_SPLIT_EQUAL, NULL},
                                          .lr = FLAT_RATE,
                                          .momentum = 0.9f,
                                          .seed = 1,
@@ -97,7 +98,7 @@ static dpt_status create_trainer(const training *w, void *argument)
 static dpt_status evaluate(const training *w, void *argument)
 {
     trained *d = argument;
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     const dpt_status status = dpt_trainer_evaluate(d->trainer, w->s->data, &evaluation);
     if (status == DPT_OK) w->out->evaluated = evaluation.loss;
     return status;
@@ -113,7 +114,7 @@ static bool take_steps(const training *w, dpt_trainer *trainer)
 {
     test *t = w->t;
     for (int attempts = 0; attempts < 3 * STEPS; attempts++) {
-        dpt_step_metrics metrics;
+        dpt_step_metrics metrics = {.size = sizeof metrics};
         const size_t before = dpt_trainer_steps(trainer);
         if (before >= STEPS) return true;
         if (succeeded(w, dpt_trainer_step(trainer, &metrics), "dpt_trainer_step"))
@@ -128,14 +129,14 @@ static bool take_steps(const training *w, dpt_trainer *trainer)
 
 static void train_once(const training *w, trained *d)
 {
-    dpt_device_plan plan = {.micro_batch = 0};
-    if (!went(w, open_devices(w, &d->devices), open_devices, &d->devices, "dpt_devices_open"))
+    dpt_device_plan plan = {.size = sizeof plan};
+    if (!went(w, open_devices(w, &d->devices), open_devices, &d->devices, "dpt_device_set_open"))
         return;
     if (!went(w, create_trainer(w, d), create_trainer, d, "dpt_trainer_create")) return;
     if (!take_steps(w, d->trainer)) return;
     if (!went(w, evaluate(w, d), evaluate, d, "dpt_trainer_evaluate")) return;
     if (!went(w, read_weights(w, d), read_weights, d, "reading weights")) return;
-    for (size_t i = 0; i < dpt_devices_count(d->devices); i++) {
+    for (size_t i = 0; i < dpt_device_set_count(d->devices); i++) {
         if (dpt_trainer_plan(d->trainer, i, &plan) != DPT_OK) return;
         if (i == 0 || plan.micro_batch < w->out->at_once) w->out->at_once = plan.micro_batch;
     }
@@ -154,7 +155,7 @@ static void train_and_close(const training *w)
     if (w->p) w->s->face->plant(w->p->function, w->n, w->p->code, w->p->sticky);
     train_once(w, &d);
     dpt_trainer_destroy(d.trainer);
-    dpt_devices_close(d.devices);
+    dpt_device_set_close(d.devices);
     (void)alarm(0);
     const size_t left = w->s->face->objects() - before;
     const bool gone = w->out->gone || (w->fails_over && w->p);
@@ -278,12 +279,17 @@ static dpt_status make_plain(dpt_context *context, dpt_model **out)
 {
     DPT_TRY(dpt_model_create(context, "plain", out));
     dpt_model *m = *out;
-    const dpt_conv2d_options first = {
-        .out_channels = 6, .kernel = {3, 3}, .padding = {1, 1}, .activation = DPT_ACT_RELU};
-    const dpt_pool2d_options halved = {.kind = DPT_POOL_MAX, .kernel = {2, 2}, .stride = {2, 2}};
+    const dpt_conv2d_options first = {.size = sizeof first,
+                                      .out_channels = 6,
+                                      .kernel = {3, 3},
+                                      .padding = {1, 1},
+                                      .activation = DPT_ACT_RELU};
+    const dpt_pool2d_options halved = {
+        .size = sizeof halved, .kind = DPT_POOL_MAX, .kernel = {2, 2}, .stride = {2, 2}};
     dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS);
     x = dpt_pool2d(m, dpt_conv2d(m, x, "conv", &first), &halved);
-    x = dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = FLAT_CLASSES});
+    x = dpt_linear(m, dpt_flatten(m, x), "fc",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
     return dpt_model_finish(m, x);
 }
 

@@ -38,11 +38,12 @@ dpt_status flat_data(dpt_context *context, size_t count, uint64_t order, dpt_dat
         }
     }
     return dpt_dataset_from_memory(context,
-                                   &(dpt_dataset_memory){.count = count,
+                                   &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                                         .count = count,
                                                          .height = FLAT_SIDE,
                                                          .width = FLAT_SIDE,
                                                          .channels = FLAT_CHANNELS,
-                                                         .classes = FLAT_CLASSES,
+                                                         .outputs = FLAT_CLASSES,
                                                          .dtype = DPT_U8,
                                                          .images = images,
                                                          .labels = labels,
@@ -54,7 +55,8 @@ dpt_status flat_data(dpt_context *context, size_t count, uint64_t order, dpt_dat
 static dpt_value conv(dpt_model *m, dpt_value x, const char *name, size_t channels, size_t stride)
 {
     return dpt_conv2d(m, x, name,
-                      &(dpt_conv2d_options){.out_channels = channels,
+                      &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                            .out_channels = channels,
                                             .kernel = {3, 3},
                                             .stride = {stride, stride},
                                             .padding = {1, 1}});
@@ -62,7 +64,9 @@ static dpt_value conv(dpt_model *m, dpt_value x, const char *name, size_t channe
 
 static dpt_value norm(dpt_model *m, dpt_value x, const char *name, dpt_activation activation)
 {
-    return dpt_batch_norm(m, x, name, &(dpt_norm_options){.activation = activation});
+    return dpt_batch_norm(
+        m, x, name,
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = activation});
 }
 
 dpt_status flat_residual(dpt_context *context, dpt_model **out)
@@ -78,7 +82,8 @@ dpt_status flat_residual(dpt_context *context, dpt_model **out)
     y = norm(m, conv(m, y, "b.conv2", 12, 1), "b.bn2", DPT_ACT_NONE);
     x = norm(m, conv(m, x, "b.conv3", 12, 2), "b.bn3", DPT_ACT_NONE);
     x = dpt_global_average_pool(m, dpt_activate(m, dpt_add(m, y, x), DPT_ACT_RELU));
-    x = dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = FLAT_CLASSES});
+    x = dpt_linear(m, dpt_flatten(m, x), "fc",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
     return dpt_model_finish(m, x);
 }
 
@@ -133,10 +138,11 @@ static dpt_status set_start(dpt_trainer *trainer, const flat_task *task, size_t 
 
 dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outcome *out)
 {
-    const dpt_trainer_options options = {.batch_size = task->batch,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = task->batch,
                                          .accumulate = task->accumulate,
                                          .micro_batch = task->micro_batch,
-                                         .split = task->split,
+                                         .split = dpt_split_from(task->split),
                                          .lr = rate_of(task),
                                          .momentum = FLAT_MOMENTUM,
                                          .weight_decay = FLAT_DECAY,
@@ -146,7 +152,7 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
                                          .bucket_bytes = task->bucket_bytes,
                                          .seed = 1,
                                          .no_shuffle = true};
-    const size_t n_devices = dpt_devices_count(devices), n = task->model->flat_size;
+    const size_t n_devices = dpt_device_set_count(devices), n = task->model->flat_size;
     dpt_trainer *trainer = NULL;
     *out = (flat_outcome){.weights = calloc(n, sizeof(float)),
                           .gradients = calloc(n, sizeof(float)),
@@ -155,12 +161,12 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
     dpt_status status = dpt_trainer_create(devices, task->model, task->data, &options, &trainer);
     if (status == DPT_OK) status = set_start(trainer, task, n_devices);
     for (size_t i = 0; i < n_devices && status == DPT_OK; i++) {
-        dpt_device_plan plan;
+        dpt_device_plan plan = {.size = sizeof plan};
         status = dpt_trainer_plan(trainer, trainer->first_device + i, &plan);
         if (status == DPT_OK) out->at_once[i] = plan.micro_batch;
     }
     for (size_t s = 0; s < task->steps && status == DPT_OK; s++) {
-        dpt_step_metrics metrics;
+        dpt_step_metrics metrics = {.size = sizeof metrics};
         status = dpt_trainer_step(trainer, &metrics);
         if (status != DPT_OK) break;
         out->losses[s] = metrics.loss;
@@ -235,9 +241,9 @@ dpt_status flat_run(dpt_context *context, const flat_task *task, flat_outcome *o
     dpt_device_set *devices = NULL;
     *out = (flat_outcome){.weights = NULL};
     if (stand_ins_count(task->devices) > 1) return train_together(context, task, out);
-    dpt_status status = dpt_devices_open(context, task->devices, &devices);
+    dpt_status status = dpt_device_set_open(context, task->devices, &devices);
     if (status == DPT_OK) status = flat_train(devices, task, out);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return status;
 }
 
@@ -255,7 +261,7 @@ static bool start(interpreter *it, const flat_task *task)
     const size_t n = it->model->flat_size;
     float *flat = calloc(n, sizeof *flat);
     const bool made =
-        flat && dpti_initialize(it->model, &(dpti_initial){"default", 1}, flat, &error) == DPT_OK;
+        flat && dpti_initialize(it->model, &(dpti_initial){.seed = 1}, flat, &error) == DPT_OK;
     if (made) set_norm_biases(task, flat);
     for (size_t i = 0; made && i < n; i++)
         it->parameters[i] = (double)flat[i];

@@ -7,7 +7,8 @@ static dpt_value conv(dpt_model *m, dpt_value x, const char *name, size_t stride
                       dpt_activation activation)
 {
     return dpt_conv2d(m, x, name,
-                      &(dpt_conv2d_options){.out_channels = 3,
+                      &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                            .out_channels = 3,
                                             .kernel = {3, 3},
                                             .stride = {stride, stride},
                                             .padding = {1, 1},
@@ -21,13 +22,17 @@ static dpt_value plain(dpt_model *m, dpt_value x, const char *name)
 
 static dpt_value norm(dpt_model *m, dpt_value x, const char *name, dpt_activation activation)
 {
-    return dpt_batch_norm(m, x, name, &(dpt_norm_options){.activation = activation});
+    return dpt_batch_norm(
+        m, x, name,
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = activation});
 }
 
 static dpt_value linear(dpt_model *m, dpt_value x, const char *name, size_t n,
                         dpt_activation activation)
 {
-    return dpt_linear(m, x, name, &(dpt_linear_options){.out = n, .activation = activation});
+    return dpt_linear(m, x, name,
+                      &(dpt_linear_options){
+                          .size = sizeof(dpt_linear_options), .out = n, .activation = activation});
 }
 
 static dpt_value head(dpt_model *m, dpt_value x)
@@ -37,9 +42,12 @@ static dpt_value head(dpt_model *m, dpt_value x)
 
 static dpt_value pool(dpt_model *m, dpt_value x, dpt_pool_kind kind)
 {
-    return dpt_pool2d(
-        m, x,
-        &(dpt_pool2d_options){.kind = kind, .kernel = {3, 3}, .stride = {1, 1}, .padding = {1, 1}});
+    return dpt_pool2d(m, x,
+                      &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options),
+                                            .kind = kind,
+                                            .kernel = {3, 3},
+                                            .stride = {1, 1},
+                                            .padding = {1, 1}});
 }
 
 /* ---- Networks -------------------------------------------------------------------------------- */
@@ -115,7 +123,8 @@ static dpt_value norm_is_the_output(dpt_model *m, dpt_value x)
 
 static dpt_value layer_norms(dpt_model *m, dpt_value x)
 {
-    const dpt_norm_options relu = {.activation = DPT_ACT_RELU}, none = {.epsilon = 1e-3f};
+    const dpt_norm_options relu = {.size = sizeof relu, .activation = DPT_ACT_RELU},
+                           none = {.size = sizeof none, .epsilon = 1e-3f};
     dpt_value y = dpt_layer_norm(m, x, "l0", &none);
     y = dpt_layer_norm(m, conv(m, y, "c", 2, DPT_ACT_TANH), "l1", &relu);
     y = dpt_add(m, dpt_layer_norm(m, y, "l2", &none), y);
@@ -226,7 +235,9 @@ static dpt_value formulas(dpt_model *m, dpt_value x)
     const dpt_value gate = linear(m, mean, "gate", 3, DPT_ACT_SIGMOID);
     y = dpt_elementwise(m, "a * b", (dpt_value[]){y, gate}, 2);
     const dpt_value mask =
-        dpt_conv2d(m, y, "mask", &(dpt_conv2d_options){.out_channels = 1, .kernel = {1, 1}});
+        dpt_conv2d(m, y, "mask",
+                   &(dpt_conv2d_options){
+                       .size = sizeof(dpt_conv2d_options), .out_channels = 1, .kernel = {1, 1}});
     y = dpt_elementwise(m, "tanh(b) * (a - c) + a * a / (1 + exp(b)) + 0.5 * b",
                         (dpt_value[]){norm(m, y, "n", DPT_ACT_TANH), mask, y}, 3);
     y = dpt_elementwise(m, "select(less(a, 0), exp(min(a, 0)) - 1, a) + softplus(a - b)",

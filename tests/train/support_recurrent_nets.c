@@ -8,7 +8,9 @@ enum { LENGTH = 4, WIDTH = 8, HIDDEN = 3 };
 
 static dpt_value head(dpt_model *m, dpt_value x)
 {
-    return dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = NET_CLASSES});
+    return dpt_linear(
+        m, dpt_flatten(m, x), "fc",
+        &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = NET_CLASSES});
 }
 
 static dpt_value weights(dpt_model *m, const char *name, size_t rows, size_t columns)
@@ -38,28 +40,47 @@ static dpt_value rows_of(dpt_model *m, dpt_value x, size_t first, size_t n)
 static dpt_value sequence(dpt_model *m, dpt_value x)
 {
     x = dpt_conv2d(m, x, "c",
-                   &(dpt_conv2d_options){.out_channels = 2, .kernel = {3, 3}, .padding = {1, 1}});
+                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                         .out_channels = 2,
+                                         .kernel = {3, 3},
+                                         .padding = {1, 1}});
     return dpti_reshape(m, x, &(dpti_extents){.rank = 2, .extent = {LENGTH, WIDTH}});
 }
 
 /* The public functions: two layers in both directions over an embedding; the last states. */
 dpt_value net_lstm(dpt_model *m, dpt_value x)
 {
-    dpt_value y = dpt_embedding(m, x, "e", &(dpt_embedding_options){.rows = 7, .width = 3});
+    dpt_value y = dpt_embedding(
+        m, x, "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = 7, .width = 3});
     y = dpt_lstm(m, y, "lstm",
-                 &(dpt_recurrent_options){.hidden = HIDDEN, .layers = 2, .bidirectional = true});
-    return head(m,
-                dpt_lstm(m, y, "last",
-                         &(dpt_recurrent_options){
-                             .hidden = 2, .bidirectional = true, .no_bias = true, .last = true}));
+                 &(dpt_recurrent_options){.size = sizeof(dpt_recurrent_options),
+                                          .hidden = HIDDEN,
+                                          .layers = 2,
+                                          .bidirectional = true});
+    return head(m, dpt_lstm(m, y, "last",
+                            &(dpt_recurrent_options){.size = sizeof(dpt_recurrent_options),
+                                                     .hidden = 2,
+                                                     .bidirectional = true,
+                                                     .no_bias = true,
+                                                     .last = true}));
 }
 
 dpt_value net_gru(dpt_model *m, dpt_value x)
 {
-    dpt_value y = dpt_embedding(m, x, "e", &(dpt_embedding_options){.rows = 7, .width = 3});
-    y = dpt_gru(m, y, "gru", &(dpt_recurrent_options){.hidden = HIDDEN, .bidirectional = true});
-    y = dpt_rnn(m, y, "rnn", &(dpt_recurrent_options){.hidden = 4, .layers = 2});
-    return head(m, dpt_rnn(m, y, "rectified", &(dpt_recurrent_options){.hidden = 2, .relu = true}));
+    dpt_value y = dpt_embedding(
+        m, x, "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = 7, .width = 3});
+    y = dpt_gru(m, y, "gru",
+                &(dpt_recurrent_options){.size = sizeof(dpt_recurrent_options),
+                                         .hidden = HIDDEN,
+                                         .bidirectional = true});
+    y = dpt_rnn(
+        m, y, "rnn",
+        &(dpt_recurrent_options){.size = sizeof(dpt_recurrent_options), .hidden = 4, .layers = 2});
+    return head(m, dpt_rnn(m, y, "rectified",
+                           &(dpt_recurrent_options){
+                               .size = sizeof(dpt_recurrent_options), .hidden = 2, .relu = true}));
 }
 
 /* LSTMs in ONNX's order of the gates, from the end, with initial states that are computed, that are

@@ -28,11 +28,11 @@ bool has_fault_plugins(test *t)
     dpt_device_set *set = NULL;
     bool there = CHECK_OK(dpt_context_create(&context));
     if (there &&
-        !CHECK_OK(dpt_devices_open(context, "fault:threads=1,faultstaged:threads=1", &set))) {
+        !CHECK_OK(dpt_device_set_open(context, "fault:threads=1,faultstaged:threads=1", &set))) {
         FAIL("%s", dpt_error_message(context));
         there = false;
     }
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     dpt_context_destroy(context);
     return there;
 }
@@ -71,11 +71,12 @@ void images_free(image_set *i)
 
 dpt_status images_open(dpt_context *context, const image_set *i, size_t count, dpt_dataset **out)
 {
-    const dpt_dataset_memory memory = {.count = count,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = count,
                                        .height = 28,
                                        .width = 28,
                                        .channels = 1,
-                                       .classes = 10,
+                                       .outputs = 10,
                                        .dtype = DPT_U8,
                                        .images = i->pixels,
                                        .labels = i->labels};
@@ -133,7 +134,7 @@ static dpt_status collect(dpt_trainer *trainer, size_t first, size_t n_devices, 
 /* The first of this process's devices. */
 static size_t first_device(const dpt_trainer *trainer, const dpt_context *context)
 {
-    dpt_device_description d;
+    dpt_device_info d = {.size = sizeof d};
     size_t i = 0;
     while (dpt_trainer_device(trainer, i, &d) == DPT_OK && d.process != dpt_process_rank(context))
         i++;
@@ -144,20 +145,21 @@ static dpt_status steps(dpt_trainer *trainer, const dpt_device_set *devices,
                         const dpt_context *context, const run_options *o, run_result *r)
 {
     for (size_t s = 0; s < o->steps; s++) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         DPT_TRY(dpt_trainer_step(trainer, &m));
         r->losses[s] = m.loss;
         memcpy(r->shards, m.shards, m.n_devices * sizeof *r->shards);
     }
-    return collect(trainer, first_device(trainer, context), dpt_devices_count(devices), r);
+    return collect(trainer, first_device(trainer, context), dpt_device_set_count(devices), r);
 }
 
 static dpt_status train_in(dpt_context *context, const image_set *data, const run_options *o,
                            run_result *r)
 {
     const dpt_model_shape shape = {28, 28, 1, 10};
-    const dpt_trainer_options options = {.batch_size = o->batch,
-                                         .split = o->split,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = o->batch,
+                                         .split = dpt_split_from(o->split),
                                          .lr = o->lr,
                                          .momentum = o->momentum,
                                          .compress = o->compress,
@@ -168,7 +170,7 @@ static dpt_status train_in(dpt_context *context, const image_set *data, const ru
     dpt_model *model = NULL;
     dpt_trainer *trainer = NULL;
     dpt_status status = images_open(context, data, data->count, &dataset);
-    if (status == DPT_OK) status = dpt_devices_open(context, o->devices, &devices);
+    if (status == DPT_OK) status = dpt_device_set_open(context, o->devices, &devices);
     if (status == DPT_OK) status = dpt_model_by_name(context, "lenet", &shape, &model);
     if (status == DPT_OK) status = dpt_trainer_create(devices, model, dataset, &options, &trainer);
     if (status == DPT_OK) {
@@ -178,7 +180,7 @@ static dpt_status train_in(dpt_context *context, const image_set *data, const ru
     }
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_dataset_destroy(dataset);
     return status;
 }

@@ -22,11 +22,12 @@ int setting_main(int argc, char **argv, const setting_plan *plan)
 
 dpt_dataset_memory setting_memory(const dpt_dataset *all, size_t count)
 {
-    return (dpt_dataset_memory){.count = count,
+    return (dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                .count = count,
                                 .height = FLAT_SIDE,
                                 .width = FLAT_SIDE,
                                 .channels = FLAT_CHANNELS,
-                                .classes = FLAT_CLASSES,
+                                .outputs = FLAT_CLASSES,
                                 .dtype = DPT_U8,
                                 .images = all->images,
                                 .labels = all->labels,

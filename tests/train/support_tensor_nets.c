@@ -9,14 +9,18 @@ enum { CONV_CHANNELS = 3 };
 
 static dpt_value conv(dpt_model *m, dpt_value x, const char *name, size_t channels)
 {
-    return dpt_conv2d(
-        m, x, name,
-        &(dpt_conv2d_options){.out_channels = channels, .kernel = {3, 3}, .padding = {1, 1}});
+    return dpt_conv2d(m, x, name,
+                      &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                            .out_channels = channels,
+                                            .kernel = {3, 3},
+                                            .padding = {1, 1}});
 }
 
 static dpt_value head(dpt_model *m, dpt_value x)
 {
-    return dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = NET_CLASSES});
+    return dpt_linear(
+        m, dpt_flatten(m, x), "fc",
+        &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = NET_CLASSES});
 }
 
 static dpt_value parameter(dpt_model *m, const char *name, const dpti_extents *shape)
@@ -174,22 +178,29 @@ dpt_value net_embeddings(dpt_model *m, dpt_value x)
 /* Ids in the public functions: an embedding is an image of one row. */
 dpt_value net_tokens(dpt_model *m, dpt_value x)
 {
-    dpt_value y = dpt_embedding(m, x, "e", &(dpt_embedding_options){.rows = 7, .width = 3});
+    dpt_value y = dpt_embedding(
+        m, x, "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = 7, .width = 3});
     const dpt_value is_known = dpt_elementwise(m, "less(0, a)", &x, 1);
-    y = dpt_conv2d(
-        m, dpt_layer_norm(m, y, "n", NULL), "c",
-        &(dpt_conv2d_options){.out_channels = 4, .kernel = {1, 1}, .activation = DPT_ACT_TANH});
+    y = dpt_conv2d(m, dpt_layer_norm(m, y, "n", NULL), "c",
+                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                         .out_channels = 4,
+                                         .kernel = {1, 1},
+                                         .activation = DPT_ACT_TANH});
     y = dpt_linear(m, dpt_flatten(m, dpt_global_average_pool(m, y)), "h",
-                   &(dpt_linear_options){.out = NET_IDS});
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = NET_IDS});
     return head(m, dpt_elementwise(m, "a * b", (dpt_value[]){y, dpt_flatten(m, is_known)}, 2));
 }
 
 /* Scores for each token; the head has an activation of its own. */
 dpt_value net_token_labels(dpt_model *m, dpt_value x)
 {
-    const dpt_value y = dpt_embedding(m, x, "e", &(dpt_embedding_options){.rows = 7, .width = 3});
+    const dpt_value y = dpt_embedding(
+        m, x, "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = 7, .width = 3});
     return dpt_conv2d(m, y, "c",
-                      &(dpt_conv2d_options){.out_channels = NET_CLASSES,
+                      &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                            .out_channels = NET_CLASSES,
                                             .kernel = {1, 3},
                                             .padding = {0, 1},
                                             .activation = DPT_ACT_TANH});

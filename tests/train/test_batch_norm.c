@@ -85,8 +85,8 @@ static void every_division(test *t)
     size_t n_divisions = 0;
     const char *list = testing_cpu() ? "cpu:threads=1,cpu:threads=1,cpu:threads=1"
                                      : tested_devices("@0,cpu:threads=1,@1");
-    REQUIRE_OK(dpt_devices_open(b->context, "cpu:threads=1", &one));
-    REQUIRE_OK(dpt_devices_open(b->context, list, &three));
+    REQUIRE_OK(dpt_device_set_open(b->context, "cpu:threads=1", &one));
+    REQUIRE_OK(dpt_device_set_open(b->context, list, &three));
     const flat_task once = baseline_task(b, s->few, FEW);
     REQUIRE(flat_interpret(&once, 1, (const size_t[]){FEW}, &reference));
     REQUIRE(run_few(t, s, one, "1", &single));
@@ -111,8 +111,8 @@ static void every_division(test *t)
     CHECK_SIZE(n_divisions, 45);
     flat_free(&single);
     interpreter_free(&reference);
-    dpt_devices_close(three);
-    dpt_devices_close(one);
+    dpt_device_set_close(three);
+    dpt_device_set_close(one);
 }
 
 /* ---- Statistics of each device's own --------------------------------------------------------- */

@@ -24,19 +24,24 @@ typedef struct training {
     dpt_trainer *trainer;
 } training;
 
-static const dpt_trainer_options adamw = {.batch_size = FLAT_COUNT,
+static const dpt_trainer_options adamw = {.size = sizeof adamw,
+                                          .batch_size = FLAT_COUNT,
                                           .optimizer = DPT_OPTIMIZER_ADAMW,
                                           .lr = 0.01f,
-                                          .split = "equal",
+                                          .split = {DPT_SPLIT_EQUAL, NULL},
                                           .no_shuffle = true};
-static const dpt_trainer_options sgd = {
-    .batch_size = FLAT_COUNT, .lr = 0.05f, .momentum = 0.9f, .split = "equal", .no_shuffle = true};
+static const dpt_trainer_options sgd = {.size = sizeof sgd,
+                                        .batch_size = FLAT_COUNT,
+                                        .lr = 0.05f,
+                                        .momentum = 0.9f,
+                                        .split = {DPT_SPLIT_EQUAL, NULL},
+                                        .no_shuffle = true};
 
 static bool opened(test *t, const char *devices, const dpt_trainer_options *options, training *out)
 {
     const setting *s = t->user;
     *out = (training){.devices = NULL};
-    if (CHECK_OK(dpt_devices_open(s->context, devices, &out->devices)) &&
+    if (CHECK_OK(dpt_device_set_open(s->context, devices, &out->devices)) &&
         CHECK_OK(dpt_trainer_create(out->devices, s->model, s->data, options, &out->trainer)))
         return true;
     FAIL("%s", dpt_error_message(s->context));
@@ -46,12 +51,12 @@ static bool opened(test *t, const char *devices, const dpt_trainer_options *opti
 static void close_training(training *w)
 {
     dpt_trainer_destroy(w->trainer);
-    dpt_devices_close(w->devices);
+    dpt_device_set_close(w->devices);
 }
 
 static void train(test *t, training *w, size_t n_steps)
 {
-    dpt_step_metrics metrics;
+    dpt_step_metrics metrics = {.size = sizeof metrics};
     for (size_t i = 0; i < n_steps; i++)
         CHECK_OK(dpt_trainer_step(w->trainer, &metrics));
 }
@@ -63,7 +68,7 @@ static void check_same(test *t, const training *a, const training *b, dpt_tensor
     float *flat = calloc(2 * n, sizeof *flat);
     REQUIRE(flat);
     CHECK_OK(dpti_trainer_read(a->trainer, 0, kind, flat));
-    for (size_t rank = 0; rank < dpt_devices_count(b->devices); rank++) {
+    for (size_t rank = 0; rank < dpt_device_set_count(b->devices); rank++) {
         CHECK_OK(dpti_trainer_read(b->trainer, rank, kind, flat + n));
         CHECK(memcmp(flat, flat + n, n * sizeof *flat) == 0);
     }
@@ -139,10 +144,10 @@ static void loading_gives_what_was_saved(test *t)
 {
     training a = {.devices = NULL}, b = a; /* what is not opened is closed too */
     const setting *s = t->user;
-    dpt_evaluation x, y;
+    dpt_evaluation x = {.size = sizeof x}, y = {.size = sizeof y};
     dpt_trainer_options other = adamw;
     other.seed = 77;
-    other.split = "3:0:1";
+    other.split = dpt_split_from("3:0:1");
     if (opened(t, "cpu:threads=1", &adamw, &a) &&
         opened(t, "faultstaged:threads=1,cpu:threads=1,cpu:threads=1", &other, &b)) {
         train(t, &a, 4);
@@ -335,7 +340,7 @@ static void files_tell_the_normalization(test *t)
         }
         close_training(&w);
         for (size_t i = 0; i < 2; i++) {
-            dpt_weights_info info = {.classes = 99};
+            dpt_weights_info info = {.size = sizeof info, .classes = 99};
             CHECK_OK(dpt_weights_describe(s->context, paths[i], &info));
             CHECK_TEXT(info.model, dpt_model_name(s->model));
             CHECK_TEXT(info.dataset, "memory");
@@ -358,7 +363,7 @@ static void files_may_tell_nothing(test *t)
         {"", "1"},    {"1", ""},    {"1 2", "1"},  {"1 ", "1 1"}, {"1 2 3 4 5", "1 2 3 4 5"},
         {"nan", "1"}, {"1", "inf"}, {"1e99", "1"}, {"0x1", "1"}};
     const setting *s = t->user;
-    dpt_weights_info info = {.classes = 99};
+    dpt_weights_info info = {.size = sizeof info, .classes = 99};
     write_metadata(t, "told.safetensors", NULL);
     CHECK_OK(dpt_weights_describe(s->context, "told.safetensors", &info));
     CHECK(info.model[0] == '\0' && info.dataset[0] == '\0');
@@ -391,7 +396,7 @@ static void files_tell_the_images(test *t)
         }
         close_training(&w);
         for (size_t i = 0; i < 2; i++) {
-            dpt_weights_info info = {.classes = 99};
+            dpt_weights_info info = {.size = sizeof info, .classes = 99};
             if (!CHECK_OK(dpt_weights_describe(s->context, paths[i], &info))) continue;
             CHECK(info.height == FLAT_SIDE && info.width == FLAT_SIDE);
             CHECK(info.channels == FLAT_CHANNELS && info.classes == FLAT_CLASSES);
@@ -420,7 +425,7 @@ static void long_names_are_left_out(test *t)
         names[c] = c ? name : longest;
     for (size_t more = 0; more < 2; more++) {
         training w;
-        dpt_weights_info info = {.classes = 99};
+        dpt_weights_info info = {.size = sizeof info, .classes = 99};
         s->data->class_names = names;
         if (more) longest[strlen(longest)] = 'm';
         if (opened(t, "cpu:threads=1", &sgd, &w)) {
@@ -443,7 +448,7 @@ static void states_have_the_longest_names(test *t)
     const char *names[FLAT_CLASSES];
     const setting *s = t->user;
     training w;
-    dpt_weights_info info = {.classes = 99};
+    dpt_weights_info info = {.size = sizeof info, .classes = 99};
     memset(name, '"', sizeof name - 1);
     for (size_t c = 0; c < FLAT_CLASSES; c++)
         names[c] = name;
@@ -516,7 +521,7 @@ static void files_may_tell_nonsense(test *t)
             {"deviation", cases[i].values},
         };
         const char *metadata[2 * sizeof list / sizeof *list + 1] = {NULL};
-        dpt_weights_info info = {.classes = 99};
+        dpt_weights_info info = {.size = sizeof info, .classes = 99};
         for (size_t k = 0, n = 0; k < sizeof list / sizeof *list; k++) {
             if (!list[k][1]) continue;
             metadata[n++] = list[k][0];
@@ -625,8 +630,9 @@ static dpt_status finish_with(dpt_context *context, const char *model, const cha
     dpt_model *m = NULL;
     DPT_TRY(dpt_model_create(context, model, &m));
     const dpt_value x = dpt_flatten(m, dpt_input(m, 2, 2, 1));
-    const dpt_status status =
-        dpt_model_finish(m, dpt_linear(m, x, layer, &(dpt_linear_options){.out = 2}));
+    const dpt_status status = dpt_model_finish(
+        m, dpt_linear(m, x, layer,
+                      &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 2}));
     dpt_model_destroy(m);
     return status;
 }
@@ -662,11 +668,12 @@ enum { FEWER = 3 }; /* classes of the second network */
 static dpt_status make_other(dpt_context *context, dpt_dataset **data, dpt_model **model)
 {
     static const uint8_t images[4 * FLAT_PIXELS], labels[4] = {0, 1, 2, 0};
-    const dpt_dataset_memory memory = {.count = 4,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = 4,
                                        .height = FLAT_SIDE,
                                        .width = FLAT_SIDE,
                                        .channels = FLAT_CHANNELS,
-                                       .classes = FEWER,
+                                       .outputs = FEWER,
                                        .dtype = DPT_U8,
                                        .images = images,
                                        .labels = labels};
@@ -729,13 +736,17 @@ static void load_except(test *t, dpt_trainer *trainer, const dpt_model *m)
 static void all_but_some_layers(test *t)
 {
     const setting *s = t->user;
-    const dpt_trainer_options other = {.batch_size = 4, .lr = 0.1f, .seed = 9, .split = "equal"};
+    const dpt_trainer_options other = {.size = sizeof other,
+                                       .batch_size = 4,
+                                       .lr = 0.1f,
+                                       .seed = 9,
+                                       .split = {DPT_SPLIT_EQUAL, NULL}};
     const dpt_model_shape shape = {FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS, FLAT_CLASSES};
     dpt_device_set *devices = NULL;
     dpt_model *five = NULL, *three = NULL;
     dpt_dataset *data = NULL;
     dpt_trainer *from = NULL, *to = NULL;
-    if (CHECK_OK(dpt_devices_open(s->context, "cpu:threads=1,cpu:threads=1", &devices)) &&
+    if (CHECK_OK(dpt_device_set_open(s->context, "cpu:threads=1,cpu:threads=1", &devices)) &&
         CHECK_OK(dpt_model_by_name(s->context, "resnet18", &shape, &five)) &&
         CHECK_OK(dpt_trainer_create(devices, five, s->data, &sgd, &from)) &&
         CHECK_OK(dpt_trainer_save(from, "five.safetensors")) &&
@@ -747,7 +758,7 @@ static void all_but_some_layers(test *t)
     dpt_dataset_destroy(data);
     dpt_model_destroy(three);
     dpt_model_destroy(five);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 int main(int argc, char **argv)

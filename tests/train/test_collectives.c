@@ -73,7 +73,7 @@ static size_t begin_of(const side *s, size_t k)
 static dpt_status make_arrays(side *s)
 {
     for (size_t i = 0; i < s->n; i++) {
-        dpt_device *device = dpt_devices_get(s->devices, i);
+        dpt_device *device = dpt_device_set_get(s->devices, i);
         size_t count = begin_of(s, s->first + i + 1) - begin_of(s, s->first + i);
         if (i + 1 == s->n) count += s->more;
         DPT_TRY(dpt_array_create(device, &s->size, 1, &s->arrays[i]));
@@ -176,7 +176,7 @@ static dpt_status play(dpt_context *context, size_t rank, void *user)
     s.values = malloc((s.size + s.more) * sizeof *s.values);
     s.other = malloc((s.size + s.more) * sizeof *s.other);
     dpt_status status = s.values && s.other ? DPT_OK : DPT_E_NO_MEMORY;
-    if (status == DPT_OK) status = dpt_devices_open(context, list, &s.devices);
+    if (status == DPT_OK) status = dpt_device_set_open(context, list, &s.devices);
     if (status == DPT_OK) status = make_arrays(&s);
     if (status == DPT_OK) {
         status = call(&s);
@@ -189,7 +189,7 @@ static dpt_status play(dpt_context *context, size_t rank, void *user)
         dpt_array_destroy(s.parts[i]);
         dpt_array_destroy(s.arrays[i]);
     }
-    dpt_devices_close(s.devices);
+    dpt_device_set_close(s.devices);
     free(s.other);
     free(s.values);
     return status;
@@ -286,12 +286,12 @@ static bool set_up(test *t, bench *b)
 {
     *b = (bench){.context = NULL};
     if (!CHECK_OK(dpt_context_create(&b->context))) return false;
-    if (!CHECK_OK(dpt_devices_open(b->context, ONE "," ONE, &b->devices))) return false;
+    if (!CHECK_OK(dpt_device_set_open(b->context, ONE "," ONE, &b->devices))) return false;
     for (size_t i = 0; i < 2; i++) {
-        b->x[i] = make(t, dpt_devices_get(b->devices, i), 4);
-        b->y[i] = make(t, dpt_devices_get(b->devices, i), 2);
+        b->x[i] = make(t, dpt_device_set_get(b->devices, i), 4);
+        b->y[i] = make(t, dpt_device_set_get(b->devices, i), 2);
     }
-    b->longer = make(t, dpt_devices_get(b->devices, 1), 5);
+    b->longer = make(t, dpt_device_set_get(b->devices, 1), 5);
     return b->x[0] && b->x[1] && b->y[0] && b->y[1] && b->longer;
 }
 
@@ -302,7 +302,7 @@ static void tear_down(bench *b)
         dpt_array_destroy(b->y[i]);
         dpt_array_destroy(b->x[i]);
     }
-    dpt_devices_close(b->devices);
+    dpt_device_set_close(b->devices);
     dpt_context_destroy(b->context);
 }
 

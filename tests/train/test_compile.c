@@ -49,11 +49,12 @@ static dpt_status make_ids(dpt_context *context, size_t n_labels, dpt_dataset **
         ids[i] = (int32_t)(i * i + i / 5) % NET_VOCABULARY;
     make_labels(n_labels, labels);
     return dpt_dataset_from_memory(context,
-                                   &(dpt_dataset_memory){.count = COUNT,
+                                   &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                                         .count = COUNT,
                                                          .height = 1,
                                                          .width = 1,
                                                          .channels = NET_IDS,
-                                                         .classes = NET_CLASSES,
+                                                         .outputs = NET_CLASSES,
                                                          .dtype = DPT_I32,
                                                          .images = ids,
                                                          .labels = labels,
@@ -75,11 +76,12 @@ static dpt_status make_data(dpt_context *context, const net *n, dpt_dataset **ou
     test_fill_normal(&random, images, COUNT * PIXELS);
     test_fill_normal(&random, values, COUNT * NET_CLASSES);
     return dpt_dataset_from_memory(context,
-                                   &(dpt_dataset_memory){.count = COUNT,
+                                   &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                                         .count = COUNT,
                                                          .height = NET_SIDE,
                                                          .width = NET_SIDE,
                                                          .channels = NET_CHANNELS,
-                                                         .classes = NET_CLASSES,
+                                                         .outputs = NET_CLASSES,
                                                          .dtype = DPT_F32,
                                                          .images = images,
                                                          .labels = targets ? NULL : labels,
@@ -125,7 +127,7 @@ static dpti_optimizer optimizer_of(const net *n)
     if ((n - nets) % 2 == 0)
         return (dpti_optimizer){.momentum = 0.9f, .nesterov = true, .weight_decay = 0.1f};
     return (dpti_optimizer){.kind = DPT_OPTIMIZER_ADAMW,
-                            .no_decay_bias = true,
+                            .no_bias_decay = true,
                             .weight_decay = 0.1f,
                             .beta1 = 0.9f,
                             .beta2 = 0.999f,
@@ -515,14 +517,15 @@ static void micro_batches_add_up(test *t)
 static dpt_trainer_options trainer_options(const setting *s, const char *split)
 {
     const dpti_optimizer *o = &s->options.optimizer;
-    return (dpt_trainer_options){.batch_size = COUNT,
-                                 .split = split,
+    return (dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                 .batch_size = COUNT,
+                                 .split = dpt_split_from(split),
                                  .optimizer = o->kind,
                                  .lr = 0.125f,
                                  .momentum = o->momentum,
                                  .nesterov = o->nesterov,
                                  .weight_decay = o->weight_decay,
-                                 .no_decay_bias = o->no_decay_bias,
+                                 .no_bias_decay = o->no_bias_decay,
                                  .clip_norm = o->clip_norm,
                                  .loss = s->net->loss,
                                  .label_smoothing = s->net->smoothing,
@@ -535,7 +538,7 @@ static dpt_trainer_options trainer_options(const setting *s, const char *split)
 static void check_flat(test *t, const setting *s, dpt_trainer *trainer, dpt_tensor_kind kind,
                        const double *reference)
 {
-    const size_t n = dpt_devices_count(trainer->devices);
+    const size_t n = dpt_device_set_count(trainer->devices);
     float *flat = calloc(s->model->flat_size, sizeof *flat);
     for (size_t rank = 0; rank < n && CHECK(flat); rank++) {
         if (!CHECK_OK(dpti_trainer_read(trainer, rank, kind, flat))) break;
@@ -553,8 +556,8 @@ static void check_flat(test *t, const setting *s, dpt_trainer *trainer, dpt_tens
 
 static void check_step(test *t, const setting *s, dpt_trainer *trainer, interpreter *it)
 {
-    dpt_step_metrics metrics;
-    const size_t n = dpt_devices_count(trainer->devices);
+    dpt_step_metrics metrics = {.size = sizeof metrics};
+    const size_t n = dpt_device_set_count(trainer->devices);
     for (size_t rank = 0; rank < n; rank++)
         REQUIRE_OK(dpti_trainer_write(trainer, rank, DPT_PARAMETER, s->parameters));
     REQUIRE_OK(dpt_trainer_step(trainer, &metrics));
@@ -615,7 +618,7 @@ static void check_prediction(test *t, const setting *s, dpt_trainer *trainer)
 static void check_evaluation(test *t, const setting *s, dpt_trainer *trainer)
 {
     interpreter it;
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     const dpti_program_options options = {
         .data = s->data, .purpose = DPTI_PURPOSE_EVALUATE, .loss = s->net->loss};
     if (interpret_weights(t, s, trainer, &options, &it)) {
@@ -631,7 +634,7 @@ static void check_library(test *t, setting *s, const char *devices, const char *
     dpt_trainer *trainer = NULL;
     interpreter it = {0};
     const dpt_trainer_options options = trainer_options(s, split);
-    if (CHECK_OK(dpt_devices_open(s->context, devices, &set)) &&
+    if (CHECK_OK(dpt_device_set_open(s->context, devices, &set)) &&
         CHECK_OK(dpt_trainer_create(set, s->model, s->data, &options, &trainer)) &&
         interpret(t, s, &s->options, 1, &it)) {
         check_step(t, s, trainer, &it);
@@ -642,7 +645,7 @@ static void check_library(test *t, setting *s, const char *devices, const char *
     }
     interpreter_free(&it);
     dpt_trainer_destroy(trainer);
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
 }
 
 static void library(test *t, setting *s)
@@ -682,11 +685,12 @@ static void compare_with_lenet64(test *t, dpt_context *context, const image_set 
 {
     enum { N = 5 };
     const dpt_model_shape shape = {28, 28, 1, 10};
-    const dpt_dataset_memory memory = {.count = N,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = N,
                                        .height = 28,
                                        .width = 28,
                                        .channels = 1,
-                                       .classes = 10,
+                                       .outputs = 10,
                                        .dtype = DPT_U8,
                                        .images = images->pixels,
                                        .labels = images->labels};
@@ -703,7 +707,7 @@ static void compare_with_lenet64(test *t, dpt_context *context, const image_set 
     REQUIRE(interpreter_create(
         model, &(dpti_program_options){.data = data, .purpose = DPTI_PURPOSE_TRAIN}, 1, &it));
     REQUIRE(model->flat_size <= sizeof flat / sizeof *flat);
-    REQUIRE_OK(dpti_initialize(model, &(dpti_initial){"default", 4}, flat, &error));
+    REQUIRE_OK(dpti_initialize(model, &(dpti_initial){.seed = 4}, flat, &error));
     for (size_t i = 0; i < model->flat_size; i++)
         it.parameters[i] = (double)flat[i];
     for (int i = 0; i < LENET_TENSORS; i++)

@@ -261,8 +261,9 @@ static void hear(dpt_notice kind, const char *text, void *user)
 static dpt_status fit(const course *c, dpt_trainer *trainer, end *e)
 {
     listener l = {.course = c, .end = e};
-    dpt_fit_result result;
-    const dpt_fit_options options = {.max_steps = c->max_steps,
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options,
+                                     .max_steps = c->max_steps,
                                      .checkpoint = c->folder,
                                      .checkpoint_every = c->every,
                                      .checkpoint_keep = 100,
@@ -278,7 +279,7 @@ static dpt_status fail_once(dpt_trainer *t)
 {
     const size_t n = t->model->flat_size;
     float *flat = calloc(3 * n, sizeof *flat), *wild = flat + n, *residual = flat + 2 * n;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     if (!flat) return DPT_E_NO_MEMORY;
     memcpy(residual, t->exchange.feedback.residual, t->exchange.feedback.count * sizeof *residual);
     dpt_status status = DPT_OK;
@@ -301,7 +302,7 @@ static dpt_status fail_once(dpt_trainer *t)
 /* Saved, some steps that are forgotten, loaded. */
 static dpt_status go_back(dpt_trainer *trainer)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     DPT_TRY(dpt_trainer_save_state(trainer, "state.safetensors"));
     DPT_TRY(dpt_trainer_step(trainer, &m));
     DPT_TRY(dpt_trainer_step(trainer, &m));
@@ -311,7 +312,7 @@ static dpt_status go_back(dpt_trainer *trainer)
 
 static dpt_status make_steps(const course *c, dpt_trainer *trainer)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     for (size_t i = 0; i < c->max_steps; i++) {
         if (c->fail && i % 3 == 2) DPT_TRY(fail_once(trainer));
         if (c->go_back && i == 4) DPT_TRY(go_back(trainer));
@@ -337,22 +338,23 @@ static dpt_status course_part(dpt_context *context, size_t rank, void *user)
     char list[256];
     dpt_device_set *devices = NULL;
     dpt_trainer *trainer = NULL;
-    const dpt_trainer_options options = {.batch_size = FLAT_BATCH,
-                                         .split = "equal",
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = FLAT_BATCH,
+                                         .split = {DPT_SPLIT_EQUAL, NULL},
                                          .lr = 0.02f,
                                          .momentum = 0.9f,
                                          .compress = c->compress,
                                          .bucket_bytes = 1,
                                          .seed = 3};
     stand_ins_devices(c->devices, rank, list);
-    dpt_status status = dpt_devices_open(context, list, &devices);
+    dpt_status status = dpt_device_set_open(context, list, &devices);
     if (status == DPT_OK)
         status = dpt_trainer_create(devices, c->scene->model, c->scene->data, &options, &trainer);
     if (status == DPT_OK)
         status = c->fits ? fit(c, trainer, &c->ends[rank]) : make_steps(c, trainer);
     if (status == DPT_OK) status = take_end(trainer, &c->ends[rank]);
     dpt_trainer_destroy(trainer);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return status;
 }
 
@@ -591,18 +593,19 @@ static void one_process(test *t)
     const scene *s = t->user;
     dpt_device_set *devices = NULL;
     dpt_trainer *trainer = NULL;
-    const dpt_trainer_options options = {.batch_size = FLAT_BATCH, .compress = DPT_COMPRESS_BF16};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = FLAT_BATCH, .compress = DPT_COMPRESS_BF16};
     course c = make_course(ONE, NULL);
     end e = {.residual = NULL};
     c.max_steps = 2;
-    if (CHECK_OK(dpt_devices_open(s->context, ONE, &devices)) &&
+    if (CHECK_OK(dpt_device_set_open(s->context, ONE, &devices)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, s->data, &options, &trainer))) {
         CHECK_OK(fit(&c, trainer, &e));
         CHECK_CONTAINS(e.notices, "nothing is compressed");
         CHECK_SIZE(dpt_trainer_feedback_bytes(trainer), 2 * s->model->flat_trained * sizeof(float));
     }
     dpt_trainer_destroy(trainer);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 int main(int argc, char **argv)

@@ -73,16 +73,16 @@ static bool opened(test *t, setting *s, const char *list)
 {
     *s = (setting){.context = NULL};
     if (!CHECK_OK(dpt_context_create(&s->context)) ||
-        !CHECK_OK(dpt_devices_open(s->context, list, &s->devices)))
+        !CHECK_OK(dpt_device_set_open(s->context, list, &s->devices)))
         return false;
-    for (size_t i = 0; i < dpt_devices_count(s->devices); i++)
-        CHECK_OK(work_on(dpt_devices_get(s->devices, i)));
+    for (size_t i = 0; i < dpt_device_set_count(s->devices); i++)
+        CHECK_OK(work_on(dpt_device_set_get(s->devices, i)));
     return true;
 }
 
 static void close_all(setting *s)
 {
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_context_destroy(s->context);
 }
 

@@ -23,8 +23,8 @@ static dpt_status run(dpt_context *context, dpt_device_set *devices, const dpt_d
                       const setting *s, dpt_trainer **trainer, dpt_model **model)
 {
     const dpt_model_shape shape = {SIDE, SIDE, CHANNELS, CLASSES};
-    dpt_step_metrics step;
-    dpt_evaluation evaluation;
+    dpt_step_metrics step = {.size = sizeof step};
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     DPT_TRY(dpt_model_by_name(context, s->model, &shape, model));
     DPT_TRY(dpt_trainer_create(devices, *model, data, &s->options, trainer));
     DPT_TRY(dpt_trainer_step(*trainer, &step));
@@ -39,12 +39,12 @@ static void check(test *t, const setting *s)
     dpt_model *model = NULL;
     dpt_trainer *trainer = NULL;
     REQUIRE_OK(dpt_context_create(&context));
-    REQUIRE_OK(dpt_devices_open(context, s->devices, &devices));
+    REQUIRE_OK(dpt_device_set_open(context, s->devices, &devices));
     REQUIRE_OK(dpt_dataset_open(context, "synthetic:12x12x3:4:90", NULL, DPT_TRAIN, &data));
     CHECK_OK(run(context, devices, data, s, &trainer, &model));
     size_t samples = 0;
-    for (size_t i = 0; trainer && i < dpt_devices_count(devices); i++) {
-        dpt_device_plan plan;
+    for (size_t i = 0; trainer && i < dpt_device_set_count(devices); i++) {
+        dpt_device_plan plan = {.size = sizeof plan};
         REQUIRE_OK(dpt_trainer_plan(trainer, i, &plan));
         samples += plan.samples;
         CHECK_SIZE(atomic_load(&devices->devices[i]->memory_used_bytes), sum(&plan));
@@ -53,13 +53,14 @@ static void check(test *t, const setting *s)
     }
     CHECK_SIZE(samples, BATCH);
     if (trainer) {
-        dpt_device_plan none;
-        CHECK_STATUS(dpt_trainer_plan(trainer, dpt_devices_count(devices), &none), DPT_E_INVALID);
+        dpt_device_plan none = {.size = sizeof none};
+        CHECK_STATUS(dpt_trainer_plan(trainer, dpt_device_set_count(devices), &none),
+                     DPT_E_INVALID);
     }
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_context_destroy(context);
 }
 
@@ -68,11 +69,13 @@ static void plans(test *t)
     static const setting settings[] = {
         {"cpu", "mlp", {.batch_size = BATCH}},
         {"cpu", "resnet18", {.batch_size = BATCH, .momentum = 0.9f}},
-        {"cpu,cpu", "resnet18", {.batch_size = BATCH, .split = "3:1"}},
+        {"cpu,cpu", "resnet18", {.batch_size = BATCH, .split = {DPT_SPLIT_PROPORTIONS, "3:1"}}},
         {"cpu", "resnet18", {.batch_size = BATCH, .micro_batch = 5}},
         {"faultstaged,cpu:threads=1",
          "mlp",
-         {.batch_size = BATCH, .optimizer = DPT_OPTIMIZER_ADAMW, .split = "1:2"}},
+         {.batch_size = BATCH,
+          .optimizer = DPT_OPTIMIZER_ADAMW,
+          .split = {DPT_SPLIT_PROPORTIONS, "1:2"}}},
     };
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++)
         check(t, &settings[i]);
@@ -89,7 +92,7 @@ static void layers(test *t)
     REQUIRE_OK(dpt_context_create(&context));
     REQUIRE_OK(dpt_model_by_name(context, "lenet", &shape, &model));
     for (size_t i = 0; i < dpt_model_layer_count(model); i++) {
-        dpt_layer_info layer;
+        dpt_layer_info layer = {.size = sizeof layer};
         dpt_model_layer(model, i, &layer);
         CHECK(layer.name && layer.kind && layer.height && layer.width && layer.channels);
         multiply_adds += layer.multiply_adds;
@@ -97,7 +100,7 @@ static void layers(test *t)
     }
     CHECK_NEAR(multiply_adds, 26 * 26 * 20 * 9 + 9 * 9 * 50 * 500 + 800 * 128 + 128 * 10, 0);
     CHECK_SIZE(parameters, dpt_model_parameter_count(model));
-    dpt_layer_info none;
+    dpt_layer_info none = {.size = sizeof none};
     dpt_model_layer(model, dpt_model_layer_count(model), &none);
     CHECK(none.name == NULL);
     dpt_model_destroy(model);

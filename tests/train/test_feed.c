@@ -21,11 +21,12 @@ static dpt_dataset *make_data(test *t, const setting *s, size_t count, uint64_t 
     image_set images;
     dpt_dataset *data = NULL;
     if (!CHECK(images_create(count, seed, &images))) return NULL;
-    const dpt_dataset_memory memory = {.count = count,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = count,
                                        .height = 28,
                                        .width = 28,
                                        .channels = 1,
-                                       .classes = 10,
+                                       .outputs = 10,
                                        .dtype = DPT_U8,
                                        .images = images.pixels,
                                        .labels = images.labels};
@@ -66,13 +67,13 @@ typedef struct outcome {
 static void take_steps(test *t, dpt_trainer *trainer, outcome *out)
 {
     for (size_t i = 0; i < STEPS; i++) {
-        dpt_step_metrics m = {0};
+        dpt_step_metrics m = {.size = sizeof m};
         while (dpt_trainer_in_flight(trainer) < 2)
             REQUIRE_OK(dpt_trainer_submit(trainer));
         REQUIRE_OK(dpt_trainer_collect(trainer, &m));
         out->losses[i] = m.loss;
     }
-    dpt_step_metrics last;
+    dpt_step_metrics last = {.size = sizeof last};
     while (dpt_trainer_in_flight(trainer) > 0)
         REQUIRE_OK(dpt_trainer_collect(trainer, &last));
 }
@@ -81,8 +82,9 @@ static void run(test *t, const setting *s, const char *list, outcome *out)
 {
     /* Augmentation is keyed by the records' own indices, wherever they lie. */
     const dpt_trainer_options options = {
+        .size = sizeof options,
         .batch_size = BATCH,
-        .split = "equal", /* the runs are compared to the bit */
+        .split = {DPT_SPLIT_EQUAL, NULL}, /* the runs are compared to the bit */
         .lr = 0.2f,
         .momentum = 0.5f,
         .seed = 4,
@@ -91,20 +93,23 @@ static void run(test *t, const setting *s, const char *list, outcome *out)
     dpt_device_set *devices = NULL;
     dpt_trainer *trainer = NULL;
     memset(out, 0, sizeof *out);
-    REQUIRE_OK(dpt_devices_open(s->context, list, &devices));
+    REQUIRE_OK(dpt_device_set_open(s->context, list, &devices));
     if (CHECK_OK(dpt_trainer_create(devices, s->model, s->train, &options, &trainer))) {
         take_steps(t, trainer, out);
+        out->evaluations[0].size = sizeof out->evaluations[0];
         CHECK_OK(dpt_trainer_evaluate(trainer, s->test, &out->evaluations[0]));
         out->test_streamed = trainer->workers[0].programs.tests[0].feed != NULL;
+        out->evaluations[1].size = sizeof out->evaluations[1];
         CHECK_OK(dpt_trainer_evaluate(trainer, s->train, &out->evaluations[1]));
         CHECK_OK(dpt_trainer_predict(trainer, s->test, 170, 7, out->probabilities));
         CHECK_OK(dpt_trainer_get(trainer, 0, DPT_PARAMETER, "fc2.weight", out->weights, FC2));
+        out->plan.size = sizeof out->plan;
         CHECK_OK(dpt_trainer_plan(trainer, 0, &out->plan));
     } else {
         FAIL("%s: %s", list, dpt_error_message(s->context));
     }
     dpt_trainer_destroy(trainer);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 static size_t bytes_of(const dpt_device_plan *p)

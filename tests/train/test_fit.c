@@ -35,11 +35,12 @@ static dpt_status make_data(dpt_context *context, uint8_t label_shift, size_t wi
             images[i * 4 * width + k] =
                 (float)((k % CLASSES == class) + 0.3 * test_random_normal(&random));
     }
-    const dpt_dataset_memory memory = {.count = COUNT,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = COUNT,
                                        .height = 4,
                                        .width = width,
                                        .channels = 1,
-                                       .classes = CLASSES,
+                                       .outputs = CLASSES,
                                        .dtype = DPT_F32,
                                        .images = images,
                                        .labels = labels};
@@ -48,15 +49,18 @@ static dpt_status make_data(dpt_context *context, uint8_t label_shift, size_t wi
 
 static dpt_status open_all(setting *s)
 {
-    const dpt_trainer_options options = {.batch_size = BATCH, .lr = base_lr, .split = "equal"};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .lr = base_lr,
+                                         .split = {DPT_SPLIT_EQUAL, NULL}};
     DPT_TRY(dpt_context_create(&s->context));
     DPT_TRY(make_data(s->context, 0, 4, &s->data));
     DPT_TRY(make_data(s->context, 1, 4, &s->other_labels));
     DPT_TRY(make_data(s->context, 0, 8, &s->wide));
-    DPT_TRY(dpt_devices_open(s->context, "cpu:threads=1,cpu:threads=1", &s->devices));
+    DPT_TRY(dpt_device_set_open(s->context, "cpu:threads=1,cpu:threads=1", &s->devices));
     DPT_TRY(dpt_model_create(s->context, "tiny", &s->model));
     const dpt_value x = dpt_flatten(s->model, dpt_input(s->model, 4, 4, 1));
-    const dpt_linear_options fc = {.out = CLASSES};
+    const dpt_linear_options fc = {.size = sizeof fc, .out = CLASSES};
     DPT_TRY(dpt_model_finish(s->model, dpt_linear(s->model, x, "fc", &fc)));
     return dpt_trainer_create(s->devices, s->model, s->data, &options, &s->trainer);
 }
@@ -65,7 +69,7 @@ static void close_all(setting *s)
 {
     dpt_trainer_destroy(s->trainer);
     dpt_model_destroy(s->model);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_dataset_destroy(s->wide);
     dpt_dataset_destroy(s->other_labels);
     dpt_dataset_destroy(s->data);
@@ -112,7 +116,7 @@ static void step_by_hand(test *t, const setting *s, const dpt_schedule *options,
                               .total_steps = n_steps};
     CHECK_OK(dpti_schedule_check(&schedule, NULL));
     for (size_t i = 0; i < n_steps; i++) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         CHECK_OK(dpt_trainer_set_lr(s->trainer, (float)dpti_schedule_lr(&schedule, i)));
         CHECK_OK(dpt_trainer_step(s->trainer, &m));
         CHECK_NEAR(m.lr, (double)(float)dpti_schedule_lr(&schedule, i), 0);
@@ -132,11 +136,14 @@ static void every_step_has_its_rate(test *t)
         setting fitted, by_hand;
         float a[WEIGHTS], b[WEIGHTS];
         record seen = {0};
-        dpt_fit_result r;
+        dpt_fit_result r = {.size = sizeof r};
         if (!opened(t, &fitted)) return;
         if (!opened(t, &by_hand)) return;
-        const dpt_fit_options fit = {
-            .epochs = 3, .schedule = schedules[i], .progress = note, .user = &seen};
+        const dpt_fit_options fit = {.size = sizeof fit,
+                                     .epochs = 3,
+                                     .schedule = schedules[i],
+                                     .progress = note,
+                                     .user = &seen};
         CHECK_OK(dpt_fit(fitted.trainer, &fit, &r));
         CHECK_SIZE(seen.n_steps, 12);
         step_by_hand(t, &by_hand, &schedules[i], 12);
@@ -152,10 +159,11 @@ static void every_step_has_its_rate(test *t)
 static void the_rate_is_back_afterwards(test *t)
 {
     setting s;
-    dpt_fit_result r;
+    dpt_fit_result r = {.size = sizeof r};
     record first = {0}, second = {0};
     if (!opened(t, &s)) return;
-    dpt_fit_options fit = {.max_steps = 6,
+    dpt_fit_options fit = {.size = sizeof fit,
+                           .max_steps = 6,
                            .schedule = {.kind = DPT_SCHEDULE_COSINE},
                            .progress = note,
                            .user = &first};
@@ -174,10 +182,11 @@ static void the_rate_is_back_afterwards(test *t)
 static void a_rate_may_vanish(test *t)
 {
     setting s;
-    dpt_fit_result r;
+    dpt_fit_result r = {.size = sizeof r};
     record seen = {0};
     if (!opened(t, &s)) return;
     const dpt_fit_options fit = {
+        .size = sizeof fit,
         .epochs = 8,
         .schedule = {.kind = DPT_SCHEDULE_STEP, .every = 1, .factor = 1e-10f},
         .progress = note,
@@ -194,11 +203,12 @@ static void a_rate_may_vanish(test *t)
 static void patience_ends_training(test *t)
 {
     setting s;
-    dpt_fit_result r;
-    dpt_evaluation best, last;
+    dpt_fit_result r = {.size = sizeof r};
+    dpt_evaluation best = {.size = sizeof best}, last = {.size = sizeof last};
     record seen = {0};
     if (!opened(t, &s)) return;
-    const dpt_fit_options fit = {.epochs = 9,
+    const dpt_fit_options fit = {.size = sizeof fit,
+                                 .epochs = 9,
                                  .validation = s.other_labels,
                                  .patience = 2,
                                  .checkpoint = "patience",
@@ -223,11 +233,12 @@ static void patience_ends_training(test *t)
 static void the_best_epoch_may_be_the_last(test *t)
 {
     setting s;
-    dpt_fit_result r;
-    dpt_evaluation e;
+    dpt_fit_result r = {.size = sizeof r};
+    dpt_evaluation e = {.size = sizeof e};
     record seen = {0};
     if (!opened(t, &s)) return;
-    const dpt_fit_options fit = {.epochs = 4,
+    const dpt_fit_options fit = {.size = sizeof fit,
+                                 .epochs = 4,
                                  .validation = s.data,
                                  .test = s.other_labels,
                                  .patience = 1,
@@ -251,15 +262,17 @@ static void the_best_epoch_may_be_the_last(test *t)
 static void a_part_of_an_epoch_is_validated(test *t)
 {
     setting s;
-    dpt_fit_result r;
+    dpt_fit_result r = {.size = sizeof r};
     if (!opened(t, &s)) return;
-    const dpt_fit_options fit = {.max_steps = 2, .validation = s.data, .checkpoint = "part"};
+    const dpt_fit_options fit = {
+        .size = sizeof fit, .max_steps = 2, .validation = s.data, .checkpoint = "part"};
     CHECK_OK(dpt_fit(s.trainer, &fit, &r));
     CHECK_SIZE(r.epochs, 0);
     CHECK_SIZE(r.best_epoch, 1);
     CHECK(isfinite(r.best_validation_loss));
     CHECK(access("part/best.safetensors", R_OK) == 0);
-    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.max_steps = 2}, &r));
+    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.size = sizeof(dpt_fit_options), .max_steps = 2},
+                     &r));
     CHECK_SIZE(r.best_epoch, 0);
     CHECK(isnan(r.best_validation_loss));
     close_all(&s);
@@ -269,8 +282,8 @@ static void a_part_of_an_epoch_is_validated(test *t)
 static void an_epoch_that_is_begun_counts(test *t)
 {
     setting s;
-    dpt_step_metrics m;
-    dpt_fit_result r;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_fit_result r = {.size = sizeof r};
     if (!opened(t, &s)) return;
     CHECK_OK(dpt_trainer_step(s.trainer, &m));
     CHECK_OK(dpt_fit(s.trainer, NULL, &r));
@@ -278,7 +291,8 @@ static void an_epoch_that_is_begun_counts(test *t)
     CHECK_SIZE(r.epochs, 1);
     CHECK_OK(dpt_trainer_step(s.trainer, &m));
     CHECK_SIZE(m.epoch, 2);
-    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.epochs = 2}, &r));
+    CHECK_OK(
+        dpt_fit(s.trainer, &(dpt_fit_options){.size = sizeof(dpt_fit_options), .epochs = 2}, &r));
     CHECK_SIZE(r.steps, 2 * STEPS_PER_EPOCH - 1);
     CHECK_SIZE(r.epochs, 2);
     close_all(&s);
@@ -297,8 +311,8 @@ static void is_refused_training(const caller *c)
 {
     test *t = c->t;
     dpt_trainer *trainer = c->s->trainer;
-    dpt_step_metrics m;
-    dpt_fit_result r;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_fit_result r = {.size = sizeof r};
     float values[WEIGHTS] = {0};
     const size_t in_flight = dpt_trainer_in_flight(trainer);
     CHECK_STATUS(dpt_trainer_step(trainer, &m), DPT_E_STATE);
@@ -311,7 +325,9 @@ static void is_refused_training(const caller *c)
     CHECK_STATUS(dpt_trainer_load(trainer, "called.safetensors"), DPT_E_STATE);
     CHECK_STATUS(dpt_trainer_load_state(trainer, "called.safetensors"), DPT_E_STATE);
     CHECK_STATUS(dpt_trainer_save_state(trainer, "called.safetensors"), DPT_E_STATE);
-    CHECK_STATUS(dpt_fit(trainer, &(dpt_fit_options){.epochs = 1}, &r), DPT_E_STATE);
+    CHECK_STATUS(
+        dpt_fit(trainer, &(dpt_fit_options){.size = sizeof(dpt_fit_options), .epochs = 1}, &r),
+        DPT_E_STATE);
     CHECK_SIZE(dpt_trainer_in_flight(trainer), in_flight);
 }
 
@@ -320,7 +336,7 @@ static void reads(const caller *c, dpt_status expected)
 {
     test *t = c->t;
     setting *s = c->s;
-    dpt_evaluation e;
+    dpt_evaluation e = {.size = sizeof e};
     float values[WEIGHTS], outputs[CLASSES];
     CHECK_STATUS(dpt_trainer_get(s->trainer, 0, DPT_PARAMETER, "fc.weight", values, WEIGHTS),
                  expected);
@@ -333,7 +349,7 @@ static int call_in_progress(const dpt_fit_progress *progress, void *user)
 {
     caller *c = user;
     test *t = c->t;
-    dpt_device_plan plan;
+    dpt_device_plan plan = {.size = sizeof plan};
     c->n_steps += progress->step != NULL;
     c->n_epochs += progress->epoch != NULL;
     is_refused_training(c);
@@ -359,9 +375,10 @@ static void callbacks_may_read(test *t)
     float w[2][WEIGHTS];
     for (size_t i = 0; i < 2; i++) {
         setting s;
-        dpt_fit_result r;
+        dpt_fit_result r = {.size = sizeof r};
         caller c = {.t = t, .s = &s};
-        dpt_fit_options fit = {.epochs = 2, .checkpoint = "called", .resume = true};
+        dpt_fit_options fit = {
+            .size = sizeof fit, .epochs = 2, .checkpoint = "called", .resume = true};
         REQUIRE(forget_checkpoints(t, "called", 0) == 0);
         if (!opened(t, &s)) return;
         if (i > 0) {
@@ -404,7 +421,7 @@ static void refuses_before_the_first_step(test *t)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dpt_fit_options options = cases[i].options;
-        dpt_fit_result r;
+        dpt_fit_result r = {.size = sizeof r};
         options.log = "refused.jsonl";
         CHECK_STATUS(dpt_fit(s.trainer, &options, &r), DPT_E_INVALID);
         CHECK_CONTAINS(dpt_error_message(s.context), cases[i].words);
@@ -417,8 +434,8 @@ static void refuses_before_the_first_step(test *t)
 static void null_pointers_are_refused(test *t)
 {
     setting s;
-    dpt_evaluation e;
-    dpt_step_metrics m;
+    dpt_evaluation e = {.size = sizeof e};
+    dpt_step_metrics m = {.size = sizeof m};
     dpt_trainer *trainer = NULL;
     float outputs[CLASSES];
     if (!opened(t, &s)) return;

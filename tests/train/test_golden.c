@@ -30,16 +30,17 @@ typedef struct setting {
 static dpt_status set_up(setting *s, const char *devices, const char *split)
 {
     const dpt_model_shape shape = {28, 28, 1, 10};
-    const dpt_trainer_options options = {.batch_size = BATCH,
-                                         .split = split,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .split = dpt_split_from(split),
                                          .lr = rate,
                                          .momentum = momentum,
-                                         .init = "he",
+                                         .init = {.kind = DPT_INIT_HE},
                                          .seed = SEED,
                                          .no_shuffle = true};
     DPT_TRY(dpt_context_create(&s->context));
     DPT_TRY(dpt_dataset_open(s->context, "fashion-mnist", NULL, DPT_TRAIN, &s->data));
-    DPT_TRY(dpt_devices_open(s->context, devices, &s->devices));
+    DPT_TRY(dpt_device_set_open(s->context, devices, &s->devices));
     DPT_TRY(dpt_model_by_name(s->context, "lenet", &shape, &s->model));
     return dpt_trainer_create(s->devices, s->model, s->data, &options, &s->trainer);
 }
@@ -48,7 +49,7 @@ static void tear_down(setting *s)
 {
     dpt_trainer_destroy(s->trainer);
     dpt_model_destroy(s->model);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_dataset_destroy(s->data);
     dpt_context_destroy(s->context);
 }
@@ -78,7 +79,7 @@ static void compare(test *t, const char *devices, const char *split)
     }
     if (!CHECK_OK(status)) FAIL("%s", dpt_error_message(s.context));
     for (int i = 0; status == DPT_OK && i < STEPS; i++) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         if (!CHECK_OK(dpt_trainer_step(s.trainer, &m))) break;
         CHECK_NEAR(m.loss, golden[i], 1e-4);
     }

@@ -35,7 +35,7 @@ typedef struct golden_run {
     const char *model;
     size_t side, channels; /* of the images */
     size_t count, batch;
-    const char *init;
+    dpt_init init;
     uint64_t seed; /* of weights, data and dropout */
     dpt_optimizer optimizer;
     float lr, weight_decay;
@@ -123,7 +123,7 @@ static const golden_run runs[] = {
         .count = 16,
         .batch = 8,
         .seed = 1,
-        .init = "he",
+        .init = {.kind = DPT_INIT_HE},
         .lr = 3e-5f,
         .weight_decay = 5e-4f,
     },
@@ -174,11 +174,12 @@ static dpt_status create_data(setting *s, const golden_run *r)
 {
     uint8_t *pixels = make_data(r);
     if (!pixels) return DPT_E_NO_MEMORY;
-    const dpt_dataset_memory memory = {.count = r->count,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = r->count,
                                        .height = r->side,
                                        .width = r->side,
                                        .channels = r->channels,
-                                       .classes = CLASSES,
+                                       .outputs = CLASSES,
                                        .dtype = DPT_U8,
                                        .images = pixels,
                                        .labels = pixels + r->count * image_bytes(r)};
@@ -196,13 +197,13 @@ static dpt_status lift_biases(const setting *s)
     for (size_t i = 0; i < MAX_CHANNELS; i++)
         values[i] = 2;
     for (size_t i = 0; i < dpt_model_tensor_count(s->model); i++) {
-        dpt_parameter_info info;
+        dpt_parameter_info info = {.size = sizeof info};
         dpt_model_tensor(s->model, i, &info);
         const size_t length = strlen(info.name);
         if (!strstr(info.name, "bn") || length < sizeof suffix ||
             strcmp(info.name + length + 1 - sizeof suffix, suffix) != 0)
             continue;
-        DPT_TRY(dpt_trainer_set(s->trainer, DPT_PARAMETER, info.name, values, info.size));
+        DPT_TRY(dpt_trainer_set(s->trainer, DPT_PARAMETER, info.name, values, info.elements));
     }
     return DPT_OK;
 }
@@ -211,8 +212,9 @@ static dpt_status set_up(setting *s, const golden_run *r, const char *devices, c
 {
     const dpt_model_shape shape = {r->side, r->side, r->channels, CLASSES};
     const dpt_trainer_options options = {
+        .size = sizeof options,
         .batch_size = r->batch,
-        .split = split,
+        .split = dpt_split_from(split),
         .optimizer = r->optimizer,
         .lr = r->lr,
         .momentum = r->optimizer == DPT_OPTIMIZER_SGD ? momentum : 0,
@@ -223,7 +225,7 @@ static dpt_status set_up(setting *s, const golden_run *r, const char *devices, c
     };
     DPT_TRY(dpt_context_create(&s->context));
     DPT_TRY(create_data(s, r));
-    DPT_TRY(dpt_devices_open(s->context, devices, &s->devices));
+    DPT_TRY(dpt_device_set_open(s->context, devices, &s->devices));
     DPT_TRY(dpt_model_by_name(s->context, r->model, &shape, &s->model));
     DPT_TRY(dpt_trainer_create(s->devices, s->model, s->data, &options, &s->trainer));
     return lift_biases(s);
@@ -233,7 +235,7 @@ static void tear_down(setting *s)
 {
     dpt_trainer_destroy(s->trainer);
     dpt_model_destroy(s->model);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_dataset_destroy(s->data);
     dpt_context_destroy(s->context);
 }
@@ -248,29 +250,29 @@ static void compare_statistic(test *t, const setting *s, const golden_run *r, ch
     char *at = line + strcspn(line, " ");
     *at++ = '\0';
     if (r->skip_means && strstr(line, "running_mean")) return;
-    dpt_parameter_info info = {0};
+    dpt_parameter_info info = {.size = sizeof info};
     for (size_t i = 0; i < dpt_model_tensor_count(s->model); i++) {
         dpt_model_tensor(s->model, i, &info);
         if (strcmp(info.name, line) == 0) break;
     }
-    if (strcmp(info.name, line) != 0 || info.trained || info.size > MAX_CHANNELS) {
+    if (strcmp(info.name, line) != 0 || info.trained || info.elements > MAX_CHANNELS) {
         FAIL("no running statistic %s", line);
         return;
     }
-    REQUIRE_OK(dpt_trainer_get(s->trainer, 0, DPT_PARAMETER, line, values, info.size));
+    REQUIRE_OK(dpt_trainer_get(s->trainer, 0, DPT_PARAMETER, line, values, info.elements));
     double mean = 0;
-    for (size_t i = 0; i < info.size; i++)
-        mean += (double)values[i] / (double)info.size;
+    for (size_t i = 0; i < info.elements; i++)
+        mean += (double)values[i] / (double)info.elements;
     CHECK_NEAR(mean, strtod(at, &at), 1e-3);
     for (size_t i = 0; i < SAMPLED; i++)
-        CHECK_NEAR((double)values[i * info.size / SAMPLED], strtod(at, &at), 1e-3);
+        CHECK_NEAR((double)values[i * info.elements / SAMPLED], strtod(at, &at), 1e-3);
 }
 
 static size_t running_statistics(const dpt_model *model)
 {
     size_t n = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(model); i++) {
-        dpt_parameter_info info;
+        dpt_parameter_info info = {.size = sizeof info};
         dpt_model_tensor(model, i, &info);
         n += !info.trained;
     }
@@ -284,7 +286,7 @@ static void follow(test *t, const setting *s, const golden_run *r, FILE *golden)
     size_t n_losses = 0, n_statistics = 0;
     double first = NAN, last = NAN;
     while (fgets(line, sizeof line, golden)) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         if (line[0] == '#') continue;
         if (strncmp(line, "loss ", 5) != 0) {
             compare_statistic(t, s, r, line);
@@ -380,7 +382,7 @@ static int print_settings(const golden_run *r)
 static dpt_status print_losses(const setting *s, size_t n_steps)
 {
     for (size_t i = 0; i < n_steps; i++) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         DPT_TRY(dpt_trainer_step(s->trainer, &m));
         printf("%.9g\n", m.loss);
     }

@@ -37,6 +37,7 @@ typedef struct network {
 #define CONV3(from_, ...)                                                                          \
     {                                                                                              \
         .kind = CONV, .from = (from_), .u.conv = {                                                 \
+            .size = sizeof(dpt_conv2d_options),                                                    \
             .out_channels = 3,                                                                     \
             .kernel = {3, 3},                                                                      \
             .padding = {1, 1},                                                                     \
@@ -45,7 +46,10 @@ typedef struct network {
     }
 #define DENSE(from_, ...)                                                                          \
     {                                                                                              \
-        .kind = LINEAR, .from = (from_), .u.linear = { __VA_ARGS__ }                               \
+        .kind = LINEAR, .from = (from_), .u.linear = {                                             \
+            .size = sizeof(dpt_linear_options),                                                    \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
     }
 
 static const network networks[] = {
@@ -61,7 +65,11 @@ static const network networks[] = {
       CONV3(1, .activation = DPT_ACT_SIGMOID),
       {.kind = POOL,
        .from = 1,
-       .u.pool = {DPT_POOL_MAX, {3, 3}, .stride = {1, 1}, .padding = {1, 1}}},
+       .u.pool = {.size = sizeof(dpt_pool2d_options),
+                  .kind = DPT_POOL_MAX,
+                  .kernel = {3, 3},
+                  .stride = {1, 1},
+                  .padding = {1, 1}}},
       {.kind = ADD, .from = 2, .other = 3},
       {.kind = ADD, .from = 4, .other = 1},
       {.kind = FLATTEN, .from = 5},
@@ -83,7 +91,12 @@ static const network networks[] = {
      {CONV3(0, .dilation = {2, 2}),
       {.kind = ACTIVATE, .from = 1, .activation = DPT_ACT_TANH},
       {.kind = ACTIVATE, .from = 2, .activation = DPT_ACT_SIGMOID},
-      {.kind = POOL, .from = 3, .u.pool = {DPT_POOL_AVERAGE, {2, 3}, .padding = {1, 1}}},
+      {.kind = POOL,
+       .from = 3,
+       .u.pool = {.size = sizeof(dpt_pool2d_options),
+                  .kind = DPT_POOL_AVERAGE,
+                  .kernel = {2, 3},
+                  .padding = {1, 1}}},
       {.kind = FLATTEN, .from = 4},
       DENSE(5, .out = 5),
       {.kind = ACTIVATE, .from = 6, .activation = DPT_ACT_SIGMOID},
@@ -270,7 +283,7 @@ static void draw(samples *s)
 
 typedef struct rule {
     float lr, momentum, weight_decay;
-    bool nesterov, no_decay_bias;
+    bool nesterov, no_bias_decay;
 } rule;
 
 /* Parameters in the order of the checkpoint, with what belongs to each. */
@@ -305,7 +318,7 @@ static double step64(const network *n, state64 *state, const samples *s, size_t 
         state->gradient[i] = (above - below) / (2 * h);
     }
     for (size_t i = 0; i < state->n; i++) {
-        const bool decays = !(r->no_decay_bias && state->is_bias[i]);
+        const bool decays = !(r->no_bias_decay && state->is_bias[i]);
         const double decay = decays ? (double)r->weight_decay : 0;
         const double g = state->gradient[i] + decay * state->w[i];
         state->velocity[i] = (double)r->momentum * state->velocity[i] + g;
@@ -328,24 +341,26 @@ typedef struct setting {
 static dpt_status open_all(setting *s, const network *n, const samples *all, const char *devices,
                            const rule *r)
 {
-    const dpt_dataset_memory memory = {.count = COUNT,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = COUNT,
                                        .height = SIDE_H,
                                        .width = SIDE_W,
                                        .channels = CHANNELS,
-                                       .classes = CLASSES,
+                                       .outputs = CLASSES,
                                        .dtype = DPT_F32,
                                        .images = all->images,
                                        .labels = all->labels};
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .lr = r->lr,
                                          .momentum = r->momentum,
                                          .weight_decay = r->weight_decay,
                                          .nesterov = r->nesterov,
-                                         .no_decay_bias = r->no_decay_bias,
+                                         .no_bias_decay = r->no_bias_decay,
                                          .seed = 3,
                                          .no_shuffle = true};
     DPT_TRY(dpt_context_create(&s->context));
-    DPT_TRY(dpt_devices_open(s->context, devices, &s->devices));
+    DPT_TRY(dpt_device_set_open(s->context, devices, &s->devices));
     DPT_TRY(dpt_dataset_from_memory(s->context, &memory, &s->data));
     DPT_TRY(build(s->context, n, &s->model));
     return dpt_trainer_create(s->devices, s->model, s->data, &options, &s->trainer);
@@ -356,7 +371,7 @@ static void close_all(setting *s)
     dpt_trainer_destroy(s->trainer);
     dpt_model_destroy(s->model);
     dpt_dataset_destroy(s->data);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_context_destroy(s->context);
 }
 
@@ -366,11 +381,11 @@ static dpt_status read_all(const setting *s, dpt_tensor_kind kind, state64 *abou
     float values[MAX_PARAMETERS];
     about->n = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(s->model); i++) {
-        dpt_parameter_info info;
+        dpt_parameter_info info = {.size = sizeof info};
         dpt_model_tensor(s->model, i, &info);
-        if (info.size > MAX_PARAMETERS - about->n) return DPT_E_INTERNAL;
-        DPT_TRY(dpt_trainer_get(s->trainer, 0, kind, info.name, values, info.size));
-        for (size_t k = 0; k < info.size; k++, about->n++) {
+        if (info.elements > MAX_PARAMETERS - about->n) return DPT_E_INTERNAL;
+        DPT_TRY(dpt_trainer_get(s->trainer, 0, kind, info.name, values, info.elements));
+        for (size_t k = 0; k < info.elements; k++, about->n++) {
             out[about->n] = (double)values[k];
             about->is_bias[about->n] = strstr(info.name, ".bias") != NULL;
         }
@@ -395,7 +410,7 @@ static void train_and_compare(test *t, const setting *s, const network *n, const
     state64 expected = {.n = 0}, seen = {.n = 0};
     REQUIRE_OK(read_all(s, DPT_PARAMETER, &expected, expected.w));
     for (size_t step = 0; step < 3; step++) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         const size_t first = step % 2 ? BATCH : 0, count = step % 2 ? COUNT - BATCH : BATCH;
         if (step == 2) {
             r.lr /= 2;
@@ -436,7 +451,7 @@ static void optimizer(test *t)
     static const rule rules[] = {
         {.lr = 0.1f},
         {.lr = 0.1f, .weight_decay = 0.1f},
-        {.lr = 0.1f, .weight_decay = 0.1f, .no_decay_bias = true},
+        {.lr = 0.1f, .weight_decay = 0.1f, .no_bias_decay = true},
         {.lr = 0.05f, .momentum = 0.9f},
         {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 0.1f},
         {.lr = 0.05f, .momentum = 0.5f, .nesterov = true},

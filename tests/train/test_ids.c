@@ -27,22 +27,23 @@ static bool open_all(test *t, setting *s)
         s->ids[i] = (int32_t)(i * i % VOCABULARY);
     for (size_t i = 0; i < COUNT; i++)
         s->labels[i] = (uint8_t)(i % CLASSES);
-    s->memory = (dpt_dataset_memory){.count = COUNT,
+    s->memory = (dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                     .count = COUNT,
                                      .height = 1,
                                      .width = 1,
                                      .channels = PLACES,
-                                     .classes = CLASSES,
+                                     .outputs = CLASSES,
                                      .dtype = DPT_I32,
                                      .images = s->ids,
                                      .labels = s->labels,
                                      .vocabulary = VOCABULARY};
     return CHECK_OK(dpt_context_create(&s->context)) &&
-           CHECK_OK(dpt_devices_open(s->context, "cpu:threads=1,cpu:threads=1", &s->devices));
+           CHECK_OK(dpt_device_set_open(s->context, "cpu:threads=1,cpu:threads=1", &s->devices));
 }
 
 static void close_all(setting *s)
 {
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_context_destroy(s->context);
 }
 
@@ -94,7 +95,7 @@ static void wrong_ids_are_not_written(test *t)
         CHECK_OK(dpt_dataset_write(data, 3, 1, right, s.labels, NULL));
         CHECK_STATUS(dpt_dataset_statistics(data, mean, deviation), DPT_E_UNSUPPORTED);
         CHECK_CONTAINS(dpt_error_message(s.context), "holds ids");
-        dpt_dataset_info info;
+        dpt_dataset_info info = {.size = sizeof info};
         dpt_dataset_describe(data, &info);
         CHECK_SIZE(info.vocabulary, VOCABULARY);
     }
@@ -107,7 +108,8 @@ static void wrong_ids_are_not_written(test *t)
 static dpt_value head(dpt_model *m, dpt_value y)
 {
     y = dpt_flatten(m, dpt_global_average_pool(m, y));
-    return dpt_linear(m, y, "fc", &(dpt_linear_options){.out = CLASSES});
+    return dpt_linear(m, y, "fc",
+                      &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES});
 }
 
 static dpt_model *make_model(test *t, setting *s, size_t rows)
@@ -115,8 +117,9 @@ static dpt_model *make_model(test *t, setting *s, size_t rows)
     dpt_model *m = NULL;
     if (!CHECK_OK(dpt_model_create(s->context, "m", &m))) return NULL;
     const dpt_value ids = dpt_input_ids(m, PLACES);
-    const dpt_value y =
-        dpt_embedding(m, ids, "e", &(dpt_embedding_options){.rows = rows, .width = 4});
+    const dpt_value y = dpt_embedding(
+        m, ids, "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = rows, .width = 4});
     CHECK_OK(dpt_model_finish(m, head(m, y)));
     return m;
 }
@@ -131,8 +134,8 @@ static void fails_to_finish(const setting *s, dpt_model *m, dpt_value y, const c
 
 static void wrong_models_are_refused(test *t)
 {
-    const dpt_embedding_options options = {.rows = VOCABULARY, .width = 4};
-    const dpt_linear_options linear = {.out = CLASSES};
+    const dpt_embedding_options options = {.size = sizeof options, .rows = VOCABULARY, .width = 4};
+    const dpt_linear_options linear = {.size = sizeof linear, .out = CLASSES};
     setting s;
     dpt_model *m = NULL;
     if (open_all(t, &s)) {
@@ -144,10 +147,12 @@ static void wrong_models_are_refused(test *t)
         fails_to_finish(&s, m, dpt_embedding(m, dpt_input(m, 1, 1, PLACES), "e", &options),
                         "layer e: an embedding takes ids");
         REQUIRE_OK(dpt_model_create(s.context, "m", &m));
-        fails_to_finish(&s, m,
-                        dpt_embedding(m, dpt_input_ids(m, PLACES), "e",
-                                      &(dpt_embedding_options){.rows = 0, .width = 4}),
-                        "layer e");
+        fails_to_finish(
+            &s, m,
+            dpt_embedding(m, dpt_input_ids(m, PLACES), "e",
+                          &(dpt_embedding_options){
+                              .size = sizeof(dpt_embedding_options), .rows = 0, .width = 4}),
+            "layer e");
         REQUIRE_OK(dpt_model_create(s.context, "m", &m));
         fails_to_finish(&s, m, dpt_embedding(m, dpt_input_ids(m, PLACES), "e", NULL),
                         "layer e needs options");
@@ -159,7 +164,8 @@ static void wrong_models_are_refused(test *t)
 
 static void refuses_training(test *t, setting *s, dpt_model *model, const char *says)
 {
-    const dpt_trainer_options options = {.augment = {.flip = s->memory.writable}};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .augment = {.flip = s->memory.writable}};
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
     if (CHECK_OK(dpt_dataset_from_memory(s->context, &s->memory, &data))) {
@@ -208,7 +214,8 @@ static dpt_status read_ids(void *user, size_t sample, size_t epoch, void *image,
 
 static dpt_status read_data(setting *s, dpt_dataset **out)
 {
-    const dpt_dataset_reader reader = {.read = read_ids, .user = s, .n_threads = 1};
+    const dpt_dataset_reader reader = {
+        .size = sizeof reader, .read = read_ids, .user = s, .n_threads = 1};
     dpt_dataset_memory memory = s->memory;
     memory.images = NULL;
     return dpt_dataset_from_reader(s->context, &memory, &reader, out);
@@ -217,14 +224,17 @@ static dpt_status read_data(setting *s, dpt_dataset **out)
 /* The losses of some steps, and of an evaluation behind them. */
 static void train(test *t, setting *s, const dpt_dataset *data, double losses[STEPS + 1])
 {
-    const dpt_trainer_options options = {.batch_size = 8, .lr = 0.1f, .split = "3:1"};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = 8,
+                                         .lr = 0.1f,
+                                         .split = {DPT_SPLIT_PROPORTIONS, "3:1"}};
     dpt_model *model = make_model(t, s, VOCABULARY);
     dpt_trainer *trainer = NULL;
-    dpt_evaluation evaluation = {.loss = 0};
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     float outputs[COUNT * CLASSES];
     if (CHECK_OK(dpt_trainer_create(s->devices, model, data, &options, &trainer)))
         for (size_t i = 0; i < STEPS; i++) {
-            dpt_step_metrics step = {.step = 0};
+            dpt_step_metrics step = {.size = sizeof step};
             CHECK_OK(dpt_trainer_step(trainer, &step));
             losses[i] = step.loss;
         }
@@ -264,11 +274,13 @@ static dpt_model *make_tagger(test *t, setting *s)
     dpt_model *m = NULL;
     if (!CHECK_OK(dpt_model_create(s->context, "tagger", &m))) return NULL;
     const dpt_value ids = dpt_input_ids(m, PLACES);
-    const dpt_value y =
-        dpt_embedding(m, ids, "e", &(dpt_embedding_options){.rows = VOCABULARY, .width = CLASSES});
+    const dpt_value y = dpt_embedding(
+        m, ids, "e",
+        &(dpt_embedding_options){
+            .size = sizeof(dpt_embedding_options), .rows = VOCABULARY, .width = CLASSES});
     CHECK_OK(dpt_model_finish_per_pixel(m, y));
     CHECK_SIZE(dpt_model_labels(m), PLACES);
-    CHECK_SIZE(dpt_model_classes(m), CLASSES);
+    CHECK_SIZE(dpt_model_outputs(m), CLASSES);
     return m;
 }
 
@@ -287,14 +299,17 @@ static void give_labels(setting *s, int32_t labels[COUNT * PLACES])
 static void ignored_labels_do_not_count(test *t)
 {
     enum { COUNTED = (COUNT - 1) * (PLACES - 1) };
-    const dpt_trainer_options options = {.batch_size = COUNT, .lr = 2, .split = "3:1"};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = COUNT,
+                                         .lr = 2,
+                                         .split = {DPT_SPLIT_PROPORTIONS, "3:1"}};
     setting s;
     int32_t labels[COUNT * PLACES];
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
     dpt_model *model = NULL;
-    dpt_step_metrics step = {.step = 0};
-    dpt_evaluation evaluation = {.loss = 0};
+    dpt_step_metrics step = {.size = sizeof step};
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     if (open_all(t, &s)) {
         give_labels(&s, labels);
         model = make_tagger(t, &s);
@@ -319,7 +334,7 @@ static void ignored_labels_do_not_count(test *t)
 
 static void labels_must_fit(test *t)
 {
-    const dpt_trainer_options squared = {.loss = DPT_LOSS_SQUARED_ERROR};
+    const dpt_trainer_options squared = {.size = sizeof squared, .loss = DPT_LOSS_SQUARED_ERROR};
     setting s;
     int32_t labels[COUNT * PLACES];
     float targets[COUNT * CLASSES] = {0};
@@ -363,7 +378,8 @@ static void labels_must_fit(test *t)
 /* The data read on demand, whose labels are sent with the steps, train as those in memory. */
 static void labels_are_sent(test *t)
 {
-    const dpt_trainer_options options = {.batch_size = 8, .lr = 1, .split = "3:1"};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = 8, .lr = 1, .split = {DPT_SPLIT_PROPORTIONS, "3:1"}};
     setting s;
     int32_t labels[COUNT * PLACES];
     double losses[2] = {0};
@@ -372,7 +388,7 @@ static void labels_are_sent(test *t)
         dpt_model *model = make_tagger(t, &s);
         dpt_dataset *data = NULL;
         dpt_trainer *trainer = NULL;
-        dpt_step_metrics step = {.step = 0};
+        dpt_step_metrics step = {.size = sizeof step};
         CHECK_OK(i ? read_data(&s, &data) : dpt_dataset_from_memory(s.context, &s.memory, &data));
         CHECK_OK(dpt_trainer_create(s.devices, model, data, &options, &trainer));
         for (size_t k = 0; trainer && k < 3; k++)
@@ -391,8 +407,12 @@ static void labels_are_sent(test *t)
 static void fit(setting *s, const char *checkpoint, size_t max_steps, dpt_fit_result *result)
 {
     test *t = s->t;
-    const dpt_trainer_options options = {.batch_size = 8, .lr = 0.5f, .split = "3:1"};
-    const dpt_fit_options how = {.max_steps = max_steps, .checkpoint = checkpoint, .resume = true};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = 8,
+                                         .lr = 0.5f,
+                                         .split = {DPT_SPLIT_PROPORTIONS, "3:1"}};
+    const dpt_fit_options how = {
+        .size = sizeof how, .max_steps = max_steps, .checkpoint = checkpoint, .resume = true};
     dpt_model *model = make_tagger(t, s);
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
@@ -409,7 +429,8 @@ static void epochs_count_labels(test *t)
 {
     setting s;
     int32_t labels[COUNT * PLACES];
-    dpt_fit_result whole = {.steps = 0}, first = {.steps = 0}, second = {.steps = 0};
+    dpt_fit_result whole = {.size = sizeof whole}, first = {.size = sizeof first},
+                   second = {.size = sizeof second};
     if (open_all(t, &s)) {
         give_labels(&s, labels);
         fit(&s, "whole", 4, &whole);
@@ -426,13 +447,13 @@ static void epochs_count_labels(test *t)
 /* A batch whose labels are all ignored has the loss 0, and changes nothing. */
 static void nothing_to_learn(test *t)
 {
-    const dpt_trainer_options options = {.batch_size = COUNT, .lr = 1};
+    const dpt_trainer_options options = {.size = sizeof options, .batch_size = COUNT, .lr = 1};
     setting s;
     int32_t labels[COUNT * PLACES];
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
     dpt_model *model = NULL;
-    dpt_step_metrics step = {.step = 0};
+    dpt_step_metrics step = {.size = sizeof step};
     float before[VOCABULARY * CLASSES], after[VOCABULARY * CLASSES];
     if (open_all(t, &s)) {
         give_labels(&s, labels);

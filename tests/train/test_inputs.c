@@ -46,21 +46,27 @@ static dpt_status make_model(dpt_context *context, dpt_model **out)
         {.name = "words", .ids = PLACES},
         {.name = "numbers", .height = 1, .width = 1, .channels = NUMBERS},
     };
-    const dpt_linear_options six = {.out = 6};
+    const dpt_linear_options six = {.size = sizeof six, .out = 6};
     dpt_value x[3];
     dpt_model *m;
     DPT_TRY(dpt_model_create(context, "several", &m));
     dpt_inputs(m, inputs, 3, x);
-    x[0] =
-        dpt_conv2d(m, x[0], "c",
-                   &(dpt_conv2d_options){.out_channels = 6, .kernel = {3, 3}, .padding = {1, 1}});
+    x[0] = dpt_conv2d(m, x[0], "c",
+                      &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                            .out_channels = 6,
+                                            .kernel = {3, 3},
+                                            .padding = {1, 1}});
     x[0] = dpt_flatten(m, dpt_global_average_pool(m, x[0]));
-    x[1] = dpt_embedding(m, x[1], "e", &(dpt_embedding_options){.rows = ROWS, .width = 6});
+    x[1] = dpt_embedding(
+        m, x[1], "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = ROWS, .width = 6});
     x[1] = dpt_flatten(m, dpt_global_average_pool(m, x[1]));
     x[2] = dpt_linear(m, dpt_flatten(m, x[2]), "l", &six);
     const dpt_value sum = dpt_activate(m, dpt_add(m, dpt_add(m, x[0], x[1]), x[2]), DPT_ACT_TANH);
     *out = m;
-    return dpt_model_finish(m, dpt_linear(m, sum, "h", &(dpt_linear_options){.out = CLASSES}));
+    return dpt_model_finish(
+        m, dpt_linear(m, sum, "h",
+                      &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES}));
 }
 
 typedef struct run {
@@ -75,10 +81,14 @@ static dpt_status begin(run *r, const char *devices, const char *split)
 {
     static samples s;
     fill(&s);
-    const dpt_trainer_options options = {
-        .batch_size = COUNT, .lr = 0.2f, .momentum = 0.9f, .split = split, .seed = 5};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = COUNT,
+                                         .lr = 0.2f,
+                                         .momentum = 0.9f,
+                                         .split = dpt_split_from(split),
+                                         .seed = 5};
     DPT_TRY(dpt_context_create(&r->context));
-    DPT_TRY(dpt_devices_open(r->context, devices, &r->devices));
+    DPT_TRY(dpt_device_set_open(r->context, devices, &r->devices));
     DPT_TRY(make_data(r->context, &s, &r->data));
     DPT_TRY(make_model(r->context, &r->model));
     DPT_TRY(dpt_dataset_arrange(r->context, r->data, r->model));
@@ -90,7 +100,7 @@ static void end(run *r)
     dpt_trainer_destroy(r->trainer);
     dpt_model_destroy(r->model);
     dpt_dataset_destroy(r->data);
-    dpt_devices_close(r->devices);
+    dpt_device_set_close(r->devices);
     dpt_context_destroy(r->context);
 }
 
@@ -100,7 +110,7 @@ static void train(test *t, const char *devices, const char *split, double losses
     if (!CHECK_OK(begin(&r, devices, split)))
         FAIL("%s", r.context ? dpt_error_message(r.context) : "");
     for (size_t i = 0; r.trainer && i < STEPS; i++) {
-        dpt_step_metrics step = {.step = 0};
+        dpt_step_metrics step = {.size = sizeof step};
         CHECK_OK(dpt_trainer_step(r.trainer, &step));
         losses[i] = step.loss;
     }
@@ -170,7 +180,7 @@ static void predictor_agrees(test *t)
 static void describes_inputs(test *t)
 {
     run r = {.context = NULL};
-    dpt_input_info info;
+    dpt_input_info info = {.size = sizeof info};
     REQUIRE_OK(begin(&r, one, NULL));
     CHECK_SIZE(dpt_model_input_count(r.model), 3);
     dpt_model_input(r.model, 1, &info);
@@ -188,7 +198,7 @@ static void refuses_the_rest(test *t)
     static samples s;
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
-    const dpt_trainer_options options = {.batch_size = COUNT};
+    const dpt_trainer_options options = {.size = sizeof options, .batch_size = COUNT};
     REQUIRE_OK(begin(&r, one, NULL));
     fill(&s);
     REQUIRE_OK(make_data(r.context, &s, &data));

@@ -34,18 +34,22 @@ static void close_all(setting *s)
     dpt_trainer_destroy(s->trainer);
     dpt_model_destroy(s->model);
     dpt_dataset_destroy(s->data);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_context_destroy(s->context);
 }
 
 static dpt_status open_all(const char *list, const char *split, setting *s)
 {
     const dpt_model_shape shape = {28, 28, 1, 10};
-    const dpt_trainer_options options = {
-        .batch_size = BATCH, .lr = 0.05f, .momentum = 0.9f, .seed = 5, .split = split};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .lr = 0.05f,
+                                         .momentum = 0.9f,
+                                         .seed = 5,
+                                         .split = dpt_split_from(split)};
     *s = (setting){.context = NULL};
     DPT_TRY(dpt_context_create(&s->context));
-    DPT_TRY(dpt_devices_open(s->context, list, &s->devices));
+    DPT_TRY(dpt_device_set_open(s->context, list, &s->devices));
     DPT_TRY(dpt_dataset_open(s->context, "synthetic:28x28x1:10:1000", NULL, DPT_TRAIN, &s->data));
     DPT_TRY(dpt_model_by_name(s->context, "lenet", &shape, &s->model));
     return dpt_trainer_create(s->devices, s->model, s->data, &options, &s->trainer);
@@ -79,9 +83,10 @@ static int note(const dpt_fit_progress *progress, void *user)
 static void train(test *t, const char *split, const char *log, size_t n_steps, outcome *o)
 {
     setting s;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     *o = (outcome){.whole = true};
-    const dpt_fit_options fit = {.max_steps = n_steps, .log = log, .progress = note, .user = o};
+    const dpt_fit_options fit = {
+        .size = sizeof fit, .max_steps = n_steps, .log = log, .progress = note, .user = o};
     if (!CHECK_OK(open_all(devices_list, split, &s)) ||
         !CHECK_OK(dpt_fit(s.trainer, &fit, &result)))
         FAIL("%s", dpt_error_message(s.context));
@@ -136,7 +141,7 @@ static void its_log_repeats_it(test *t)
 static void one_device_has_all(test *t)
 {
     setting s;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     if (CHECK_OK(open_all("cpu:threads=1", "measured", &s))) {
         for (int i = 0; i < 3; i++) {
             CHECK_OK(dpt_trainer_step(s.trainer, &m));
@@ -153,8 +158,8 @@ static void one_device_has_all(test *t)
 static void memory_bounds_no_shards(test *t)
 {
     setting s;
-    dpt_step_metrics m;
-    dpt_device_plan plan;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_device_plan plan = {.size = sizeof plan};
     if (CHECK_OK(open_all("cpu:threads=1:throttle=8,cpu:threads=1:memory=4M", NULL, &s))) {
         CHECK_OK(dpt_trainer_plan(s.trainer, 1, &plan));
         CHECK(plan.micro_batch < BATCH / 2);
@@ -199,7 +204,7 @@ static int change_speed(const dpt_fit_progress *progress, void *user)
             c->shards[phase][i] += m->shards[i];
     }
     if (within == PHASE_STEPS - 1)
-        dpti_device_set_throttle(dpti_device_of(dpt_devices_get(c->devices, 1)),
+        dpti_device_set_throttle(dpti_device_of(dpt_device_set_get(c->devices, 1)),
                                  phase == 0 ? SLOWER : 1.0);
     return 0;
 }
@@ -208,9 +213,11 @@ static void shards_follow_a_throttle_and_come_back(test *t)
 {
     setting s;
     course c = {.n_steps = 0};
-    dpt_fit_result result;
-    const dpt_fit_options fit = {
-        .max_steps = PHASES * PHASE_STEPS, .progress = change_speed, .user = &c};
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options fit = {.size = sizeof fit,
+                                 .max_steps = PHASES * PHASE_STEPS,
+                                 .progress = change_speed,
+                                 .user = &c};
     if (!has_clock()) SKIP("there is no device with a simulated clock");
     if (CHECK_OK(open_all("fault:threads=1:clock=1,fault:threads=1:clock=1", NULL, &s))) {
         c.devices = s.devices;

@@ -31,14 +31,21 @@ static dpt_status make_plain(dpt_context *context, dpt_model **out)
     DPT_TRY(dpt_model_create(context, "plain", out));
     dpt_model *m = *out;
     dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS);
-    const dpt_value y = dpt_conv2d(
-        m, x, "conv1",
-        &(dpt_conv2d_options){
-            .out_channels = 16, .kernel = {3, 3}, .padding = {1, 1}, .activation = DPT_ACT_TANH});
-    x = dpt_layer_norm(m, y, "ln", &(dpt_norm_options){.activation = DPT_ACT_GELU});
+    const dpt_value y = dpt_conv2d(m, x, "conv1",
+                                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                                         .out_channels = 16,
+                                                         .kernel = {3, 3},
+                                                         .padding = {1, 1},
+                                                         .activation = DPT_ACT_TANH});
+    x = dpt_layer_norm(
+        m, y, "ln",
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_GELU});
     x = dpt_dropout(m, dpt_add(m, x, y), 0.2f);
-    x = dpt_pool2d(m, x, &(dpt_pool2d_options){.kind = DPT_POOL_MAX, .kernel = {2, 2}});
-    x = dpt_linear(m, dpt_flatten(m, x), "fc", &(dpt_linear_options){.out = FLAT_CLASSES});
+    x = dpt_pool2d(m, x,
+                   &(dpt_pool2d_options){
+                       .size = sizeof(dpt_pool2d_options), .kind = DPT_POOL_MAX, .kernel = {2, 2}});
+    x = dpt_linear(m, dpt_flatten(m, x), "fc",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
     return dpt_model_finish(m, x);
 }
 
@@ -142,13 +149,14 @@ static size_t bytes_of(test *t, const baseline *b, const dpt_model *model, const
 {
     dpt_device_set *set = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_device_plan plan = {.samples = 0};
+    dpt_device_plan plan = {.size = sizeof plan};
     size_t n_bytes = 0;
-    if (CHECK_OK(dpt_devices_open(b->context, devices, &set)) &&
-        CHECK_OK(dpt_trainer_create(
-            set, model, b->data,
-            &(dpt_trainer_options){.batch_size = FLAT_BATCH, .momentum = FLAT_MOMENTUM},
-            &trainer)) &&
+    if (CHECK_OK(dpt_device_set_open(b->context, devices, &set)) &&
+        CHECK_OK(dpt_trainer_create(set, model, b->data,
+                                    &(dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                                           .batch_size = FLAT_BATCH,
+                                                           .momentum = FLAT_MOMENTUM},
+                                    &trainer)) &&
         CHECK_OK(dpt_trainer_plan(trainer, 0, &plan))) {
         n_bytes = dpt_trainer_device_bytes(trainer, 0) + plan.data_bytes;
         *data_bytes = plan.data_bytes;
@@ -158,7 +166,7 @@ static size_t bytes_of(test *t, const baseline *b, const dpt_model *model, const
                    n_bytes);
     }
     dpt_trainer_destroy(trainer);
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     return n_bytes;
 }
 
@@ -273,18 +281,23 @@ static size_t fit(test *t, const baseline *b, const char *devices, const char *s
 {
     dpt_device_set *set = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_fit_result result;
-    dpt_device_plan plan = {.samples = 0};
-    const dpt_trainer_options options = {
-        .batch_size = FLAT_BATCH, .split = split, .lr = FLAT_RATE, .momentum = FLAT_MOMENTUM};
-    if (!CHECK_OK(dpt_devices_open(b->context, devices, &set)) ||
+    dpt_fit_result result = {.size = sizeof result};
+    dpt_device_plan plan = {.size = sizeof plan};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = FLAT_BATCH,
+                                         .split = dpt_split_from(split),
+                                         .lr = FLAT_RATE,
+                                         .momentum = FLAT_MOMENTUM};
+    if (!CHECK_OK(dpt_device_set_open(b->context, devices, &set)) ||
         !CHECK_OK(dpt_trainer_create(set, b->plain, b->data, &options, &trainer)) ||
         !CHECK_OK(dpt_trainer_plan(trainer, 0, &plan)) ||
-        !CHECK_OK(dpt_fit(trainer, &(dpt_fit_options){.epochs = 2, .log = log}, &result)) ||
+        !CHECK_OK(dpt_fit(
+            trainer, &(dpt_fit_options){.size = sizeof(dpt_fit_options), .epochs = 2, .log = log},
+            &result)) ||
         !CHECK_OK(dpti_trainer_read(trainer, 0, DPT_PARAMETER, weights)))
         FAIL("%s: %s", devices, dpt_error_message(b->context));
     dpt_trainer_destroy(trainer);
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     return plan.micro_batch;
 }
 
@@ -384,9 +397,13 @@ static dpt_status make_flat_norm(dpt_context *context, dpt_model **out)
     DPT_TRY(dpt_model_create(context, "flat", out));
     dpt_model *m = *out;
     dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));
-    x = dpt_linear(m, x, "fc1", &(dpt_linear_options){.out = 6});
-    x = dpt_batch_norm(m, x, "norm", &(dpt_norm_options){.activation = DPT_ACT_RELU});
-    x = dpt_linear(m, x, "fc2", &(dpt_linear_options){.out = FLAT_CLASSES});
+    x = dpt_linear(m, x, "fc1",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 6});
+    x = dpt_batch_norm(
+        m, x, "norm",
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_RELU});
+    x = dpt_linear(m, x, "fc2",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
     return dpt_model_finish(m, x);
 }
 

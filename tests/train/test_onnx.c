@@ -52,9 +52,12 @@ typedef struct run {
 
 static dpt_status begin(run *r, const char *path, size_t mix, const dpt_dataset_memory *memory)
 {
-    const dpt_trainer_options options = {
-        .batch_size = COUNT, .lr = 0.05f, .momentum = 0.9f, .split = mixes[mix].split};
-    DPT_TRY(dpt_devices_open(r->context, mixes[mix].devices, &r->devices));
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = COUNT,
+                                         .lr = 0.05f,
+                                         .momentum = 0.9f,
+                                         .split = dpt_split_from(mixes[mix].split)};
+    DPT_TRY(dpt_device_set_open(r->context, mixes[mix].devices, &r->devices));
     DPT_TRY(dpt_dataset_from_memory(r->context, memory, &r->data));
     DPT_TRY(dpt_model_from_onnx(r->context, path, &r->model));
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
@@ -65,7 +68,7 @@ static void end(run *r)
     dpt_trainer_destroy(r->trainer);
     dpt_model_destroy(r->model);
     dpt_dataset_destroy(r->data);
-    dpt_devices_close(r->devices);
+    dpt_device_set_close(r->devices);
     dpt_context_destroy(r->context);
 }
 
@@ -78,7 +81,7 @@ static void predict(test *t, const run *r, const char *name)
     dpt_predictor *predictor = NULL;
     const dpt_predictor_options options = {
         .size = sizeof options, .like = r->data, .micro_batch = 3};
-    const size_t n = COUNT * dpt_model_labels(r->model) * dpt_model_classes(r->model);
+    const size_t n = COUNT * dpt_model_labels(r->model) * dpt_model_outputs(r->model);
     CHECK_OK(dpt_predictor_create(r->devices, r->model, &options, &predictor));
     CHECK_OK(dpt_trainer_predict(r->trainer, r->data, 0, COUNT, wanted));
     if (!CHECK_OK(dpt_predictor_run_data(predictor, r->data, 0, COUNT, outputs, why)))
@@ -108,11 +111,12 @@ static void train(test *t, size_t network, const char *way, size_t mix)
     for (size_t i = 0; i < n; i++)
         ids[i] = (int32_t)numbers[i];
     const bool reads_ids = networks[network].vocabulary > 0;
-    const dpt_dataset_memory memory = {.count = COUNT,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = COUNT,
                                        .height = networks[network].height,
                                        .width = networks[network].width,
                                        .channels = networks[network].channels,
-                                       .classes = networks[network].classes,
+                                       .outputs = networks[network].classes,
                                        .dtype = reads_ids ? DPT_I32 : DPT_F32,
                                        .images = reads_ids ? (const void *)ids : numbers,
                                        .vocabulary = networks[network].vocabulary,
@@ -126,7 +130,7 @@ static void train(test *t, size_t network, const char *way, size_t mix)
     else
         predict(t, &r, name);
     for (size_t i = 0; r.trainer && i < STEPS; i++) {
-        dpt_step_metrics step = {.step = 0};
+        dpt_step_metrics step = {.size = sizeof step};
         if (!CHECK_OK(dpt_trainer_step(r.trainer, &step))) break;
         const double expected = (double)numbers[n + i];
         if (!CHECK_NEAR(step.loss, expected, 1e-4 * expected + 1e-6))
@@ -149,12 +153,15 @@ static void trains_as_pytorch(test *t)
 /* The samples are in NAME.npz, and NAME.f32 has the losses. */
 static dpt_status begin_several(run *r, const char *network, const char *way, size_t mix)
 {
-    const dpt_trainer_options options = {
-        .batch_size = COUNT, .lr = 0.05f, .momentum = 0.9f, .split = mixes[mix].split};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = COUNT,
+                                         .lr = 0.05f,
+                                         .momentum = 0.9f,
+                                         .split = dpt_split_from(mixes[mix].split)};
     char name[64], path[ONNX_PATH_BYTES], data[ONNX_PATH_BYTES + 4] = "npz:";
     snprintf(name, sizeof name, "several/%s.npz", network);
     memcpy(data + 4, onnx_path(name, path), sizeof path);
-    DPT_TRY(dpt_devices_open(r->context, mixes[mix].devices, &r->devices));
+    DPT_TRY(dpt_device_set_open(r->context, mixes[mix].devices, &r->devices));
     DPT_TRY(dpt_dataset_open(r->context, data, NULL, DPT_TRAIN, &r->data));
     snprintf(name, sizeof name, "several/%s_%s.onnx", network, way);
     DPT_TRY(dpt_model_from_onnx(r->context, onnx_path(name, path), &r->model));
@@ -172,7 +179,7 @@ static void train_several(test *t, const char *network, const char *way, size_t 
     REQUIRE_OK(dpt_context_create(&r.context));
     if (begin_several(&r, network, way, mix) != DPT_OK) FAIL("%s", dpt_error_message(r.context));
     for (size_t i = 0; r.trainer && i < STEPS; i++) {
-        dpt_step_metrics step = {.step = 0};
+        dpt_step_metrics step = {.size = sizeof step};
         if (!CHECK_OK(dpt_trainer_step(r.trainer, &step))) break;
         const double expected = (double)losses[i];
         if (!CHECK_NEAR(step.loss, expected, 1e-4 * expected + 1e-6))
@@ -213,11 +220,11 @@ static void compute_recurrent(test *t, const char *file, const float *samples)
     const size_t n = read_floats(name, wanted);
     snprintf(name, sizeof name, "recurrent/%s.onnx", file);
     REQUIRE_OK(dpt_context_create(&r.context));
-    REQUIRE_OK(dpt_devices_open(r.context, mixes[1].devices, &r.devices));
+    REQUIRE_OK(dpt_device_set_open(r.context, mixes[1].devices, &r.devices));
     if (!CHECK_OK(dpt_model_from_onnx(r.context, onnx_path(name, path), &r.model)) ||
         !CHECK_OK(dpt_predictor_create(r.devices, r.model, &options, &predictor)))
         FAIL("%s", dpt_error_message(r.context));
-    if (predictor && CHECK_SIZE(SAMPLES * dpt_model_classes(r.model), n) &&
+    if (predictor && CHECK_SIZE(SAMPLES * dpt_model_outputs(r.model), n) &&
         CHECK_OK(dpt_predictor_run(predictor, samples, SAMPLES, outputs, why)))
         for (size_t i = 0; i < n; i++)
             if (!CHECK_NEAR((double)outputs[i], (double)wanted[i], 1e-5)) FAIL("%s", file);

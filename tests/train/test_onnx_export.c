@@ -72,7 +72,7 @@ static void end(run *r)
     dpt_trainer_destroy(r->trainer);
     dpt_model_destroy(r->model);
     dpt_dataset_destroy(r->data);
-    dpt_devices_close(r->devices);
+    dpt_device_set_close(r->devices);
     dpt_context_destroy(r->context);
     free(r->samples);
     free(r->outputs);
@@ -85,11 +85,12 @@ static dpt_status make_data(run *r)
     const dpti_node *input = &r->model->nodes[r->model->input];
     const size_t labels = dpt_model_labels(r->model);
     const bool ids = input->integer;
-    dpt_dataset_memory memory = {.count = COUNT,
+    dpt_dataset_memory memory = {.size = sizeof memory,
+                                 .count = COUNT,
                                  .height = input->extent.h,
                                  .width = input->extent.w,
                                  .channels = input->extent.c,
-                                 .classes = dpt_model_classes(r->model),
+                                 .outputs = dpt_model_outputs(r->model),
                                  .dtype = ids ? DPT_I32 : DPT_F32,
                                  .vocabulary = ids ? r->model->vocabulary : 0,
                                  .labels_per_sample = labels,
@@ -97,7 +98,7 @@ static dpt_status make_data(run *r)
     r->n_in = COUNT * input->elements;
     int32_t *label = calloc(COUNT * labels, sizeof *label);
     int32_t *id = calloc(r->n_in, sizeof *id);
-    float *targets = calloc(COUNT * memory.classes, sizeof *targets);
+    float *targets = calloc(COUNT * memory.outputs, sizeof *targets);
     r->samples = calloc(r->n_in, sizeof *r->samples);
     if (!label || !id || !targets || !r->samples) return DPT_E_NO_MEMORY;
     uint32_t state = 12345;
@@ -120,7 +121,8 @@ static dpt_status make_data(run *r)
 static dpt_status make_trainer(run *r)
 {
     const bool rows = dpt_model_labels(r->model) > 1;
-    const dpt_trainer_options options = {.batch_size = COUNT,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = COUNT,
                                          .lr = 0.001f,
                                          .loss = rows ? DPT_LOSS_CROSS_ENTROPY
                                                       : DPT_LOSS_SQUARED_ERROR};
@@ -130,7 +132,7 @@ static dpt_status make_trainer(run *r)
 static dpt_status predict(run *r)
 {
     const size_t labels = dpt_model_labels(r->model);
-    r->n_out = COUNT * labels * dpt_model_classes(r->model);
+    r->n_out = COUNT * labels * dpt_model_outputs(r->model);
     free(r->outputs);
     r->outputs = calloc(r->n_out + 1, sizeof *r->outputs);
     if (!r->outputs) return DPT_E_NO_MEMORY;
@@ -141,7 +143,7 @@ static dpt_status predict(run *r)
 static dpt_status open_devices(run *r)
 {
     DPT_TRY(dpt_context_create(&r->context));
-    return dpt_devices_open(r->context, "cpu:threads=1", &r->devices);
+    return dpt_device_set_open(r->context, "cpu:threads=1", &r->devices);
 }
 
 /* A run of a file. */
@@ -181,13 +183,13 @@ static const void *exported(const run *a, const dpti_safetensors *file, const ch
 /* The model of the file has the same tensors with the same names, shapes and values. */
 static void compare_weights(test *t, const run *a, const run *b, const dpti_safetensors *file)
 {
-    dpt_parameter_info p;
+    dpt_parameter_info p = {.size = sizeof p};
     size_t n_constants = 0;
     for (size_t i = 0; i < dpt_model_tensor_count(a->model); i++) {
         dpt_model_tensor(a->model, i, &p);
         const dpti_parameter *found = dpti_model_parameter(b->model, p.name);
         const void *values = exported(a, file, p.name);
-        if (!found && p.size == 1) { /* becomes a constant (docs/onnx.md) */
+        if (!found && p.elements == 1) { /* becomes a constant (docs/onnx.md) */
             n_constants++;
             continue;
         }
@@ -197,8 +199,8 @@ static void compare_weights(test *t, const run *a, const run *b, const dpti_safe
         }
         CHECK_SIZE(found->rank, p.rank);
         CHECK(memcmp(found->shape, p.shape, p.rank * sizeof *p.shape) == 0);
-        if (CHECK_SIZE(found->size, p.size) && found->initial &&
-            !CHECK(memcmp(found->initial, values, p.size * sizeof(float)) == 0))
+        if (CHECK_SIZE(found->size, p.elements) && found->initial &&
+            !CHECK(memcmp(found->initial, values, p.elements * sizeof(float)) == 0))
             FAIL("%s differs", p.name);
     }
     CHECK_SIZE(dpt_model_tensor_count(b->model) + n_constants, dpt_model_tensor_count(a->model));
@@ -249,7 +251,7 @@ static void train_and_export(test *t, const char *name, run *r)
 {
     char weights[ONNX_PATH_BYTES];
     for (size_t i = 0; i < STEPS; i++) {
-        dpt_step_metrics step;
+        dpt_step_metrics step = {.size = sizeof step};
         CHECK_OK(dpt_trainer_step(r->trainer, &step));
     }
     if (CHECK_OK(predict(r)) &&
@@ -354,7 +356,7 @@ static dpt_status begin_several(run *r, const char *path, const char *network)
     DPT_TRY(dpt_model_from_onnx(r->context, path, &r->model));
     DPT_TRY(dpt_dataset_open(r->context, data, NULL, DPT_TRAIN, &r->data));
     DPT_TRY(dpt_dataset_arrange(r->context, r->data, r->model));
-    const dpt_trainer_options options = {.batch_size = COUNT};
+    const dpt_trainer_options options = {.size = sizeof options, .batch_size = COUNT};
     DPT_TRY(dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer));
     return predict(r);
 }
@@ -363,7 +365,7 @@ static void compare_inputs(test *t, const run *a, const run *b)
 {
     REQUIRE(CHECK_SIZE(dpt_model_input_count(b->model), dpt_model_input_count(a->model)));
     for (size_t i = 0; i < dpt_model_input_count(a->model); i++) {
-        dpt_input_info x, y;
+        dpt_input_info x = {.size = sizeof x}, y = {.size = sizeof y};
         dpt_model_input(a->model, i, &x);
         dpt_model_input(b->model, i, &y);
         CHECK_TEXT(y.name, x.name);

@@ -163,12 +163,14 @@ static dpt_status make_uneven(dpt_context *context, dpt_model **out)
 {
     DPT_TRY(dpt_model_create(context, "uneven", out));
     dpt_model *m = *out;
-    const dpt_linear_options few = {.out = 400, .activation = DPT_ACT_RELU};
-    const dpt_linear_options many = {.out = 1000, .no_bias = true, .activation = DPT_ACT_RELU};
+    const dpt_linear_options few = {.size = sizeof few, .out = 400, .activation = DPT_ACT_RELU};
+    const dpt_linear_options many = {
+        .size = sizeof many, .out = 1000, .no_bias = true, .activation = DPT_ACT_RELU};
     dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));
     x = dpt_linear(m, dpt_linear(m, x, "few", &few), "many", &many);
-    return dpt_model_finish(m,
-                            dpt_linear(m, x, "last", &(dpt_linear_options){.out = FLAT_CLASSES}));
+    return dpt_model_finish(m, dpt_linear(m, x, "last",
+                                          &(dpt_linear_options){.size = sizeof(dpt_linear_options),
+                                                                .out = FLAT_CLASSES}));
 }
 
 /* In how many instructions a layer's weights' gradient is computed; CHECKs that each begins at an

@@ -19,11 +19,12 @@ typedef struct setting {
 
 static dpt_status from_images(dpt_context *context, const image_set *images, dpt_dataset **out)
 {
-    const dpt_dataset_memory memory = {.count = images->count,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = images->count,
                                        .height = 28,
                                        .width = 28,
                                        .channels = 1,
-                                       .classes = 10,
+                                       .outputs = 10,
                                        .dtype = DPT_U8,
                                        .images = images->pixels,
                                        .labels = images->labels,
@@ -42,7 +43,7 @@ static dpt_status open_all(setting *s)
     if (status == DPT_OK) status = from_images(s->context, &images, &s->whole);
     images_free(&images);
     if (status == DPT_OK) status = dpt_dataset_split(s->whole, 0.3, 5, &s->train, &s->held_out);
-    if (status == DPT_OK) status = dpt_devices_open(s->context, "cpu,cpu", &s->devices);
+    if (status == DPT_OK) status = dpt_device_set_open(s->context, "cpu,cpu", &s->devices);
     if (status == DPT_OK) status = dpt_model_by_name(s->context, "lenet", &shape, &s->model);
     return status;
 }
@@ -50,7 +51,7 @@ static dpt_status open_all(setting *s)
 static void close_all(setting *s)
 {
     dpt_model_destroy(s->model);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_dataset_destroy(s->held_out);
     dpt_dataset_destroy(s->train);
     dpt_dataset_destroy(s->whole);
@@ -82,18 +83,23 @@ typedef struct outcome {
 static void run(test *t, const setting *s, const dpt_dataset *train, const dpt_dataset *held_out,
                 outcome *out)
 {
-    const dpt_trainer_options options = {
-        .batch_size = BATCH, .lr = 0.2f, .split = "3:2", .seed = 4};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .lr = 0.2f,
+                                         .split = {DPT_SPLIT_PROPORTIONS, "3:2"},
+                                         .seed = 4};
     dpt_trainer *trainer = NULL;
     memset(out, 0, sizeof *out);
     REQUIRE_OK(dpt_trainer_create(s->devices, s->model, train, &options, &trainer));
     for (size_t i = 0; i < STEPS; i++) {
-        dpt_step_metrics m = {0};
+        dpt_step_metrics m = {.size = sizeof m};
         CHECK_OK(dpt_trainer_step(trainer, &m));
         out->losses[i] = m.loss;
     }
+    out->evaluations[0].size = sizeof out->evaluations[0];
     CHECK_OK(dpt_trainer_evaluate(trainer, held_out, &out->evaluations[0]));
     out->n_copies = trainer->programs.tests[0].store.n_copies;
+    out->evaluations[1].size = sizeof out->evaluations[1];
     CHECK_OK(dpt_trainer_evaluate(trainer, train, &out->evaluations[1]));
     dpt_trainer_destroy(trainer);
 }

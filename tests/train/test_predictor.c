@@ -43,9 +43,10 @@ static dpt_status make_data(const setting *s, bool normalised, dpt_dataset **out
 static dpt_status train(const setting *s, dpt_device_set *devices, const dpt_dataset *data,
                         expected *out)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     dpt_trainer *trainer = NULL;
-    const dpt_trainer_options options = {.batch_size = FLAT_BATCH, .lr = 0.05f, .momentum = 0.9f};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = FLAT_BATCH, .lr = 0.05f, .momentum = 0.9f};
     DPT_TRY(dpt_trainer_create(devices, s->model, data, &options, &trainer));
     dpt_status status = dpt_trainer_step(trainer, &m);
     if (status == DPT_OK) status = dpt_trainer_save(trainer, weights_path);
@@ -63,10 +64,10 @@ static const expected *find_expected(test *t)
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
     if (made) return &e;
-    made = CHECK_OK(dpt_devices_open(s->context, "cpu:threads=1", &devices)) &&
+    made = CHECK_OK(dpt_device_set_open(s->context, "cpu:threads=1", &devices)) &&
            CHECK_OK(make_data(s, true, &data)) && CHECK_OK(train(s, devices, data, &e));
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return &e;
 }
 
@@ -97,8 +98,8 @@ static void predict_on(test *t, const mix *m, size_t micro_batch)
                                            .dtype = DPT_U8,
                                            .mean = {0.4f, 0.4f, 0.4f},
                                            .deviation = {0.25f, 0.25f, 0.25f},
-                                           .split = m->split};
-    if (CHECK_OK(dpt_devices_open(s->context, m->devices, &devices)) &&
+                                           .split = dpt_split_from(m->split)};
+    if (CHECK_OK(dpt_device_set_open(s->context, m->devices, &devices)) &&
         CHECK_OK(make_data(s, false, &data)) &&
         CHECK_OK(dpt_predictor_create(devices, s->model, &options, &p)) &&
         CHECK_OK(dpt_predictor_run(p, s->all->images, COUNT, first, why)) &&
@@ -110,7 +111,7 @@ static void predict_on(test *t, const mix *m, size_t micro_batch)
     }
     dpt_predictor_destroy(p);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 static void is_what_the_trainer_predicts(test *t)
@@ -134,7 +135,7 @@ static bool begin(test *t, fixture *f)
     const setting *s = t->user;
     *f = (fixture){.devices = NULL};
     (void)find_expected(t);
-    if (!CHECK_OK(dpt_devices_open(s->context, "cpu:threads=1", &f->devices)) ||
+    if (!CHECK_OK(dpt_device_set_open(s->context, "cpu:threads=1", &f->devices)) ||
         !CHECK_OK(make_data(s, true, &f->data)))
         return false;
     const dpt_predictor_options options = {
@@ -146,7 +147,7 @@ static void end(fixture *f)
 {
     dpt_predictor_destroy(f->predictor);
     dpt_dataset_destroy(f->data);
-    dpt_devices_close(f->devices);
+    dpt_device_set_close(f->devices);
 }
 
 static atomic_bool missing; /* sample COUNT cannot be read */
@@ -180,8 +181,10 @@ static void takes_every_kind_of_data(test *t)
             CHECK(memcmp(outputs + (i - 1) * FLAT_CLASSES,
                          find_expected(t)->outputs + part->samples[i] * FLAT_CLASSES,
                          FLAT_CLASSES * sizeof *outputs) == 0);
-        const dpt_dataset_reader reader = {
-            .read = read_image, .user = (void *)(uintptr_t)s->all, .n_threads = 2};
+        const dpt_dataset_reader reader = {.size = sizeof reader,
+                                           .read = read_image,
+                                           .user = (void *)(uintptr_t)s->all,
+                                           .n_threads = 2};
         if (CHECK_OK(dpt_dataset_from_reader(s->context, &memory, &reader, &read)) &&
             CHECK_OK(dpt_predictor_run_data(f.predictor, read, 0, COUNT, outputs, why)))
             check_outputs(t, outputs, 0, "read on demand");
@@ -299,7 +302,7 @@ static void refuses_bad_options(test *t)
         o.micro_batch = SIZE_MAX;
         refused(t, &f, &o, "micro_batch");
         o = good;
-        o.split = "1:2";
+        o.split = dpt_split_from("1:2");
         refused(t, &f, &o, "1:2");
         o = good;
         o.device_timeout = NAN;
@@ -358,7 +361,7 @@ static void takes_structs_of_other_releases(test *t)
         /* A shorter struct's unknown fields are not read: this split would be refused. */
         dpt_predictor_options shorter = longer.known;
         shorter.size = offsetof(dpt_predictor_options, split);
-        shorter.split = "1:2";
+        shorter.split = dpt_split_from("1:2");
         CHECK_OK(dpt_predictor_create(f.devices, s->model, &shorter, &p));
         dpt_predictor_destroy(p);
         /* A shorter result: what lies behind it is not written. */

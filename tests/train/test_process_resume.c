@@ -65,7 +65,7 @@ static dpt_status choose_some(const course *c, dpt_trainer *t)
 
 static dpt_status note_ways(course *c, const dpt_trainer *t)
 {
-    dpt_operation o;
+    dpt_operation o = {.size = sizeof o};
     for (size_t i = t->first_device; i < t->first_device + t->n_workers; i++)
         for (size_t k = 0; k < dpt_trainer_operation_count(t, i); k++) {
             DPT_TRY(dpt_trainer_operation(t, i, k, &o));
@@ -88,10 +88,13 @@ static dpt_status note_weights(course *c, size_t rank, dpt_trainer *t)
 /* By steps and states, or by dpt_fit. */
 static dpt_status run(const course *c, dpt_trainer *t)
 {
-    dpt_fit_result result;
-    dpt_step_metrics m;
-    const dpt_fit_options options = {
-        .max_steps = c->max_steps, .checkpoint = "kept", .resume = c->resume, .log = "kept.jsonl"};
+    dpt_fit_result result = {.size = sizeof result};
+    dpt_step_metrics m = {.size = sizeof m};
+    const dpt_fit_options options = {.size = sizeof options,
+                                     .max_steps = c->max_steps,
+                                     .checkpoint = "kept",
+                                     .resume = c->resume,
+                                     .log = "kept.jsonl"};
     if (!c->states) return dpt_fit(t, &options, &result);
     if (c->resume) DPT_TRY(dpt_trainer_load_state(t, "kept.state"));
     while (dpt_trainer_steps(t) < c->max_steps)
@@ -103,8 +106,9 @@ static dpt_status train_in(course *c, dpt_context *context, size_t rank)
 {
     const dpt_model_shape shape = {28, 28, 1, 10};
     const dpt_trainer_options options = {
+        .size = sizeof options,
         .batch_size = BATCH,
-        .split = c->split ? c->split : "equal",
+        .split = dpt_split_from(c->split ? c->split : "equal"),
         .compress = c->compress ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
         .momentum = 0.9f,
         .seed = 1,
@@ -116,7 +120,7 @@ static dpt_status train_in(course *c, dpt_context *context, size_t rank)
     dpt_trainer *trainer = NULL;
     stand_ins_devices(c->devices, rank, list);
     dpt_status status = images_open(context, c->data, COUNT, &data);
-    if (status == DPT_OK) status = dpt_devices_open(context, list, &devices);
+    if (status == DPT_OK) status = dpt_device_set_open(context, list, &devices);
     if (status == DPT_OK) status = dpt_model_by_name(context, "lenet", &shape, &model);
     if (status == DPT_OK) status = dpt_trainer_create(devices, model, data, &options, &trainer);
     if (status == DPT_OK) status = choose_some(c, trainer);
@@ -125,7 +129,7 @@ static dpt_status train_in(course *c, dpt_context *context, size_t rank)
     if (status == DPT_OK) status = note_weights(c, rank, trainer);
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_dataset_destroy(data);
     return status;
 }

@@ -47,11 +47,17 @@ static dpt_status build(dpt_context *context, const deviation *d, dpt_model **ou
     dpt_model *m = *out;
     dpt_value x = dpt_input(m, 28, 28, 1);
     x = dpt_pool2d(m, x,
-                   &(dpt_pool2d_options){.kind = d->pool, .kernel = {4, 4}, .stride = {4, 4}});
+                   &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options),
+                                         .kind = d->pool,
+                                         .kernel = {4, 4},
+                                         .stride = {4, 4}});
     x = dpt_flatten(m, x);
-    x = dpt_linear(m, x, "fc1", &(dpt_linear_options){.out = 16});
+    x = dpt_linear(m, x, "fc1",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 16});
     x = dpt_activate(m, x, d->activation);
-    return dpt_model_finish(m, dpt_linear(m, x, "fc2", &(dpt_linear_options){.out = CLASSES}));
+    return dpt_model_finish(
+        m, dpt_linear(m, x, "fc2",
+                      &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES}));
 }
 
 static void divide(dpt_trainer *trainer, const double *parts)
@@ -73,7 +79,7 @@ static dpt_status step_some(const setting *s, dpt_trainer *trainer, bool last)
 {
     const deviation *d = &s->last;
     const char *state = d->state && last ? d->state : s->load;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     if (state) DPT_TRY(dpt_trainer_load_state(trainer, state));
     for (size_t i = 0; i < STEPS; i++) {
         if (d->lr > 0 && i == 1) DPT_TRY(dpt_trainer_set_lr(trainer, last ? d->lr : 0.5f));
@@ -101,8 +107,9 @@ static int watch(const dpt_fit_progress *progress, void *user)
 static dpt_status fit(const deviation *d, dpt_trainer *trainer, bool last)
 {
     watcher w = {.d = d, .trainer = trainer};
-    dpt_fit_result result;
-    const dpt_fit_options options = {.epochs = 3,
+    dpt_fit_result result = {.size = sizeof result};
+    const dpt_fit_options options = {.size = sizeof options,
+                                     .epochs = 3,
                                      .checkpoint = d->checkpoint,
                                      .checkpoint_every = {.steps = 2},
                                      .host_copy = 1,
@@ -115,8 +122,9 @@ static dpt_status train_in(const setting *s, dpt_context *context, size_t rank, 
 {
     const bool last = rank + 1 == dpt_process_count(context);
     const deviation plain = {.activation = DPT_ACT_RELU, .pool = DPT_POOL_AVERAGE};
-    const dpt_trainer_options options = {.batch_size = BATCH,
-                                         .split = "equal",
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .split = {DPT_SPLIT_EQUAL, NULL},
                                          .compress =
                                              s->compress ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
                                          .seed = 1};
@@ -127,7 +135,7 @@ static dpt_status train_in(const setting *s, dpt_context *context, size_t rank, 
     dpt_trainer *trainer = NULL;
     stand_ins_devices(s->devices, rank, list);
     dpt_status status = images_open(context, &s->data, COUNT, &data);
-    if (status == DPT_OK) status = dpt_devices_open(context, list, &devices);
+    if (status == DPT_OK) status = dpt_device_set_open(context, list, &devices);
     if (status == DPT_OK) status = build(context, last ? &s->last : &plain, &model);
     if (status == DPT_OK) status = dpt_trainer_create(devices, model, data, &options, &trainer);
     if (status == DPT_OK)
@@ -135,7 +143,7 @@ static dpt_status train_in(const setting *s, dpt_context *context, size_t rank, 
     *steps = trainer ? dpt_trainer_steps(trainer) : 0;
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_dataset_destroy(data);
     return status;
 }
@@ -228,18 +236,19 @@ static void other_state(test *t)
     dpt_device_set *devices = NULL;
     dpt_model *model = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_step_metrics m;
-    const dpt_trainer_options options = {.batch_size = BATCH, .split = "equal", .seed = 1};
+    dpt_step_metrics m = {.size = sizeof m};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = BATCH, .split = {DPT_SPLIT_EQUAL, NULL}, .seed = 1};
     REQUIRE(CHECK_OK(dpt_context_create(&context)));
     const bool written = CHECK_OK(images_open(context, &s->data, COUNT, &data)) &&
-                         CHECK_OK(dpt_devices_open(context, "cpu:threads=1", &devices)) &&
+                         CHECK_OK(dpt_device_set_open(context, "cpu:threads=1", &devices)) &&
                          CHECK_OK(build(context, &s->last, &model)) &&
                          CHECK_OK(dpt_trainer_create(devices, model, data, &options, &trainer)) &&
                          CHECK_OK(dpt_trainer_step(trainer, &m)) &&
                          CHECK_OK(dpt_trainer_save_state(trainer, path));
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_dataset_destroy(data);
     dpt_context_destroy(context);
     if (!written) return;

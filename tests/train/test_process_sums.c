@@ -414,14 +414,14 @@ static dpt_status sum_part(dpt_context *context, size_t rank, void *user)
     size_t n = 0;
     stand_ins_devices(task->devices, rank, list);
     task->statuses[rank] = DPT_E_STATE; /* it does not come to the call */
-    dpt_status status = dpt_devices_open(context, list, &devices);
-    if (status == DPT_OK) n = dpt_devices_count(devices);
+    dpt_status status = dpt_device_set_open(context, list, &devices);
+    if (status == DPT_OK) n = dpt_device_set_count(devices);
     for (size_t i = 0; status == DPT_OK && i < n; i++)
-        status = dpt_array_create(dpt_devices_get(devices, i), shape, 1, &arrays[i]);
+        status = dpt_array_create(dpt_device_set_get(devices, i), shape, 1, &arrays[i]);
     if (status == DPT_OK) status = sum_in(task, context, rank, arrays, n);
     for (size_t i = 0; i < n; i++)
         dpt_array_destroy(arrays[i]);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return status;
 }
 

@@ -39,8 +39,8 @@ typedef struct setting {
 static dpt_status fit(setting *s, dpt_context *context, bool last, dpt_trainer *trainer)
 {
     const bool tests = s->other_test || s->other_steps > 0 || s->other_warmup > 0;
-    dpt_fit_options options = {.max_steps = s->n_steps};
-    dpt_fit_result result;
+    dpt_fit_options options = {.size = sizeof options, .max_steps = s->n_steps};
+    dpt_fit_result result = {.size = sizeof result};
     dpt_dataset *data = NULL;
     if (last) {
         options.max_steps += s->other_steps;
@@ -57,7 +57,7 @@ static dpt_status fit(setting *s, dpt_context *context, bool last, dpt_trainer *
 
 static bool has_finite_weights(dpt_trainer *trainer, size_t rank)
 {
-    dpt_device_description d = {.process = SIZE_MAX};
+    dpt_device_info d = {.size = sizeof d, .process = SIZE_MAX};
     size_t own = 0;
     while (dpt_trainer_device(trainer, own, &d) == DPT_OK && d.process != rank)
         own++;
@@ -77,6 +77,7 @@ static dpt_status evaluate_some(setting *s, dpt_context *context, size_t rank, b
     dpt_dataset *data = NULL;
     DPT_TRY(images_open(context, &s->data, COUNT - (last ? s->fewer_data : 0), &data));
     dpt_status status = DPT_OK;
+    s->evaluations[rank].size = sizeof s->evaluations[rank];
     for (size_t i = 0; status == DPT_OK && i < 2; i++)
         status = dpt_trainer_evaluate(trainer, data, &s->evaluations[rank]);
     if (status == DPT_OK) status = dpt_trainer_predict(trainer, data, 0, COUNT, s->outputs[rank]);
@@ -100,6 +101,7 @@ static dpt_status use(setting *s, dpt_context *context, size_t rank, bool last,
     }
     DPT_TRY(status);
     if (!s->evaluate) return DPT_OK;
+    s->evaluations[rank].size = sizeof s->evaluations[rank];
     DPT_TRY(dpt_trainer_evaluate(trainer, data, &s->evaluations[rank]));
     return dpt_trainer_predict(trainer, data, 0, data ? COUNT : 0, s->outputs[rank]);
 }
@@ -109,8 +111,9 @@ static dpt_status train_in(setting *s, dpt_context *context, size_t rank)
     const bool last = rank + 1 == dpt_process_count(context);
     const dpt_model_shape shape = {28, 28, 1, 10};
     const dpt_trainer_options options = {
+        .size = sizeof options,
         .batch_size = BATCH,
-        .split = "equal",
+        .split = {DPT_SPLIT_EQUAL, NULL},
         .compress = s->compress ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
         .seed = last && s->other_seed ? s->other_seed : 1,
     };
@@ -122,13 +125,13 @@ static dpt_status train_in(setting *s, dpt_context *context, size_t rank)
     stand_ins_devices(s->devices, rank, list);
     dpt_status status =
         images_open(context, last && s->other_images ? &s->other_data : &s->data, COUNT, &data);
-    if (status == DPT_OK) status = dpt_devices_open(context, list, &devices);
+    if (status == DPT_OK) status = dpt_device_set_open(context, list, &devices);
     if (status == DPT_OK) status = dpt_model_by_name(context, "lenet", &shape, &model);
     if (status == DPT_OK) status = dpt_trainer_create(devices, model, data, &options, &trainer);
     if (status == DPT_OK) status = use(s, context, rank, last, trainer, data);
     dpt_trainer_destroy(trainer);
     dpt_model_destroy(model);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     dpt_dataset_destroy(data);
     return status;
 }

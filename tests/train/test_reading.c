@@ -76,7 +76,8 @@ static dpt_status open_data(dpt_context *context, const dpt_dataset *all, librar
                             dpt_dataset **out)
 {
     dpt_dataset_memory memory = setting_memory(all, COUNT);
-    const dpt_dataset_reader reader = {.read = read_image, .user = l, .n_threads = 3};
+    const dpt_dataset_reader reader = {
+        .size = sizeof reader, .read = read_image, .user = l, .n_threads = 3};
     if (!l) return dpt_dataset_from_memory(context, &memory, out);
     memory.images = NULL;
     return dpt_dataset_from_reader(context, &memory, &reader, out);
@@ -100,11 +101,12 @@ typedef struct outcome {
 
 static dpt_trainer_options options_of(const char *split, const variant *v)
 {
-    return (dpt_trainer_options){.batch_size = v->batch,
+    return (dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                 .batch_size = v->batch,
                                  .accumulate = v->accumulate,
                                  .micro_batch = v->micro_batch,
                                  .no_shuffle = v->no_shuffle,
-                                 .split = split,
+                                 .split = dpt_split_from(split),
                                  .lr = 0.05f,
                                  .momentum = 0.9f,
                                  .seed = 2,
@@ -114,7 +116,7 @@ static dpt_trainer_options options_of(const char *split, const variant *v)
 /* Steps until the trainer has done so many; a call that fails is made again. */
 static dpt_status step_to(dpt_trainer *trainer, const variant *v, size_t steps, double *losses)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     while (dpt_trainer_steps(trainer) < steps) {
         const size_t left = steps - dpt_trainer_steps(trainer);
         while (v->in_flight && dpt_trainer_in_flight(trainer) < (left < 2 ? left : 2))
@@ -133,6 +135,7 @@ static dpt_status use(dpt_trainer *trainer, const variant *v, const dpt_dataset 
     const size_t steps = (trainer->data->count + step - 1) / step;
     for (size_t e = 0; e < EPOCHS; e++) {
         DPT_TRY(step_to(trainer, v, (e + 1) * steps, out->losses));
+        out->tests[e].size = sizeof out->tests[e];
         DPT_TRY(dpt_trainer_evaluate(trainer, rest, &out->tests[e]));
     }
     DPT_TRY(dpt_trainer_predict(trainer, rest, 1, N_PREDICTED, out->outputs));
@@ -148,7 +151,7 @@ static dpt_status train_on(dpt_context *context, const setting *s, const mix *m,
     dpt_dataset *whole = NULL, *first = NULL, *rest = NULL;
     dpt_trainer *trainer = NULL;
     memset(out, 0, sizeof *out);
-    dpt_status status = dpt_devices_open(context, m->devices, &devices);
+    dpt_status status = dpt_device_set_open(context, m->devices, &devices);
     if (status == DPT_OK) status = open_data(context, s->all, l, &whole);
     if (status == DPT_OK) status = dpt_dataset_split(whole, 0.25, 3, &first, &rest);
     if (status == DPT_OK) status = dpt_trainer_create(devices, s->model, first, &options, &trainer);
@@ -157,7 +160,7 @@ static dpt_status train_on(dpt_context *context, const setting *s, const mix *m,
     dpt_dataset_destroy(rest);
     dpt_dataset_destroy(first);
     dpt_dataset_destroy(whole);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return status;
 }
 
@@ -210,7 +213,7 @@ static void nothing_is_read_twice(test *t)
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
-    REQUIRE_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices));
+    REQUIRE_OK(dpt_device_set_open(s->context, tested_devices("@0"), &devices));
     if (CHECK_OK(open_data(s->context, s->all, &l, &data)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, data, &options, &trainer))) {
         atomic_store(&l.n_reads, 0);
@@ -218,7 +221,7 @@ static void nothing_is_read_twice(test *t)
     }
     dpt_trainer_destroy(trainer);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     const size_t taken = 2 * COUNT + 5 * 10, n_reads = atomic_load(&l.n_reads);
     CHECK(n_reads >= taken && n_reads <= taken + 3 * 10);
 }
@@ -231,12 +234,12 @@ static void tells_the_epoch(test *t)
     const variant v = {.batch = 10, .in_flight = true};
     const dpt_trainer_options options = options_of("equal", &v);
     double losses[COUNT];
-    dpt_evaluation evaluation;
+    dpt_evaluation evaluation = {.size = sizeof evaluation};
     library l = library_of(s->all);
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
-    REQUIRE_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices));
+    REQUIRE_OK(dpt_device_set_open(s->context, tested_devices("@0"), &devices));
     if (CHECK_OK(open_data(s->context, s->all, &l, &data)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, data, &options, &trainer))) {
         CHECK_OK(step_to(trainer, &v, 20, losses)); /* two epochs */
@@ -244,7 +247,7 @@ static void tells_the_epoch(test *t)
     }
     dpt_trainer_destroy(trainer);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     CHECK_SIZE(atomic_load(&l.of_epoch[1]), COUNT);
     CHECK_SIZE(atomic_load(&l.of_epoch[2]), COUNT);
     CHECK(atomic_load(&l.of_epoch[3]) <= 3 * 10);
@@ -261,7 +264,7 @@ static void crops_of_no_picture(test *t)
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
-    REQUIRE_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices));
+    REQUIRE_OK(dpt_device_set_open(s->context, tested_devices("@0"), &devices));
     REQUIRE_OK(open_data(s->context, s->all, &l, &data));
     options.augment.resized_crop = 0.5f;
     CHECK(dpt_trainer_create(devices, s->model, data, &options, &trainer) == DPT_E_INVALID);
@@ -270,7 +273,7 @@ static void crops_of_no_picture(test *t)
     options.augment.resized_crop = -0.5f;
     CHECK(dpt_trainer_create(devices, s->model, data, &options, &trainer) == DPT_E_INVALID);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 /* A program that reads slowly sees how long its devices wait for it. */
@@ -283,9 +286,9 @@ static void tells_of_waiting(test *t)
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_step_metrics m = {.step = 0};
+    dpt_step_metrics m = {.size = sizeof m};
     double seconds = 0, waited = 0;
-    REQUIRE_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices));
+    REQUIRE_OK(dpt_device_set_open(s->context, tested_devices("@0"), &devices));
     if (CHECK_OK(open_data(s->context, s->all, &l, &data)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, data, &options, &trainer))) {
         l.wait_us = 20000; /* 29 of them by three threads and the caller: 140 ms at least */
@@ -298,7 +301,7 @@ static void tells_of_waiting(test *t)
     }
     dpt_trainer_destroy(trainer);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 /* ---- What cannot be read --------------------------------------------------------------------- */
@@ -328,7 +331,7 @@ static void goes_on_after_a_failure(test *t)
             l.why = "eaten by mice";
             CHECK_OK(train_on(s->context, s, m, &v, NULL, &wanted));
             memset(&found, 0, sizeof found);
-            if (CHECK_OK(dpt_devices_open(s->context, m->devices, &devices)) &&
+            if (CHECK_OK(dpt_device_set_open(s->context, m->devices, &devices)) &&
                 CHECK_OK(open_data(s->context, s->all, &l, &whole)) &&
                 CHECK_OK(dpt_dataset_split(whole, 0.25, 3, &first, &rest)) &&
                 CHECK_OK(dpt_trainer_create(devices, s->model, first, &options, &trainer))) {
@@ -344,6 +347,7 @@ static void goes_on_after_a_failure(test *t)
                 snprintf(words, sizeof words, "sample %zu: eaten by mice",
                          (size_t)rest->samples[rest->count - 1]);
                 CHECK_OK(step_to(trainer, &v, 5, found.losses));
+                found.tests[0].size = sizeof found.tests[0];
                 check_told(t, s->context, dpt_trainer_evaluate(trainer, rest, &found.tests[0]),
                            DPT_E_FORMAT, words);
                 atomic_store(&l.bad, SIZE_MAX);
@@ -355,7 +359,7 @@ static void goes_on_after_a_failure(test *t)
             dpt_dataset_destroy(rest);
             dpt_dataset_destroy(first);
             dpt_dataset_destroy(whole);
-            dpt_devices_close(devices);
+            dpt_device_set_close(devices);
         }
 }
 
@@ -367,8 +371,8 @@ static dpt_status fit(const setting *s, library *l, const dpt_fit_options *how, 
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_fit_result result;
-    dpt_status status = dpt_devices_open(s->context, tested_devices("@0"), &devices);
+    dpt_fit_result result = {.size = sizeof result};
+    dpt_status status = dpt_device_set_open(s->context, tested_devices("@0"), &devices);
     if (status == DPT_OK) status = open_data(s->context, s->all, l, &data);
     if (status == DPT_OK) status = dpt_trainer_create(devices, s->model, data, &options, &trainer);
     if (status == DPT_OK && l->status != DPT_OK) atomic_store(&l->bad, 40);
@@ -376,7 +380,7 @@ static dpt_status fit(const setting *s, library *l, const dpt_fit_options *how, 
     if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_PARAMETER, weights);
     dpt_trainer_destroy(trainer);
     dpt_dataset_destroy(data);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return status;
 }
 
@@ -385,10 +389,13 @@ static void resumes_after_a_failure(test *t)
     const setting *s = t->user;
     static float wanted[MOST_VALUES], found[MOST_VALUES];
     library l = library_of(s->all);
-    CHECK_OK(fit(s, &l, &(dpt_fit_options){.epochs = 2}, wanted));
+    CHECK_OK(fit(s, &l, &(dpt_fit_options){.size = sizeof(dpt_fit_options), .epochs = 2}, wanted));
     l.status = DPT_E_UNSUPPORTED; /* what is no DPT_E_FORMAT is told as DPT_E_IO */
-    const dpt_fit_options kept = {.epochs = 2, .checkpoint = "unread"},
-                          resumed = {.epochs = 2, .checkpoint = "unread", .resume = true};
+    const dpt_fit_options kept = {.size = sizeof kept, .epochs = 2, .checkpoint = "unread"},
+                          resumed = {.size = sizeof resumed,
+                                     .epochs = 2,
+                                     .checkpoint = "unread",
+                                     .resume = true};
     check_told(t, s->context, fit(s, &l, &kept, found), DPT_E_IO,
                "sample 40: the program cannot read it");
     CHECK(forget_checkpoints(t, "unread", SIZE_MAX) > 0);
@@ -414,12 +421,13 @@ static dpt_status fit_tested(const setting *s, library *l, size_t bad_from_epoch
     dpt_dataset *whole = NULL, *first = NULL, *rest = NULL, *held_out = NULL;
     dpt_trainer *trainer = NULL;
     l->bad_from_epoch = 0;
-    dpt_status status = dpt_devices_open(s->context, tested_devices("@0"), &devices);
+    dpt_status status = dpt_device_set_open(s->context, tested_devices("@0"), &devices);
     if (status == DPT_OK) status = open_data(s->context, s->all, NULL, &whole);
     if (status == DPT_OK) status = dpt_dataset_split(whole, 0.25, 3, &first, &rest);
     if (status == DPT_OK) status = open_data(s->context, s->all, l, &held_out);
     if (status == DPT_OK) status = dpt_trainer_create(devices, s->model, first, &options, &trainer);
-    const dpt_fit_options how = {.epochs = 4,
+    const dpt_fit_options how = {.size = sizeof how,
+                                 .epochs = 4,
                                  .validation = rest,
                                  .test = held_out,
                                  .patience = 3,
@@ -427,6 +435,7 @@ static dpt_status fit_tested(const setting *s, library *l, size_t bad_from_epoch
                                  .checkpoint_every = {.steps = 1000},
                                  .resume = resume};
     l->bad_from_epoch = bad_from_epoch;
+    out->result.size = sizeof out->result;
     if (status == DPT_OK) status = dpt_fit(trainer, &how, &out->result);
     snprintf(out->message, sizeof out->message, "%s", dpt_error_message(s->context));
     if (status == DPT_OK) status = dpti_trainer_read(trainer, 0, DPT_PARAMETER, out->weights);
@@ -435,7 +444,7 @@ static dpt_status fit_tested(const setting *s, library *l, size_t bad_from_epoch
     dpt_dataset_destroy(rest);
     dpt_dataset_destroy(first);
     dpt_dataset_destroy(whole);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return status;
 }
 
@@ -477,12 +486,13 @@ static void what_is_no_reader(test *t)
 {
     const setting *s = t->user;
     library l = library_of(s->all);
-    dpt_dataset_reader reader = {.read = read_image, .user = &l};
-    dpt_dataset_memory memory = {.count = 9,
+    dpt_dataset_reader reader = {.size = sizeof reader, .read = read_image, .user = &l};
+    dpt_dataset_memory memory = {.size = sizeof memory,
+                                 .count = 9,
                                  .height = FLAT_SIDE,
                                  .width = FLAT_SIDE,
                                  .channels = FLAT_CHANNELS,
-                                 .classes = 5,
+                                 .outputs = 5,
                                  .dtype = DPT_U8,
                                  .labels = s->all->labels,
                                  .label_dtype = DPT_I32};
@@ -545,7 +555,7 @@ static dpt_status train_with_others(dpt_context *context, company *c, size_t ran
     const bool reads = c->reads && !(c->first_does_not && rank == 0);
     l.status = DPT_E_FORMAT;
     stand_ins_devices(c->devices, rank, list);
-    dpt_status status = dpt_devices_open(context, list, &devices);
+    dpt_status status = dpt_device_set_open(context, list, &devices);
     if (status == DPT_OK) status = open_data(context, c->s->all, reads ? &l : NULL, &whole);
     if (status == DPT_OK && c->other_mean && rank == 1)
         status = dpt_dataset_normalize(whole, (float[4]){0.3f}, (float[4]){0.25f});
@@ -562,6 +572,7 @@ static dpt_status train_with_others(dpt_context *context, company *c, size_t ran
         c->n_unread[rank] = count_unread(trainer);
         atomic_store(&l.bad, rest->samples[0]);
         status = step_to(trainer, c->v, 5, c->outcomes[rank].losses);
+        c->outcomes[rank].tests[0].size = sizeof c->outcomes[rank].tests[0];
         if (status == DPT_OK)
             c->evaluated[rank] = dpt_trainer_evaluate(trainer, rest, &c->outcomes[rank].tests[0]);
         atomic_store(&l.bad, SIZE_MAX);
@@ -572,7 +583,7 @@ static dpt_status train_with_others(dpt_context *context, company *c, size_t ran
     dpt_dataset_destroy(rest);
     dpt_dataset_destroy(first);
     dpt_dataset_destroy(whole);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return status;
 }
 

@@ -36,18 +36,20 @@ typedef struct training {
 static const char two[] = "cpu:threads=1,cpu:threads=1";
 
 static const dpt_trainer_options sgd = {
+    .size = sizeof sgd,
     .batch_size = BATCH,
     .lr = 0.05f,
     .momentum = 0.9f,
     .weight_decay = 1e-3f,
-    .split = "3:1",
+    .split = {DPT_SPLIT_PROPORTIONS, "3:1"},
     .seed = 3,
     .augment = {.crop_padding = 1, .flip = true, .erase = 0.3f}};
-static const dpt_trainer_options adamw = {.batch_size = BATCH,
+static const dpt_trainer_options adamw = {.size = sizeof adamw,
+                                          .batch_size = BATCH,
                                           .optimizer = DPT_OPTIMIZER_ADAMW,
                                           .lr = 0.01f,
                                           .clip_norm = 1,
-                                          .split = "equal",
+                                          .split = {DPT_SPLIT_EQUAL, NULL},
                                           .batch_norm = DPT_BATCH_NORM_LOCAL,
                                           .seed = 4};
 static const dpt_schedule onecycle = {.kind = DPT_SCHEDULE_ONECYCLE, .warmup_steps = 3};
@@ -56,19 +58,23 @@ static dpt_status make_model(dpt_context *context, dpt_model **out)
 {
     DPT_TRY(dpt_model_create(context, "small", out));
     dpt_model *m = *out;
-    const dpt_conv2d_options conv = {.out_channels = 6, .kernel = {3, 3}, .padding = {1, 1}};
+    const dpt_conv2d_options conv = {
+        .size = sizeof conv, .out_channels = 6, .kernel = {3, 3}, .padding = {1, 1}};
     dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS);
-    x = dpt_batch_norm(m, dpt_conv2d(m, x, "conv", &conv), "bn",
-                       &(dpt_norm_options){.activation = DPT_ACT_RELU});
+    x = dpt_batch_norm(
+        m, dpt_conv2d(m, x, "conv", &conv), "bn",
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_RELU});
     x = dpt_flatten(m, dpt_dropout(m, x, 0.2f));
-    return dpt_model_finish(m, dpt_linear(m, x, "fc", &(dpt_linear_options){.out = FLAT_CLASSES}));
+    return dpt_model_finish(m, dpt_linear(m, x, "fc",
+                                          &(dpt_linear_options){.size = sizeof(dpt_linear_options),
+                                                                .out = FLAT_CLASSES}));
 }
 
 static bool opened(test *t, const char *devices, const dpt_trainer_options *options, training *out)
 {
     const setting *s = t->user;
     *out = (training){.devices = NULL};
-    if (CHECK_OK(dpt_devices_open(s->context, devices, &out->devices)) &&
+    if (CHECK_OK(dpt_device_set_open(s->context, devices, &out->devices)) &&
         CHECK_OK(dpt_trainer_create(out->devices, s->model, s->data, options, &out->trainer)))
         return true;
     FAIL("%s", dpt_error_message(s->context));
@@ -78,7 +84,7 @@ static bool opened(test *t, const char *devices, const dpt_trainer_options *opti
 static void close_training(training *w)
 {
     dpt_trainer_destroy(w->trainer);
-    dpt_devices_close(w->devices);
+    dpt_device_set_close(w->devices);
     *w = (training){.devices = NULL};
 }
 
@@ -127,7 +133,8 @@ static void heard(dpt_notice kind, const char *text, void *user)
 
 static dpt_fit_options fit_options(const setting *s, const char *folder, record *r)
 {
-    return (dpt_fit_options){.epochs = EPOCHS,
+    return (dpt_fit_options){.size = sizeof(dpt_fit_options),
+                             .epochs = EPOCHS,
                              .validation = s->validation,
                              .schedule = onecycle,
                              .checkpoint = folder,
@@ -147,7 +154,7 @@ static void check_same(test *t, const training *a, const training *b)
     REQUIRE(flat && n_kinds == dpti_trainer_n_state_buffers(b->trainer));
     for (size_t k = 0; k < n_kinds; k++) {
         CHECK_OK(dpti_trainer_read(a->trainer, 0, dpti_state_buffer_kind(k), flat));
-        for (size_t rank = 0; rank < dpt_devices_count(b->devices); rank++) {
+        for (size_t rank = 0; rank < dpt_device_set_count(b->devices); rank++) {
             CHECK_OK(dpti_trainer_read(b->trainer, rank, dpti_state_buffer_kind(k), flat + n));
             CHECK(memcmp(flat, flat + n, n * sizeof *flat) == 0);
         }
@@ -172,7 +179,7 @@ static void interrupt_at(test *t, const dpt_trainer_options *options, size_t sto
     const setting *s = t->user;
     training w;
     record first = {.stop_after = stop}, second = {.n_steps = 0};
-    dpt_fit_result r;
+    dpt_fit_result r = {.size = sizeof r};
     empty(t, "cut");
     if (opened(t, two, options, &w)) {
         const dpt_fit_options fit = fit_options(s, "cut", &first);
@@ -203,7 +210,7 @@ static void interrupt_everywhere(test *t, const dpt_trainer_options *options)
     const setting *s = t->user;
     training whole;
     record seen = {.n_steps = 0};
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     if (opened(t, two, options, &whole)) {
         dpt_fit_options fit = fit_options(s, NULL, &seen);
         CHECK_OK(dpt_fit(whole.trainer, &fit, &result));
@@ -245,6 +252,7 @@ static void patience_goes_on(test *t)
             fit.patience = 2;
             fit.schedule.kind = DPT_SCHEDULE_CONSTANT;
             fit.resume = part > 0;
+            results[i].size = sizeof results[i];
             CHECK_OK(dpt_fit(w.trainer, &fit, &results[i]));
             close_training(&w);
             r.stop_after = 0;
@@ -259,7 +267,7 @@ static void patience_goes_on(test *t)
 
 static void make_steps(test *t, training *w, size_t n)
 {
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     for (size_t i = 0; i < n; i++)
         CHECK_OK(dpt_trainer_step(w->trainer, &m));
 }
@@ -288,7 +296,7 @@ static void a_state_goes_on_exactly(test *t)
 /* By which a device finds the gradient of filters. */
 static const char *way_of(test *t, const training *w, size_t device)
 {
-    dpt_operation o = {.algorithm = "none"};
+    dpt_operation o = {.size = sizeof o, .algorithm = "none"};
     for (size_t i = 0; i < dpt_trainer_operation_count(w->trainer, device); i++) {
         CHECK_OK(dpt_trainer_operation(w->trainer, device, i, &o));
         if (strcmp(o.kind, "CONV2D_BACKWARD_WEIGHTS") == 0) break;
@@ -353,8 +361,8 @@ static void states_know_no_locale(test *t)
     static const char devices[] = "cpu:threads=1,cpu:threads=1:throttle=1.5";
     training plain, commas;
     dpt_trainer_options fractions = sgd;
-    fractions.split = "2.5:1";
-    fractions.init = "normal:0.1";
+    fractions.split = dpt_split_from("2.5:1");
+    fractions.init = (dpt_init){DPT_INIT_NORMAL, 0.1};
     if (!test_set_comma_locale()) SKIP("no locale with a decimal comma, and no localedef");
     const bool made = opened(t, devices, &fractions, &commas);
     setlocale(LC_ALL, "C");
@@ -382,7 +390,7 @@ static void another_mix_goes_on(test *t)
     float *flat = calloc(2 * n, sizeof *flat);
     training a, b;
     dpt_trainer_options three = sgd;
-    three.split = "1:1:2";
+    three.split = dpt_split_from("1:1:2");
     if (opened(t, two, &sgd, &a) &&
         opened(t, "cpu:threads=1,cpu:threads=1,cpu:threads=1", &three, &b) && CHECK(flat)) {
         make_steps(t, &a, 7);
@@ -413,7 +421,7 @@ static void the_balance_goes_on(test *t)
     bool calibrated = false;
     training a, b, c;
     dpt_trainer_options measured = sgd;
-    measured.split = "measured";
+    measured.split = dpt_split_from("measured");
     if (opened(t, uneven, &measured, &a) && opened(t, uneven, &measured, &b) &&
         opened(t, two, &measured, &c)) {
         make_steps(t, &a, 25);
@@ -575,8 +583,11 @@ static void other_trainings_are_refused(test *t)
     others[2].momentum = 0.8f;
     others[3].weight_decay = 0;
     others[4].no_shuffle = true;
-    others[5] = (dpt_trainer_options){
-        .batch_size = BATCH, .seed = 3, .split = "3:1", .optimizer = DPT_OPTIMIZER_ADAMW};
+    others[5] = (dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                      .batch_size = BATCH,
+                                      .seed = 3,
+                                      .split = {DPT_SPLIT_PROPORTIONS, "3:1"},
+                                      .optimizer = DPT_OPTIMIZER_ADAMW};
     others[6].label_smoothing = 0.1f;
     others[7].augment.flip = false;
     if (opened(t, two, &sgd, &a)) {
@@ -611,7 +622,7 @@ static void the_newest_few_stay(test *t)
     size_t *numbers = NULL, n = 0;
     training w;
     record r = {.n_steps = 0};
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     empty(t, "few");
     if (opened(t, two, &sgd, &w)) {
         CHECK_OK(fit_in(&w, s, "few", 3, false, &r, &result));
@@ -628,7 +639,7 @@ static void a_damaged_one_is_passed_over(test *t)
     const setting *s = t->user;
     training w;
     record r = {.stop_after = 8};
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     empty(t, "damaged");
     if (opened(t, two, &sgd, &w)) CHECK_OK(fit_in(&w, s, "damaged", 9, false, &r, &result));
     close_training(&w);
@@ -671,7 +682,7 @@ static void one_that_cannot_be_read_is_no_damage(test *t)
     const setting *s = t->user;
     training w;
     record r = {.n_steps = 0};
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     empty(t, "unread");
     (void)mkdir("unread", 0777);
     CHECK(symlink("checkpoint-000000015.safetensors", "unread/checkpoint-000000015.safetensors") ==
@@ -696,7 +707,7 @@ static void an_interrupted_one_is_not_overwritten(test *t)
     const setting *s = t->user;
     training w;
     record r = {.stop_after = 4};
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     empty(t, "again");
     for (size_t i = 0; i < 4; i++) {
         if (opened(t, two, &sgd, &w)) {
@@ -767,7 +778,7 @@ static void fails_over(test *t, void (*trouble)(record *r, size_t step), const c
     const setting *s = t->user;
     training w, whole;
     record r = {.at = trouble}, quiet = {.n_steps = 0};
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     empty(t, "full");
     if (opened(t, two, &sgd, &w) && opened(t, two, &sgd, &whole)) {
         CHECK_OK(fit_in(&w, s, "full", 2, false, &r, &result));
@@ -809,7 +820,7 @@ static void a_disk_that_stays_full_is_a_failure(test *t)
     const setting *s = t->user;
     training w;
     record r = {.at = stays_full};
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     signal(SIGXFSZ, SIG_IGN);
     empty(t, "full");
     if (opened(t, two, &sgd, &w)) {
@@ -830,7 +841,7 @@ static void what_killed_runs_left_is_removed(test *t)
     const setting *s = t->user;
     training w;
     record r = {.n_steps = 0};
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     empty(t, "left");
     (void)mkdir("left", 0777);
     CHECK(write_bytes("left/.dptrain-999999999-0.tmp", (const uint8_t *)"x", 1));

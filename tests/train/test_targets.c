@@ -34,21 +34,22 @@ static bool open_all(test *t, setting *s)
     for (size_t i = 0; i < COUNT; i++)
         for (size_t k = 0; k < OUTPUTS; k++)
             targets[i * OUTPUTS + k] = target_of(x + i * INPUTS, k);
-    dpt_dataset_memory memory = {.count = COUNT,
+    dpt_dataset_memory memory = {.size = sizeof memory,
+                                 .count = COUNT,
                                  .height = 1,
                                  .width = 1,
                                  .channels = INPUTS,
-                                 .classes = OUTPUTS,
+                                 .outputs = OUTPUTS,
                                  .dtype = DPT_F32,
                                  .images = x,
                                  .targets = targets};
     if (!CHECK_OK(dpt_context_create(&s->context)) ||
-        !CHECK_OK(dpt_devices_open(s->context, "cpu:threads=1,cpu:threads=1", &s->devices)) ||
+        !CHECK_OK(dpt_device_set_open(s->context, "cpu:threads=1,cpu:threads=1", &s->devices)) ||
         !CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->with_targets)))
         return false;
-    memory.classes = OUTPUTS + 1;
+    memory.outputs = OUTPUTS + 1;
     if (!CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->wide))) return false;
-    memory.classes = OUTPUTS;
+    memory.outputs = OUTPUTS;
     memory.targets = NULL;
     if (!CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->with_neither))) return false;
     memory.labels = labels;
@@ -57,13 +58,15 @@ static bool open_all(test *t, setting *s)
         return false;
     const dpt_value in = dpt_flatten(s->model, dpt_input(s->model, 1, 1, INPUTS));
     return CHECK_OK(dpt_model_finish(
-        s->model, dpt_linear(s->model, in, "fc", &(dpt_linear_options){.out = OUTPUTS})));
+        s->model,
+        dpt_linear(s->model, in, "fc",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = OUTPUTS})));
 }
 
 static void close_all(setting *s)
 {
     dpt_model_destroy(s->model);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_dataset_destroy(s->wide);
     dpt_dataset_destroy(s->with_neither);
     dpt_dataset_destroy(s->with_labels);
@@ -71,8 +74,11 @@ static void close_all(setting *s)
     dpt_context_destroy(s->context);
 }
 
-static const dpt_trainer_options squared = {
-    .batch_size = 16, .lr = 0.3f, .split = "3:1", .loss = DPT_LOSS_SQUARED_ERROR};
+static const dpt_trainer_options squared = {.size = sizeof squared,
+                                            .batch_size = 16,
+                                            .lr = 0.3f,
+                                            .split = {DPT_SPLIT_PROPORTIONS, "3:1"},
+                                            .loss = DPT_LOSS_SQUARED_ERROR};
 
 /* The mean of the squared distances of what is predicted from the targets. */
 static double error_of(test *t, const float *predicted, dpt_trainer *trainer)
@@ -100,7 +106,7 @@ static void learns_targets(test *t)
     setting s;
     if (open_all(t, &s)) {
         dpt_trainer *trainer = NULL;
-        dpt_evaluation before = {0}, after = {0};
+        dpt_evaluation before = {.size = sizeof before}, after = {.size = sizeof after};
         float predicted[COUNT * OUTPUTS];
         REQUIRE_OK(dpt_trainer_create(s.devices, s.model, s.with_targets, &squared, &trainer));
         CHECK_OK(dpt_trainer_evaluate(trainer, s.with_targets, &before));
@@ -110,7 +116,7 @@ static void learns_targets(test *t)
         CHECK_NEAR(before.loss, error_of(t, predicted, trainer), 1e-5 * before.loss);
         CHECK_SIZE(before.hits, 0);
         for (size_t i = 0; i < STEPS; i++) {
-            dpt_step_metrics m;
+            dpt_step_metrics m = {.size = sizeof m};
             CHECK_OK(dpt_trainer_step(trainer, &m));
         }
         CHECK_OK(dpt_trainer_evaluate(trainer, s.with_targets, &after));
@@ -146,7 +152,7 @@ static void refuse(test *t, const setting *s, const dpt_dataset *data,
 static void refuses_the_wrong_answers(test *t)
 {
     setting s;
-    const dpt_trainer_options cross = {.batch_size = 16};
+    const dpt_trainer_options cross = {.size = sizeof cross, .batch_size = 16};
     if (open_all(t, &s)) {
         refuse(t, &s, s.with_labels, &squared, "needs targets");
         refuse(t, &s, s.with_targets, &cross, "it has targets: use a squared error");

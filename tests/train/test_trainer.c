@@ -26,18 +26,19 @@ static dpt_status open_all(setting *s, const char *devices, const dpt_trainer_op
     const dpt_model_shape shape = {28, 28, 1, 10};
     *s = (setting){0};
     if (!images_create(COUNT, 3, &images)) return DPT_E_NO_MEMORY;
-    const dpt_dataset_memory memory = {.count = COUNT,
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = COUNT,
                                        .height = 28,
                                        .width = 28,
                                        .channels = 1,
-                                       .classes = 10,
+                                       .outputs = 10,
                                        .dtype = DPT_U8,
                                        .images = images.pixels,
                                        .labels = images.labels};
     dpt_status status = dpt_context_create(&s->context);
     if (status == DPT_OK) status = dpt_dataset_from_memory(s->context, &memory, &s->data);
     images_free(&images);
-    if (status == DPT_OK) status = dpt_devices_open(s->context, devices, &s->devices);
+    if (status == DPT_OK) status = dpt_device_set_open(s->context, devices, &s->devices);
     if (status == DPT_OK) status = dpt_model_by_name(s->context, "lenet", &shape, &s->model);
     if (status != DPT_OK) return status;
     return dpt_trainer_create(s->devices, s->model, s->data, options, &s->trainer);
@@ -47,7 +48,7 @@ static void close_all(setting *s)
 {
     dpt_trainer_destroy(s->trainer);
     dpt_model_destroy(s->model);
-    dpt_devices_close(s->devices);
+    dpt_device_set_close(s->devices);
     dpt_dataset_destroy(s->data);
     dpt_context_destroy(s->context);
 }
@@ -64,12 +65,13 @@ static bool opened(test *t, setting *s, const char *devices, const dpt_trainer_o
 /* Of options that are left out, where the data are smaller than the usual batch. */
 static void defaults(test *t)
 {
-    static const dpt_trainer_options adamw = {.optimizer = DPT_OPTIMIZER_ADAMW};
+    static const dpt_trainer_options adamw = {.size = sizeof adamw,
+                                              .optimizer = DPT_OPTIMIZER_ADAMW};
     const dpt_trainer_options *const all[] = {NULL, &adamw};
     static const double rates[] = {0.1, 0.001};
     for (size_t i = 0; i < 2; i++) {
         setting s;
-        dpt_step_metrics m = {.samples = 0};
+        dpt_step_metrics m = {.size = sizeof m};
         if (!opened(t, &s, "cpu", all[i])) return;
         CHECK_OK(dpt_trainer_step(s.trainer, &m));
         CHECK_SIZE(m.samples, COUNT);
@@ -88,9 +90,11 @@ static void weights(test *t, setting *s, size_t device, float *out)
 static void steps_walk_through_epochs(test *t)
 {
     setting s;
-    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    if (!opened(t, &s, "cpu",
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH}))
+        return;
     for (size_t step = 1; step <= 9; step++) {
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         CHECK_OK(dpt_trainer_step(s.trainer, &m));
         CHECK_SIZE(m.step, step);
         CHECK_SIZE(m.epoch, (step - 1) / 4 + 1);
@@ -107,11 +111,12 @@ static void steps_walk_through_epochs(test *t)
 static void times_are_told(test *t)
 {
     setting s;
-    dpt_step_metrics m;
-    dpt_device_report d = {0};
-    dpt_mix_report mix;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_device_report d = {.size = sizeof d};
+    dpt_mix_report mix = {.size = sizeof mix};
     double sums[3] = {0, 0, 0}, seconds = 0;
-    const dpt_trainer_options options = {.batch_size = BATCH, .split = "1:1"};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = BATCH, .split = {DPT_SPLIT_PROPORTIONS, "1:1"}};
     if (!opened(t, &s, "cpu:threads=1,cpu:threads=1:throttle=8", &options)) return;
     for (int step = 0; step < 4; step++) { /* an epoch: 32, 32, 32, 4 */
         CHECK_OK(dpt_trainer_step(s.trainer, &m));
@@ -144,9 +149,11 @@ static void times_are_told(test *t)
 static void two_in_flight(test *t)
 {
     setting s;
-    dpt_step_metrics m, n;
+    dpt_step_metrics m = {.size = sizeof m}, n = {.size = sizeof n};
     float a[FC2], b[FC2];
-    if (!opened(t, &s, "cpu,cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    if (!opened(t, &s, "cpu,cpu",
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH}))
+        return;
     CHECK_STATUS(dpt_trainer_collect(s.trainer, &m), DPT_E_STATE);
     CHECK_OK(dpt_trainer_submit(s.trainer));
     CHECK_OK(dpt_trainer_submit(s.trainer));
@@ -171,9 +178,9 @@ static void two_in_flight(test *t)
 static void pipelining_changes_nothing(test *t)
 {
     setting s, p;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     float a[FC2], b[FC2];
-    const dpt_trainer_options o = {.batch_size = BATCH, .momentum = 0.9f};
+    const dpt_trainer_options o = {.size = sizeof o, .batch_size = BATCH, .momentum = 0.9f};
     if (!opened(t, &s, "cpu", &o)) return;
     if (!opened(t, &p, "cpu", &o)) return;
     for (int i = 0; i < 10; i++)
@@ -194,9 +201,11 @@ static void pipelining_changes_nothing(test *t)
 static void a_loss_that_is_not_finite_changes_nothing(test *t)
 {
     setting s;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     float before[FC2], after[FC2], poisoned[FC2];
-    if (!opened(t, &s, "cpu,cpu", &(dpt_trainer_options){.batch_size = BATCH, .momentum = 0.9f}))
+    if (!opened(t, &s, "cpu,cpu",
+                &(dpt_trainer_options){
+                    .size = sizeof(dpt_trainer_options), .batch_size = BATCH, .momentum = 0.9f}))
         return;
     CHECK_OK(dpt_trainer_step(s.trainer, &m));
     weights(t, &s, 0, before);
@@ -221,8 +230,10 @@ static void an_evaluation_that_is_not_finite_is_told(test *t)
 {
     setting s;
     float a[FC2];
-    dpt_evaluation e = {.samples = 1};
-    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    dpt_evaluation e = {.size = sizeof e, .samples = 1};
+    if (!opened(t, &s, "cpu",
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH}))
+        return;
     weights(t, &s, 0, a);
     a[3] = NAN;
     CHECK_OK(dpt_trainer_set(s.trainer, DPT_PARAMETER, "fc2.weight", a, FC2));
@@ -238,14 +249,14 @@ static void an_evaluation_that_is_not_finite_is_told(test *t)
 static void a_missed_update_is_repaired(test *t)
 {
     setting s;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     float before[FC2], a[FC2], b[FC2];
     size_t n_repaired = 0;
     for (int call = 1; call < 400; call++) {
         char devices[64];
         snprintf(devices, sizeof devices, "faultstaged:fail=%d:entry=run,cpu:threads=1", call);
         const dpt_trainer_options options = {
-            .batch_size = BATCH, .momentum = 0.9f, .stop_on_loss = true};
+            .size = sizeof options, .batch_size = BATCH, .momentum = 0.9f, .stop_on_loss = true};
         if (open_all(&s, devices, &options) != DPT_OK) {
             FAIL("%s", dpt_error_message(s.context));
             close_all(&s);
@@ -290,39 +301,73 @@ static void refuse(test *t, const dpt_trainer_options *options, const char *part
 
 static void bad_options(test *t)
 {
-    refuse(t, &(dpt_trainer_options){.batch_size = COUNT + 1}, "batch");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .lr = -1}, "learning rate");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .lr = NAN}, "learning rate");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .momentum = 1}, "momentum");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .weight_decay = NAN}, "weight decay");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .nesterov = true}, "momentum");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .init = "heh"}, "xavier");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .init = "normal"}, "normal:STD");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .split = "1:2:3"}, "2");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .split = "0:0"}, "0");
-    refuse(t, &(dpt_trainer_options){.batch_size = 8, .split = "even"}, "equal");
+    refuse(t, &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = COUNT + 1},
+           "batch");
+    refuse(t,
+           &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = 8, .lr = -1},
+           "learning rate");
+    refuse(t,
+           &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = 8, .lr = NAN},
+           "learning rate");
+    refuse(
+        t,
+        &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = 8, .momentum = 1},
+        "momentum");
+    refuse(t,
+           &(dpt_trainer_options){
+               .size = sizeof(dpt_trainer_options), .batch_size = 8, .weight_decay = NAN},
+           "weight decay");
+    refuse(t,
+           &(dpt_trainer_options){
+               .size = sizeof(dpt_trainer_options), .batch_size = 8, .nesterov = true},
+           "momentum");
+    refuse(t,
+           &(dpt_trainer_options){
+               .size = sizeof(dpt_trainer_options), .batch_size = 8, .init = {(dpt_init_kind)9, 0}},
+           "initial weights");
+    refuse(t,
+           &(dpt_trainer_options){
+               .size = sizeof(dpt_trainer_options), .batch_size = 8, .init = {DPT_INIT_NORMAL, 0}},
+           "deviation");
+    refuse(t,
+           &(dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                  .batch_size = 8,
+                                  .split = {DPT_SPLIT_PROPORTIONS, "1:2:3"}},
+           "2");
+    refuse(t,
+           &(dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                  .batch_size = 8,
+                                  .split = {DPT_SPLIT_PROPORTIONS, "0:0"}},
+           "0");
+    refuse(t,
+           &(dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                  .batch_size = 8,
+                                  .split = {DPT_SPLIT_PROPORTIONS, "even"}},
+           "equal");
 }
 
 static void what_is_not_there(test *t)
 {
     setting s;
     dpt_trainer *none = NULL;
-    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    if (!opened(t, &s, "cpu",
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH}))
+        return;
     CHECK_STATUS(dpt_trainer_create(s.devices, NULL, s.data, NULL, &none), DPT_E_INVALID);
     CHECK_STATUS(dpt_trainer_create(s.devices, s.model, NULL, NULL, &none), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(s.context), "needs a model and data");
     CHECK(none == NULL && dpt_trainer_device_bytes(s.trainer, 0) > 0);
     CHECK_SIZE(dpt_trainer_device_bytes(s.trainer, 1), 0);
-    dpt_parameter_info info = {.size = 1};
+    dpt_parameter_info info = {.size = sizeof info, .elements = 1};
     dpt_model_tensor(s.model, dpt_model_tensor_count(s.model), &info);
-    CHECK(info.name == NULL && info.size == 0);
+    CHECK(info.name == NULL && info.elements == 0);
     close_all(&s);
 }
 
 static void small_memory_is_said(test *t)
 {
     setting s;
-    const dpt_trainer_options o = {.batch_size = BATCH};
+    const dpt_trainer_options o = {.size = sizeof o, .batch_size = BATCH};
     CHECK_STATUS(open_all(&s, "cpu:memory=1M", &o), DPT_E_NO_MEMORY);
     CHECK_CONTAINS(dpt_error_message(s.context), "memory=1M");
     close_all(&s);
@@ -333,16 +378,21 @@ static void small_memory_is_said(test *t)
 static void save_and_load(test *t)
 {
     setting s, other;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     float a[FC2], b[FC2];
-    dpt_evaluation x, y;
-    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    dpt_evaluation x = {.size = sizeof x}, y = {.size = sizeof y};
+    if (!opened(t, &s, "cpu",
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH}))
+        return;
     for (int i = 0; i < 5; i++)
         CHECK_OK(dpt_trainer_step(s.trainer, &m));
     CHECK_OK(dpt_trainer_save(s.trainer, "weights.safetensors"));
     CHECK_OK(dpt_trainer_evaluate(s.trainer, s.data, &x));
     if (!opened(t, &other, "cpu:threads=1,cpu:threads=1",
-                &(dpt_trainer_options){.batch_size = BATCH, .seed = 9, .split = "3:1"}))
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                       .batch_size = BATCH,
+                                       .seed = 9,
+                                       .split = {DPT_SPLIT_PROPORTIONS, "3:1"}}))
         return;
     CHECK_OK(dpt_trainer_load(other.trainer, "weights.safetensors"));
     CHECK_OK(dpt_trainer_evaluate(other.trainer, other.data, &y));
@@ -360,10 +410,12 @@ static void save_and_load(test *t)
 static void loading_stops_the_momentum(test *t)
 {
     setting s;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     float v[FC2];
     double before = 0, after = 0;
-    if (!opened(t, &s, "cpu,cpu", &(dpt_trainer_options){.batch_size = BATCH, .momentum = 0.9f}))
+    if (!opened(t, &s, "cpu,cpu",
+                &(dpt_trainer_options){
+                    .size = sizeof(dpt_trainer_options), .batch_size = BATCH, .momentum = 0.9f}))
         return;
     CHECK_OK(dpt_trainer_save(s.trainer, "start.safetensors"));
     CHECK_OK(dpt_trainer_step(s.trainer, &m));
@@ -383,7 +435,9 @@ static void wrong_checkpoints_change_nothing(test *t)
 {
     setting s;
     float a[FC2], b[FC2];
-    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    if (!opened(t, &s, "cpu",
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH}))
+        return;
     CHECK_OK(dpt_trainer_save(s.trainer, "whole.safetensors"));
     weights(t, &s, 0, a);
     CHECK_STATUS(dpt_trainer_load(s.trainer, "missing.safetensors"), DPT_E_NOT_FOUND);
@@ -405,14 +459,21 @@ static int stop_at_seven(const dpt_fit_progress *progress, void *user)
 static void fit_writes_and_replays(test *t)
 {
     setting s, again;
-    dpt_fit_result r;
+    dpt_fit_result r = {.size = sizeof r};
     float a[FC2], b[FC2];
     dpti_replay replay = {0};
-    dpt_trainer_options o = {.batch_size = BATCH, .split = "2:1", .momentum = 0.9f};
+    dpt_trainer_options o = {.size = sizeof o,
+                             .batch_size = BATCH,
+                             .split = {DPT_SPLIT_PROPORTIONS, "2:1"},
+                             .momentum = 0.9f};
     const char *devices = "cpu:threads=1,cpu:threads=1";
     if (!opened(t, &s, devices, &o)) return;
-    const dpt_fit_options fit = {
-        .epochs = 2, .test = s.data, .log = "run.jsonl", .plot = "run.svg", .checkpoint = "out"};
+    const dpt_fit_options fit = {.size = sizeof fit,
+                                 .epochs = 2,
+                                 .test = s.data,
+                                 .log = "run.jsonl",
+                                 .plot = "run.svg",
+                                 .checkpoint = "out"};
     CHECK_OK(dpt_fit(s.trainer, &fit, &r));
     CHECK_SIZE(r.steps, 8);
     CHECK_SIZE(r.epochs, 2);
@@ -423,12 +484,15 @@ static void fit_writes_and_replays(test *t)
     CHECK_SIZE(replay.shards[0], 21);
     dpti_replay_free(&replay);
     weights(t, &s, 0, a);
-    o.split = "replay:run.jsonl";
+    o.split = dpt_split_from("replay:run.jsonl");
     if (!opened(t, &again, devices, &o)) return;
-    CHECK_OK(dpt_fit(again.trainer, &(dpt_fit_options){.epochs = 2}, &r));
+    CHECK_OK(dpt_fit(again.trainer,
+                     &(dpt_fit_options){.size = sizeof(dpt_fit_options), .epochs = 2}, &r));
     weights(t, &again, 0, b);
     CHECK(memcmp(a, b, sizeof a) == 0);
-    CHECK_STATUS(dpt_fit(again.trainer, &(dpt_fit_options){.epochs = 1}, &r), DPT_E_INVALID);
+    CHECK_STATUS(dpt_fit(again.trainer,
+                         &(dpt_fit_options){.size = sizeof(dpt_fit_options), .epochs = 1}, &r),
+                 DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(again.context), "8 steps");
     close_all(&again);
     close_all(&s);
@@ -437,11 +501,13 @@ static void fit_writes_and_replays(test *t)
 static void test_data_that_do_not_fit(test *t)
 {
     setting s;
-    dpt_fit_result r;
+    dpt_fit_result r = {.size = sizeof r};
     dpt_dataset *small = NULL;
-    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
+    if (!opened(t, &s, "cpu",
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH}))
+        return;
     CHECK_OK(dpt_dataset_open(s.context, "synthetic:7x7x1:10:60", NULL, DPT_TEST, &small));
-    const dpt_fit_options fit = {.max_steps = 1, .test = small};
+    const dpt_fit_options fit = {.size = sizeof fit, .max_steps = 1, .test = small};
     CHECK_STATUS(dpt_fit(s.trainer, &fit, &r), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(s.context), "7x7x1");
     CHECK_SIZE(dpt_trainer_steps(s.trainer), 0); /* told before anything is trained */
@@ -453,14 +519,14 @@ static void test_data_that_do_not_fit(test *t)
 static void a_log_that_is_too_short(test *t)
 {
     setting s;
-    dpt_fit_result r;
-    dpt_trainer_options o = {.batch_size = BATCH};
-    const dpt_fit_options record = {.max_steps = 6, .log = "six.jsonl"};
-    const dpt_fit_options replay = {.max_steps = 7, .max_seconds = 1000};
+    dpt_fit_result r = {.size = sizeof r};
+    dpt_trainer_options o = {.size = sizeof o, .batch_size = BATCH};
+    const dpt_fit_options record = {.size = sizeof record, .max_steps = 6, .log = "six.jsonl"};
+    const dpt_fit_options replay = {.size = sizeof replay, .max_steps = 7, .max_seconds = 1000};
     if (!opened(t, &s, "cpu", &o)) return;
     CHECK_OK(dpt_fit(s.trainer, &record, &r));
     close_all(&s);
-    o.split = "replay:six.jsonl";
+    o.split = dpt_split_from("replay:six.jsonl");
     if (!opened(t, &s, "cpu", &o)) return;
     CHECK_STATUS(dpt_fit(s.trainer, &replay, &r), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(s.context), "6 steps");
@@ -473,26 +539,40 @@ static void a_log_that_is_too_short(test *t)
 static void fit_stops_where_it_should(test *t)
 {
     setting s;
-    dpt_fit_result r;
-    if (!opened(t, &s, "cpu", &(dpt_trainer_options){.batch_size = BATCH})) return;
-    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.max_steps = 6}, &r));
+    dpt_fit_result r = {.size = sizeof r};
+    if (!opened(t, &s, "cpu",
+                &(dpt_trainer_options){.size = sizeof(dpt_trainer_options), .batch_size = BATCH}))
+        return;
+    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.size = sizeof(dpt_fit_options), .max_steps = 6},
+                     &r));
     CHECK_SIZE(r.steps, 6);
     CHECK_SIZE(r.epochs, 1);
     CHECK(isnan(r.test_accuracy));
     /* Goes on in the middle of epoch 2, and one epoch is what is left of it. */
-    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.epochs = 1}, &r));
+    CHECK_OK(
+        dpt_fit(s.trainer, &(dpt_fit_options){.size = sizeof(dpt_fit_options), .epochs = 1}, &r));
     CHECK_SIZE(r.steps, 2);
-    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.epochs = 9, .progress = stop_at_seven}, &r));
+    CHECK_OK(dpt_fit(
+        s.trainer,
+        &(dpt_fit_options){.size = sizeof(dpt_fit_options), .epochs = 9, .progress = stop_at_seven},
+        &r));
     CHECK(r.stopped && r.steps >= 7 && r.steps <= 9);
-    CHECK_OK(dpt_fit(s.trainer, &(dpt_fit_options){.max_seconds = 0.2}, &r));
+    CHECK_OK(dpt_fit(s.trainer,
+                     &(dpt_fit_options){.size = sizeof(dpt_fit_options), .max_seconds = 0.2}, &r));
     CHECK(r.steps > 0);
     CHECK_SIZE(dpt_trainer_in_flight(s.trainer), 0);
-    CHECK_STATUS(
-        dpt_fit(s.trainer, &(dpt_fit_options){.max_steps = 1, .log = "no/such/folder"}, &r),
-        DPT_E_IO);
-    CHECK_STATUS(
-        dpt_fit(s.trainer, &(dpt_fit_options){.max_steps = 1, .checkpoint = "/dev/null/x"}, &r),
-        DPT_E_IO);
+    CHECK_STATUS(dpt_fit(s.trainer,
+                         &(dpt_fit_options){.size = sizeof(dpt_fit_options),
+                                            .max_steps = 1,
+                                            .log = "no/such/folder"},
+                         &r),
+                 DPT_E_IO);
+    CHECK_STATUS(dpt_fit(s.trainer,
+                         &(dpt_fit_options){.size = sizeof(dpt_fit_options),
+                                            .max_steps = 1,
+                                            .checkpoint = "/dev/null/x"},
+                         &r),
+                 DPT_E_IO);
     close_all(&s);
 }
 

@@ -73,21 +73,22 @@ typedef struct outcome {
 
 static void train(test *t, const setting *s, const mix *m, way how, outcome *out)
 {
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .lr = 0.05f,
                                          .momentum = 0.9f,
-                                         .split = m->split,
+                                         .split = dpt_split_from(m->split),
                                          .no_shuffle = true,
                                          .seed = 2};
     dpt_device_set *devices = NULL;
     dpt_dataset *stream = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_step_metrics metrics;
+    dpt_step_metrics metrics = {.size = sizeof metrics};
     const size_t count = how == ALL_AT_ONCE     ? STEPS * BATCH
                          : how == PARTLY_FOR_IT ? 2 * BATCH
                                                 : BATCH;
     memset(out, 0, sizeof *out);
-    REQUIRE_OK(dpt_devices_open(s->context, m->devices, &devices));
+    REQUIRE_OK(dpt_device_set_open(s->context, m->devices, &devices));
     if (CHECK_OK(make_stream(s->context, s->all, count, how != ALL_AT_ONCE, &stream)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, stream, &options, &trainer)))
         for (size_t i = 0; i < STEPS; i++) {
@@ -96,7 +97,7 @@ static void train(test *t, const setting *s, const mix *m, way how, outcome *out
         }
     dpt_trainer_destroy(trainer);
     dpt_dataset_destroy(stream);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 static void check_near(test *t, const mix *m, way how, const outcome *found, const outcome *wanted)
@@ -128,14 +129,15 @@ static void evaluations_see_it(test *t)
 {
     static const char *const lists[] = {"@0", "@0,cpu:threads=1", "faultstaged:threads=1"};
     const setting *s = t->user;
-    const dpt_trainer_options options = {.batch_size = BATCH, .lr = 0.05f, .split = "equal"};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = BATCH, .lr = 0.05f, .split = {DPT_SPLIT_EQUAL, NULL}};
     for (size_t i = 0; i < (testing_cpu() ? 3 : 2); i++) {
         dpt_device_set *devices = NULL;
         dpt_dataset *written = NULL, *fixed = NULL;
         dpt_trainer *trainer = NULL;
-        dpt_evaluation a = {0}, b = {0};
+        dpt_evaluation a = {.size = sizeof a}, b = {.size = sizeof b};
         const char *list = tested_devices(lists[i]);
-        if (CHECK_OK(dpt_devices_open(s->context, list, &devices)) &&
+        if (CHECK_OK(dpt_device_set_open(s->context, list, &devices)) &&
             CHECK_OK(make_stream(s->context, s->all, BATCH, true, &written)) &&
             CHECK_OK(make_stream(s->context, s->all, BATCH, false, &fixed)) &&
             CHECK_OK(dpt_trainer_create(devices, s->model, s->all, &options, &trainer))) {
@@ -153,7 +155,7 @@ static void evaluations_see_it(test *t)
         dpt_trainer_destroy(trainer);
         dpt_dataset_destroy(fixed);
         dpt_dataset_destroy(written);
-        dpt_devices_close(devices);
+        dpt_device_set_close(devices);
     }
 }
 
@@ -161,8 +163,11 @@ static void evaluations_see_it(test *t)
 static void wherever_they_are(test *t)
 {
     const setting *s = t->user;
-    const dpt_trainer_options options = {
-        .batch_size = 8, .lr = 0.05f, .split = "equal", .no_shuffle = true};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = 8,
+                                         .lr = 0.05f,
+                                         .split = {DPT_SPLIT_EQUAL, NULL},
+                                         .no_shuffle = true};
     static const char *const lists[] = {"faultstaged:threads=1",
                                         "faultstaged:threads=1:memory=260000"};
     double losses[2][2] = {{0}};
@@ -171,9 +176,9 @@ static void wherever_they_are(test *t)
         dpt_device_set *devices = NULL;
         dpt_dataset *whole = NULL, *first = NULL, *second = NULL;
         dpt_trainer *trainer = NULL;
-        dpt_device_plan plan = {.streamed = false};
-        dpt_step_metrics m = {.loss = 0};
-        if (CHECK_OK(dpt_devices_open(s->context, lists[i], &devices)) &&
+        dpt_device_plan plan = {.size = sizeof plan};
+        dpt_step_metrics m = {.size = sizeof m};
+        if (CHECK_OK(dpt_device_set_open(s->context, lists[i], &devices)) &&
             CHECK_OK(make_stream(s->context, s->all, s->all->count, true, &whole)) &&
             CHECK_OK(dpt_dataset_split(whole, 0.5, 1, &first, &second)) &&
             CHECK_OK(dpt_trainer_create(devices, s->model, first, &options, &trainer))) {
@@ -191,7 +196,7 @@ static void wherever_they_are(test *t)
         dpt_dataset_destroy(second);
         dpt_dataset_destroy(first);
         dpt_dataset_destroy(whole);
-        dpt_devices_close(devices);
+        dpt_device_set_close(devices);
     }
     CHECK_NEAR(losses[0][0], losses[1][0], 0);
     CHECK_NEAR(losses[0][1], losses[1][1], 0);
@@ -212,11 +217,12 @@ static void what_is_wrong_changes_nothing(test *t)
     static const float targets[2 * FLAT_CLASSES];
     const setting *s = t->user;
     const dpt_dataset *all = s->all;
-    const dpt_trainer_options options = {.batch_size = BATCH, .lr = 0.05f, .no_shuffle = true};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = BATCH, .lr = 0.05f, .no_shuffle = true};
     dpt_device_set *devices = NULL;
     dpt_dataset *stream = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_step_metrics m;
+    dpt_step_metrics m = {.size = sizeof m};
     REQUIRE_OK(make_stream(s->context, all, BATCH, true, &stream));
     refuses(t, s->all, 0, 1, image(all, 0), all->labels, NULL, DPT_E_INVALID, "made writable");
     refuses(t, stream, BATCH, 1, image(all, 0), all->labels, NULL, DPT_E_INVALID, "which has 29");
@@ -227,7 +233,7 @@ static void what_is_wrong_changes_nothing(test *t)
     refuses(t, stream, 0, 2, image(all, 9), beyond, NULL, DPT_E_INVALID, "label 5 of sample 1");
     refuses(t, stream, 0, 1, image(all, 9), below, NULL, DPT_E_INVALID, "label -1 of sample 0");
     CHECK_OK(dpt_dataset_write(stream, BATCH, 0, NULL, NULL, NULL));
-    if (CHECK_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices)) &&
+    if (CHECK_OK(dpt_device_set_open(s->context, tested_devices("@0"), &devices)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, stream, &options, &trainer))) {
         CHECK_OK(dpt_trainer_submit(trainer));
         CHECK_OK(dpt_trainer_submit(trainer));
@@ -243,21 +249,22 @@ static void what_is_wrong_changes_nothing(test *t)
     dpt_trainer_destroy(trainer); /* with one in flight */
     CHECK_OK(put(stream, 0, all, 9, 1));
     dpt_dataset_destroy(stream);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 /* A state is of a stream, whatever is in it; what was fixed is still compared. */
 static void a_state_is_gone_on_with(test *t)
 {
     const setting *s = t->user;
-    const dpt_trainer_options options = {.batch_size = BATCH, .lr = 0.05f, .split = "equal"};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = BATCH, .lr = 0.05f, .split = {DPT_SPLIT_EQUAL, NULL}};
     for (size_t i = 0; i < 2; i++) {
         dpt_device_set *devices = NULL;
         dpt_dataset *data = NULL;
         dpt_trainer *trainer = NULL;
-        dpt_step_metrics m;
+        dpt_step_metrics m = {.size = sizeof m};
         const bool writable = i == 0;
-        if (CHECK_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices)) &&
+        if (CHECK_OK(dpt_device_set_open(s->context, tested_devices("@0"), &devices)) &&
             CHECK_OK(make_stream(s->context, s->all, BATCH, writable, &data)) &&
             CHECK_OK(dpt_trainer_create(devices, s->model, data, &options, &trainer))) {
             CHECK_OK(dpt_trainer_step(trainer, &m));
@@ -274,7 +281,7 @@ static void a_state_is_gone_on_with(test *t)
         }
         dpt_trainer_destroy(trainer);
         dpt_dataset_destroy(data);
-        dpt_devices_close(devices);
+        dpt_device_set_close(devices);
     }
 }
 
@@ -304,24 +311,26 @@ static int write_next(const dpt_fit_progress *progress, void *user)
 /* Epochs of n batches. */
 static void fit(test *t, const setting *s, size_t n, listener *out)
 {
-    const dpt_trainer_options options = {.batch_size = BATCH,
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
                                          .lr = 0.05f,
                                          .momentum = 0.9f,
-                                         .split = "equal",
+                                         .split = {DPT_SPLIT_EQUAL, NULL},
                                          .no_shuffle = true,
                                          .seed = 2};
     dpt_device_set *devices = NULL;
     dpt_trainer *trainer = NULL;
-    dpt_fit_result result;
+    dpt_fit_result result = {.size = sizeof result};
     *out = (listener){.t = t, .all = s->all};
-    const dpt_fit_options fitting = {.max_steps = STEPS, .progress = write_next, .user = out};
-    if (CHECK_OK(dpt_devices_open(s->context, tested_devices("@0"), &devices)) &&
+    const dpt_fit_options fitting = {
+        .size = sizeof fitting, .max_steps = STEPS, .progress = write_next, .user = out};
+    if (CHECK_OK(dpt_device_set_open(s->context, tested_devices("@0"), &devices)) &&
         CHECK_OK(make_stream(s->context, s->all, n * BATCH, true, &out->stream)) &&
         CHECK_OK(dpt_trainer_create(devices, s->model, out->stream, &options, &trainer)))
         CHECK_OK(dpt_fit(trainer, &fitting, &result));
     dpt_trainer_destroy(trainer);
     dpt_dataset_destroy(out->stream);
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
 }
 
 static void in_a_loop_of_ours(test *t)

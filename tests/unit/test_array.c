@@ -21,14 +21,14 @@ static bool set_up(test *t, const char *list, bench *out)
     *out = (bench){.context = NULL};
     if (!CHECK_OK(dpti_context_create_empty(&out->context))) return false;
     CHECK_OK(dpti_registry_add(out->context->registry, "fake", &fake_backend));
-    if (!CHECK_OK(dpt_devices_open(out->context, list, &out->set))) return false;
-    out->device = dpt_devices_get(out->set, 0);
+    if (!CHECK_OK(dpt_device_set_open(out->context, list, &out->set))) return false;
+    out->device = dpt_device_set_get(out->set, 0);
     return true;
 }
 
 static void tear_down(test *t, bench *b)
 {
-    dpt_devices_close(b->set);
+    dpt_device_set_close(b->set);
     dpt_context_destroy(b->context);
     CHECK(atomic_load(&fake_control.n_open) == 0);
     CHECK(atomic_load(&fake_control.n_buffers) == 0);
@@ -120,7 +120,7 @@ static void returns_at_once(test *t)
     /* The work takes 0.2 s.  Posting it takes microseconds; a busy machine gets a lot of room. */
     const double posted = dpti_seconds() - start;
     CHECK(posted < 0.1);
-    CHECK_OK(dpt_devices_wait(b.set));
+    CHECK_OK(dpt_device_set_wait(b.set));
     CHECK(dpti_seconds() - start >= 0.19);
     check_all(t, y, 10.0f);
     atomic_store(&fake_control.sleep_us, 0);
@@ -134,7 +134,7 @@ static void refuses_what_does_not_fit(test *t)
     bench b;
     if (!set_up(t, "fake:0,fake:1", &b)) return;
     dpt_array *x = make(t, b.device, 4), *longer = make(t, b.device, 5),
-              *other = make(t, dpt_devices_get(b.set, 1), 4);
+              *other = make(t, dpt_device_set_get(b.set, 1), 4);
     REQUIRE(x && longer && other);
     CHECK_STATUS(dpt_array_multiply(x, other, x), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(b.context), "two devices");
@@ -167,9 +167,9 @@ static void failures_come_back_from_waits(test *t)
     CHECK_STATUS(dpt_array_get(z, values), DPT_E_DEVICE);
     CHECK_STATUS(dpt_array_get(y, values), DPT_E_DEVICE); /* and stays */
     CHECK_OK(dpt_array_wait(x));                          /* x has nothing to do with it */
-    CHECK_STATUS(dpt_devices_wait(b.set), DPT_E_DEVICE);
+    CHECK_STATUS(dpt_device_set_wait(b.set), DPT_E_DEVICE);
     CHECK_CONTAINS(dpt_error_message(b.context), "planted failure");
-    CHECK_OK(dpt_devices_wait(b.set)); /* once */
+    CHECK_OK(dpt_device_set_wait(b.set)); /* once */
     /* New contents make it good again. */
     CHECK_OK(dpt_array_set(y, (const float[]){2, 2, 2, 2}));
     check_all(t, y, 2.0f);
@@ -187,7 +187,7 @@ static void a_collective_sets_what_it_writes(test *t)
 {
     bench b;
     if (!set_up(t, "fake:0,fake:1", &b)) return;
-    dpt_device *second = dpt_devices_get(b.set, 1);
+    dpt_device *second = dpt_device_set_get(b.set, 1);
     dpt_array *arrays[] = {make(t, b.device, 4), make(t, second, 4)};
     dpt_array *parts[] = {make(t, b.device, 3), make(t, second, 1)};
     dpt_array *invalid = arrays[1], *part = parts[1];
@@ -215,7 +215,7 @@ static void a_collective_sets_what_it_writes(test *t)
     CHECK_OK(dpt_broadcast(arrays, 2, 0));
     CHECK_OK(dpt_reduce_scatter(arrays, parts, 2));
     check_all(t, part, 4.0f);
-    CHECK_STATUS(dpt_devices_wait(b.set), DPT_E_DEVICE); /* it has not been told there */
+    CHECK_STATUS(dpt_device_set_wait(b.set), DPT_E_DEVICE); /* it has not been told there */
     for (size_t i = 0; i < 2; i++) {
         dpt_array_destroy(parts[i]);
         dpt_array_destroy(arrays[i]);
@@ -227,7 +227,7 @@ static void a_lost_device_is_left_alone(test *t)
 {
     bench b;
     if (!set_up(t, "fake:0,fake:1", &b)) return;
-    dpt_array *x = make(t, b.device, 4), *other = make(t, dpt_devices_get(b.set, 1), 4);
+    dpt_array *x = make(t, b.device, 4), *other = make(t, dpt_device_set_get(b.set, 1), 4);
     REQUIRE(x && other);
     atomic_store(&fake_control.lose, 1);
     atomic_store(&fake_control.fail_run, 1);
@@ -238,7 +238,7 @@ static void a_lost_device_is_left_alone(test *t)
     CHECK_STATUS(dpt_array_wait(x), DPT_E_DEVICE_LOST);
     CHECK_TEXT(dpt_error_message(b.context), "device fake:0: planted failure");
     CHECK_OK(dpt_array_multiply(x, x, x));
-    CHECK_STATUS(dpt_devices_wait(b.set), DPT_E_DEVICE_LOST);
+    CHECK_STATUS(dpt_device_set_wait(b.set), DPT_E_DEVICE_LOST);
     CHECK(atomic_load(&fake_control.n_runs) == n_runs);
     dpt_array *none = NULL;
     CHECK_STATUS(dpt_array_create(b.device, (const size_t[]){4}, 1, &none), DPT_E_DEVICE_LOST);
@@ -247,7 +247,7 @@ static void a_lost_device_is_left_alone(test *t)
     check_all(t, other, 3.0f);
     dpt_array_destroy(other);
     dpt_array_destroy(x);
-    dpt_devices_close(b.set);
+    dpt_device_set_close(b.set);
     dpt_context_destroy(b.context);
     /* Its memory, stream and operators are abandoned; only close was called. */
     CHECK(atomic_load(&fake_control.n_open) == 0);
@@ -289,7 +289,7 @@ static void scatters(test *t)
     CHECK(parts[1] == NULL);
     CHECK_SIZE(dpt_array_shape(parts[2])[0], 3);
     CHECK_SIZE(dpt_array_shape(parts[2])[1], 5);
-    CHECK(dpt_array_device(parts[2]) == dpt_devices_get(b.set, 2));
+    CHECK(dpt_array_device(parts[2]) == dpt_device_set_get(b.set, 2));
     float values[15];
     CHECK_OK(dpt_array_get(parts[2], values));
     for (size_t i = 0; i < 15; i++)

@@ -119,7 +119,7 @@ static void open_and_check(test *t, const char *directory, dpt_part part, const 
                            size_t count)
 {
     dpt_dataset *data = NULL;
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     REQUIRE_OK(dpt_dataset_open(context_of(t), "cifar10", directory, part, &data));
     dpt_dataset_describe(data, &info);
     CHECK_TEXT(info.name, "cifar10");
@@ -128,7 +128,7 @@ static void open_and_check(test *t, const char *directory, dpt_part part, const 
     CHECK_SIZE(info.height, 32);
     CHECK_SIZE(info.width, 32);
     CHECK_SIZE(info.channels, 3);
-    CHECK_SIZE(info.classes, 10);
+    CHECK_SIZE(info.outputs, 10);
     CHECK_TEXT(info.class_names[0], "airplane");
     CHECK_TEXT(info.class_names[9], "truck");
     CHECK_SIZE(data->n_records, count);

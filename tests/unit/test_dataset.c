@@ -63,7 +63,7 @@ static void opens_every_spelling(test *t)
         write_pair(t, directory, names[i][0], names[i][1], 3, (const uint8_t[]){9, 0, 5});
         dpt_dataset *data = NULL;
         REQUIRE_OK(dpt_dataset_open(context_of(t), "fashion-mnist", directory, DPT_TRAIN, &data));
-        dpt_dataset_info info;
+        dpt_dataset_info info = {.size = sizeof info};
         dpt_dataset_describe(data, &info);
         CHECK_TEXT(info.name, "fashion-mnist");
         CHECK_TEXT(info.source, directory);
@@ -71,7 +71,7 @@ static void opens_every_spelling(test *t)
         CHECK_SIZE(info.height, 2);
         CHECK_SIZE(info.width, 2);
         CHECK_SIZE(info.channels, 1);
-        CHECK_SIZE(info.classes, 10);
+        CHECK_SIZE(info.outputs, 10);
         CHECK_TEXT(info.class_names[9], "Ankle boot");
         CHECK(memcmp(data->images, pixels, 12) == 0);
         CHECK(memcmp(data->labels, (const int32_t[]){9, 0, 5}, 3 * sizeof(int32_t)) == 0);
@@ -88,7 +88,7 @@ static void opens_every_spelling(test *t)
 static void open_and_check_source(test *t, const char *name, const char *source)
 {
     dpt_dataset *data = NULL;
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     REQUIRE_OK(dpt_dataset_open(context_of(t), name, NULL, DPT_TEST, &data));
     dpt_dataset_describe(data, &info);
     CHECK_TEXT(info.source, source);
@@ -378,11 +378,12 @@ static void copies_memory(test *t)
     float images[2 * 2 * 1 * 2] = {1, 2, 3, 4, 5, 6, 7, 8};
     uint8_t labels[2] = {0, 4};
     const dpt_dataset_memory memory = {
+        .size = sizeof memory,
         .count = 2,
         .height = 2,
         .width = 1,
         .channels = 2,
-        .classes = 5,
+        .outputs = 5,
         .dtype = DPT_F32,
         .images = images,
         .labels = labels,
@@ -400,11 +401,11 @@ static void copies_memory(test *t)
     CHECK_NEAR((double)data->scale[0], 0.5, 0);
     CHECK_NEAR((double)data->mean[1], 1.5, 0);
     CHECK_NEAR((double)data->scale[1], 1, 0);
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     dpt_dataset_describe(data, &info);
     CHECK_TEXT(info.source, "memory");
     CHECK(info.class_names == NULL);
-    CHECK_SIZE(info.classes, 5);
+    CHECK_SIZE(info.outputs, 5);
     dpt_dataset_destroy(data);
 }
 
@@ -412,11 +413,12 @@ static void normalises_bytes(test *t)
 {
     const uint8_t images[1] = {51}, labels[1] = {0};
     const dpt_dataset_memory memory = {
+        .size = sizeof memory,
         .count = 1,
         .height = 1,
         .width = 1,
         .channels = 1,
-        .classes = 2,
+        .outputs = 2,
         .dtype = DPT_U8,
         .images = images,
         .labels = labels,
@@ -433,11 +435,12 @@ static void refuses_wrong_memory(test *t)
 {
     const uint8_t images[8] = {0}, labels[2] = {0, 1};
     const dpt_dataset_memory right = {
+        .size = sizeof right,
         .count = 2,
         .height = 2,
         .width = 2,
         .channels = 1,
-        .classes = 2,
+        .outputs = 2,
         .dtype = DPT_U8,
         .images = images,
         .labels = labels,
@@ -460,8 +463,8 @@ static void refuses_wrong_memory(test *t)
     wrong[1].count = 0;
     wrong[2].height = 0;
     wrong[3].channels = 0;
-    wrong[4].classes = 0;
-    wrong[5].classes = 1; /* label 1 */
+    wrong[4].outputs = 0;
+    wrong[5].outputs = 1; /* label 1 */
     wrong[6].dtype = DPT_I32;
     wrong[7].mean[0] = NAN;
     wrong[8].deviation[0] = -1;

@@ -30,11 +30,11 @@ static void with_device(test *t, const dpt_backend *backend, const char *list,
     memset(&fake_control, 0, sizeof fake_control);
     REQUIRE_OK(dpti_context_create_empty(&context));
     CHECK_OK(dpti_registry_add(context->registry, "fake", backend));
-    if (CHECK_OK(dpt_devices_open(context, list, &set))) {
+    if (CHECK_OK(dpt_device_set_open(context, list, &set))) {
         on_driver job = {.t = t, .run = run};
         dpti_driver_call(set->devices[0], run_on_driver, &job);
     }
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     dpt_context_destroy(context);
     CHECK(atomic_load(&fake_control.n_buffers) == 0);
     CHECK(atomic_load(&fake_control.n_ops) == 0);

@@ -18,11 +18,16 @@ static bool create(test *t, setting *s)
     s->image = dpt_input(m, 4, 4, 3);
     s->mean = dpt_global_average_pool(m, s->image);
     s->channel =
-        dpt_conv2d(m, s->image, "one", &(dpt_conv2d_options){.out_channels = 1, .kernel = {1, 1}});
+        dpt_conv2d(m, s->image, "one",
+                   &(dpt_conv2d_options){
+                       .size = sizeof(dpt_conv2d_options), .out_channels = 1, .kernel = {1, 1}});
     s->flat = dpt_flatten(m, s->image);
-    s->other_flat = dpt_linear(m, s->flat, "same", &(dpt_linear_options){.out = 48});
-    s->vector = dpt_linear(m, s->flat, "three", &(dpt_linear_options){.out = 3});
-    s->scalar = dpt_linear(m, s->flat, "scalar", &(dpt_linear_options){.out = 1});
+    s->other_flat = dpt_linear(
+        m, s->flat, "same", &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 48});
+    s->vector = dpt_linear(m, s->flat, "three",
+                           &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 3});
+    s->scalar = dpt_linear(m, s->flat, "scalar",
+                           &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 1});
     return CHECK(s->scalar.id != 0);
 }
 
@@ -34,7 +39,7 @@ static void destroy(setting *s)
 
 static void has_shape(test *t, const setting *s, dpt_value y, const size_t shape[3])
 {
-    dpt_layer_info info;
+    dpt_layer_info info = {.size = sizeof info};
     if (!CHECK(y.id != 0)) return;
     dpt_model_layer(s->model, y.id - 1, &info);
     CHECK_TEXT(info.kind, "elementwise");

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const dpt_device_description devices[] = {
+static const dpt_device_info devices[] = {
     {.id = "cpu:threads=1",
      .backend = "cpu",
      .name = "A \"CPU\" \xff",
@@ -50,6 +50,7 @@ static dpt_status write_step(dpti_log *log, size_t step, size_t first, size_t se
     const size_t shards[2] = {first, second};
     const double seconds[2] = {0.125, 1e-5}, exchange[2] = {0.0625, 0.0}, waiting[2] = {0.0, 0.5};
     const dpt_step_metrics metrics = {
+        .size = sizeof metrics,
         .step = step,
         .epoch = 1,
         .samples = first + second,
@@ -68,7 +69,8 @@ static dpt_status write_step(dpti_log *log, size_t step, size_t first, size_t se
 
 static dpt_status write_log(const char *path, dpt_error *error)
 {
-    const dpt_epoch_metrics tested = {.epoch = 1,
+    const dpt_epoch_metrics tested = {.size = sizeof tested,
+                                      .epoch = 1,
                                       .train_loss = 0.5,
                                       .train_accuracy = 0.8,
                                       .tested = true,
@@ -79,15 +81,17 @@ static dpt_status write_log(const char *path, dpt_error *error)
                                       .validation_accuracy = 0.875,
                                       .seconds = 2,
                                       .images_per_second = 100};
-    const dpt_epoch_metrics untested = {.epoch = 2, .train_loss = 0.5};
-    const dpt_fit_result result = {.steps = 2,
+    const dpt_epoch_metrics untested = {.size = sizeof untested, .epoch = 2, .train_loss = 0.5};
+    const dpt_fit_result result = {.size = sizeof result,
+                                   .steps = 2,
                                    .epochs = 2,
                                    .seconds = 3,
                                    .images_per_second = 5,
                                    .test_accuracy = NAN,
                                    .best_epoch = 2,
                                    .best_validation_loss = 0.375};
-    const dpt_fit_result unvalidated = {.test_accuracy = 0.5, .best_validation_loss = NAN};
+    const dpt_fit_result unvalidated = {
+        .size = sizeof unvalidated, .test_accuracy = 0.5, .best_validation_loss = NAN};
     const dpt_device_report reports[2] = {{.samples = 11,
                                            .steps = 2,
                                            .busy_seconds = 2.5,
@@ -598,10 +602,13 @@ static void forgets_what_is_undone(test *t)
     for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
         dpti_history_free(&h);
         for (size_t step = 11; step <= 22; step++) /* it goes on from step 10, in epoch 3 */
-            CHECK(dpti_history_add_step(
-                &h, &(dpt_step_metrics){.step = step, .n_devices = 1, .shards = &shards}));
+            CHECK(dpti_history_add_step(&h, &(dpt_step_metrics){.size = sizeof(dpt_step_metrics),
+                                                                .step = step,
+                                                                .n_devices = 1,
+                                                                .shards = &shards}));
         for (size_t epoch = 3; epoch <= 5; epoch++)
-            CHECK(dpti_history_add_epoch(&h, &(dpt_epoch_metrics){.epoch = epoch}));
+            CHECK(dpti_history_add_epoch(
+                &h, &(dpt_epoch_metrics){.size = sizeof(dpt_epoch_metrics), .epoch = epoch}));
         dpti_history_cut(&h, cuts[i].step, cuts[i].epoch);
         CHECK_SIZE(h.n_steps, cuts[i].n_steps);
         CHECK_SIZE(h.n_epochs, cuts[i].n_epochs);

@@ -75,7 +75,7 @@ static bool bench_open(test *t, bench *b, const char *list)
     b->backend.operators = &b->operators;
     return CHECK_OK(dpti_context_create_empty(&b->context)) &&
            CHECK_OK(dpti_registry_add(b->context->registry, "fake", &b->backend)) &&
-           CHECK_OK(dpt_devices_open(b->context, list, &b->set));
+           CHECK_OK(dpt_device_set_open(b->context, list, &b->set));
 }
 
 static void bench_close(test *t, bench *b)
@@ -83,7 +83,7 @@ static void bench_close(test *t, bench *b)
     CHECK(atomic_load(&fake_control.n_buffers) == 0);
     CHECK(atomic_load(&fake_control.n_ops) == 0);
     CHECK(atomic_load(&fake_control.foreign_calls) == 0);
-    dpt_devices_close(b->set);
+    dpt_device_set_close(b->set);
     dpt_context_destroy(b->context);
 }
 
@@ -92,13 +92,13 @@ enum { TRIES = 20 };
 static void measures(test *t)
 {
     bench b;
-    dpt_device_rates rates = {.flops = -1};
+    dpt_device_rates rates = {.size = sizeof rates, .flops = -1};
     if (!bench_open(t, &b, "fake:1")) return;
     atomic_store(&fake_control.sleep_us, 2000);
     /* A fast device gets the largest size, unless another program has the processor while a small
        one is timed; and is not found faster than it is. */
     for (int i = 0; i < TRIES && atomic_load(&plan.largest) < 1024; i++)
-        CHECK_OK(dpt_device_measure(dpt_devices_get(b.set, 0), &rates));
+        CHECK_OK(dpt_device_measure(dpt_device_set_get(b.set, 0), &rates));
     CHECK_SIZE(atomic_load(&plan.largest), 1024);
     CHECK(rates.flops > 0 && rates.flops <= 2.0 * 1024 * 1024 * 1024 / 2e-3);
     CHECK(rates.upload_bytes > 0 && rates.download_bytes > 0 && rates.copy_bytes > 0);
@@ -109,10 +109,10 @@ static void measures(test *t)
 static void spares_slow_devices(test *t)
 {
     bench b;
-    dpt_device_rates rates;
+    dpt_device_rates rates = {.size = sizeof rates};
     if (!bench_open(t, &b, "fake")) return;
     atomic_store(&fake_control.sleep_us, 100000);
-    CHECK_OK(dpt_device_measure(dpt_devices_get(b.set, 0), &rates));
+    CHECK_OK(dpt_device_measure(dpt_device_set_get(b.set, 0), &rates));
     CHECK_SIZE(atomic_load(&plan.largest), 128);
     CHECK(atomic_load(&fake_control.n_runs) <= 5);
     CHECK(rates.flops > 0 && rates.flops <= 2.0 * 128 * 128 * 128 / 0.1);
@@ -122,17 +122,17 @@ static void spares_slow_devices(test *t)
 static void lives_with_little_memory(test *t)
 {
     bench b;
-    dpt_device_rates rates;
+    dpt_device_rates rates = {.size = sizeof rates};
     if (!bench_open(t, &b, "fake:memory=1M")) return;
     b.memory.host_pointer = NULL;
     /* Three matrices of 256 KiB fit, with the smaller ones before them. */
     for (int i = 0; i < TRIES && atomic_load(&plan.last) < 256; i++)
-        CHECK_OK(dpt_device_measure(dpt_devices_get(b.set, 0), &rates));
+        CHECK_OK(dpt_device_measure(dpt_device_set_get(b.set, 0), &rates));
     CHECK_SIZE(atomic_load(&plan.last), 256);
     CHECK(!rates.host_memory);
     /* Not even that. */
     atomic_store(&plan.most_bytes, 1024);
-    CHECK_STATUS(dpt_device_measure(dpt_devices_get(b.set, 0), &rates), DPT_E_NO_MEMORY);
+    CHECK_STATUS(dpt_device_measure(dpt_device_set_get(b.set, 0), &rates), DPT_E_NO_MEMORY);
     CHECK_CONTAINS(dpt_error_message(b.context), "device fake:memory=1M: full");
     bench_close(t, &b);
 }
@@ -141,9 +141,9 @@ static void lives_with_little_memory(test *t)
 static void reports_failures(test *t)
 {
     bench b;
-    dpt_device_rates rates = {.flops = -1};
+    dpt_device_rates rates = {.size = sizeof rates, .flops = -1};
     if (!bench_open(t, &b, "fake:1")) return;
-    dpt_device *device = dpt_devices_get(b.set, 0);
+    dpt_device *device = dpt_device_set_get(b.set, 0);
     for (int n = 1; n <= 4; n++) {
         atomic_store(&fake_control.fail_run, n);
         CHECK_STATUS(dpt_device_measure(device, &rates), DPT_E_DEVICE);

@@ -26,11 +26,12 @@ static dpt_dataset *make_numbered(test *t, size_t count)
         images[i] = (uint8_t)i;
         labels[i] = (uint8_t)(i % 7);
     }
-    return make(t, &(dpt_dataset_memory){.count = count,
+    return make(t, &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                         .count = count,
                                          .height = 1,
                                          .width = 1,
                                          .channels = 1,
-                                         .classes = 7,
+                                         .outputs = 7,
                                          .dtype = DPT_U8,
                                          .images = images,
                                          .labels = labels});
@@ -102,11 +103,11 @@ static void divides_parts(test *t)
         CHECK_SIZE(images[record], record);
         CHECK_SIZE((size_t)right->labels[record], record % 7);
     }
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     dpt_dataset_describe(right, &info);
     CHECK_TEXT(info.name, "memory");
     CHECK_SIZE(info.count, 10);
-    CHECK_SIZE(info.classes, 7);
+    CHECK_SIZE(info.outputs, 7);
     dpt_dataset_destroy(right);
     dpt_dataset_destroy(left);
     dpt_dataset_destroy(data);
@@ -158,11 +159,12 @@ static void measures_bytes(test *t)
 {
     /* Two images of 1 x 2 with two channels: 0 51 102 153 and 204 255 0 51. */
     static const uint8_t images[] = {0, 51, 102, 153, 204, 255, 0, 51}, labels[] = {0, 1};
-    dpt_dataset *data = make(t, &(dpt_dataset_memory){.count = 2,
+    dpt_dataset *data = make(t, &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                                      .count = 2,
                                                       .height = 1,
                                                       .width = 2,
                                                       .channels = 2,
-                                                      .classes = 2,
+                                                      .outputs = 2,
                                                       .dtype = DPT_U8,
                                                       .images = images,
                                                       .labels = labels});
@@ -190,11 +192,12 @@ static void measures_floats(test *t)
 {
     static const float images[] = {1e6f, 1e6f + 1, 1e6f + 2, 1e6f + 5};
     static const uint8_t labels[] = {0, 0, 0, 0};
-    dpt_dataset *data = make(t, &(dpt_dataset_memory){.count = 4,
+    dpt_dataset *data = make(t, &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                                      .count = 4,
                                                       .height = 1,
                                                       .width = 1,
                                                       .channels = 1,
-                                                      .classes = 1,
+                                                      .outputs = 1,
                                                       .dtype = DPT_F32,
                                                       .images = images,
                                                       .labels = labels});
@@ -229,11 +232,12 @@ static void measures_parts_alone(test *t)
 static void constant_channels_stay(test *t)
 {
     static const uint8_t images[] = {255, 255}, labels[] = {0, 0};
-    dpt_dataset *data = make(t, &(dpt_dataset_memory){.count = 2,
+    dpt_dataset *data = make(t, &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                                      .count = 2,
                                                       .height = 1,
                                                       .width = 1,
                                                       .channels = 1,
-                                                      .classes = 1,
+                                                      .outputs = 1,
                                                       .dtype = DPT_U8,
                                                       .images = images,
                                                       .labels = labels});
@@ -265,11 +269,12 @@ static void refuses_statistics(test *t)
 
     static const uint8_t images[5] = {0}, labels[1] = {0};
     float mean[4] = {0}, deviation[4] = {0};
-    data = make(t, &(dpt_dataset_memory){.count = 1,
+    data = make(t, &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                         .count = 1,
                                          .height = 1,
                                          .width = 1,
                                          .channels = 5,
-                                         .classes = 1,
+                                         .outputs = 1,
                                          .dtype = DPT_U8,
                                          .images = images,
                                          .labels = labels});
@@ -280,11 +285,12 @@ static void refuses_statistics(test *t)
     dpt_dataset_destroy(data);
 
     static const float infinite[1] = {INFINITY};
-    data = make(t, &(dpt_dataset_memory){.count = 1,
+    data = make(t, &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                         .count = 1,
                                          .height = 1,
                                          .width = 1,
                                          .channels = 1,
-                                         .classes = 1,
+                                         .outputs = 1,
                                          .dtype = DPT_F32,
                                          .images = infinite,
                                          .labels = labels});
@@ -300,11 +306,12 @@ static void takes_targets(test *t)
 {
     static const uint8_t images[3] = {1, 2, 3}, labels[3] = {0, 1, 0};
     float targets[3 * 2] = {0, -1, 2, 3.5f, 1e30f, 5};
-    dpt_dataset_memory memory = {.count = 3,
+    dpt_dataset_memory memory = {.size = sizeof memory,
+                                 .count = 3,
                                  .height = 1,
                                  .width = 1,
                                  .channels = 1,
-                                 .classes = 2,
+                                 .outputs = 2,
                                  .dtype = DPT_U8,
                                  .images = images,
                                  .targets = targets};

@@ -181,19 +181,19 @@ static void a_context_takes_the_launcher_s_rank(test *t)
     (void)setenv("OMPI_COMM_WORLD_RANK", "1", 1);
     REQUIRE_OK(dpt_context_create(&context));
     /* What is said shows which list was opened. */
-    CHECK_STATUS(dpt_devices_open(context, "@0=zero:0;@1=one:0", &set), DPT_E_INVALID);
+    CHECK_STATUS(dpt_device_set_open(context, "@0=zero:0;@1=one:0", &set), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(context), "one");
     dpt_context_destroy(context);
     (void)unsetenv("OMPI_COMM_WORLD_RANK");
     REQUIRE_OK(dpt_context_create(&context));
-    CHECK_STATUS(dpt_devices_open(context, "@0=zero:0;@1=one:0", &set), DPT_E_INVALID);
+    CHECK_STATUS(dpt_device_set_open(context, "@0=zero:0;@1=one:0", &set), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(context), "does not say which one this is");
     dpt_context_destroy(context);
     (void)unsetenv("OMPI_COMM_WORLD_SIZE");
     REQUIRE_OK(dpt_context_create(&context));
-    CHECK_STATUS(dpt_devices_open(context, "@0=zero:0;@1=one:0", &set), DPT_E_INVALID);
+    CHECK_STATUS(dpt_device_set_open(context, "@0=zero:0;@1=one:0", &set), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(context), "zero");
-    CHECK_STATUS(dpt_devices_open(context, "@1=one:0", &set), DPT_E_INVALID);
+    CHECK_STATUS(dpt_device_set_open(context, "@1=one:0", &set), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(context), "no entry for process 0");
     dpt_context_destroy(context);
 }

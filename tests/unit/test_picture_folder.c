@@ -89,7 +89,7 @@ static void reads_in_order(test *t)
         write_picture(t, &pictures[i]);
     for (size_t grey = 0; grey < 2; grey++) {
         dpt_dataset *data = NULL;
-        dpt_dataset_info info;
+        dpt_dataset_info info = {.size = sizeof info};
         const char *name = grey ? "folder:2x3x1" : "folder:2x3x3";
         REQUIRE_OK(dpt_dataset_open(context_of(t), name, "order", DPT_TRAIN, &data));
         dpt_dataset_describe(data, &info);
@@ -97,8 +97,8 @@ static void reads_in_order(test *t)
         CHECK_TEXT(info.source, "order");
         CHECK(info.height == 2 && info.width == 3 && info.channels == (grey ? 1 : 3));
         CHECK_SIZE(info.count, 7);
-        CHECK_SIZE(info.classes, 5);
-        for (size_t c = 0; c < info.classes; c++)
+        CHECK_SIZE(info.outputs, 5);
+        for (size_t c = 0; c < info.outputs; c++)
             CHECK_TEXT(info.class_names[c], names[c]);
         CHECK((uintptr_t)data->images % 64 == 0 && (uintptr_t)data->labels % 64 == 0);
         CHECK_NEAR((double)data->scale[0], 1.0 / 255, 1e-9);
@@ -403,7 +403,7 @@ static void streams_large_ones(test *t)
 {
     static const char name[] = "DPTRAIN_DATA_MEMORY";
     dpt_dataset *data = NULL;
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     write_small(t, "much"); /* two images of 12 bytes */
     for (size_t i = 0; i < 2; i++) {
         REQUIRE(setenv(name, i ? "23" : "24", 1) == 0);
@@ -518,7 +518,7 @@ static void single_pictures(test *t)
 static void names_of_parts(test *t)
 {
     dpt_dataset *whole = NULL, *first = NULL, *second = NULL, *third = NULL, *fourth = NULL;
-    dpt_dataset_info info;
+    dpt_dataset_info info = {.size = sizeof info};
     write_small(t, "divided");
     for (size_t i = 1; i < 6; i++) {
         char name[16];

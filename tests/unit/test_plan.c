@@ -28,7 +28,8 @@ static dpt_value convolution(dpt_model *m, dpt_value x, const char *name, size_t
                              dpt_activation activation)
 {
     return dpt_conv2d(m, x, name,
-                      &(dpt_conv2d_options){.out_channels = channels,
+                      &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                            .out_channels = channels,
                                             .kernel = {3, 3},
                                             .padding = {1, 1},
                                             .activation = activation});
@@ -37,13 +38,15 @@ static dpt_value convolution(dpt_model *m, dpt_value x, const char *name, size_t
 static dpt_value head(dpt_model *m, dpt_value x)
 {
     x = dpt_flatten(m, x);
-    return dpt_linear(m, x, "head", &(dpt_linear_options){.out = 3});
+    return dpt_linear(m, x, "head",
+                      &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 3});
 }
 
 static dpt_value chain(dpt_model *m, dpt_value x)
 {
     x = convolution(m, x, "a", 4, DPT_ACT_RELU);
-    x = dpt_pool2d(m, x, &(dpt_pool2d_options){.kernel = {2, 2}});
+    x = dpt_pool2d(m, x,
+                   &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options), .kernel = {2, 2}});
     x = dpt_activate(m, convolution(m, x, "b", 5, DPT_ACT_NONE), DPT_ACT_TANH);
     return head(m, x);
 }
@@ -69,7 +72,7 @@ static dpt_value normalised(dpt_model *m, dpt_value x)
 /* A shortcut with a convolution, behind a layer that both branches read. */
 static dpt_value projected(dpt_model *m, dpt_value x)
 {
-    const dpt_norm_options relu = {.activation = DPT_ACT_RELU};
+    const dpt_norm_options relu = {.size = sizeof relu, .activation = DPT_ACT_RELU};
     x = dpt_batch_norm(m, convolution(m, x, "a", 4, DPT_ACT_NONE), "a.norm", &relu);
     dpt_value y = dpt_batch_norm(m, convolution(m, x, "b", 4, DPT_ACT_NONE), "b.norm", &relu);
     y = dpt_batch_norm(m, convolution(m, y, "c", 4, DPT_ACT_NONE), "c.norm", NULL);
@@ -504,7 +507,9 @@ static void mistakes_name_the_layer(test *t)
     dpt_model *m = NULL;
     REQUIRE_OK(dpt_model_create(&context, "net", &m));
     dpt_value x = dpt_input(m, 12, 12, 2);
-    x = dpt_conv2d(m, x, "big", &(dpt_conv2d_options){.out_channels = 1, .kernel = {13, 13}});
+    x = dpt_conv2d(m, x, "big",
+                   &(dpt_conv2d_options){
+                       .size = sizeof(dpt_conv2d_options), .out_channels = 1, .kernel = {13, 13}});
     x = head(m, x);
     CHECK_STATUS(dpt_model_finish(m, x), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(&context), "big");

@@ -115,7 +115,7 @@ static void sorts_backends(test *t)
     CHECK(dpt_backend_reason(context, 1) == NULL);
     CHECK_SIZE(dpt_backend_device_count(context, 0), 0);
     CHECK_SIZE(dpt_backend_device_count(context, 1), 2);
-    dpt_device_description d;
+    dpt_device_info d = {.size = sizeof d};
     REQUIRE_OK(dpt_backend_describe(context, 1, 1, &d));
     CHECK_TEXT(d.id, "fake:1");
     CHECK_TEXT(d.backend, "fake");
@@ -166,7 +166,7 @@ static void sorts_devices_into_groups(test *t)
     CHECK_OK(dpti_registry_add(context->registry, "fake", &fake));
     CHECK_OK(dpti_registry_add(context->registry, "wrong", &wrong));
     static const char *const aliases[] = {"fake:two:0", "", "fake:two:1"};
-    dpt_device_description d;
+    dpt_device_info d = {.size = sizeof d};
     for (size_t i = 0; i < 3; i++) {
         REQUIRE_OK(dpt_backend_describe(context, 0, i, &d));
         CHECK_TEXT(d.alias, aliases[i]);
@@ -180,15 +180,15 @@ static void sorts_devices_into_groups(test *t)
     CHECK_STATUS(dpt_backend_describe(context, 1, 2, &d), DPT_E_INTERNAL);
 
     dpt_device_set *set = NULL;
-    REQUIRE_OK(dpt_devices_open(context, "fake:two:1,fake:two:all", &set));
-    REQUIRE(dpt_devices_count(set) == 3);
-    dpt_device_describe(dpt_devices_get(set, 0), &d);
+    REQUIRE_OK(dpt_device_set_open(context, "fake:two:1,fake:two:all", &set));
+    REQUIRE(dpt_device_set_count(set) == 3);
+    dpt_device_describe(dpt_device_set_get(set, 0), &d);
     CHECK_TEXT(d.id, "fake:two:1");
     CHECK_TEXT(d.alias, "fake:two:1");
-    dpt_device_describe(dpt_devices_get(set, 1), &d);
+    dpt_device_describe(dpt_device_set_get(set, 1), &d);
     CHECK_TEXT(d.id, "fake:0");
     CHECK_TEXT(d.alias, "fake:two:0");
-    dpt_devices_close(set);
+    dpt_device_set_close(set);
     dpt_context_destroy(context);
 }
 
@@ -237,7 +237,7 @@ static void one_does_not_answer(test *t)
 {
     dpt_context *context = NULL;
     dpt_device_set *set = NULL;
-    dpt_device_description d;
+    dpt_device_info d = {.size = sizeof d};
     static dpt_device_ops device; /* for a thread that is late */
     static dpt_backend fake;
     device = fake_device_ops;
@@ -259,13 +259,13 @@ static void one_does_not_answer(test *t)
     CHECK_CONTAINS(dpt_error_message(context), "fake:1: no answer within 0.2 s when it was asked");
     CHECK_STATUS(dpt_backend_describe(context, 0, 2, &d), DPT_E_DEVICE_LOST);
     CHECK_CONTAINS(dpt_error_message(context), "fake:2: not asked, since device 1 gave no answer");
-    CHECK_STATUS(dpt_devices_open(context, "fake:all", &set), DPT_E_DEVICE_LOST);
+    CHECK_STATUS(dpt_device_set_open(context, "fake:all", &set), DPT_E_DEVICE_LOST);
     CHECK_CONTAINS(dpt_error_message(context), "device fake:1: no answer");
-    CHECK_STATUS(dpt_devices_open(context, "fake:2", &set), DPT_E_DEVICE_LOST);
+    CHECK_STATUS(dpt_device_set_open(context, "fake:2", &set), DPT_E_DEVICE_LOST);
     context->device_timeout = 0;
-    REQUIRE_OK(dpt_devices_open(context, "all,fake:0", &set));
-    CHECK_SIZE(dpt_devices_count(set), 2);
-    dpt_devices_close(set);
+    REQUIRE_OK(dpt_device_set_open(context, "all,fake:0", &set));
+    CHECK_SIZE(dpt_device_set_count(set), 2);
+    dpt_device_set_close(set);
     nothing_left(t);
     atomic_store(&is_held, 0); /* it comes back, to what is left of it */
     dpt_context_destroy(context);
@@ -369,9 +369,9 @@ static void absent_backends_have_reasons(test *t)
     CHECK_TEXT(dpt_backend_reason(context, 1), "there is no device");
     CHECK_CONTAINS(dpt_backend_reason(context, 2), "calls itself \"fake\"");
     dpt_device_set *set = NULL;
-    CHECK_STATUS(dpt_devices_open(context, "a:0", &set), DPT_E_ABSENT);
+    CHECK_STATUS(dpt_device_set_open(context, "a:0", &set), DPT_E_ABSENT);
     CHECK_CONTAINS(dpt_error_message(context), "no driver is installed");
-    CHECK_STATUS(dpt_devices_open(context, NULL, &set), DPT_E_ABSENT);
+    CHECK_STATUS(dpt_device_set_open(context, NULL, &set), DPT_E_ABSENT);
     CHECK(set == NULL);
     dpt_context_destroy(context);
 }
@@ -440,7 +440,7 @@ static void survives_broken_files(test *t)
     CHECK(strncmp(context->registry->searched, folder, strlen(folder)) == 0);
     CHECK(strstr(context->registry->searched + strlen(folder), folder) == NULL);
     dpt_device_set *set = NULL;
-    CHECK_STATUS(dpt_devices_open(context, "broken", &set), DPT_E_ABSENT);
+    CHECK_STATUS(dpt_device_set_open(context, "broken", &set), DPT_E_ABSENT);
     CHECK_CONTAINS(dpt_error_message(context), "libdptrain-broken.so");
     dpt_context_destroy(context);
 }
@@ -453,24 +453,24 @@ static void opens_and_closes(test *t)
     REQUIRE(context);
     dpt_device_set *set = NULL;
     REQUIRE_OK(
-        dpt_devices_open(context, "fake:1:threads=3,fake:memory=1000:throttle=2,fake:1", &set));
-    CHECK_SIZE(dpt_devices_count(set), 3);
+        dpt_device_set_open(context, "fake:1:threads=3,fake:memory=1000:throttle=2,fake:1", &set));
+    CHECK_SIZE(dpt_device_set_count(set), 3);
     CHECK(atomic_load(&fake_control.n_open) == 3);
     CHECK_SIZE(atomic_load(&fake_control.n_requests), 3);
     CHECK_SIZE(atomic_load(&fake_control.self), 2);
-    CHECK(dpt_devices_get(set, 3) == NULL);
-    dpt_device_description d;
-    dpt_device_describe(dpt_devices_get(set, 0), &d);
+    CHECK(dpt_device_set_get(set, 3) == NULL);
+    dpt_device_info d = {.size = sizeof d};
+    dpt_device_describe(dpt_device_set_get(set, 0), &d);
     CHECK_TEXT(d.id, "fake:1:threads=3");
     CHECK_TEXT(d.name, "Fake 1");
     CHECK_SIZE(d.memory_bytes, FAKE_MEMORY_BYTES);
-    dpt_device_describe(dpt_devices_get(set, 1), &d);
+    dpt_device_describe(dpt_device_set_get(set, 1), &d);
     CHECK_TEXT(d.id, "fake:memory=1000:throttle=2");
     CHECK_SIZE(d.memory_bytes, 1000);
-    CHECK_NEAR(dpti_device_of(dpt_devices_get(set, 1))->throttle, 2.0, 0.0);
-    CHECK_OK(dpt_devices_wait(set));
-    dpt_devices_close(set);
-    dpt_devices_close(NULL);
+    CHECK_NEAR(dpti_device_of(dpt_device_set_get(set, 1))->throttle, 2.0, 0.0);
+    CHECK_OK(dpt_device_set_wait(set));
+    dpt_device_set_close(set);
+    dpt_device_set_close(NULL);
     nothing_left(t);
     dpt_context_destroy(context);
 }
@@ -480,22 +480,22 @@ static void failures_unwind(test *t)
     dpt_context *context = make_context(t);
     REQUIRE(context);
     dpt_device_set *set = NULL;
-    CHECK_STATUS(dpt_devices_open(context, "fake:0,fake:1:threads=0", &set), DPT_E_INVALID);
+    CHECK_STATUS(dpt_device_set_open(context, "fake:0,fake:1:threads=0", &set), DPT_E_INVALID);
     CHECK_TEXT(dpt_error_message(context), "device fake:1:threads=0: threads=0: from 1 to 64");
     nothing_left(t);
     /* A failure without a record still says what failed. */
     atomic_store(&fake_control.fail_open, 2);
-    CHECK_STATUS(dpt_devices_open(context, "fake:all", &set), DPT_E_DEVICE);
+    CHECK_STATUS(dpt_device_set_open(context, "fake:all", &set), DPT_E_DEVICE);
     CHECK_TEXT(dpt_error_message(context), "device fake:1: device.open failed: device error");
     nothing_left(t);
     atomic_store(&fake_control.fail_open, 0);
     atomic_store(&fake_control.fail_info, 2);
-    CHECK_STATUS(dpt_devices_open(context, "all", &set), DPT_E_DEVICE);
+    CHECK_STATUS(dpt_device_set_open(context, "all", &set), DPT_E_DEVICE);
     CHECK_TEXT(dpt_error_message(context), "device fake:1: info is broken");
     nothing_left(t);
     atomic_store(&fake_control.fail_info, 0);
     atomic_store(&fake_control.fail_stream, 2);
-    CHECK_STATUS(dpt_devices_open(context, "fake,fake:1", &set), DPT_E_NO_MEMORY);
+    CHECK_STATUS(dpt_device_set_open(context, "fake,fake:1", &set), DPT_E_NO_MEMORY);
     CHECK_TEXT(dpt_error_message(context), "device fake:1: no stream left");
     nothing_left(t);
     CHECK(set == NULL);

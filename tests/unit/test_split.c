@@ -120,16 +120,17 @@ static void is_public(test *t)
     dpt_context *context = NULL;
     REQUIRE_OK(dpti_context_create_empty(&context));
     size_t rows[2] = {9, 9};
-    CHECK_STATUS(dpt_split_rows(context, "1:2:3", 10, 2, rows), DPT_E_INVALID);
+    CHECK_STATUS(dpt_shard_rows(context, dpt_split_from("1:2:3"), 10, 2, rows), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(context), "3 parts for 2 devices");
     CHECK_SIZE(rows[0], 9);
     static const char *const of_trainers[] = {"measured", "replay:run.jsonl"};
     for (size_t i = 0; i < 2; i++) {
-        CHECK_STATUS(dpt_split_rows(context, of_trainers[i], 10, 2, rows), DPT_E_INVALID);
+        CHECK_STATUS(dpt_shard_rows(context, dpt_split_from(of_trainers[i]), 10, 2, rows),
+                     DPT_E_INVALID);
         CHECK_CONTAINS(dpt_error_message(context), "is for a trainer");
-        CHECK_CONTAINS(dpt_error_message(context), "use \"equal\", or proportions");
+        CHECK_CONTAINS(dpt_error_message(context), "use DPT_SPLIT_EQUAL, or DPT_SPLIT_PROPORTIONS");
     }
-    CHECK_OK(dpt_split_rows(context, "3:1", 8, 2, rows));
+    CHECK_OK(dpt_shard_rows(context, dpt_split_from("3:1"), 8, 2, rows));
     CHECK_SIZE(rows[0], 6);
     CHECK_SIZE(rows[1], 2);
     dpt_context_destroy(context);

@@ -26,7 +26,8 @@ static void unreadable(void *user, size_t sample, const char *why)
 
 static dpt_status look(dpt_context *context, const char *name, seen *s, dpt_survey **out)
 {
-    const dpt_survey_options options = {.unreadable = unreadable, .progress = progress, .user = s};
+    const dpt_survey_options options = {
+        .size = sizeof options, .unreadable = unreadable, .progress = progress, .user = s};
     return dpt_dataset_survey(context, name, NULL, DPT_TRAIN, &options, out);
 }
 
@@ -36,7 +37,7 @@ static void same_as_the_data_set(test *t)
     dpt_context *context = context_of(t);
     dpt_survey *survey = NULL;
     dpt_dataset *data = NULL;
-    dpt_survey_info info;
+    dpt_survey_info info = {.size = sizeof info};
     seen s = {0};
     float mean[4], deviation[4];
     size_t n = 0;
@@ -44,10 +45,10 @@ static void same_as_the_data_set(test *t)
     REQUIRE_OK(dpt_dataset_open(context, name, NULL, DPT_TRAIN, &data));
     REQUIRE_OK(dpt_dataset_statistics(data, mean, deviation));
     dpt_survey_describe(survey, &info);
-    CHECK_TEXT(info.data.name, name);
-    CHECK(info.data.count == 1000 && info.data.height == 5 && info.data.width == 4);
-    CHECK(info.data.channels == 3 && info.data.classes == 7);
-    for (size_t i = 0; i < info.data.classes; i++) {
+    CHECK_TEXT(info.data->name, name);
+    CHECK(info.data->count == 1000 && info.data->height == 5 && info.data->width == 4);
+    CHECK(info.data->channels == 3 && info.data->outputs == 7);
+    for (size_t i = 0; i < info.data->outputs; i++) {
         CHECK(info.class_counts[i] == 142 || info.class_counts[i] == 143);
         n += info.class_counts[i];
     }
@@ -92,14 +93,15 @@ static void write_words(test *t)
 static void what_cannot_be_read(test *t)
 {
     dpt_survey *survey = NULL;
-    dpt_survey_info info;
+    dpt_survey_info info = {.size = sizeof info};
     listed l = {.n = 0};
-    const dpt_survey_options options = {.unreadable = list_unreadable, .user = &l};
+    const dpt_survey_options options = {
+        .size = sizeof options, .unreadable = list_unreadable, .user = &l};
     write_words(t);
     REQUIRE_OK(
         dpt_dataset_survey(context_of(t), "folder:3x3", "words", DPT_TRAIN, &options, &survey));
     dpt_survey_describe(survey, &info);
-    CHECK(info.data.count == 2 * EACH && info.n_unreadable == 2 * EACH && l.n == 2 * EACH);
+    CHECK(info.data->count == 2 * EACH && info.n_unreadable == 2 * EACH && l.n == 2 * EACH);
     for (size_t i = 0; i < 2 * EACH; i++)
         if (!CHECK(l.samples[i] == i)) break;
     CHECK_TEXT(l.last, "words/train/b/299: neither PNG nor JPEG");
@@ -124,7 +126,7 @@ static void what_the_process_lacks(test *t)
 {
     dpt_survey *survey = NULL;
     struct rlimit before;
-    const dpt_survey_options options = {.progress = close_the_door};
+    const dpt_survey_options options = {.size = sizeof options, .progress = close_the_door};
     write_words(t);
     REQUIRE(getrlimit(RLIMIT_NOFILE, &before) == 0);
     const dpt_status status =
@@ -139,11 +141,11 @@ static void without_statistics(test *t)
 {
     dpt_context *context = context_of(t);
     dpt_survey *survey = NULL;
-    dpt_survey_info info;
+    dpt_survey_info info = {.size = sizeof info};
     REQUIRE_OK(dpt_dataset_survey(context, "synthetic:2x2x5:2:10", NULL, DPT_TEST, NULL, &survey));
     dpt_survey_describe(survey, &info);
     CHECK(!info.has_statistics && info.mean[0] == 0 && info.deviation[0] == 0);
-    CHECK(info.data.channels == 5 && info.class_counts[0] > 0);
+    CHECK(info.data->channels == 5 && info.class_counts[0] > 0);
     dpt_survey_destroy(survey);
     dpt_survey_destroy(NULL);
 }

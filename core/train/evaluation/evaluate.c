@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/softmax.h"
 #include "context/context.h"
+#include "context/sized.h"
 #include "device/driver.h"
 #include "device/stream.h"
 #include "train/components/data_store.h"
@@ -292,7 +293,7 @@ typedef struct request {
 /* The numbers that the model predicts for a sample. */
 static size_t n_outputs(const dpt_trainer *t)
 {
-    return dpt_model_labels(t->model) * dpt_model_classes(t->model);
+    return dpt_model_labels(t->model) * dpt_model_outputs(t->model);
 }
 
 /* Predictions go through memory of the job's own, which a device that hangs keeps. */
@@ -404,7 +405,7 @@ static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
     const dpti_node *in = &t->model->nodes[t->model->input];
     DPT_TRY(dpti_check_inputs(t, data));
     if (data->height == in->extent.h && data->width == in->extent.w &&
-        data->channels == in->extent.c && data->classes <= dpt_model_classes(t->model))
+        data->channels == in->extent.c && data->classes <= dpt_model_outputs(t->model))
         return dpti_check_ids(t, data);
     return dpt_fail(t->context, DPT_E_INVALID,
                     "the %s%simages of %s are %zux%zux%zu in %zu classes, but model %s takes "
@@ -412,13 +413,13 @@ static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
                     data->part ? data->part : "", data->part ? " " : "",
                     data->file ? data->file : data->name, data->height, data->width, data->channels,
                     data->classes, t->model->name, in->extent.h, in->extent.w, in->extent.c,
-                    dpt_model_classes(t->model));
+                    dpt_model_outputs(t->model));
 }
 
 dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *data)
 {
     const dpt_trainer *t = trainer;
-    const size_t outputs = dpt_model_classes(t->model);
+    const size_t outputs = dpt_model_outputs(t->model);
     if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) {
         if (data->labels) return dpti_check_labels(t, data);
         return dpt_fail(t->context, DPT_E_INVALID, "%s has no labels, which cross-entropy needs%s",
@@ -574,8 +575,10 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
     const double began = dpti_seconds();
     DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "data", data));
     DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "out", out));
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_evaluation", out));
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
-    dpt_evaluation sum = {.samples = data->count, .labels = dpti_count_all_labels(data)};
+    dpt_evaluation sum = {
+        .size = sizeof sum, .samples = data->count, .labels = dpti_count_all_labels(data)};
     DPT_TRY(evaluate(trainer, &(request){.data = data, .count = data->count, .sum = &sum}));
     if (!isfinite(sum.loss))
         return dpti_peers_agree(
@@ -587,7 +590,7 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
     sum.loss /= count;
     sum.accuracy = (double)sum.hits / count;
     sum.seconds = dpti_seconds() - began;
-    *out = sum;
+    (void)dpti_give_sized(&sum, out);
     return DPT_OK;
 }
 
@@ -597,7 +600,7 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
                                size_t count, float *outputs)
 {
     dpt_trainer *t = trainer;
-    const size_t classes = dpt_model_classes(t->model);
+    const size_t classes = dpt_model_outputs(t->model);
     DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "data", data));
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_predict"));
     if (first > data->count || count > data->count - first)

@@ -1,6 +1,7 @@
 /* Timing the link between processes (link_probe.h). */
 #include "train/exchange/link_probe.h"
 #include "context/context.h"
+#include "context/sized.h"
 #include "device/communicator.h"
 
 #include "base/clock.h"
@@ -200,16 +201,19 @@ dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out)
     dpti_processes *p = context->processes;
     dpt_error error = {.status = DPT_OK};
     dpti_link_probe link_probe = {.done = false};
+    if (out) DPT_TRY(dpti_check_sized(context, "dpt_link", out));
     if (p && dpti_processes_count(p) > 1) {
         dpti_processes_go_on(p);
         if (measure(p, false, &link_probe, &error) != DPT_OK)
             return dpti_context_fail(context, NULL, &error);
     }
     if (!out) return DPT_OK;
-    *out = (dpt_link){.alpha = link_probe.link.alpha,
-                      .beta = link_probe.link.beta,
-                      .route = dpti_route_name(link_probe.travel.route),
-                      .window = link_probe.travel.window};
+    const dpt_link link = {.size = sizeof link,
+                           .alpha = link_probe.link.alpha,
+                           .beta = link_probe.link.beta,
+                           .route = dpti_route_name(link_probe.travel.route),
+                           .window = link_probe.travel.window};
+    (void)dpti_give_sized(&link, out);
     return DPT_OK;
 }
 

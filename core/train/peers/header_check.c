@@ -97,6 +97,8 @@ static const char *const losses[] = {
     [DPT_LOSS_CROSS_ENTROPY] = "cross-entropy", [DPT_LOSS_SQUARED_ERROR] = "squared error"};
 static const char *const batch_norms[] = {
     [DPT_BATCH_NORM_SYNC] = "sync", [DPT_BATCH_NORM_LOCAL] = "local"};
+static const char *const splits[] = {"measured", "equal", "proportions", "replay"};
+static const char *const inits[] = {"default", "normal", "xavier", "he"};
 static const char *const compressions[] = {
     [DPT_COMPRESS_NONE] = "none", [DPT_COMPRESS_BF16] = "bf16"};
 static const char *const schedules[] = {[DPT_SCHEDULE_CONSTANT] = "constant",
@@ -112,7 +114,7 @@ static void add_optimizer(header *f, const dpt_trainer_options *o)
     add(f, "momentum", "%.9g", (double)o->momentum);
     add(f, "weight decay", "%.9g", (double)o->weight_decay);
     add(f, "Nesterov momentum", "%s", on(o->nesterov));
-    add(f, "decay of biases", "%s", on(!o->no_decay_bias));
+    add(f, "decay of biases", "%s", on(!o->no_bias_decay));
     add(f, "beta1", "%.9g", adamw ? (double)o->beta1 : 0);
     add(f, "beta2", "%.9g", adamw ? (double)o->beta2 : 0);
     add(f, "epsilon", "%.9g", adamw ? (double)o->epsilon : 0);
@@ -142,7 +144,7 @@ static void add_data(header *f, const char *what, const dpt_dataset *d)
 /* Of resolved options: what is left out is what is given as the default. */
 static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, header *f)
 {
-    const bool replayed = strncmp(o->split, "replay:", 7) == 0;
+    const bool fixed = o->split.kind == DPT_SPLIT_PROPORTIONS && o->split.value;
     const dpt_augment_options *a = &o->augment;
     add(f, "model", "%.90s", t->model->name);
     add(f, "tensors of the model", "%016" PRIx64, checksum_of_tensors(t->model));
@@ -157,14 +159,14 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     else
         add(f, "least bucket", "none given");
     add(f, "compression", "%s", WORD(compressions, o->compress));
-    add(f, "split", "%.90s", replayed ? "replay" : o->split);
+    add(f, "split", "%.90s", fixed ? o->split.value : WORD(splits, o->split.kind));
     add_optimizer(f, o);
     add(f, "loss", "%s", WORD(losses, o->loss));
     add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
     add(f, "batch-norm", "%s", WORD(batch_norms, o->batch_norm));
     add(f, "augmentation", "crop %zu, flip %s, erase %.9g, resized crop %.9g", a->crop_padding,
         on(a->flip), (double)a->erase, (double)a->resized_crop);
-    add(f, "initialisation", "%.90s", o->init);
+    add(f, "initialisation", "%s, deviation %.17g", WORD(inits, o->init.kind), o->init.deviation);
     add(f, "seed", "%" PRIu64, o->seed);
     add(f, "shuffling", "%s", on(!o->no_shuffle));
 }

@@ -53,7 +53,7 @@ dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status mine, void *items,
 
 static void describe(const dpt_trainer *t, size_t i, dpti_peer *peer)
 {
-    dpt_device_description d;
+    dpt_device_info d = {.size = sizeof d};
     dpt_device_describe(&t->devices->devices[i]->base, &d);
     *peer = (dpti_peer){.memory_bytes = d.memory_bytes, .n_threads = d.n_threads};
     snprintf(peer->id, sizeof peer->id, "%s", d.id);

@@ -100,6 +100,7 @@ void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_
     if (dpti_standby_take_time(t))
         dpti_deadline_note_step(t, times.finished - times.began - times.waited_for_images);
     *out = (dpt_step_metrics){
+        .size = sizeof(dpt_step_metrics),
         .step = inflight->cursor.step + 1,
         .epoch = inflight->cursor.epoch,
         .last_of_epoch = inflight->last_of_epoch,

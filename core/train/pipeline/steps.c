@@ -5,6 +5,7 @@
 #include "train/pipeline/steps.h"
 
 #include "context/context.h"
+#include "context/sized.h"
 #include "train/components/order.h"
 #include "train/exchange/form_islands.h"
 #include "train/exchange/islands.h"
@@ -251,9 +252,15 @@ static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out)
 dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
 {
     dpti_trainer_pipeline *p = &trainer->pipeline;
+    dpt_step_metrics metrics;
     DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_collect", "out", out));
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_step_metrics", out));
     DPT_TRY(dpti_trainer_outside_fit(trainer, "dpt_trainer_collect"));
-    if (dpti_steps_n_in_flight(trainer) > 0) return collect(trainer, out);
+    if (dpti_steps_n_in_flight(trainer) > 0) {
+        DPT_TRY(collect(trainer, &metrics));
+        (void)dpti_give_sized(&metrics, out);
+        return DPT_OK;
+    }
     if (p->unsubmitted.status == DPT_OK)
         return dpt_fail(trainer->context, DPT_E_STATE, "no step is in flight: submit one first");
     const dpt_error error = p->unsubmitted;
@@ -264,6 +271,7 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
 dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out)
 {
     DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_step", "out", out));
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_step_metrics", out));
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_step"));
     DPT_TRY(dpt_trainer_submit(trainer));
     return dpt_trainer_collect(trainer, out);
@@ -273,7 +281,7 @@ dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_step_metrics *out)
 
 static dpt_status retry_missed(dpt_trainer *t)
 {
-    dpt_step_metrics told;
+    dpt_step_metrics told = {.size = sizeof told};
     DPT_TRY(dpti_standby_tell_retried(t, NULL));
     while (dpti_steps_done(t)->step < dpti_standby_retries(t).until) {
         DPT_TRY(submit(t, dpti_standby_lr_of(t, dpti_steps_done(t)->step)));

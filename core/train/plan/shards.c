@@ -95,16 +95,17 @@ const char *dpti_trainer_replayed(const dpt_trainer *trainer)
     return strncmp(text, replay_prefix, length) == 0 ? text + length : NULL;
 }
 
-dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text)
+dpt_status dpti_trainer_take_split(dpt_trainer *trainer, dpt_split given)
 {
     dpt_trainer *t = trainer;
     dpt_error error = {0};
-    t->plan.split_text = dpti_strdup(text);
-    if (!t->plan.split_text)
-        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
+    const bool measured = given.kind == DPT_SPLIT_MEASURED;
+    t->plan.split_text = dpti_split_text(given);
+    const char *text = t->plan.split_text;
+    if (!text) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     if (dpti_trainer_replayed(t)) return load_replay(t, dpti_trainer_replayed(t));
-    t->measured = strcmp(text, "measured") == 0 && t->n_devices > 1;
-    if (strcmp(text, "measured") == 0) text = "equal"; /* until throughput is measured */
+    t->measured = measured && t->n_devices > 1;
+    if (measured) text = "equal"; /* until throughput is measured */
     if (dpti_split_parse(text, t->n_devices, &t->plan.split, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     return DPT_OK;

@@ -15,7 +15,7 @@ DPT_CHECK_RESULT dpt_status dpti_plan_create(dpt_trainer *trainer);
 void dpti_plan_destroy(dpt_trainer *trainer);
 
 /* Takes "measured", "equal", "A:B:C" or "replay:LOG".  The context tells the error. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, const char *text);
+DPT_CHECK_RESULT dpt_status dpti_trainer_take_split(dpt_trainer *trainer, dpt_split given);
 const char *dpti_shards_split_text(const dpt_trainer *trainer); /* as it was given */
 /* The path of the log whose shards are replayed; NULL if none is. */
 const char *dpti_trainer_replayed(const dpt_trainer *trainer);

@@ -42,7 +42,7 @@ float *dpti_trainer_make_flat(dpt_trainer *trainer)
         (void)dpt_fail(t->context, DPT_E_NO_MEMORY,
                        "no memory for a copy of the weights of model %s, which has %zu parameters "
                        "for %zu classes: %.1f GiB",
-                       t->model->name, n, dpt_model_classes(t->model),
+                       t->model->name, n, dpt_model_outputs(t->model),
                        (double)n * sizeof *flat / 1073741824.0);
     return flat;
 }

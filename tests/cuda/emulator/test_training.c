@@ -39,7 +39,7 @@ static dpt_status run(const setting *s, const char *devices, flat_outcome *out)
     const flat_task task = {.model = s->model,
                             .data = s->data,
                             .devices = devices,
-                            .split = "equal",
+                            .split = {DPT_SPLIT_EQUAL, NULL},
                             .batch = FLAT_BATCH,
                             .steps = FLAT_STEPS};
     return flat_run(s->context, &task, out);
@@ -81,7 +81,7 @@ static void loading_waits_for_no_sum(test *t)
         const flat_task task = {.model = s->model,
                                 .data = s->data,
                                 .devices = "cuda:0,cuda:1",
-                                .split = splits[i % 2],
+                                .split = dpt_split_from(splits[i % 2]),
                                 .batch = FLAT_BATCH,
                                 .steps = FLAT_STEPS,
                                 .mode = DPT_BATCH_NORM_LOCAL,
@@ -147,11 +147,11 @@ static bool by_library(test *t, const char *list, size_t n_samples)
     const setting *s = t->user;
     dpt_device_set *devices = NULL;
     filters f = {.n_samples = n_samples};
-    if (CHECK_OK(dpt_devices_open(s->context, list, &devices))) {
+    if (CHECK_OK(dpt_device_set_open(s->context, list, &devices))) {
         dpti_driver_call(devices->devices[0], prepare_filters, &f);
         CHECK_OK(f.status);
     }
-    dpt_devices_close(devices);
+    dpt_device_set_close(devices);
     return strncmp(f.algorithm, "cudnn", 5) == 0;
 }
 
@@ -208,7 +208,7 @@ static void what_has_failed_is_not_waited_for(test *t)
         flat_task task = {.model = s->model,
                           .data = s->data,
                           .devices = "cuda:0,cuda:1",
-                          .split = "equal",
+                          .split = {DPT_SPLIT_EQUAL, NULL},
                           .batch = FLAT_BATCH,
                           .steps = 4,
                           .no_overlap = n % 2 == 0,
