@@ -255,7 +255,7 @@ dpt_status dpt_weights_describe(dpt_context *context, const char *path, dpt_weig
     dpt_status status = dpti_safetensors_read_metadata(path, &file, &error);
     if (status == DPT_OK) status = dpti_origin_read(file, path, &info, &error);
     dpti_safetensors_close(file);
-    if (status == DPT_OK) (void)dpti_give_sized(&info, out);
+    if (status == DPT_OK) (void)dpti_give_sized(&info, sizeof info, out);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, NULL, &error);
 }
 
@@ -263,7 +263,7 @@ void dpt_weights_release(dpt_weights_info *info)
 {
     free(info->class_names);
     const dpt_weights_info none = {.size = sizeof none};
-    (void)dpti_give_sized(&none, info);
+    (void)dpti_give_sized(&none, sizeof none, info);
 }
 
 /* ---- Whose they may be ----------------------------------------------------------------------- */

@@ -14,9 +14,10 @@ typedef struct dpti_sized {
 } dpti_sized;
 
 /* Copies the given struct to `out` (`known` bytes).  Fields that a shorter struct lacks are zero.
-   The size in the copy is `known`.  Errors: DPT_E_INVALID if the size is 0 or less than the size
-   field, or if a longer struct has a byte other than zero behind the known fields: the program uses
-   a field that this release does not have. */
+   The size in the copy is `known`.  Errors: DPT_E_INVALID if the size cannot be one that the
+   program has set (0, less than the size field, above 64 KiB), or if a longer struct has a byte
+   other than zero behind the known fields: the program uses a field that this release does not
+   have. */
 DPT_CHECK_RESULT dpt_status dpti_read_sized(const dpti_sized *what, void *out, dpt_error *error);
 /* The same; the message is that of the context. */
 DPT_CHECK_RESULT dpt_status dpti_take_sized(dpt_context *context, const dpti_sized *what,
@@ -28,9 +29,10 @@ DPT_CHECK_RESULT dpt_status dpti_check_sized(dpt_context *context, const char *n
                                              const void *out);
 
 /* Copies what a call returns to the program's struct, whose first field the program has set to the
-   struct's size.  `from` is the struct of this release, with its size.  A shorter struct gets the
-   fields that it has; the fields of a longer one that this release does not know become zero.
-   Returns false, and copies nothing, if the program's size is 0 or less than the size field. */
-bool dpti_give_sized(const void *from, void *to);
+   struct's size.  `from` is the struct of this release, of `known` bytes; its own size field is not
+   read.  A shorter struct gets the fields that it has; the fields of a longer one that this release
+   does not know become zero.  Returns false, and copies nothing, if the program cannot have set the
+   size. */
+bool dpti_give_sized(const void *from, size_t known, void *to);
 
 #endif

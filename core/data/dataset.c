@@ -55,7 +55,8 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
         .vocabulary = dataset->vocabulary,
         .labels_per_sample = dataset->labels ? dpti_dataset_labels(dataset) : 0,
     };
-    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
+    (void)dpti_give_sized(&info, sizeof info,
+                          out); /* without a size the program's struct stays as it is */
 }
 
 /* ---- From memory ----------------------------------------------------------------------------- */

@@ -207,5 +207,6 @@ void dpt_survey_describe(const dpt_survey *survey, dpt_survey_info *out)
         info.mean[c] = survey->mean[c];
         info.deviation[c] = survey->deviation[c];
     }
-    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
+    (void)dpti_give_sized(&info, sizeof info,
+                          out); /* without a size the program's struct stays as it is */
 }

@@ -316,7 +316,7 @@ dpt_status dpt_device_measure(dpt_device *device, dpt_device_rates *out)
     const dpti_limit limit = dpti_preparing_limit(d->context, "while it was measured");
     if (!dpti_driver_call_within(d, run_measure, &job, &limit)) job.error = d->given_up;
     if (job.error.status == DPT_OK) {
-        (void)dpti_give_sized(&rates, out);
+        (void)dpti_give_sized(&rates, sizeof rates, out);
         return DPT_OK;
     }
     char prefix[DPTI_ID_BYTES + 8];

@@ -346,6 +346,6 @@ dpt_status dpt_backend_describe(dpt_context *context, size_t backend, size_t ind
         .memory_bytes = device->info.memory_bytes,
         .n_threads = device->info.n_threads,
     };
-    (void)dpti_give_sized(&info, out);
+    (void)dpti_give_sized(&info, sizeof info, out);
     return DPT_OK;
 }

@@ -158,7 +158,8 @@ void dpt_device_describe(const dpt_device *device, dpt_device_info *out)
         .memory_bytes = d->info.memory_bytes,
         .n_threads = d->info.n_threads,
     };
-    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
+    (void)dpti_give_sized(&info, sizeof info,
+                          out); /* without a size the program's struct stays as it is */
 }
 
 /* ---- Waiting --------------------------------------------------------------------------------- */

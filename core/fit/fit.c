@@ -583,7 +583,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_keeper_destroy(f.keeper);
     dpti_snapshot_free(&f.next);
     dpti_snapshot_free(&f.copy);
-    if (status == DPT_OK) (void)dpti_give_sized(&f.course.result, out);
+    if (status == DPT_OK) (void)dpti_give_sized(&f.course.result, sizeof f.course.result, out);
     dpti_history_free(&f.history);
     free(f.best);
     free(f.model);

@@ -263,5 +263,6 @@ void dpt_model_input(const dpt_model *model, size_t i, dpt_input_info *out)
         info.elements = dpti_shape_count(&in->shape);
         info.vocabulary = in->vocabulary;
     }
-    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
+    (void)dpti_give_sized(&info, sizeof info,
+                          out); /* without a size the program's struct stays as it is */
 }

@@ -90,7 +90,8 @@ void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out)
         info.trained = !dpti_is_statistic(p->role);
         memcpy(info.shape, p->shape, sizeof info.shape);
     }
-    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
+    (void)dpti_give_sized(&info, sizeof info,
+                          out); /* without a size the program's struct stays as it is */
 }
 
 size_t dpt_model_layer_count(const dpt_model *model)
@@ -151,7 +152,8 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         if (node->weight != SIZE_MAX) info.parameters += model->parameters[node->weight].size;
         if (node->bias != SIZE_MAX) info.parameters += model->parameters[node->bias].size;
     }
-    (void)dpti_give_sized(&info, out); /* without a size the program's struct stays as it is */
+    (void)dpti_give_sized(&info, sizeof info,
+                          out); /* without a size the program's struct stays as it is */
 }
 
 const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *name)

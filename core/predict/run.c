@@ -263,5 +263,5 @@ dpt_status dpt_predictor_device(dpt_predictor *predictor, size_t device,
     pthread_mutex_lock(&predictor->lock);
     const dpt_predictor_device_info info = describe(predictor->workers[device]);
     pthread_mutex_unlock(&predictor->lock);
-    return dpti_give_sized(&info, out) ? DPT_OK : DPT_E_INVALID;
+    return dpti_give_sized(&info, sizeof info, out) ? DPT_OK : DPT_E_INVALID;
 }

@@ -65,7 +65,7 @@ dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device, dpt_dev
                                   .process = peer->process,
                                   .host = trainer->processes ? peer->host : NULL,
                                   .island = dpti_islands_number(trainer, device)};
-    (void)dpti_give_sized(&info, out);
+    (void)dpti_give_sized(&info, sizeof info, out);
     return DPT_OK;
 }
 
@@ -88,7 +88,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                                  .micro_batch = peer->at_once,
                                  .cached = peer->cached,
                                  .streamed = peer->streamed};
-        (void)dpti_give_sized(&plan, out);
+        (void)dpti_give_sized(&plan, sizeof plan, out);
         return DPT_OK;
     }
     const dpti_worker *w = &t->workers[device - t->first_device];
@@ -107,7 +107,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                              .data_bytes = data_bytes(w),
                              .flops = flops_of(w, samples),
                              .exchange_bytes = exchange_bytes(t, &w->train.program)};
-    (void)dpti_give_sized(&plan, out);
+    (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }
 
@@ -138,7 +138,7 @@ dpt_status dpt_trainer_operation(const dpt_trainer *trainer, size_t device, size
     DPT_TRY(dpti_check_sized(trainer->context, "dpt_operation", out));
     if (!dpti_is_lost(&trainer->workers[rank]) &&
         dpti_executable_operation(&trainer->workers[rank].train, operation, &o)) {
-        (void)dpti_give_sized(&o, out);
+        (void)dpti_give_sized(&o, sizeof o, out);
         return DPT_OK;
     }
     return dpt_fail(trainer->context, DPT_E_INVALID, "device %zu has no operation %zu", device,
@@ -151,7 +151,7 @@ dpt_status dpt_trainer_device_report(const dpt_trainer *trainer, size_t device,
     DPT_TRY(dpti_peers_check_device(trainer, device));
     DPT_TRY(dpti_check_sized(trainer->context, "dpt_device_report", out));
     const dpt_device_report report = dpti_account_device(dpti_shards_account(trainer), device);
-    (void)dpti_give_sized(&report, out);
+    (void)dpti_give_sized(&report, sizeof report, out);
     return DPT_OK;
 }
 
@@ -159,7 +159,7 @@ dpt_status dpt_trainer_mix_report(const dpt_trainer *trainer, dpt_mix_report *ou
 {
     DPT_TRY(dpti_check_sized(trainer->context, "dpt_mix_report", out));
     const dpt_mix_report report = dpti_account_mix(dpti_shards_account(trainer));
-    (void)dpti_give_sized(&report, out);
+    (void)dpti_give_sized(&report, sizeof report, out);
     return DPT_OK;
 }
 
@@ -176,5 +176,5 @@ bool dpt_trainer_next_event(dpt_trainer *trainer, dpt_device_event *out)
                                    .step = event->step,
                                    .status = event->error.status,
                                    .message = event->error.message};
-    return dpti_give_sized(&told, out);
+    return dpti_give_sized(&told, sizeof told, out);
 }

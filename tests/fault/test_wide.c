@@ -79,6 +79,7 @@ static dpt_status part(dpt_context *context, size_t rank, void *user)
     options.batch_size = BATCH;
     options.bucket_bytes = 1; /* as many buckets as can be */
     options.lr = 0.05f;
+    options.size = sizeof options;
     options.momentum = 0.9f;
     options.seed = 3;
     if (options.split.kind == DPT_SPLIT_MEASURED) options.split = dpt_split_from("equal");

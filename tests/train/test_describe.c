@@ -26,7 +26,9 @@ static dpt_status run(dpt_context *context, dpt_device_set *devices, const dpt_d
     dpt_step_metrics step = {.size = sizeof step};
     dpt_evaluation evaluation = {.size = sizeof evaluation};
     DPT_TRY(dpt_model_by_name(context, s->model, &shape, model));
-    DPT_TRY(dpt_trainer_create(devices, *model, data, &s->options, trainer));
+    dpt_trainer_options options = s->options;
+    options.size = sizeof options;
+    DPT_TRY(dpt_trainer_create(devices, *model, data, &options, trainer));
     DPT_TRY(dpt_trainer_step(*trainer, &step));
     return dpt_trainer_evaluate(*trainer, data, &evaluation);
 }

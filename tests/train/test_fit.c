@@ -406,18 +406,25 @@ static void refuses_before_the_first_step(test *t)
         dpt_fit_options options;
         const char *words;
     } cases[] = {
-        {{.patience = 3}, "patience needs validation data"},
-        {{.max_seconds = -1}, "a time limit of -1 s"},
-        {{.max_seconds = NAN}, "a time limit of nan s"},
-        {{.checkpoint_every = {.seconds = -0.5}}, "an interval of checkpoints of -0.5 s"},
-        {{.checkpoint_every = {.seconds = NAN}}, "an interval of checkpoints of nan s"},
-        {{.max_seconds = 5, .schedule = {.kind = DPT_SCHEDULE_COSINE}},
+        {{.size = sizeof(dpt_fit_options), .patience = 3}, "patience needs validation data"},
+        {{.size = sizeof(dpt_fit_options), .max_seconds = -1}, "a time limit of -1 s"},
+        {{.size = sizeof(dpt_fit_options), .max_seconds = NAN}, "a time limit of nan s"},
+        {{.size = sizeof(dpt_fit_options), .checkpoint_every = {.seconds = -0.5}},
+         "an interval of checkpoints of -0.5 s"},
+        {{.size = sizeof(dpt_fit_options), .checkpoint_every = {.seconds = NAN}},
+         "an interval of checkpoints of nan s"},
+        {{.size = sizeof(dpt_fit_options),
+          .max_seconds = 5,
+          .schedule = {.kind = DPT_SCHEDULE_COSINE}},
          "the cosine schedule must know how many steps"},
-        {{.max_seconds = 5, .schedule = {.kind = DPT_SCHEDULE_ONECYCLE}},
+        {{.size = sizeof(dpt_fit_options),
+          .max_seconds = 5,
+          .schedule = {.kind = DPT_SCHEDULE_ONECYCLE}},
          "the onecycle schedule must know how many steps"},
-        {{.schedule = {.kind = DPT_SCHEDULE_STEP, .factor = 2}}, "a schedule's factor of 2"},
-        {{.validation = s.wide}, "4x8x1"},
-        {{.test = s.wide}, "4x8x1"},
+        {{.size = sizeof(dpt_fit_options), .schedule = {.kind = DPT_SCHEDULE_STEP, .factor = 2}},
+         "a schedule's factor of 2"},
+        {{.size = sizeof(dpt_fit_options), .validation = s.wide}, "4x8x1"},
+        {{.size = sizeof(dpt_fit_options), .test = s.wide}, "4x8x1"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         dpt_fit_options options = cases[i].options;

@@ -590,7 +590,7 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
     sum.loss /= count;
     sum.accuracy = (double)sum.hits / count;
     sum.seconds = dpti_seconds() - began;
-    (void)dpti_give_sized(&sum, out);
+    (void)dpti_give_sized(&sum, sizeof sum, out);
     return DPT_OK;
 }
 

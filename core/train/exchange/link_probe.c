@@ -213,7 +213,7 @@ dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out)
                            .beta = link_probe.link.beta,
                            .route = dpti_route_name(link_probe.travel.route),
                            .window = link_probe.travel.window};
-    (void)dpti_give_sized(&link, out);
+    (void)dpti_give_sized(&link, sizeof link, out);
     return DPT_OK;
 }
 

@@ -258,7 +258,7 @@ dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)
     DPT_TRY(dpti_trainer_outside_fit(trainer, "dpt_trainer_collect"));
     if (dpti_steps_n_in_flight(trainer) > 0) {
         DPT_TRY(collect(trainer, &metrics));
-        (void)dpti_give_sized(&metrics, out);
+        (void)dpti_give_sized(&metrics, sizeof metrics, out);
         return DPT_OK;
     }
     if (p->unsubmitted.status == DPT_OK)
