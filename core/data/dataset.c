@@ -250,7 +250,7 @@ static dpt_status call_reader(void *user, const dpti_wanted_image *wanted, void 
 static dpt_status check_reader(const dpt_dataset_memory *m, const dpt_dataset_reader *reader,
                                dpt_error *error)
 {
-    if (!m || !reader || !reader->read)
+    if (!reader->read)
         return DPT_FAIL(error, DPT_E_INVALID, "a data set needs who reads its images");
     if (m->images || m->writable)
         return DPT_FAIL(error, DPT_E_INVALID,
@@ -280,6 +280,8 @@ dpt_status dpt_dataset_from_reader(dpt_context *context, const dpt_dataset_memor
     dpt_dataset *data = NULL;
     dpt_dataset_memory m;
     dpt_dataset_reader r;
+    if (!memory)
+        return dpt_fail(context, DPT_E_INVALID, "a data set needs sizes (dpt_dataset_memory)");
     DPT_TRY(dpti_take_sized(context, &(dpti_sized){"dpt_dataset_memory", memory, sizeof m}, &m));
     DPT_TRY(dpti_take_sized(context, &(dpti_sized){"dpt_dataset_reader", reader, sizeof r}, &r));
     dpt_status status = check_reader(&m, &r, &error);

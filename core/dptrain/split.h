@@ -20,8 +20,8 @@ typedef enum dpt_split_kind {
 /* The rule by which a batch is divided.  The rule of a zeroed struct is DPT_SPLIT_MEASURED. */
 typedef struct dpt_split {
     dpt_split_kind kind;
-    const char *value; /* PROPORTIONS: such as "3:1", one number for each device; REPLAY: the path of
-                          the log; else NULL */
+    const char *value; /* PROPORTIONS: such as "3:1", one number for each device; REPLAY: the path
+                          of the log; else NULL */
 } dpt_split;
 
 /* Returns the split that a text describes: "measured", "equal", "A:B:C" for proportions, or
@@ -32,8 +32,8 @@ DPT_API dpt_split dpt_split_from(const char *text);
 /* Divides n_rows rows among n_devices devices and writes n_devices counts to `shards`.
    DPT_SPLIT_EQUAL gives chunks of ceil(n_rows / n_devices) rows; the last devices may get no rows.
    DPT_SPLIT_PROPORTIONS is rounded so that the counts add up to n_rows.  Errors: DPT_E_INVALID for
-   another kind, because only a trainer can measure and replay, for proportions that are no n_devices
-   numbers of at least 0, or if n_devices is out of range. */
+   another kind, because only a trainer can measure and replay, for proportions that are no
+   n_devices numbers of at least 0, or if n_devices is out of range. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_shard_rows(dpt_context *context, dpt_split split,
                                                    size_t n_rows, size_t n_devices, size_t *shards);
 

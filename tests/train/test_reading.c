@@ -497,7 +497,7 @@ static void what_is_no_reader(test *t)
                                  .labels = s->all->labels,
                                  .label_dtype = DPT_I32};
     dpt_dataset *data = NULL;
-    refuses(t, NULL, &reader, DPT_E_INVALID, "needs who reads its images");
+    refuses(t, NULL, &reader, DPT_E_INVALID, "needs sizes");
     refuses(t, &memory, NULL, DPT_E_INVALID, "needs who reads its images");
     memory.images = s->all->images;
     refuses(t, &memory, &reader, DPT_E_INVALID, "leave images and writable out");
