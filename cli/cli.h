@@ -50,7 +50,7 @@ typedef struct cli_options {
     double lr; /* 0: the optimizer's default */
     size_t lr_base_batch;
     double momentum, weight_decay, beta1, beta2, epsilon;
-    double clip_norm, label_smoothing;
+    double clip_norm, label_smoothing, huber_delta;
     bool nesterov, no_bias_decay;
     size_t step_every;
     double step_factor;

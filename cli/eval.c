@@ -41,7 +41,7 @@ int cli_eval(const cli_options *options)
     int code = CLI_OK;
     if (status == DPT_OK && dpt_process_rank(session.context) > 0)
         code = CLI_OK;
-    else if (status == DPT_OK && cli_loss(options) == DPT_LOSS_SQUARED_ERROR)
+    else if (status == DPT_OK && cli_loss(options) != DPT_LOSS_CROSS_ENTROPY)
         printf("test loss %.6g  %zu samples  %.1f s\n", result.loss, result.samples,
                result.seconds);
     else if (status == DPT_OK)

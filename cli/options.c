@@ -11,7 +11,8 @@ static const char *const on_off[] = {"on", "off", NULL};
 static const char *const compressions[] = {"none", "bf16", NULL};
 static const char *const collectives[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
                                           NULL};
-static const char *const losses[] = {"cross-entropy", "squared-error", NULL};
+static const char *const losses[] = {"cross-entropy", "squared-error",        "absolute",
+                                     "huber",         "binary-cross-entropy", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 
 /* Sets of commands: those that describe a training; those that also use its network; those that
@@ -422,13 +423,22 @@ const cli_option cli_option_table[] = {
     {
         .name = "loss",
         .argument = "NAME",
-        .help =
-            "cross-entropy of labels (default), or squared-error of the targets of npz, npy and "
-            "csv data",
+        .help = "cross-entropy of labels (default); or, of the targets of npz, npy and csv data: "
+                "squared-error, absolute, huber, or binary-cross-entropy with logits",
         .verbs = RUNS,
         .kind = CLI_TEXT,
         TARGET(loss),
         .values = losses,
+    },
+    {
+        .name = "huber-delta",
+        .argument = "X",
+        .help = "huber: the error above which the loss is linear. Default: 1",
+        .verbs = SETS | CLI_EVAL,
+        .kind = CLI_REAL,
+        TARGET(huber_delta),
+        .low = 1e-20,
+        .high = 1e20,
     },
     {
         .name = "label-smoothing",

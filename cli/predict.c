@@ -261,7 +261,7 @@ static void print_classes(const dpt_dataset_info *info, float *probabilities, si
     printf("\n");
 }
 
-/* The numbers that a regression predicts. */
+/* The numbers that a regression predicts, or the probability of each output. */
 static void print_numbers(const float *numbers, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -312,7 +312,7 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
     const size_t classes = dpt_model_outputs(p->session.model);
     const output out = {.probabilities = calloc(rows, classes * sizeof(float)),
                         .classes = classes,
-                        .regression = cli_loss(options) == DPT_LOSS_SQUARED_ERROR,
+                        .regression = cli_loss(options) != DPT_LOSS_CROSS_ENTROPY,
                         .top = options->top ? options->top : DEFAULT_TOP};
     if (!out.probabilities) return no_memory(p);
     dpt_status status = DPT_OK;
@@ -362,6 +362,7 @@ static void warn_of_names(const prediction *p, const char *weights)
 static dpt_status load(prediction *p, const cli_options *options, const char *weights)
 {
     cli_session *s = &p->session;
+    const dpt_loss loss = cli_loss(options);
     if (dpt_model_labels(s->model) > 1)
         return dpt_fail(s->context, DPT_E_UNSUPPORTED,
                         "model %s has %zu labels a sample; predict prints one (dpt_predictor_run "
@@ -371,7 +372,8 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
         .size = sizeof predictor,
         .weights = weights,
         .like = p->pictures ? p->pictures : p->files[0], /* all are alike */
-        .logits = cli_loss(options) == DPT_LOSS_SQUARED_ERROR,
+        .logits = loss != DPT_LOSS_CROSS_ENTROPY && loss != DPT_LOSS_BINARY_CROSS_ENTROPY,
+        .sigmoid = loss == DPT_LOSS_BINARY_CROSS_ENTROPY,
         .split = {DPT_SPLIT_EQUAL, NULL}, /* a repeated command prints the same */
         .device_timeout = options->device_timeout};
     const dpt_status status = dpt_predictor_create(s->devices, s->model, &predictor, &p->predictor);

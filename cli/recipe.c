@@ -85,7 +85,18 @@ int cli_recipe_check(const cli_options *options)
 
 dpt_loss cli_loss(const cli_options *options)
 {
-    return is(options->loss, "squared-error") ? DPT_LOSS_SQUARED_ERROR : DPT_LOSS_CROSS_ENTROPY;
+    static const struct {
+        const char *name;
+        dpt_loss loss;
+    } losses[] = {
+        {"squared-error", DPT_LOSS_SQUARED_ERROR},
+        {"absolute", DPT_LOSS_ABSOLUTE_ERROR},
+        {"huber", DPT_LOSS_HUBER},
+        {"binary-cross-entropy", DPT_LOSS_BINARY_CROSS_ENTROPY},
+    };
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
+        if (is(options->loss, losses[i].name)) return losses[i].loss;
+    return DPT_LOSS_CROSS_ENTROPY;
 }
 
 size_t cli_batch_size(const cli_options *options, size_t count)
@@ -140,6 +151,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .clip_norm = (float)o->clip_norm,
         .loss = cli_loss(o),
         .label_smoothing = (float)o->label_smoothing,
+        .huber_delta = (float)o->huber_delta,
         .batch_norm = is(o->batchnorm, "local") ? DPT_BATCH_NORM_LOCAL : DPT_BATCH_NORM_SYNC,
         .augment = o->augment,
         .init = o->init,
@@ -187,7 +199,11 @@ static void print_optimizer(const cli_options *o, size_t batch)
     printf(", weight decay %g%s", o->weight_decay,
            o->no_bias_decay ? " (not on biases and norms)" : "");
     if (o->clip_norm > 0) printf(", gradient norm up to %g", o->clip_norm);
-    if (cli_loss(o) == DPT_LOSS_SQUARED_ERROR) printf(", squared error");
+    if (cli_loss(o) == DPT_LOSS_SQUARED_ERROR)
+        printf(", squared error");
+    else if (cli_loss(o) != DPT_LOSS_CROSS_ENTROPY)
+        printf(", loss %s", o->loss);
+    if (o->huber_delta > 0) printf(", delta %g", o->huber_delta);
     if (o->label_smoothing > 0) printf(", label smoothing %g", o->label_smoothing);
     if (is(o->batchnorm, "local")) printf(", batch-norm local");
     if (is(o->compress, "bf16")) printf(", bf16 between processes");

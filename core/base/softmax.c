@@ -1,4 +1,4 @@
-/* Softmax on the host (softmax.h). */
+/* Softmax and sigmoid on the host (softmax.h). */
 #include "base/softmax.h"
 
 #include <math.h>
@@ -18,4 +18,10 @@ void dpti_softmax_rows(float *rows, size_t n_rows, size_t n)
 {
     for (size_t i = 0; i < n_rows; i++)
         softmax(rows + i * n, n);
+}
+
+void dpti_sigmoid_all(float *values, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        values[i] = (float)(1.0 / (1.0 + exp(-(double)values[i])));
 }

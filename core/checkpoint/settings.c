@@ -4,6 +4,7 @@
 
 #include "base/parse.h"
 #include "base/print.h"
+#include "graph/loss.h"
 #include "graph/model_hash.h"
 #include "train/state/trainer.h"
 
@@ -75,8 +76,8 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     add_data(t->data, s);
     dpti_settings_add(s, "no-shuffle", "%s", yes(!t->shuffle));
     add_optimizer(&p->optimizer, s);
-    dpti_settings_add(s, "loss", "%s",
-                      p->loss == DPT_LOSS_CROSS_ENTROPY ? "cross-entropy" : "squared error");
+    dpti_settings_add(s, "loss", "%s", dpti_loss_names[p->loss]);
+    if (p->loss == DPT_LOSS_HUBER) add_real(s, "huber-delta", p->huber_delta);
     add_real(s, "label-smoothing", p->label_smoothing);
     dpti_settings_add(s, "batchnorm", "%s",
                       t->batch_norm == DPT_BATCH_NORM_LOCAL ? "local" : "sync");

@@ -103,8 +103,8 @@ typedef struct dpt_dataset_memory {
     const void
         *labels; /* (count, labels_per_sample) of label_dtype, from 0 to outputs - 1; or NULL */
     dpt_dtype label_dtype; /* DPT_I32 or DPT_U8; the value 0 means DPT_U8 */
-    const float *targets;  /* (count, outputs) for DPT_LOSS_SQUARED_ERROR; or NULL.  Data without
-                              labels and targets can only be used by dpt_trainer_predict */
+    const float *targets;  /* (count, outputs) for the losses of targets (dpt_loss); or NULL.  Data
+                              without  labels and targets can only be used by dpt_trainer_predict */
     /* The network gets (value / 255 - mean) / deviation for DPT_U8 and (value - mean) / deviation
        for DPT_F32, per channel.  A deviation of 0 means 1.  With more than 4 channels all values
        must be 0. */

@@ -38,6 +38,9 @@ typedef struct dpt_predictor_options {
     double device_timeout; /* seconds that a device may take for one call of its driver, and ten
                               times as many while it is prepared; it is lost after that time; 0: ten
                               minutes */
+    bool sigmoid; /* outputs are the sigmoid of each logit, the probabilities of a model that was
+                     trained with DPT_LOSS_BINARY_CROSS_ENTROPY.  Not with `logits` (else
+                     DPT_E_INVALID) */
 } dpt_predictor_options;
 
 /* Creates a predictor: prepares the forward pass on every device and copies the weights.  `options`

@@ -21,7 +21,19 @@ typedef enum dpt_optimizer { DPT_OPTIMIZER_SGD = 0, DPT_OPTIMIZER_ADAMW = 1 } dp
 
 typedef enum dpt_loss {
     DPT_LOSS_CROSS_ENTROPY = 0, /* softmax cross-entropy with the label */
-    DPT_LOSS_SQUARED_ERROR = 1, /* mean squared error to the data's targets */
+    /* The losses below compare the model's outputs with the data's targets, which are (count,
+       outputs).  The loss of a sample is the mean over its outputs; the loss of a step is the mean
+       over all elements of the global batch, as PyTorch's losses compute it by default.  With
+       y an output and t its target: */
+    DPT_LOSS_SQUARED_ERROR = 1,  /* (y - t)^2 */
+    DPT_LOSS_ABSOLUTE_ERROR = 2, /* |y - t|, as L1Loss; the gradient at y = t is 0 */
+    /* As HuberLoss: (y - t)^2 / 2 up to |y - t| = delta, above that delta * (|y - t| - delta / 2),
+       with delta the option `huber_delta`. */
+    DPT_LOSS_HUBER = 3,
+    /* -t * log(sigmoid(y)) - (1 - t) * log(1 - sigmoid(y)), as BCEWithLogitsLoss, computed so that
+       nothing overflows.  Outputs are logits, and every output is a yes-or-no question of its own.
+       Targets are probabilities from 0 to 1; the library does not check that they are. */
+    DPT_LOSS_BINARY_CROSS_ENTROPY = 4,
 } dpt_loss;
 
 /* The samples over which batch-norm takes its statistics in training. */
@@ -141,6 +153,7 @@ typedef struct dpt_trainer_options {
        DPT_E_INVALID).  After a readmission the results of earlier calls of dpt_trainer_operation
        for the device are no longer valid. */
     double readmit_after;
+    float huber_delta; /* DPT_LOSS_HUBER only, from 1e-20 to 1e20; default 1; else 0 */
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
@@ -177,7 +190,7 @@ typedef struct dpt_step_metrics {
     double lr;      /* the learning rate of the update */
     size_t samples; /* of the global batch */
     double loss;    /* mean over the labels of the global batch */
-    size_t hits;    /* correctly classified labels; 0 with DPT_LOSS_SQUARED_ERROR */
+    size_t hits;    /* correctly classified labels; 0 with a loss of targets */
     double seconds; /* from the end of the previous step, or from the start of this step if no step
                        was in flight */
     double data_seconds; /* part of `seconds` in which no step was computed because images that are
@@ -289,7 +302,7 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_set_lr(dpt_trainer *trainer, flo
 typedef struct dpt_evaluation {
     size_t size; /* sizeof(dpt_evaluation), to be set before the call */
     size_t samples, hits;
-    double loss, accuracy; /* means over the labels; with DPT_LOSS_SQUARED_ERROR `hits` and
+    double loss, accuracy; /* means over the labels; with a loss of targets `hits` and
                               `accuracy` are 0 */
     double seconds;
     size_t labels; /* that are not ignored; with one label a sample, the number of samples */
@@ -308,7 +321,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_evaluate(dpt_trainer *trainer,
 /* Computes the outputs of samples first to first + count - 1 of a data set and writes them to
    `outputs` (count, labels, n), with the numbers that dpt_model_labels and dpt_model_outputs
    return.  The outputs are class probabilities, which are the softmax of the
-   logits.  With DPT_LOSS_SQUARED_ERROR the outputs are the model's predictions without softmax.
+   logits.  With DPT_LOSS_BINARY_CROSS_ENTROPY the outputs are the sigmoid of each logit.  With the
+   other losses of targets the outputs are the model's predictions as they are.
    Errors: DPT_E_STATE if a step is in flight; DPT_E_INVALID if the samples do not exist or do not
    fit the model, and as for dpt_trainer_evaluate with several processes; DPT_E_NO_MEMORY; failures
    of reading images; the devices' own failures if no device is left. */

@@ -166,7 +166,7 @@ dpt_op_desc dpti_join_move(const dpti_compiler *c, const dpti_node *join, size_t
 /* A MAP that writes a value into all elements of a tensor of this many elements. */
 dpt_op_desc dpti_fill_with(size_t size, bool sampled, float value);
 DPT_CHECK_RESULT dpt_status dpti_emit_forward(dpti_compiler *c, size_t node);
-DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c);
+DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c);          /* loss.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_loss_backward(dpti_compiler *c); /* backward.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_backward(dpti_compiler *c, size_t node);
 DPT_CHECK_RESULT dpt_status

@@ -1,5 +1,6 @@
-/* The forward pass: gathering the samples, every layer, the loss. */
+/* The forward pass: gathering the samples, every layer. */
 #include "graph/compile.h"
+#include "graph/loss.h"
 
 #include <string.h>
 
@@ -59,7 +60,7 @@ static dpt_status emit_images(dpti_compiler *c)
 /* Labels, or the targets of a regression, which take the labels' place and are always float32. */
 static dpt_status emit_labels(dpti_compiler *c)
 {
-    const bool targets = c->options->loss == DPT_LOSS_SQUARED_ERROR;
+    const bool targets = dpti_loss_has_targets(c->options->loss);
     const size_t count = targets ? c->model->nodes[c->model->logits].elements : c->model->n_labels;
     int labels;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_LABELS, 0, &labels));
@@ -214,59 +215,4 @@ dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
     case DPTI_NODE_RECURRENT: return dpti_emit_recurrent(c, node);
     default: return emit_plain(c, node);
     }
-}
-
-/* ---- The loss -------------------------------------------------------------------------------- */
-
-static dpt_op_desc loss_of(const dpti_compiler *c)
-{
-    const bool training = dpti_is_training(c);
-    const size_t count = c->model->nodes[c->model->logits].elements;
-    const size_t classes = count / c->model->n_labels;
-    if (c->options->loss == DPT_LOSS_SQUARED_ERROR)
-        return (dpt_op_desc){.kind =
-                                 training ? DPT_OP_SQUARED_ERROR_GRADIENT : DPT_OP_SQUARED_ERROR,
-                             .type = c->options->type,
-                             .u.squared_error = {.count = count}};
-    return (dpt_op_desc){
-        .kind = training ? DPT_OP_SOFTMAX_XENT_GRADIENT : DPT_OP_SOFTMAX_XENT,
-        .type = c->options->type,
-        .u.softmax = {.classes = classes, .smoothing = training ? c->options->label_smoothing : 0}};
-}
-
-/* The losses and the hits of a sample's labels become one loss and one number of hits. */
-static dpt_status emit_result_sum(dpti_compiler *c, int rows, size_t n_rows)
-{
-    const dpt_map_operand all = {.sampled = true, .size = 2 * n_rows, .stride = {2, 1}};
-    const dpt_map_operand sums = {.sampled = true, .size = 2, .stride = {0, 1}};
-    const dpti_instruction sum = {.desc = {.kind = DPT_OP_MAP_REDUCE,
-                                           .u.map = {.rank = 2,
-                                                     .extent = {n_rows, 2},
-                                                     .n_in = 1,
-                                                     .n_out = 1,
-                                                     .n_code = 1,
-                                                     .in = {all},
-                                                     .out = {sums}}},
-                                  .layer = "loss"};
-    DPT_TRY(dpti_add_sampled(c, 2, &c->program->result));
-    return DPTI_EMIT(c, sum, ((int[]){rows}), ((int[]){c->program->result}));
-}
-
-dpt_status dpti_emit_loss(dpti_compiler *c)
-{
-    const size_t root = c->root[c->model->logits];
-    int gradient = DPTI_NO_TENSOR;
-    const size_t n_rows = c->options->loss == DPT_LOSS_SQUARED_ERROR ? 1 : c->model->n_labels;
-    int rows;
-    c->program->result_elements = 2;
-    DPT_TRY(dpti_add_sampled(c, 2 * n_rows, &rows));
-    if (dpti_is_training(c)) {
-        DPT_TRY(dpti_add_activations(c, c->model->nodes[root].elements, &c->gradient[root]));
-        gradient = c->gradient[root];
-    }
-    const dpti_instruction loss = {
-        .desc = loss_of(c), .layer = "loss", .repeat = n_rows > 1 ? n_rows : 0};
-    DPT_TRY(DPTI_EMIT(c, loss, ((int[]){c->value[root], c->label}), ((int[]){rows, gradient})));
-    c->program->result = rows;
-    return n_rows > 1 ? emit_result_sum(c, rows, n_rows) : DPT_OK;
 }

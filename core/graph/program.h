@@ -119,6 +119,7 @@ typedef struct dpti_program_options {
     dpt_dtype type;  /* the type of activations and their gradients, from dpt_device_properties */
     bool norms_mask; /* the device's DPT_DEVICE_NORMS_MASK; training is the same within rounding */
     dpt_loss loss;
+    float huber_delta; /* of DPT_LOSS_HUBER */
     /* For training only. */
     float label_smoothing;
     dpt_augment_options augment;

@@ -86,6 +86,10 @@ static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)
                                .labels_per_sample = dpt_model_labels(p->model),
                                .vocabulary = p->model->vocabulary};
     p->logits = o->logits;
+    p->sigmoid = o->sigmoid;
+    if (o->logits && o->sigmoid)
+        return dpt_fail(p->context, DPT_E_INVALID,
+                        "dpt_predictor_options has both logits and sigmoid: leave one of them out");
     p->device_timeout = o->device_timeout;
     if (!(o->device_timeout >= 0 && isfinite(o->device_timeout)))
         return dpt_fail(p->context, DPT_E_INVALID,

@@ -173,7 +173,10 @@ static dpt_status predict(dpti_predict_call *call, dpt_error *error)
     pthread_mutex_lock(&p->lock);
     const dpt_status status = run_call(call, error);
     pthread_mutex_unlock(&p->lock);
-    if (status == DPT_OK && !p->logits)
+    if (status != DPT_OK || p->logits) return status;
+    if (p->sigmoid)
+        dpti_sigmoid_all(call->outputs, call->count * labels * classes);
+    else
         dpti_softmax_rows(call->outputs, call->count * labels, classes);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Options of a trainer (options.h): defaults, and checks of options and data against the model. */
 #include "train/options.h"
 
+#include "graph/loss.h"
 #include "train/evaluation/evaluate.h"
 #include "train/feeding/fits.h"
 #include "train/membership/presence.h"
@@ -36,6 +37,7 @@ void dpti_trainer_resolve(dpt_trainer_options *options, size_t n_samples)
     o->beta1 = or_default(o->beta1, 0.9f);
     o->beta2 = or_default(o->beta2, 0.999f);
     o->epsilon = or_default(o->epsilon, 1e-8f);
+    if (o->loss == DPT_LOSS_HUBER) o->huber_delta = or_default(o->huber_delta, 1.0f);
 }
 
 bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options)
@@ -121,14 +123,23 @@ static dpt_status take_optimizer(dpt_trainer *t, const dpt_trainer_options *o)
 static dpt_status check_loss(dpt_trainer *t)
 {
     const dpti_program_options *p = &t->program;
-    if (p->loss != DPT_LOSS_CROSS_ENTROPY && p->loss != DPT_LOSS_SQUARED_ERROR)
+    if (!dpti_loss_exists(p->loss))
         return dpt_fail(t->context, DPT_E_INVALID, "unknown loss %d", (int)p->loss);
     if (!(p->label_smoothing >= 0 && p->label_smoothing < 1))
         return dpt_fail(t->context, DPT_E_INVALID, "a label smoothing of %g is not in [0, 1)",
                         (double)p->label_smoothing);
-    if (p->loss == DPT_LOSS_SQUARED_ERROR && p->label_smoothing != 0)
+    if (p->loss != DPT_LOSS_CROSS_ENTROPY && p->label_smoothing != 0)
         return dpt_fail(t->context, DPT_E_INVALID,
-                        "label smoothing is for cross-entropy, not for a squared error");
+                        "label smoothing is for cross-entropy, not for the loss %s",
+                        dpti_loss_names[p->loss]);
+    if (p->loss == DPT_LOSS_HUBER && !in_range(p->huber_delta, 1e-20f, 1e20f))
+        return dpt_fail(t->context, DPT_E_INVALID, "a Huber delta of %g is not in [1e-20, 1e20]",
+                        (double)p->huber_delta);
+    if (p->loss != DPT_LOSS_HUBER && p->huber_delta != 0)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a Huber delta is for the Huber loss, not for "
+                        "the loss %s",
+                        dpti_loss_names[p->loss]);
     return DPT_OK;
 }
 
@@ -261,6 +272,7 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .data = t->data,
         .purpose = DPTI_PURPOSE_TRAIN,
         .loss = o->loss,
+        .huber_delta = o->huber_delta,
         .label_smoothing = o->label_smoothing,
         .augment = o->augment,
         .least_bucket = least_bucket(t, o),

@@ -124,6 +124,32 @@ l = [l['loss'] for l in map(json.loads, open('log')) if l['event'] == 'step']
 exit(not l[-1] < 0.05 * l[0])"
 check "a regression prints no accuracy" bash -c "! grep -q accuracy train.out"
 check "eval of a regression" "$DPTRAIN" eval "${line[@]}" --checkpoint line
+for loss in absolute "huber --huber-delta 0.5"; do
+    # shellcheck disable=SC2086 # the second one has an option
+    train --model mlp --dataset csv:line.csv:value --loss $loss --epochs 20 --lr 0.02 --batch-size 16 --devices cpu --log log
+    check "$loss: the last loss is small" python3 -c "import json
+l = [l['loss'] for l in map(json.loads, open('log')) if l['event'] == 'step']
+exit(not l[-1] < 0.5 * l[0])"
+done
+python3 - <<'PYTHON'
+from files import *
+rows = [((i * 5 % 16) / 8 - 1, (i * 7 % 16) / 8 - 1) for i in range(64)]
+npz("yes.npz", x=("<f4", (64, 2), [v for row in rows for v in row]),
+    targets=("<f4", (64, 2), [float(v) for a, b in rows for v in (a > b, a > 0)]))
+PYTHON
+yes=(--model mlp --dataset npz:yes.npz --loss binary-cross-entropy)
+train "${yes[@]}" --epochs 60 --lr 0.5 --batch-size 16 --seed 3 --devices cpu --log one
+train "${yes[@]}" --epochs 60 --lr 0.5 --batch-size 16 --seed 3 "${three[@]}" --checkpoint yes --log log
+check "a mix has the losses of one device" python3 -c "import json
+one, mix = ([l['loss'] for l in map(json.loads, open(f)) if l['event'] == 'step'] for f in ('one', 'log'))
+exit(len(one) != len(mix) or max(abs(a - b) for a, b in zip(one, mix)) > 1e-4 or not mix[-1] < 0.3 * mix[0])"
+"$DPTRAIN" predict "${yes[@]}" --checkpoint yes yes.npz:0-63 >predict.out
+check "predict prints probabilities" python3 -c "
+rows = [[float(v) for v in l.rsplit(':', 1)[1].split(',')] for l in open('predict.out')]
+want = [(i * 5 % 16 > i * 7 % 16, i * 5 % 16 > 8) for i in range(64)]
+right = sum((p > 0.5) == w for row, wanted in zip(rows, want) for p, w in zip(row, wanted))
+exit(len(rows) != 64 or any(not 0 <= p <= 1 for row in rows for p in row) or right < 110)"
+refuse 2 "a Huber delta is for the Huber loss" train --model mlp --dataset csv:line.csv:value --loss absolute --huber-delta 2
 refuse 2 "has no labels, which cross-entropy needs" train --model mlp --dataset csv:line.csv:value
 refuse 1 "bad.csv: line 3, column 2: x is no number" train --model mlp --dataset csv:bad.csv:value
 refuse 1 "names no column z" train --model mlp --dataset csv:line.csv:z

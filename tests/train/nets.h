@@ -12,6 +12,7 @@ typedef struct net {
     dpt_value (*build)(dpt_model *model, dpt_value x); /* yields the logits */
     size_t n_unfused; /* activations and additions that stay instructions of their own */
     dpt_loss loss;
+    float delta; /* of DPT_LOSS_HUBER */
     float smoothing;
     size_t n_labels; /* of a sample; 0: one */
     bool ids;        /* reads NET_IDS ids below NET_VOCABULARY, and no images */

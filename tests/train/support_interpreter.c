@@ -1,4 +1,5 @@
 /* Running a program in double precision (interpreter.h). */
+#include "graph/loss.h"
 #include "reference/reference.h"
 #include "train/interpreter.h"
 
@@ -10,7 +11,7 @@ static bool create_data(interpreter *it, const dpti_program_options *o)
 {
     const dpt_dataset *d = o->data;
     const size_t n = d->n_records * d->height * d->width * d->channels;
-    const bool targets = o->loss == DPT_LOSS_SQUARED_ERROR;
+    const bool targets = dpti_loss_has_targets(o->loss);
     const size_t width = targets ? d->classes : dpti_dataset_labels(d);
     it->images = calloc(n, sizeof *it->images);
     it->labels = calloc(d->n_records * width, sizeof *it->labels);

@@ -294,6 +294,11 @@ const net nets[] = {
     {.name = "squared error of a norm",
      .build = norm_is_the_output,
      .loss = DPT_LOSS_SQUARED_ERROR},
+    {.name = "absolute error", .build = identity_shortcut, .loss = DPT_LOSS_ABSOLUTE_ERROR},
+    {.name = "Huber", .build = norm_is_the_output, .loss = DPT_LOSS_HUBER, .delta = 0.75f},
+    {.name = "binary cross-entropy",
+     .build = identity_shortcut,
+     .loss = DPT_LOSS_BINARY_CROSS_ENTROPY},
     {.name = "label smoothing", .build = norm_is_the_output, .smoothing = 0.3f},
     {.name = "transposed convolutions", .build = net_transposed},
 };

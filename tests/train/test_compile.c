@@ -3,6 +3,7 @@
    differences of the loss; several virtual devices and several micro-batches against one.  Then
    the library's own steps and predictions, on one device and on three, against the interpreter. */
 #include "gradient/gradient.h"
+#include "graph/loss.h"
 #include "reference/reference.h"
 #include "train/interpreter.h"
 #include "train/nets.h"
@@ -66,7 +67,7 @@ static dpt_status make_ids(dpt_context *context, size_t n_labels, dpt_dataset **
 
 static dpt_status make_data(dpt_context *context, const net *n, dpt_dataset **out)
 {
-    const bool targets = n->loss == DPT_LOSS_SQUARED_ERROR;
+    const bool targets = dpti_loss_has_targets(n->loss);
     if (n->ids) return make_ids(context, n->n_labels, out);
 
     test_random random = {5};
@@ -152,6 +153,7 @@ static bool set_up(test *t, const net *n, setting *s)
     s->options = (dpti_program_options){.data = s->data,
                                         .purpose = DPTI_PURPOSE_TRAIN,
                                         .loss = n->loss,
+                                        .huber_delta = n->delta,
                                         .label_smoothing = n->smoothing,
                                         .augment = augment_of(n),
                                         .optimizer = optimizer_of(n)};
@@ -361,15 +363,28 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
                       &args);
 }
 
+/* By the textbook: not as the library computes it. */
+static double loss_of_output(const net *n, double y, double target)
+{
+    const double a = fabs(y - target), p = 1 / (1 + exp(-y)), delta = (double)n->delta;
+    if (n->loss == DPT_LOSS_SQUARED_ERROR) return a * a;
+    if (n->loss == DPT_LOSS_ABSOLUTE_ERROR) return a;
+    if (n->loss == DPT_LOSS_HUBER) return a <= delta ? a * a / 2 : delta * (a - delta / 2);
+    return -target * log(p) - (1 - target) * log(1 - p);
+}
+
 static double loss_of_logits(const setting *s, const interpreter *it, const double *logits)
 {
     const size_t n = COUNT * s->model->n_labels;
     double results[2 * COUNT * MOST_LABELS], sum = 0;
-    dpt_op_desc desc = {.kind = DPT_OP_SOFTMAX_XENT,
-                        .u.softmax = {.classes = NET_CLASSES, .smoothing = s->net->smoothing}};
-    if (s->net->loss == DPT_LOSS_SQUARED_ERROR)
-        desc =
-            (dpt_op_desc){.kind = DPT_OP_SQUARED_ERROR, .u.squared_error = {.count = NET_CLASSES}};
+    const dpt_op_desc desc = {
+        .kind = DPT_OP_SOFTMAX_XENT,
+        .u.softmax = {.classes = NET_CLASSES, .smoothing = s->net->smoothing}};
+    if (dpti_loss_has_targets(s->net->loss)) {
+        for (size_t i = 0; i < n * NET_CLASSES; i++)
+            sum += loss_of_output(s->net, logits[i], it->labels[i]) / NET_CLASSES;
+        return sum / (COUNT * it->labels_per_sample);
+    }
     reference_run(&desc, n, &(reference_args){.in = {logits, it->labels}, .out = {results}});
     for (size_t i = 0; i < n; i++)
         sum += results[2 * i];
@@ -528,6 +543,7 @@ static dpt_trainer_options trainer_options(const setting *s, const char *split)
                                  .no_bias_decay = o->no_bias_decay,
                                  .clip_norm = o->clip_norm,
                                  .loss = s->net->loss,
+                                 .huber_delta = s->net->delta,
                                  .label_smoothing = s->net->smoothing,
                                  .augment = s->options.augment,
                                  .seed = seed,
@@ -594,6 +610,12 @@ static void softmax(double *row)
         row[i] /= sum;
 }
 
+static void sigmoids(double *row)
+{
+    for (size_t i = 0; i < NET_CLASSES; i++)
+        row[i] = 1 / (1 + exp(-row[i]));
+}
+
 static void check_prediction(test *t, const setting *s, dpt_trainer *trainer)
 {
     interpreter it;
@@ -608,6 +630,7 @@ static void check_prediction(test *t, const setting *s, dpt_trainer *trainer)
         for (size_t i = n_rows; i < COUNT * n_rows; i++) {
             double *row = it.results + i * NET_CLASSES;
             if (s->net->loss == DPT_LOSS_CROSS_ENTROPY) softmax(row);
+            if (s->net->loss == DPT_LOSS_BINARY_CROSS_ENTROPY) sigmoids(row);
             for (size_t c = 0; c < NET_CLASSES; c++)
                 CHECK_NEAR((double)out[(i - n_rows) * NET_CLASSES + c], row[c], 2e-5);
         }
@@ -619,8 +642,10 @@ static void check_evaluation(test *t, const setting *s, dpt_trainer *trainer)
 {
     interpreter it;
     dpt_evaluation evaluation = {.size = sizeof evaluation};
-    const dpti_program_options options = {
-        .data = s->data, .purpose = DPTI_PURPOSE_EVALUATE, .loss = s->net->loss};
+    const dpti_program_options options = {.data = s->data,
+                                          .purpose = DPTI_PURPOSE_EVALUATE,
+                                          .loss = s->net->loss,
+                                          .huber_delta = s->net->delta};
     if (interpret_weights(t, s, trainer, &options, &it)) {
         CHECK_OK(dpt_trainer_evaluate(trainer, s->data, &evaluation));
         CHECK_NEAR(evaluation.loss, loss_of(&it), 2e-5);

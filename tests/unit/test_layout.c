@@ -14,10 +14,11 @@
 #define FROZEN(type, size) _Static_assert(sizeof(type) == (size), #type " must not grow")
 #else
 #define FIELD(type, field, place) _Static_assert(1, "not a machine of 64 bits")
-#define FROZEN(type, size) _Static_assert(1, "not a machine of 64 bits")
+#define FROZEN(type, size)        _Static_assert(1, "not a machine of 64 bits")
 #endif
 
-/* ---- Structs that begin with their size and grow at their end ---------------------------------- */
+/* ---- Structs that begin with their size and grow at their end ----------------------------------
+ */
 
 FIELD(dpt_context_options, size, 0);
 FIELD(dpt_context_options, device_timeout, 8);
@@ -261,6 +262,7 @@ FIELD(dpt_predictor_options, deviation, 52);
 FIELD(dpt_predictor_options, logits, 68);
 FIELD(dpt_predictor_options, split, 72);
 FIELD(dpt_predictor_options, device_timeout, 88);
+FIELD(dpt_predictor_options, sigmoid, 96);
 
 FIELD(dpt_recurrent_options, size, 0);
 FIELD(dpt_recurrent_options, hidden, 8);
@@ -335,6 +337,7 @@ FIELD(dpt_trainer_options, stop_on_loss, 169);
 FIELD(dpt_trainer_options, device_timeout, 176);
 FIELD(dpt_trainer_options, verify_replicas, 184);
 FIELD(dpt_trainer_options, readmit_after, 192);
+FIELD(dpt_trainer_options, huber_delta, 200);
 
 FIELD(dpt_weights_info, size, 0);
 FIELD(dpt_weights_info, model, 8);
@@ -348,7 +351,8 @@ FIELD(dpt_weights_info, stat_channels, 176);
 FIELD(dpt_weights_info, mean, 184);
 FIELD(dpt_weights_info, deviation, 200);
 
-/* ---- Structs without a size, which do not change ----------------------------------------------- */
+/* ---- Structs without a size, which do not change -----------------------------------------------
+ */
 
 FROZEN(dpt_augment_options, 24);
 FIELD(dpt_augment_options, crop_padding, 0);

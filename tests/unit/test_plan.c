@@ -241,6 +241,8 @@ static void check_network(test *t, dpt_value (*network)(dpt_model *, dpt_value))
         CHECK(check_purpose(t, network, p) < whole);
         p.loss = DPT_LOSS_SQUARED_ERROR; /* targets stay float32 */
         (void)check_purpose(t, network, p);
+        p.loss = DPT_LOSS_BINARY_CROSS_ENTROPY;
+        (void)check_purpose(t, network, p);
     }
 }
 

@@ -4,6 +4,7 @@
 #include "device/call_limit.h"
 #include "device/set.h"
 #include "device/stream.h"
+#include "graph/loss.h"
 
 #include "base/left_behind.h"
 #include "dpt_error.h"
@@ -142,7 +143,7 @@ dpti_data_places dpti_data_copy_places(const dpti_data_copy *copy, dpt_loss loss
 {
     return (dpti_data_places){.images = &copy->images,
                               .answers =
-                                  loss == DPT_LOSS_SQUARED_ERROR ? &copy->targets : &copy->labels};
+                                  dpti_loss_has_targets(loss) ? &copy->targets : &copy->labels};
 }
 
 static dpti_data_copy copy_of(dpti_device *device, const dpt_dataset *data)

@@ -2,6 +2,7 @@
 #include "train/components/feed.h"
 #include "device/buffer.h"
 #include "device/stream.h"
+#include "graph/loss.h"
 
 #include "dpt_error.h"
 
@@ -41,7 +42,7 @@ dpt_status dpti_feed_create(dpti_device *device, const dpti_feed_options *option
 {
     dpti_feed *f = out;
     const dpt_dataset *data = options->data;
-    const bool targets = options->loss == DPT_LOSS_SQUARED_ERROR;
+    const bool targets = dpti_loss_has_targets(options->loss);
     *f = (dpti_feed){.device = device,
                      .capacity = options->capacity,
                      .host_capacity = options->host_capacity,

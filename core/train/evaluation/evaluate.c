@@ -8,6 +8,7 @@
 #include "context/sized.h"
 #include "device/driver.h"
 #include "device/stream.h"
+#include "graph/loss.h"
 #include "train/components/data_store.h"
 #include "train/components/feed.h"
 #include "train/compute/shard.h"
@@ -80,9 +81,11 @@ static void run_bind(dpti_device *device, void *argument)
     const dpti_data_store *store =
         dpti_dataset_share(test->data, t->data) ? dpti_feeding_store(t) : &test->store;
     const dpti_data_copy *copy = &store->copies[store->copy_of[w->rank]];
-    dpti_executable_options options = {
-        .program = {.data = test->data, .purpose = test->purpose, .loss = t->program.loss},
-        .data = dpti_data_copy_places(copy, t->program.loss)};
+    dpti_executable_options options = {.program = {.data = test->data,
+                                                   .purpose = test->purpose,
+                                                   .loss = t->program.loss,
+                                                   .huber_delta = t->program.huber_delta},
+                                       .data = dpti_data_copy_places(copy, t->program.loss)};
     job->status = DPT_OK;
     if (!dpti_data_resident(copy)) {
         job->status = provide_feed(w, job->slot);
@@ -422,16 +425,19 @@ dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *d
     const size_t outputs = dpt_model_outputs(t->model);
     if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) {
         if (data->labels) return dpti_check_labels(t, data);
-        return dpt_fail(t->context, DPT_E_INVALID, "%s has no labels, which cross-entropy needs%s",
-                        data->name, data->targets ? "; it has targets: use a squared error" : "");
+        return dpt_fail(
+            t->context, DPT_E_INVALID, "%s has no labels, which cross-entropy needs%s", data->name,
+            data->targets ? "; it has targets: use a squared error or another loss of targets"
+                          : "");
     }
     if (dpt_model_labels(t->model) > 1)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "model %s scores %zu labels a sample, which only cross-entropy trains",
                         t->model->name, dpt_model_labels(t->model));
     if (!data->targets)
-        return dpt_fail(t->context, DPT_E_INVALID, "a squared error needs targets, and %s has %s",
-                        data->name, data->labels ? "only labels; use cross-entropy" : "none");
+        return dpt_fail(t->context, DPT_E_INVALID, "the loss %s needs targets, and %s has %s",
+                        dpti_loss_names[t->program.loss], data->name,
+                        data->labels ? "only labels; use cross-entropy" : "none");
     if (data->classes != outputs)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "model %s predicts %zu numbers, but %s has %zu targets a sample",
@@ -614,5 +620,7 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
         evaluate(t, &(request){.data = data, .first = first, .count = count, .outputs = outputs}));
     const size_t n_rows = count * dpt_model_labels(t->model);
     if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) dpti_softmax_rows(outputs, n_rows, classes);
+    if (t->program.loss == DPT_LOSS_BINARY_CROSS_ENTROPY)
+        dpti_sigmoid_all(outputs, n_rows * classes);
     return DPT_OK;
 }

@@ -2,6 +2,7 @@
 #include "train/peers/header_check.h"
 
 #include "base/print.h"
+#include "graph/loss.h"
 #include "graph/model_hash.h"
 #include "train/components/checksum.h"
 #include "train/components/schedule.h"
@@ -93,8 +94,6 @@ static const char *word(const char *const *words, size_t n, int value)
 
 static const char *const optimizers[] = {
     [DPT_OPTIMIZER_SGD] = "sgd", [DPT_OPTIMIZER_ADAMW] = "adamw"};
-static const char *const losses[] = {
-    [DPT_LOSS_CROSS_ENTROPY] = "cross-entropy", [DPT_LOSS_SQUARED_ERROR] = "squared error"};
 static const char *const batch_norms[] = {
     [DPT_BATCH_NORM_SYNC] = "sync", [DPT_BATCH_NORM_LOCAL] = "local"};
 static const char *const splits[] = {"measured", "equal", "proportions", "replay"};
@@ -161,7 +160,8 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     add(f, "compression", "%s", WORD(compressions, o->compress));
     add(f, "split", "%.90s", fixed ? o->split.value : WORD(splits, o->split.kind));
     add_optimizer(f, o);
-    add(f, "loss", "%s", WORD(losses, o->loss));
+    add(f, "loss", "%s", WORD(dpti_loss_names, o->loss));
+    add(f, "Huber's delta", "%.9g", o->loss == DPT_LOSS_HUBER ? (double)o->huber_delta : 0);
     add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
     add(f, "batch-norm", "%s", WORD(batch_norms, o->batch_norm));
     add(f, "augmentation", "crop %zu, flip %s, erase %.9g, resized crop %.9g", a->crop_padding,

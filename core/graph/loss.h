@@ -1,0 +1,26 @@
+/* What the losses of dpt_loss have in common. */
+#ifndef DPTI_LOSS_H
+#define DPTI_LOSS_H
+
+#include "dptrain.h"
+
+#include <stdbool.h>
+
+enum { DPTI_LOSSES = DPT_LOSS_BINARY_CROSS_ENTROPY + 1 };
+
+/* Returns whether there is such a loss. */
+static inline bool dpti_loss_exists(dpt_loss loss)
+{
+    return (int)loss >= 0 && (int)loss < DPTI_LOSSES;
+}
+
+/* Returns whether the loss compares the outputs with the targets of the data, not with labels. */
+static inline bool dpti_loss_has_targets(dpt_loss loss)
+{
+    return loss != DPT_LOSS_CROSS_ENTROPY;
+}
+
+/* The names of the losses, under their numbers.  Checkpoints store these names. */
+extern const char *const dpti_loss_names[DPTI_LOSSES];
+
+#endif
