@@ -13,10 +13,12 @@
 static dpti_import_rule *find_rule(const char *name)
 {
     const dpti_import_operator *const parts[] = {
-        dpti_import_elementwise, dpti_import_layouts,   dpti_import_layers,
-        dpti_import_windows,     dpti_import_norms,     dpti_import_enlargements,
-        dpti_import_reductions,  dpti_import_constants, dpti_import_sequences,
-        dpti_import_recurrent,   dpti_import_picks,     dpti_import_randoms};
+        dpti_import_elementwise,    dpti_import_layouts,     dpti_import_layers,
+        dpti_import_windows,        dpti_import_norms,       dpti_import_enlargements,
+        dpti_import_reductions,     dpti_import_constants,   dpti_import_sequences,
+        dpti_import_recurrent,      dpti_import_picks,       dpti_import_randoms,
+        dpti_import_rearrangements, dpti_import_cumulations, dpti_import_einsums,
+        dpti_import_resizes};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (const dpti_import_operator *op = parts[p]; op->name; op++)
             if (strcmp(op->name, name) == 0) return op->rule;

@@ -193,42 +193,18 @@ static dpt_status import_gather(dpti_importer *im)
     return DPT_OK;
 }
 
-/* Nearest neighbours at whole multiples, as upsampling has them. */
-static dpt_status import_resize(dpti_importer *im)
-{
-    dpt_value x;
-    DPT_TRY(dpti_import_input(im, 0, &x));
-    const dpti_extents from = dpti_extents_of(im->model, x),
-                       to = dpti_import_extents(dpti_import_result(im, 0));
-    dpti_extents pairs = {.rank = 0}, repeated = {.rank = 0};
-    const char *mode = dpti_onnx_string(im->node, "mode", "nearest"),
-               *where = dpti_onnx_string(im->node, "coordinate_transformation_mode", "half_pixel");
-    bool taken = strcmp(mode, "nearest") == 0 &&
-                 (strcmp(where, "asymmetric") == 0 || strcmp(where, "half_pixel") == 0);
-    for (size_t i = 0; i < from.rank && taken; i++) {
-        const size_t n = to.extent[i] / from.extent[i];
-        taken = n * from.extent[i] == to.extent[i] && pairs.rank + 2 <= DPT_MAX_RANK;
-        if (!taken) break;
-        pairs.extent[pairs.rank++] = from.extent[i];
-        repeated.extent[repeated.rank++] = from.extent[i];
-        if (n == 1) continue;
-        pairs.extent[pairs.rank++] = 1;
-        repeated.extent[repeated.rank++] = n;
-    }
-    if (!taken)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "only nearest neighbours at whole multiples can be trained yet");
-    x = dpti_expand(im->model, dpti_reshape(im->model, x, &pairs), &repeated);
-    dpti_import_give(im, 0, dpti_reshape(im->model, x, &to));
-    return DPT_OK;
-}
-
 const dpti_import_operator dpti_import_layouts[] = {
-    {"Concat", import_concat},     {"Expand", import_expand},
-    {"Flatten", import_reshape},   {"Gather", import_gather},
-    {"Pad", import_pad},           {"Reshape", import_reshape},
-    {"Resize", import_resize},     {"Slice", import_slice},
-    {"Split", import_split},       {"Squeeze", import_reshape},
-    {"Tile", import_tile},         {"Transpose", import_transpose},
-    {"Unsqueeze", import_reshape}, {NULL, NULL},
+    {"Concat", import_concat},
+    {"Expand", import_expand},
+    {"Flatten", import_reshape},
+    {"Gather", import_gather},
+    {"Pad", import_pad},
+    {"Reshape", import_reshape},
+    {"Slice", import_slice},
+    {"Split", import_split},
+    {"Squeeze", import_reshape},
+    {"Tile", import_tile},
+    {"Transpose", import_transpose},
+    {"Unsqueeze", import_reshape},
+    {NULL, NULL},
 };

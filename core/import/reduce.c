@@ -1,5 +1,4 @@
-/* Reductions, softmax, and products of two computed values. */
-#include "graph/product.h"
+/* Reductions and softmax. */
 #include "graph/softmax.h"
 #include "graph/tensor.h"
 #include "import/state.h"
@@ -27,7 +26,7 @@ static dpt_value formula(dpti_importer *im, const char *text, dpt_value x)
 
 /* ---- Reductions ------------------------------------------------------------------------------ */
 
-static dpt_status find_axes(dpti_importer *im, size_t rank, uint32_t *axes)
+dpt_status dpti_import_reduced_axes(dpti_importer *im, size_t rank, uint32_t *axes)
 {
     dpti_import_list list;
     *axes = 0;
@@ -77,7 +76,7 @@ static dpt_status import_reduction(dpti_importer *im)
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents from = dpti_extents_of(im->model, x);
     const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
-    DPT_TRY(find_axes(im, from.rank, &axes));
+    DPT_TRY(dpti_import_reduced_axes(im, from.rank, &axes));
     snprintf(scale, sizeof scale, "a * %.9g", 1.0 / count_reduced(&from, axes));
     if (strcmp(im->node->op, "ReduceLogSumExp") == 0) x = log_sum_exp(im, x, axes);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -115,60 +114,6 @@ static dpt_status import_softmax(dpti_importer *im)
     const dpt_value e = dpti_formula(im->model, "exp(a - b)", (dpt_value[]){x, most}, 2);
     const dpt_value sum = reduce(im, e, axis, DPT_REDUCE_SUM);
     dpti_import_give(im, 0, dpti_formula(im->model, "a / b", (dpt_value[]){e, sum}, 2));
-    return DPT_OK;
-}
-
-/* ---- Products -------------------------------------------------------------------------------- */
-
-/* A product with a factor that is the same for all samples, or with many axes.  (..., m, k) times
-   (..., k, n): both become (..., m, n, k), and the products are summed along the
-   last axis. */
-static dpt_value multiply(dpti_importer *im, dpt_value a, dpt_value b)
-{
-    dpti_extents left = dpti_extents_of(im->model, a), right = dpti_extents_of(im->model, b);
-    size_t order[DPT_MAX_RANK];
-    for (size_t i = 0; i < right.rank; i++)
-        order[i] = i + 2 < right.rank ? i : 2 * right.rank - 3 - i;
-    b = dpti_transpose(im->model, b, order);
-    if (!b.id) return b;
-    right = dpti_extents_of(im->model, b);
-    left.extent[left.rank] = left.extent[left.rank - 1];
-    left.extent[left.rank++ - 1] = 1;
-    right.extent[right.rank] = right.extent[right.rank - 1];
-    right.extent[right.rank - 1] = right.extent[right.rank - 2];
-    right.extent[right.rank++ - 2] = 1;
-    const dpt_value in[] = {dpti_reshape(im->model, a, &left), dpti_reshape(im->model, b, &right)};
-    const size_t rank = left.rank > right.rank ? left.rank : right.rank;
-    const dpti_map_code product = {.n_code = 3,
-                                   .value = 2,
-                                   .n_in = 2,
-                                   .in = {0, 1},
-                                   .code = {{.code = DPT_MAP_LOAD},
-                                            {.code = DPT_MAP_LOAD, .index = 1},
-                                            {.code = DPT_MAP_MULTIPLY, .a = 0, .b = 1}}};
-    return dpti_map(im->model, &(dpti_mapping){.what = "product",
-                                               .code = &product,
-                                               .inputs = in,
-                                               .n = 2,
-                                               .reduced = 1u << (rank - 1),
-                                               .reduction = DPT_REDUCE_SUM});
-}
-
-dpt_status dpti_import_product(dpti_importer *im)
-{
-    dpt_value a, b;
-    DPT_TRY(dpti_import_input(im, 0, &a));
-    DPT_TRY(dpti_import_input(im, 1, &b));
-    const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
-    const size_t p = dpti_extents_of(im->model, a).rank, q = dpti_extents_of(im->model, b).rank;
-    if (p < 2 || q < 2 || p >= DPT_MAX_RANK || q >= DPT_MAX_RANK)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "only matrices of 2 to %d axes can be multiplied yet",
-                                  DPT_MAX_RANK - 1);
-    const dpt_value y =
-        dpti_multiplies(im->model, a, b) ? dpti_product(im->model, a, b) : multiply(im, a, b);
-    DPT_TRY(dpti_import_check(im));
-    dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
     return DPT_OK;
 }
 

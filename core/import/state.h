@@ -35,7 +35,9 @@ typedef struct dpti_import_operator {
 extern const dpti_import_operator dpti_import_elementwise[], dpti_import_layouts[],
     dpti_import_layers[], dpti_import_windows[], dpti_import_norms[], dpti_import_enlargements[],
     dpti_import_reductions[], dpti_import_constants[], dpti_import_sequences[],
-    dpti_import_recurrent[], dpti_import_picks[], dpti_import_randoms[];
+    dpti_import_recurrent[], dpti_import_picks[], dpti_import_randoms[],
+    dpti_import_rearrangements[], dpti_import_cumulations[], dpti_import_einsums[],
+    dpti_import_resizes[];
 
 /* Fails with the file and the node in front of the message. */
 DPT_PRINTF(3, 4)
@@ -72,8 +74,22 @@ DPT_CHECK_RESULT dpt_status dpti_import_number(dpti_importer *im, size_t i, doub
 size_t dpti_import_axis(int64_t axis, size_t rank);
 /* Output i of the node is this value. */
 void dpti_import_give(dpti_importer *im, size_t i, dpt_value value);
-/* The product of two values, by a sum of products. */
+/* Imports a product of two inputs (product.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_product(dpti_importer *im);
+/* The product of matrices (..., m, k) and (..., k, n), of at most DPT_MAX_RANK - 1 axes. */
+dpt_value dpti_import_multiply(dpti_importer *im, dpt_value a, dpt_value b);
+/* n_out elements along an axis take the place of the n_in that are there: element o is the sum of
+   weights[o * n_in + i] times element i. */
+typedef struct dpti_combination {
+    size_t axis, n_out;
+    const float *weights; /* (n_out, n_in) */
+} dpti_combination;
+DPT_CHECK_RESULT dpt_status dpti_import_combine(dpti_importer *im, const dpti_combination *c,
+                                                dpt_value *x);
+/* The axes over which the node reduces, as bits: those of input 1, of the attribute `axes`, or all
+   (reduce.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_reduced_axes(dpti_importer *im, size_t rank,
+                                                     uint32_t *axes);
 /* Makes the only input, a value whose type is an integer, ids with these extents (embedding.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_ids(dpti_importer *im, size_t value,
                                             const dpti_extents *extents);

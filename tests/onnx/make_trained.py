@@ -392,6 +392,98 @@ def pixels():
     return nn.Sequential(nn.Conv2d(2, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Conv2d(4, 3, 1))
 
 
+class Composed(nn.Module):
+    """Pixels between channels and plane, sums along an axis, products with zeros, and Einsum as attention takes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.q, self.h = nn.Conv2d(8, 16, 1), nn.Linear(4, 24), nn.Linear(8, 3)
+        self.o = nn.Parameter(torch.randn(2, 4, 8) * 0.3)
+
+    def forward(self, x):
+        x = F.pixel_shuffle(torch.relu(self.a(F.pixel_unshuffle(x, 2))), 2)  # (N, 4, 4, 4)
+        x = torch.cumsum(x, 3) * 0.5 + torch.prod(x * 2, 2, keepdim=True)
+        q, k, v = self.q(x.flatten(2).transpose(1, 2)).view(-1, 16, 3, 2, 4).unbind(2)
+        w = torch.softmax(torch.einsum("bqhd,bkhd->bhqk", q, k) * 0.5, -1)
+        y = torch.einsum("bhqk,bkhd->bqhd", w, v)
+        return self.h(torch.tanh(torch.einsum("bqhd,hde->bqe", y, self.o)).mean(1))
+
+
+class Swin(nn.Module):
+    """Two blocks of attention in windows, the second of which are shifted; the masks are computed in `forward`."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.n, self.h = nn.Conv2d(2, 8, 2, 2), nn.LayerNorm(8), nn.Linear(8, 3)
+        self.b = nn.Sequential(Window(8, 2, False), Window(8, 2, True))
+
+    def forward(self, x):
+        return self.h(self.n(self.b(self.e(x).permute(0, 2, 3, 1))).flatten(1, 2).mean(1))
+
+
+class Window(nn.Module):
+    """Attention in windows of 2x2 of an image of 4x4, with biases of relative positions."""
+
+    def __init__(self, width, heads, shifted):
+        super().__init__()
+        self.heads, self.shifted, self.n, self.m = heads, shifted, nn.LayerNorm(width), nn.LayerNorm(width)
+        self.q, self.o = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
+        self.table = nn.Parameter(torch.randn(9, heads) * 0.2)
+        at = torch.stack(torch.meshgrid(torch.arange(2), torch.arange(2), indexing="ij")).flatten(1)
+        between = at[:, :, None] - at[:, None, :] + 1
+        self.register_buffer("place", (between[0] * 3 + between[1]).flatten())
+
+    @staticmethod
+    def windows(x):
+        """(N, 4, 4, width) as (N * 4 windows, 4 places, width)."""
+        n, _, _, width = x.shape
+        return x.view(n, 2, 2, 2, 2, width).permute(0, 1, 3, 2, 4, 5).reshape(n * 4, 4, width)
+
+    def mask(self, x):
+        region = x.new_zeros((4, 4))
+        for i, rows in enumerate((slice(0, -2), slice(-2, -1), slice(-1, None))):
+            for j, columns in enumerate((slice(0, -2), slice(-2, -1), slice(-1, None))):
+                region[rows, columns] = 3 * i + j
+        region = region.view(2, 2, 2, 2).permute(0, 2, 1, 3).reshape(4, 4)
+        region = region.unsqueeze(1) - region.unsqueeze(2)
+        return region.masked_fill(region != 0, -100.0).masked_fill(region == 0, 0.0)
+
+    def attend(self, x):
+        n, width = x.shape[0], x.shape[3]
+        y = self.windows(torch.roll(x, (-1, -1), (1, 2)) if self.shifted else x)
+        q, k, v = self.q(y).reshape(n * 4, 4, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) * 0.5 + self.table[self.place].view(4, 4, -1).permute(2, 0, 1)
+        if self.shifted:
+            scores = scores.view(n, 4, self.heads, 4, 4) + self.mask(x)[None, :, None]
+            scores = scores.view(-1, self.heads, 4, 4)
+        y = self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(n * 4, 4, width))
+        y = y.view(n, 2, 2, 2, 2, width).permute(0, 1, 3, 2, 4, 5).reshape(n, 4, 4, width)
+        return torch.roll(y, (1, 1), (1, 2)) if self.shifted else y
+
+    def forward(self, x):
+        x = x + self.attend(self.n(x))
+        return x + self.down(F.gelu(self.up(self.m(x))))
+
+
+class Bilinear(nn.Module):
+    """A U-Net that is enlarged by linear interpolation, with both kinds of coordinates, and to a size."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.m = Unet.layer(2, 4), Unet.layer(4, 6), Unet.layer(6, 8)
+        self.d, self.e, self.h = Unet.layer(14, 6), Unet.layer(10, 4), nn.Conv2d(4, 3, 1)
+
+    def forward(self, x):
+        a = self.a(x)
+        b = self.b(F.max_pool2d(a, 2))
+        m = self.m(F.max_pool2d(b, 2))
+        d = self.d(torch.cat([F.interpolate(m, scale_factor=2, mode="bilinear", align_corners=True), b], 1))
+        e = self.e(torch.cat([F.interpolate(d, scale_factor=2, mode="bilinear", align_corners=False), a], 1))
+        y = F.interpolate(self.h(e), size=(6, 5), mode="bilinear")
+        return y.amax((2, 3)) + y.mean((2, 3))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -484,7 +576,8 @@ def main():
                 "dense": (Dense, (2, 8, 8)),
                 "regnet": (lambda: squeezed(8, 2, nn.ReLU()), (2, 8, 8)),
                 "mbconv": (lambda: squeezed(12, 12, nn.SiLU()), (2, 8, 8)), "squeezenet": (squeezenet, (2, 9, 9)),
-                "vgg": (vgg, (2, 8, 8)), "vit": (Vit, (2, 8, 8))}
+                "vgg": (vgg, (2, 8, 8)), "vit": (Vit, (2, 8, 8)), "composed": (Composed, (2, 4, 4)),
+                "swin": (Swin, (2, 8, 8)), "bilinear": (Bilinear, (2, 8, 8))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():

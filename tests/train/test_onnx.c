@@ -9,7 +9,7 @@
 #include "harness.h"
 #include "unit/onnx_files.h"
 
-enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 2048 };
+enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 8192 };
 
 static const struct {
     const char *name;
@@ -24,7 +24,8 @@ static const struct {
     {"gru", 5, 4, 1, 0, 3, 1},      {"rnn", 5, 4, 1, 0, 3, 1},        {"mixer", 8, 8, 2, 0, 3, 1},
     {"convnext", 8, 8, 2, 0, 3, 1}, {"dense", 8, 8, 2, 0, 3, 1},      {"regnet", 8, 8, 2, 0, 3, 1},
     {"mbconv", 8, 8, 2, 0, 3, 1},   {"squeezenet", 9, 9, 2, 0, 3, 1}, {"vgg", 8, 8, 2, 0, 3, 1},
-    {"vit", 8, 8, 2, 0, 3, 1}};
+    {"vit", 8, 8, 2, 0, 3, 1},      {"composed", 4, 4, 2, 0, 3, 1},   {"swin", 8, 8, 2, 0, 3, 1},
+    {"bilinear", 8, 8, 2, 0, 3, 1}};
 
 static const struct {
     const char *devices, *split;
@@ -207,7 +208,8 @@ static const char *const recurrent[] = {"gru_before",        "gru_before_both", 
                                         "lengths_both",      "lengths_state",    "layout",
                                         "layout_state"};
 
-static void compute_recurrent(test *t, const char *file, const float *samples)
+/* The outputs of FOLDER/FILE.onnx for three samples are those in FOLDER/FILE.f32. */
+static void compute(test *t, const char *folder, const char *file, const float *samples)
 {
     enum { SAMPLES = 3 };
     run r = {.context = NULL};
@@ -216,9 +218,9 @@ static void compute_recurrent(test *t, const char *file, const float *samples)
     dpt_predictor *predictor = NULL;
     const dpt_predictor_options options = {
         .size = sizeof options, .dtype = DPT_F32, .logits = true};
-    snprintf(name, sizeof name, "recurrent/%s.f32", file);
+    snprintf(name, sizeof name, "%s/%s.f32", folder, file);
     const size_t n = read_floats(name, wanted);
-    snprintf(name, sizeof name, "recurrent/%s.onnx", file);
+    snprintf(name, sizeof name, "%s/%s.onnx", folder, file);
     REQUIRE_OK(dpt_context_create(&r.context));
     REQUIRE_OK(dpt_device_set_open(r.context, mixes[1].devices, &r.devices));
     if (!CHECK_OK(dpt_model_from_onnx(r.context, onnx_path(name, path), &r.model)) ||
@@ -237,7 +239,25 @@ static void computes_recurrent_layers(test *t)
     float samples[MOST];
     REQUIRE(read_floats("recurrent/x.f32", samples) > 0);
     for (size_t i = 0; i < sizeof recurrent / sizeof *recurrent; i++)
-        compute_recurrent(t, recurrent[i], samples);
+        compute(t, "recurrent", recurrent[i], samples);
+}
+
+/* ---- Operators that the import composes ------------------------------------------------------ */
+
+/* tests/onnx/make_composed.py */
+static const char *const composed[] = {
+    "to_space",       "to_space_crd",      "to_depth",      "sums",          "sums_exclusive",
+    "sums_reverse",   "sums_both",         "product",       "product_kept",  "einsum_batch",
+    "einsum_outer",   "einsum_order",      "einsum_weight", "linear_half",   "linear_pytorch",
+    "linear_corners", "linear_asymmetric", "linear_down",   "nearest_floor", "nearest_whole",
+    "nearest_ceil"};
+
+static void computes_composed_operators(test *t)
+{
+    float samples[MOST];
+    REQUIRE(read_floats("composed/x.f32", samples) > 0);
+    for (size_t i = 0; i < sizeof composed / sizeof *composed; i++)
+        compute(t, "composed", composed[i], samples);
 }
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
@@ -253,6 +273,10 @@ static const struct {
     {"trained/shared_bias.onnx", DPT_E_UNSUPPORTED, "only weights can be shared"},
     {"recurrent/clip.onnx", DPT_E_UNSUPPORTED, "(LSTM): clip cannot be trained"},
     {"recurrent/activation.onnx", DPT_E_UNSUPPORTED, "(RNN): the activation Elu"},
+    {"composed/largest.onnx", DPT_E_UNSUPPORTED, "(ArgMax): its result is indices"},
+    {"composed/outside.onnx", DPT_E_INVALID, "(CumSum): axis 4 is none of its 4 axes"},
+    {"composed/diagonal.onnx", DPT_E_UNSUPPORTED, "(Einsum): \"nchw->nhw\" is not a product"},
+    {"composed/cubic.onnx", DPT_E_UNSUPPORTED, "(Resize): only the modes nearest and linear"},
 };
 
 static void refuses_the_rest(test *t)
@@ -309,6 +333,7 @@ int main(int argc, char **argv)
         {"trains as PyTorch", trains_as_pytorch},
         {"trains with several inputs", trains_with_several_inputs},
         {"computes recurrent layers", computes_recurrent_layers},
+        {"computes composed operators", computes_composed_operators},
         {"refuses the rest", refuses_the_rest},
         {"remarks on what is left out", remarks_on_what_is_left_out},
     };

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Writes tests/onnx/composed: operators that the import composes of others, and what they compute.
+
+    make_composed.py      needs onnx 1.23.2, onnxruntime 1.32.0, numpy
+
+NAME.f32 holds the outputs for the samples in x.f32, as ONNX Runtime computes them.  NAMES in REFUSED cannot be trained
+(tests/train/test_onnx.c).
+"""
+import os
+
+import numpy as np
+import onnx
+import onnxruntime
+from onnx import TensorProto, helper, numpy_helper
+
+SAMPLES, CHANNELS, HEIGHT, WIDTH = 3, 8, 4, 6
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "composed")
+
+
+def resize(scales=None, sizes=None, **attributes):
+    inputs = [np.array(scales, "f"), None] if scales else [None, np.array(sizes, "i8")]
+    return "Resize", [None, *inputs], attributes
+
+
+# name: operator, inputs behind the scaled x, attributes
+CASES = {
+    "to_space": ("DepthToSpace", [], {"blocksize": 2}),
+    "to_space_crd": ("DepthToSpace", [], {"blocksize": 2, "mode": "CRD"}),
+    "to_depth": ("SpaceToDepth", [], {"blocksize": 2}),
+    "sums": ("CumSum", [np.array(3)], {}),
+    "sums_exclusive": ("CumSum", [np.array(-2)], {"exclusive": 1}),
+    "sums_reverse": ("CumSum", [np.array(1)], {"reverse": 1}),
+    "sums_both": ("CumSum", [np.array(3)], {"exclusive": 1, "reverse": 1}),
+    "product": ("ReduceProd", [np.array([1, 3])], {"keepdims": 0}),
+    "product_kept": ("ReduceProd", [np.array([-1])], {}),
+    "einsum_batch": ("Einsum", ["x"], {"equation": "nchw,ncdw->nchd"}),
+    "einsum_outer": ("Einsum", ["x"], {"equation": "nchw, nkhw -> nchkw"}),
+    "einsum_order": ("Einsum", ["x"], {"equation": "nchw,nckw->nkhc"}),
+    "einsum_weight": ("Einsum", [np.linspace(-1, 1, 8 * 6 * 5, dtype="f").reshape(8, 6, 5)],
+                      {"equation": "nchw,cwk->nhk"}),
+    "linear_half": resize([1, 1, 2, 2], mode="linear"),
+    "linear_pytorch": resize(sizes=[SAMPLES, CHANNELS, 1, 9], mode="linear",
+                             coordinate_transformation_mode="pytorch_half_pixel"),
+    "linear_corners": resize([1, 1, 2, 2], mode="linear", coordinate_transformation_mode="align_corners"),
+    "linear_asymmetric": resize([1, 1, 1.6, 0.7], mode="linear", coordinate_transformation_mode="asymmetric"),
+    "linear_down": resize([1, 1, 0.6, 0.5], mode="linear"),
+    "nearest_floor": resize([1, 1, 1.5, 0.5], mode="nearest", nearest_mode="floor",
+                            coordinate_transformation_mode="asymmetric"),
+    "nearest_whole": resize([1, 1, 3, 3], mode="nearest", coordinate_transformation_mode="asymmetric"),
+    "nearest_ceil": resize([1, 1, 2, 1.5], mode="nearest", nearest_mode="ceil"),
+}
+REFUSED = {
+    "largest": ("ArgMax", [], {"axis": 1, "keepdims": 0}),
+    "outside": ("CumSum", [np.array(4)], {}),
+    "diagonal": ("Einsum", [], {"equation": "nchw->nhw"}),
+    "cubic": resize([1, 1, 2, 2], mode="cubic"),
+}
+
+
+def make(case):
+    op, others, attributes = case
+    inputs, tensors = ["p"], [numpy_helper.from_array(np.linspace(0.5, 1.5, WIDTH, dtype="f"), "scale")]
+    for i, other in enumerate(others):
+        if other is None or isinstance(other, str):
+            inputs.append("p" if other else "")
+            continue
+        inputs.append(f"val_{i}")
+        tensors.append(numpy_helper.from_array(other, f"val_{i}"))
+    if op == "Resize" and inputs[-1] == "":
+        inputs.pop()
+    nodes = [helper.make_node("Mul", ["x", "scale"], ["p"])]
+    if op == "Resize" and tensors[1].data_type == TensorProto.INT64:  # the batch of the sizes is N
+        tensors[1] = numpy_helper.from_array(numpy_helper.to_array(tensors[1])[1:], "tail")
+        nodes += [helper.make_node("Shape", ["x"], ["n"], end=1),
+                  helper.make_node("Concat", ["n", "tail"], [inputs[-1]], axis=0)]
+    nodes.append(helper.make_node(op, inputs, ["r"], name="op", **attributes))
+    if op == "ArgMax":
+        nodes.append(helper.make_node("Cast", ["r"], ["f"], to=TensorProto.FLOAT))
+    nodes.append(helper.make_node("Flatten", ["f" if op == "ArgMax" else "r"], ["y"]))
+    shape = ["N", CHANNELS, HEIGHT, WIDTH]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", None])], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def main():
+    os.makedirs(FOLDER, exist_ok=True)
+    x = np.random.default_rng(1).standard_normal((SAMPLES, CHANNELS, HEIGHT, WIDTH)).astype("f")
+    x.transpose(0, 2, 3, 1).astype("<f4").tofile(os.path.join(FOLDER, "x.f32"))
+    for name, case in {**CASES, **REFUSED}.items():
+        path = os.path.join(FOLDER, f"{name}.onnx")
+        onnx.save(make(case), path)
+        if name not in REFUSED:
+            y = onnxruntime.InferenceSession(path).run(None, {"x": x})[0]
+            y.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
+
+
+if __name__ == "__main__":
+    main()
