@@ -5,7 +5,8 @@
 
 NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
 8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).  Networks
-with several inputs are in tests/onnx/several; NAME.npz has their samples.
+with several inputs are in tests/onnx/several; NAME.npz has their samples.  The networks of tests/onnx/random drop
+blocks by chance.
 """
 import os
 import sys
@@ -19,7 +20,7 @@ from torch.nn import functional as F
 
 COUNT, STEPS, CLASSES, PLACES = 8, 20, 3, 6
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "trained")
-SEVERAL = os.path.join(os.path.dirname(FOLDER), "several")
+SEVERAL, RANDOM = (os.path.join(os.path.dirname(FOLDER), name) for name in ("several", "random"))
 
 
 class Attention(nn.Module):
@@ -466,6 +467,26 @@ class Window(nn.Module):
         return x + self.down(F.gelu(self.up(self.m(x))))
 
 
+class Depth(nn.Module):
+    """Two blocks with stochastic depth, and pixels that are picked by two lists (GatherND).  With the default
+    probability nothing is dropped in 20 steps, so that the losses are those of PyTorch."""
+
+    def __init__(self, drop=1e-7):
+        super().__init__()
+        self.keep = 1 - drop
+        self.e, self.n, self.h = nn.Conv2d(2, 8, 2, 2), nn.LayerNorm(8), nn.Linear(8, 3)
+        self.b = nn.ModuleList([ConvNextBlock(8), ConvNextBlock(8)])
+        self.register_buffer("rows", torch.tensor([0, 1, 3, 2, 2]))
+        self.register_buffer("columns", torch.tensor([1, 1, 0, 2, 3]))
+
+    def forward(self, x):
+        x = self.e(x)
+        for block in self.b:
+            noise = torch.empty((x.shape[0], 1, 1, 1), dtype=x.dtype, device=x.device)
+            x = x + (block(x) - x) * noise.bernoulli_(self.keep).div_(self.keep)
+        return self.h(self.n(x[:, :, self.rows, self.columns].mean(2)))
+
+
 class Bilinear(nn.Module):
     """A U-Net that is enlarged by linear interpolation, with both kinds of coordinates, and to a size."""
 
@@ -555,6 +576,15 @@ def write_all_several():
     write_several("tagged", Tagged().train(), {"ids": words, "numbers": torch.randn(COUNT, 3), "keep": words != 0})
 
 
+def write_dropping():
+    """The network "depth" with the same weights, which drops every second block."""
+    os.makedirs(RANDOM, exist_ok=True)
+    torch.manual_seed(3)
+    model = Depth(0.5).train()
+    for way in ("default", "older"):
+        export(model, {"x": torch.randn(COUNT, 2, 8, 8)}, os.path.join(RANDOM, f"depth_{way}.onnx"), way == "older")
+
+
 def write_shared_bias():
     random = np.random.default_rng(0)
     tensors = [numpy_helper.from_array(random.standard_normal((4, 4)).astype("f"), name) for name in ("w1", "w2")]
@@ -577,7 +607,8 @@ def main():
                 "regnet": (lambda: squeezed(8, 2, nn.ReLU()), (2, 8, 8)),
                 "mbconv": (lambda: squeezed(12, 12, nn.SiLU()), (2, 8, 8)), "squeezenet": (squeezenet, (2, 9, 9)),
                 "vgg": (vgg, (2, 8, 8)), "vit": (Vit, (2, 8, 8)), "composed": (Composed, (2, 4, 4)),
-                "swin": (Swin, (2, 8, 8)), "bilinear": (Bilinear, (2, 8, 8))}
+                "swin": (Swin, (2, 8, 8)), "bilinear": (Bilinear, (2, 8, 8)),
+                "depth": (Depth, (2, 8, 8))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():
@@ -593,6 +624,7 @@ def main():
         numbers.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
     if not chosen:
         write_all_several()
+        write_dropping()
         write_shared_bias()
 
 

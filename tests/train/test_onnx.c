@@ -9,6 +9,8 @@
 #include "harness.h"
 #include "unit/onnx_files.h"
 
+#include <math.h>
+
 enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 8192 };
 
 static const struct {
@@ -25,7 +27,7 @@ static const struct {
     {"convnext", 8, 8, 2, 0, 3, 1}, {"dense", 8, 8, 2, 0, 3, 1},      {"regnet", 8, 8, 2, 0, 3, 1},
     {"mbconv", 8, 8, 2, 0, 3, 1},   {"squeezenet", 9, 9, 2, 0, 3, 1}, {"vgg", 8, 8, 2, 0, 3, 1},
     {"vit", 8, 8, 2, 0, 3, 1},      {"composed", 4, 4, 2, 0, 3, 1},   {"swin", 8, 8, 2, 0, 3, 1},
-    {"bilinear", 8, 8, 2, 0, 3, 1}};
+    {"bilinear", 8, 8, 2, 0, 3, 1}, {"depth", 8, 8, 2, 0, 3, 1}};
 
 static const struct {
     const char *devices, *split;
@@ -147,6 +149,59 @@ static void trains_as_pytorch(test *t)
             train(t, i, "default", mix);
             train(t, i, "older", mix);
         }
+}
+
+/* ---- Stochastic depth ------------------------------------------------------------------------ */
+
+enum { DROPPING_STEPS = 6, DROPPING_MOST = COUNT * 8 * 8 * 2 };
+
+/* The losses of a network that drops half of its blocks, from the samples of "depth". */
+static void train_dropping(test *t, const char *way, size_t mix, double losses[DROPPING_STEPS])
+{
+    run r = {.context = NULL};
+    char name[64], path[ONNX_PATH_BYTES];
+    float numbers[MOST];
+    int32_t labels[COUNT];
+    REQUIRE(read_floats("trained/depth.f32", numbers) == DROPPING_MOST + STEPS);
+    for (size_t i = 0; i < COUNT; i++)
+        labels[i] = (int32_t)(i % CLASSES);
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = COUNT,
+                                       .height = 8,
+                                       .width = 8,
+                                       .channels = 2,
+                                       .outputs = CLASSES,
+                                       .dtype = DPT_F32,
+                                       .images = numbers,
+                                       .labels = labels,
+                                       .label_dtype = DPT_I32};
+    snprintf(name, sizeof name, "random/depth_%s.onnx", way);
+    REQUIRE_OK(dpt_context_create(&r.context));
+    if (begin(&r, onnx_path(name, path), mix, &memory) != DPT_OK)
+        FAIL("%s", dpt_error_message(r.context));
+    for (size_t i = 0; i < DROPPING_STEPS; i++) {
+        dpt_step_metrics step = {.size = sizeof step};
+        if (r.trainer) CHECK_OK(dpt_trainer_step(r.trainer, &step));
+        losses[i] = step.loss;
+    }
+    const double kept = (double)numbers[DROPPING_MOST];
+    CHECK(fabs(losses[0] - kept) > 1e-3 * kept); /* the loss where nothing is dropped */
+    end(&r);
+}
+
+/* What is dropped depends on the sample, not on the device that has it. */
+static void drops_alike_on_every_mix(test *t)
+{
+    static const char *const ways[] = {"default", "older"};
+    for (size_t w = 0; w < 2; w++) {
+        double losses[sizeof mixes / sizeof *mixes][DROPPING_STEPS] = {{0}};
+        for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
+            train_dropping(t, ways[w], mix, losses[mix]);
+            for (size_t i = 0; i < DROPPING_STEPS; i++)
+                if (!CHECK_NEAR(losses[mix][i], losses[0][i], 1e-4 * losses[0][i] + 1e-6))
+                    FAIL("%s on %s, step %zu", ways[w], mixes[mix].devices, i + 1);
+        }
+    }
 }
 
 /* ---- Several inputs -------------------------------------------------------------------------- */
@@ -331,6 +386,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"trains as PyTorch", trains_as_pytorch},
+        {"drops alike on every mix", drops_alike_on_every_mix},
         {"trains with several inputs", trains_with_several_inputs},
         {"computes recurrent layers", computes_recurrent_layers},
         {"computes composed operators", computes_composed_operators},
