@@ -431,6 +431,15 @@ const cli_option cli_option_table[] = {
         .values = losses,
     },
     {
+        .name = "class-weights",
+        .argument = "LIST",
+        .help = "cross-entropy: a weight for each class, such as 1,2,0.5. The loss is the weighted "
+                "mean over the labels of the global batch",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(class_weights),
+    },
+    {
         .name = "huber-delta",
         .argument = "X",
         .help = "huber: the error above which the loss is linear. Default: 1",

@@ -69,6 +69,37 @@ static int check_checkpoint(const cli_options *o)
     return CLI_OK;
 }
 
+enum { MOST_CLASS_WEIGHTS = 65536 };
+
+/* Parses a list of numbers.  Returns their number, 0 for a list that is none. */
+static size_t parse_class_weights(const char *list, float *out)
+{
+    size_t n = 0;
+    for (const char *at = list; n < MOST_CLASS_WEIGHTS; at++) {
+        const size_t length = strcspn(at, ",");
+        char field[32];
+        double value;
+        if (length >= sizeof field) return 0;
+        memcpy(field, at, length);
+        field[length] = 0;
+        if (!cli_parse_real(field, 0, 1e20, &value)) return 0;
+        out[n++] = (float)value;
+        at += length;
+        if (!*at) return n;
+    }
+    return 0;
+}
+
+static int check_class_weights(const cli_options *o)
+{
+    static float numbers[MOST_CLASS_WEIGHTS];
+    if (!o->class_weights || parse_class_weights(o->class_weights, numbers)) return CLI_OK;
+    return cli_error(CLI_USAGE,
+                     "--class-weights: '%s' is not a list of numbers of at least 0, such as "
+                     "1,2,0.5",
+                     o->class_weights);
+}
+
 int cli_recipe_check(const cli_options *options)
 {
     const int kept = check_checkpoint(options);
@@ -77,7 +108,8 @@ int cli_recipe_check(const cli_options *options)
         return cli_error(CLI_USAGE, "--fresh goes with --load, the file of the other layers");
     if (options->patience && !(options->validation > 0))
         return cli_error(CLI_USAGE, "--patience needs --validation, such as --validation 0.1");
-    const int code = check_optimizer(options);
+    int code = check_class_weights(options);
+    if (code == CLI_OK) code = check_optimizer(options);
     return code == CLI_OK ? check_schedule(options) : code;
 }
 
@@ -128,7 +160,10 @@ static double rate(const cli_options *options)
 
 dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count)
 {
+    static float class_weights[MOST_CLASS_WEIGHTS]; /* the options are those of one command */
     const cli_options *o = options;
+    const size_t n_class_weights =
+        o->class_weights ? parse_class_weights(o->class_weights, class_weights) : 0;
     return (dpt_trainer_options){
         .size = sizeof(dpt_trainer_options),
         .batch_size = cli_batch_size(o, count),
@@ -152,6 +187,8 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .loss = cli_loss(o),
         .label_smoothing = (float)o->label_smoothing,
         .huber_delta = (float)o->huber_delta,
+        .class_weights = n_class_weights ? class_weights : NULL,
+        .n_class_weights = n_class_weights,
         .batch_norm = is(o->batchnorm, "local") ? DPT_BATCH_NORM_LOCAL : DPT_BATCH_NORM_SYNC,
         .augment = o->augment,
         .init = o->init,
@@ -203,6 +240,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
         printf(", squared error");
     else if (cli_loss(o) != DPT_LOSS_CROSS_ENTROPY)
         printf(", loss %s", o->loss);
+    if (o->class_weights) printf(", class weights %s", o->class_weights);
     if (o->huber_delta > 0) printf(", delta %g", o->huber_delta);
     if (o->label_smoothing > 0) printf(", label smoothing %g", o->label_smoothing);
     if (is(o->batchnorm, "local")) printf(", batch-norm local");

@@ -6,9 +6,11 @@
 #include "base/print.h"
 #include "graph/loss.h"
 #include "graph/model_hash.h"
+#include "train/components/checksum.h"
 #include "train/state/trainer.h"
 
 #include <float.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -61,6 +63,17 @@ static void add_augment(const dpt_augment_options *a, dpti_settings *s)
                       yes(a->flip), (double)a->erase, crop);
 }
 
+/* An option that earlier versions did not have is recorded only if it is used. */
+static void add_loss(const dpt_trainer *t, dpti_settings *s)
+{
+    const size_t n_bytes = dpt_model_outputs(t->model) * sizeof *t->class_weights;
+    char weights[48] = "";
+    if (t->class_weights)
+        dpti_print(weights, sizeof weights, ", class weights %016" PRIx64,
+                   dpti_checksum(1, t->class_weights, n_bytes));
+    dpti_settings_add(s, "loss", "%s%s", dpti_loss_names[t->program.loss], weights);
+}
+
 void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *settings)
 {
     const dpt_trainer *t = trainer;
@@ -76,7 +89,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     add_data(t->data, s);
     dpti_settings_add(s, "no-shuffle", "%s", yes(!t->shuffle));
     add_optimizer(&p->optimizer, s);
-    dpti_settings_add(s, "loss", "%s", dpti_loss_names[p->loss]);
+    add_loss(t, s);
     if (p->loss == DPT_LOSS_HUBER) add_real(s, "huber-delta", p->huber_delta);
     add_real(s, "label-smoothing", p->label_smoothing);
     dpti_settings_add(s, "batchnorm", "%s",
@@ -112,6 +125,7 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
     } others[] = {
         {.key = "dataset", .options = " (--dataset, --data, --validation)"},
         {.key = "batch-size", .options = " (--batch-size, --accumulate)"},
+        {.key = "loss", .options = " (--loss, --class-weights)"},
         {.key = "epochs", .options = " (--epochs, --max-steps)"},
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

@@ -116,6 +116,9 @@ static inline size_t dpti_dataset_labels(const dpt_dataset *data)
 /* Returns how many labels the samples with these record numbers have, ignored ones left out; the
    number of samples if there is one label a sample, or none. */
 size_t dpti_dataset_count_labels(const dpt_dataset *data, const uint32_t *records, size_t n);
+/* Returns the sum of the weights (classes) of these labels, ignored ones left out. */
+double dpti_dataset_weigh_labels(const dpt_dataset *data, const uint32_t *records, size_t n,
+                                 const float *weights);
 
 /* Returns the bytes of one image. */
 static inline size_t dpti_dataset_image_bytes(const dpt_dataset *data)

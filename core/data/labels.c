@@ -52,3 +52,16 @@ size_t dpti_dataset_count_labels(const dpt_dataset *data, const uint32_t *record
     }
     return count;
 }
+
+double dpti_dataset_weigh_labels(const dpt_dataset *data, const uint32_t *records, size_t n,
+                                 const float *weights)
+{
+    const size_t each = dpti_dataset_labels(data);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const int32_t *labels = data->labels + records[i] * each;
+        for (size_t k = 0; k < each; k++)
+            if (labels[k] >= 0) sum += (double)weights[labels[k]];
+    }
+    return sum;
+}

@@ -154,6 +154,15 @@ typedef struct dpt_trainer_options {
        for the device are no longer valid. */
     double readmit_after;
     float huber_delta; /* DPT_LOSS_HUBER only, from 1e-20 to 1e20; default 1; else 0 */
+    /* (n_class_weights) a weight for each class, as PyTorch's CrossEntropyLoss(weight=...) has it;
+       NULL: every class has the weight 1.  The loss of a step is the sum of w[y] * loss over all
+       labels y of the global batch, divided by the sum of w[y]; so the loss does not depend on how
+       the batch is divided among devices.  A batch whose labels all have the weight 0 has the loss
+       0.  Evaluation does not use the weights.  Weights are finite, at least 0, and not all 0;
+       n_class_weights is dpt_model_outputs of the model.  Only with cross-entropy and without label
+       smoothing (else DPT_E_INVALID).  The trainer copies them. */
+    const float *class_weights;
+    size_t n_class_weights;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
@@ -189,7 +198,7 @@ typedef struct dpt_step_metrics {
     bool last_of_epoch;
     double lr;      /* the learning rate of the update */
     size_t samples; /* of the global batch */
-    double loss;    /* mean over the labels of the global batch */
+    double loss;    /* mean over the labels of the global batch, weighted by class_weights */
     size_t hits;    /* correctly classified labels; 0 with a loss of targets */
     double seconds; /* from the end of the previous step, or from the start of this step if no step
                        was in flight */

@@ -15,6 +15,14 @@ const char *const dpti_loss_names[DPTI_LOSSES] = {
     [DPT_LOSS_BINARY_CROSS_ENTROPY] = "binary cross-entropy",
 };
 
+void dpti_class_table(const float *weights, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = weights[i];
+        out[2 * i + 1] = 1.0f;
+    }
+}
+
 /* ---- Losses of single outputs ---------------------------------------------------------------- */
 
 enum { OUTPUT, TARGET }; /* the inputs of a program */
@@ -190,6 +198,90 @@ static dpt_status emit_result_sum(dpti_compiler *c, int rows, size_t n_rows)
     return DPTI_EMIT(c, sum, ((int[]){rows}), ((int[]){c->program->result}));
 }
 
+/* ---- Class weights --------------------------------------------------------------------------- */
+
+/* The two tensors that the operator of the cross-entropy has written, and those that have the
+   weighted values. */
+typedef struct weighing {
+    int rows, weighted_rows;         /* (n_labels, 2) losses and hits */
+    int gradient, weighted_gradient; /* (n_labels, classes) */
+} weighing;
+
+/* Finds the row of the table for each label: (n_labels, 2), the weight of its class and 1.  An
+   ignored label is negative and takes the first row; its loss and its gradient are 0. */
+static dpt_status emit_rows_of_table(dpti_compiler *c, int *out)
+{
+    const dpt_model *m = c->model;
+    const size_t n = m->n_labels, classes = m->nodes[m->logits].elements / n;
+    const dpt_map_operand each = {.type = DPT_I32, .sampled = true, .size = n, .stride = {1}};
+    const dpti_instruction at_least_0 = {
+        .desc = {.kind = DPT_OP_MAP,
+                 .u.map = {.rank = 1,
+                           .extent = {n},
+                           .n_in = 1,
+                           .n_out = 1,
+                           .n_code = 3,
+                           .value = {2},
+                           .in = {each},
+                           .out = {each},
+                           .code = {{.code = DPT_MAP_LOAD},
+                                    {.code = DPT_MAP_CONSTANT, .constant = 0.0f},
+                                    {.code = DPT_MAP_MAXIMUM, .a = 0, .b = 1}}}},
+        .layer = "loss"};
+    const dpti_instruction take = {
+        .desc = {.kind = DPT_OP_TAKE_FORWARD, .u.take = {.count = n, .width = 2, .rows = classes}},
+        .layer = "loss"};
+    int table, index;
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_CONSTANTS, m->n_constants, &table));
+    DPT_TRY(dpti_add_sampled(c, n, &index));
+    DPT_TRY(dpti_add_sampled(c, 2 * n, out));
+    DPT_TRY(DPTI_EMIT(c, at_least_0, ((int[]){c->label}), ((int[]){index})));
+    return DPTI_EMIT(c, take, ((int[]){table, index}), ((int[]){*out}));
+}
+
+/* A product over (n_labels, columns) with the rows of the table, of which either both columns or,
+   for all columns of the other operand, the weight alone are read. */
+static dpti_instruction product_with_rows(const dpti_compiler *c, size_t columns, dpt_dtype type,
+                                          bool weight_alone)
+{
+    const size_t n = c->model->n_labels;
+    const dpt_map_operand value = {
+        .type = type, .sampled = true, .size = n * columns, .stride = {(int32_t)columns, 1}};
+    const dpt_map_operand row = {
+        .type = DPT_F32, .sampled = true, .size = 2 * n, .stride = {2, weight_alone ? 0 : 1}};
+    return (dpti_instruction){
+        .desc = {.kind = DPT_OP_MAP,
+                 .type = type,
+                 .u.map = {.rank = 2,
+                           .extent = {n, columns},
+                           .n_in = 2,
+                           .n_out = 1,
+                           .n_code = 3,
+                           .value = {2},
+                           .in = {value, row},
+                           .out = {value},
+                           .code = {{.code = DPT_MAP_LOAD, .index = 0},
+                                    {.code = DPT_MAP_LOAD, .index = 1},
+                                    {.code = DPT_MAP_MULTIPLY, .a = 0, .b = 1}}}},
+        .layer = "loss"};
+}
+
+/* Multiplies the loss of each label, and its row of the gradient, by the weight of its class.  The
+   division by the sum of the weights is that by the number of labels (dpt_step_block). */
+static dpt_status emit_weighing(dpti_compiler *c, const weighing *of)
+{
+    const dpt_model *m = c->model;
+    const size_t classes = m->nodes[m->logits].elements / m->n_labels;
+    int rows;
+    DPT_TRY(emit_rows_of_table(c, &rows));
+    DPT_TRY(DPTI_EMIT(c, product_with_rows(c, classes, c->options->type, true),
+                      ((int[]){of->gradient, rows}), ((int[]){of->weighted_gradient})));
+    return DPTI_EMIT(c, product_with_rows(c, 2, DPT_F32, false), ((int[]){of->rows, rows}),
+                     ((int[]){of->weighted_rows}));
+}
+
+/* ---- Any loss -------------------------------------------------------------------------------- */
+
 /* Whether the loss is a program over elements. */
 static bool is_of_outputs(dpt_loss loss)
 {
@@ -211,7 +303,17 @@ dpt_status dpti_emit_loss(dpti_compiler *c)
     DPT_TRY(dpti_add_sampled(c, 2 * n_rows, &rows));
     const dpti_instruction loss = {
         .desc = loss_of(c), .layer = "loss", .repeat = n_rows > 1 ? n_rows : 0};
-    DPT_TRY(DPTI_EMIT(c, loss, ((int[]){c->value[root], c->label}), ((int[]){rows, gradient})));
+    weighing of = {.rows = rows, .gradient = gradient, .weighted_gradient = gradient};
+    const bool weighs = dpti_is_training(c) && c->options->class_weights;
+    if (weighs) {
+        DPT_TRY(dpti_add_sampled(c, 2 * n_rows, &of.weighted_rows));
+        DPT_TRY(dpti_add_activations(c, c->model->nodes[root].elements, &of.gradient));
+    }
+    DPT_TRY(DPTI_EMIT(c, loss, ((int[]){c->value[root], c->label}), ((int[]){rows, of.gradient})));
+    if (weighs) {
+        DPT_TRY(emit_weighing(c, &of));
+        rows = of.weighted_rows;
+    }
     c->program->result = rows;
     return n_rows > 1 ? emit_result_sum(c, rows, n_rows) : DPT_OK;
 }

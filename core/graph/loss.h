@@ -23,4 +23,8 @@ static inline bool dpti_loss_has_targets(dpt_loss loss)
 /* The names of the losses, under their numbers.  Checkpoints store these names. */
 extern const char *const dpti_loss_names[DPTI_LOSSES];
 
+/* Writes the table of class weights that a program reads, (n, 2): the weight of each class, and 1.
+   A replica holds the table behind the model's constants. */
+void dpti_class_table(const float *weights, size_t n, float *out);
+
 #endif

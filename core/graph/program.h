@@ -122,6 +122,8 @@ typedef struct dpti_program_options {
     float huber_delta; /* of DPT_LOSS_HUBER */
     /* For training only. */
     float label_smoothing;
+    const float *class_weights; /* (classes) of the cross-entropy; NULL: none.  The replica's
+                                   constants must have a table of them (loss.h) */
     dpt_augment_options augment;
     dpti_optimizer optimizer;
     size_t n_parts;     /* devices whose batch-norm statistics are combined, one exchange per

@@ -5,6 +5,7 @@
 #include "device/operator.h"
 #include "device/signature.h"
 #include "device/stream.h"
+#include "graph/loss.h"
 
 #include "base/bfloat16.h"
 #include "dpt_error.h"
@@ -19,12 +20,32 @@ static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_bu
     return dpti_fill(out, 0, 0, n_bytes);
 }
 
-static dpt_status make_constants(dpti_device *device, const dpt_model *model, dpti_buffer *out)
+static dpt_status upload_class_table(dpti_device *device, const dpti_replica_options *options,
+                                     const dpti_buffer *constants)
 {
+    const size_t n = dpt_model_outputs(options->model), n_bytes = 2 * n * sizeof(float);
+    float *table = malloc(n_bytes);
+    if (!table)
+        return DPT_FAIL(&device->base.error, DPT_E_NO_MEMORY, "no memory for class weights");
+    dpti_class_table(options->class_weights, n, table);
+    dpt_status status =
+        dpti_upload(constants, options->model->n_constants * sizeof(float), table, n_bytes);
+    if (status == DPT_OK) status = dpti_sync(device);
+    free(table);
+    return status;
+}
+
+static dpt_status make_constants(dpti_device *device, const dpti_replica_options *options,
+                                 dpti_buffer *out)
+{
+    const dpt_model *model = options->model;
     const size_t n_bytes = model->n_constants * sizeof(float);
-    if (n_bytes == 0) return DPT_OK;
-    DPT_TRY(dpti_alloc(device, n_bytes, out));
-    return dpti_upload(out, 0, model->constants, n_bytes);
+    const size_t table_bytes =
+        options->class_weights ? 2 * dpt_model_outputs(model) * sizeof(float) : 0;
+    if (n_bytes + table_bytes == 0) return DPT_OK;
+    DPT_TRY(dpti_alloc(device, n_bytes + table_bytes, out));
+    if (n_bytes > 0) DPT_TRY(dpti_upload(out, 0, model->constants, n_bytes));
+    return table_bytes > 0 ? upload_class_table(device, options, out) : DPT_OK;
 }
 
 dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *options,
@@ -39,7 +60,7 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     if (!options->predicts) DPT_TRY(make_flat(device, model, &out->gradients));
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
-    DPT_TRY(make_constants(device, model, &out->constants));
+    DPT_TRY(make_constants(device, options, &out->constants));
     DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
     DPT_TRY(dpti_alloc(device, sizeof(float), &out->halt));
     DPT_TRY(dpti_fill(&out->halt, 0, 0, sizeof(float)));

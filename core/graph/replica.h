@@ -30,8 +30,9 @@ typedef struct dpti_replica {
     size_t capacity; /* largest micro-batch; 0: the device takes part in commits only */
     dpti_buffer parameters, gradients; /* flat_size float32 */
     dpti_buffer velocity, squares; /* (flat_size) the optimizer's state, if the optimizer has it */
-    dpti_buffer constants;         /* (model->n_constants) float32, if the model has any */
-    dpti_buffer arena; /* shared by the programs; the first program determines its size */
+    dpti_buffer constants; /* (model->n_constants) float32, then the table of class weights; empty
+                              without both */
+    dpti_buffer arena;     /* shared by the programs; the first program determines its size */
     dpti_buffer step;
     dpti_buffer halt;       /* one float32: 0 until a single-launch step was not finite */
     dpt_event *moving;      /* before transfers that a segment waits for */
@@ -42,9 +43,10 @@ typedef struct dpti_replica {
 /* What a replica is made for. */
 typedef struct dpti_replica_options {
     const dpt_model *model;
-    size_t capacity;          /* the largest number of samples at once */
-    dpti_optimizer optimizer; /* decides which buffers of training state are needed */
-    bool predicts;            /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
+    size_t capacity;            /* the largest number of samples at once */
+    dpti_optimizer optimizer;   /* decides which buffers of training state are needed */
+    const float *class_weights; /* (classes) or NULL */
+    bool predicts;              /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
 } dpti_replica_options;
 
 /* Allocates the flat buffers that the optimizer needs, filled with zeros.  After a failure `out`

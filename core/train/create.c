@@ -199,6 +199,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_state_free(t);
     dpti_peers_free(t);
     free_choices(t);
+    free(t->class_weights);
     free(t->workers);
     free(t);
 }

@@ -13,6 +13,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Defaults -------------------------------------------------------------------------------- */
 
@@ -140,6 +141,38 @@ static dpt_status check_loss(dpt_trainer *t)
                         "a Huber delta is for the Huber loss, not for "
                         "the loss %s",
                         dpti_loss_names[p->loss]);
+    return DPT_OK;
+}
+
+/* Why class weights are refused; NULL: they are not. */
+static const char *fault_of_weights(const float *weights, size_t n)
+{
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        if (!in_range(weights[i], 0, 1e20f)) return "a class weight is not in [0, 1e20]";
+        any = any || weights[i] > 0;
+    }
+    return any ? NULL : "all class weights are 0";
+}
+
+static dpt_status take_class_weights(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    const size_t n = o->n_class_weights, classes = dpt_model_outputs(t->model);
+    if (!o->class_weights && n == 0) return DPT_OK;
+    if (o->loss != DPT_LOSS_CROSS_ENTROPY || o->label_smoothing != 0)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "class weights are for cross-entropy without label smoothing");
+    if (!o->class_weights || n != classes)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "%zu class weights are given, but model %s has %zu classes",
+                        o->class_weights ? n : 0, t->model->name, classes);
+    const char *fault = fault_of_weights(o->class_weights, n);
+    if (fault) return dpt_fail(t->context, DPT_E_INVALID, "%s", fault);
+    t->class_weights = malloc(n * sizeof *t->class_weights);
+    if (!t->class_weights)
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for class weights");
+    memcpy(t->class_weights, o->class_weights, n * sizeof *t->class_weights);
+    t->program.class_weights = t->class_weights;
     return DPT_OK;
 }
 
@@ -292,6 +325,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     t->program = program_of(t, options);
     DPT_TRY(take_optimizer(t, options));
     DPT_TRY(check_loss(t));
+    DPT_TRY(take_class_weights(t, options));
     DPT_TRY(dpti_trainer_check_answers(t, t->data));
     DPT_TRY(check_augment(t));
     DPT_TRY(check_batch_norms(t, t->batch_size, "a batch", ""));

@@ -88,10 +88,10 @@ check "betas matter" test -n "$(cmp betas/model.safetensors beta1/model.safetens
     -a -n "$(cmp betas/model.safetensors beta2/model.safetensors)"
 check "the defaults are PyTorch's" cmp betas/model.safetensors same/model.safetensors
 
-# ---- Label smoothing and augmentation: of training alone ----
+# ---- Label smoothing, class weights and augmentation: of training alone ----
 still=("${small[@]}" --epochs 1 --lr 1e-9)
 train "${still[@]}" --log plain.jsonl
-for option in label-smoothing=0.2 augment=crop augment=crop:1 augment=flip augment=erase:1; do
+for option in label-smoothing=0.2 class-weights=1,5,0.25 augment=crop augment=crop:1 augment=flip augment=erase:1; do
     train "${still[@]}" "--$option" --log changed.jsonl
     check "--$option changes training, not the test" python3 - <<'PYTHON'
 from recipe import *
@@ -100,6 +100,10 @@ assert abs(plain - changed) > 1e-6, (plain, changed)
 plain, changed = (values(f"{run}.jsonl", "epoch", "test_loss")[0] for run in ("plain", "changed"))
 assert abs(plain - changed) < 1e-6, (plain, changed)
 PYTHON
+done
+refuse 2 "2 class weights are given, but model mlp has 3 classes" train "${still[@]}" --class-weights 1,2
+for list in 1,,2 1,-2,1 1,2,x; do
+    refuse 2 "'$list' is not a list of numbers" train "${still[@]}" "--class-weights=$list"
 done
 for run in a b; do
     train "${small[@]}" --epochs 1 --augment crop:2,flip,erase:0.5 --checkpoint augmented-$run

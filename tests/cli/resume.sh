@@ -81,6 +81,8 @@ refuse 2 "another dataset .*: give the same \(--dataset, --data, --validation\),
     "${common[@]}" --epochs 30 --quiet --checkpoint run --resume --validation 0.2
 refuse 2 "another normalize .*: give the same \(--normalize\), or" "${common[@]}" --epochs 30 --quiet \
     --checkpoint run --resume --normalize
+refuse 2 "another loss \(cross-entropy, and now it is cross-entropy, class weights .*\(--loss, --class-weights\)" \
+    "${common[@]}" --epochs 30 --quiet --checkpoint run --resume --class-weights 1,2,3,4
 refuse 2 "of a training with another optimizer" "${common[@]:0:6}" --epochs 30 --quiet \
     --checkpoint run --resume --optimizer adamw
 check "nothing was lost" test "$(find run -name 'checkpoint-*' | wc -l)" -ge 1

@@ -28,3 +28,20 @@ for name, loss_of, targets in (("absolute", torch.nn.L1Loss(), wide), ("Huber", 
         losses.append(f"{loss.item():.9f}")
         optimizer.step()
     print(name, ", ".join(losses))
+
+# The cross-entropy with a weight for each class, in steps of 16 samples.
+labels = torch.tensor([(i * i + i // 3) % OUTPUTS for i in range(COUNT)])
+w = torch.tensor([[((4 * k + 3 * j) % 7 - 3) / 8 for j in range(INPUTS)] for k in range(OUTPUTS)],
+                 dtype=torch.float64, requires_grad=True)
+b = torch.zeros(OUTPUTS, dtype=torch.float64, requires_grad=True)
+optimizer = torch.optim.SGD([w, b], lr=0.25)
+loss_of = torch.nn.CrossEntropyLoss(weight=torch.tensor([0.5, 3, 1.25], dtype=torch.float64))
+losses = []
+for _ in range(7):
+    optimizer.zero_grad()
+    loss = loss_of(x @ w.T + b, labels)
+    loss.backward()
+    losses.append(f"{loss.item():.9f}")
+    optimizer.step()
+print("class weights", ", ".join(losses))
+print("their last loss without weights", f"{torch.nn.CrossEntropyLoss()(x @ w.T + b, labels).item():.9f}")

@@ -23,13 +23,13 @@ typedef struct interpreter {
     bool accumulates;
     size_t n_devices;
     interpreter_device *devices;
-    double *images, *labels;                             /* of the whole data set */
-    double *constants;                                   /* (model->n_constants) */
+    double *images, *labels; /* of the whole data set */
+    double *constants;       /* of the model, then the table of class weights */
     double *parameters, *velocity, *squares, *gradients; /* gradients: the sum over the devices */
     double *results; /* (n, result_elements) of the last compute, all devices' samples */
     double lr, adam_scale_m, adam_scale_v;
-    double
-        labels_per_sample; /* labels a sample in the mean over the data set, without ignored ones */
+    double labels_per_sample; /* labels a sample in the mean over the data set, without ignored
+                                 ones, each counted with the weight of its class */
     uint64_t seed;
     uint32_t epoch; /* 1 at first */
 } interpreter;

@@ -14,8 +14,9 @@ typedef struct net {
     dpt_loss loss;
     float delta; /* of DPT_LOSS_HUBER */
     float smoothing;
-    size_t n_labels; /* of a sample; 0: one */
-    bool ids;        /* reads NET_IDS ids below NET_VOCABULARY, and no images */
+    const float *class_weights; /* (NET_CLASSES) or NULL */
+    size_t n_labels;            /* of a sample; 0: one */
+    bool ids;                   /* reads NET_IDS ids below NET_VOCABULARY, and no images */
 } net;
 
 extern const net nets[];

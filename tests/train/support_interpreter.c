@@ -24,7 +24,9 @@ static bool create_data(interpreter *it, const dpti_program_options *o)
         it->labels[i] = targets ? (double)d->targets[i] : (double)d->labels[i];
     it->labels_per_sample = 0;
     for (size_t i = 0; i < d->n_records * width; i++)
-        it->labels_per_sample += targets || it->labels[i] >= 0;
+        if (targets || it->labels[i] >= 0)
+            it->labels_per_sample +=
+                o->class_weights ? (double)o->class_weights[(size_t)it->labels[i]] : 1;
     it->labels_per_sample /= (double)(targets ? d->n_records * width : d->n_records);
     return true;
 }
@@ -35,8 +37,12 @@ static double *make_flat(const dpt_model *model)
 }
 
 /* Constants are float32, or int32 if they are ids. */
-static void take_constants(const dpt_model *model, double *out)
+static void take_constants(const dpt_model *model, const float *class_weights, double *out)
 {
+    for (size_t i = 0; class_weights && i < dpt_model_outputs(model); i++) {
+        out[model->n_constants + 2 * i] = (double)class_weights[i];
+        out[model->n_constants + 2 * i + 1] = 1;
+    }
     for (size_t i = 0; i < model->n_constants; i++)
         out[i] = (double)model->constants[i];
     for (size_t i = 0; i < model->n_nodes; i++) {
@@ -61,12 +67,13 @@ bool interpreter_create(const dpt_model *model, const dpti_program_options *opti
     out->velocity = make_flat(model);
     out->squares = make_flat(model);
     out->gradients = make_flat(model);
-    out->constants = calloc(model->n_constants + 1, sizeof *out->constants);
+    out->constants =
+        calloc(model->n_constants + 2 * dpt_model_outputs(model), sizeof *out->constants);
     out->devices = calloc(n_devices, sizeof *out->devices);
     if (!out->parameters || !out->velocity || !out->squares || !out->gradients || !out->constants ||
         !out->devices)
         return false;
-    take_constants(model, out->constants);
+    take_constants(model, options->class_weights, out->constants);
     for (size_t d = 0; d < n_devices; d++) {
         out->devices[d].tensors = calloc(out->program.n_tensors, sizeof(double *));
         out->devices[d].gradients = make_flat(model);

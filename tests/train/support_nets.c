@@ -248,6 +248,8 @@ static dpt_value formulas(dpt_model *m, dpt_value x)
     return head(m, y);
 }
 
+static const float class_weights[NET_CLASSES] = {0.5f, 3, 1.25f};
+
 const net nets[] = {
     {.name = "norm, relu", .build = norm_relu},
     {.name = "identity shortcut", .build = identity_shortcut},
@@ -290,6 +292,11 @@ const net nets[] = {
      .build = net_pixels,
      .n_labels = NET_SIDE * NET_SIDE,
      .smoothing = 0.2f},
+    {.name = "class weights", .build = norm_is_the_output, .class_weights = class_weights},
+    {.name = "class weights of pixels",
+     .build = net_pixels,
+     .n_labels = NET_SIDE * NET_SIDE,
+     .class_weights = class_weights},
     {.name = "squared error", .build = identity_shortcut, .loss = DPT_LOSS_SQUARED_ERROR},
     {.name = "squared error of a norm",
      .build = norm_is_the_output,

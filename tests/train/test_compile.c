@@ -154,6 +154,7 @@ static bool set_up(test *t, const net *n, setting *s)
                                         .purpose = DPTI_PURPOSE_TRAIN,
                                         .loss = n->loss,
                                         .huber_delta = n->delta,
+                                        .class_weights = n->class_weights,
                                         .label_smoothing = n->smoothing,
                                         .augment = augment_of(n),
                                         .optimizer = optimizer_of(n)};
@@ -387,7 +388,10 @@ static double loss_of_logits(const setting *s, const interpreter *it, const doub
     }
     reference_run(&desc, n, &(reference_args){.in = {logits, it->labels}, .out = {results}});
     for (size_t i = 0; i < n; i++)
-        sum += results[2 * i];
+        if (it->labels[i] >= 0)
+            sum +=
+                results[2 * i] *
+                (s->net->class_weights ? (double)s->net->class_weights[(size_t)it->labels[i]] : 1);
     return sum / (COUNT * it->labels_per_sample);
 }
 
@@ -544,6 +548,8 @@ static dpt_trainer_options trainer_options(const setting *s, const char *split)
                                  .clip_norm = o->clip_norm,
                                  .loss = s->net->loss,
                                  .huber_delta = s->net->delta,
+                                 .class_weights = s->net->class_weights,
+                                 .n_class_weights = s->net->class_weights ? NET_CLASSES : 0,
                                  .label_smoothing = s->net->smoothing,
                                  .augment = s->options.augment,
                                  .seed = seed,

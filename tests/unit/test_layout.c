@@ -338,6 +338,8 @@ FIELD(dpt_trainer_options, device_timeout, 176);
 FIELD(dpt_trainer_options, verify_replicas, 184);
 FIELD(dpt_trainer_options, readmit_after, 192);
 FIELD(dpt_trainer_options, huber_delta, 200);
+FIELD(dpt_trainer_options, class_weights, 208);
+FIELD(dpt_trainer_options, n_class_weights, 216);
 
 FIELD(dpt_weights_info, size, 0);
 FIELD(dpt_weights_info, model, 8);

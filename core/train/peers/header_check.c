@@ -162,6 +162,10 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     add_optimizer(f, o);
     add(f, "loss", "%s", WORD(dpti_loss_names, o->loss));
     add(f, "Huber's delta", "%.9g", o->loss == DPT_LOSS_HUBER ? (double)o->huber_delta : 0);
+    add(f, "class weights", "%zu, checksum %016" PRIx64, o->n_class_weights,
+        o->class_weights
+            ? dpti_checksum(1, o->class_weights, o->n_class_weights * sizeof *o->class_weights)
+            : 0);
     add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
     add(f, "batch-norm", "%s", WORD(batch_norms, o->batch_norm));
     add(f, "augmentation", "crop %zu, flip %s, erase %.9g, resized crop %.9g", a->crop_padding,

@@ -106,7 +106,7 @@ void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_
         .last_of_epoch = inflight->last_of_epoch,
         .lr = (double)inflight->lr,
         .samples = inflight->n_samples,
-        .loss = loss / (double)inflight->n_labels,
+        .loss = loss / inflight->weight,
         .labels = inflight->n_labels,
         .hits = hits,
         .seconds = fmax(times.finished - times.began, 0),

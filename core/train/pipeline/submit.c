@@ -87,7 +87,7 @@ static dpt_step_block make_block(const dpt_trainer *t, const dpti_in_flight_step
     dpt_step_block block = {
         .lr = inflight->lr,
         .inv_batch = 1.0f / (float)inflight->n_samples,
-        .inv_labels = 1.0f / (float)inflight->n_labels,
+        .inv_labels = 1.0f / (float)inflight->weight,
         .step = (uint32_t)(inflight->cursor.step + 1),
         .epoch = (uint32_t)inflight->cursor.epoch,
         .seed_low = (uint32_t)t->seed,
@@ -104,6 +104,12 @@ static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_
     size_t first = 0;
     const size_t n_labels = dpti_dataset_count_labels(t->data, records, inflight->n_samples);
     inflight->n_labels = n_labels ? n_labels : 1; /* the loss of nothing is 0 */
+    inflight->weight = (double)inflight->n_labels;
+    if (t->class_weights) {
+        inflight->weight =
+            dpti_dataset_weigh_labels(t->data, records, inflight->n_samples, t->class_weights);
+        if (inflight->weight == 0) inflight->weight = 1;
+    }
     for (size_t i = 0; i < t->first_device; i++)
         first += inflight->shards[i];
     for (size_t i = 0; i < t->n_workers; i++) {

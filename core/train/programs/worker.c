@@ -72,8 +72,10 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
 {
     const dpt_trainer *t = w->trainer;
     dpti_executable_options options;
-    const dpti_replica_options kind = {
-        .model = t->model, .capacity = most, .optimizer = t->program.optimizer};
+    const dpti_replica_options kind = {.model = t->model,
+                                       .capacity = most,
+                                       .optimizer = t->program.optimizer,
+                                       .class_weights = t->program.class_weights};
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);
     dpti_state_note_views(w);

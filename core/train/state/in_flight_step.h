@@ -59,9 +59,11 @@ typedef struct dpti_shard {
 
 /* One step in flight, over all devices. */
 typedef struct dpti_in_flight_step {
-    dpti_cursor cursor;       /* where training stood before the step */
-    size_t n_samples;         /* of the global batch */
-    size_t n_labels;          /* of the global batch, without ignored ones; at least 1 */
+    dpti_cursor cursor; /* where training stood before the step */
+    size_t n_samples;   /* of the global batch */
+    size_t n_labels;    /* of the global batch, without ignored ones; at least 1 */
+    double weight; /* the sum of the class weights of these labels, by which the loss is divided;
+                      n_labels without class weights; above 0 */
     bool last_of_epoch;       /* the step ends an epoch */
     float lr;                 /* learning rate */
     double submitted;         /* when, by the host's clock */

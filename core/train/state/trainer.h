@@ -103,6 +103,7 @@ struct dpt_trainer {
     dpt_batch_norm_mode batch_norm;
     dpt_compression compress;
     float lr;               /* of the next step */
+    float *class_weights;   /* (classes) those of `program`; NULL: none */
     bool measured;          /* shards follow measured throughput; never with one device */
     bool in_micro_batches;  /* with measured: the devices together hold less at once than a batch */
     bool stop_on_loss;      /* a lost device ends the call */
