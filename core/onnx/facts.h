@@ -23,6 +23,11 @@ typedef struct dpti_onnx_cell {
     double real;
 } dpti_onnx_cell;
 
+/* Integers: element (i0, i1, ...) is offset + i0 * step[0] + i1 * step[1] + ... */
+typedef struct dpti_onnx_progression {
+    int64_t offset, step[DPTI_ONNX_MAX_RANK];
+} dpti_onnx_progression;
+
 /* What is known of a value. */
 typedef struct dpti_onnx_fact {
     dpti_onnx_type type;
@@ -31,6 +36,9 @@ typedef struct dpti_onnx_fact {
     const dpti_onnx_cell *cells; /* (n_cells) in row-major order; NULL: not known, or not small */
     bool parameter; /* the cells depend on an initialiser of real numbers, which may be trained: the
                        node stays in the graph */
+    /* NULL: none is known.  Such elements are known where there are no cells, because their number
+       contains N. */
+    const dpti_onnx_progression *progression;
 } dpti_onnx_fact;
 
 typedef struct dpti_onnx_graph {

@@ -62,6 +62,13 @@ static dpt_status read_tensor(dpti_onnx_graph *graph, size_t v, dpt_error *error
 static dpt_status check_data(const dpti_onnx_inference *in, const dpti_onnx_operator *op,
                              dpt_error *error)
 {
+    const size_t v = in->node->outputs[0];
+    if (strcmp(in->node->op, "Range") == 0 && v != DPTI_ONNX_NONE &&
+        in->graph->facts[v].progression)
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                "the numbers that it makes depend on the batch's extent; only "
+                                "indices of all elements of a tensor in their order may do so; "
+                                "replace a strided view by reshape or flatten");
     for (size_t i = 0; i < in->node->n_inputs && i < op->operands_from; i++) {
         const dpti_onnx_fact *fact = dpti_onnx_input(in, i);
         for (size_t k = 0; fact && fact->cells && k < fact->n_cells; k++)
@@ -110,7 +117,8 @@ static dpt_status infer_node(dpti_onnx_inference *in, dpt_error *error)
     if (in->node->n_outputs == 0)
         return dpti_onnx_refuse(in, DPT_E_FORMAT, error, "it has no output");
     DPT_TRY(op->rule(in, error));
-    return dpti_onnx_fold(in, error);
+    DPT_TRY(dpti_onnx_fold(in, error));
+    return dpti_onnx_progress(in, error);
 }
 
 /* Marks what the outputs need, from the last node to the first, and lists the nodes. */
@@ -121,7 +129,9 @@ static dpt_status keep_needed(dpti_onnx_graph *graph, bool *needed, dpt_error *e
     for (size_t i = 0; i < model->n_outputs; i++)
         needed[model->outputs[i].value] = true;
     for (size_t i = model->n_nodes; i-- > 0;) {
-        const dpti_onnx_node *node = &model->nodes[i];
+        graph->nodes[i] = &model->nodes[i];
+        DPT_TRY(dpti_onnx_replace_view(graph, &graph->nodes[i], error));
+        const dpti_onnx_node *node = graph->nodes[i];
         for (size_t k = 0; k < node->n_outputs; k++)
             keep[i] = keep[i] || (node->outputs[k] != DPTI_ONNX_NONE && needed[node->outputs[k]]);
         keep[i] = keep[i] && !is_folded(graph, node);
@@ -129,7 +139,7 @@ static dpt_status keep_needed(dpti_onnx_graph *graph, bool *needed, dpt_error *e
             if (node->inputs[k] != DPTI_ONNX_NONE) needed[node->inputs[k]] = true;
     }
     for (size_t i = 0; i < model->n_nodes; i++) {
-        dpti_onnx_inference in = {graph, &model->nodes[i]};
+        dpti_onnx_inference in = {graph, graph->nodes[i]};
         if (!keep[i]) continue;
         graph->nodes[graph->n_nodes++] = in.node;
         DPT_TRY(check_data(&in, find_operator(in.node->op), error));

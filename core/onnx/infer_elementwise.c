@@ -36,7 +36,7 @@ static dpt_status cast(dpti_onnx_inference *in, dpt_error *error)
     if (dpti_onnx_type_bytes(type) == 0)
         return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error, "the element type %lld is not taken",
                                 (long long)type);
-    const dpti_onnx_fact y = {(dpti_onnx_type)type, dpti_onnx_input(in, 0)->shape, 0, NULL, false};
+    const dpti_onnx_fact y = {.type = (dpti_onnx_type)type, .shape = dpti_onnx_input(in, 0)->shape};
     return dpti_onnx_give(in, 0, &y, error);
 }
 

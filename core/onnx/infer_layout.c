@@ -485,11 +485,30 @@ static dpt_status constant_of_shape(dpti_onnx_inference *in, dpt_error *error)
     return dpti_onnx_give(in, 0, &y, error);
 }
 
+/* Whether a Range makes the numbers from 0 to a multiple of N. */
+static bool counts_batch(const dpti_onnx_inference *in)
+{
+    static const int64_t fixed[3] = {0, 0, 1};
+    for (size_t i = 0; i < 3; i++) {
+        const dpti_onnx_fact *x = dpti_onnx_input(in, i);
+        if (dpti_onnx_type_is_real(x->type) || !x->cells || x->n_cells != 1 ||
+            x->cells->fixed != fixed[i] || (i == 1 ? x->cells->times < 1 : x->cells->times != 0))
+            return false;
+    }
+    return true;
+}
+
 static dpt_status range(dpti_onnx_inference *in, dpt_error *error)
 {
     DPT_TRY(dpti_onnx_need(in, 3, error));
     const dpti_onnx_fact *f[3];
     bool known = true;
+    if (counts_batch(in)) {
+        const dpti_onnx_dim all = {dpti_onnx_input(in, 1)->cells->times, true};
+        const dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type,
+                                  .shape = {.rank = 1, .dims = {all}}};
+        return dpti_onnx_give(in, 0, &y, error);
+    }
     for (size_t i = 0; i < 3; i++) {
         f[i] = dpti_onnx_input(in, i);
         known = known && f[i]->cells && f[i]->n_cells == 1 && f[i]->cells[0].times == 0;

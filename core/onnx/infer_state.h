@@ -68,6 +68,14 @@ DPT_CHECK_RESULT dpt_status dpti_onnx_tensor_cells(dpti_onnx_arena *arena,
    DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_onnx_fold(dpti_onnx_inference *in, dpt_error *error);
 
+/* Finds out whether the first output of a node, which has its shape, is a progression.  Errors:
+   DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_onnx_progress(dpti_onnx_inference *in, dpt_error *error);
+/* *node = a Reshape with the same output, if it is a Gather of all elements of a vector in their
+   order, by indices that are a progression.  Errors: DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_onnx_replace_view(dpti_onnx_graph *graph,
+                                                   const dpti_onnx_node **node, dpt_error *error);
+
 /* The extents that a slice keeps of an axis: `length`, every step-th from `start` on. */
 typedef struct dpti_onnx_slice {
     int64_t start[DPTI_ONNX_MAX_RANK], step[DPTI_ONNX_MAX_RANK];

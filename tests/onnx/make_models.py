@@ -255,12 +255,21 @@ def shapes():
         "GRU b W R - len > c d | hidden_size=2 layout=1", "Einsum b w > e | equation='nij,jk'", "Add e e > y", x=("N", 3, 4), opset=23,
         tensors=[ints("t", 0, 0, 2, 2), floats("mask", 3, 3), floats("W", 2, 6, 4), floats("R", 2, 6, 2), floats("w", 4, 5),
                  tensor("len", np.int32([3]))]))
+    save("shapes", "view.onnx", view(12, range(12)))
     save("shapes", "layouts.onnx", graph(
         "Split x > a b | axis=2 num_outputs=2", "Concat a b a > c | axis=2", "Tile c rep > d", "Slice d st en ax sp > e",
         "TopK e k > f g | axis=2", "ArgMax f > h | axis=1 keepdims=0", "OneHot h depth on > i",
         "ReduceSum i ax1 > j | keepdims=0", "Flatten j > y",
         tensors=[ints("rep", 1, 2, 1), ints("st", 1), ints("en", 2 ** 63 - 1), ints("ax", 1), ints("sp", 2), ints("k", 2),
                  ints("depth", 7), tensor("on", np.float32([0, 1])), ints("ax1", 1)]))
+
+
+def view(step, places):
+    """Elements places[i] + n * step of all elements, for sample n, as exporters write a strided view."""
+    return graph("Reshape x all > f", "Shape x > s | end=1", "Squeeze s > n", "Range zero n one > r", "Mul r step > m",
+                 "Unsqueeze m last > u", "Add places u > i", "Gather f i > y",
+                 tensors=[ints("all", -1), tensor("zero", np.int64(0)), tensor("one", np.int64(1)), ints("step", step),
+                          ints("last", 1), tensor("places", np.array([list(places)]))])
 
 
 def refused():
@@ -270,6 +279,8 @@ def refused():
     save("refused", "cut_reshape.onnx", graph("Reshape x t > y", tensors=[ints("t", -1, 5)]))
     save("refused", "range_of_batch.onnx", graph("Shape x > s | end=1", "Squeeze s > n", "Range zero n one > r", "Cast r > y | to=1",
                                                  tensors=[tensor("zero", np.int64(0)), tensor("one", np.int64(1))]))
+    save("refused", "strided.onnx", view(12, [0, 1, 2, 3]))
+    save("refused", "reversed.onnx", view(12, range(11, -1, -1)))
     save("refused", "computes_with_batch.onnx", graph("Shape x > s | end=1", "Add i s > y", dtype=I64, x=("N", 3),
                                                       tensors=[ints("i", 2)]))
     save("refused", "pairs.onnx", graph("MatMul x w > a", "Transpose a > b", "MatMul a b > y", x=("N", 3), tensors=[floats("w", 3, 3)]))

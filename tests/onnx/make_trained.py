@@ -487,6 +487,18 @@ class Depth(nn.Module):
         return self.h(self.n(x[:, :, self.rows, self.columns].mean(2)))
 
 
+class Strided(nn.Module):
+    """The default exporter writes the pooling of an image whose channels are last as a strided view (Range)."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.n, self.h = nn.Conv2d(2, 8, 2, 2), nn.LayerNorm(8), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.n(torch.tanh(self.e(x)).permute(0, 2, 3, 1)).permute(0, 3, 1, 2)
+        return self.h(F.adaptive_avg_pool2d(x * x, 1).flatten(1))
+
+
 class Bilinear(nn.Module):
     """A U-Net that is enlarged by linear interpolation, with both kinds of coordinates, and to a size."""
 
@@ -608,7 +620,7 @@ def main():
                 "mbconv": (lambda: squeezed(12, 12, nn.SiLU()), (2, 8, 8)), "squeezenet": (squeezenet, (2, 9, 9)),
                 "vgg": (vgg, (2, 8, 8)), "vit": (Vit, (2, 8, 8)), "composed": (Composed, (2, 4, 4)),
                 "swin": (Swin, (2, 8, 8)), "bilinear": (Bilinear, (2, 8, 8)),
-                "depth": (Depth, (2, 8, 8))}
+                "depth": (Depth, (2, 8, 8)), "strided": (Strided, (2, 8, 8))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():

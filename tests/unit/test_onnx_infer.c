@@ -157,6 +157,21 @@ static void keeps_what_depends_on_parameters(test *t)
     dpti_onnx_close(model);
 }
 
+/* A view of all elements in their order is a reshape, and nothing computes its indices. */
+static void replaces_views(test *t)
+{
+    dpti_onnx_model *model = onnx_open(t, "shapes/view.onnx");
+    dpti_onnx_graph *graph = infer_good(t, model);
+    REQUIRE(graph != NULL);
+    if (CHECK_SIZE(graph->n_nodes, 2)) {
+        CHECK_TEXT(graph->nodes[0]->op, "Reshape");
+        CHECK_TEXT(graph->nodes[1]->op, "Reshape");
+        CHECK_SIZE(graph->nodes[1]->n_inputs, 1);
+    }
+    dpti_onnx_graph_free(graph);
+    dpti_onnx_close(model);
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -168,6 +183,8 @@ static const struct {
     {"fixed_reshape", DPT_E_UNSUPPORTED, "[N, 3, 4] cannot become [2, 12] for every batch"},
     {"cut_reshape", DPT_E_UNSUPPORTED, "node \"n0\" (Reshape)"},
     {"range_of_batch", DPT_E_UNSUPPORTED, "node \"n2\" (Range)"},
+    {"strided", DPT_E_UNSUPPORTED, "node \"n3\" (Range): the numbers that it makes depend on"},
+    {"reversed", DPT_E_UNSUPPORTED, "node \"n3\" (Range): the numbers that it makes depend on"},
     {"computes_with_batch", DPT_E_UNSUPPORTED, "output \"y\" is computed from the batch's extent"},
     {"pairs", DPT_E_UNSUPPORTED, "node \"n2\" (MatMul): its result [N, N] has the batch twice"},
     {"fixed_batch", DPT_E_UNSUPPORTED, "the batch extent of input \"x\" is fixed"},
@@ -223,6 +240,7 @@ int main(int argc, char **argv)
         {"knows extents that grow with the batch", knows_extents_that_grow_with_the_batch},
         {"evaluates constants", evaluates_constants},
         {"keeps what depends on parameters", keeps_what_depends_on_parameters},
+        {"replaces views", replaces_views},
         {"refuses with a reason", refuses_with_a_reason},
         {"prints shapes", prints_shapes},
     };
