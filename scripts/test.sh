@@ -249,7 +249,7 @@ CPP
     cat >"$user/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.20)
 project(user LANGUAGES C)
-find_package(dptrain 0.1 REQUIRED)
+find_package(dptrain 0.2 REQUIRED)
 add_executable(by-cmake $source/examples/scatter_allreduce.c)
 target_link_libraries(by-cmake PRIVATE dptrain::dptrain)
 CMAKE

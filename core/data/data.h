@@ -41,6 +41,8 @@ typedef struct dpti_data_input {
 /* A data set has samples, which are trained on, and records, which are in memory.  A data set has
    its own records, or it is a part and refers to the records of another data set. */
 struct dpt_dataset {
+    uint64_t serial; /* differs from that of every other data set of the process, also of destroyed
+                        ones, whose address may be used again */
     dpt_context *context;
     char *name;
     char *source;
@@ -94,6 +96,10 @@ static inline const dpt_dataset *dpti_dataset_whole(const dpt_dataset *data)
 {
     return data->whole ? data->whole : data;
 }
+
+/* Returns a data set with a serial number, whose other fields are zero; NULL if there is no memory.
+ */
+dpt_dataset *dpti_dataset_allocate(void);
 
 /* Counts steps in flight on these data: `more` begin and `fewer` end. */
 void dpti_dataset_note_reading(const dpt_dataset *data, size_t more, size_t fewer);

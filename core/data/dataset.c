@@ -9,8 +9,17 @@
 #include "base/text.h"
 
 #include <math.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+
+dpt_dataset *dpti_dataset_allocate(void)
+{
+    static atomic_uint_fast64_t n_made;
+    dpt_dataset *data = calloc(1, sizeof *data);
+    if (data) data->serial = atomic_fetch_add(&n_made, 1) + 1;
+    return data;
+}
 
 void dpt_dataset_destroy(dpt_dataset *dataset)
 {
@@ -176,7 +185,7 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
     DPT_TRY(measure(m, &n, error));
     if (!m->images) n.images = 0;
     DPT_TRY(dpti_answers_check(&answers, error));
-    dpt_dataset *data = calloc(1, sizeof *data);
+    dpt_dataset *data = dpti_dataset_allocate();
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     *data = (dpt_dataset){
         .name = dpti_strdup("memory"),

@@ -217,7 +217,7 @@ static dpt_status open_files(const named_dataset *set, const dpti_data_request *
     dpti_files files = {0};
     const part_files from = {.part = request->part, .files = &files};
     DPT_TRY(dpti_find_files(request, &files, error));
-    dpt_dataset *data = calloc(1, sizeof *data);
+    dpt_dataset *data = dpti_dataset_allocate();
     char *name = dpti_strdup(set->name);
     dpt_status status =
         data && name ? set->read(set, &from, data, error)
@@ -313,7 +313,7 @@ static dpt_status open_images(const char *path, size_t classes, dpt_dataset **ou
     if (classes == 0) return DPT_FAIL(error, DPT_E_INVALID, "a data set has at least one class");
     DPT_TRY(dpti_idx_read(path, &images, error));
     dpt_status status = check_images(path, &images, error);
-    dpt_dataset *data = calloc(1, sizeof *data);
+    dpt_dataset *data = dpti_dataset_allocate();
     char *name = dpti_strdup("images"), *source = dpti_strdup(path);
     const size_t label_bytes = images.shape[0] * sizeof(int32_t);
     int32_t *labels = status == DPT_OK ? dpti_alloc_aligned(label_bytes) : NULL;

@@ -10,7 +10,7 @@
 
 static dpt_dataset *create_part(const dpt_dataset *of, size_t count)
 {
-    dpt_dataset *part = calloc(1, sizeof *part);
+    dpt_dataset *part = dpti_dataset_allocate();
     if (!part) return NULL;
     *part = *of;
     part->whole = of->whole ? of->whole : of;

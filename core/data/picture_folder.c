@@ -376,7 +376,7 @@ typedef struct creation {
 /* Takes over the contents. */
 static dpt_status create(contents *c, const creation *how, dpt_dataset **out, dpt_error *error)
 {
-    dpt_dataset *data = calloc(1, sizeof *data);
+    dpt_dataset *data = dpti_dataset_allocate();
     bool streamed = false;
     dpt_status status = data ? describe(c, how->directory, data, error)
                              : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");

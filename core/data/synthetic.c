@@ -178,7 +178,7 @@ dpt_status dpti_synthetic_create(const char *spec, dpt_part part, dpt_dataset **
     }
     DPT_TRY(measure(&r, &total, error));
 
-    dpt_dataset *data = calloc(1, sizeof *data);
+    dpt_dataset *data = dpti_dataset_allocate();
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
     *data = (dpt_dataset){
         .name = dpti_strdup(spec),

@@ -192,12 +192,13 @@ static size_t add_channels(dpt_model *model, const dpti_node *norm, dpti_role ro
     return dpti_build_parameter(model, norm->name, role_names[role], parameter);
 }
 
-/* Checks a norm of x, and gives the norm the shape of its input.  Returns false if the model
-   has failed. */
-static bool norm_begins(dpt_model *model, dpt_value x, const dpt_norm_options *given,
-                        dpti_node *node, dpt_norm_options *options)
+/* Copies the options of a norm, checks it, and gives it the shape of its input.  Returns false if
+   the model has failed. */
+static bool norm_begins(dpt_model *model, dpti_node *node, const dpt_norm_options *given,
+                        dpt_norm_options *options)
 {
     const char *name = node->name;
+    dpt_value x = {(uint32_t)(node->inputs[0] + 1)};
     if (!dpti_usable(model, x, name ? name : "norm") || !dpti_name_is_new(model, name) ||
         !dpti_take_options(model, name, &(dpti_sized){"dpt_norm_options", given, sizeof *options},
                            options))
@@ -224,7 +225,7 @@ dpt_value dpt_batch_norm(dpt_model *model, dpt_value x, const char *name,
 {
     dpt_norm_options o;
     dpti_node node = dpti_node_over(DPTI_NODE_BATCH_NORM, name, x);
-    if (!norm_begins(model, x, options, &node, &o)) return (dpt_value){0};
+    if (!norm_begins(model, &node, options, &o)) return (dpt_value){0};
     const dpti_extent e = node.extent;
     node.forward = (dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
                                  .u.batch_norm = {.area = e.h * e.w,
@@ -246,7 +247,7 @@ dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
 {
     dpt_norm_options o;
     dpti_node node = dpti_node_over(DPTI_NODE_LAYER_NORM, name, x);
-    if (!norm_begins(model, x, options, &node, &o)) return (dpt_value){0};
+    if (!norm_begins(model, &node, options, &o)) return (dpt_value){0};
     const dpti_extent e = node.extent;
     node.forward = (dpt_op_desc){.kind = DPT_OP_LAYER_NORM_FORWARD,
                                  .u.layer_norm = {.rows = e.h * e.w,

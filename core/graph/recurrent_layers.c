@@ -120,21 +120,19 @@ static dpt_value add_layer(dpt_model *model, dpt_value x, layer l)
     return as_image(model, o->last ? last_states(model, &l, x) : x);
 }
 
-static bool may_add(dpt_model *model, dpt_value x, const char *name,
-                    const dpt_recurrent_options *given, dpt_recurrent_options *options)
+static bool may_add(dpt_model *model, dpt_value x, const char *name, const void *options)
 {
     return dpti_usable(model, x, name ? name : "recurrent") && dpti_name_is_new(model, name) &&
-           dpti_has_options(model, name, given) &&
-           dpti_take_options(model, name,
-                             &(dpti_sized){"dpt_recurrent_options", given, sizeof *options},
-                             options);
+           dpti_has_options(model, name, options);
 }
 
 dpt_value dpt_lstm(dpt_model *model, dpt_value x, const char *name,
                    const dpt_recurrent_options *options)
 {
     dpt_recurrent_options o;
-    if (!may_add(model, x, name, options, &o)) return (dpt_value){0};
+    const dpti_sized given = {"dpt_recurrent_options", options, sizeof o};
+    if (!may_add(model, x, name, options) || !dpti_take_options(model, name, &given, &o))
+        return (dpt_value){0};
     return add_layer(
         model, x,
         (layer){.name = name,
@@ -147,7 +145,9 @@ dpt_value dpt_gru(dpt_model *model, dpt_value x, const char *name,
                   const dpt_recurrent_options *options)
 {
     dpt_recurrent_options o;
-    if (!may_add(model, x, name, options, &o)) return (dpt_value){0};
+    const dpti_sized given = {"dpt_recurrent_options", options, sizeof o};
+    if (!may_add(model, x, name, options) || !dpti_take_options(model, name, &given, &o))
+        return (dpt_value){0};
     return add_layer(
         model, x,
         (layer){.name = name,
@@ -159,7 +159,9 @@ dpt_value dpt_rnn(dpt_model *model, dpt_value x, const char *name,
                   const dpt_recurrent_options *options)
 {
     dpt_recurrent_options o;
-    if (!may_add(model, x, name, options, &o)) return (dpt_value){0};
+    const dpti_sized given = {"dpt_recurrent_options", options, sizeof o};
+    if (!may_add(model, x, name, options) || !dpti_take_options(model, name, &given, &o))
+        return (dpt_value){0};
     return add_layer(model, x,
                      (layer){.name = name,
                              .options = &o,

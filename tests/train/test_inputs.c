@@ -132,26 +132,29 @@ static void inputs_are_told_apart(test *t)
 {
     run r = {.context = NULL};
     float all[COUNT * CLASSES], again[COUNT * CLASSES];
+    dpt_dataset *data[3]; /* they outlive the trainer */
     REQUIRE_OK(begin(&r, one, NULL));
     REQUIRE_OK(dpt_trainer_predict(r.trainer, r.data, 0, COUNT, all));
     for (size_t changed = 0; changed < 3; changed++) {
         samples s;
-        dpt_dataset *data = NULL;
         fill(&s);
         if (changed == 0) s.images[PIXELS * (COUNT - 1)] += 1;
         if (changed == 1) s.ids[PLACES * (COUNT - 1)] ^= 1;
         if (changed == 2) s.numbers[NUMBERS * (COUNT - 1)] += 1;
-        REQUIRE_OK(make_data(r.context, &s, &data));
-        REQUIRE_OK(dpt_dataset_arrange(r.context, data, r.model));
-        REQUIRE_OK(dpt_trainer_predict(r.trainer, data, 0, COUNT, again));
+        REQUIRE_OK(make_data(r.context, &s, &data[changed]));
+        REQUIRE_OK(dpt_dataset_arrange(r.context, data[changed], r.model));
+        REQUIRE_OK(dpt_trainer_predict(r.trainer, data[changed], 0, COUNT, again));
         for (size_t i = 0; i < COUNT * CLASSES; i++) {
             const bool last = i >= (COUNT - 1) * CLASSES;
             if ((fabsf(all[i] - again[i]) > 1e-6f) != last)
                 FAIL("input %zu: output %zu is %g, and was %g", changed, i, (double)again[i],
                      (double)all[i]);
         }
-        dpt_dataset_destroy(data);
     }
+    dpt_trainer_destroy(r.trainer);
+    r.trainer = NULL;
+    for (size_t i = 0; i < 3; i++)
+        dpt_dataset_destroy(data[i]);
     end(&r);
 }
 

@@ -126,6 +126,7 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
     dpti_test *test = dpti_evaluation_test(t, slot);
     if (!dpti_dataset_share(data, t->data)) DPT_TRY(place_data(t, data, &test->store));
     test->data = data;
+    test->serial = data->serial;
     test->purpose = purpose;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_worker *w = &t->workers[i];
@@ -143,6 +144,11 @@ static dpt_status bind(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pur
     return DPT_OK;
 }
 
+static bool is_bound(const dpti_test *test, const dpt_dataset *data, dpti_purpose purpose)
+{
+    return test->data == data && test->serial == data->serial && test->purpose == purpose;
+}
+
 /* The slot that is bound to these data, or else the slot to bind: a free one, or the least recently
    used. */
 static size_t find_slot(dpt_trainer *t, const dpt_dataset *data, dpti_purpose purpose)
@@ -150,7 +156,7 @@ static size_t find_slot(dpt_trainer *t, const dpt_dataset *data, dpti_purpose pu
     size_t oldest = 0;
     for (size_t i = 0; i < DPTI_TESTS; i++) {
         const dpti_test *test = dpti_evaluation_test(t, i);
-        if (test->data == data && test->purpose == purpose) return i;
+        if (is_bound(test, data, purpose)) return i;
         if (test->used < dpti_evaluation_test(t, oldest)->used) oldest = i;
     }
     return oldest;
@@ -163,7 +169,7 @@ static dpt_status provide(dpt_trainer *t, const dpt_dataset *data, dpti_purpose 
 {
     const size_t found = find_slot(t, data, purpose);
     dpti_test *test = dpti_evaluation_test(t, found);
-    if (test->data != data || test->purpose != purpose) {
+    if (!is_bound(test, data, purpose)) {
         dpti_evaluation_unbind(t, found);
         dpt_status status = bind(t, data, purpose, found);
         if (status == DPT_E_NO_MEMORY) {

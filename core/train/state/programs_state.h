@@ -16,6 +16,7 @@ enum { DPTI_TESTS = 2 };
 /* A data set that programs of evaluation are bound to. */
 typedef struct dpti_test {
     const dpt_dataset *data; /* NULL: the slot is free */
+    uint64_t serial;         /* of the data; the address may be that of later data */
     dpti_purpose purpose;
     dpti_data_store store; /* copies of the data, where they are not the training data */
     uint64_t used;         /* when it was used last, by the clock below */
