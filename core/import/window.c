@@ -138,7 +138,7 @@ static void pad_to_ceiling(const dpti_importer *im, const dpti_extents *e, dpti_
     for (size_t i = DPTI_PLANE - w->n_axes; i < DPTI_PLANE; i++) {
         const size_t in = e->extent[e->rank - DPTI_PLANE + i],
                      out = to.extent[to.rank - DPTI_PLANE + i];
-        const size_t span = (out - 1) * w->stride[i] + w->kernel[i];
+        const size_t span = (out - 1) * w->stride[i] + (w->kernel[i] - 1) * w->dilation[i] + 1;
         const size_t padded = in + w->before[i] + w->after[i];
         if (span > padded) w->after[i] += span - padded;
     }
@@ -199,8 +199,12 @@ static dpt_status import_pool(dpti_importer *im)
     DPT_TRY(dpti_import_window(im, &e, &w));
     const dpti_window of_node = w;
     pad_to_ceiling(im, &e, &w);
-    if (w.dilation[0] != 1 || w.dilation[1] != 1)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a dilated pooling cannot be trained yet");
+    if (w.dilation[0] != 1 || w.dilation[1] != 1) {
+        if (most) return dpti_import_dilated_maximum(im, &w, x);
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "a dilated average cannot be trained yet; write it as a "
+                                  "depthwise convolution");
+    }
     DPT_TRY(dpti_import_image(im, &w, most ? -FLT_MAX : 0, &x));
     const dpt_pool2d_options options = {.size = sizeof options,
                                         .kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,

@@ -24,6 +24,11 @@ DPT_CHECK_RESULT dpt_status dpti_import_image(dpti_importer *im, dpti_window *w,
 /* Makes an image the node's output. */
 DPT_CHECK_RESULT dpt_status dpti_import_give_image(dpti_importer *im, dpt_value y);
 
+/* Gives output 0 the largest elements of x in the windows, which have gaps (dilated.c).  The
+   padding reaches all rows and columns of every window. */
+DPT_CHECK_RESULT dpt_status dpti_import_dilated_maximum(dpti_importer *im, const dpti_window *w,
+                                                        dpt_value x);
+
 /* Whether input i is left out, or is zeros that the exporter has computed. */
 bool dpti_import_is_nothing(const dpti_importer *im, size_t i);
 /* given->bias = input i; SIZE_MAX if it is nothing. */

@@ -38,6 +38,9 @@ CASES = {
     "einsum_order": ("Einsum", ["x"], {"equation": "nchw,nckw->nkhc"}),
     "einsum_weight": ("Einsum", [np.linspace(-1, 1, 8 * 6 * 5, dtype="f").reshape(8, 6, 5)],
                       {"equation": "nchw,cwk->nhk"}),
+    "dilated": ("MaxPool", [], {"kernel_shape": [2, 3], "dilations": [2, 1], "pads": [1, 0, 0, 2]}),
+    "dilated_ceil": ("MaxPool", [], {"kernel_shape": [2, 3], "dilations": [1, 2], "strides": [2, 2], "pads": [1, 1, 0, 1],
+                                     "ceil_mode": 1}),
     "linear_half": resize([1, 1, 2, 2], mode="linear"),
     "linear_pytorch": resize(sizes=[SAMPLES, CHANNELS, 1, 9], mode="linear",
                              coordinate_transformation_mode="pytorch_half_pixel"),
@@ -53,6 +56,7 @@ REFUSED = {
     "largest": ("ArgMax", [], {"axis": 1, "keepdims": 0}),
     "outside": ("CumSum", [np.array(4)], {}),
     "diagonal": ("Einsum", [], {"equation": "nchw->nhw"}),
+    "average": ("AveragePool", [], {"kernel_shape": [2, 2], "dilations": [2, 2]}),
     "cubic": resize([1, 1, 2, 2], mode="cubic"),
 }
 

@@ -499,6 +499,19 @@ class Strided(nn.Module):
         return self.h(F.adaptive_avg_pool2d(x * x, 1).flatten(1))
 
 
+class Dilated(nn.Module):
+    """Maximum pooling with gaps."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.h = nn.Conv2d(2, 6, 3, padding=1), nn.Conv2d(6, 8, 3), nn.Linear(32, 3)
+
+    def forward(self, x):
+        x = F.max_pool2d(torch.relu(self.a(x)), 3, 1, padding=1, dilation=2)  # 6x6
+        x = F.max_pool2d(torch.tanh(self.b(x)), 2, 2, dilation=(1, 2), ceil_mode=True)
+        return self.h(x.flatten(1))
+
+
 class Bilinear(nn.Module):
     """A U-Net that is enlarged by linear interpolation, with both kinds of coordinates, and to a size."""
 
@@ -620,7 +633,8 @@ def main():
                 "mbconv": (lambda: squeezed(12, 12, nn.SiLU()), (2, 8, 8)), "squeezenet": (squeezenet, (2, 9, 9)),
                 "vgg": (vgg, (2, 8, 8)), "vit": (Vit, (2, 8, 8)), "composed": (Composed, (2, 4, 4)),
                 "swin": (Swin, (2, 8, 8)), "bilinear": (Bilinear, (2, 8, 8)),
-                "depth": (Depth, (2, 8, 8)), "strided": (Strided, (2, 8, 8))}
+                "depth": (Depth, (2, 8, 8)), "strided": (Strided, (2, 8, 8)),
+                "dilated": (Dilated, (2, 8, 8))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():
