@@ -12,7 +12,7 @@ void dpti_draft_begin(dpti_draft *draft, int64_t opset)
 {
     dpti_draft *d = draft;
     *d = (dpti_draft){.arena = {.limit = SIZE_MAX}, .opset = opset, .layer = ""};
-    d->spare_value.name = "";
+    d->spare_value.name = d->absent.name = "";
     d->spare_inputs[0] = &d->spare_value;
     d->spare_tensor.value = &d->spare_value;
 }
@@ -140,6 +140,13 @@ dpti_draft_value *dpti_draft_binary(dpti_draft *draft, const char *op, dpti_draf
     return dpti_draft_call(draft, op, inputs, 2)->output;
 }
 
+dpti_draft_value *dpti_draft_output(dpti_draft *draft, dpti_draft_node *node, size_t i)
+{
+    if (node == &draft->spare_node || i == 0 || i >= DPTI_DRAFT_OUTPUTS) return &draft->spare_value;
+    if (!node->more[i]) node->more[i] = dpti_draft_name(draft, node->name, DPTI_ONNX_FLOAT);
+    return node->more[i];
+}
+
 static void add_attribute(dpti_draft_node *node, dpti_draft_attribute attribute)
 {
     if (node->n_attributes < DPTI_DRAFT_ATTRIBUTES)
@@ -167,6 +174,24 @@ void dpti_draft_ints(dpti_draft *draft, dpti_draft_node *node, const char *name,
     add_attribute(
         node, (dpti_draft_attribute){
                   .name = name, .kind = DPTI_ONNX_ATTRIBUTE_INTS, .n = values->n, .ints = copy});
+}
+
+void dpti_draft_text(dpti_draft_node *node, const char *name, const char *value)
+{
+    add_attribute(
+        node, (dpti_draft_attribute){.name = name, .kind = DPTI_ONNX_ATTRIBUTE_STRING, .s = value});
+}
+
+void dpti_draft_texts(dpti_draft *draft, dpti_draft_node *node, const char *name,
+                      const dpti_draft_words *values)
+{
+    const char **copy = take(draft, values->n, sizeof *copy);
+    if (!copy) return;
+    memcpy(copy, values->items, values->n * sizeof *copy);
+    add_attribute(node, (dpti_draft_attribute){.name = name,
+                                               .kind = DPTI_ONNX_ATTRIBUTE_STRINGS,
+                                               .n = values->n,
+                                               .strings = copy});
 }
 
 /* ---- Initialisers ---------------------------------------------------------------------------- */
@@ -215,6 +240,15 @@ dpti_draft_value *dpti_draft_number(dpti_draft *draft, float value)
 
 /* ---- What is needed -------------------------------------------------------------------------- */
 
+/* Whether any output of a node is needed. */
+static bool is_needed(const dpti_draft_node *node)
+{
+    bool needed = node->output->needed;
+    for (size_t i = 1; i < DPTI_DRAFT_OUTPUTS; i++)
+        needed = needed || (node->more[i] && node->more[i]->needed);
+    return needed;
+}
+
 void dpti_draft_prune(dpti_draft *draft)
 {
     dpti_draft *d = draft;
@@ -223,11 +257,11 @@ void dpti_draft_prune(dpti_draft *draft)
     d->output.value->needed = true;
     for (size_t i = d->nodes.n; i-- > 0;) {
         const dpti_draft_node *node = dpti_draft_node_at(d, i);
-        for (size_t k = 0; node->output->needed && k < node->n_inputs; k++)
+        for (size_t k = 0; is_needed(node) && k < node->n_inputs; k++)
             node->inputs[k]->needed = true;
     }
     for (size_t i = 0; i < d->nodes.n; i++)
-        if (dpti_draft_node_at(d, i)->output->needed) d->nodes.items[n_nodes++] = d->nodes.items[i];
+        if (is_needed(dpti_draft_node_at(d, i))) d->nodes.items[n_nodes++] = d->nodes.items[i];
     for (size_t i = 0; i < d->tensors.n; i++)
         if (dpti_draft_tensor_at(d, i)->value->needed)
             d->tensors.items[n_tensors++] = d->tensors.items[i];

@@ -13,6 +13,8 @@ enum {
     DPTI_DRAFT_RANK = DPT_MAX_RANK + 1, /* the batch comes in front of the axes of a sample */
     DPTI_DRAFT_ATTRIBUTES = 8,          /* of a node */
     DPTI_DRAFT_INPUTS = 16,             /* of the graph */
+    DPTI_DRAFT_OUTPUTS = 3,             /* of a node */
+    DPTI_DRAFT_WORDS = 4,               /* of a list of texts */
 };
 
 typedef struct dpti_draft_value {
@@ -23,20 +25,23 @@ typedef struct dpti_draft_value {
 
 typedef struct dpti_draft_attribute {
     const char *name;
-    dpti_onnx_attribute_kind kind; /* FLOAT, INT, STRING or INTS */
+    dpti_onnx_attribute_kind kind; /* FLOAT, INT, STRING, INTS or STRINGS */
     int64_t i;
     float f;
     const char *s;
     size_t n;
-    const int64_t *ints; /* (n) */
+    const int64_t *ints;        /* (n) */
+    const char *const *strings; /* (n) */
 } dpti_draft_attribute;
 
-/* Every node has one output. */
 typedef struct dpti_draft_node {
     const char *op, *name;
     size_t n_inputs, n_attributes;
     dpti_draft_value **inputs; /* (n_inputs) */
     dpti_draft_value *output;
+    /* The outputs behind the first, from 1 on.  NULL: the output has no name, and cannot be read.
+     */
+    dpti_draft_value *more[DPTI_DRAFT_OUTPUTS];
     dpti_draft_attribute attributes[DPTI_DRAFT_ATTRIBUTES];
 } dpti_draft_node;
 
@@ -71,6 +76,7 @@ typedef struct dpti_draft {
     size_t n_names;
     dpti_draft_port inputs[DPTI_DRAFT_INPUTS], output;
     size_t n_inputs;
+    dpti_draft_value absent;    /* stands for an input that an operator does not get */
     dpti_draft_node spare_node; /* what calls return after a failure */
     dpti_draft_value spare_value;
     dpti_draft_tensor spare_tensor;
@@ -98,7 +104,9 @@ dpti_draft_node *dpti_draft_call(dpti_draft *draft, const char *op, dpti_draft_v
 dpti_draft_value *dpti_draft_unary(dpti_draft *draft, const char *op, dpti_draft_value *x);
 dpti_draft_value *dpti_draft_binary(dpti_draft *draft, const char *op, dpti_draft_value *a,
                                     dpti_draft_value *b);
-/* Attributes.  The integers are copied. */
+/* Output i of a node, from 1 on, as a new value of float32. */
+dpti_draft_value *dpti_draft_output(dpti_draft *draft, dpti_draft_node *node, size_t i);
+/* Attributes.  Integers and lists are copied; texts must stay valid until the draft is written. */
 void dpti_draft_int(dpti_draft_node *node, const char *name, int64_t value);
 void dpti_draft_float(dpti_draft_node *node, const char *name, float value);
 typedef struct dpti_draft_integers {
@@ -107,6 +115,13 @@ typedef struct dpti_draft_integers {
 } dpti_draft_integers;
 void dpti_draft_ints(dpti_draft *draft, dpti_draft_node *node, const char *name,
                      const dpti_draft_integers *values);
+void dpti_draft_text(dpti_draft_node *node, const char *name, const char *value);
+typedef struct dpti_draft_words {
+    size_t n;
+    const char *items[DPTI_DRAFT_WORDS];
+} dpti_draft_words;
+void dpti_draft_texts(dpti_draft *draft, dpti_draft_node *node, const char *name,
+                      const dpti_draft_words *values);
 
 /* A new initialiser over `data`, which must stay valid until the draft is written. */
 dpti_draft_tensor *dpti_draft_initialiser(dpti_draft *draft, dpti_draft_value *value,

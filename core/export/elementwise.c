@@ -115,7 +115,8 @@ static dpti_draft_value *input_of(dpti_exporter *e, size_t node, space *s, size_
     const dpti_node *n = &e->model->nodes[node];
     const dpti_node *input = &e->model->nodes[n->inputs[i]];
     const dpti_shape wanted = operand_of(s, &n->forward.u.map, i);
-    const size_t most = wanted.rank + !n->unsampled; /* the batch is an axis, too */
+    const size_t most =
+        wanted.rank + !dpti_export_is_common(e, node); /* the batch is an axis, too */
     const dpti_exported *found = input->unsampled ? find_common(e, n->inputs[i], &wanted, most)
                                                   : dpti_export_reach(e, n->inputs[i], &wanted);
     if (!found) {
@@ -261,20 +262,21 @@ static void drop_batch(space *s)
 dpt_status dpti_export_elementwise(dpti_exporter *e, size_t node)
 {
     const dpti_node *n = &e->model->nodes[node];
+    const bool common = dpti_export_is_common(e, node);
     dpti_draft_value *inputs[DPT_MAX_INPUTS], *y;
     space s = space_of(&n->forward.u.map);
     if (!n->has_shape)
         order_as_image(&s, n);
-    else if (!n->unsampled)
+    else if (!common)
         drop_batch(&s);
     dpti_shape shape = result_of(&s);
-    if (is_product(n, &s) && !n->unsampled) {
+    if (is_product(n, &s) && !common) {
         y = multiply(e, node, &s);
         shape = dpti_export_drop(&shape, s.rank - 1);
     } else {
         for (size_t i = 0; i < s.n_in; i++)
             inputs[i] = input_of(e, node, &s, i);
-        if (!n->unsampled) s.n_axes_of_result = s.rank;
+        if (!common) s.n_axes_of_result = s.rank;
         y = compute(e, n, &s, inputs);
         while (shape.rank > s.n_axes_of_result)
             shape = dpti_export_drop(&shape, 0);

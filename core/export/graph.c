@@ -26,6 +26,8 @@ static dpti_export_rule *const rules[] = {
     [DPTI_NODE_PRODUCT] = dpti_export_product,
     [DPTI_NODE_SOFTMAX] = dpti_export_softmax,
     [DPTI_NODE_CONV2D_TRANSPOSE] = dpti_export_conv2d_transpose,
+    [DPTI_NODE_PROJECTION] = dpti_export_projection,
+    [DPTI_NODE_RECURRENT] = dpti_export_recurrent,
 };
 
 /* Whether a node has the memory of its input, element by element. */

@@ -86,12 +86,21 @@ static const dpti_exported *hold(dpti_exporter *e, size_t root, dpti_exported he
     return item;
 }
 
+bool dpti_export_is_common(const dpti_exporter *e, size_t node)
+{
+    const dpti_node *n = &e->model->nodes[node];
+    if (n->unsampled || n->kind != DPTI_NODE_ELEMENTWISE) return n->unsampled;
+    for (size_t i = 0; i < n->n_inputs; i++)
+        if (!e->model->nodes[n->inputs[i]].unsampled) return false;
+    return true;
+}
+
 void dpti_export_hold(dpti_exporter *e, size_t node, dpti_draft_value *value,
                       const dpti_shape *shape)
 {
     (void)hold(e, node,
                (dpti_exported){
-                   .value = value, .shape = *shape, .batched = !e->model->nodes[node].unsampled});
+                   .value = value, .shape = *shape, .batched = !dpti_export_is_common(e, node)});
 }
 
 dpti_draft_value *dpti_export_reshape(dpti_exporter *e, dpti_draft_value *x, bool batched,

@@ -34,7 +34,8 @@ typedef dpt_status dpti_export_rule(dpti_exporter *e, size_t node);
 dpti_export_rule dpti_export_input, dpti_export_leaf, dpti_export_conv2d, dpti_export_linear,
     dpti_export_pool2d, dpti_export_activate, dpti_export_add, dpti_export_batch_norm,
     dpti_export_layer_norm, dpti_export_elementwise, dpti_export_join, dpti_export_embedding,
-    dpti_export_product, dpti_export_softmax, dpti_export_conv2d_transpose;
+    dpti_export_product, dpti_export_softmax, dpti_export_conv2d_transpose, dpti_export_projection,
+    dpti_export_recurrent;
 
 /* ---- Shapes (reach.c) ------------------------------------------------------------------------ */
 
@@ -62,8 +63,11 @@ dpti_draft_value *dpti_export_take(dpti_exporter *e, size_t node, dpti_export_wa
 dpti_draft_value *dpti_export_operand(dpti_exporter *e, size_t node, size_t input);
 /* A value as this type. */
 dpti_draft_value *dpti_export_cast(dpti_exporter *e, dpti_draft_value *x, dpti_onnx_type type);
-/* The node's value, with this shape over its memory.  Samples have it in common if the node says
-   so. */
+/* Whether samples have a node's value in common: it says so, or it is a copy for each sample of
+   what they have in common. */
+bool dpti_export_is_common(const dpti_exporter *e, size_t node);
+/* The node's value, with this shape over its memory.  It has a batch unless samples have it in
+   common. */
 void dpti_export_hold(dpti_exporter *e, size_t node, dpti_draft_value *value,
                       const dpti_shape *shape);
 /* A value with other extents behind the batch, or without a batch. */

@@ -71,7 +71,17 @@ static char *text(const char *constant)
 
 /* ---- Nodes ----------------------------------------------------------------------------------- */
 
-static void put_attribute(Dpti__Onnx__Attribute *to, const dpti_draft_attribute *a)
+static void put_strings(writing *w, Dpti__Onnx__Attribute *to, const dpti_draft_attribute *a)
+{
+    ProtobufCBinaryData *list = take(w, a->n, sizeof *list);
+    if (!list) return;
+    for (size_t i = 0; i < a->n; i++)
+        list[i] = (ProtobufCBinaryData){strlen(a->strings[i]), (uint8_t *)text(a->strings[i])};
+    to->n_strings = a->n;
+    to->strings = list;
+}
+
+static void put_attribute(writing *w, Dpti__Onnx__Attribute *to, const dpti_draft_attribute *a)
 {
     to->name = text(a->name);
     to->has_type = true;
@@ -89,27 +99,34 @@ static void put_attribute(Dpti__Onnx__Attribute *to, const dpti_draft_attribute 
         to->has_s = true;
         to->s = (ProtobufCBinaryData){strlen(a->s), (uint8_t *)text(a->s)};
         break;
+    case DPTI_ONNX_ATTRIBUTE_STRINGS: put_strings(w, to, a); break;
     default: to->n_ints = a->n; to->ints = (int64_t *)(uintptr_t)a->ints;
     }
 }
 
 static void put_node(writing *w, Dpti__Onnx__Node *to, const dpti_draft_node *node)
 {
-    char **names = take(w, node->n_inputs + 1, sizeof *names);
+    char **names = take(w, node->n_inputs + DPTI_DRAFT_OUTPUTS, sizeof *names);
     Dpti__Onnx__Attribute **attributes =
         NEW_MESSAGES(w, node->n_attributes, Dpti__Onnx__Attribute, init_attribute);
     if (!names || !attributes) return;
     for (size_t i = 0; i < node->n_inputs; i++)
         names[i] = text(node->inputs[i]->name);
-    names[node->n_inputs] = text(node->output->name);
+    char **outputs = names + node->n_inputs;
+    size_t n_outputs = 1;
+    outputs[0] = text(node->output->name);
+    for (size_t i = 1; i < DPTI_DRAFT_OUTPUTS; i++) {
+        outputs[i] = text(node->more[i] ? node->more[i]->name : "");
+        if (node->more[i]) n_outputs = i + 1;
+    }
     for (size_t i = 0; i < node->n_attributes; i++)
-        put_attribute(attributes[i], &node->attributes[i]);
+        put_attribute(w, attributes[i], &node->attributes[i]);
     to->name = text(node->name);
     to->op_type = text(node->op);
     to->n_input = node->n_inputs;
     to->input = names;
-    to->n_output = 1;
-    to->output = names + node->n_inputs;
+    to->n_output = n_outputs;
+    to->output = outputs;
     to->n_attribute = node->n_attributes;
     to->attribute = attributes;
 }

@@ -10,6 +10,6 @@ if ! "$python" -c 'import numpy, onnx, onnxruntime' 2>/dev/null; then
 fi
 mkdir kept
 DPTRAIN_EXPORT_KEEP=$PWD/kept "$(dirname "$DPTRAIN")/../tests/bin/test-train-onnx_export" \
-    small files >export.txt || fail "$(cat export.txt)"
+    small files opset >export.txt || fail "$(cat export.txt)"
 check "ONNX Runtime computes the same" "$python" -B "$SRC/tests/onnx/check_export.py" kept
 finish

@@ -289,13 +289,6 @@ static void large_networks(test *t)
         if (!is_small(*name)) export_built_in(t, *name);
 }
 
-/* Recurrent layers cannot be written yet. */
-static bool is_recurrent(const char *name)
-{
-    return strncmp(name, "lstm", 4) == 0 || strncmp(name, "gru", 3) == 0 ||
-           strncmp(name, "rnn_older", 9) == 0;
-}
-
 static void files(test *t)
 {
     char path[ONNX_PATH_BYTES], name[512];
@@ -305,7 +298,6 @@ static void files(test *t)
     for (const struct dirent *entry; (entry = readdir(all));) {
         const char *suffix = strstr(entry->d_name, ".onnx");
         if (!suffix || suffix[5] || strcmp(entry->d_name, "shared_bias.onnx") == 0) continue;
-        if (is_recurrent(entry->d_name)) continue;
         snprintf(name, sizeof name, "trained/%s", entry->d_name);
         run r;
         if (CHECK_OK(begin(&r, onnx_path(name, path)))) {
@@ -328,7 +320,6 @@ static void every_layer(test *t)
     char name[64];
     for (size_t i = 0; i < n_nets; i++) {
         run r = {.context = NULL};
-        if (is_recurrent(nets[i].name)) continue;
         snprintf(name, sizeof name, "net-%zu", i);
         dpt_status status = open_devices(&r);
         if (status == DPT_OK) status = net_create(r.context, &nets[i], &r.model);
@@ -394,6 +385,35 @@ static void several_inputs(test *t)
             end(&a);
             end(&b);
             (void)unlink(out);
+        }
+}
+
+/* ---- Opsets ---------------------------------------------------------------------------------- */
+
+/* Recurrent layers in every opset. */
+static void every_opset(test *t)
+{
+    static const char *const files[] = {"lstm_default", "gru_older", "rnn_older"};
+    char name[64], path[ONNX_PATH_BYTES];
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        for (unsigned opset = 13; opset <= 25; opset++) {
+            const dpt_onnx_options options = {.size = sizeof options, .opset = opset};
+            run a, b = {.context = NULL};
+            snprintf(name, sizeof name, "trained/%s.onnx", files[i]);
+            const dpt_status status = begin(&a, onnx_path(name, path));
+            snprintf(name, sizeof name, "%s-%u", files[i], opset);
+            if (CHECK_OK(status) &&
+                CHECK_OK(
+                    dpt_model_to_onnx(a.model, NULL, path_of(name, ".onnx", path), &options)) &&
+                CHECK_OK(begin(&b, path))) {
+                compare_outputs(t, name, &a, &b);
+                compare_weights(t, &a, &b, NULL);
+                keep(name, ".in", a.samples, a.n_in);
+                keep(name, ".out", a.outputs, a.n_out + 1);
+            }
+            end(&a);
+            end(&b);
+            drop(name, ".onnx");
         }
 }
 
@@ -481,6 +501,7 @@ int main(int argc, char **argv)
         {"large built-in networks", large_networks},
         {"networks of files", files},
         {"small networks with every layer", every_layer},
+        {"every opset", every_opset},
         {"a second file of weights", two_files},
         {"several inputs", several_inputs},
         {"refusals", refusals},
