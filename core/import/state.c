@@ -193,8 +193,8 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
         if (im->model->parameters[*out].role != DPTI_ROLE_TENSOR)
             return dpti_import_refuse(
                 im, DPT_E_UNSUPPORTED,
-                "\"%.80s\" belongs to another layer, too, and only weights can "
-                "be shared; export it once for each layer",
+                "\"%.80s\" belongs to another layer, too, and only weights can be shared; export "
+                "with optimize=False, or give each layer its own",
                 tensor ? tensor->name : "");
         if (has_same_order(&im->model->parameters[*out], &like)) return DPT_OK;
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
