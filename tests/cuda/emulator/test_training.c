@@ -39,7 +39,7 @@ static dpt_status run(const setting *s, const char *devices, flat_outcome *out)
     const flat_task task = {.model = s->model,
                             .data = s->data,
                             .devices = devices,
-                            .split = {DPT_SPLIT_EQUAL, NULL},
+                            .split = "equal",
                             .batch = FLAT_BATCH,
                             .steps = FLAT_STEPS};
     return flat_run(s->context, &task, out);
@@ -81,7 +81,7 @@ static void loading_waits_for_no_sum(test *t)
         const flat_task task = {.model = s->model,
                                 .data = s->data,
                                 .devices = "cuda:0,cuda:1",
-                                .split = dpt_split_from(splits[i % 2]),
+                                .split = splits[i % 2],
                                 .batch = FLAT_BATCH,
                                 .steps = FLAT_STEPS,
                                 .mode = DPT_BATCH_NORM_LOCAL,
@@ -208,7 +208,7 @@ static void what_has_failed_is_not_waited_for(test *t)
         flat_task task = {.model = s->model,
                           .data = s->data,
                           .devices = "cuda:0,cuda:1",
-                          .split = {DPT_SPLIT_EQUAL, NULL},
+                          .split = "equal",
                           .batch = FLAT_BATCH,
                           .steps = 4,
                           .no_overlap = n % 2 == 0,
