@@ -55,7 +55,7 @@ typedef struct cli_options {
     size_t step_every;
     double step_factor;
     cli_span warmup;
-    const char *batchnorm, *overlap, *standby, *compress, *loss, *class_weights;
+    const char *batchnorm, *overlap, *standby, *compress, *loss, *class_weights, *freeze, *group;
     dpt_augment_options augment;
     dpt_init init;
     bool stop_on_loss;

@@ -431,6 +431,23 @@ const cli_option cli_option_table[] = {
         .values = losses,
     },
     {
+        .name = "freeze",
+        .argument = "LIST",
+        .help = "tensors that keep their values: names or patterns, such as conv1.*,bn1.*",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(freeze),
+    },
+    {
+        .name = "group",
+        .argument = "LIST",
+        .help = "tensors with a factor of the learning rate, a weight decay or both, such as "
+                "conv*:lr=0.1,*.bias:lr=2:decay=0. The first pattern that matches counts",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(group),
+    },
+    {
         .name = "class-weights",
         .argument = "LIST",
         .help = "cross-entropy: a weight for each class, such as 1,2,0.5. The loss is the weighted "

@@ -1,6 +1,7 @@
 /* The options of optimizer, schedule and batch: which go together, what they mean to the library,
    and how the header of a training shows them. */
 #include "recipe.h"
+#include "groups.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -109,6 +110,7 @@ int cli_recipe_check(const cli_options *options)
     if (options->patience && !(options->validation > 0))
         return cli_error(CLI_USAGE, "--patience needs --validation, such as --validation 0.1");
     int code = check_class_weights(options);
+    if (code == CLI_OK) code = cli_groups_check(options);
     if (code == CLI_OK) code = check_optimizer(options);
     return code == CLI_OK ? check_schedule(options) : code;
 }
@@ -162,6 +164,8 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
 {
     static float class_weights[MOST_CLASS_WEIGHTS]; /* the options are those of one command */
     const cli_options *o = options;
+    size_t n_groups;
+    const dpt_parameter_group *groups = cli_groups(o, &n_groups);
     const size_t n_class_weights =
         o->class_weights ? parse_class_weights(o->class_weights, class_weights) : 0;
     return (dpt_trainer_options){
@@ -189,6 +193,8 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .huber_delta = (float)o->huber_delta,
         .class_weights = n_class_weights ? class_weights : NULL,
         .n_class_weights = n_class_weights,
+        .groups = groups,
+        .n_groups = n_groups,
         .batch_norm = is(o->batchnorm, "local") ? DPT_BATCH_NORM_LOCAL : DPT_BATCH_NORM_SYNC,
         .augment = o->augment,
         .init = o->init,
@@ -235,6 +241,8 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (!is_adamw(o)) printf(", momentum %g%s", o->momentum, o->nesterov ? " (nesterov)" : "");
     printf(", weight decay %g%s", o->weight_decay,
            o->no_bias_decay ? " (not on biases and norms)" : "");
+    if (o->freeze) printf(", frozen %s", o->freeze);
+    if (o->group) printf(", groups %s", o->group);
     if (o->clip_norm > 0) printf(", gradient norm up to %g", o->clip_norm);
     if (cli_loss(o) == DPT_LOSS_SQUARED_ERROR)
         printf(", squared error");

@@ -7,6 +7,7 @@
 #include "graph/loss.h"
 #include "graph/model_hash.h"
 #include "train/components/checksum.h"
+#include "train/groups.h"
 #include "train/state/trainer.h"
 
 #include <float.h>
@@ -39,10 +40,14 @@ static void add_data(const dpt_dataset *d, dpti_settings *s)
                       (double)d->scale[2], (double)d->scale[3]);
 }
 
-static void add_optimizer(const dpti_optimizer *o, dpti_settings *s)
+/* An option that earlier versions did not have is recorded only if it is used. */
+static void add_optimizer(const dpt_trainer *t, dpti_settings *s)
 {
+    const dpti_optimizer *o = &t->program.optimizer;
+    char groups[40] = "";
     const bool adamw = o->kind == DPT_OPTIMIZER_ADAMW;
-    dpti_settings_add(s, "optimizer", "%s", adamw ? "adamw" : "sgd");
+    if (o->rules) dpti_print(groups, sizeof groups, ", groups %016" PRIx64, dpti_rules_checksum(t));
+    dpti_settings_add(s, "optimizer", "%s%s", adamw ? "adamw" : "sgd", groups);
     add_real(s, "momentum", o->momentum);
     dpti_settings_add(s, "nesterov", "%s", yes(o->nesterov));
     add_real(s, "beta1", adamw ? o->beta1 : 0);
@@ -88,7 +93,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     dpti_settings_add(s, "seed", "%llu", (unsigned long long)t->seed);
     add_data(t->data, s);
     dpti_settings_add(s, "no-shuffle", "%s", yes(!t->shuffle));
-    add_optimizer(&p->optimizer, s);
+    add_optimizer(t, s);
     add_loss(t, s);
     if (p->loss == DPT_LOSS_HUBER) add_real(s, "huber-delta", p->huber_delta);
     add_real(s, "label-smoothing", p->label_smoothing);
@@ -125,6 +130,7 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
     } others[] = {
         {.key = "dataset", .options = " (--dataset, --data, --validation)"},
         {.key = "batch-size", .options = " (--batch-size, --accumulate)"},
+        {.key = "optimizer", .options = " (--optimizer, --freeze, --group)"},
         {.key = "loss", .options = " (--loss, --class-weights)"},
         {.key = "epochs", .options = " (--epochs, --max-steps)"},
     };

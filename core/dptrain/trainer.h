@@ -79,6 +79,23 @@ typedef struct dpt_augment_options {
     float resized_crop;
 } dpt_augment_options;
 
+/* Tensors that are trained in another way than the rest. */
+typedef struct dpt_parameter_group {
+    /* The tensors whose names match, with the names that dpt_trainer_get takes.  In a pattern `*`
+       stands for any characters, also for none: "layer1.*" has all tensors of that layer. */
+    const char *pattern;
+    float lr_factor;    /* the learning rate is multiplied by this number; from 0, which means 1, to
+                           1e6 */
+    float weight_decay; /* in place of the option of that name, if `has_weight_decay` */
+    bool has_weight_decay;
+    /* The tensors keep their bits: no update, no weight decay, no momentum.  Their gradients are
+       still computed and exchanged; then they are set to 0, so that clipping does not count them.
+       A batch-norm goes on to normalise by the statistics of the batch.  Its running statistics
+       are tensors too, such as "bn1.running_mean": they move, as in PyTorch, unless a pattern
+       matches their names. */
+    bool frozen;
+} dpt_parameter_group;
+
 typedef struct dpt_trainer_options {
     size_t size;       /* sizeof(dpt_trainer_options) */
     size_t batch_size; /* samples of the global batch, at most the data's count; default 256, or the
@@ -163,6 +180,11 @@ typedef struct dpt_trainer_options {
        smoothing (else DPT_E_INVALID).  The trainer copies them. */
     const float *class_weights;
     size_t n_class_weights;
+    /* (n_groups) groups of tensors; NULL: none.  Of several groups that match a tensor, the first
+       one counts.  Errors: DPT_E_INVALID if a group matches no tensor, or a number is out of range.
+       The trainer does not keep the array. */
+    const dpt_parameter_group *groups;
+    size_t n_groups;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

@@ -95,6 +95,13 @@ typedef enum dpti_purpose {
     DPTI_PURPOSE_TRAIN,    /* forward pass, loss, backward pass, optimizer */
 } dpti_purpose;
 
+/* How a parameter is updated. */
+typedef struct dpti_parameter_rule {
+    bool frozen;        /* it keeps its bits */
+    float lr_factor;    /* of the step's learning rate */
+    float weight_decay; /* 0 where the parameter has none */
+} dpti_parameter_rule;
+
 typedef struct dpti_optimizer {
     dpt_optimizer kind;
     bool nesterov;
@@ -102,6 +109,8 @@ typedef struct dpti_optimizer {
     float momentum, weight_decay;
     float beta1, beta2, epsilon; /* AdamW */
     float clip_norm;             /* 0: none */
+    /* (n_parameters) of the model, which then say what is decayed; NULL: all are updated alike */
+    const dpti_parameter_rule *rules;
 } dpti_optimizer;
 
 /* The sizes of buckets, in elements. */

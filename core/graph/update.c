@@ -25,36 +25,147 @@ static dpt_status emit_clipping(dpti_compiler *c, int gradients)
     return dpti_emit(c, clip, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){(int[]){gradients}, 1});
 }
 
-static dpt_status emit_sgd(dpti_compiler *c, int gradients, int parameters, size_t decay_count)
+/* ---- The optimizer --------------------------------------------------------------------------- */
+
+/* Elements of the flat buffer that are updated alike. */
+typedef struct range {
+    size_t begin, count, decay_count; /* the first decay_count of them have weight decay */
+    float weight_decay, lr_factor;
+    bool frozen;
+} range;
+
+static dpt_status emit_sgd(dpti_compiler *c, const range *r, int gradients, int parameters)
 {
     const dpti_optimizer *o = &c->options->optimizer;
     int velocity = DPTI_NO_TENSOR;
-    if (o->momentum != 0) DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, 0, &velocity));
+    if (o->momentum != 0) DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, r->begin, &velocity));
     const dpti_instruction sgd = lasting(c, (dpt_op_desc){.kind = DPT_OP_SGD,
-                                                          .u.sgd = {.count = c->model->flat_trained,
-                                                                    .decay_count = decay_count,
+                                                          .u.sgd = {.count = r->count,
+                                                                    .decay_count = r->decay_count,
                                                                     .momentum = o->momentum,
-                                                                    .weight_decay = o->weight_decay,
+                                                                    .weight_decay = r->weight_decay,
                                                                     .nesterov = o->nesterov}});
     return DPTI_EMIT(c, sgd, ((int[]){gradients}), ((int[]){parameters, velocity}));
 }
 
-static dpt_status emit_adamw(dpti_compiler *c, int gradients, int parameters, size_t decay_count)
+static dpt_status emit_adamw(dpti_compiler *c, const range *r, int gradients, int parameters)
 {
     const dpti_optimizer *o = &c->options->optimizer;
     int m, v;
-    DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, 0, &m));
-    DPT_TRY(dpti_add_view(c, DPTI_HOME_SQUARES, 0, &v));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, r->begin, &m));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_SQUARES, r->begin, &v));
     const dpti_instruction adamw =
         lasting(c, (dpt_op_desc){.kind = DPT_OP_ADAMW,
-                                 .u.adamw = {.count = c->model->flat_trained,
-                                             .decay_count = decay_count,
+                                 .u.adamw = {.count = r->count,
+                                             .decay_count = r->decay_count,
                                              .beta1 = o->beta1,
                                              .beta2 = o->beta2,
                                              .epsilon = o->epsilon,
-                                             .weight_decay = o->weight_decay}});
+                                             .weight_decay = r->weight_decay}});
     return DPTI_EMIT(c, adamw, ((int[]){gradients}), ((int[]){parameters, m, v}));
 }
+
+static dpt_status emit_optimizer(dpti_compiler *c, const range *r)
+{
+    int gradients, parameters;
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, r->begin, &gradients));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_PARAMETERS, r->begin, &parameters));
+    return c->options->optimizer.kind == DPT_OPTIMIZER_ADAMW
+               ? emit_adamw(c, r, gradients, parameters)
+               : emit_sgd(c, r, gradients, parameters);
+}
+
+/* An update is proportional to the learning rate, and the operators read that of the step.  So
+   another rate is that update from w to w', and then w + factor * (w' - w). */
+static dpt_status emit_scaled_optimizer(dpti_compiler *c, const range *r)
+{
+    const float factor = r->lr_factor;
+    int before, parameters;
+    DPT_TRY(dpti_add_whole(c, r->count, &before));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_PARAMETERS, r->begin, &parameters));
+    const dpti_instruction keep = per_step(
+        (dpt_op_desc){.kind = DPT_OP_AFFINE, .u.elementwise = {.count = r->count, .alpha = 1.0f}});
+    const dpti_instruction scale =
+        lasting(c, (dpt_op_desc){.kind = DPT_OP_ADD,
+                                 .u.elementwise = {
+                                     .count = r->count, .alpha = factor, .beta = 1.0f - factor}});
+    DPT_TRY(DPTI_EMIT(c, keep, ((int[]){parameters}), ((int[]){before})));
+    DPT_TRY(emit_optimizer(c, r));
+    return DPTI_EMIT(c, scale, ((int[]){parameters, before}), ((int[]){parameters}));
+}
+
+static dpt_status emit_zero_gradient(dpti_compiler *c, const range *r)
+{
+    int gradients;
+    const dpti_instruction zero = per_step(dpti_fill_with(r->count, false, 0.0f));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, r->begin, &gradients));
+    return dpti_emit(c, zero, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&gradients, 1});
+}
+
+/* ---- Ranges with rules of their own ---------------------------------------------------------- */
+
+/* The trained parameter whose place is behind `offset` first; NULL: none is. */
+static const dpti_parameter *next_trained(const dpt_model *m, size_t offset)
+{
+    const dpti_parameter *next = NULL;
+    for (size_t i = 0; i < m->n_parameters; i++) {
+        const dpti_parameter *p = &m->parameters[i];
+        if (!dpti_is_statistic(p->role) && p->offset >= offset &&
+            (!next || p->offset < next->offset))
+            next = p;
+    }
+    return next;
+}
+
+static bool same_rule(const dpti_parameter_rule *a, const dpti_parameter_rule *b)
+{
+    if (a->frozen || b->frozen) return a->frozen == b->frozen;
+    return a->lr_factor == b->lr_factor && a->weight_decay == b->weight_decay;
+}
+
+/* Finds the range that begins at `begin`: parameters that lie side by side and have equal rules. */
+static range range_at(const dpti_compiler *c, size_t begin)
+{
+    const dpt_model *m = c->model;
+    const dpti_parameter *p = next_trained(m, begin);
+    const dpti_parameter_rule *rule = &c->options->optimizer.rules[p - m->parameters];
+    size_t end = m->flat_trained;
+    while ((p = next_trained(m, p->offset + 1)))
+        if (!same_rule(rule, &c->options->optimizer.rules[p - m->parameters])) {
+            end = p->offset;
+            break;
+        }
+    return (range){.begin = begin,
+                   .count = end - begin,
+                   .decay_count = rule->weight_decay != 0 ? end - begin : 0,
+                   .weight_decay = rule->weight_decay,
+                   .lr_factor = rule->lr_factor,
+                   .frozen = rule->frozen};
+}
+
+static dpt_status emit_zero_gradients(dpti_compiler *c)
+{
+    if (!c->options->optimizer.rules) return DPT_OK;
+    for (size_t begin = 0; begin < c->model->flat_trained;) {
+        const range r = range_at(c, begin);
+        if (r.frozen) DPT_TRY(emit_zero_gradient(c, &r));
+        begin += r.count;
+    }
+    return DPT_OK;
+}
+
+static dpt_status emit_optimizers(dpti_compiler *c)
+{
+    for (size_t begin = 0; begin < c->model->flat_trained;) {
+        const range r = range_at(c, begin);
+        begin += r.count;
+        if (r.frozen) continue;
+        DPT_TRY(r.lr_factor == 1 ? emit_optimizer(c, &r) : emit_scaled_optimizer(c, &r));
+    }
+    return DPT_OK;
+}
+
+/* ---- Statistics ------------------------------------------------------------------------------ */
 
 /* Emits running = (1 - momentum) * running + momentum * batch, for the parameters [offset, offset
    + count) of the flat buffer. */
@@ -70,24 +181,34 @@ static dpt_status emit_moving_average(dpti_compiler *c, size_t offset, size_t co
     return DPTI_EMIT(c, average, ((int[]){running, batch}), ((int[]){running}));
 }
 
-/* Emits one instruction for each run of neighbouring statistics with the same momentum. */
+static bool is_frozen(const dpti_compiler *c, const dpti_parameter *p)
+{
+    const dpti_parameter_rule *rules = c->options->optimizer.rules;
+    return rules && rules[p - c->model->parameters].frozen;
+}
+
+/* Emits one instruction for each run of neighbouring statistics with the same momentum.  Those that
+   are frozen keep their values. */
 static dpt_status emit_statistics(dpti_compiler *c)
 {
     const dpt_model *m = c->model;
-    size_t begin = m->flat_trained;
-    float momentum = 0;
+    const dpti_parameter *first = NULL; /* of the run */
     for (size_t i = 0; i < m->n_parameters; i++) {
         const dpti_parameter *p = &m->parameters[i];
         if (!dpti_is_statistic(p->role)) continue;
-        if (p->offset > begin && p->momentum != momentum) {
-            DPT_TRY(emit_moving_average(c, begin, p->offset - begin, momentum));
-            begin = p->offset;
+        if (first && (p->momentum != first->momentum || is_frozen(c, p) != is_frozen(c, first))) {
+            if (!is_frozen(c, first))
+                DPT_TRY(emit_moving_average(c, first->offset, p->offset - first->offset,
+                                            first->momentum));
+            first = p;
         }
-        momentum = p->momentum;
+        if (!first) first = p;
     }
-    return begin == m->flat_size ? DPT_OK
-                                 : emit_moving_average(c, begin, m->flat_size - begin, momentum);
+    if (!first || is_frozen(c, first)) return DPT_OK;
+    return emit_moving_average(c, first->offset, m->flat_size - first->offset, first->momentum);
 }
+
+/* ---- All of it ------------------------------------------------------------------------------- */
 
 static dpti_instruction looking(size_t count)
 {
@@ -110,12 +231,14 @@ dpt_status dpti_emit_look(dpti_compiler *c)
 dpt_status dpti_emit_update(dpti_compiler *c)
 {
     const dpti_optimizer *o = &c->options->optimizer;
-    const size_t decay_count = o->no_bias_decay ? c->model->flat_weights : c->model->flat_trained;
-    int gradients, parameters;
+    const range all = {.count = c->model->flat_trained,
+                       .decay_count =
+                           o->no_bias_decay ? c->model->flat_weights : c->model->flat_trained,
+                       .weight_decay = o->weight_decay};
+    int gradients;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, 0, &gradients));
-    DPT_TRY(dpti_add_view(c, DPTI_HOME_PARAMETERS, 0, &parameters));
+    DPT_TRY(emit_zero_gradients(c));
     DPT_TRY(emit_clipping(c, gradients));
-    DPT_TRY(o->kind == DPT_OPTIMIZER_ADAMW ? emit_adamw(c, gradients, parameters, decay_count)
-                                           : emit_sgd(c, gradients, parameters, decay_count));
+    DPT_TRY(o->rules ? emit_optimizers(c) : emit_optimizer(c, &all));
     return emit_statistics(c);
 }

@@ -200,6 +200,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_peers_free(t);
     free_choices(t);
     free(t->class_weights);
+    free(t->rules);
     free(t->workers);
     free(t);
 }

@@ -4,6 +4,7 @@
 #include "graph/loss.h"
 #include "train/evaluation/evaluate.h"
 #include "train/feeding/fits.h"
+#include "train/groups.h"
 #include "train/membership/presence.h"
 #include "train/plan/micro_batches.h"
 #include "train/plan/shards.h"
@@ -324,6 +325,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     DPT_TRY(take_recovery(t, options));
     t->program = program_of(t, options);
     DPT_TRY(take_optimizer(t, options));
+    DPT_TRY(dpti_trainer_take_groups(t, options));
     DPT_TRY(check_loss(t));
     DPT_TRY(take_class_weights(t, options));
     DPT_TRY(dpti_trainer_check_answers(t, t->data));

@@ -52,6 +52,8 @@ mpi_each 60 "$DPTRAIN" "${few[@]}" --accumulate 1 --split measured --init defaul
 check "defaults that are given: $(cat mpi.err)" [ "$status" -eq 0 ]
 mpi_each 60 "$DPTRAIN" "${few[@]}" : "$DPTRAIN" "${few[@]}" --nesterov
 fails 2 "Nesterov momentum differs: process 0 has off, process 1 has on"
+mpi_each 60 "$DPTRAIN" "${few[@]}" : "$DPTRAIN" "${few[@]}" --freeze 'fc1.*'
+fails 2 "groups of parameters differs: process 0 has 0, .*process 1 has 1, "
 mpi_each 60 "$DPTRAIN" "${few[@]}" : "$DPTRAIN" "${few[@]}" --schedule cosine
 fails 2 "schedule differs: process 0 has constant, process 1 has cosine"
 

@@ -110,6 +110,30 @@ for run in a b; do
 done
 check "augmentation follows the seed" cmp augmented-a/model.safetensors augmented-b/model.safetensors
 
+# ---- Groups of parameters ----
+grouped=("${small[@]}" --momentum 0.9 --weight-decay 0.01 --lr 0.1 --freeze 'fc1.*' --group '*.bias:lr=2:decay=0,*:lr=0.5')
+train "${grouped[@]}" --epochs 2 --checkpoint grouped
+train "${small[@]}" --freeze '*' --max-steps 1 --checkpoint frozen
+train "${grouped[@]}" --epochs 2 --devices cpu:threads=1,cpu:threads=1,cpu:threads=1 --split 13:2:1 --checkpoint grouped-mix
+train "${grouped[@]}" --epochs 1 --checkpoint grouped-parts
+train "${grouped[@]}" --epochs 2 --checkpoint grouped-parts --resume
+check "a resumed training with groups has the same weights" cmp grouped/model.safetensors grouped-parts/model.safetensors
+check "frozen tensors keep their bits, also on a mix" python3 - <<'PYTHON'
+from recipe import *
+before, after, mix = weights("frozen"), weights("grouped"), weights("grouped-mix")
+frozen = [k for k in before if k.startswith("fc1.")]
+assert 0 < len(frozen) < len(before), list(before)
+for k in before:
+    assert (before[k] == after[k]) == (k in frozen), k
+    assert (before[k] == mix[k]) == (k in frozen), k
+    assert max(abs(a - b) for a, b in zip(after[k], mix[k])) < 1e-4, k
+PYTHON
+refuse 2 "group fc9.* matches no tensor of model mlp" train "${small[@]}" --freeze 'fc9.*'
+for list in a:lr=0 a:lr=x a:rate=1 a, :lr=1 a; do
+    refuse 2 "'$list' is not a list of groups" train "${small[@]}" --group "$list"
+done
+refuse 2 "'a:lr=1' is not a list of at most 64 patterns" train "${small[@]}" --freeze a:lr=1
+
 # ---- Micro-batches and batch-norm ----
 train "${small[@]}" --epochs 2 --log whole.jsonl --checkpoint whole
 train "${small[@]}" --epochs 2 --micro-batch 10 --log micro.jsonl --checkpoint micro

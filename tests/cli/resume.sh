@@ -83,6 +83,8 @@ refuse 2 "another normalize .*: give the same \(--normalize\), or" "${common[@]}
     --checkpoint run --resume --normalize
 refuse 2 "another loss \(cross-entropy, and now it is cross-entropy, class weights .*\(--loss, --class-weights\)" \
     "${common[@]}" --epochs 30 --quiet --checkpoint run --resume --class-weights 1,2,3,4
+refuse 2 "another optimizer \(sgd, and now it is sgd, groups .*\(--optimizer, --freeze, --group\)" \
+    "${common[@]}" --epochs 30 --quiet --checkpoint run --resume --freeze '*.bias'
 refuse 2 "of a training with another optimizer" "${common[@]:0:6}" --epochs 30 --quiet \
     --checkpoint run --resume --optimizer adamw
 check "nothing was lost" test "$(find run -name 'checkpoint-*' | wc -l)" -ge 1

@@ -146,7 +146,7 @@ static double *place_of(const interpreter *it, const interpreter_device *device,
     if (tensor == DPTI_NO_TENSOR) return NULL;
     const dpti_program_tensor *t = &it->program.tensors[tensor];
     switch (t->home) {
-    case DPTI_HOME_ARENA: return device->tensors[tensor];
+    case DPTI_HOME_ARENA: return (device ? device : it->devices)->tensors[tensor];
     case DPTI_HOME_PARAMETERS: return it->parameters + t->offset;
     case DPTI_HOME_GRADIENTS: return (device ? device->gradients : it->gradients) + t->offset;
     case DPTI_HOME_VELOCITY: return it->velocity + t->offset;

@@ -340,6 +340,8 @@ FIELD(dpt_trainer_options, readmit_after, 192);
 FIELD(dpt_trainer_options, huber_delta, 200);
 FIELD(dpt_trainer_options, class_weights, 208);
 FIELD(dpt_trainer_options, n_class_weights, 216);
+FIELD(dpt_trainer_options, groups, 224);
+FIELD(dpt_trainer_options, n_groups, 232);
 
 FIELD(dpt_weights_info, size, 0);
 FIELD(dpt_weights_info, model, 8);
@@ -384,6 +386,13 @@ FROZEN(dpt_interval, 24);
 FIELD(dpt_interval, steps, 0);
 FIELD(dpt_interval, epochs, 8);
 FIELD(dpt_interval, seconds, 16);
+
+FIELD(dpt_parameter_group, pattern, 0);
+FIELD(dpt_parameter_group, lr_factor, 8);
+FIELD(dpt_parameter_group, weight_decay, 12);
+FIELD(dpt_parameter_group, has_weight_decay, 16);
+FIELD(dpt_parameter_group, frozen, 17);
+FROZEN(dpt_parameter_group, 24);
 
 FROZEN(dpt_picture_shape, 32);
 FIELD(dpt_picture_shape, height, 0);

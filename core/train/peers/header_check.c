@@ -6,6 +6,7 @@
 #include "graph/model_hash.h"
 #include "train/components/checksum.h"
 #include "train/components/schedule.h"
+#include "train/groups.h"
 #include "train/peers/peers.h"
 #include "train/state/trainer.h"
 
@@ -117,6 +118,8 @@ static void add_optimizer(header *f, const dpt_trainer_options *o)
     add(f, "beta1", "%.9g", adamw ? (double)o->beta1 : 0);
     add(f, "beta2", "%.9g", adamw ? (double)o->beta2 : 0);
     add(f, "epsilon", "%.9g", adamw ? (double)o->epsilon : 0);
+    add(f, "groups of parameters", "%zu, checksum %016" PRIx64, o->n_groups,
+        dpti_groups_checksum(o));
     add(f, "clip norm", "%.9g", (double)o->clip_norm);
 }
 

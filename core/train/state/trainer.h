@@ -102,9 +102,10 @@ struct dpt_trainer {
     bool shuffle; /* samples are taken in a new order in each epoch */
     dpt_batch_norm_mode batch_norm;
     dpt_compression compress;
-    float lr;               /* of the next step */
-    float *class_weights;   /* (classes) those of `program`; NULL: none */
-    bool measured;          /* shards follow measured throughput; never with one device */
+    float lr;                   /* of the next step */
+    dpti_parameter_rule *rules; /* (n_parameters) those of `program`; NULL: none */
+    float *class_weights;       /* (classes) those of `program`; NULL: none */
+    bool measured;              /* shards follow measured throughput; never with one device */
     bool in_micro_batches;  /* with measured: the devices together hold less at once than a batch */
     bool stop_on_loss;      /* a lost device ends the call */
     double device_timeout;  /* seconds; 0: by default */

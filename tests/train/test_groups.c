@@ -1,0 +1,285 @@
+/* Tests groups of parameters: frozen tensors, factors of the learning rate, weight decay, on one
+   device and on a mix, with momentum, AdamW, clipping and batch-norm. */
+#include "dptrain.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLES = 48, INPUTS = 5, HIDDEN = 7, CLASSES = 3, STEPS = 6, MOST = 64 };
+
+typedef struct setting {
+    dpt_context *context;
+    dpt_device_set *devices;
+    dpt_dataset *data;
+    dpt_model *model;
+} setting;
+
+static const char *const names[] = {"fc1.weight",     "bn.weight",  "bn.bias", "bn.running_mean",
+                                    "bn.running_var", "fc2.weight", "fc2.bias"};
+static const size_t sizes[] = {HIDDEN * INPUTS, HIDDEN,          HIDDEN, HIDDEN,
+                               HIDDEN,          CLASSES *HIDDEN, CLASSES};
+enum { TENSORS = sizeof names / sizeof *names };
+
+/* The values of all tensors. */
+typedef struct state {
+    float values[TENSORS][MOST];
+} state;
+
+static dpt_value layers(dpt_model *m)
+{
+    const dpt_linear_options hidden = {.size = sizeof hidden, .out = HIDDEN, .no_bias = true};
+    const dpt_linear_options last = {.size = sizeof last, .out = CLASSES};
+    const dpt_norm_options norm = {.size = sizeof norm, .activation = DPT_ACT_RELU};
+    const dpt_value x = dpt_flatten(m, dpt_input(m, 1, 1, INPUTS));
+    return dpt_linear(m, dpt_batch_norm(m, dpt_linear(m, x, "fc1", &hidden), "bn", &norm), "fc2",
+                      &last);
+}
+
+static bool open_all(test *t, const char *devices, setting *s)
+{
+    float x[SAMPLES * INPUTS];
+    uint8_t labels[SAMPLES];
+    test_random random = {.state = 3};
+    *s = (setting){0};
+    test_fill_normal(&random, x, SAMPLES * INPUTS);
+    for (size_t i = 0; i < SAMPLES; i++)
+        labels[i] = (uint8_t)((i * i + i / 5) % CLASSES);
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = SAMPLES,
+                                       .height = 1,
+                                       .width = 1,
+                                       .channels = INPUTS,
+                                       .outputs = CLASSES,
+                                       .dtype = DPT_F32,
+                                       .images = x,
+                                       .labels = labels};
+    return CHECK_OK(dpt_context_create(&s->context)) &&
+           CHECK_OK(dpt_device_set_open(s->context, devices, &s->devices)) &&
+           CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->data)) &&
+           CHECK_OK(dpt_model_create(s->context, "small", &s->model)) &&
+           CHECK_OK(dpt_model_finish(s->model, layers(s->model)));
+}
+
+static void close_all(setting *s)
+{
+    dpt_model_destroy(s->model);
+    dpt_dataset_destroy(s->data);
+    dpt_device_set_close(s->devices);
+    dpt_context_destroy(s->context);
+}
+
+static void read_state(test *t, dpt_trainer *trainer, dpt_tensor_kind kind, state *out)
+{
+    memset(out, 0, sizeof *out);
+    for (size_t i = 0; i < TENSORS; i++)
+        CHECK_OK(dpt_trainer_get(trainer, 0, kind, names[i], out->values[i], sizes[i]));
+}
+
+static bool equal(const state *a, const state *b, size_t tensor)
+{
+    return memcmp(a->values[tensor], b->values[tensor], sizes[tensor] * sizeof(float)) == 0;
+}
+
+static dpt_trainer_options options_with(const dpt_parameter_group *groups, size_t n)
+{
+    return (dpt_trainer_options){.size = sizeof(dpt_trainer_options),
+                                 .batch_size = 16,
+                                 .lr = 0.1f,
+                                 .momentum = 0.9f,
+                                 .weight_decay = 0.05f,
+                                 .groups = groups,
+                                 .n_groups = n};
+}
+
+/* Trains for `steps` steps: the state before and after. */
+static void train(test *t, const setting *s, const dpt_trainer_options *options, state ends[2])
+{
+    dpt_trainer *trainer = NULL;
+    REQUIRE_OK(dpt_trainer_create(s->devices, s->model, s->data, options, &trainer));
+    read_state(t, trainer, DPT_PARAMETER, &ends[0]);
+    for (size_t i = 0; i < STEPS; i++) {
+        dpt_step_metrics m = {.size = sizeof m};
+        CHECK_OK(dpt_trainer_step(trainer, &m));
+    }
+    read_state(t, trainer, DPT_PARAMETER, &ends[1]);
+    dpt_trainer_destroy(trainer);
+}
+
+/* ---- Freezing -------------------------------------------------------------------------------- */
+
+static const char *const device_lists[] = {"cpu:threads=1",
+                                           "cpu:threads=1,cpu:threads=1,cpu:threads=1"};
+
+static void check_frozen(test *t, const setting *s, dpt_trainer_options options)
+{
+    static const dpt_parameter_group norm_and_weight[] = {{.pattern = "fc1.weight", .frozen = true},
+                                                          {.pattern = "bn.*", .frozen = true}};
+    static const dpt_parameter_group scale[] = {{.pattern = "bn.weight", .frozen = true}};
+    state ends[2];
+    options.groups = norm_and_weight;
+    options.n_groups = 2;
+    train(t, s, &options, ends);
+    for (size_t i = 0; i < TENSORS; i++)
+        if (!CHECK(equal(&ends[0], &ends[1], i) == (i <= 4))) FAIL("tensor %s", names[i]);
+    /* The statistics of a norm that is not frozen by name move. */
+    options.groups = scale;
+    options.n_groups = 1;
+    train(t, s, &options, ends);
+    for (size_t i = 0; i < TENSORS; i++)
+        if (!CHECK(equal(&ends[0], &ends[1], i) == (i == 1))) FAIL("tensor %s", names[i]);
+}
+
+static void frozen_tensors_keep_their_bits(test *t)
+{
+    for (size_t i = 0; i < 2; i++) {
+        setting s;
+        if (open_all(t, device_lists[i], &s)) {
+            dpt_trainer_options options = options_with(NULL, 0);
+            check_frozen(t, &s, options);
+            options.momentum = 0;
+            options.clip_norm = 0.01f;
+            check_frozen(t, &s, options);
+            options.optimizer = DPT_OPTIMIZER_ADAMW;
+            check_frozen(t, &s, options);
+        }
+        close_all(&s);
+    }
+}
+
+/* Clipping scales by the norm of the tensors that are trained: the norm of their gradients is the
+   limit. */
+static void clipping_leaves_frozen_tensors_out(test *t)
+{
+    static const dpt_parameter_group groups[] = {{.pattern = "fc1.*", .frozen = true}};
+    setting s;
+    dpt_trainer *trainer = NULL;
+    dpt_trainer_options options = options_with(groups, 1);
+    options.clip_norm = 1e-3f;
+    if (open_all(t, device_lists[1], &s) &&
+        CHECK_OK(dpt_trainer_create(s.devices, s.model, s.data, &options, &trainer))) {
+        static const size_t trained[] = {1, 2, 5, 6};
+        dpt_step_metrics m = {.size = sizeof m};
+        state gradients;
+        double sum = 0;
+        CHECK_OK(dpt_trainer_step(trainer, &m));
+        read_state(t, trainer, DPT_GRADIENT, &gradients);
+        for (size_t i = 0; i < 4; i++)
+            for (size_t e = 0; e < sizes[trained[i]]; e++)
+                sum += pow((double)gradients.values[trained[i]][e], 2);
+        CHECK_NEAR(sqrt(sum), 1e-3, 1e-8);
+        for (size_t e = 0; e < sizes[0]; e++)
+            CHECK(gradients.values[0][e] == 0);
+    }
+    dpt_trainer_destroy(trainer);
+    close_all(&s);
+}
+
+/* ---- Rates and decay ------------------------------------------------------------------------- */
+
+static void check_near(test *t, const state *a, const state *b)
+{
+    for (size_t i = 0; i < TENSORS; i++)
+        for (size_t e = 0; e < sizes[i]; e++)
+            if (!CHECK_NEAR((double)a->values[i][e], (double)b->values[i][e], 1e-5))
+                FAIL("element %zu of %s", e, names[i]);
+}
+
+/* A factor for all tensors is another learning rate, and a decay for all is another decay. */
+static void check_all(test *t, const setting *s, dpt_optimizer optimizer)
+{
+    static const dpt_parameter_group all[] = {
+        {.pattern = "*", .lr_factor = 0.3f, .weight_decay = 0.2f, .has_weight_decay = true}};
+    state grouped[2], plain[2];
+    dpt_trainer_options options = options_with(all, 1);
+    options.optimizer = optimizer;
+    if (optimizer == DPT_OPTIMIZER_ADAMW) options.momentum = 0;
+    train(t, s, &options, grouped);
+    options.groups = NULL;
+    options.n_groups = 0;
+    options.lr = 0.1f * 0.3f;
+    options.weight_decay = 0.2f;
+    train(t, s, &options, plain);
+    check_near(t, &grouped[1], &plain[1]);
+}
+
+/* In the first step the tensors of a group move by factor times what they would move, and those of
+   no group as without groups.  The first pattern that matches counts. */
+static void check_some(test *t, const setting *s)
+{
+    static const dpt_parameter_group some[] = {{.pattern = "fc2.bias", .lr_factor = 2},
+                                               {.pattern = "fc2.*", .lr_factor = 0.25f},
+                                               {.pattern = "bn.running_*", .frozen = true}};
+    state ends[2][2];
+    for (size_t k = 0; k < 2; k++) {
+        dpt_trainer *trainer = NULL;
+        dpt_step_metrics m = {.size = sizeof m};
+        const dpt_trainer_options options = options_with(some, k == 0 ? 3 : 0);
+        REQUIRE_OK(dpt_trainer_create(s->devices, s->model, s->data, &options, &trainer));
+        read_state(t, trainer, DPT_PARAMETER, &ends[k][0]);
+        CHECK_OK(dpt_trainer_step(trainer, &m));
+        read_state(t, trainer, DPT_PARAMETER, &ends[k][1]);
+        dpt_trainer_destroy(trainer);
+    }
+    for (size_t i = 0; i < TENSORS; i++) {
+        const double factor = i == 6 ? 2 : i == 5 ? 0.25 : i == 3 || i == 4 ? 0 : 1;
+        for (size_t e = 0; e < sizes[i]; e++) {
+            const double moved = (double)ends[0][1].values[i][e] - (double)ends[0][0].values[i][e];
+            const double plain = (double)ends[1][1].values[i][e] - (double)ends[1][0].values[i][e];
+            if (!CHECK_NEAR(moved, factor * plain, 1e-6)) FAIL("element %zu of %s", e, names[i]);
+        }
+        if (factor == 1) CHECK(equal(&ends[0][1], &ends[1][1], i));
+    }
+}
+
+static void groups_have_rates_and_decay(test *t)
+{
+    for (size_t i = 0; i < 2; i++) {
+        setting s;
+        if (open_all(t, device_lists[i], &s)) {
+            check_all(t, &s, DPT_OPTIMIZER_SGD);
+            check_all(t, &s, DPT_OPTIMIZER_ADAMW);
+            check_some(t, &s);
+        }
+        close_all(&s);
+    }
+}
+
+/* ---- What is refused ------------------------------------------------------------------------- */
+
+static void refuses_groups(test *t)
+{
+    static const struct {
+        dpt_parameter_group group;
+        const char *reason;
+    } cases[] = {
+        {{.pattern = "fc3.*", .frozen = true}, "group fc3.* matches no tensor of model small"},
+        {{.pattern = "fc1"}, "group fc1 matches no tensor"},
+        {{.pattern = ""}, "has no pattern"},
+        {{.pattern = "*", .lr_factor = -1}, "group *: a factor of -1 of the learning rate"},
+        {{.pattern = "*", .lr_factor = NAN}, "group *: a factor"},
+        {{.pattern = "*", .weight_decay = -1, .has_weight_decay = true}, "a weight decay of -1"},
+    };
+    setting s;
+    if (open_all(t, device_lists[0], &s))
+        for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+            dpt_trainer *trainer = NULL;
+            const dpt_trainer_options options = options_with(&cases[i].group, 1);
+            CHECK_STATUS(dpt_trainer_create(s.devices, s.model, s.data, &options, &trainer),
+                         DPT_E_INVALID);
+            CHECK_CONTAINS(dpt_error_message(s.context), cases[i].reason);
+        }
+    close_all(&s);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"frozen tensors keep their bits", frozen_tensors_keep_their_bits},
+        {"clipping leaves frozen tensors out", clipping_leaves_frozen_tensors_out},
+        {"groups have rates and decay", groups_have_rates_and_decay},
+        {"refuses groups", refuses_groups},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
