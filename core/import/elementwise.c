@@ -65,6 +65,14 @@ static dpt_status import_plain(dpti_importer *im)
     return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "unknown");
 }
 
+/* The quotient of integers is rounded towards zero.  Half a unit keeps the quotient away from the
+   next integer, so that the rounding of a device's division does not matter. */
+static dpt_status import_quotient(dpti_importer *im)
+{
+    if (dpti_onnx_type_is_real(dpti_import_result(im, 0)->type)) return import_plain(im);
+    return apply(im, "sign(a) * sign(b) * floor((abs(a) + 0.5) / abs(b))", 2);
+}
+
 /* Random numbers that are compared with a probability are not made. */
 static dpt_status import_order(dpti_importer *im)
 {
@@ -230,7 +238,7 @@ const dpti_import_operator dpti_import_elementwise[] = {
     {"Celu", import_with_alpha},
     {"Clip", import_clip},
     {"Cos", import_plain},
-    {"Div", import_plain},
+    {"Div", import_quotient},
     {"Dropout", import_dropout},
     {"Elu", import_with_alpha},
     {"Equal", import_plain},

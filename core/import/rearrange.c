@@ -37,9 +37,12 @@ static dpt_status import_space_to_depth(dpti_importer *im)
 {
     const dpti_extents from = dpti_import_extents(dpti_import_fact(im, 0));
     const size_t b = (size_t)dpti_onnx_int(im->node, "blocksize", 1), c = from.extent[1];
-    return rearrange(
-        im, &(rearrangement){{from.extent[0] * c, from.extent[2] / b, b, from.extent[3] / b, b, 1},
-                             {2, 4, 0, 1, 3, 5}});
+    rearrangement r = {{from.extent[0] * c, from.extent[2] / b, b, from.extent[3] / b, b, 1},
+                       {2, 4, 0, 1, 3, 5}};
+    /* The attribute came with opset 28. */
+    if (strcmp(dpti_onnx_string(im->node, "mode", "DCR"), "CRD") == 0)
+        memcpy(r.order, (const size_t[]){0, 2, 4, 1, 3, 5}, 6 * sizeof *r.order);
+    return rearrange(im, &r);
 }
 
 const dpti_import_operator dpti_import_rearrangements[] = {
