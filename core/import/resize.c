@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_WEIGHTS = 1 << 26 };
+
 /* How an axis is resized. */
 typedef struct resizing {
     const char *where, *nearest; /* the coordinates; the rounding, NULL: linear */
@@ -70,7 +72,6 @@ static dpt_status repeat(dpti_importer *im, const resizing *r, dpt_value *x)
 
 static dpt_status combine(dpti_importer *im, const resizing *r, dpt_value *x)
 {
-    enum { MOST_WEIGHTS = 1 << 26 };
     if (r->in > MOST_WEIGHTS / r->out)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "an axis of %zu elements becomes one of %zu; only %d weights can "
@@ -136,9 +137,11 @@ static dpt_status import_resize(dpti_importer *im)
         r.axis = i;
         r.in = from.extent[i];
         r.out = to.extent[i];
-        if (r.in == 0 || r.out == 0)
+        if (r.in == 0 || r.out == 0 || r.out > MOST_WEIGHTS)
             return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                      "axis %zu is empty; export it with other sizes or scales", i);
+                                      "axis %zu is empty or becomes longer than %d; export it with "
+                                      "other sizes or scales",
+                                      i, MOST_WEIGHTS);
         r.scale = read_scale(im, &r, from.rank);
         if (repeats(&r))
             DPT_TRY(repeat(im, &r, &x));
