@@ -63,6 +63,14 @@ typedef struct dpt_recurrent_options {
     bool relu; /* dpt_rnn: max(x, 0) in place of tanh */
 } dpt_recurrent_options;
 
+typedef struct dpt_attention_options {
+    size_t size;      /* sizeof(dpt_attention_options) */
+    size_t heads;     /* must divide the channels; default 1 */
+    dpt_value memory; /* the sequence that is read; id 0: the input itself */
+    bool causal;      /* each place reads itself and the places before it; without a memory only */
+    bool no_bias;
+} dpt_attention_options;
+
 typedef struct dpt_norm_options {
     size_t size;    /* sizeof(dpt_norm_options) */
     float epsilon;  /* default 1e-5 */
@@ -169,6 +177,24 @@ DPT_API dpt_value dpt_gru(dpt_model *model, dpt_value x, const char *name,
 /* As dpt_lstm.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_rnn(dpt_model *model, dpt_value x, const char *name,
                           const dpt_recurrent_options *options);
+/* Adds scaled dot-product attention with several heads (Vaswani et al. 2017), as PyTorch's
+   nn.MultiheadAttention without dropout.
+
+   x         An image of height 1, (1, length, channels), as dpt_lstm takes it: the queries are
+             computed of it.  The keys and values are computed of `memory`, which has as many
+             channels and any length, or of x itself.
+   options   May be NULL: all defaults.
+
+   The output is (1, length, channels).  There is no sum with x: dpt_add adds a shortcut.
+
+   The parameters have PyTorch's names and shapes: NAME.in_proj_weight (3 * channels, channels) and
+   NAME.in_proj_bias (3 * channels), whose parts are those of queries, keys and values;
+   NAME.out_proj.weight (channels, channels) and NAME.out_proj.bias (channels).  With the init
+   "default" all of them are uniform in +-1/sqrt(channels).
+
+   A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
+DPT_API dpt_value dpt_attention(dpt_model *model, dpt_value x, const char *name,
+                                const dpt_attention_options *options);
 /* Adds max or average pooling.  A failure sticks to the model (DPT_E_INVALID, DPT_E_STATE or
    DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options);

@@ -1,5 +1,6 @@
 /* The recurrent layers of the public interface: dpt_lstm, dpt_gru and dpt_rnn. */
 #include "graph/recurrent.h"
+#include "graph/sequence.h"
 
 #include <stdio.h>
 
@@ -63,25 +64,6 @@ static dpt_value add_level(dpt_model *model, const layer *l, dpt_value x)
     return both[1].id ? dpti_concatenate(model, both, 2, 1) : both[1];
 }
 
-/* An image of height 1 as (width, channels). */
-static dpt_value as_sequence(dpt_model *model, dpt_value x)
-{
-    static const size_t order[DPT_MAX_RANK] = {1, 2, 0};
-    const dpti_extent e = dpti_node_at(model, x)->extent;
-    x = dpti_transpose(model, x, order);
-    return dpti_reshape(model, x, &(dpti_extents){.rank = 2, .extent = {e.w, e.c}});
-}
-
-/* (width, channels) as an image of height 1. */
-static dpt_value as_image(dpt_model *model, dpt_value x)
-{
-    static const size_t order[DPT_MAX_RANK] = {2, 0, 1};
-    if (!x.id) return x;
-    const dpti_extents e = dpti_extents_of(model, x);
-    const dpti_extents row = {.rank = 3, .extent = {1, e.extent[0], e.extent[1]}};
-    return dpti_as_image(model, dpti_transpose(model, dpti_reshape(model, x, &row), order));
-}
-
 /* The states behind the last place of each direction, side by side. */
 static dpt_value last_states(dpt_model *model, const layer *l, dpt_value x)
 {
@@ -106,18 +88,13 @@ static dpt_value add_layer(dpt_model *model, dpt_value x, layer l)
     l.cell.hidden = o->hidden;
     for (size_t i = 0; i < l.gates; i++)
         l.cell.place[i] = (uint8_t)i;
-    const dpti_extent e = dpti_node_at(model, x)->extent;
-    if (e.flat || e.h != 1)
-        return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
-                               "layer %s: its input is no sequence; give it an image of height 1, "
-                               "whose pixels are the places of the sequence",
-                               l.name);
+    if (!dpti_is_sequence(model, x, l.name)) return (dpt_value){0};
     if (o->hidden == 0)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: it has no hidden elements", l.name);
-    x = as_sequence(model, x);
+    x = dpti_as_sequence(model, x);
     for (l.level = 0; l.level < levels && x.id; l.level++)
         x = add_level(model, &l, x);
-    return as_image(model, o->last ? last_states(model, &l, x) : x);
+    return dpti_sequence_as_image(model, o->last ? last_states(model, &l, x) : x);
 }
 
 static bool may_add(dpt_model *model, dpt_value x, const char *name, const void *options)

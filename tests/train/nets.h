@@ -35,8 +35,10 @@ dpt_value net_token_labels(dpt_model *model, dpt_value x);
 dpt_value net_pixels(dpt_model *model, dpt_value x);
 dpt_value net_transposed(dpt_model *model, dpt_value x);
 
-/* Networks with recurrent layers (support_recurrent_nets.c). */
+/* Networks with recurrent layers, and with attention (support_recurrent_nets.c). */
 dpt_value net_lstm(dpt_model *model, dpt_value x);
+dpt_value net_attention(dpt_model *model, dpt_value x);
+dpt_value net_memory(dpt_model *model, dpt_value x);
 dpt_value net_gru(dpt_model *model, dpt_value x);
 dpt_value net_lstm_states(dpt_model *model, dpt_value x);
 dpt_value net_gru_states(dpt_model *model, dpt_value x);

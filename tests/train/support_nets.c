@@ -281,6 +281,8 @@ const net nets[] = {
     {.name = "joins", .build = net_joins},
     {.name = "products", .build = net_products},
     {.name = "lstm", .build = net_lstm, .ids = true},
+    {.name = "attention", .build = net_attention, .ids = true, .n_unfused = 1},
+    {.name = "attention to a memory", .build = net_memory, .ids = true, .n_unfused = 1},
     {.name = "gru", .build = net_gru, .ids = true},
     {.name = "lstm_states", .build = net_lstm_states},
     {.name = "gru_states", .build = net_gru_states},

@@ -140,3 +140,36 @@ dpt_value net_gru_states(dpt_model *m, dpt_value x)
     const dpt_value b = dpti_recurrent(m, gates, &before);
     return head(m, dpti_formula(m, "a * b", (dpt_value[]){a, b}, 2));
 }
+
+/* A block of causal attention with a shortcut. */
+dpt_value net_attention(dpt_model *m, dpt_value x)
+{
+    const dpt_value y = dpt_embedding(
+        m, x, "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = 7, .width = 4});
+    const dpt_value a =
+        dpt_attention(m, dpt_layer_norm(m, y, "n", NULL), "a",
+                      &(dpt_attention_options){
+                          .size = sizeof(dpt_attention_options), .heads = 2, .causal = true});
+    return head(m, dpt_attention(m, dpt_add(m, y, a), "b", NULL));
+}
+
+/* Attention to another sequence, which is shorter. */
+dpt_value net_memory(dpt_model *m, dpt_value x)
+{
+    const dpt_value y = dpt_embedding(
+        m, x, "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = 7, .width = 4});
+    const dpt_value memory =
+        dpt_pool2d(m, y,
+                   &(dpt_pool2d_options){
+                       .size = sizeof(dpt_pool2d_options), .kind = DPT_POOL_AVERAGE, .kernel = {1, 2}});
+    const dpt_value a =
+        dpt_attention(m, y, "a",
+                      &(dpt_attention_options){
+                          .size = sizeof(dpt_attention_options), .heads = 4, .memory = memory});
+    return head(m, dpt_attention(m, dpt_add(m, y, a), "b",
+                                 &(dpt_attention_options){.size = sizeof(dpt_attention_options),
+                                                          .memory = memory,
+                                                          .no_bias = true}));
+}

@@ -264,6 +264,12 @@ FIELD(dpt_predictor_options, split, 72);
 FIELD(dpt_predictor_options, device_timeout, 88);
 FIELD(dpt_predictor_options, sigmoid, 96);
 
+FIELD(dpt_attention_options, size, 0);
+FIELD(dpt_attention_options, heads, 8);
+FIELD(dpt_attention_options, memory, 16);
+FIELD(dpt_attention_options, causal, 20);
+FIELD(dpt_attention_options, no_bias, 21);
+
 FIELD(dpt_recurrent_options, size, 0);
 FIELD(dpt_recurrent_options, hidden, 8);
 FIELD(dpt_recurrent_options, layers, 16);
