@@ -1,6 +1,6 @@
-/* Your own network and data.  The program trains on points in memory, step by step, with two
-   replicas.  It saves the weights, loads them into a second trainer and compares both trainers'
-   accuracy.
+/* Your own network and data.  The program trains a small transformer on sequences of points in
+   memory, step by step, with two replicas.  It saves the weights, loads them into a second trainer
+   and compares both trainers' accuracy.
 
        own_model [DEVICES [FILE]]        default: cpu:threads=1,cpu:threads=1 own_model.safetensors
  */
@@ -8,69 +8,96 @@
 
 #include <stdio.h>
 
-enum { COUNT = 600, CLASSES = 3, STEPS = 300, BATCH = 100 };
+enum { COUNT = 600, PLACES = 5, CLASSES = 3, WIDTH = 16, STEPS = 300, BATCH = 100 };
 
-/* Points in the square [-1, 1) x [-1, 1).  The label is one of three rings around the centre. */
+/* A sample is a sequence of points in the square [-1, 1) x [-1, 1).  One of them is marked by a 1
+   beside its coordinates.  The label is the ring around the centre in which the marked point is. */
 typedef struct points {
-    float xy[COUNT][2];
+    float xym[COUNT][PLACES][3];
     uint8_t label[COUNT];
 } points;
+
+static float draw(uint32_t *state)
+{
+    *state = *state * 1664525U + 1013904223U; /* Numerical Recipes' generator */
+    return (float)(*state >> 8) / (float)(1 << 24);
+}
 
 static void make_points(points *out)
 {
     uint32_t state = 1;
     for (size_t i = 0; i < COUNT; i++) {
-        float square = 0;
-        for (size_t k = 0; k < 2; k++) {
-            state = state * 1664525U + 1013904223U; /* Numerical Recipes' generator */
-            out->xy[i][k] = (float)(state >> 8) / (float)(1 << 23) - 1;
-            square += out->xy[i][k] * out->xy[i][k];
+        const size_t marked = (size_t)(draw(&state) * PLACES);
+        for (size_t k = 0; k < PLACES; k++) {
+            float *p = out->xym[i][k];
+            p[0] = 2 * draw(&state) - 1;
+            p[1] = 2 * draw(&state) - 1;
+            p[2] = k == marked ? 1 : 0;
+            const float square = p[0] * p[0] + p[1] * p[1];
+            if (k == marked) out->label[i] = square < 0.25F ? 0 : square < 0.8F ? 1 : 2;
         }
-        out->label[i] = square < 0.25F ? 0 : square < 0.8F ? 1 : 2;
     }
 }
 
 static dpt_status create_data(dpt_context *context, dpt_dataset **out)
 {
-    points all;
+    static points all;
     make_points(&all);
     const dpt_dataset_memory memory = {
         .size = sizeof memory,
         .count = COUNT,
         .height = 1,
-        .width = 1,
-        .channels = 2,
+        .width = PLACES,
+        .channels = 3,
         .outputs = CLASSES,
         .dtype = DPT_F32,
-        .images = all.xy,
+        .images = all.xym,
         .labels = all.label,
     };
     return dpt_dataset_from_memory(context, &memory, out); /* copies */
 }
 
-/* Two hidden layers.  The output of the first is added to the output of the second (a shortcut). */
+/* A linear layer for each place of a sequence: a convolution with a kernel of 1x1. */
+static dpt_value dense(dpt_model *model, dpt_value x, const char *name,
+                       const dpt_linear_options *as)
+{
+    const dpt_conv2d_options conv = {.size = sizeof conv,
+                                     .out_channels = as->out,
+                                     .kernel = {1, 1},
+                                     .activation = as->activation};
+    return dpt_conv2d(model, x, name, &conv);
+}
+
+/* A residual attention block: the places of the sequence read each other, then each place is
+   computed by itself.  Both results are added to what they were computed of. */
+static dpt_value attention_block(dpt_model *model, dpt_value x)
+{
+    const dpt_attention_options attention = {.size = sizeof attention, .heads = 2};
+    const dpt_linear_options wide = {.out = 2 * WIDTH, .activation = DPT_ACT_TANH},
+                             narrow = {.out = WIDTH};
+    const dpt_value read =
+        dpt_attention(model, dpt_layer_norm(model, x, "norm1", NULL), "attention", &attention);
+    x = dpt_add(model, x, read);
+    dpt_value y = dense(model, dpt_layer_norm(model, x, "norm2", NULL), "wide", &wide);
+    return dpt_add(model, x, dense(model, y, "narrow", &narrow));
+}
+
 static dpt_status create_model(dpt_context *context, dpt_model **out)
 {
-    const dpt_linear_options hidden = {
-        .size = sizeof hidden, .out = 32, .activation = DPT_ACT_TANH};
-    dpt_model *model;
-    DPT_TRY(dpt_model_create(context, "rings", &model));
-    const dpt_value x = dpt_flatten(model, dpt_input(model, 1, 1, 2));
-    const dpt_value a = dpt_linear(model, x, "hidden1", &hidden);
-    const dpt_value b = dpt_linear(model, a, "hidden2", &hidden);
-    const dpt_value sum = dpt_add(model, a, b);
-    *out = model;
-    return dpt_model_finish(
-        model,
-        dpt_linear(model, sum, "scores",
-                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES}));
+    const dpt_linear_options places = {.out = WIDTH, .activation = DPT_ACT_TANH},
+                             scores = {.size = sizeof scores, .out = CLASSES};
+    DPT_TRY(dpt_model_create(context, "rings", out));
+    dpt_model *model = *out;
+    dpt_value x = dense(model, dpt_input(model, 1, PLACES, 3), "places", &places);
+    x = dpt_flatten(model, dpt_global_average_pool(model, attention_block(model, x)));
+    return dpt_model_finish(model, dpt_linear(model, x, "scores", &scores));
 }
 
 static dpt_status train(dpt_trainer *trainer)
 {
     dpt_step_metrics m = {.size = sizeof m};
     for (size_t i = 1; i <= STEPS; i++) {
-        if (i == STEPS * 2 / 3) DPT_TRY(dpt_trainer_set_lr(trainer, 0.1F));
+        if (i == STEPS * 2 / 3) DPT_TRY(dpt_trainer_set_lr(trainer, 0.002F));
         DPT_TRY(dpt_trainer_step(trainer, &m));
         if (i % 100 == 0 || i == 1)
             printf("step %3zu: loss %.4f, %zu of %zu right, shards %zu + %zu\n", m.step, m.loss,
@@ -113,7 +140,7 @@ int main(int argc, char **argv)
 {
     const char *list = argc > 1 ? argv[1] : "cpu:threads=1,cpu:threads=1";
     const dpt_trainer_options how = {
-        .size = sizeof how, .batch_size = BATCH, .lr = 0.3F, .momentum = 0.9F};
+        .size = sizeof how, .batch_size = BATCH, .optimizer = DPT_OPTIMIZER_ADAMW, .lr = 0.01F};
     dpt_context *context;
     dpt_device_set *devices = NULL;
     dpt_dataset *data = NULL;
