@@ -7,7 +7,7 @@
 #include "graph/loss.h"
 #include "graph/model_hash.h"
 #include "train/components/checksum.h"
-#include "train/groups.h"
+#include "train/progress/groups.h"
 #include "train/state/trainer.h"
 
 #include <float.h>

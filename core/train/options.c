@@ -4,11 +4,11 @@
 #include "graph/loss.h"
 #include "train/evaluation/evaluate.h"
 #include "train/feeding/fits.h"
-#include "train/groups.h"
 #include "train/membership/presence.h"
 #include "train/plan/micro_batches.h"
 #include "train/plan/shards.h"
 #include "train/programs/worker.h"
+#include "train/progress/groups.h"
 #include "train/recovery/readmit.h"
 #include "train/state/trainer.h"
 

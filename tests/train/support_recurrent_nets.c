@@ -160,10 +160,10 @@ dpt_value net_memory(dpt_model *m, dpt_value x)
     const dpt_value y = dpt_embedding(
         m, x, "e",
         &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = 7, .width = 4});
-    const dpt_value memory =
-        dpt_pool2d(m, y,
-                   &(dpt_pool2d_options){
-                       .size = sizeof(dpt_pool2d_options), .kind = DPT_POOL_AVERAGE, .kernel = {1, 2}});
+    const dpt_value memory = dpt_pool2d(m, y,
+                                        &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options),
+                                                              .kind = DPT_POOL_AVERAGE,
+                                                              .kernel = {1, 2}});
     const dpt_value a =
         dpt_attention(m, y, "a",
                       &(dpt_attention_options){

@@ -6,8 +6,8 @@
 #include "graph/model_hash.h"
 #include "train/components/checksum.h"
 #include "train/components/schedule.h"
-#include "train/groups.h"
 #include "train/peers/peers.h"
+#include "train/progress/groups.h"
 #include "train/state/trainer.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* Groups of parameters (groups.h). */
-#include "train/groups.h"
+#include "train/progress/groups.h"
 
 #include "train/components/checksum.h"
 #include "train/state/trainer.h"
