@@ -557,8 +557,10 @@ them through the import and the predictor of dptrain, and writes this page:
 
 The script wraps each test into a network that dptrain takes. The inputs are parts of one record, which a parameter of
 ones multiplies. Where a test has no batch, the script moves its axes up by one. It then predicts one sample, and three
-equal samples. A floating-point result may differ by 1e-4 of the largest, an integer not at all. A test whose name ends in
-`_expanded` is the function body of an operator. The test counts for this operator, and its first axis is the batch.
+equal samples. A floating-point result may differ by 1e-4 of the largest, an integer not at all. In one test of
+`AveragePool` (`ceil_last_window_starts_on_pad`) the package has 0.1511 for 0.15106: there 1e-3 is allowed. A test whose
+name ends in `_expanded` is the function body of an operator. The test counts for this operator, and its first axis is
+the batch.
 
 Of {all} tests of these operators {passed} passed, {left} were left out and {failed} failed (onnx {version}, on {devices}).
 The column of reasons gives the numbers of the table below, each with the number of tests.
