@@ -58,14 +58,12 @@ static dpt_status create_data(dpt_context *context, dpt_dataset **out)
 }
 
 /* A linear layer for each place of a sequence: a convolution with a kernel of 1x1. */
-static dpt_value dense(dpt_model *model, dpt_value x, const char *name,
-                       const dpt_linear_options *as)
+static dpt_conv2d_options each_place(size_t outputs, dpt_activation activation)
 {
-    const dpt_conv2d_options conv = {.size = sizeof conv,
-                                     .out_channels = as->out,
-                                     .kernel = {1, 1},
-                                     .activation = as->activation};
-    return dpt_conv2d(model, x, name, &conv);
+    return (dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                .out_channels = outputs,
+                                .kernel = {1, 1},
+                                .activation = activation};
 }
 
 /* A residual attention block: the places of the sequence read each other, then each place is
@@ -73,22 +71,22 @@ static dpt_value dense(dpt_model *model, dpt_value x, const char *name,
 static dpt_value attention_block(dpt_model *model, dpt_value x)
 {
     const dpt_attention_options attention = {.size = sizeof attention, .heads = 2};
-    const dpt_linear_options wide = {.out = 2 * WIDTH, .activation = DPT_ACT_TANH},
-                             narrow = {.out = WIDTH};
+    const dpt_conv2d_options wide = each_place(2 * WIDTH, DPT_ACT_TANH),
+                             narrow = each_place(WIDTH, DPT_ACT_NONE);
     const dpt_value read =
         dpt_attention(model, dpt_layer_norm(model, x, "norm1", NULL), "attention", &attention);
     x = dpt_add(model, x, read);
-    dpt_value y = dense(model, dpt_layer_norm(model, x, "norm2", NULL), "wide", &wide);
-    return dpt_add(model, x, dense(model, y, "narrow", &narrow));
+    const dpt_value y = dpt_conv2d(model, dpt_layer_norm(model, x, "norm2", NULL), "wide", &wide);
+    return dpt_add(model, x, dpt_conv2d(model, y, "narrow", &narrow));
 }
 
 static dpt_status create_model(dpt_context *context, dpt_model **out)
 {
-    const dpt_linear_options places = {.out = WIDTH, .activation = DPT_ACT_TANH},
-                             scores = {.size = sizeof scores, .out = CLASSES};
+    const dpt_conv2d_options places = each_place(WIDTH, DPT_ACT_TANH);
+    const dpt_linear_options scores = {.size = sizeof scores, .out = CLASSES};
     DPT_TRY(dpt_model_create(context, "rings", out));
     dpt_model *model = *out;
-    dpt_value x = dense(model, dpt_input(model, 1, PLACES, 3), "places", &places);
+    dpt_value x = dpt_conv2d(model, dpt_input(model, 1, PLACES, 3), "places", &places);
     x = dpt_flatten(model, dpt_global_average_pool(model, attention_block(model, x)));
     return dpt_model_finish(model, dpt_linear(model, x, "scores", &scores));
 }

@@ -163,3 +163,14 @@ char *dpti_split_text(dpt_split split)
     if (text) snprintf(text, n_bytes, "%s%s", replays ? replay_prefix : "", split.value);
     return text;
 }
+
+dpt_status dpti_split_fixed(dpt_split split, size_t n_devices, dpti_split *out, dpt_error *error)
+{
+    const bool equal = split.kind == DPT_SPLIT_EQUAL;
+    if (!equal && (split.kind != DPT_SPLIT_PROPORTIONS || !split.value))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "a split of kind %d with the value %s: use DPT_SPLIT_EQUAL, or "
+                        "DPT_SPLIT_PROPORTIONS with a value such as \"2:1\"",
+                        (int)split.kind, split.value ? split.value : "NULL");
+    return dpti_split_parse(equal ? NULL : split.value, n_devices, out, error);
+}

@@ -19,6 +19,10 @@ typedef struct dpti_split {
    trainer handles "replay:LOG" and "measured", which are errors here. */
 DPT_CHECK_RESULT dpt_status dpti_split_parse(const char *text, size_t n_devices, dpti_split *out,
                                              dpt_error *error);
+/* The same for a split of the public API: equal, or proportions.  Errors: DPT_E_INVALID as above,
+   or if the value is NULL, or for another kind. */
+DPT_CHECK_RESULT dpt_status dpti_split_fixed(dpt_split split, size_t n_devices, dpti_split *out,
+                                             dpt_error *error);
 /* Returns the text that dpt_split_from reads as this split, for logs and messages; NULL if there is
    no memory.  The caller frees it.  An unknown kind, or a missing value, gives a text that
    dpti_split_parse refuses. */

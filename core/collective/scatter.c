@@ -16,11 +16,8 @@ dpt_status dpt_shard_rows(dpt_context *context, dpt_split split, size_t n_rows, 
         return dpt_fail(context, DPT_E_INVALID,
                         "the split is for a trainer, which knows its devices: use DPT_SPLIT_EQUAL, "
                         "or DPT_SPLIT_PROPORTIONS such as \"2:1\" with one number a device");
-    char *text = dpti_split_text(split);
-    if (!text) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to divide rows");
-    const dpt_status status = dpti_split_parse(text, n_devices, &parsed, &error);
-    free(text);
-    if (status != DPT_OK) return dpti_context_fail(context, NULL, &error);
+    if (dpti_split_fixed(split, n_devices, &parsed, &error) != DPT_OK)
+        return dpti_context_fail(context, NULL, &error);
     dpti_split_rows(&parsed, n_rows, shards);
     return DPT_OK;
 }

@@ -64,14 +64,8 @@ static dpt_status take_split(dpt_predictor *p, dpt_split split)
     dpt_error error = {0};
     p->fixed = split.kind != DPT_SPLIT_MEASURED;
     if (!p->fixed) return DPT_OK;
-    if (split.kind == DPT_SPLIT_REPLAY)
-        return dpt_fail(p->context, DPT_E_INVALID,
-                        "a predictor cannot replay the log %s: use another split", split.value);
-    char *text = dpti_split_text(split);
-    if (!text) return dpt_fail(p->context, DPT_E_NO_MEMORY, "no memory for a predictor");
-    const dpt_status status = dpti_split_parse(text, p->n_workers, &p->split, &error);
-    free(text);
-    return status == DPT_OK ? DPT_OK : dpti_context_fail(p->context, NULL, &error);
+    if (dpti_split_fixed(split, p->n_workers, &p->split, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(p->context, NULL, &error);
 }
 
 static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)

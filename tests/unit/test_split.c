@@ -130,6 +130,12 @@ static void is_public(test *t)
         CHECK_CONTAINS(dpt_error_message(context), "is for a trainer");
         CHECK_CONTAINS(dpt_error_message(context), "use DPT_SPLIT_EQUAL, or DPT_SPLIT_PROPORTIONS");
     }
+    const dpt_split wrong[] = {{DPT_SPLIT_PROPORTIONS, NULL}, {(dpt_split_kind)9, "1:1"}};
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_STATUS(dpt_shard_rows(context, wrong[i], 10, 2, rows), DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(context), "use DPT_SPLIT_EQUAL");
+        CHECK_SIZE(rows[0], 9);
+    }
     CHECK_OK(dpt_shard_rows(context, dpt_split_from("3:1"), 8, 2, rows));
     CHECK_SIZE(rows[0], 6);
     CHECK_SIZE(rows[1], 2);
