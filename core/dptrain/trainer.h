@@ -88,8 +88,9 @@ typedef struct dpt_parameter_group {
                            1e6 */
     float weight_decay; /* in place of the option of that name, if `has_weight_decay` */
     bool has_weight_decay;
-    /* The tensors keep their bits: no update, no weight decay, no momentum.  Their gradients are
-       still computed and exchanged; then they are set to 0, so that clipping does not count them.
+    /* The tensors keep their bits: no update, no weight decay, no momentum.  Their gradients are 0,
+       so that clipping does not count them.  The gradients of a layer are not computed if all of
+       its tensors are frozen, nor is anything below the lowest layer that is trained.
        A batch-norm goes on to normalise by the statistics of the batch.  Its running statistics
        are tensors too, such as "bn1.running_mean": they move, as in PyTorch, unless a pattern
        matches their names. */

@@ -153,11 +153,18 @@ dpt_status dpti_end_gradient(dpti_compiler *c, size_t root, const dpti_gradient 
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
+/* Returns whether no parameter of a layer is trained. */
+static bool keeps_parameters(const dpti_compiler *c, const dpti_node *node)
+{
+    return dpti_is_frozen(c, node->weight) && dpti_is_frozen(c, node->bias);
+}
+
 /* Computes the gradient of a convolution's filters now. */
 static dpt_status emit_filters(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     int dw, db;
+    if (keeps_parameters(c, node)) return dpti_end_bucket(c, node->weight, 0);
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
     dpti_instruction backward = dpti_instruction_of(c, node);
@@ -181,7 +188,8 @@ static bool meets_before(const dpti_compiler *c, size_t i)
 {
     if (dpti_n_parts(c) == 1) return false;
     while (i-- > 0)
-        if (c->model->nodes[i].kind == DPTI_NODE_BATCH_NORM && c->sums[i] == DPTI_NO_TENSOR)
+        if (c->model->nodes[i].kind == DPTI_NODE_BATCH_NORM && c->needs[i] &&
+            c->sums[i] == DPTI_NO_TENSOR)
             return true;
     return false;
 }
@@ -194,7 +202,9 @@ static dpt_status hold_filters(dpti_compiler *c, size_t i)
 {
     const bool passes_on = has_gradient(c, c->root[c->model->nodes[i].inputs[0]]);
     DPT_TRY(dpti_emit_held(c));
-    if (!c->options->holds_filters || !passes_on || !meets_before(c, i)) return emit_filters(c, i);
+    if (!c->options->holds_filters || keeps_parameters(c, &c->model->nodes[i]) || !passes_on ||
+        !meets_before(c, i))
+        return emit_filters(c, i);
     c->held = i;
     return DPT_OK;
 }
@@ -227,6 +237,7 @@ static dpt_status emit_slices(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     DPT_TRY(dpti_emit_held(c));
+    if (keeps_parameters(c, node)) return dpti_end_bucket(c, node->weight, 0);
     for (size_t end = node->forward.u.linear.out; end > 0;) {
         const size_t first = dpti_slice_begin(c, node, end);
         DPT_TRY(emit_slice(c, i, first, end - first));
@@ -290,10 +301,12 @@ static dpt_status emit_transposed(dpti_compiler *c, size_t i)
     contribution to;
     int w, dw, dx;
     DPT_TRY(dpti_emit_held(c));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
-    backward.flags = dpti_parameter_flags(c, node->weight);
-    backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
-    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->value[root], dy}), ((int[]){dw})));
+    if (!keeps_parameters(c, node)) {
+        DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+        backward.flags = dpti_parameter_flags(c, node->weight);
+        backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+        DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->value[root], dy}), ((int[]){dw})));
+    }
     DPT_TRY(dpti_end_bucket(c, node->weight, 0));
     if (!has_gradient(c, root)) return DPT_OK;
 
@@ -397,7 +410,7 @@ static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of
    to one rendezvous. */
 static bool is_twin(const dpti_compiler *c, size_t residual)
 {
-    return residual != SIZE_MAX && dpti_n_parts(c) > 1 &&
+    return residual != SIZE_MAX && dpti_n_parts(c) > 1 && c->needs[residual] &&
            c->model->nodes[residual].kind == DPTI_NODE_BATCH_NORM && c->pending[residual] == 1 &&
            c->activation[residual] == DPT_ACT_NONE;
 }
@@ -461,7 +474,8 @@ static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
     dpti_instruction backward = dpti_instruction_of(c, node);
     backward.flags = dpti_gradient_flags(c);
     backward.desc.kind = DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS;
-    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, x, c->moments[i]}), ((int[]){dw, db})));
+    if (!keeps_parameters(c, node))
+        DPT_TRY(DPTI_EMIT(c, backward, ((int[]){dy, x, c->moments[i]}), ((int[]){dw, db})));
     if (!has_gradient(c, root)) return DPT_OK;
     contribution to;
     DPT_TRY(begin_contribution(c, root, &to));

@@ -29,12 +29,13 @@ typedef struct dpti_compiler {
     dpt_activation *activation; /* per root: the activation that is fused into it */
     int *value, *gradient;      /* per root: tensors */
     int *moments;               /* per norm: tensors; per recurrence: its gates */
-    bool *needs;                /* per root: it depends on a parameter, so that it has a gradient */
-    bool *shared;               /* per parameter: an instruction before has written its gradient */
-    int *sums;   /* per batch-norm: tensors with the gathered sums of the backward pass; per
-                    recurrence: its cells */
-    size_t held; /* a convolution whose gradient of the filters is delayed to a rendezvous, or
-                    SIZE_MAX */
+    bool
+        *needs; /* per root: it depends on a parameter that is trained, so that it has a gradient */
+    bool *shared; /* per parameter: an instruction before has written its gradient */
+    int *sums;    /* per batch-norm: tensors with the gathered sums of the backward pass; per
+                     recurrence: its cells */
+    size_t held;  /* a convolution whose gradient of the filters is delayed to a rendezvous, or
+                     SIZE_MAX */
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
     size_t written, bucketed;
@@ -121,6 +122,10 @@ static inline uint32_t dpti_gradient_flags(const dpti_compiler *c)
 
 /* Finds the roots, what is fused into them, and which of them have gradients (fuse.c). */
 void dpti_fuse(dpti_compiler *c);
+/* Returns whether a parameter, or running statistic, keeps its bits; true for SIZE_MAX.  No
+   instruction that only computes the gradients of such parameters is emitted.  Their places in the
+   flat buffer of the gradients are zero when a step begins (update.c). */
+bool dpti_is_frozen(const dpti_compiler *c, size_t parameter);
 /* Returns whether a node is there before the first instruction. */
 static inline bool dpti_is_leaf(const dpti_node *node)
 {

@@ -79,12 +79,18 @@ static void fuse_residual(dpti_compiler *c, size_t i)
     absorb(c, later, i);
 }
 
-/* A root has a gradient if it depends on a parameter. */
+bool dpti_is_frozen(const dpti_compiler *c, size_t parameter)
+{
+    const dpti_parameter_rule *rules = c->options->optimizer.rules;
+    return parameter == SIZE_MAX || (rules && rules[parameter].frozen);
+}
+
+/* A root has a gradient if it depends on a parameter that is trained. */
 static void find_needs(dpti_compiler *c)
 {
     for (size_t i = 0; i < c->model->n_nodes; i++) {
         const dpti_node *node = &c->model->nodes[i];
-        bool needs = node->weight != SIZE_MAX || node->bias != SIZE_MAX;
+        bool needs = !dpti_is_frozen(c, node->weight) || !dpti_is_frozen(c, node->bias);
         for (size_t j = 0; j < node->n_inputs; j++)
             needs = needs || c->needs[c->root[node->inputs[j]]];
         if (needs) c->needs[c->root[i]] = true;

@@ -2,6 +2,8 @@
    program also the check that replaces the vote before it. */
 #include "graph/compile.h"
 
+#include <stdlib.h>
+
 static dpti_instruction per_step(dpt_op_desc desc)
 {
     return (dpti_instruction){.desc = desc, .per_step = true, .layer = "optimizer"};
@@ -104,17 +106,16 @@ static dpt_status emit_zero_gradient(dpti_compiler *c, const range *r)
 
 /* ---- Ranges with rules of their own ---------------------------------------------------------- */
 
-/* The trained parameter whose place is behind `offset` first; NULL: none is. */
-static const dpti_parameter *next_trained(const dpt_model *m, size_t offset)
+/* Ranges that lie side by side and are all that is trained. */
+typedef struct range_list {
+    range *items;
+    size_t n;
+} range_list;
+
+static int by_offset(const void *a, const void *b)
 {
-    const dpti_parameter *next = NULL;
-    for (size_t i = 0; i < m->n_parameters; i++) {
-        const dpti_parameter *p = &m->parameters[i];
-        if (!dpti_is_statistic(p->role) && p->offset >= offset &&
-            (!next || p->offset < next->offset))
-            next = p;
-    }
-    return next;
+    const dpti_parameter *const *x = a, *const *y = b;
+    return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
 }
 
 static bool same_rule(const dpti_parameter_rule *a, const dpti_parameter_rule *b)
@@ -123,46 +124,72 @@ static bool same_rule(const dpti_parameter_rule *a, const dpti_parameter_rule *b
     return a->lr_factor == b->lr_factor && a->weight_decay == b->weight_decay;
 }
 
-/* Finds the range that begins at `begin`: parameters that lie side by side and have equal rules. */
-static range range_at(const dpti_compiler *c, size_t begin)
+/* Adds a parameter, which is behind those before it, to the last range if their rules are equal. */
+static void add_to_ranges(range_list *list, const dpti_parameter *p,
+                          const dpti_parameter_rule *rule)
+{
+    range *last = list->n ? &list->items[list->n - 1] : NULL;
+    const dpti_parameter_rule before = {.frozen = last && last->frozen,
+                                        .lr_factor = last ? last->lr_factor : 0,
+                                        .weight_decay = last ? last->weight_decay : 0};
+    if (last && same_rule(&before, rule)) return;
+    list->items[list->n++] = (range){.begin = p->offset,
+                                     .weight_decay = rule->weight_decay,
+                                     .lr_factor = rule->lr_factor,
+                                     .frozen = rule->frozen};
+}
+
+/* Fills in a list with room for all parameters, of the n that are trained in the order of their
+   places. */
+static void find_ranges(const dpti_compiler *c, const dpti_parameter *const *trained, size_t n,
+                        range_list *out)
 {
     const dpt_model *m = c->model;
-    const dpti_parameter *p = next_trained(m, begin);
-    const dpti_parameter_rule *rule = &c->options->optimizer.rules[p - m->parameters];
-    size_t end = m->flat_trained;
-    while ((p = next_trained(m, p->offset + 1)))
-        if (!same_rule(rule, &c->options->optimizer.rules[p - m->parameters])) {
-            end = p->offset;
-            break;
-        }
-    return (range){.begin = begin,
-                   .count = end - begin,
-                   .decay_count = rule->weight_decay != 0 ? end - begin : 0,
-                   .weight_decay = rule->weight_decay,
-                   .lr_factor = rule->lr_factor,
-                   .frozen = rule->frozen};
+    for (size_t i = 0; i < n; i++)
+        add_to_ranges(out, trained[i], &c->options->optimizer.rules[trained[i] - m->parameters]);
+    for (size_t i = 0; i < out->n; i++) {
+        range *r = &out->items[i];
+        r->count = (i + 1 < out->n ? out->items[i + 1].begin : m->flat_trained) - r->begin;
+        r->decay_count = r->weight_decay != 0 ? r->count : 0;
+    }
 }
 
-static dpt_status emit_zero_gradients(dpti_compiler *c)
+/* Makes the list, which the caller frees. */
+static dpt_status make_ranges(const dpti_compiler *c, range_list *out)
 {
-    if (!c->options->optimizer.rules) return DPT_OK;
-    for (size_t begin = 0; begin < c->model->flat_trained;) {
-        const range r = range_at(c, begin);
-        if (r.frozen) DPT_TRY(emit_zero_gradient(c, &r));
-        begin += r.count;
+    const dpt_model *m = c->model;
+    const dpti_parameter **trained = calloc(m->n_parameters, sizeof *trained);
+    *out = (range_list){.items = calloc(m->n_parameters, sizeof *out->items)};
+    if (!trained || !out->items) {
+        free(trained);
+        free(out->items);
+        return DPT_FAIL(c->error, DPT_E_NO_MEMORY, "no memory to compile model %s", m->name);
+    }
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_parameters; i++)
+        if (!dpti_is_statistic(m->parameters[i].role)) trained[n++] = &m->parameters[i];
+    qsort(trained, n, sizeof *trained, by_offset);
+    find_ranges(c, trained, n, out);
+    free(trained);
+    return DPT_OK;
+}
+
+static dpt_status emit_optimizers(dpti_compiler *c, const range_list *ranges)
+{
+    for (size_t i = 0; i < ranges->n; i++) {
+        const range *r = &ranges->items[i];
+        if (r->frozen) continue;
+        DPT_TRY(r->lr_factor == 1 ? emit_optimizer(c, r) : emit_scaled_optimizer(c, r));
     }
     return DPT_OK;
 }
 
-static dpt_status emit_optimizers(dpti_compiler *c)
+static dpt_status emit_by_rules(dpti_compiler *c, int gradients, const range_list *ranges)
 {
-    for (size_t begin = 0; begin < c->model->flat_trained;) {
-        const range r = range_at(c, begin);
-        begin += r.count;
-        if (r.frozen) continue;
-        DPT_TRY(r.lr_factor == 1 ? emit_optimizer(c, &r) : emit_scaled_optimizer(c, &r));
-    }
-    return DPT_OK;
+    for (size_t i = 0; i < ranges->n; i++)
+        if (ranges->items[i].frozen) DPT_TRY(emit_zero_gradient(c, &ranges->items[i]));
+    DPT_TRY(emit_clipping(c, gradients));
+    return emit_optimizers(c, ranges);
 }
 
 /* ---- Statistics ------------------------------------------------------------------------------ */
@@ -183,8 +210,7 @@ static dpt_status emit_moving_average(dpti_compiler *c, size_t offset, size_t co
 
 static bool is_frozen(const dpti_compiler *c, const dpti_parameter *p)
 {
-    const dpti_parameter_rule *rules = c->options->optimizer.rules;
-    return rules && rules[p - c->model->parameters].frozen;
+    return dpti_is_frozen(c, (size_t)(p - c->model->parameters));
 }
 
 /* Emits one instruction for each run of neighbouring statistics with the same momentum.  Those that
@@ -235,10 +261,17 @@ dpt_status dpti_emit_update(dpti_compiler *c)
                        .decay_count =
                            o->no_bias_decay ? c->model->flat_weights : c->model->flat_trained,
                        .weight_decay = o->weight_decay};
+    range_list ranges;
     int gradients;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, 0, &gradients));
-    DPT_TRY(emit_zero_gradients(c));
-    DPT_TRY(emit_clipping(c, gradients));
-    DPT_TRY(o->rules ? emit_optimizers(c) : emit_optimizer(c, &all));
+    if (o->rules) {
+        DPT_TRY(make_ranges(c, &ranges));
+        const dpt_status status = emit_by_rules(c, gradients, &ranges);
+        free(ranges.items);
+        DPT_TRY(status);
+    } else {
+        DPT_TRY(emit_clipping(c, gradients));
+        DPT_TRY(emit_optimizer(c, &all));
+    }
     return emit_statistics(c);
 }

@@ -531,6 +531,104 @@ static void micro_batches_add_up(test *t)
     with_nets(t, divide_shard);
 }
 
+/* ---- Frozen parameters ----------------------------------------------------------------------- */
+
+static const size_t whole[] = {COUNT};
+
+static bool is_frozen_place(const setting *s, const dpti_parameter_rule *rules, size_t offset)
+{
+    for (size_t i = 0; i < s->model->n_parameters; i++) {
+        const dpti_parameter *p = &s->model->parameters[i];
+        if (offset >= p->offset && offset < p->offset + p->size) return rules[i].frozen;
+    }
+    return false;
+}
+
+/* Whether an instruction computes gradients of frozen parameters and nothing else. */
+static bool is_wasted(const setting *s, const dpti_program *p, const dpti_instruction *in,
+                      const dpti_parameter_rule *rules)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < DPT_MAX_OUTPUTS; k++) {
+        if (in->out[k] == DPTI_NO_TENSOR) continue;
+        const dpti_program_tensor *to = &p->tensors[in->out[k]];
+        if (to->home != DPTI_HOME_GRADIENTS || !is_frozen_place(s, rules, to->offset)) return false;
+        n++;
+    }
+    return n > 0;
+}
+
+static size_t count_instructions(test *t, const setting *s, const dpti_program *p,
+                                 const dpti_parameter_rule *rules)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < p->n_segments; k++)
+        for (size_t i = p->segments[k].first; i < p->segments[k].last; i++) {
+            if (p->segments[k].commits) continue;
+            n++;
+            if (!CHECK(!is_wasted(s, p, &p->instructions[i], rules)))
+                FAIL("%s computes gradients that nobody needs", p->instructions[i].layer);
+        }
+    return n;
+}
+
+/* Gradients of what is trained are those of a program that trains everything, to the bit. */
+static void check_frozen(test *t, setting *s, const interpreter *all,
+                         const dpti_parameter_rule *rules)
+{
+    interpreter some;
+    dpti_program_options options = s->options;
+    options.optimizer.rules = rules;
+    options.n_parts = all->n_devices;
+    options.holds_filters = true;
+    if (interpret(t, s, &options, all->n_devices, &some)) {
+        (void)interpreter_compute(&some, records, all->n_devices == 1 ? whole : divisions[0],
+                                  1.0 / COUNT);
+        for (size_t i = 0; i < s->model->n_parameters; i++) {
+            const dpti_parameter *p = &s->model->parameters[i];
+            if (rules[i].frozen) continue;
+            if (!CHECK(memcmp(some.gradients + p->offset, all->gradients + p->offset,
+                              p->size * sizeof *some.gradients) == 0))
+                FAIL("the gradient of %s differs", p->name);
+        }
+        CHECK(count_instructions(t, s, &some.program, rules) <= all->program.n_instructions);
+    }
+    interpreter_free(&some);
+}
+
+/* Each parameter alone, and each with all before it. */
+static void freeze(test *t, setting *s)
+{
+    const size_t n = s->model->n_parameters;
+    dpti_parameter_rule *rules = calloc(n, sizeof *rules);
+    for (size_t k = 0; k < 2 && CHECK(rules); k++) {
+        interpreter all;
+        dpti_program_options options = s->options;
+        const size_t n_devices = k == 0 ? 1 : DEVICES;
+        options.n_parts = n_devices;
+        options.holds_filters = true;
+        if (!interpret(t, s, &options, n_devices, &all)) break;
+        (void)interpreter_compute(&all, records, n_devices == 1 ? whole : divisions[0],
+                                  1.0 / COUNT);
+        for (size_t i = 0; i < 2 * n; i++) {
+            for (size_t p = 0; p < n; p++) {
+                const bool alone = i < n && p == i, before = i >= n && p <= i - n;
+                const bool chosen = alone || before;
+                rules[p] = (dpti_parameter_rule){.frozen = chosen, .lr_factor = 1};
+                if (dpti_is_statistic(s->model->parameters[p].role)) rules[p].frozen = false;
+            }
+            check_frozen(t, s, &all, rules);
+        }
+        interpreter_free(&all);
+    }
+    free(rules);
+}
+
+static void frozen_parameters_have_no_gradient(test *t)
+{
+    with_nets(t, freeze);
+}
+
 /* ---- The library ----------------------------------------------------------------------------- */
 
 static dpt_trainer_options trainer_options(const setting *s, const char *split)
@@ -789,6 +887,7 @@ int main(int argc, char **argv)
         {"devices exchange all they need", devices_exchange_all_they_need},
         {"batch-norms mask themselves", batch_norms_mask_themselves},
         {"micro-batches add up", micro_batches_add_up},
+        {"frozen parameters have no gradient", frozen_parameters_have_no_gradient},
         {"the library computes the same", library_computes_the_same},
     };
     add_fault_plugins();
