@@ -7,7 +7,7 @@
 #     --quick      gcc, the tests of the day: about 17 minutes on two cores
 #     (none)       what must pass before a change goes in: about 25 minutes on two cores
 #     --nightly    also the tests that take minutes, kernels under the sanitizers, ten minutes a
-#                  fuzzer, ThreadSanitizer over all tests, valgrind over the unit tests, a build
+#                  fuzzer, ten million runs of that of ONNX files, ThreadSanitizer over all tests, valgrind over the unit tests, a build
 #                  without OpenCL and CUDA, 500 trainings killed and resumed, ten minutes of soak, how
 #                  much of the readers is tested, and both commands of the README in a bare Debian 13
 #     --release    the same with an hour a fuzzer
@@ -186,16 +186,20 @@ formatting() {
     "$program" --dry-run -Werror $files
 }
 
+# By night the fuzzer of ONNX files makes this many runs, divided among the cores; others run for a time.
+onnx_runs=10000000
+
 # New inputs go to a corpus of the build folder; what the project keeps is only read.
 fuzzer() {
-    local name=${1##*/} corpus kept dict
+    local name=${1##*/} corpus kept dict limit=-max_total_time=$fuzz_seconds
     corpus=$work/corpus/$name
     kept=$source/tests/fuzz/corpus/${name#fuzz-}
     mkdir -p "$corpus"
     [ -d "$kept" ] || kept=$corpus
     dict=$source/tests/fuzz/${name#fuzz-}.dict
     [ -f "$dict" ] || dict=
-    (cd "$corpus" && "$1" -max_total_time="$fuzz_seconds" -timeout=10 -rss_limit_mb=2048 \
+    [ -z "${2:-}" ] || limit=-runs=$2
+    (cd "$corpus" && "$1" "$limit" -timeout=10 -rss_limit_mb=2048 \
         ${dict:+-dict="$dict"} -print_final_stats=1 \
         -artifact_prefix="$work/crash-$name-" "$corpus" "$kept")
 }
@@ -370,6 +374,18 @@ fuzzed() {
     return $status
 }
 
+# The processes share one corpus: each reads what the others have found.
+run_onnx_fuzzer() {
+    local i pids=()
+    for ((i = 0; i < jobs; i++)); do
+        fuzzer "$1" $(((onnx_runs + jobs - 1) / jobs)) >"$work/fuzz-onnx-$i.out" 2>&1 </dev/null &
+        pids+=($!)
+    done
+    for ((i = 0; i < jobs; i++)); do
+        check "fuzzer: fuzz-onnx, part $((i + 1)) of $onnx_runs runs" fuzzed "${pids[i]}" "$work/fuzz-onnx-$i.out"
+    done
+}
+
 # As many at once as there are cores.
 run_fuzzers() {
     local programs first name i pids
@@ -385,6 +401,7 @@ run_fuzzers() {
             check "fuzzer: $name, $fuzz_seconds s" fuzzed "${pids[i]}" "$work/$name.out"
         done
     done
+    by_day || run_onnx_fuzzer "$work/clang-asan/tests/bin/fuzz-onnx"
     check "all fuzzers are there" test ${#programs[@]} -eq "$(find tests/fuzz -name 'fuzz_*.c' | wc -l)"
 }
 

@@ -1,10 +1,11 @@
 /* Feeds arbitrary bytes to the reader of ONNX files, to the inference of shapes and to the proof
-   that samples are independent, checks what they accept, and makes models of it. */
+   that samples are independent, checks what they accept, makes models of it, and compiles them. */
 #include "base/text.h"
 #include "fuzz.h"
 #include "import/import.h"
 #include "onnx/batch_parallel.h"
 #include "onnx/reader.h"
+#include "program.h"
 
 enum { MEMORY = 256 << 20, NODES = 10000 };
 
@@ -90,6 +91,7 @@ static void import(const dpti_onnx_graph *graph)
     require((status == DPT_OK) == (model != NULL));
     if (status == DPT_OK) {
         require(dpt_model_parameter_count(model) > 0 && dpt_model_outputs(model) > 0);
+        fuzz_compile_all(model);
         dpt_model_destroy(model);
         return;
     }
