@@ -21,13 +21,56 @@ static void add_axis(dpt_map_plan *plan, size_t extent, const int64_t *strides)
         plan->stride[i][at] = strides[i];
 }
 
-static void plan_axes(const dpt_map_desc *d, dpt_map_plan *plan)
+/* The operand whose memory decides the order of the axes: of a MAP the first output, which has
+   every index; of a MAP_REDUCE the input along most axes. */
+static const dpt_map_operand *leading_operand(const dpt_op_desc *desc)
 {
+    const dpt_map_desc *d = &desc->u.map;
+    const dpt_map_operand *found = &d->out[0];
+    size_t most = 0;
+    if (desc->kind == DPT_OP_MAP) return found;
+    for (unsigned i = 0; i < d->n_in; i++) {
+        size_t n_axes = 0;
+        for (size_t axis = 0; axis < d->rank; axis++)
+            n_axes += d->in[i].stride[axis] != 0;
+        if (n_axes <= most) continue;
+        most = n_axes;
+        found = &d->in[i];
+    }
+    return found;
+}
+
+static int64_t distance_of(const dpt_map_operand *o, size_t axis)
+{
+    const int64_t stride = o->stride[axis];
+    return stride < 0 ? -stride : stride;
+}
+
+/* The order of the axes: the farther apart the elements of an axis lie in memory, the earlier it
+   comes.  The channels of an image, which are its first axis and the fastest one in memory, thus
+   come last, and the axes of a dense tensor become one. */
+static void sort_axes(const dpt_op_desc *desc, size_t order[DPT_MAX_RANK])
+{
+    const dpt_map_operand *o = leading_operand(desc);
+    for (size_t i = 0; i < desc->u.map.rank; i++) {
+        size_t at = i;
+        for (; at > 0 && distance_of(o, order[at - 1]) < distance_of(o, i); at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
+static void plan_axes(const dpt_op_desc *desc, dpt_map_plan *plan)
+{
+    const dpt_map_desc *d = &desc->u.map;
     int64_t strides[DPT_MAP_OPERANDS];
+    size_t order[DPT_MAX_RANK];
+    sort_axes(desc, order);
     for (unsigned i = 0; i < plan->n_operands; i++)
         strides[i] = operand_of(d, i)->sampled ? (int64_t)operand_of(d, i)->size : 0;
     add_axis(plan, 1, strides);
-    for (size_t axis = 0; axis < d->rank; axis++) {
+    for (size_t k = 0; k < d->rank; k++) {
+        const size_t axis = order[k];
         if (d->extent[axis] == 1) continue;
         for (unsigned i = 0; i < plan->n_operands; i++)
             strides[i] = operand_of(d, i)->stride[axis];
@@ -144,7 +187,7 @@ void dpt_map_plan_make(const dpt_op_desc *desc, dpt_map_plan *out)
         out->offset[i] = operand_of(d, i)->offset;
         out->type[i] = operand_of(d, i)->type;
     }
-    plan_axes(d, out);
+    plan_axes(desc, out);
     plan_places(d, out);
     plan_properties(out);
 }

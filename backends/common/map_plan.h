@@ -1,5 +1,5 @@
-/* What every backend does with the description of a MAP before it runs: merges axes, and gives the
-   values of the program few places. */
+/* What every backend does with the description of a MAP before it runs: sorts and merges axes, and
+   gives the values of the program few places. */
 #ifndef DPT_COMMON_MAP_PLAN_H
 #define DPT_COMMON_MAP_PLAN_H
 
@@ -15,9 +15,10 @@ typedef struct dpt_map_step {
     float constant;
 } dpt_map_step;
 
-/* A space in which neighbouring axes are one axis wherever all operands allow it.  Axis 0 has the
-   samples: its extent is n_samples * extent[0], so that it may have merged with the axis behind it.
-   The operands are the inputs, then the outputs.  */
+/* A space whose axes are in the order of memory, and in which neighbouring axes are one axis
+   wherever all operands allow it.  Axis 0 has the samples: its extent is n_samples * extent[0], so
+   that it may have merged with the axis behind it. The operands are the inputs, then the outputs.
+ */
 typedef struct dpt_map_plan {
     size_t rank;                                    /* at least 1 */
     size_t extent[DPT_MAP_AXES];                    /* in axis 0: for each sample */

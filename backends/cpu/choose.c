@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_CANDIDATES = 5, KEY_BYTES = 256 };
+enum { MAX_CANDIDATES = 6, KEY_BYTES = 256 };
 
 _Static_assert((int)DPT_CPU_MEASURED_BYTES == (int)DPT_MEASURED_BYTES,
                "what choices say must fit into an operator");
@@ -16,7 +16,7 @@ static const double least_work = 2e6;
 
 /* Raise this number when a kernel changes.  The name of the cache file contains it, so times that
    older kernels took are forgotten. */
-static const char kernels_version[] = "9";
+static const char kernels_version[] = "10";
 
 dpt_choices *dpt_cpu_choices_get(const dpt_cpu_host *host)
 {
@@ -39,12 +39,20 @@ typedef struct candidates {
     size_t n;
 } candidates;
 
-/* Adds an algorithm's plan to *out if the algorithm applies.  op->plan is zeroed afterwards. */
+static bool is_listed(const candidates *all, const char *name)
+{
+    for (size_t i = 0; i < all->n; i++)
+        if (strcmp(all->names[i], name) == 0) return true;
+    return false;
+}
+
+/* Adds an algorithm's plan to *out if the algorithm applies and is not listed yet.  op->plan is
+   zeroed afterwards. */
 static dpt_status try_one(dpt_op *op, dpt_cpu_prepare *prepare, candidates *out, dpt_error *error)
 {
     op->plan = (dpt_cpu_plan){0};
     const dpt_status status = prepare(op, error);
-    if (status == DPT_OK) {
+    if (status == DPT_OK && !is_listed(out, op->plan.algorithm)) {
         out->names[out->n] = op->plan.algorithm;
         out->plans[out->n++] = op->plan;
     } else {

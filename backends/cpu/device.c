@@ -16,7 +16,7 @@ const dpt_param_spec dpt_cpu_params[] = {
      .max = DPT_CPU_MAX_THREADS},
     {.key = "algorithm",
      .help = "the beginning of the name of the only convolutions considered where they apply: "
-             "direct, winograd2, winograd3, winograd4 (default: whichever measures faster)"},
+             "direct, depthwise, winograd2, winograd3, winograd4 (default: the fastest)"},
     {.key = NULL},
 };
 

@@ -31,7 +31,7 @@ DPTRAIN_CPU_ALGORITHM=direct train "${small[@]}" --devices cpu:algorithm=winogra
 check "the device has the last word" cmp -s winograd4/model.safetensors named/model.safetensors
 cmp -s direct/model.safetensors winograd4/model.safetensors &&
     fail "direct and winograd4 give the same bits: the name does nothing"
-refuse 2 'algorithm=wino2 is not the beginning of direct, columns, winograd2, winograd3, winograd4, blas or packed' \
+refuse 2 'algorithm=wino2 is not the beginning of direct, columns, depthwise, winograd2, winograd3, winograd4, blas or packed' \
     train "${small[@]}" --devices cpu:algorithm=wino2
 DPTRAIN_CPU_ALGORITHM=best refuse 2 'DPTRAIN_CPU_ALGORITHM=best is not the beginning' \
     train "${small[@]}" --devices cpu

@@ -74,6 +74,14 @@ static const conv_shape conv_shapes[] = {
     {7, 10, 9, 17, 5, 5, 1, 1, 1, 3, 1, 1, 1},
     {15, 13, 70, 67, 5, 5, 1, 1, 2, 2, 1, 1, 1},
     {6, 4, 150, 149, 5, 5, 1, 1, 2, 1, 1, 1, 1},
+    /* Depthwise: one pixel, channels that do not fill vectors, filters larger than the image,
+       strides and dilation, several pieces of an image. */
+    {1, 1, 40, 40, 3, 3, 1, 1, 1, 1, 1, 1, 40},
+    {9, 7, 35, 35, 3, 3, 2, 1, 1, 1, 1, 1, 35},
+    {6, 11, 72, 72, 5, 3, 1, 2, 2, 3, 2, 1, 72},
+    {3, 2, 13, 13, 7, 7, 1, 1, 3, 3, 1, 1, 13},
+    {4, 5, 9, 9, 2, 3, 3, 2, 0, 2, 1, 3, 9},
+    {31, 30, 33, 33, 3, 3, 1, 1, 1, 1, 1, 1, 33},
     /* Few channels, and filters in fours: one and several bands, strides, unequal and much padding,
        fours that do not divide a group. */
     {13, 11, 1, 20, 3, 3, 1, 1, 0, 0, 1, 1, 1},
@@ -124,12 +132,13 @@ static dpt_conv2d_desc conv_desc(const conv_shape *s)
 static conv_shape random_conv(test_random *random)
 {
     for (;;) {
-        const size_t groups = 1 + test_random_below(random, 3);
+        const bool is_depthwise = test_random_below(random, 4) == 0;
+        const size_t groups = 1 + test_random_below(random, is_depthwise ? 80 : 3);
         const conv_shape s = {
             .h = 1 + test_random_below(random, 10),
             .w = 1 + test_random_below(random, 10),
-            .c = groups * (1 + test_random_below(random, 6)),
-            .o = groups * (1 + test_random_below(random, 9)),
+            .c = groups * (is_depthwise ? 1 : 1 + test_random_below(random, 6)),
+            .o = groups * (is_depthwise ? 1 : 1 + test_random_below(random, 9)),
             .kh = 1 + test_random_below(random, 5),
             .kw = 1 + test_random_below(random, 5),
             .sh = 1 + test_random_below(random, 3),

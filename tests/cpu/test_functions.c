@@ -21,11 +21,33 @@ static double logistic(double x)
     return 1.0 / (1.0 + exp(-x));
 }
 
+static float bell_of(float x)
+{
+    return function_bell(x);
+}
+
+static double exact_bell(double x)
+{
+    return exp(-0.5 * x * x);
+}
+
+static float normal_of(float x)
+{
+    return function_normal(x, function_bell(x));
+}
+
+static double exact_normal(double x)
+{
+    return 0.5 * erfc(-x / sqrt(2.0));
+}
+
 static const function functions[] = {
     {"exp", function_exp, exp, -110.0f, 110.0f, 1.0},
     {"erf", function_erf, erf, -110.0f, 110.0f, 1.4},
     {"tanh", function_tanh, tanh, -110.0f, 110.0f, 1.4},
     {"sigmoid", function_sigmoid, logistic, -88.0f, 110.0f, 2.5},
+    {"bell", bell_of, exact_bell, -13.0f, 13.0f, 2.0},
+    {"normal", normal_of, exact_normal, -13.0f, 110.0f, 6.5},
 };
 
 enum { N_FUNCTIONS = sizeof functions / sizeof *functions };
@@ -85,6 +107,8 @@ static void formulas_meet(test *t)
     CHECK(function_erf(nextafterf(1.0f, 0.0f)) <= function_erf(1.0f));
     CHECK(function_tanh(nextafterf(0.625f, 0.0f)) <= function_tanh(0.625f));
     CHECK(function_erf(4.0f) == 1.0f);
+    CHECK(normal_of(nextafterf(0.0f, -1.0f)) <= normal_of(nextafterf(0.0f, 1.0f)));
+    CHECK(normal_of(6.0f) == 1.0f);
 }
 
 int main(int argc, char **argv)

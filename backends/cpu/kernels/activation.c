@@ -2,20 +2,12 @@
    DPT_ACTIVATION_LIST has a line in `value` and in `derivative`; the compiler names one that is
    missing. */
 #include "activation.h"
+#include "functions.h"
 #include "kinds.h"
 
-#include <math.h>
 #include <string.h>
 
-static const float sqrt_half = 0.70710678f;
 static const float inverse_sqrt_2pi = 0.39894228f;
-
-/* The distribution function of the normal distribution.  erfc is precise in the left tail, where
-   1 + erf cancels. */
-static inline float normal_distribution(float x)
-{
-    return 0.5f * erfcf(-x * sqrt_half);
-}
 
 /* f(x) of one element.  With a constant kind there are no branches. */
 static inline float value(dpt_activation kind, float x)
@@ -23,9 +15,9 @@ static inline float value(dpt_activation kind, float x)
     switch (kind) {
     case DPT_ACT_NONE: return x;
     case DPT_ACT_RELU: return x < 0.0f ? 0.0f : x; /* keeps NaN */
-    case DPT_ACT_TANH: return tanhf(x);
-    case DPT_ACT_SIGMOID: return 1.0f / (1.0f + expf(-x));
-    case DPT_ACT_GELU: return x * normal_distribution(x);
+    case DPT_ACT_TANH: return function_tanh(x);
+    case DPT_ACT_SIGMOID: return function_sigmoid(x);
+    case DPT_ACT_GELU: return x * function_normal(x, function_bell(x));
     }
     return x;
 }
@@ -39,8 +31,10 @@ static inline float derivative(dpt_activation kind, float y, float dy)
     case DPT_ACT_RELU: return y > 0.0f ? dy : 0.0f;
     case DPT_ACT_TANH: return dy * (1.0f - y * y);
     case DPT_ACT_SIGMOID: return dy * (y * (1.0f - y));
-    case DPT_ACT_GELU:
-        return dy * (normal_distribution(y) + y * (inverse_sqrt_2pi * expf(-0.5f * y * y)));
+    case DPT_ACT_GELU: {
+        const float bell = function_bell(y);
+        return dy * (function_normal(y, bell) + y * (inverse_sqrt_2pi * bell));
+    }
     }
     return dy;
 }
@@ -81,6 +75,21 @@ void KERNEL(differentiate)(dpt_activation kind, float *dx, const float *y, const
     }
 }
 
+/* dx[i] += dy[i] * f'(y[i]) */
+static void add_derivatives(dpt_activation kind, float *restrict dx, const float *restrict y,
+                            const float *restrict dy, size_t n)
+{
+    switch (kind) {
+#define LOOP(name, number, from)                                                                   \
+    case DPT_ACT_##name:                                                                           \
+        for (size_t i = 0; i < n; i++)                                                             \
+            dx[i] += derivative(DPT_ACT_##name, y[i], dy[i]);                                      \
+        break;
+        DPT_ACTIVATION_LIST(LOOP)
+#undef LOOP
+    }
+}
+
 bool KERNEL(activation_exact)(dpt_activation kind)
 {
     return kind == DPT_ACT_NONE || kind == DPT_ACT_RELU;
@@ -110,8 +119,8 @@ static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
         (d->kind, dx + part.begin, y + part.begin, dy + part.begin, part.end - part.begin);
         return;
     }
-    for (size_t i = part.begin; i < part.end; i++)
-        dx[i] += derivative(d->kind, y[i], dy[i]);
+    add_derivatives(d->kind, dx + part.begin, y + part.begin, dy + part.begin,
+                    part.end - part.begin);
 }
 
 static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel)

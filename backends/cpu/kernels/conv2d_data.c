@@ -6,6 +6,7 @@
    as much as the sums.  A tile then adds all filter rows that contribute to a row of dx. */
 #include "activation.h"
 #include "conv2d.h"
+#include "depthwise.h"
 #include "kinds.h"
 
 #include <stdlib.h>
@@ -279,6 +280,8 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
 
 dpt_status KERNEL(prepare_conv2d_backward_data)(dpt_op *op, dpt_error *error)
 {
+    if (!op->asked_for && KERNEL(is_depthwise)(&op->desc.u.conv2d))
+        return KERNEL(prepare_depthwise_backward_data)(op, error);
     conv *v = KERNEL(conv_create)(&op->desc.u.conv2d);
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a convolution's plan");
     op->plan.state = v;

@@ -2,6 +2,7 @@
    applied while the tile is in registers. */
 #include "activation.h"
 #include "conv2d.h"
+#include "depthwise.h"
 #include "kinds.h"
 
 #include <stdlib.h>
@@ -195,6 +196,8 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
 
 dpt_status KERNEL(prepare_conv2d_forward)(dpt_op *op, dpt_error *error)
 {
+    if (!op->asked_for && KERNEL(is_depthwise)(&op->desc.u.conv2d))
+        return KERNEL(prepare_depthwise_forward)(op, error);
     conv *v = KERNEL(conv_create)(&op->desc.u.conv2d);
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a convolution's plan");
     op->plan.state = v;

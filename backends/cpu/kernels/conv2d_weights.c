@@ -6,6 +6,7 @@
    samples, and the sums of the threads are added in thread order.  If a copy of the sums for each
    thread would take too much memory, the threads divide the taps instead. */
 #include "conv2d.h"
+#include "depthwise.h"
 #include "kinds.h"
 
 #include <stdlib.h>
@@ -266,6 +267,8 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
 
 dpt_status KERNEL(prepare_conv2d_backward_weights)(dpt_op *op, dpt_error *error)
 {
+    if (!op->asked_for && KERNEL(is_depthwise)(&op->desc.u.conv2d))
+        return KERNEL(prepare_depthwise_backward_weights)(op, error);
     conv *v = KERNEL(conv_create)(&op->desc.u.conv2d);
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a convolution's plan");
     op->plan.state = v;

@@ -1,5 +1,5 @@
 /* The kernel set of one instruction set. */
-#include "kinds.h"
+#include "depthwise.h"
 
 static bool usable(void)
 {
@@ -17,15 +17,16 @@ static bool usable(void)
 #define NAME_OF(isa)       #isa
 #define EXPANDED_NAME(isa) NAME_OF(isa)
 
-static dpt_cpu_prepare *const conv2d_forward_ways[] = {KERNEL(prepare_winograd4_forward),
-                                                       KERNEL(prepare_winograd3_forward),
-                                                       KERNEL(prepare_winograd2_forward), NULL};
+static dpt_cpu_prepare *const conv2d_forward_ways[] = {
+    KERNEL(prepare_depthwise_forward), KERNEL(prepare_winograd4_forward),
+    KERNEL(prepare_winograd3_forward), KERNEL(prepare_winograd2_forward), NULL};
 static dpt_cpu_prepare *const conv2d_backward_data_ways[] = {
-    KERNEL(prepare_winograd4_backward_data), KERNEL(prepare_winograd3_backward_data),
-    KERNEL(prepare_winograd2_backward_data), NULL};
+    KERNEL(prepare_depthwise_backward_data), KERNEL(prepare_winograd4_backward_data),
+    KERNEL(prepare_winograd3_backward_data), KERNEL(prepare_winograd2_backward_data), NULL};
 static dpt_cpu_prepare *const conv2d_backward_weights_ways[] = {
-    KERNEL(prepare_columns_backward_weights), KERNEL(prepare_winograd4_backward_weights),
-    KERNEL(prepare_winograd3_backward_weights), KERNEL(prepare_winograd2_backward_weights), NULL};
+    KERNEL(prepare_depthwise_backward_weights), KERNEL(prepare_columns_backward_weights),
+    KERNEL(prepare_winograd4_backward_weights), KERNEL(prepare_winograd3_backward_weights),
+    KERNEL(prepare_winograd2_backward_weights), NULL};
 
 static dpt_cpu_prepare *const linear_ways[] = {KERNEL(prepare_linear_packed), NULL};
 static dpt_cpu_prepare *const matmul_ways[] = {KERNEL(prepare_matmul_packed), NULL};
