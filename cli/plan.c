@@ -26,8 +26,10 @@ static int name_width(const dpt_model *model)
     return (int)width;
 }
 
-static void print_layers(const dpt_model *model)
+static void print_layers(const dpt_trainer *trainer, const dpt_model *model)
 {
+    const size_t n = dpt_model_parameter_count(model),
+                 n_trained = dpt_trainer_trained_count(trainer);
     const int width = name_width(model);
     double multiply_adds = 0;
     printf("%-*s  %-10s  %15s  %12s  %14s\n", width, "LAYER", "KIND", "OUTPUT", "PARAMETERS",
@@ -41,8 +43,9 @@ static void print_layers(const dpt_model *model)
                layer.parameters, layer.multiply_adds);
         multiply_adds += layer.multiply_adds;
     }
-    printf("%-*s  %-10s  %15s  %12zu  %14.0f\n", width, dpt_model_name(model), "", "a sample",
-           dpt_model_parameter_count(model), multiply_adds);
+    printf("%-*s  %-10s  %15s  %12zu  %14.0f\n", width, dpt_model_name(model), "", "a sample", n,
+           multiply_adds);
+    if (n_trained != n) printf("%zu of the %zu parameters are trained\n", n_trained, n);
 }
 
 /* ---- Devices --------------------------------------------------------------------------------- */
@@ -136,7 +139,7 @@ static dpt_status print_choices(const cli_session *session)
 static dpt_status plan(cli_session *session, const cli_options *options)
 {
     DPT_TRY(cli_session_open_training(session, options, 0));
-    print_layers(session->model);
+    print_layers(session->trainer, session->model);
     printf("\n");
     DPT_TRY(print_devices(session));
     print_compression(session->trainer);

@@ -26,8 +26,11 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
     dpt_dataset_info train = {.size = sizeof train}, test = {.size = sizeof test};
     dpt_dataset_describe(session->train, &train);
     dpt_dataset_describe(session->test, &test);
-    printf("%-10s%s, %zu parameters\n", "model", dpt_model_name(session->model),
-           dpt_model_parameter_count(session->model));
+    const size_t n = dpt_model_parameter_count(session->model),
+                 n_trained = dpt_trainer_trained_count(session->trainer);
+    printf("%-10s%s, %zu parameters", "model", dpt_model_name(session->model), n);
+    if (n_trained != n) printf(", %zu of them trained", n_trained);
+    printf("\n");
     printf("%-10s%s, %zu + %zu images of %zux%zux%zu, %zu classes (%s)\n", "data", train.name,
            train.count, test.count, train.height, train.width, train.channels, train.outputs,
            train.source);

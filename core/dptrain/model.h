@@ -274,7 +274,7 @@ typedef struct dpt_parameter_info {
     size_t shape[8];
     size_t rank;
     size_t elements;
-    bool trained; /* false: a running statistic */
+    bool trained; /* false: a running statistic, or a buffer of a module in an ONNX file */
 } dpt_parameter_info;
 
 /* Returns the number of tensors: parameters and running statistics.  Cannot fail. */

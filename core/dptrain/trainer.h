@@ -209,6 +209,9 @@ DPT_API void dpt_trainer_destroy(dpt_trainer *trainer);
    of the set.  With several processes these are the devices of all processes, in the order of ranks
    and then of their lists.  The functions below number devices in this order.  Cannot fail. */
 DPT_API size_t dpt_trainer_device_count(const dpt_trainer *trainer);
+/* Returns the number of scalars that are trained: those of dpt_model_parameter_count without
+   tensors that a group freezes.  Cannot fail. */
+DPT_API size_t dpt_trainer_trained_count(const dpt_trainer *trainer);
 /* Describes a device of the trainer.  The trainer owns the strings.  Errors: DPT_E_INVALID if there
    is no such device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,

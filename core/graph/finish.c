@@ -13,7 +13,7 @@ static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
         if (p->role < first || p->role > last) continue;
         p->offset = model->flat_size;
         model->flat_size += dpti_round_up(p->size, DPTI_PARAMETER_ALIGNMENT);
-        if (!dpti_is_statistic(p->role)) model->scalars += p->size;
+        if (!dpti_is_statistic(p->role) && !p->frozen) model->scalars += p->size;
     }
 }
 

@@ -87,7 +87,7 @@ void dpt_model_tensor(const dpt_model *model, size_t i, dpt_parameter_info *out)
         info.name = p->name;
         info.rank = p->rank;
         info.elements = p->size;
-        info.trained = !dpti_is_statistic(p->role);
+        info.trained = !dpti_is_statistic(p->role) && !p->frozen;
         memcpy(info.shape, p->shape, sizeof info.shape);
     }
     (void)dpti_give_sized(&info, sizeof info,

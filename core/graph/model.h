@@ -86,6 +86,7 @@ typedef struct dpti_parameter {
         c; /* LINEAR: the extent before flatten; CONV: kernel h, w and channels per group */
     float *initial; /* (size) initial values, in the checkpoint's layout; NULL: they are drawn */
     bool is_table;  /* of an embedding: "default" draws it as PyTorch does */
+    bool frozen;    /* a buffer of the module: not trained unless a group says so */
 } dpti_parameter;
 
 /* Where the inputs of a JOIN lie in its output. */

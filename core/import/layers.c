@@ -17,7 +17,7 @@ bool dpti_import_is_nothing(const dpti_importer *im, size_t i)
 dpt_status dpti_import_bias(dpti_importer *im, size_t i, size_t fan_in, dpti_given *given)
 {
     given->bias = SIZE_MAX;
-    if (dpti_import_is_nothing(im, i)) return DPT_OK;
+    if (dpti_import_is_nothing(im, i) || dpti_import_is_shared(im, i)) return DPT_OK;
     return dpti_import_parameter(im, i, (dpti_parameter){.role = DPTI_ROLE_BIAS, .fan_in = fan_in},
                                  &given->bias);
 }
@@ -178,12 +178,9 @@ static dpt_status import_layer_norm(dpti_importer *im)
     size_t channels = 1;
     for (size_t i = axis; i < e.rank; i++)
         channels *= e.extent[i];
-    if (!has_numbers(im, 1, channels) || !has_numbers(im, 2, channels))
-        return dpti_import_refuse(
-            im, DPT_E_UNSUPPORTED,
-            "only a layer-norm with a scale and a bias of %zu numbers each can "
-            "be trained yet",
-            channels);
+    if (!has_numbers(im, 1, channels) || !has_numbers(im, 2, channels) ||
+        dpti_import_is_shared(im, 1) || dpti_import_is_shared(im, 2))
+        return dpti_import_norm_apart(im);
     DPT_TRY(norm_parameter(im, 1, DPTI_ROLE_NORM_WEIGHT, &given.weight));
     DPT_TRY(norm_parameter(im, 2, DPTI_ROLE_NORM_BIAS, &given.bias));
     dpti_import_give(im, 0,

@@ -83,6 +83,26 @@ static dpt_status import_group_norm(dpti_importer *im)
     return norm_groups(im, groups > 0 ? (size_t)groups : 0);
 }
 
+dpt_status dpti_import_norm_apart(dpti_importer *im)
+{
+    dpt_value x, scale, bias;
+    uint32_t axes = 0;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    DPT_TRY(dpti_import_input(im, 1, &scale));
+    const size_t rank = dpti_extents_of(im->model, x).rank;
+    for (size_t i = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank); i < rank; i++)
+        axes |= 1u << i;
+    const dpt_value mean = mean_of(im, "a", x, axes);
+    x = scale_to_one(im, dpti_formula(im->model, "a - b", (dpt_value[]){x, mean}, 2), axes);
+    x = dpti_formula(im->model, "a * b", (dpt_value[]){x, scale}, 2);
+    if (dpti_import_has(im, 2)) {
+        DPT_TRY(dpti_import_input(im, 2, &bias));
+        x = dpti_formula(im->model, "a + b", (dpt_value[]){x, bias}, 2);
+    }
+    dpti_import_give(im, 0, x);
+    return DPT_OK;
+}
+
 static dpt_status import_rms_norm(dpti_importer *im)
 {
     dpt_value x, scale;

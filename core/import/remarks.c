@@ -41,10 +41,33 @@ static bool looks_merged(const dpti_importer *im)
     return n_biased >= LEAST_CONVOLUTIONS && n_added >= LEAST_ADDITIONS;
 }
 
+static dpt_status remark_copies(dpti_importer *im)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    const dpti_onnx_merges *merges = &m->merges;
+    if (merges->n_biases > 0)
+        DPT_TRY(dpti_model_add_remark(
+            im->model, dpti_format("%s: its exporter has dropped biases of zeros (%zu), which "
+                                   "are trained again",
+                                   m->path, merges->n_biases)));
+    if (merges->n_copies == 0) return DPT_OK;
+    DPT_TRY(dpti_model_add_remark(
+        im->model, dpti_format("%s: its exporter has merged equal tensors: each layer gets its own "
+                               "again, %zu in all, such as \"%.80s\" for \"%.80s\"",
+                               m->path, merges->n_copies, merges->copy, merges->tensor)));
+    if (!merges->weight) return DPT_OK;
+    return dpti_model_add_remark(
+        im->model, dpti_format("%s: \"%.80s\" is a weight of layers whose names differ only in "
+                               "numbers: each layer gets its own; if they share it, export with "
+                               "optimize=False",
+                               m->path, merges->weight));
+}
+
 dpt_status dpti_import_remark(dpti_importer *im)
 {
     const char *path = im->graph->model->path;
     dpt_status status = remark_outputs(im);
+    if (status == DPT_OK) status = remark_copies(im);
     if (status == DPT_OK && looks_merged(im))
         status = dpti_model_add_remark(
             im->model,

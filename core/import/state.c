@@ -133,7 +133,7 @@ static dpt_status make_leaf(dpti_importer *im, size_t i, dpt_value *out)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "input %zu is not known and is computed by no node that trains",
                                   i);
-    if (!dpti_onnx_type_is_real(tensor->type) || is_number_of_code(tensor))
+    if (!dpti_onnx_type_is_real(tensor->type) || is_number_of_code(tensor) || tensor->is_buffer)
         return add_constant_tensor(im, tensor, &extents, out);
     size_t parameter;
     DPT_TRY(dpti_import_parameter(
@@ -180,6 +180,10 @@ static void shape_parameter(const dpti_onnx_tensor *tensor, dpti_parameter *out)
     out->shape[0] = 1;
     for (size_t d = 0; d < tensor->rank; d++)
         out->shape[d] = (size_t)tensor->extents[d];
+    /* The exporter has given a vector of the module more axes. */
+    if (!tensor->is_folded) return;
+    out->rank = 1;
+    out->shape[0] = tensor->n;
 }
 
 dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter like, size_t *out)
@@ -193,8 +197,8 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
         if (im->model->parameters[*out].role != DPTI_ROLE_TENSOR)
             return dpti_import_refuse(
                 im, DPT_E_UNSUPPORTED,
-                "\"%.80s\" belongs to another layer, too, and only weights can be shared; export "
-                "with optimize=False, or give each layer its own",
+                "\"%.80s\" belongs to another layer, too, and this operator cannot share it; give "
+                "each layer its own",
                 tensor ? tensor->name : "");
         if (has_same_order(&im->model->parameters[*out], &like)) return DPT_OK;
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
@@ -209,9 +213,15 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
     like.initial = numbers;
     shape_parameter(tensor, &like);
     if (at->n_uses > 1 && like.role == DPTI_ROLE_WEIGHT) like.role = DPTI_ROLE_TENSOR;
+    like.frozen = tensor->is_buffer && !dpti_is_statistic(like.role);
     at->parameter = *out = dpti_build_named(im->model, tensor->name, like);
     free(numbers);
     return dpti_import_check(im);
+}
+
+bool dpti_import_is_shared(const dpti_importer *im, size_t i)
+{
+    return dpti_import_has(im, i) && im->values[im->node->inputs[i]].n_uses > 1;
 }
 
 dpt_status dpti_import_integers(dpti_importer *im, size_t i, const char *attribute,

@@ -58,6 +58,8 @@ dpti_extents dpti_import_extents(const dpti_onnx_fact *fact);
    shape and the initial values are the file's.  *out is the index. */
 DPT_CHECK_RESULT dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter like,
                                                   size_t *out);
+/* Whether several nodes have input i, or one has it several times. */
+bool dpti_import_is_shared(const dpti_importer *im, size_t i);
 /* The integers of input i, or of the attribute of that name; n: at most DPT_MAX_RANK.  *given: they
    are there. */
 typedef struct dpti_import_list {
@@ -93,6 +95,8 @@ DPT_CHECK_RESULT dpt_status dpti_import_reduced_axes(dpti_importer *im, size_t r
 /* Makes the only input, a value whose type is an integer, ids with these extents (embedding.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_ids(dpti_importer *im, size_t value,
                                             const dpti_extents *extents);
+/* A layer-norm whose scale or bias is no parameter of this layer alone (norms.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_norm_apart(dpti_importer *im);
 /* A gather along the first axis of a parameter: an embedding.  *done: it was one, and its output is
    given. */
 DPT_CHECK_RESULT dpt_status dpti_import_embedding(dpti_importer *im, bool *done);

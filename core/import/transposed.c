@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* Adds input 2, one number for each channel of an image. */
-static dpt_status add_bias(dpti_importer *im, dpt_value *y)
+dpt_status dpti_import_add_bias(dpti_importer *im, dpt_value *y)
 {
     dpt_value bias;
     if (dpti_import_is_nothing(im, 2)) return DPT_OK;
@@ -54,7 +53,7 @@ static dpt_status import_conv_transpose(dpti_importer *im)
             .h = to.rank == 4 ? to.extent[2] : 1, .w = to.extent[to.rank - 1], .c = to.extent[1]}};
     dpt_value y = dpti_given_conv2d_transpose(im->model, x, weight, &options);
     DPT_TRY(dpti_import_check(im));
-    DPT_TRY(add_bias(im, &y));
+    DPT_TRY(dpti_import_add_bias(im, &y));
     return dpti_import_give_image(im, y);
 }
 

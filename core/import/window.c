@@ -110,12 +110,11 @@ static dpt_status import_conv(dpti_importer *im)
                          .w = w.kernel[1],
                          .c = filter.extent[1]},
         &given.weight));
-    /* The filters and the bias of one operator are shared or not, both of them. */
-    if (im->model->parameters[given.weight].role != DPTI_ROLE_WEIGHT &&
-        !dpti_import_is_nothing(im, 2))
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "filters that several layers share cannot have a bias yet");
-    DPT_TRY(dpti_import_bias(im, 2, fan, &given));
+    /* The filters and the bias of one operator are shared or not, both of them.  A bias that is
+       shared is added by a layer of its own. */
+    given.bias = SIZE_MAX;
+    if (im->model->parameters[given.weight].role == DPTI_ROLE_WEIGHT)
+        DPT_TRY(dpti_import_bias(im, 2, fan, &given));
     const dpt_conv2d_options options = {
         .size = sizeof options,
         .out_channels = filter.extent[0],
@@ -126,7 +125,10 @@ static dpt_status import_conv(dpti_importer *im)
         .groups = (size_t)dpti_onnx_int(im->node, "group", 1),
         .no_bias = given.bias == SIZE_MAX,
     };
-    return dpti_import_give_image(im, dpti_given_conv2d(im->model, x, &given, &options));
+    dpt_value y = dpti_given_conv2d(im->model, x, &given, &options);
+    DPT_TRY(dpti_import_check(im));
+    if (given.bias == SIZE_MAX) DPT_TRY(dpti_import_add_bias(im, &y));
+    return dpti_import_give_image(im, y);
 }
 
 /* ---- Pooling --------------------------------------------------------------------------------- */

@@ -31,7 +31,9 @@ DPT_CHECK_RESULT dpt_status dpti_import_dilated_maximum(dpti_importer *im, const
 
 /* Whether input i is left out, or is zeros that the exporter has computed. */
 bool dpti_import_is_nothing(const dpti_importer *im, size_t i);
-/* given->bias = input i; SIZE_MAX if it is nothing. */
+/* Adds input 2, one number for each channel of an image (transposed.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_add_bias(dpti_importer *im, dpt_value *y);
+/* given->bias = input i; SIZE_MAX if it is nothing, or several layers share it. */
 DPT_CHECK_RESULT dpt_status dpti_import_bias(dpti_importer *im, size_t i, size_t fan_in,
                                              dpti_given *given);
 

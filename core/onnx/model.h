@@ -42,6 +42,8 @@ typedef struct dpti_onnx_tensor {
     size_t n;                            /* elements */
     const void *data; /* little-endian, at any alignment; bool: one byte each, 0 or 1 */
     size_t n_bytes;
+    bool is_buffer; /* the exporter says that it is no parameter of the module */
+    bool is_folded; /* a parameter under the name of a constant */
 } dpti_onnx_tensor;
 
 typedef enum dpti_onnx_attribute_kind {
@@ -75,6 +77,7 @@ typedef struct dpti_onnx_node {
     const size_t *outputs; /* values; DPTI_ONNX_NONE for an output that nobody wants */
     size_t n_attributes;
     const dpti_onnx_attribute *attributes;
+    const char *origin; /* the call in PyTorch, as its default exporter notes it; NULL: not noted */
 } dpti_onnx_node;
 
 typedef struct dpti_onnx_value {
@@ -97,6 +100,14 @@ typedef struct dpti_onnx_port {
     dpti_onnx_extent extents[DPTI_ONNX_MAX_RANK];
 } dpti_onnx_port;
 
+/* Tensors that an exporter had merged because they were equal, and that were split again. */
+typedef struct dpti_onnx_merges {
+    size_t n_tensors, n_copies; /* tensors of the file, and copies that were made of them */
+    const char *tensor, *copy;  /* an example */
+    const char *weight;         /* one with unequal elements; NULL: there is none */
+    size_t n_biases;            /* of zeros, which the exporter had dropped */
+} dpti_onnx_merges;
+
 typedef struct dpti_onnx_model {
     dpti_onnx_arena arena;
     const char *path;     /* for messages */
@@ -107,6 +118,7 @@ typedef struct dpti_onnx_model {
     dpti_onnx_node *nodes;   /* each behind the nodes whose results it takes */
     dpti_onnx_port *inputs;  /* without those that have an initialiser */
     dpti_onnx_port *outputs; /* their type and shape are hints, or missing */
+    dpti_onnx_merges merges;
 } dpti_onnx_model;
 
 /* The attribute of this name; NULL if the node has none. */

@@ -191,6 +191,8 @@ static bool take_flat(flattening *f, const frame *in, const Dpti__Onnx__Node *no
         name[0]
             ? dpti_onnx_take_text(r->arena, "\"%.80s%.80s\" (%.40s)", in->prefix, name, op)
             : dpti_onnx_take_text(r->arena, "%.80s#%zu (%.40s)", in->prefix, r->n_nodes_seen, op);
+    flat->origin =
+        dpti_onnx_entry(node->metadata_props, node->n_metadata_props, "pkg.torch.onnx.fx_node");
     flat->inputs = names_of(f, in, node->input, node->n_input);
     flat->outputs = names_of(f, in, node->output, node->n_output);
     return flat->label && flat->inputs && flat->outputs && take_attributes(f, in, node, flat);

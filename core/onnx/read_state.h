@@ -15,7 +15,7 @@ typedef struct dpti_onnx_flat_attribute {
 
 /* A node with the names of its values, after functions were put in place. */
 typedef struct dpti_onnx_flat_node {
-    const char *op, *label;
+    const char *op, *label, *origin;
     size_t n_inputs, n_outputs, n_attributes;
     const char **inputs, **outputs; /* "": left out */
     dpti_onnx_flat_attribute *attributes;
@@ -41,6 +41,9 @@ DPT_CHECK_RESULT dpt_status dpti_onnx_link(dpti_onnx_reading *reading, dpt_error
 /* Puts the nodes of the model in an order in which each is behind the producers of its inputs.
    Errors: DPT_E_FORMAT if there is a circle; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_onnx_sort(dpti_onnx_model *model, dpt_error *error);
+/* Gives each layer a tensor of its own where the exporter had merged equal ones, and marks buffers
+   (merged.c).  Before dpti_onnx_sort.  Errors: DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_onnx_split_merged(dpti_onnx_reading *reading, dpt_error *error);
 /* The attributes of a node.  Errors: DPT_E_UNSUPPORTED for a subgraph and other kinds that are not
    taken; DPT_E_FORMAT; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_onnx_read_attributes(dpti_onnx_reading *reading,
@@ -56,6 +59,9 @@ DPT_CHECK_RESULT dpt_status dpti_onnx_read_tensor(dpti_onnx_reading *reading,
 DPT_CHECK_RESULT dpt_status dpti_onnx_read_external(dpti_onnx_reading *reading,
                                                     const Dpti__Onnx__Tensor *proto,
                                                     dpti_onnx_tensor *out, dpt_error *error);
+
+/* The value of an entry of this key; NULL if there is none. */
+const char *dpti_onnx_entry(Dpti__Onnx__Entry *const *entries, size_t n, const char *key);
 
 /* A text of the file; "" if it is absent. */
 static inline const char *dpti_onnx_text(const char *text)

@@ -116,6 +116,7 @@ static dpt_status read_model(dpti_onnx_reading *r, const dpti_file_bytes *file, 
     DPT_TRY(read_versions(r, error));
     DPT_TRY(dpti_onnx_flatten(r, error));
     DPT_TRY(dpti_onnx_link(r, error));
+    DPT_TRY(dpti_onnx_split_merged(r, error));
     return dpti_onnx_sort(r->model, error);
 }
 

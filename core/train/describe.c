@@ -49,6 +49,18 @@ size_t dpt_trainer_device_count(const dpt_trainer *trainer)
     return trainer->n_devices;
 }
 
+size_t dpt_trainer_trained_count(const dpt_trainer *trainer)
+{
+    const dpt_model *m = trainer->model;
+    size_t n = 0;
+    for (size_t i = 0; i < m->n_parameters; i++) {
+        const dpti_parameter *p = &m->parameters[i];
+        const bool frozen = trainer->rules ? trainer->rules[i].frozen : p->frozen;
+        if (!dpti_is_statistic(p->role) && !frozen) n += p->size;
+    }
+    return n;
+}
+
 dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device, dpt_device_info *out)
 {
     DPT_TRY(dpti_peers_check_device(trainer, device));

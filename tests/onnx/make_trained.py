@@ -530,26 +530,57 @@ class Bilinear(nn.Module):
         return y.amax((2, 3)) + y.mean((2, 3))
 
 
+class Merged(nn.Module):
+    """Layers that begin with equal scales, shifts and weights: the default exporter merges them without optimize=False,
+    and the older exporter outside training mode.  One norm is used twice, a head is tied, and there are buffers."""
+
+    def __init__(self):
+        super().__init__()
+        self.e = nn.Linear(4, 8)
+        self.same = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True), 2,
+                                          enable_nested_tensor=False)
+        self.other = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True)
+        self.n, self.twice, self.h = nn.LayerNorm(8), nn.LayerNorm(8), nn.Linear(8, 3)
+        self.c, self.g, self.k = nn.Conv1d(5, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.GroupNorm(4, 4)
+        self.p, self.scale = nn.PReLU(4), nn.Parameter(torch.ones(8))
+        self.register_buffer("place", torch.randn(1, 5, 8))
+        self.register_buffer("ones", torch.ones(8))
+        nn.init.zeros_(self.e.bias)
+
+    def forward(self, x):
+        x = self.other(self.same(self.e(x) + self.place)) * self.ones
+        x = self.twice(torch.tanh(self.twice(x))) * self.scale
+        x = self.p(self.k(torch.tanh(self.g(self.c(x)))))
+        return self.h(self.n(x).mean(1))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
 
-def export(model, inputs, path, older):
-    """`inputs`: the example of each input by its name."""
+KEPT = ("pkg.torch.export.ExportedProgram.graph_signature", "pkg.torch.onnx.fx_node")
+
+
+def export(model, inputs, path, older, merges=False):
+    """`inputs`: the example of each input by its name.  `merges`: so that the exporter merges equal tensors, with its
+    notes about parameters."""
     examples = tuple(inputs.values())
     if older:
-        torch.onnx.export(model, examples, path, dynamo=False, training=torch.onnx.TrainingMode.TRAINING,
+        mode = torch.onnx.TrainingMode.EVAL if merges else torch.onnx.TrainingMode.TRAINING
+        torch.onnx.export(model, examples, path, dynamo=False, training=mode,
                           do_constant_folding=False, input_names=list(inputs), output_names=["y"],
                           dynamic_axes={name: {0: "N"} for name in [*inputs, "y"]})
     else:
         batch = torch.export.Dim("N", min=2, max=4096)
-        torch.onnx.export(model, examples, path, dynamo=True, optimize=False, external_data=False,
+        torch.onnx.export(model, examples, path, dynamo=True, optimize=merges, external_data=False,
                           dynamic_shapes=tuple({0: batch} for _ in examples))
     file = onnx.load(path)  # without where in the source a node comes from
     graph = file.graph
     for item in [file, graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer,
                  *(node for function in file.functions for node in function.node)]:
+        kept = [entry for entry in item.metadata_props if merges and entry.key in KEPT]
         del item.metadata_props[:]
+        item.metadata_props.extend(kept)
         item.doc_string = ""
     onnx.save(file, path)
 
@@ -610,16 +641,17 @@ def write_dropping():
         export(model, {"x": torch.randn(COUNT, 2, 8, 8)}, os.path.join(RANDOM, f"depth_{way}.onnx"), way == "older")
 
 
-def write_shared_bias():
-    random = np.random.default_rng(0)
-    tensors = [numpy_helper.from_array(random.standard_normal((4, 4)).astype("f"), name) for name in ("w1", "w2")]
-    tensors.append(numpy_helper.from_array(np.ones(4, "f"), "b"))
-    nodes = [helper.make_node("Gemm", ["x", "w1", "b"], ["a"], transB=1), helper.make_node("Relu", ["a"], ["c"]),
-             helper.make_node("Gemm", ["c", "w2", "b"], ["y"], transB=1)]
+def write_shared_norm():
+    """Two batch-norms with one scale, which is no merge, because its elements differ."""
+    names = ("scale", "shift1", "mean1", "variance1", "shift2", "mean2", "variance2", "w")
+    tensors = [numpy_helper.from_array(np.linspace(0.5, 1.5, 4, dtype="f") + i, name) for i, name in enumerate(names)]
+    nodes = [helper.make_node("BatchNormalization", ["x", "scale", *names[1:4]], ["a"]),
+             helper.make_node("BatchNormalization", ["a", "scale", *names[4:7]], ["b"]),
+             helper.make_node("Mul", ["b", "w"], ["y"])]
     ports = [[helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", 4])] for name in ("x", "y")]
     graph = helper.make_graph(nodes, "g", *ports, tensors)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8),
-              os.path.join(FOLDER, "shared_bias.onnx"))
+              os.path.join(FOLDER, "shared_norm.onnx"))
 
 
 def main():
@@ -634,7 +666,7 @@ def main():
                 "vgg": (vgg, (2, 8, 8)), "vit": (Vit, (2, 8, 8)), "composed": (Composed, (2, 4, 4)),
                 "swin": (Swin, (2, 8, 8)), "bilinear": (Bilinear, (2, 8, 8)),
                 "depth": (Depth, (2, 8, 8)), "strided": (Strided, (2, 8, 8)),
-                "dilated": (Dilated, (2, 8, 8))}
+                "dilated": (Dilated, (2, 8, 8)), "merged": (Merged, (5, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():
@@ -644,14 +676,14 @@ def main():
         model = make().train()
         x = ids(shape) if isinstance(shape, int) else torch.randn(COUNT, *shape)
         for way in ("default", "older"):
-            export(model, {"x": x}, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older")
+            export(model, {"x": x}, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older", name == "merged")
         data = x.numpy().transpose(0, 2, 3, 1) if x.dim() == 4 else x.numpy()
         numbers = np.concatenate([data.ravel(), np.array(train(model, x), "f")])
         numbers.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
     if not chosen:
         write_all_several()
         write_dropping()
-        write_shared_bias()
+        write_shared_norm()
 
 
 if __name__ == "__main__":

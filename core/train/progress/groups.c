@@ -36,7 +36,8 @@ static dpti_parameter_rule rule_of(const dpt_trainer *t, const dpt_trainer_optio
                                    const dpti_parameter *p)
 {
     const bool decays = !o->no_bias_decay || p->offset < t->model->flat_weights;
-    dpti_parameter_rule rule = {.lr_factor = 1, .weight_decay = decays ? o->weight_decay : 0};
+    dpti_parameter_rule rule = {
+        .lr_factor = 1, .weight_decay = decays ? o->weight_decay : 0, .frozen = p->frozen};
     for (size_t i = 0; i < o->n_groups; i++) {
         const dpt_parameter_group *group = &o->groups[i];
         if (!matches(group, p)) continue;
@@ -48,12 +49,21 @@ static dpti_parameter_rule rule_of(const dpt_trainer *t, const dpt_trainer_optio
     return rule;
 }
 
+/* Whether all parameters are trained alike. */
+static bool needs_no_rules(const dpt_model *model, const dpt_trainer_options *options)
+{
+    bool frozen = false;
+    for (size_t i = 0; i < model->n_parameters; i++)
+        frozen = frozen || model->parameters[i].frozen;
+    return options->n_groups == 0 && !frozen;
+}
+
 dpt_status dpti_trainer_take_groups(dpt_trainer *trainer, const dpt_trainer_options *options)
 {
     dpt_trainer *t = trainer;
     const size_t n = t->model->n_parameters;
-    if (options->n_groups == 0) return DPT_OK;
-    if (!options->groups)
+    if (needs_no_rules(t->model, options)) return DPT_OK;
+    if (options->n_groups > 0 && !options->groups)
         return dpt_fail(t->context, DPT_E_INVALID, "%zu groups of parameters, and `groups` is NULL",
                         options->n_groups);
     for (size_t i = 0; i < options->n_groups; i++)
