@@ -8,6 +8,7 @@
        array.h       arrays on devices
        collective.h  sums and copies of arrays over devices and processes
        model.h       networks, built layer by layer or read from ONNX files
+       tensor.h      layers over values with any number of axes
        data.h        data sets
        split.h       how a batch is divided among devices
        trainer.h     steps, device events, evaluation, prediction
@@ -71,6 +72,7 @@
 #include "dptrain/process.h"
 #include "dptrain/report.h"
 #include "dptrain/split.h"
+#include "dptrain/tensor.h"
 #include "dptrain/trainer.h"
 #include "dptrain/weights.h"
 

@@ -228,8 +228,12 @@ DPT_API dpt_value dpt_add(dpt_model *model, dpt_value a, dpt_value b);
              extent, or some have 1 and are broadcast.  A vector of c elements (a linear layer's
              output, or a flattened 1x1 image) counts as an image of 1x1 pixels with c channels.
 
-   The output has the largest extents.  It is a vector if all inputs are vectors.  A failure sticks
-   to the model: DPT_E_INVALID, with the place in the formula; DPT_E_STATE; DPT_E_NO_MEMORY. */
+   The output has the largest extents.  It is a vector if all inputs are vectors.
+
+   If an input is the result of a function of dptrain/tensor.h, all inputs are values with the axes
+   that tensor.h describes, and are broadcast as in PyTorch: aligned at the last axis.  A failure
+   sticks to the model: DPT_E_INVALID, with the place in the formula; DPT_E_STATE; DPT_E_NO_MEMORY.
+ */
 DPT_API dpt_value dpt_elementwise(dpt_model *model, const char *formula, const dpt_value *inputs,
                                   size_t n_inputs);
 /* Adds a layer that turns (h, w, c) into one vector.  The logical order of the elements is c, h, w,

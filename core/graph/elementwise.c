@@ -1,8 +1,7 @@
 /* The element-wise layer: formulas over values, with broadcasting. */
 #include "graph/elementwise.h"
 
-#include "graph/builder.h"
-#include "graph/map_program.h"
+#include "graph/tensor.h"
 
 #include <string.h>
 
@@ -107,6 +106,14 @@ static bool are_usable(dpt_model *model, const dpt_value *inputs, size_t n)
     return true;
 }
 
+/* Whether one of the values has axes of its own, which are not those of an image or a vector. */
+static bool has_axes(const dpt_model *model, const dpt_value *inputs, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (model->nodes[inputs[i].id - 1].has_shape) return true;
+    return false;
+}
+
 dpt_value dpt_elementwise(dpt_model *model, const char *formula, const dpt_value *inputs,
                           size_t n_inputs)
 {
@@ -117,6 +124,7 @@ dpt_value dpt_elementwise(dpt_model *model, const char *formula, const dpt_value
                                "layer elementwise-%zu needs a formula and 1 to %d inputs",
                                model->n_nodes, DPTI_FORMULA_INPUTS);
     if (!are_usable(model, inputs, n_inputs)) return (dpt_value){0};
+    if (has_axes(model, inputs, n_inputs)) return dpti_formula(model, formula, inputs, n_inputs);
     dpti_node node = dpti_node_over(DPTI_NODE_ELEMENTWISE, NULL, inputs[0]);
     node.n_inputs = n_inputs;
     for (size_t i = 0; i < n_inputs; i++)

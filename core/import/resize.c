@@ -1,4 +1,5 @@
 /* Resize: each axis is repeated, or combined with constant weights. */
+#include "base/size.h"
 #include "import/state.h"
 
 #include <math.h>
@@ -113,6 +114,16 @@ static bool is_one_of(const char *name, const char *const *names)
     return *names != NULL;
 }
 
+/* Whether a value may have these extents.  Axes are resized one by one, and the time of each is
+   that of its extent. */
+static bool fits_value(const dpti_extents *e)
+{
+    size_t n = 1;
+    for (size_t i = 0; i < e->rank; i++)
+        if (!dpti_multiply(n, e->extent[i], &n) || n > DPTI_MAX_EXTENT) return false;
+    return true;
+}
+
 static dpt_status import_resize(dpti_importer *im)
 {
     static const char *const places[] = {"align_corners", "asymmetric", "half_pixel",
@@ -133,15 +144,20 @@ static dpt_status import_resize(dpti_importer *im)
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents from = dpti_extents_of(im->model, x),
                        to = dpti_import_extents(dpti_import_result(im, 0));
+    if (!fits_value(&to))
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "its result has more than the %d elements that a value may have "
+                                  "for a sample; resize to smaller extents",
+                                  DPTI_MAX_EXTENT);
     for (size_t i = 0; i < from.rank; i++) {
         r.axis = i;
         r.in = from.extent[i];
         r.out = to.extent[i];
-        if (r.in == 0 || r.out == 0 || r.out > MOST_WEIGHTS)
+        if (r.in == 0 || r.out == 0)
             return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                      "axis %zu is empty or becomes longer than %d; export it with "
-                                      "other sizes or scales",
-                                      i, MOST_WEIGHTS);
+                                      "axis %zu is or becomes empty; export it with other sizes or "
+                                      "scales",
+                                      i);
         r.scale = read_scale(im, &r, from.rank);
         if (repeats(&r))
             DPT_TRY(repeat(im, &r, &x));

@@ -27,6 +27,7 @@ dpt_value net_views(dpt_model *model, dpt_value x);
 dpt_value net_broadcasts(dpt_model *model, dpt_value x);
 dpt_value net_extremes(dpt_model *model, dpt_value x);
 dpt_value net_joins(dpt_model *model, dpt_value x);
+dpt_value net_axes(dpt_model *model, dpt_value x);
 dpt_value net_products(dpt_model *model, dpt_value x);
 dpt_value net_reshapes(dpt_model *model, dpt_value x);
 dpt_value net_embeddings(dpt_model *model, dpt_value x);

@@ -279,6 +279,7 @@ const net nets[] = {
     {.name = "broadcasts", .build = net_broadcasts},
     {.name = "extremes", .build = net_extremes},
     {.name = "joins", .build = net_joins},
+    {.name = "axes", .build = net_axes},
     {.name = "products", .build = net_products},
     {.name = "lstm", .build = net_lstm, .ids = true},
     {.name = "attention", .build = net_attention, .ids = true, .n_unfused = 1},

@@ -110,6 +110,29 @@ dpt_value net_joins(dpt_model *m, dpt_value x)
     return head(m, dpti_formula(m, "a * a", &y, 1));
 }
 
+/* The public functions (dptrain/tensor.h): a product with a parameter from either side, parts that
+   are used in part, reductions of every kind, images and values in turns. */
+dpt_value net_axes(dpt_model *m, dpt_value x)
+{
+    static const size_t pixels[] = {4, NET_SIDE * NET_SIDE}, wide[] = {NET_SIDE * NET_SIDE, 5},
+                        left[] = {3, 4}, parts[] = {1, 2, 2}, cube[] = {3, 2, 3};
+    dpt_value y = dpt_reshape(m, conv(m, x, "c", 4), pixels, 2), v[3];
+    y = dpt_matmul(m, y, dpt_parameter(m, "w", wide, 2, NULL));
+    y = dpt_matmul(m, dpt_parameter(m, "left", left, 2, NULL), y);
+    dpt_split_axis(m, y, 1, parts, 3, v);
+    const dpt_reduce_options mean = {
+        .size = sizeof mean, .kind = DPT_REDUCTION_MEAN, .axes = {1}, .n_axes = 1, .keep = true};
+    const dpt_reduce_options most = {
+        .size = sizeof most, .kind = DPT_REDUCTION_MAX, .axes = {0}, .n_axes = 1};
+    y = dpt_elementwise(
+        m, "a * b + c",
+        (dpt_value[]){v[1], dpt_reduce_axes(m, v[2], &mean), dpt_reduce_axes(m, v[1], &most)}, 3);
+    y = dpt_concatenate(m, (dpt_value[]){y, dpt_softmax(m, y, 0), dpt_log_softmax(m, v[2], 1)}, 3,
+                        1);
+    y = dpt_batch_norm(m, dpt_as_image(m, dpt_reshape(m, y, cube, 3)), "n", NULL);
+    return head(m, dpt_elementwise(m, "a * b", (dpt_value[]){y, dpt_reduce_axes(m, y, &most)}, 2));
+}
+
 /* Products of a value with its own transpose, with a value that is broadcast over the batch and is
    read backwards, and of parts of one value that leave other parts out; then the softmax along two
    axes. */

@@ -278,6 +278,18 @@ FIELD(dpt_recurrent_options, no_bias, 25);
 FIELD(dpt_recurrent_options, last, 26);
 FIELD(dpt_recurrent_options, relu, 27);
 
+FIELD(dpt_slice_options, size, 0);
+FIELD(dpt_slice_options, axis, 8);
+FIELD(dpt_slice_options, begin, 16);
+FIELD(dpt_slice_options, count, 24);
+FIELD(dpt_slice_options, step, 32);
+
+FIELD(dpt_reduce_options, size, 0);
+FIELD(dpt_reduce_options, kind, 8);
+FIELD(dpt_reduce_options, axes, 16);
+FIELD(dpt_reduce_options, n_axes, 80);
+FIELD(dpt_reduce_options, keep, 88);
+
 FIELD(dpt_step_metrics, size, 0);
 FIELD(dpt_step_metrics, step, 8);
 FIELD(dpt_step_metrics, epoch, 16);
