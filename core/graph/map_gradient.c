@@ -41,6 +41,32 @@ static uint8_t share_of_larger(reverse *r, uint8_t a, uint8_t b)
     return times(r, number(r, 0.5f), dpti_map_add(&r->p, DPT_MAP_ADD, less, equal));
 }
 
+static bool is_constant(const reverse *r, uint8_t i)
+{
+    return r->p.code[i].code == DPT_MAP_CONSTANT;
+}
+
+/* The gradient of the larger or the smaller of a and b, y, where g is that of y.  A number is no
+   value that gets a gradient: where the other side equals it, max has the slope 0 and min the slope
+   1, so that max(x, 0) + s * min(x, 0) has the slope s at 0, as PyTorch's leaky ReLU and ELU have
+   it.  Two values that are equal share the gradient. */
+static void differentiate_extreme(reverse *r, const dpt_map_instruction *at, uint8_t g)
+{
+    const uint8_t a = r->number[at->a], b = r->number[at->b], zero = number(r, 0.0f);
+    const bool is_maximum = at->code == DPT_MAP_MAXIMUM;
+    if (is_constant(r, a) || is_constant(r, b)) {
+        const uint8_t x = is_constant(r, a) ? b : a, limit = is_constant(r, a) ? a : b;
+        const uint8_t passes = is_maximum ? dpti_map_add(&r->p, DPT_MAP_LESS, limit, x)
+                                          : dpti_map_add(&r->p, DPT_MAP_LESS_EQUAL, x, limit);
+        contribute(r, x == b ? at->b : at->a, dpti_map_select(&r->p, passes, g, zero));
+        return;
+    }
+    contribute(r, at->a,
+               times(r, g, is_maximum ? share_of_larger(r, b, a) : share_of_larger(r, a, b)));
+    contribute(r, at->b,
+               times(r, g, is_maximum ? share_of_larger(r, a, b) : share_of_larger(r, b, a)));
+}
+
 /* f'(a) of an instruction with one operand, where y = f(a). */
 static uint8_t slope(reverse *r, dpt_map_code code, uint8_t a, uint8_t y)
 {
@@ -100,13 +126,7 @@ static void differentiate_binary(reverse *r, const dpt_map_instruction *at, uint
     }
     case DPT_MAP_POWER: differentiate_power(r, at, y, g); break;
     case DPT_MAP_MINIMUM:
-        contribute(r, at->a, times(r, g, share_of_larger(r, a, b)));
-        contribute(r, at->b, times(r, g, share_of_larger(r, b, a)));
-        break;
-    case DPT_MAP_MAXIMUM:
-        contribute(r, at->a, times(r, g, share_of_larger(r, b, a)));
-        contribute(r, at->b, times(r, g, share_of_larger(r, a, b)));
-        break;
+    case DPT_MAP_MAXIMUM: differentiate_extreme(r, at, g); break;
     default: break; /* comparisons */
     }
 }

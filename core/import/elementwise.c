@@ -65,11 +65,25 @@ static dpt_status import_plain(dpti_importer *im)
     return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "unknown");
 }
 
+static dpt_status import_sum(dpti_importer *im)
+{
+    bool done;
+    DPT_TRY(dpti_import_add_bias(im, &done));
+    return done ? DPT_OK : import_plain(im);
+}
+
+static dpt_status import_multiple(dpti_importer *im)
+{
+    bool done;
+    DPT_TRY(dpti_import_scale(im, &done));
+    return done ? DPT_OK : import_plain(im);
+}
+
 /* The quotient of integers is rounded towards zero.  Half a unit keeps the quotient away from the
    next integer, so that the rounding of a device's division does not matter. */
 static dpt_status import_quotient(dpti_importer *im)
 {
-    if (dpti_onnx_type_is_real(dpti_import_result(im, 0)->type)) return import_plain(im);
+    if (dpti_onnx_type_is_real(dpti_import_result(im, 0)->type)) return import_multiple(im);
     return apply(im, "sign(a) * sign(b) * floor((abs(a) + 0.5) / abs(b))", 2);
 }
 
@@ -230,7 +244,7 @@ static dpt_status import_several(dpti_importer *im)
 
 const dpti_import_operator dpti_import_elementwise[] = {
     {"Abs", import_plain},
-    {"Add", import_plain},
+    {"Add", import_sum},
     {"And", import_plain},
     {"Cast", import_cast},
     {"CastLike", import_cast},
@@ -259,7 +273,7 @@ const dpti_import_operator dpti_import_elementwise[] = {
     {"Mean", import_several},
     {"Min", import_several},
     {"Mish", import_plain},
-    {"Mul", import_plain},
+    {"Mul", import_multiple},
     {"Neg", import_plain},
     {"Not", import_plain},
     {"Or", import_plain},

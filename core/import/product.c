@@ -56,7 +56,7 @@ dpt_status dpti_import_product(dpti_importer *im)
                                   DPT_MAX_RANK - 1);
     const dpt_value y = dpti_import_multiply(im, a, b);
     DPT_TRY(dpti_import_check(im));
-    dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
+    dpti_import_give(im, 0, dpti_reshape(im->model, dpti_import_scaled(im, y), &to));
     return DPT_OK;
 }
 

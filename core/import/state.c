@@ -120,6 +120,16 @@ static bool is_number_of_code(const dpti_onnx_tensor *tensor)
     return tensor->n == 1 || strncmp(tensor->name, "val_", 4) == 0;
 }
 
+bool dpti_import_trains(const dpti_importer *im, size_t i)
+{
+    const size_t v = im->node->inputs[i];
+    const dpti_onnx_fact *fact = &im->graph->facts[v];
+    const dpti_onnx_tensor *tensor = im->graph->model->values[v].tensor;
+    const bool is_computed = fact->n_cells > 0 && fact->cells && !fact->parameter;
+    return tensor && !is_computed && dpti_onnx_type_is_real(tensor->type) &&
+           !is_number_of_code(tensor);
+}
+
 /* A value that no node computes. */
 static dpt_status make_leaf(dpti_importer *im, size_t i, dpt_value *out)
 {

@@ -12,6 +12,8 @@ typedef struct dpti_imported {
                          wants it; id 0: none */
     size_t parameter; /* SIZE_MAX: none yet */
     size_t n_uses;    /* inputs of imported nodes that are this value */
+    float factor;     /* by which the product of two values that reads this must multiply, because a
+                         scaling of the value was left to the product; 0: none */
     size_t same;      /* the tensor of the file that this value is, or the value itself */
 } dpti_imported;
 
@@ -105,6 +107,18 @@ DPT_CHECK_RESULT dpt_status dpti_import_embedding(dpti_importer *im, bool *done)
 bool dpti_import_skips_transpose(dpti_importer *im);
 /* The weight of which input i is such a transpose; DPTI_ONNX_NONE if it is none. */
 size_t dpti_import_transposed(const dpti_importer *im, size_t i);
+/* Whether a value is the transpose of a weight. */
+bool dpti_import_transposes(const dpti_importer *im, size_t value);
+/* Whether input i is numbers of the file that are trained. */
+bool dpti_import_trains(const dpti_importer *im, size_t i);
+/* An addition of a bias to a product with a weight becomes the bias of that layer (absorb.c).
+ *done: it did, and the output is given. */
+DPT_CHECK_RESULT dpt_status dpti_import_add_bias(dpti_importer *im, bool *done);
+/* A multiplication or division by a constant number becomes part of the product of two values
+   before it, or of the one after it.  *done: it did, and the output is given. */
+DPT_CHECK_RESULT dpt_status dpti_import_scale(dpti_importer *im, bool *done);
+/* The product of the node's two inputs, multiplied by what scalings before it left to it. */
+dpt_value dpti_import_scaled(dpti_importer *im, dpt_value product);
 /* Indices along an axis. */
 typedef struct dpti_picks {
     int64_t *items;

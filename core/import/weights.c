@@ -40,6 +40,13 @@ bool dpti_import_skips_transpose(dpti_importer *im)
     return true;
 }
 
+bool dpti_import_transposes(const dpti_importer *im, size_t value)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    return m->values[value].producer != DPTI_ONNX_NONE &&
+           transposes_weight(m, &m->nodes[m->values[value].producer]);
+}
+
 size_t dpti_import_transposed(const dpti_importer *im, size_t i)
 {
     const size_t v = im->node->inputs[i];

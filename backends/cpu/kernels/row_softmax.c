@@ -1,5 +1,5 @@
 /* The softmax of each row of a matrix, or its logarithm, and the gradient.  Threads share the rows.
-   Sums are double, in the order of the columns, so that they do not depend on the threads. */
+   Sums are double, in an order that does not depend on the threads. */
 #include "functions.h"
 #include "kinds.h"
 
@@ -11,22 +11,66 @@ static dpt_cpu_range own_rows(const dpt_cpu_call *call, unsigned thread, unsigne
     return dpt_cpu_split(n_rows, 1, thread, n_threads);
 }
 
+/* Lanes of which each combines every eighth element of a row, so that the compiler makes vectors of
+   them.  Their number is the same for all instruction sets, and so are the bits. */
+enum { PARTS = 8 };
+
 static float greatest(const float *x, size_t n)
 {
-    float most = x[0];
-    for (size_t i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
+    float part[PARTS], most;
+    size_t i = 0;
+    for (size_t k = 0; k < PARTS; k++)
+        part[k] = x[0];
+    for (; i + PARTS <= n; i += PARTS)
+        for (size_t k = 0; k < PARTS; k++)
+            part[k] = x[i + k] > part[k] ? x[i + k] : part[k];
+    for (; i < n; i++)
+        part[0] = x[i] > part[0] ? x[i] : part[0];
+    most = part[0];
+    for (size_t k = 1; k < PARTS; k++)
+        most = part[k] > most ? part[k] : most;
     return most;
+}
+
+/* The sum of the lanes, in their order. */
+static double sum_of(const double part[PARTS])
+{
+    double sum = part[0];
+    for (size_t k = 1; k < PARTS; k++)
+        sum += part[k];
+    return sum;
+}
+
+static double add_up(const float *y, size_t n)
+{
+    double part[PARTS] = {0};
+    size_t i = 0;
+    for (; i + PARTS <= n; i += PARTS)
+        for (size_t k = 0; k < PARTS; k++)
+            part[k] += (double)y[i + k];
+    for (; i < n; i++)
+        part[0] += (double)y[i];
+    return sum_of(part);
+}
+
+static double add_products(const float *a, const float *b, size_t n)
+{
+    double part[PARTS] = {0};
+    size_t i = 0;
+    for (; i + PARTS <= n; i += PARTS)
+        for (size_t k = 0; k < PARTS; k++)
+            part[k] += (double)a[i + k] * (double)b[i + k];
+    for (; i < n; i++)
+        part[0] += (double)a[i] * (double)b[i];
+    return sum_of(part);
 }
 
 static void forward_row(const float *restrict x, float *restrict y, size_t n, bool log_of)
 {
     const float most = greatest(x, n);
-    double sum = 0.0;
     for (size_t i = 0; i < n; i++)
         y[i] = function_exp(x[i] - most);
-    for (size_t i = 0; i < n; i++)
-        sum += (double)y[i];
+    const double sum = add_up(y, n);
     if (log_of) {
         const float log_sum = (float)log(sum);
         for (size_t i = 0; i < n; i++)
@@ -57,10 +101,8 @@ static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
         const float *restrict dy = (const float *)call->in[0] + row * d->columns;
         const float *restrict y = (const float *)call->in[1] + row * d->columns;
         float *restrict dx = (float *)call->out[0] + row * d->columns;
-        double total = 0.0;
-        for (size_t i = 0; i < d->columns; i++)
-            total += d->log ? (double)dy[i] : (double)dy[i] * (double)y[i];
-        const float sum = (float)total;
+        const float sum =
+            (float)(d->log ? add_up(dy, d->columns) : add_products(dy, y, d->columns));
         for (size_t i = 0; i < d->columns; i++) {
             const float value = d->log ? dy[i] - function_exp(y[i]) * sum : y[i] * (dy[i] - sum);
             dx[i] = call->accumulate ? dx[i] + value : value;
