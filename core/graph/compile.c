@@ -3,12 +3,37 @@
 
 #include <stdlib.h>
 
+/* The gradient of a parameter that the logits depend on through integers alone is 0. */
+static dpt_status clear_parameter(dpti_compiler *c, size_t parameter)
+{
+    int gradient;
+    if (dpti_is_frozen(c, parameter)) return DPT_OK;
+    const size_t size = c->model->parameters[parameter].size;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, parameter, &gradient));
+    dpti_instruction zero = {.desc = dpti_fill_with(size, false, 0.0f),
+                             .layer = c->model->parameters[parameter].name,
+                             .flags = dpti_parameter_flags(c, parameter),
+                             .per_step = true};
+    dpti_store_operands(c, &zero.desc);
+    DPT_TRY(dpti_emit(c, zero, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&gradient, 1}));
+    return dpti_end_bucket(c, parameter, 0);
+}
+
+static dpt_status emit_node_backward(dpti_compiler *c, size_t i)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    if (c->needs[c->root[i]])
+        return dpti_computes(c, i) ? dpti_emit_backward(c, i) : DPT_OK;
+    DPT_TRY(clear_parameter(c, node->weight));
+    return clear_parameter(c, node->bias);
+}
+
 static dpt_status compile_training(dpti_compiler *c)
 {
     const size_t n = c->model->n_nodes;
     DPT_TRY(dpti_emit_loss_backward(c));
     for (size_t i = n; i-- > 0;)
-        if (dpti_computes(c, i) && c->needs[i]) DPT_TRY(dpti_emit_backward(c, i));
+        DPT_TRY(emit_node_backward(c, i));
     DPT_TRY(dpti_emit_held(c));
     if (c->options->single_launch) {
         DPT_TRY(dpti_emit_look(c));
@@ -52,6 +77,7 @@ static void release(dpti_compiler *c)
     free(c->gradient);
     free(c->moments);
     free(c->sums);
+    free(c->reaches);
     free(c->needs);
     free(c->shared);
 }
@@ -68,10 +94,11 @@ static bool allocate(dpti_compiler *c)
     c->gradient = calloc(n, sizeof *c->gradient);
     c->moments = calloc(n, sizeof *c->moments);
     c->sums = calloc(n, sizeof *c->sums);
+    c->reaches = calloc(n, sizeof *c->reaches);
     c->needs = calloc(n, sizeof *c->needs);
     c->shared = calloc(c->model->n_parameters + 1, sizeof *c->shared);
     if (!c->root || !c->consumers || !c->pending || !c->residual || !c->activation || !c->value ||
-        !c->gradient || !c->moments || !c->sums || !c->needs || !c->shared)
+        !c->gradient || !c->moments || !c->sums || !c->reaches || !c->needs || !c->shared)
         return false;
     for (size_t i = 0; i < n; i++) {
         c->residual[i] = SIZE_MAX;

@@ -8,6 +8,16 @@
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
 
+/* Whether integers are those of an input, or views or copies of them. */
+static bool are_of_input(const dpt_model *model, dpt_value ids)
+{
+    const dpti_node *node = dpti_node_at(model, ids);
+    while (node->kind != DPTI_NODE_INPUT && node->n_inputs == 1 &&
+           model->nodes[node->inputs[0]].integer)
+        node = &model->nodes[node->inputs[0]];
+    return node->n_inputs == 0;
+}
+
 /* An embedding of `ids`, which are dense, without an extent. */
 static dpti_node embedding_over(dpt_model *model, const char *name, dpt_value ids, size_t table)
 {
@@ -19,7 +29,8 @@ static dpti_node embedding_over(dpt_model *model, const char *name, dpt_value id
     node.forward = (dpt_op_desc){
         .kind = DPT_OP_TAKE_FORWARD,
         .u.take = {.count = index->elements, .width = p->size / p->shape[0], .rows = p->shape[0]}};
-    if (!index->unsampled) dpti_note_table(model, ids, p->shape[0]);
+    if (!index->unsampled && are_of_input(model, ids))
+        dpti_note_table(model, ids, p->shape[0]);
     return node;
 }
 

@@ -85,7 +85,21 @@ bool dpti_is_frozen(const dpti_compiler *c, size_t parameter)
     return parameter == SIZE_MAX || (rules && rules[parameter].frozen);
 }
 
-/* A root has a gradient if it depends on a parameter that is trained. */
+/* Marks the roots whose values reach the logits without an integer on the way, which has no
+   gradient. */
+static void find_reaching(const dpti_compiler *c)
+{
+    const dpt_model *m = c->model;
+    c->reaches[c->root[m->logits]] = true;
+    for (size_t i = m->n_nodes; i-- > 0;) {
+        const dpti_node *node = &m->nodes[i];
+        if (!c->reaches[c->root[i]] || node->integer) continue;
+        for (size_t j = 0; j < node->n_inputs; j++)
+            c->reaches[c->root[node->inputs[j]]] = true;
+    }
+}
+
+/* A root has a gradient if it depends on a parameter that is trained, and the logits on it. */
 static void find_needs(dpti_compiler *c)
 {
     for (size_t i = 0; i < c->model->n_nodes; i++) {
@@ -93,7 +107,20 @@ static void find_needs(dpti_compiler *c)
         bool needs = !dpti_is_frozen(c, node->weight) || !dpti_is_frozen(c, node->bias);
         for (size_t j = 0; j < node->n_inputs; j++)
             needs = needs || c->needs[c->root[node->inputs[j]]];
-        if (needs) c->needs[c->root[i]] = true;
+        if (needs && !node->integer && c->reaches[c->root[i]]) c->needs[c->root[i]] = true;
+    }
+}
+
+/* Readers without a gradient contribute nothing to the gradients of what they read. */
+static void find_pending(dpti_compiler *c)
+{
+    const dpt_model *m = c->model;
+    memcpy(c->pending, c->consumers, m->n_nodes * sizeof *c->pending);
+    for (size_t i = 0; i < m->n_nodes; i++) {
+        const dpti_node *node = &m->nodes[i];
+        if (passes_on(c, node) || c->needs[c->root[i]]) continue;
+        for (size_t j = 0; j < node->n_inputs; j++)
+            if (c->root[node->inputs[j]] != c->root[i]) c->pending[c->root[node->inputs[j]]]--;
     }
 }
 
@@ -107,6 +134,7 @@ void dpti_fuse(dpti_compiler *c)
         if (node->kind == DPTI_NODE_ACTIVATE) fuse_activation(c, i);
         if (node->kind == DPTI_NODE_ADD) fuse_residual(c, i);
     }
-    memcpy(c->pending, c->consumers, m->n_nodes * sizeof *c->pending);
+    find_reaching(c);
     find_needs(c);
+    find_pending(c);
 }

@@ -145,6 +145,14 @@ static bool fits_beside(const dpti_extents *a, const dpti_extents *b, size_t axi
     return true;
 }
 
+/* Joins are of real numbers: *x, or a copy of it as real numbers. */
+static bool make_real(dpt_model *model, dpt_value *x, const char *what)
+{
+    if (!dpti_make_plain(model, x, what)) return false;
+    if (dpti_node_at(model, *x)->integer) *x = dpti_formula(model, "a", x, 1);
+    return x->id != 0;
+}
+
 static dpt_value add_join(dpt_model *model, const char *what, dpti_node node)
 {
     node.kind = DPTI_NODE_JOIN;
@@ -164,7 +172,7 @@ dpt_value dpti_concatenate(dpt_model *model, const dpt_value *values, size_t n, 
     node.unsampled = true;
     for (size_t i = 0; i < n; i++) {
         dpt_value x = values[i];
-        if (!dpti_make_plain(model, &x, "concatenate")) return (dpt_value){0};
+        if (!make_real(model, &x, "concatenate")) return (dpt_value){0};
         const dpti_extents e = dpti_extents_of(model, x);
         if (i == 0) extents = e;
         if (!fits_beside(&e, &extents, axis))
@@ -189,7 +197,7 @@ dpt_value dpti_concatenate(dpt_model *model, const dpt_value *values, size_t n, 
 
 dpt_value dpti_pad(dpt_model *model, dpt_value x, const dpti_padding *padding)
 {
-    if (!model || model->status != DPT_OK || !dpti_make_plain(model, &x, "pad"))
+    if (!model || model->status != DPT_OK || !make_real(model, &x, "pad"))
         return (dpt_value){0};
     const dpti_shape from = dpti_node_at(model, x)->shape;
     dpti_extents extents = {.rank = from.rank};

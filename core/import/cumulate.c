@@ -97,6 +97,13 @@ static dpt_value multiply_all(dpti_importer *im, dpt_value x)
     return x;
 }
 
+dpt_value dpti_import_multiply_along(dpti_importer *im, dpt_value x, size_t axis)
+{
+    if (!x.id) return x;
+    const dpt_value y = multiply_all(im, put_last(im, x, 1u << axis));
+    return y.id ? dpti_import_drop_axis(im, y, dpti_extents_of(im->model, y).rank - 1) : y;
+}
+
 static dpt_status import_product_over_axes(dpti_importer *im)
 {
     dpt_value x;
@@ -110,18 +117,7 @@ static dpt_status import_product_over_axes(dpti_importer *im)
     return DPT_OK;
 }
 
-/* ---- Indices --------------------------------------------------------------------------------- */
-
-static dpt_status refuse_indices(dpti_importer *im)
-{
-    return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                              "its result is indices, which have no gradient; make its input the "
-                              "first output, and compute the indices from the predictions");
-}
-
 const dpti_import_operator dpti_import_cumulations[] = {
-    {"ArgMax", refuse_indices},
-    {"ArgMin", refuse_indices},
     {"CumSum", import_cumulative_sum},
     {"ReduceProd", import_product_over_axes},
     {NULL, NULL},

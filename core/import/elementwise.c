@@ -35,6 +35,7 @@ static const struct {
     {"Greater", "less(b, a)", 2},
     {"GreaterOrEqual", "less_equal(b, a)", 2},
     {"HardSwish", "a * max(0, min(1, a / 6 + 0.5))", 1},
+    {"IsNaN", "not(equal(a, a))", 1},
     {"Less", "less(a, b)", 2},
     {"LessOrEqual", "less_equal(a, b)", 2},
     {"Log", "log(a)", 1},
@@ -85,6 +86,54 @@ static dpt_status import_quotient(dpti_importer *im)
 {
     if (dpti_onnx_type_is_real(dpti_import_result(im, 0)->type)) return import_multiple(im);
     return apply(im, "sign(a) * sign(b) * floor((abs(a) + 0.5) / abs(b))", 2);
+}
+
+/* The remainder of a division whose quotient t is rounded towards zero (fmod), or downwards: then a
+   remainder of the other sign than b gets b.  Where t is 0 the remainder is a, also if b is
+   infinite. */
+static dpt_status import_remainder(dpti_importer *im)
+{
+    enum { REMAINDER_BYTES = 512 };
+    const bool real = dpti_onnx_type_is_real(dpti_import_result(im, 0)->type);
+    const char *t = real ? "(sign(a) * sign(b) * floor(abs(a) / abs(b)))"
+                         : "(sign(a) * sign(b) * floor((abs(a) + 0.5) / abs(b)))";
+    char of_c[REMAINDER_BYTES], formula[4 * REMAINDER_BYTES];
+    snprintf(of_c, sizeof of_c, "select(equal(%s, 0), a, a - b * %s)", t, t);
+    if (dpti_onnx_int(im->node, "fmod", 0) != 0) return apply(im, of_c, 2);
+    snprintf(formula, sizeof formula, "select(less(%s * b, 0), %s + b, %s)", of_c, of_c, of_c);
+    return apply(im, formula, 2);
+}
+
+/* Both infinities, or one of them.  An infinity less itself is no number. */
+static dpt_status import_infinity(dpti_importer *im)
+{
+    const bool below = dpti_onnx_int(im->node, "detect_negative", 1) != 0;
+    const bool above = dpti_onnx_int(im->node, "detect_positive", 1) != 0;
+    if (below && above) return apply(im, "and(equal(a, a), not(equal(a - a, 0)))", 1);
+    if (above) return apply(im, "and(less(0, a), not(equal(a - a, 0)))", 1);
+    if (below) return apply(im, "and(less(a, 0), not(equal(a - a, 0)))", 1);
+    return apply(im, "a * 0", 1);
+}
+
+/* The elements on one side of a diagonal; the others are 0. */
+static dpt_status import_triangle(dpti_importer *im)
+{
+    char formula[FORMULA_BYTES];
+    double diagonal;
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    DPT_TRY(dpti_import_number(im, 1, 0, &diagonal));
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    if (e.rank < 2) return dpti_import_refuse(im, DPT_E_INVALID, "its input is no matrix");
+    const bool upper = dpti_onnx_int(im->node, "upper", 1) != 0;
+    snprintf(formula, sizeof formula, "select(less_equal(%s), a, 0)",
+             upper ? "b, c - d" : "c - d, b");
+    const float at = (float)diagonal;
+    const dpt_value in[] = {x, dpti_add_constant(im->model, &(dpti_extents){.rank = 0}, &at),
+                            dpti_import_count(im, e.rank, e.rank - 1, e.extent[e.rank - 1]),
+                            dpti_import_count(im, e.rank, e.rank - 2, e.extent[e.rank - 2])};
+    dpti_import_give(im, 0, dpti_formula(im->model, formula, in, 4));
+    return DPT_OK;
 }
 
 /* Random numbers that are compared with a probability are not made. */
@@ -152,8 +201,14 @@ static dpt_status import_dropout(dpti_importer *im)
     dpt_value x;
     double ratio, trains;
     DPT_TRY(dpti_import_number(im, 2, 0, &trains));
-    if (trains == 0) return import_same(im);
     DPT_TRY(dpti_import_input(im, 0, &x));
+    if (trains == 0) { /* the mask keeps everything */
+        const float one = 1;
+        const dpti_extents e = dpti_extents_of(im->model, x);
+        const dpt_value kept = dpti_add_constant(im->model, &(dpti_extents){.rank = 0}, &one);
+        if (im->node->n_outputs > 1) dpti_import_give(im, 1, dpti_expand(im->model, kept, &e));
+        return import_same(im);
+    }
     DPT_TRY(dpti_import_number(im, 1, 0.5, &ratio));
     if (!(ratio >= 0 && ratio < 1))
         return dpti_import_refuse(im, DPT_E_INVALID, "a ratio of %g is not in [0, 1)", ratio);
@@ -265,6 +320,8 @@ const dpti_import_operator dpti_import_elementwise[] = {
     {"HardSigmoid", import_with_alpha},
     {"HardSwish", import_plain},
     {"Identity", import_same},
+    {"IsInf", import_infinity},
+    {"IsNaN", import_plain},
     {"LeakyRelu", import_with_alpha},
     {"Less", import_order},
     {"LessOrEqual", import_order},
@@ -273,6 +330,7 @@ const dpti_import_operator dpti_import_elementwise[] = {
     {"Mean", import_several},
     {"Min", import_several},
     {"Mish", import_plain},
+    {"Mod", import_remainder},
     {"Mul", import_multiple},
     {"Neg", import_plain},
     {"Not", import_plain},
@@ -295,6 +353,7 @@ const dpti_import_operator dpti_import_elementwise[] = {
     {"Tan", import_plain},
     {"Tanh", import_activation},
     {"ThresholdedRelu", import_with_alpha},
+    {"Trilu", import_triangle},
     {"Where", import_plain},
     {"Xor", import_plain},
     {NULL, NULL},

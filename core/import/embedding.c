@@ -2,6 +2,7 @@
 #include "base/size.h"
 #include "import/state.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,6 +117,24 @@ static dpt_status import_constant_of_shape(dpti_importer *im)
     return DPT_OK;
 }
 
+/* Numbers that are counted from single ones of the file. */
+static dpt_status import_range(dpti_importer *im)
+{
+    const dpti_onnx_fact *fact = dpti_import_result(im, 0);
+    if (!fact->cells || fact->n_cells == 0)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "its numbers must be known before training, and at least one");
+    float *numbers = malloc(fact->n_cells * sizeof *numbers);
+    if (!numbers) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    const bool real = dpti_onnx_type_is_real(fact->type);
+    for (size_t i = 0; i < fact->n_cells; i++)
+        numbers[i] = real ? (float)fact->cells[i].real : (float)fact->cells[i].fixed;
+    const dpti_extents e = dpti_import_extents(fact);
+    dpti_import_give(im, 0, dpti_add_constant(im->model, &e, numbers));
+    free(numbers);
+    return DPT_OK;
+}
+
 /* The element of a view at a row-major index. */
 static size_t element_of(const dpti_shape *shape, size_t index)
 {
@@ -127,13 +146,25 @@ static size_t element_of(const dpti_shape *shape, size_t index)
     return (size_t)at;
 }
 
-/* Makes *x, which is a constant or a view of one, ids below `rows`.  Other values stay. */
+/* Computed numbers as ids below `rows`. */
+static dpt_value compute_ids(dpti_importer *im, size_t rows, dpt_value x)
+{
+    char formula[64];
+    snprintf(formula, sizeof formula, "select(less(a, 0), a + %zu, a)", rows);
+    return dpti_import_as_integers(im, dpti_formula(im->model, formula, &x, 1));
+}
+
+/* Makes *x ids below `rows`: a constant, a view of one, or computed numbers.  Ids stay. */
 static dpt_status make_ids(dpti_importer *im, size_t rows, dpt_value *x)
 {
     const dpti_node *node = dpti_node_at(im->model, *x), *root = node;
     while (root->kind == DPTI_NODE_VIEW)
         root = &im->model->nodes[root->inputs[0]];
-    if (root->kind != DPTI_NODE_CONSTANT || root->integer) return DPT_OK;
+    if (root->integer) return DPT_OK;
+    if (root->kind != DPTI_NODE_CONSTANT) {
+        *x = compute_ids(im, rows, *x);
+        return dpti_import_check(im);
+    }
     const dpti_extents extents = dpti_shape_extents(&node->shape);
     int32_t *ids = malloc(node->elements * sizeof *ids);
     if (!ids) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
@@ -159,10 +190,6 @@ dpt_status dpti_import_embedding(dpti_importer *im, bool *done)
     size_t table;
     dpt_value ids;
     *done = false;
-    if (!is_table && !indices->cells)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "computed indices are taken only along axis 0 of a parameter "
-                                  "with two axes or more");
     if (!is_table || (indices->cells && indices->n_cells < 2)) return DPT_OK;
     *done = true;
     if (indices->cells && is_run(indices)) return take_run(im);
@@ -189,5 +216,6 @@ dpt_status dpti_import_embedding(dpti_importer *im, bool *done)
 
 const dpti_import_operator dpti_import_constants[] = {
     {"ConstantOfShape", import_constant_of_shape},
+    {"Range", import_range},
     {NULL, NULL},
 };

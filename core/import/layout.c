@@ -14,7 +14,8 @@ static dpt_status import_reshape(dpti_importer *im)
     /* A flattened image stays what it is until it is known who reads it. */
     const bool flattens = to.rank == 2 && to.extent[0] == 1 && from.rank == 4 &&
                           from.extent[0] == 1 && from.extent[1] > 1 &&
-                          from.extent[2] * from.extent[3] > 1;
+                          from.extent[2] * from.extent[3] > 1 &&
+                          !dpti_node_at(im->model, x)->unsampled;
     if (!flattens) {
         at->value = dpti_reshape(im->model, x, &to);
         return DPT_OK;
@@ -188,6 +189,7 @@ static dpt_status import_gather(dpti_importer *im)
     const dpti_extents from = dpti_extents_of(im->model, x),
                        to = dpti_import_extents(dpti_import_result(im, 0));
     const size_t axis = dpti_import_axis(dpti_onnx_int(im->node, "axis", 0), from.rank);
+    if (!dpti_import_fact(im, 1)->cells) return dpti_import_gather_computed(im, axis);
     DPT_TRY(dpti_import_pick(im, &x, axis));
     dpti_import_give(im, 0, dpti_reshape(im->model, x, &to));
     return DPT_OK;

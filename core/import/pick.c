@@ -137,9 +137,12 @@ static dpt_status import_gather_nd(dpti_importer *im)
     dpti_picks picks;
     const dpti_onnx_shape *indices = &dpti_import_fact(im, 1)->shape;
     const size_t n = (size_t)indices->dims[indices->rank - 1].size;
+    const size_t batch_dims = (size_t)dpti_onnx_int(im->node, "batch_dims", 0);
     bool done = false;
-    if (n == 1) DPT_TRY(dpti_import_embedding(im, &done));
+    if (n == 1 && batch_dims == 0) DPT_TRY(dpti_import_embedding(im, &done));
     if (done) return DPT_OK;
+    if (batch_dims > 0 || !dpti_import_fact(im, 1)->cells)
+        return dpti_import_gather_rows(im, batch_dims);
     const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents from = dpti_extents_of(im->model, x);

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Reduces x along the axes, which keep the extent 1. */
-static dpt_value reduce(dpti_importer *im, dpt_value x, uint32_t axes, dpt_map_reduction reduction)
+dpt_value dpti_import_reduce(dpti_importer *im, dpt_value x, uint32_t axes,
+                             dpt_map_reduction reduction)
 {
     const dpti_map_code load = {.n_code = 1, .n_in = 1};
     if (axes == 0) return x;
@@ -49,10 +49,10 @@ static double count_reduced(const dpti_extents *e, uint32_t axes)
 /* log(sum(exp(x))), shifted by the largest. */
 static dpt_value log_sum_exp(dpti_importer *im, dpt_value x, uint32_t axes)
 {
-    const dpt_value most = reduce(im, x, axes, DPT_REDUCE_MAXIMUM);
+    const dpt_value most = dpti_import_reduce(im, x, axes, DPT_REDUCE_MAXIMUM);
     const dpt_value e = dpti_formula(im->model, "exp(a - b)", (dpt_value[]){x, most}, 2);
     return dpti_formula(im->model, "log(a) + b",
-                        (dpt_value[]){reduce(im, e, axes, DPT_REDUCE_SUM), most}, 2);
+                        (dpt_value[]){dpti_import_reduce(im, e, axes, DPT_REDUCE_SUM), most}, 2);
 }
 
 static dpt_status import_reduction(dpti_importer *im)
@@ -84,7 +84,7 @@ static dpt_status import_reduction(dpti_importer *im)
         const char *before = kinds[i].before;
         if (before && strcmp(before, "mean") == 0) before = scale;
         if (before) x = formula(im, before, x);
-        x = reduce(im, x, axes, kinds[i].reduction);
+        x = dpti_import_reduce(im, x, axes, kinds[i].reduction);
         if (kinds[i].after) x = formula(im, kinds[i].after, x);
     }
     DPT_TRY(dpti_import_check(im));
@@ -110,9 +110,9 @@ static dpt_status import_softmax(dpti_importer *im)
         dpti_import_give(im, 0, dpti_formula(im->model, "a - b", (dpt_value[]){x, sum}, 2));
         return DPT_OK;
     }
-    const dpt_value most = reduce(im, x, axis, DPT_REDUCE_MAXIMUM);
+    const dpt_value most = dpti_import_reduce(im, x, axis, DPT_REDUCE_MAXIMUM);
     const dpt_value e = dpti_formula(im->model, "exp(a - b)", (dpt_value[]){x, most}, 2);
-    const dpt_value sum = reduce(im, e, axis, DPT_REDUCE_SUM);
+    const dpt_value sum = dpti_import_reduce(im, e, axis, DPT_REDUCE_SUM);
     dpti_import_give(im, 0, dpti_formula(im->model, "a / b", (dpt_value[]){e, sum}, 2));
     return DPT_OK;
 }

@@ -39,7 +39,7 @@ extern const dpti_import_operator dpti_import_elementwise[], dpti_import_layouts
     dpti_import_reductions[], dpti_import_constants[], dpti_import_sequences[],
     dpti_import_recurrent[], dpti_import_picks[], dpti_import_randoms[],
     dpti_import_rearrangements[], dpti_import_cumulations[], dpti_import_einsums[],
-    dpti_import_resizes[];
+    dpti_import_resizes[], dpti_import_indices[], dpti_import_orders[];
 
 /* Fails with the file and the node in front of the message. */
 DPT_PRINTF(3, 4)
@@ -90,6 +90,32 @@ typedef struct dpti_combination {
 } dpti_combination;
 DPT_CHECK_RESULT dpt_status dpti_import_combine(dpti_importer *im, const dpti_combination *c,
                                                 dpt_value *x);
+/* x with one more axis, of extent 1, in front of the axis `at`; without an axis of extent 1
+   (sum.c). */
+dpt_value dpti_import_insert_axis(dpti_importer *im, dpt_value x, size_t at);
+dpt_value dpti_import_drop_axis(dpti_importer *im, dpt_value x, size_t axis);
+/* The numbers 0 ... n - 1 along an axis; the other axes have the extent 1. */
+dpt_value dpti_import_count(dpti_importer *im, size_t rank, size_t axis, size_t n);
+/* Stores the result of a program as int32.  It then has no gradient. */
+dpt_value dpti_import_as_integers(dpti_importer *im, dpt_value x);
+/* The sum of a formula over n values along an axis, which is then dropped. */
+typedef struct dpti_sum {
+    const char *formula;
+    dpt_value inputs[DPTI_FORMULA_INPUTS];
+    size_t n, axis;
+    bool keeps_axis; /* with the extent 1 */
+    bool integer;    /* the result is stored as int32 */
+} dpti_sum;
+dpt_value dpti_import_sum(dpti_importer *im, const dpti_sum *sum);
+/* Reduces x along the axes, which keep the extent 1 (reduce.c). */
+dpt_value dpti_import_reduce(dpti_importer *im, dpt_value x, uint32_t axes,
+                             dpt_map_reduction reduction);
+/* The product of the elements along an axis, which is dropped (cumulate.c). */
+dpt_value dpti_import_multiply_along(dpti_importer *im, dpt_value x, size_t axis);
+/* A Gather along an axis by computed indices (index.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_gather_computed(dpti_importer *im, size_t axis);
+/* A GatherND by any indices. */
+DPT_CHECK_RESULT dpt_status dpti_import_gather_rows(dpti_importer *im, size_t batch_dims);
 /* The axes over which the node reduces, as bits: those of input 1, of the attribute `axes`, or all
    (reduce.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_reduced_axes(dpti_importer *im, size_t rank,

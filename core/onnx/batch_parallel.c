@@ -155,12 +155,16 @@ static dpt_status gathered(proof *p, dpt_error *error)
     return keep_order(p, error);
 }
 
-/* The indices name places on the first axes of the data. */
+/* The indices name places on the axes of the data behind the common ones. */
 static dpt_status gathered_parts(proof *p, dpt_error *error)
 {
     const dpti_onnx_shape *at = &dpti_onnx_input(&p->in, 1)->shape;
-    if (has_batch(p, 0) && (int64_t)samples_of(p, 0)->axis < at->dims[at->rank - 1].size)
-        return mixes(p, "it picks samples out of the batch", error);
+    const int64_t common = dpti_onnx_int(p->in.node, "batch_dims", 0);
+    if (has_batch(p, 0)) {
+        const int64_t axis = (int64_t)samples_of(p, 0)->axis;
+        if (axis >= common && axis < common + at->dims[at->rank - 1].size)
+            return mixes(p, "it picks samples out of the batch", error);
+    }
     return keep_order(p, error);
 }
 
@@ -183,10 +187,19 @@ static dpt_status scattered(proof *p, dpt_error *error)
     return by_element(p, error);
 }
 
-static dpt_status never_batched(proof *p, dpt_error *error)
+/* The rows of indices name places on the first axes of the data, which are no batch. */
+static dpt_status scattered_parts(proof *p, dpt_error *error)
 {
-    for (size_t i = 0; i < p->in.node->n_inputs; i++)
-        if (has_batch(p, i)) return mixes(p, "its indices reach every sample", error);
+    const dpti_onnx_shape *at = &dpti_onnx_input(&p->in, 1)->shape;
+    const size_t n = (size_t)at->dims[at->rank - 1].size;
+    bool alone = !has_batch(p, 1);
+    if (has_batch(p, 0)) {
+        const size_t axis = samples_of(p, 0)->axis;
+        alone = alone && axis >= n && on_axis(p, 2, axis - n + at->rank - 1);
+    } else {
+        alone = alone && !has_batch(p, 2);
+    }
+    if (!alone) return mixes(p, "its indices reach every sample", error);
     return keep_order(p, error);
 }
 
@@ -371,6 +384,7 @@ static const struct {
     {"Dropout", one_by_one},
     {"Einsum", einsum},
     {"Expand", keep_order},
+    {"EyeLike", keep_order},
     {"Flatten", reshaped},
     {"GRU", recurrent},
     {"Gather", gathered},
@@ -391,6 +405,7 @@ static const struct {
     {"LpPool", pooled},
     {"MatMul", multiplied},
     {"MaxPool", pooled},
+    {"NonZero", keep_order},
     {"OneHot", one_by_one},
     {"Pad", keep_order},
     {"RMSNormalization", layer_normalised},
@@ -409,7 +424,7 @@ static const struct {
     {"Reshape", reshaped},
     {"Resize", one_by_one},
     {"ScatterElements", scattered},
-    {"ScatterND", never_batched},
+    {"ScatterND", scattered_parts},
     {"SequenceAt", keep_order},
     {"Shape", keep_order},
     {"Size", keep_order},

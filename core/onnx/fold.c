@@ -554,6 +554,34 @@ static bool fold_trilu(folding *f)
     return true;
 }
 
+static bool fold_eye(folding *f)
+{
+    const int64_t diagonal = dpti_onnx_int(f->in->node, "k", 0);
+    for (size_t i = 0; i < f->n; i++) {
+        const coordinates at = coordinates_of(&f->y->shape, i);
+        const bool one = at.at[1] - at.at[0] == diagonal;
+        f->cells[i] = dpti_onnx_type_is_real(f->y->type) ? (dpti_onnx_cell){.real = one}
+                                                         : truth(one);
+    }
+    return true;
+}
+
+/* The places of the elements that are not 0, one a column. */
+static bool fold_non_zero(folding *f)
+{
+    const dpti_onnx_fact *x = dpti_onnx_input(f->in, 0);
+    const bool real = dpti_onnx_type_is_real(x->type);
+    const size_t columns = (size_t)f->y->shape.dims[1].size;
+    for (size_t i = 0, column = 0; i < x->n_cells && column < columns; i++) {
+        if (real ? x->cells[i].real == 0 : x->cells[i].fixed == 0) continue;
+        const coordinates at = coordinates_of(&x->shape, i);
+        for (size_t d = 0; d < x->shape.rank; d++)
+            f->cells[d * columns + column] = (dpti_onnx_cell){.fixed = at.at[d]};
+        column++;
+    }
+    return true;
+}
+
 /* The product or sum of all elements, as of a shape. */
 static bool fold_reduce(folding *f)
 {
@@ -594,6 +622,7 @@ static const evaluator evaluators[] = {
     {"Equal", fold_binary, false},
     {"Exp", fold_unary, false},
     {"Expand", fold_repeat, false},
+    {"EyeLike", fold_eye, true},
     {"Flatten", fold_same_order, false},
     {"Floor", fold_unary, false},
     {"Gather", fold_gather, false},
@@ -608,6 +637,7 @@ static const evaluator evaluators[] = {
     {"Mod", fold_binary, false},
     {"Mul", fold_binary, false},
     {"Neg", fold_unary, false},
+    {"NonZero", fold_non_zero, false},
     {"Not", fold_unary, false},
     {"Or", fold_binary, false},
     {"Pow", fold_power, false},

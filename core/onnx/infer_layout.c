@@ -332,21 +332,28 @@ static dpt_status gather(dpti_onnx_inference *in, dpt_error *error)
     return dpti_onnx_give(in, 0, &y, error);
 }
 
-/* Each row of indices names a part of the data by their first axes. */
+/* Each row of indices names a part of the data by the axes behind the `batch_dims` axes that both
+   have in common. */
 static dpt_status gather_nd(dpti_onnx_inference *in, dpt_error *error)
 {
     DPT_TRY(dpti_onnx_need(in, 2, error));
     const dpti_onnx_shape *x = &dpti_onnx_input(in, 0)->shape, *at = &dpti_onnx_input(in, 1)->shape;
     dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type};
-    if (dpti_onnx_int(in->node, "batch_dims", 0) != 0)
-        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error, "only batch_dims 0 is taken");
+    const int64_t common = dpti_onnx_int(in->node, "batch_dims", 0);
     const dpti_onnx_dim row = at->rank > 0 ? at->dims[at->rank - 1] : (dpti_onnx_dim){0};
-    if (at->rank < 1 || row.batch || row.size < 1 || row.size > (int64_t)x->rank ||
-        at->rank - 1 + x->rank - (size_t)row.size > DPTI_ONNX_MAX_RANK)
+    bool fits = common >= 0 && common < (int64_t)x->rank && common < (int64_t)at->rank;
+    for (size_t d = 0; fits && d < (size_t)common; d++)
+        fits = dpti_onnx_same_dim(x->dims[d], at->dims[d]);
+    if (!fits)
+        return dpti_onnx_refuse(in, DPT_E_FORMAT, error,
+                                "batch_dims does not fit its data and its indices");
+    const int64_t left = (int64_t)x->rank - common;
+    if (row.batch || row.size < 1 || row.size > left ||
+        at->rank - 1 + (size_t)(left - row.size) > DPTI_ONNX_MAX_RANK)
         return dpti_onnx_refuse(in, DPT_E_FORMAT, error, "its indices do not fit its data");
     for (size_t d = 0; d + 1 < at->rank; d++)
         y.shape.dims[y.shape.rank++] = at->dims[d];
-    for (size_t d = (size_t)row.size; d < x->rank; d++)
+    for (size_t d = (size_t)(common + row.size); d < x->rank; d++)
         y.shape.dims[y.shape.rank++] = x->dims[d];
     return dpti_onnx_give(in, 0, &y, error);
 }
@@ -369,6 +376,25 @@ static dpt_status scatter(dpti_onnx_inference *in, dpt_error *error)
     const dpti_onnx_fact *x = dpti_onnx_input(in, 0);
     const dpti_onnx_fact y = {.type = x->type, .shape = x->shape};
     return dpti_onnx_give(in, 0, &y, error);
+}
+
+/* Updates have an element for each row of indices and each element of the part that it names. */
+static dpt_status scatter_nd(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 3, error));
+    const dpti_onnx_shape *x = &dpti_onnx_input(in, 0)->shape, *at = &dpti_onnx_input(in, 1)->shape,
+                          *from = &dpti_onnx_input(in, 2)->shape;
+    const dpti_onnx_dim row = at->rank > 0 ? at->dims[at->rank - 1] : (dpti_onnx_dim){0};
+    bool fits = at->rank > 0 && !row.batch && row.size >= 1 && row.size <= (int64_t)x->rank &&
+                from->rank == at->rank - 1 + x->rank - (size_t)row.size;
+    for (size_t d = 0; fits && d < from->rank; d++)
+        fits = dpti_onnx_same_dim(from->dims[d], d + 1 < at->rank
+                                                     ? at->dims[d]
+                                                     : x->dims[d + 1 - at->rank + (size_t)row.size]);
+    if (!fits)
+        return dpti_onnx_refuse(in, DPT_E_FORMAT, error,
+                                "its indices and updates do not fit its data");
+    return scatter(in, error);
 }
 
 static dpt_status one_hot(dpti_onnx_inference *in, dpt_error *error)
@@ -536,6 +562,42 @@ static dpt_status range(dpti_onnx_inference *in, dpt_error *error)
     return dpti_onnx_give(in, 0, &y, error);
 }
 
+/* The diagonal of a matrix of that shape. */
+static dpt_status eye_like(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 1, error));
+    const dpti_onnx_fact *x = dpti_onnx_input(in, 0);
+    const int64_t type = dpti_onnx_int(in->node, "dtype", (int64_t)x->type);
+    const dpti_onnx_fact y = {.type = (dpti_onnx_type)type, .shape = x->shape};
+    if (x->shape.rank != 2 || x->shape.dims[0].batch || x->shape.dims[1].batch)
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                "its input must be a matrix whose rows and columns are no samples");
+    if (dpti_onnx_type_bytes(type) == 0)
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error, "the element type %lld is not taken",
+                                (long long)type);
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
+/* How many places there are is a question of the content. */
+static dpt_status non_zero(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 1, error));
+    const dpti_onnx_fact *x = dpti_onnx_input(in, 0);
+    dpti_onnx_fact y = {.type = DPTI_ONNX_INT64, .shape = {.rank = 2}};
+    y.shape.dims[0].size = (int64_t)x->shape.rank;
+    if (!x->cells || x->parameter)
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                "the shape of its result depends on the content of an input; only "
+                                "constants are taken");
+    const bool real = dpti_onnx_type_is_real(x->type);
+    for (size_t i = 0; i < x->n_cells; i++) {
+        if (x->cells[i].times)
+            return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error, "it depends on the batch's extent");
+        y.shape.dims[1].size += real ? x->cells[i].real != 0 : x->cells[i].fixed != 0;
+    }
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
 /* Whole elements: the same shape and type. */
 static dpt_status same(dpti_onnx_inference *in, dpt_error *error)
 {
@@ -571,16 +633,18 @@ const dpti_onnx_operator dpti_onnx_layouts[] = {
     {"CumSum", same, 1},
     {"DepthToSpace", depth_space, 1},
     {"Expand", expand, 1},
+    {"EyeLike", eye_like, 0},
     {"Flatten", flatten, 1},
     {"Gather", gather, 2},
     {"GatherElements", gather_elements, 2},
     {"GatherND", gather_nd, 2},
+    {"NonZero", non_zero, 1},
     {"OneHot", one_hot, 1},
     {"Pad", pad, 1},
     {"Range", range, 0},
     {"Reshape", reshape, 1},
     {"ScatterElements", scatter, 3},
-    {"ScatterND", scatter, 3},
+    {"ScatterND", scatter_nd, 3},
     {"Shape", shape, 0},
     {"Size", size, 0},
     {"Slice", slice, 1},
