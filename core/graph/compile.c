@@ -22,8 +22,7 @@ static dpt_status clear_parameter(dpti_compiler *c, size_t parameter)
 static dpt_status emit_node_backward(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
-    if (c->needs[c->root[i]])
-        return dpti_computes(c, i) ? dpti_emit_backward(c, i) : DPT_OK;
+    if (c->needs[c->root[i]]) return dpti_computes(c, i) ? dpti_emit_backward(c, i) : DPT_OK;
     DPT_TRY(clear_parameter(c, node->weight));
     return clear_parameter(c, node->bias);
 }

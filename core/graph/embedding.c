@@ -29,8 +29,7 @@ static dpti_node embedding_over(dpt_model *model, const char *name, dpt_value id
     node.forward = (dpt_op_desc){
         .kind = DPT_OP_TAKE_FORWARD,
         .u.take = {.count = index->elements, .width = p->size / p->shape[0], .rows = p->shape[0]}};
-    if (!index->unsampled && are_of_input(model, ids))
-        dpti_note_table(model, ids, p->shape[0]);
+    if (!index->unsampled && are_of_input(model, ids)) dpti_note_table(model, ids, p->shape[0]);
     return node;
 }
 

@@ -197,8 +197,7 @@ dpt_value dpti_concatenate(dpt_model *model, const dpt_value *values, size_t n, 
 
 dpt_value dpti_pad(dpt_model *model, dpt_value x, const dpti_padding *padding)
 {
-    if (!model || model->status != DPT_OK || !make_real(model, &x, "pad"))
-        return (dpt_value){0};
+    if (!model || model->status != DPT_OK || !make_real(model, &x, "pad")) return (dpt_value){0};
     const dpti_shape from = dpti_node_at(model, x)->shape;
     dpti_extents extents = {.rank = from.rank};
     dpti_node node = dpti_node_over(DPTI_NODE_JOIN, NULL, x);

@@ -202,11 +202,12 @@ static dpt_status import_dropout(dpti_importer *im)
     double ratio, trains;
     DPT_TRY(dpti_import_number(im, 2, 0, &trains));
     DPT_TRY(dpti_import_input(im, 0, &x));
-    if (trains == 0) { /* the mask keeps everything */
-        const float one = 1;
-        const dpti_extents e = dpti_extents_of(im->model, x);
-        const dpt_value kept = dpti_add_constant(im->model, &(dpti_extents){.rank = 0}, &one);
-        if (im->node->n_outputs > 1) dpti_import_give(im, 1, dpti_expand(im->model, kept, &e));
+    if (trains == 0) {
+        const float kept = 1;
+        const dpti_extents e = dpti_extents_of(im->model, x), one = {.rank = 0};
+        if (dpti_import_wants(im, 1)) /* the mask keeps everything */
+            dpti_import_give(im, 1,
+                             dpti_expand(im->model, dpti_add_constant(im->model, &one, &kept), &e));
         return import_same(im);
     }
     DPT_TRY(dpti_import_number(im, 1, 0.5, &ratio));

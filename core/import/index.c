@@ -29,8 +29,7 @@ static dpt_status cut_to(dpti_importer *im, dpt_value *x, const dpti_extents *to
         if (from.extent[d] < to->extent[d])
             return dpti_import_refuse(im, DPT_E_INVALID,
                                       "axis %zu has more indices than its data have elements", d);
-        *x = dpti_slice(im->model, *x,
-                        (dpti_cut){.axis = d, .count = to->extent[d], .step = 1});
+        *x = dpti_slice(im->model, *x, (dpti_cut){.axis = d, .count = to->extent[d], .step = 1});
     }
     return dpti_import_check(im);
 }
@@ -46,13 +45,12 @@ static dpt_value read_along(dpti_importer *im, dpt_value x, dpt_value at, size_t
     const dpti_extents e = dpti_extents_of(im->model, x);
     snprintf(formula, sizeof formula, "select(or(equal(a, b), equal(a + %zu, b)), c, 0)",
              e.extent[axis]);
-    const dpti_sum sum = {
-        .formula = formula,
-        .n = 3,
-        .axis = axis + 1,
-        .inputs = {dpti_import_insert_axis(im, at, axis + 1),
-                   dpti_import_count(im, e.rank + 1, axis + 1, e.extent[axis]),
-                   dpti_import_insert_axis(im, x, axis)}};
+    const dpti_sum sum = {.formula = formula,
+                          .n = 3,
+                          .axis = axis + 1,
+                          .inputs = {dpti_import_insert_axis(im, at, axis + 1),
+                                     dpti_import_count(im, e.rank + 1, axis + 1, e.extent[axis]),
+                                     dpti_import_insert_axis(im, x, axis)}};
     return dpti_import_sum(im, &sum);
 }
 
@@ -107,8 +105,8 @@ dpt_status dpti_import_gather_computed(dpti_importer *im, size_t axis)
                                .extent = {product(&from, 0, axis), from.extent[axis],
                                           product(&from, axis + 1, from.rank)}},
                        indices = {.rank = 3, .extent = {1, product(&e, 0, e.rank), 1}};
-    const dpt_value y = read_along(im, dpti_reshape(im->model, x, &data),
-                                   dpti_reshape(im->model, at, &indices), 1);
+    const dpt_value y =
+        read_along(im, dpti_reshape(im->model, x, &data), dpti_reshape(im->model, at, &indices), 1);
     DPT_TRY(dpti_import_check(im));
     dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
     return DPT_OK;
@@ -116,8 +114,8 @@ dpt_status dpti_import_gather_computed(dpti_importer *im, size_t axis)
 
 /* ---- Rows of indices ------------------------------------------------------------------------- */
 
-/* The places of rows of n indices, which are the last axis of `at`, in the axes of data from `first`
-   on as one axis.  The result has the shape (before, rows, 1). */
+/* The places of rows of n indices, which are the last axis of `at`, in the axes of data from
+   `first` on as one axis.  The result has the shape (before, rows, 1). */
 static dpt_status find_places(dpti_importer *im, const dpti_extents *data, size_t first,
                               dpt_value *out)
 {
@@ -134,8 +132,7 @@ static dpt_status find_places(dpti_importer *im, const dpti_extents *data, size_
         step *= data->extent[first + d];
     }
     const dpti_extents last = {.rank = 3, .extent = {1, 1, n}},
-                       rows = {.rank = 3,
-                               .extent = {before, product(&e, first, e.rank - 1), n}};
+                       rows = {.rank = 3, .extent = {before, product(&e, first, e.rank - 1), n}};
     const dpti_sum sum = {.formula = "select(less(a, 0), a + b, a) * c",
                           .n = 3,
                           .axis = 2,
@@ -155,10 +152,10 @@ dpt_status dpti_import_gather_rows(dpti_importer *im, size_t batch_dims)
                        at = dpti_import_extents(dpti_import_fact(im, 1)),
                        to = dpti_import_extents(dpti_import_result(im, 0));
     const size_t end = batch_dims + at.extent[at.rank - 1];
-    const dpti_extents data = {
-        .rank = 3,
-        .extent = {product(&from, 0, batch_dims), product(&from, batch_dims, end),
-                   product(&from, end, from.rank)}};
+    const dpti_extents data = {.rank = 3,
+                               .extent = {product(&from, 0, batch_dims),
+                                          product(&from, batch_dims, end),
+                                          product(&from, end, from.rank)}};
     DPT_TRY(find_places(im, &from, batch_dims, &places));
     const dpt_value y = read_along(im, dpti_reshape(im->model, x, &data), places, 1);
     DPT_TRY(dpti_import_check(im));
@@ -293,8 +290,8 @@ static dpt_status import_scatter_elements(dpti_importer *im)
                                   "as its data");
     for (size_t d = 0; d < e.rank; d++)
         if (d != w.axis && e.extent[d] > to.extent[d])
-            return dpti_import_refuse(
-                im, DPT_E_INVALID, "axis %zu has more indices than its data have elements", d);
+            return dpti_import_refuse(im, DPT_E_INVALID,
+                                      "axis %zu has more indices than its data have elements", d);
     DPT_TRY(write_along(im, &w, &y));
     dpti_import_give(im, 0, y);
     return DPT_OK;
@@ -330,8 +327,7 @@ static dpt_status import_one_hot(dpti_importer *im)
     const size_t axis = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), to.rank),
                  depth = to.extent[axis];
     if (!values->cells || values->n_cells != 2)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "its values must be two constant numbers");
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "its values must be two constant numbers");
     double pair[2];
     for (size_t i = 0; i < 2; i++)
         pair[i] = dpti_onnx_type_is_real(values->type) ? values->cells[i].real

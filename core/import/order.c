@@ -17,14 +17,14 @@ static dpt_value find_extreme(dpti_importer *im, dpt_value x, size_t axis, bool 
     const dpti_extents e = dpti_extents_of(im->model, x);
     const size_t n = e.extent[axis];
     const bool most = strcmp(im->node->op, "ArgMin") != 0;
-    const dpt_value extreme = dpti_import_reduce(
-        im, x, 1u << axis, most ? DPT_REDUCE_MAXIMUM : DPT_REDUCE_MINIMUM);
+    const dpt_value extreme =
+        dpti_import_reduce(im, x, 1u << axis, most ? DPT_REDUCE_MAXIMUM : DPT_REDUCE_MINIMUM);
     snprintf(formula, sizeof formula, "select(equal(a, b), c, %zu)", last ? 0 : n - 1);
     const dpt_value in[] = {x, extreme, dpti_import_count(im, e.rank, axis, n)};
     const dpt_value places = dpti_import_as_integers(im, dpti_formula(im->model, formula, in, 3));
     return dpti_import_as_integers(
-        im, dpti_import_reduce(im, places, 1u << axis,
-                               last ? DPT_REDUCE_MAXIMUM : DPT_REDUCE_MINIMUM));
+        im,
+        dpti_import_reduce(im, places, 1u << axis, last ? DPT_REDUCE_MAXIMUM : DPT_REDUCE_MINIMUM));
 }
 
 /* An axis of one element has its place at 0. */
@@ -78,7 +78,8 @@ static dpt_value rank_of(dpti_importer *im, dpt_value x, size_t axis)
                           .axis = axis + 1,
                           .keeps_axis = true,
                           .integer = true,
-                          .inputs = {dpti_import_insert_axis(im, x, axis), dpti_import_insert_axis(im, x, axis + 1),
+                          .inputs = {dpti_import_insert_axis(im, x, axis),
+                                     dpti_import_insert_axis(im, x, axis + 1),
                                      dpti_import_count(im, e.rank + 1, axis + 1, e.extent[axis]),
                                      dpti_import_count(im, e.rank + 1, axis, e.extent[axis])}};
     return dpti_import_sum(im, &sum);
@@ -93,20 +94,21 @@ static dpt_status import_top_k(dpti_importer *im)
     const size_t axis = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), e.rank),
                  k = to.extent[axis];
     if (e.rank >= DPT_MAX_RANK || k < 1)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "%s", k < 1 ? "k must be at least 1" : "data of 8 axes");
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "%s",
+                                  k < 1 ? "k must be at least 1" : "data of 8 axes");
     const dpt_value rank = rank_of(im, x, axis);
-    const dpti_sum values = {.formula = "select(equal(a, b), c, 0)",
-                             .n = 3,
-                             .axis = axis,
-                             .inputs = {rank, dpti_import_count(im, e.rank + 1, axis + 1, k),
-                                        dpti_import_insert_axis(im, x, axis + 1)}};
-    dpti_sum places = values;
-    places.inputs[2] = dpti_import_count(im, e.rank + 1, axis, e.extent[axis]);
-    dpti_import_give(im, 0, dpti_import_sum(im, &values));
-    if (im->node->n_outputs > 1 && im->node->outputs[1] != DPTI_ONNX_NONE) {
-        places.integer = true;
-        dpti_import_give(im, 1, dpti_import_sum(im, &places));
+    dpti_sum sum = {.formula = "select(equal(a, b), c, 0)",
+                    .n = 3,
+                    .axis = axis,
+                    .inputs = {rank, dpti_import_count(im, e.rank + 1, axis + 1, k)}};
+    if (dpti_import_wants(im, 0)) {
+        sum.inputs[2] = dpti_import_insert_axis(im, x, axis + 1);
+        dpti_import_give(im, 0, dpti_import_sum(im, &sum));
+    }
+    if (dpti_import_wants(im, 1)) {
+        sum.inputs[2] = dpti_import_count(im, e.rank + 1, axis, e.extent[axis]);
+        sum.integer = true;
+        dpti_import_give(im, 1, dpti_import_sum(im, &sum));
     }
     return dpti_import_check(im);
 }

@@ -76,6 +76,8 @@ DPT_CHECK_RESULT dpt_status dpti_import_number(dpti_importer *im, size_t i, doub
                                                double *out);
 /* An axis from -rank to rank - 1. */
 size_t dpti_import_axis(int64_t axis, size_t rank);
+/* Whether output i is needed. */
+bool dpti_import_wants(const dpti_importer *im, size_t i);
 /* Output i of the node is this value. */
 void dpti_import_give(dpti_importer *im, size_t i, dpt_value value);
 /* Imports a product of two inputs (product.c). */

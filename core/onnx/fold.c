@@ -560,8 +560,8 @@ static bool fold_eye(folding *f)
     for (size_t i = 0; i < f->n; i++) {
         const coordinates at = coordinates_of(&f->y->shape, i);
         const bool one = at.at[1] - at.at[0] == diagonal;
-        f->cells[i] = dpti_onnx_type_is_real(f->y->type) ? (dpti_onnx_cell){.real = one}
-                                                         : truth(one);
+        f->cells[i] =
+            dpti_onnx_type_is_real(f->y->type) ? (dpti_onnx_cell){.real = one} : truth(one);
     }
     return true;
 }

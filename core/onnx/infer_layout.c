@@ -388,9 +388,9 @@ static dpt_status scatter_nd(dpti_onnx_inference *in, dpt_error *error)
     bool fits = at->rank > 0 && !row.batch && row.size >= 1 && row.size <= (int64_t)x->rank &&
                 from->rank == at->rank - 1 + x->rank - (size_t)row.size;
     for (size_t d = 0; fits && d < from->rank; d++)
-        fits = dpti_onnx_same_dim(from->dims[d], d + 1 < at->rank
-                                                     ? at->dims[d]
-                                                     : x->dims[d + 1 - at->rank + (size_t)row.size]);
+        fits = dpti_onnx_same_dim(from->dims[d],
+                                  d + 1 < at->rank ? at->dims[d]
+                                                   : x->dims[d + 1 - at->rank + (size_t)row.size]);
     if (!fits)
         return dpti_onnx_refuse(in, DPT_E_FORMAT, error,
                                 "its indices and updates do not fit its data");
@@ -592,7 +592,8 @@ static dpt_status non_zero(dpti_onnx_inference *in, dpt_error *error)
     const bool real = dpti_onnx_type_is_real(x->type);
     for (size_t i = 0; i < x->n_cells; i++) {
         if (x->cells[i].times)
-            return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error, "it depends on the batch's extent");
+            return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                    "it depends on the batch's extent");
         y.shape.dims[1].size += real ? x->cells[i].real != 0 : x->cells[i].fixed != 0;
     }
     return dpti_onnx_give(in, 0, &y, error);

@@ -4,12 +4,14 @@
 
    Each network was exported in two ways (docs/onnx.md): "default" by torch.onnx.export with
    dynamo=True and optimize=False, "older" with dynamo=False.  NAME.f32 has the float32 inputs of
-   the 8 samples, channels last, or their ids, and then the losses. */
+   the 8 samples, channels last, or their ids, and then the losses.  The older exporter counts the
+   samples of the batch in "written", which is refused; it has the default way only. */
 #include "dptrain.h"
 #include "harness.h"
 #include "unit/onnx_files.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { COUNT = 8, STEPS = 20, CLASSES = 3, MOST = 8192 };
 
@@ -28,7 +30,8 @@ static const struct {
     {"mbconv", 8, 8, 2, 0, 3, 1},   {"squeezenet", 9, 9, 2, 0, 3, 1}, {"vgg", 8, 8, 2, 0, 3, 1},
     {"vit", 8, 8, 2, 0, 3, 1},      {"composed", 4, 4, 2, 0, 3, 1},   {"swin", 8, 8, 2, 0, 3, 1},
     {"bilinear", 8, 8, 2, 0, 3, 1}, {"depth", 8, 8, 2, 0, 3, 1},      {"strided", 8, 8, 2, 0, 3, 1},
-    {"dilated", 8, 8, 2, 0, 3, 1},  {"merged", 5, 4, 1, 0, 3, 1}};
+    {"dilated", 8, 8, 2, 0, 3, 1},  {"merged", 5, 4, 1, 0, 3, 1},     {"chosen", 5, 4, 1, 0, 3, 1},
+    {"written", 5, 4, 1, 0, 3, 1}};
 
 static const struct {
     const char *devices, *split;
@@ -154,7 +157,7 @@ static void trains_as_pytorch(test *t)
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
         for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
             train(t, i, "default", mix);
-            train(t, i, "older", mix);
+            if (strcmp(networks[i].name, "written") != 0) train(t, i, "older", mix);
         }
 }
 
@@ -335,7 +338,6 @@ static const struct {
     {"trained/shared_norm.onnx", DPT_E_UNSUPPORTED, "(BatchNormalization): \"scale\" belongs"},
     {"recurrent/clip.onnx", DPT_E_UNSUPPORTED, "(LSTM): clip cannot be trained"},
     {"recurrent/activation.onnx", DPT_E_UNSUPPORTED, "(RNN): the activation Elu"},
-    {"composed/largest.onnx", DPT_E_UNSUPPORTED, "(ArgMax): its result is indices"},
     {"composed/outside.onnx", DPT_E_INVALID, "(CumSum): axis 4 is none of its 4 axes"},
     {"composed/diagonal.onnx", DPT_E_UNSUPPORTED, "(Einsum): \"nchw->nhw\" is not a product"},
     {"composed/average.onnx", DPT_E_UNSUPPORTED, "(AveragePool): a dilated average cannot"},

@@ -179,7 +179,7 @@ static const struct {
     dpt_status status;
     const char *says;
 } refusals[] = {
-    {"operator", DPT_E_UNSUPPORTED, "node \"n0\" (NonZero): the operator NonZero is not taken"},
+    {"operator", DPT_E_UNSUPPORTED, "node \"n0\" (NonZero): the shape of its result depends on"},
     {"fixed_reshape", DPT_E_UNSUPPORTED, "[N, 3, 4] cannot become [2, 12] for every batch"},
     {"cut_reshape", DPT_E_UNSUPPORTED, "node \"n0\" (Reshape)"},
     {"range_of_batch", DPT_E_UNSUPPORTED, "node \"n2\" (Range)"},
