@@ -34,6 +34,9 @@ typedef struct cli_span {
     bool epochs;
 } cli_span;
 
+/* Lists among the options, once they are read (lists.h). */
+typedef struct cli_lists cli_lists;
+
 /* Where the options table puts values.  Strings point into argv or are literals. */
 typedef struct cli_options {
     const char *devices;         /* NULL: all */
@@ -75,6 +78,7 @@ typedef struct cli_options {
     const char *json, *collective;
     const char *onnx;      /* the file that export writes */
     size_t opset;          /* 0: the default */
+    cli_lists *lists;      /* NULL: no list is given */
     char *const *operands; /* (n_operands) the arguments that are no options */
     size_t n_operands;
     bool help, version;

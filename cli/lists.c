@@ -1,16 +1,10 @@
-/* --freeze and --group (groups.h). */
-#include "groups.h"
+/* --class-weights, --freeze and --group (lists.h). */
+#include "lists.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROUPS = 64, TEXT_BYTES = 4096 };
-
-/* Groups while they are read, and the text that their patterns point into. */
-typedef struct group_list {
-    size_t n, n_bytes;
-    dpt_parameter_group groups[MOST_GROUPS];
-    char text[TEXT_BYTES];
-} group_list;
+enum { MOST_CLASS_WEIGHTS = 65536, MOST_GROUPS = 64, TEXT_BYTES = 4096 };
 
 /* The length of a field, which ends before one of these characters or at the end. */
 static size_t field(const char *at, const char *ends, char *out, size_t n_bytes)
@@ -39,11 +33,11 @@ static bool take_property(const char *text, dpt_parameter_group *group)
 }
 
 /* Reads the group at *at and moves *at behind it. */
-static bool take_group(const char **at, bool frozen, group_list *list)
+static bool take_group(const char **at, bool frozen, cli_lists *list)
 {
     char property[64];
-    if (list->n == MOST_GROUPS) return false;
-    dpt_parameter_group *group = &list->groups[list->n++];
+    if (list->n_groups == MOST_GROUPS) return false;
+    dpt_parameter_group *group = &list->groups[list->n_groups++];
     char *pattern = list->text + list->n_bytes;
     *group = (dpt_parameter_group){.pattern = pattern, .frozen = frozen};
     *at += field(*at, ":,", pattern, TEXT_BYTES - list->n_bytes);
@@ -58,7 +52,7 @@ static bool take_group(const char **at, bool frozen, group_list *list)
     return group->lr_factor > 0 || group->has_weight_decay;
 }
 
-static bool take_list(const char *text, bool frozen, group_list *list)
+static bool take_list(const char *text, bool frozen, cli_lists *list)
 {
     if (!text) return true;
     for (const char *at = text;; at++) {
@@ -67,15 +61,37 @@ static bool take_list(const char *text, bool frozen, group_list *list)
     }
 }
 
-int cli_groups_check(const cli_options *options)
+/* Parses a list of numbers.  Returns false for a list that is none. */
+static bool take_class_weights(const char *text, cli_lists *list)
 {
-    group_list list = {.n = 0};
-    if (!take_list(options->freeze, true, &list))
+    for (const char *at = text; list->n_class_weights < MOST_CLASS_WEIGHTS; at++) {
+        const size_t length = strcspn(at, ",");
+        char field[32];
+        double value;
+        if (length >= sizeof field) return false;
+        memcpy(field, at, length);
+        field[length] = 0;
+        if (!cli_parse_real(field, 0, 1e20, &value)) return false;
+        list->class_weights[list->n_class_weights++] = (float)value;
+        at += length;
+        if (!*at) return true;
+    }
+    return false;
+}
+
+static int take_all(const cli_options *options, cli_lists *list)
+{
+    if (options->class_weights && !take_class_weights(options->class_weights, list))
+        return cli_error(CLI_USAGE,
+                         "--class-weights: '%s' is not a list of numbers of at least 0, such as "
+                         "1,2,0.5",
+                         options->class_weights);
+    if (!take_list(options->freeze, true, list))
         return cli_error(CLI_USAGE,
                          "--freeze: '%s' is not a list of at most %d patterns, such as "
                          "conv1.*,bn1.*",
                          options->freeze, MOST_GROUPS);
-    if (!take_list(options->group, false, &list))
+    if (!take_list(options->group, false, list))
         return cli_error(CLI_USAGE,
                          "--group: '%s' is not a list of groups, at most %d with those of "
                          "--freeze, such as conv*:lr=0.1,*.bias:lr=2:decay=0",
@@ -83,12 +99,27 @@ int cli_groups_check(const cli_options *options)
     return CLI_OK;
 }
 
-const dpt_parameter_group *cli_groups(const cli_options *options, size_t *n)
+int cli_read_lists(cli_options *options)
 {
-    static group_list list;
-    list.n = list.n_bytes = 0;
-    (void)take_list(options->freeze, true, &list);
-    (void)take_list(options->group, false, &list);
-    *n = list.n;
-    return list.n ? list.groups : NULL;
+    options->lists = NULL;
+    if (!options->class_weights && !options->freeze && !options->group) return CLI_OK;
+    cli_lists *list = options->lists = calloc(1, sizeof *list);
+    if (list) {
+        list->class_weights = calloc(MOST_CLASS_WEIGHTS, sizeof *list->class_weights);
+        list->groups = calloc(MOST_GROUPS, sizeof *list->groups);
+        list->text = calloc(TEXT_BYTES, 1);
+    }
+    if (!list || !list->class_weights || !list->groups || !list->text)
+        return cli_error(CLI_FAILURE, "no memory for the options");
+    return take_all(options, list);
+}
+
+void cli_release_lists(cli_options *options)
+{
+    if (!options->lists) return;
+    free(options->lists->class_weights);
+    free(options->lists->groups);
+    free(options->lists->text);
+    free(options->lists);
+    options->lists = NULL;
 }

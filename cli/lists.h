@@ -1,14 +1,22 @@
-/* --freeze and --group. */
-#ifndef DPT_CLI_GROUPS_H
-#define DPT_CLI_GROUPS_H
+/* --class-weights, --freeze and --group: lists that are read once. */
+#ifndef DPT_CLI_LISTS_H
+#define DPT_CLI_LISTS_H
 
 #include "cli.h"
 #include "dptrain.h"
 
-/* Returns CLI_OK, or CLI_USAGE after one line on stderr. */
-int cli_groups_check(const cli_options *options);
-/* Returns the groups of these options, which have been checked, those of --freeze first; NULL if
-   there are none.  They are valid until the next call. */
-const dpt_parameter_group *cli_groups(const cli_options *options, size_t *n);
+struct cli_lists {
+    float *class_weights;
+    size_t n_class_weights;      /* 0: none */
+    dpt_parameter_group *groups; /* those of --freeze first */
+    size_t n_groups;
+    char *text;     /* what the patterns of the groups point into */
+    size_t n_bytes; /* of `text` that are used */
+};
+
+/* Reads the lists of the options, if there are any, into options->lists.  Returns CLI_OK, or an
+   exit code after one line on stderr.  The caller releases them in both cases. */
+DPT_CHECK_RESULT int cli_read_lists(cli_options *options);
+void cli_release_lists(cli_options *options);
 
 #endif

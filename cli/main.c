@@ -1,5 +1,6 @@
 /* The dptrain command: finds the command's name, reads its options and runs it. */
 #include "cli.h"
+#include "lists.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -105,8 +106,10 @@ int main(int argc, char **argv)
         printf("dptrain %s\n", DPT_VERSION);
     else if (options.supervise && !cli_supervised())
         code = cli_supervise(argc, argv, first, &options);
-    else if ((code = cli_read_devices(&options, &devices)) == CLI_OK)
+    else if ((code = cli_read_lists(&options)) == CLI_OK &&
+             (code = cli_read_devices(&options, &devices)) == CLI_OK)
         code = verb->run(&options);
+    cli_release_lists(&options);
     free(devices);
     return cli_flush(code);
 }

@@ -1,7 +1,7 @@
 /* The options of optimizer, schedule and batch: which go together, what they mean to the library,
    and how the header of a training shows them. */
 #include "recipe.h"
-#include "groups.h"
+#include "lists.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -70,37 +70,6 @@ static int check_checkpoint(const cli_options *o)
     return CLI_OK;
 }
 
-enum { MOST_CLASS_WEIGHTS = 65536 };
-
-/* Parses a list of numbers.  Returns their number, 0 for a list that is none. */
-static size_t parse_class_weights(const char *list, float *out)
-{
-    size_t n = 0;
-    for (const char *at = list; n < MOST_CLASS_WEIGHTS; at++) {
-        const size_t length = strcspn(at, ",");
-        char field[32];
-        double value;
-        if (length >= sizeof field) return 0;
-        memcpy(field, at, length);
-        field[length] = 0;
-        if (!cli_parse_real(field, 0, 1e20, &value)) return 0;
-        out[n++] = (float)value;
-        at += length;
-        if (!*at) return n;
-    }
-    return 0;
-}
-
-static int check_class_weights(const cli_options *o)
-{
-    static float numbers[MOST_CLASS_WEIGHTS];
-    if (!o->class_weights || parse_class_weights(o->class_weights, numbers)) return CLI_OK;
-    return cli_error(CLI_USAGE,
-                     "--class-weights: '%s' is not a list of numbers of at least 0, such as "
-                     "1,2,0.5",
-                     o->class_weights);
-}
-
 int cli_recipe_check(const cli_options *options)
 {
     const int kept = check_checkpoint(options);
@@ -109,9 +78,7 @@ int cli_recipe_check(const cli_options *options)
         return cli_error(CLI_USAGE, "--fresh goes with --load, the file of the other layers");
     if (options->patience && !(options->validation > 0))
         return cli_error(CLI_USAGE, "--patience needs --validation, such as --validation 0.1");
-    int code = check_class_weights(options);
-    if (code == CLI_OK) code = cli_groups_check(options);
-    if (code == CLI_OK) code = check_optimizer(options);
+    const int code = check_optimizer(options);
     return code == CLI_OK ? check_schedule(options) : code;
 }
 
@@ -162,12 +129,9 @@ static double rate(const cli_options *options)
 
 dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count)
 {
-    static float class_weights[MOST_CLASS_WEIGHTS]; /* the options are those of one command */
+    static const cli_lists none;
     const cli_options *o = options;
-    size_t n_groups;
-    const dpt_parameter_group *groups = cli_groups(o, &n_groups);
-    const size_t n_class_weights =
-        o->class_weights ? parse_class_weights(o->class_weights, class_weights) : 0;
+    const cli_lists *lists = o->lists ? o->lists : &none;
     return (dpt_trainer_options){
         .size = sizeof(dpt_trainer_options),
         .batch_size = cli_batch_size(o, count),
@@ -191,10 +155,10 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .loss = cli_loss(o),
         .label_smoothing = (float)o->label_smoothing,
         .huber_delta = (float)o->huber_delta,
-        .class_weights = n_class_weights ? class_weights : NULL,
-        .n_class_weights = n_class_weights,
-        .groups = groups,
-        .n_groups = n_groups,
+        .class_weights = lists->n_class_weights ? lists->class_weights : NULL,
+        .n_class_weights = lists->n_class_weights,
+        .groups = lists->n_groups ? lists->groups : NULL,
+        .n_groups = lists->n_groups,
         .batch_norm = is(o->batchnorm, "local") ? DPT_BATCH_NORM_LOCAL : DPT_BATCH_NORM_SYNC,
         .augment = o->augment,
         .init = o->init,

@@ -2,6 +2,7 @@
 #include "context/context.h"
 #include "context/sized.h"
 #include "export/export.h"
+#include "io/file.h"
 #include "io/safetensors.h"
 
 #include <stdlib.h>
@@ -107,7 +108,7 @@ static dpt_status check_place(const dpt_model *model, const char *weights, const
 {
     struct stat a, b;
     if (!weights || stat(weights, &a) != 0 || stat(path, &b) != 0) return DPT_OK;
-    if (a.st_dev != b.st_dev || a.st_ino != b.st_ino) return DPT_OK;
+    if (!dpti_same_file(&a, &b)) return DPT_OK;
     return dpt_fail(model->context, DPT_E_INVALID,
                     "%s is the file of the weights: write the ONNX file to another place", path);
 }

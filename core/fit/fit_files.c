@@ -83,17 +83,13 @@ static bool find_place(const char *path, place *out)
     return found;
 }
 
-static bool same_file(const struct stat *a, const struct stat *b)
-{
-    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
-}
-
 /* Returns whether two paths of files that do not exist yet are the same file. */
 static bool is_one_place(const char *a, const char *b)
 {
     place at_a = {.path = NULL}, at_b = {.path = NULL};
     const bool one = find_place(a, &at_a) && find_place(b, &at_b) &&
-                     same_file(&at_a.folder, &at_b.folder) && strcmp(at_a.name, at_b.name) == 0;
+                     dpti_same_file(&at_a.folder, &at_b.folder) &&
+                     strcmp(at_a.name, at_b.name) == 0;
     leave_place(&at_a);
     leave_place(&at_b);
     return one;
@@ -106,7 +102,7 @@ static bool is_one_file(const char *a, const char *b)
     if (strcmp(a, b) == 0) return stat(a, &at_a) != 0 || S_ISREG(at_a.st_mode); /* not /dev/null */
     const bool there_a = stat(a, &at_a) == 0, there_b = stat(b, &at_b) == 0;
     if (there_a != there_b) return false;
-    if (there_a) return S_ISREG(at_a.st_mode) && same_file(&at_a, &at_b);
+    if (there_a) return S_ISREG(at_a.st_mode) && dpti_same_file(&at_a, &at_b);
     return is_one_place(a, b);
 }
 
@@ -136,7 +132,7 @@ static dpt_status no_checkpoint(dpti_fit *f, const char *path)
     place at;
     if (!path || !find_place(path, &at)) return DPT_OK;
     const bool one = stat(f->options->checkpoint, &checkpoints) == 0 &&
-                     same_file(&at.folder, &checkpoints) && dpti_folder_numbers(at.name);
+                     dpti_same_file(&at.folder, &checkpoints) && dpti_folder_numbers(at.name);
     leave_place(&at);
     if (!one) return DPT_OK;
     return dpt_fail(f->context, DPT_E_INVALID,

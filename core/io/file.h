@@ -6,6 +6,8 @@
 #include "base/bytes.h"
 #include "dpt_error.h"
 
+#include <sys/stat.h>
+
 /* Reads a regular file.  The caller frees out->bytes.  Errors:
    DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_NO_MEMORY, also if the machine has less memory than the size of
    the file, which may consist of holes. */
@@ -19,6 +21,12 @@ DPT_CHECK_RESULT dpt_status dpti_file_read_most(const char *path, size_t max_byt
 /* Reads the first bytes of a file, at most `most`; out->n_bytes were read. */
 DPT_CHECK_RESULT dpt_status dpti_file_read_first(const char *path, size_t most, dpti_content *out,
                                                  dpt_error *error);
+
+/* Returns whether two descriptions are of one file or folder. */
+static inline bool dpti_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
 
 /* A file that is being replaced.  Data are written to a temporary file in the same folder.  Commit
    moves the temporary file into place (fsync, rename, fsync of the folder).  Symbolic links are

@@ -6,6 +6,7 @@
 #include "data/data.h"
 #include "device/devstring.h"
 #include "fuzz.h"
+#include "lists.h"
 #include "recipe.h"
 #include "train/components/schedule.h"
 
@@ -202,6 +203,17 @@ static void check_images(const char *text)
     }
 }
 
+static void check_texts(const cli_options *options)
+{
+    if (options->split) check_split(options->split);
+    check_rates(options);
+    if (options->dataset) check_dataset(options->dataset);
+    if (options->dataset) check_folder(options->dataset);
+    if (options->devices) check_devices(options->devices);
+    for (size_t i = 0; i < options->n_operands; i++)
+        check_images(options->operands[i]);
+}
+
 /* Reads the command line as main does.  The arguments are the caller's, to be written to. */
 static void run(int argc, char **argv)
 {
@@ -217,16 +229,11 @@ static void run(int argc, char **argv)
     if (code != CLI_OK) return;
     require(options.n_operands <= (size_t)(argc - first));
     check_table(verb, &options);
-    const int checked = cli_recipe_check(&options);
+    int checked = cli_read_lists(&options);
+    if (checked == CLI_OK) checked = cli_recipe_check(&options);
     require(n_lines == (checked == CLI_OK ? 0 : 1));
-    if (checked != CLI_OK) return;
-    if (options.split) check_split(options.split);
-    check_rates(&options);
-    if (options.dataset) check_dataset(options.dataset);
-    if (options.dataset) check_folder(options.dataset);
-    if (options.devices) check_devices(options.devices);
-    for (size_t i = 0; i < options.n_operands; i++)
-        check_images(options.operands[i]);
+    if (checked == CLI_OK) check_texts(&options);
+    cli_release_lists(&options);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
