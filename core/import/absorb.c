@@ -31,7 +31,7 @@ static bool is_bias(const dpti_importer *im, size_t i, size_t n)
            im->values[v].n_uses == 1;
 }
 
-dpt_status dpti_import_add_bias(dpti_importer *im, bool *done)
+dpt_status dpti_import_take_bias(dpti_importer *im, bool *done)
 {
     *done = false;
     for (size_t i = 0; i < 2; i++) {

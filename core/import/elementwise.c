@@ -69,7 +69,7 @@ static dpt_status import_plain(dpti_importer *im)
 static dpt_status import_sum(dpti_importer *im)
 {
     bool done;
-    DPT_TRY(dpti_import_add_bias(im, &done));
+    DPT_TRY(dpti_import_take_bias(im, &done));
     return done ? DPT_OK : import_plain(im);
 }
 

@@ -141,7 +141,7 @@ bool dpti_import_transposes(const dpti_importer *im, size_t value);
 bool dpti_import_trains(const dpti_importer *im, size_t i);
 /* An addition of a bias to a product with a weight becomes the bias of that layer (absorb.c).
  *done: it did, and the output is given. */
-DPT_CHECK_RESULT dpt_status dpti_import_add_bias(dpti_importer *im, bool *done);
+DPT_CHECK_RESULT dpt_status dpti_import_take_bias(dpti_importer *im, bool *done);
 /* A multiplication or division by a constant number becomes part of the product of two values
    before it, or of the one after it.  *done: it did, and the output is given. */
 DPT_CHECK_RESULT dpt_status dpti_import_scale(dpti_importer *im, bool *done);
