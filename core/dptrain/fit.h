@@ -12,6 +12,10 @@ extern "C" {
 typedef struct dpt_epoch_metrics {
     size_t size; /* of the struct in the release that the program runs with */
     size_t epoch;
+    /* Means over the epoch's labels.  With class weights, train_loss is the mean of the losses of
+       the steps, each of which counts as many times as it has labels; the loss of a step is
+       weighted (dpt_trainer_options.class_weights).  So the loss of an epoch of equal batches is
+       the mean of PyTorch's losses of the batches. */
     double train_loss, train_accuracy;
     bool tested, validated;
     double test_loss, test_accuracy;

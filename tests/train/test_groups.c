@@ -148,6 +148,47 @@ static void frozen_tensors_keep_their_bits(test *t)
     }
 }
 
+/* Two products read one tensor, the second one transposed. */
+static dpt_value tied_layers(dpt_model *m)
+{
+    static const size_t square[] = {INPUTS, INPUTS}, row[] = {1, INPUTS}, swapped[] = {1, 0};
+    const dpt_linear_options last = {.size = sizeof last, .out = CLASSES};
+    const dpt_value w = dpt_parameter(m, "w", square, 2, NULL);
+    dpt_value x = dpt_matmul(m, dpt_reshape(m, dpt_input(m, 1, 1, INPUTS), row, 2), w);
+    x = dpt_elementwise(m, "tanh(a)", &x, 1);
+    x = dpt_matmul(m, x, dpt_transpose(m, w, swapped, 2));
+    return dpt_linear(m, dpt_flatten(m, x), "fc", &last);
+}
+
+/* The tensor keeps its bits, and the others get those of the first step without groups. */
+static void a_shared_tensor_is_frozen(test *t)
+{
+    enum { SHARED = INPUTS * INPUTS, REST = CLASSES * INPUTS };
+    static const dpt_parameter_group groups[] = {{.pattern = "w", .frozen = true}};
+    float w[2][2][SHARED], rest[2][REST];
+    setting s;
+    dpt_model *model = NULL;
+    if (open_all(t, device_lists[1], &s) && CHECK_OK(dpt_model_create(s.context, "tied", &model)) &&
+        CHECK_OK(dpt_model_finish(model, tied_layers(model))))
+        for (size_t k = 0; k < 2; k++) {
+            dpt_trainer *trainer = NULL;
+            const dpt_trainer_options options = options_with(groups, k);
+            if (!CHECK_OK(dpt_trainer_create(s.devices, model, s.data, &options, &trainer))) break;
+            dpt_step_metrics m = {.size = sizeof m};
+            CHECK_OK(dpt_trainer_get(trainer, 0, DPT_PARAMETER, "w", w[k][0], SHARED));
+            CHECK_OK(dpt_trainer_step(trainer, &m));
+            CHECK_OK(dpt_trainer_get(trainer, 0, DPT_PARAMETER, "w", w[k][1], SHARED));
+            CHECK_OK(dpt_trainer_get(trainer, 0, DPT_PARAMETER, "fc.weight", rest[k], REST));
+            dpt_trainer_destroy(trainer);
+        }
+    CHECK(memcmp(w[0][0], w[0][1], sizeof w[0][0]) != 0);
+    CHECK(memcmp(w[1][0], w[1][1], sizeof w[1][0]) == 0);
+    CHECK(memcmp(w[0][0], w[1][0], sizeof w[0][0]) == 0);
+    CHECK(memcmp(rest[0], rest[1], sizeof rest[0]) == 0);
+    dpt_model_destroy(model);
+    close_all(&s);
+}
+
 /* Clipping scales by the norm of the tensors that are trained: the norm of their gradients is the
    limit. */
 static void clipping_leaves_frozen_tensors_out(test *t)
@@ -277,6 +318,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"frozen tensors keep their bits", frozen_tensors_keep_their_bits},
+        {"a shared tensor is frozen", a_shared_tensor_is_frozen},
         {"clipping leaves frozen tensors out", clipping_leaves_frozen_tensors_out},
         {"groups have rates and decay", groups_have_rates_and_decay},
         {"refuses groups", refuses_groups},
