@@ -33,7 +33,8 @@
     X(E_NOT_FINITE, -10, "value not finite")                                                       \
     X(E_CANCELLED, -11, "cancelled")                                                               \
     X(E_STATE, -12, "call out of order")                                                           \
-    X(E_INTERNAL, -13, "internal error")
+    X(E_INTERNAL, -13, "internal error")                                                           \
+    X(E_CALLBACK, -14, "a function of the program failed")
 
 typedef enum dpt_status {
 #define DPT_STATUS_ENUM(name, value, words) DPT_##name = (value),

@@ -9,6 +9,7 @@
        collective.h  sums and copies of arrays over devices and processes
        model.h       networks, built layer by layer or read from ONNX files
        tensor.h      layers over values with any number of axes
+       callback.h    operators and a loss of the program's own
        data.h        data sets
        split.h       how a batch is divided among devices
        trainer.h     steps, device events, evaluation, prediction
@@ -61,6 +62,7 @@
 #define DPTRAIN_H
 
 #include "dptrain/array.h"
+#include "dptrain/callback.h"
 #include "dptrain/collective.h"
 #include "dptrain/context.h"
 #include "dptrain/data.h"

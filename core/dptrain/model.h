@@ -270,6 +270,10 @@ DPT_API size_t dpt_model_outputs(const dpt_model *model);
    0 before dpt_model_finish.  Cannot fail. */
 DPT_API size_t dpt_model_labels(const dpt_model *model);
 
+/* Returns whether the output is the loss of a sample (DPT_LOSS_OUTPUT), as in an ONNX file whose
+   output is a mean over the batch; false before the model is finished.  Cannot fail. */
+DPT_API bool dpt_model_gives_loss(const dpt_model *model);
+
 /* A tensor as a checkpoint stores it, with PyTorch's name, shape and layout.  Tensors are
    parameters, and the running statistics of batch-norm. */
 typedef struct dpt_parameter_info {

@@ -24,8 +24,8 @@ typedef struct dpt_device_plan {
     size_t parameter_bytes; /* parameters, and gradients of the same size */
     size_t optimizer_bytes;
     size_t activation_bytes; /* the arena: activations, their gradients and workspaces */
-    size_t
-        step_bytes; /* step block, indices, samples of the host feed, results of gradient checks */
+    size_t step_bytes; /* step block, indices, samples of the host feed, results of gradient checks,
+                          and copies in host memory for functions of the program (callback.h) */
     size_t data_bytes; /* the device's own copy of the data; 0 if devices share the memory */
     bool streamed; /* the device's memory does not hold the data set: the samples are sent with each
                       step */

@@ -4,6 +4,7 @@
 #ifndef DPTRAIN_TRAINER_H
 #define DPTRAIN_TRAINER_H
 
+#include "dptrain/callback.h"
 #include "dptrain/data.h"
 #include "dptrain/device.h"
 #include "dptrain/model.h"
@@ -34,6 +35,14 @@ typedef enum dpt_loss {
        nothing overflows.  Outputs are logits, and every output is a yes-or-no question of its own.
        Targets are probabilities from 0 to 1; the library does not check that they are. */
     DPT_LOSS_BINARY_CROSS_ENTROPY = 4,
+    /* A function of the program (the option `own_loss`, callback.h), of the outputs and the data's
+       targets, or of the outputs and the labels. */
+    DPT_LOSS_OWN_OF_TARGETS = 5,
+    DPT_LOSS_OWN_OF_LABELS = 6,
+    /* The model's only output is the loss of a sample.  What it is compared with is an input of the
+       model, and the data need no labels or targets.  A model of an ONNX file whose output is a
+       loss (dpt_model_gives_loss) has this loss, also if cross-entropy is asked for. */
+    DPT_LOSS_OUTPUT = 7,
 } dpt_loss;
 
 /* The samples over which batch-norm takes its statistics in training. */
@@ -186,6 +195,10 @@ typedef struct dpt_trainer_options {
        The trainer does not keep the array. */
     const dpt_parameter_group *groups;
     size_t n_groups;
+    /* The function of DPT_LOSS_OWN_OF_TARGETS and DPT_LOSS_OWN_OF_LABELS, and what it is given;
+       NULL with other losses.  Also for evaluation. */
+    dpt_loss_function own_loss;
+    void *own_loss_user;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

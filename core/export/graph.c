@@ -136,6 +136,10 @@ static dpt_status add_nodes(dpti_exporter *e)
         e->root[i] = i;
         if (is_view(node))
             e->root[i] = e->root[node->inputs[0]];
+        else if (node->kind == DPTI_NODE_CALL)
+            return dpti_export_refuse(e, i,
+                                      "it is an operator of the program's own (dpt_operator), "
+                                      "which ONNX has no name for; build it of other layers");
         else if ((size_t)node->kind < sizeof rules / sizeof *rules && rules[node->kind])
             DPT_TRY(rules[node->kind](e, i));
         else

@@ -55,15 +55,16 @@ static void derive_shape(dpti_node *node)
 static bool takes_ids(dpt_model *model, dpti_node *node)
 {
     const bool is_view = node->kind == DPTI_NODE_VIEW || node->kind == DPTI_NODE_FLATTEN;
-    const bool takes =
-        is_view || node->kind == DPTI_NODE_ELEMENTWISE || node->kind == DPTI_NODE_EMBEDDING;
+    const bool takes = is_view || node->kind == DPTI_NODE_ELEMENTWISE ||
+                       node->kind == DPTI_NODE_EMBEDDING || node->kind == DPTI_NODE_CALL;
     for (size_t i = 0; i < node->n_inputs; i++) {
         if (!model->nodes[node->inputs[i]].integer) continue;
         if (!takes) {
-            (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
-                                  "layer %s: its input is ids, which only embeddings and "
-                                  "element-wise layers take; put an embedding before it",
-                                  node->name);
+            (void)DPTI_MODEL_FAIL(
+                model, DPT_E_INVALID,
+                "layer %s: its input is ids, which only embeddings, "
+                "element-wise layers and dpt_operator take; put an embedding before it",
+                node->name);
             return false;
         }
         node->integer = node->integer || is_view;

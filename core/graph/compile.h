@@ -148,6 +148,11 @@ DPT_CHECK_RESULT dpt_status dpti_emit_gather(dpti_compiler *c);                 
 DPT_CHECK_RESULT dpt_status dpti_emit_join(dpti_compiler *c, size_t node);      /* join.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_embedding(dpti_compiler *c, size_t node); /* embedding.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_embedding_backward(dpti_compiler *c, size_t node);
+DPT_CHECK_RESULT dpt_status dpti_emit_call(dpti_compiler *c, size_t node); /* call_layer.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_call_backward(dpti_compiler *c, size_t node);
+/* The loss of the program's own: (n, 2) losses and hits, and the gradient of the logits or
+   DPTI_NO_TENSOR. */
+DPT_CHECK_RESULT dpt_status dpti_emit_call_loss(dpti_compiler *c, int result, int gradient);
 DPT_CHECK_RESULT dpt_status dpti_emit_projection(dpti_compiler *c,
                                                  size_t node); /* recurrent_emit.c */
 DPT_CHECK_RESULT dpt_status dpti_emit_projection_backward(dpti_compiler *c, size_t node);

@@ -95,11 +95,11 @@ dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, dpti_
     slot = 0;
     for (size_t i = 0; i < out.n; i++)
         if (out.ids[i] != DPTI_NO_TENSOR) instruction.out[slot++] = out.ids[i];
-    while (slot < DPT_MAX_OUTPUTS)
+    while (slot < DPTI_INSTRUCTION_OUTPUTS)
         instruction.out[slot++] = DPTI_NO_TENSOR;
     for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
         extend_life(p, instruction.in[i], p->n_instructions);
-    for (size_t i = 0; i < DPT_MAX_OUTPUTS; i++)
+    for (size_t i = 0; i < DPTI_INSTRUCTION_OUTPUTS; i++)
         extend_life(p, instruction.out[i], p->n_instructions);
     p->instructions[p->n_instructions++] = instruction;
     return DPT_OK;
@@ -162,6 +162,8 @@ dpt_status dpti_end_segment(const dpti_compiler *c, dpti_segment segment)
                                sizeof *p->segments}));
     segment.first = p->n_segments ? p->segments[p->n_segments - 1].last : 0;
     segment.last = p->n_instructions;
+    for (size_t i = segment.first; i < segment.last; i++)
+        segment.calls = segment.calls || p->instructions[i].call.kind != DPTI_CALL_NONE;
     p->segments[p->n_segments++] = segment;
     return DPT_OK;
 }

@@ -100,7 +100,9 @@ dpt_status dpti_emit_gather(dpti_compiler *c)
     DPT_TRY(m->nodes[m->input].integer ? emit_ids(c, m->input) : emit_images(c));
     /* The same records, as integers. */
     if (m->ids != SIZE_MAX) DPT_TRY(emit_ids(c, m->ids));
-    return c->options->purpose == DPTI_PURPOSE_PREDICT ? DPT_OK : emit_labels(c);
+    const bool compares =
+        c->options->purpose != DPTI_PURPOSE_PREDICT && c->options->loss != DPT_LOSS_OUTPUT;
+    return compares ? emit_labels(c) : DPT_OK;
 }
 
 /* ---- Layers ---------------------------------------------------------------------------------- */
@@ -213,6 +215,7 @@ dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
     case DPTI_NODE_EMBEDDING: return dpti_emit_embedding(c, node);
     case DPTI_NODE_PROJECTION: return dpti_emit_projection(c, node);
     case DPTI_NODE_RECURRENT: return dpti_emit_recurrent(c, node);
+    case DPTI_NODE_CALL: return dpti_emit_call(c, node);
     default: return emit_plain(c, node);
     }
 }

@@ -13,6 +13,9 @@ const char *const dpti_loss_names[DPTI_LOSSES] = {
     [DPT_LOSS_ABSOLUTE_ERROR] = "absolute error",
     [DPT_LOSS_HUBER] = "huber",
     [DPT_LOSS_BINARY_CROSS_ENTROPY] = "binary cross-entropy",
+    [DPT_LOSS_OWN_OF_TARGETS] = "own of targets",
+    [DPT_LOSS_OWN_OF_LABELS] = "own of labels",
+    [DPT_LOSS_OUTPUT] = "output",
 };
 
 void dpti_class_table(const float *weights, size_t n, float *out)
@@ -120,10 +123,33 @@ static dpt_status emit_mean(dpti_compiler *c, int result)
                      ((int[]){result}));
 }
 
-/* Writes the gradient, and zeros as the hits.  No program over elements can read the number of
-   samples by which gradients are divided, but the operator of the squared error does: its gradient
-   for outputs of 0 and targets of -slope / 2 is slope / count / samples.  It also writes a loss,
-   which emit_mean overwrites. */
+/* Writes a number into the float32 of a tensor, of which each sample has `count`. */
+static dpt_status emit_fill(dpti_compiler *c, int tensor, size_t count, float value)
+{
+    dpti_instruction fill = {.desc = dpti_fill_with(count, true, value), .layer = "loss"};
+    fill.desc.u.map.out[0].type = DPT_F32;
+    return dpti_emit(c, fill, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&tensor, 1});
+}
+
+/* Writes the gradient, and zeros as the hits.  `targets` are slopes of the loss, times -1/2.  No
+   program over elements can read the number of samples by which gradients are divided, but the
+   operator of the squared error does: its gradient for outputs of 0 and targets of -slope / 2 is
+   slope / count / samples.  It also writes a loss, which is overwritten. */
+static dpt_status emit_scaling(dpti_compiler *c, int targets, int result, int gradient)
+{
+    const size_t count = c->model->nodes[c->root[c->model->logits]].elements;
+    const dpti_instruction scale = {.desc = {.kind = DPT_OP_SQUARED_ERROR_GRADIENT,
+                                             .type = c->options->type,
+                                             .u.squared_error = {.count = count}},
+                                    .layer = "loss"};
+    dpti_instruction zeros = {.desc = dpti_fill_with(count, true, 0.0f), .layer = "loss"};
+    int outputs;
+    dpti_store_operands(c, &zeros.desc);
+    DPT_TRY(dpti_add_activations(c, count, &outputs));
+    DPT_TRY(dpti_emit(c, zeros, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&outputs, 1}));
+    return DPTI_EMIT(c, scale, ((int[]){outputs, targets}), ((int[]){result, gradient}));
+}
+
 static dpt_status emit_slopes(dpti_compiler *c, int result, int gradient)
 {
     const size_t root = c->root[c->model->logits], count = c->model->nodes[root].elements;
@@ -134,18 +160,37 @@ static dpt_status emit_slopes(dpti_compiler *c, int result, int gradient)
     take_program(&p, dpti_map_add(&p, DPT_MAP_MULTIPLY, slope_of_output(c, &p), minus_half), d);
     d->n_out = 1;
     d->out[0] = d->in[TARGET];
-    dpti_instruction zeros = {.desc = dpti_fill_with(count, true, 0.0f), .layer = "loss"};
-    dpti_store_operands(c, &zeros.desc);
-    const dpti_instruction scale = {.desc = {.kind = DPT_OP_SQUARED_ERROR_GRADIENT,
-                                             .type = c->options->type,
-                                             .u.squared_error = {.count = count}},
-                                    .layer = "loss"};
-    int targets, outputs;
+    int targets;
     DPT_TRY(dpti_add_sampled(c, count, &targets));
-    DPT_TRY(dpti_add_activations(c, count, &outputs));
     DPT_TRY(DPTI_EMIT(c, slopes, ((int[]){c->value[root], c->label}), ((int[]){targets})));
-    DPT_TRY(dpti_emit(c, zeros, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&outputs, 1}));
-    return DPTI_EMIT(c, scale, ((int[]){outputs, targets}), ((int[]){result, gradient}));
+    return emit_scaling(c, targets, result, gradient);
+}
+
+/* The output is the loss, and its slope is 1. */
+static dpt_status emit_output_as_loss(dpti_compiler *c, int gradient)
+{
+    const dpt_map_operand from = {.type = c->options->type, .sampled = true, .size = 1};
+    const dpt_map_operand to = {.type = DPT_F32, .sampled = true, .size = 2};
+    const dpti_instruction copy = {.desc = {.kind = DPT_OP_MAP,
+                                            .type = c->options->type,
+                                            .u.map = {.rank = 1,
+                                                      .extent = {1},
+                                                      .n_in = 1,
+                                                      .n_out = 1,
+                                                      .n_code = 1,
+                                                      .in = {from},
+                                                      .out = {to}}},
+                                   .layer = "loss"};
+    const int result = c->program->result;
+    int targets;
+    if (dpti_is_training(c)) {
+        DPT_TRY(dpti_add_sampled(c, 1, &targets));
+        DPT_TRY(emit_fill(c, targets, 1, -0.5f));
+        DPT_TRY(emit_scaling(c, targets, result, gradient));
+    } else {
+        DPT_TRY(emit_fill(c, result, 2, 0.0f));
+    }
+    return DPTI_EMIT(c, copy, ((int[]){c->value[c->root[c->model->logits]]}), ((int[]){result}));
 }
 
 static dpt_status emit_loss_of_outputs(dpti_compiler *c, int gradient)
@@ -155,9 +200,7 @@ static dpt_status emit_loss_of_outputs(dpti_compiler *c, int gradient)
     if (dpti_is_training(c)) {
         DPT_TRY(emit_slopes(c, *result, gradient));
     } else {
-        dpti_instruction zeros = {.desc = dpti_fill_with(2, true, 0.0f), .layer = "loss"};
-        zeros.desc.u.map.out[0].type = DPT_F32;
-        DPT_TRY(dpti_emit(c, zeros, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){result, 1}));
+        DPT_TRY(emit_fill(c, *result, 2, 0.0f));
     }
     return emit_mean(c, *result);
 }
@@ -285,7 +328,7 @@ static dpt_status emit_weighing(dpti_compiler *c, const weighing *of)
 /* Whether the loss is a program over elements. */
 static bool is_of_outputs(dpt_loss loss)
 {
-    return dpti_loss_has_targets(loss) && loss != DPT_LOSS_SQUARED_ERROR;
+    return dpti_loss_has_targets(loss) && loss != DPT_LOSS_SQUARED_ERROR && !dpti_loss_is_own(loss);
 }
 
 dpt_status dpti_emit_loss(dpti_compiler *c)
@@ -298,6 +341,14 @@ dpt_status dpti_emit_loss(dpti_compiler *c)
     if (dpti_is_training(c)) {
         DPT_TRY(dpti_add_activations(c, c->model->nodes[root].elements, &c->gradient[root]));
         gradient = c->gradient[root];
+    }
+    if (dpti_loss_is_own(c->options->loss)) {
+        DPT_TRY(dpti_add_sampled(c, 2, &c->program->result));
+        return dpti_emit_call_loss(c, c->program->result, gradient);
+    }
+    if (c->options->loss == DPT_LOSS_OUTPUT) {
+        DPT_TRY(dpti_add_sampled(c, 2, &c->program->result));
+        return emit_output_as_loss(c, gradient);
     }
     if (is_of_outputs(c->options->loss)) return emit_loss_of_outputs(c, gradient);
     DPT_TRY(dpti_add_sampled(c, 2 * n_rows, &rows));

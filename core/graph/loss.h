@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-enum { DPTI_LOSSES = DPT_LOSS_BINARY_CROSS_ENTROPY + 1 };
+enum { DPTI_LOSSES = DPT_LOSS_OUTPUT + 1 };
 
 /* Returns whether there is such a loss. */
 static inline bool dpti_loss_exists(dpt_loss loss)
@@ -17,7 +17,14 @@ static inline bool dpti_loss_exists(dpt_loss loss)
 /* Returns whether the loss compares the outputs with the targets of the data, not with labels. */
 static inline bool dpti_loss_has_targets(dpt_loss loss)
 {
-    return loss != DPT_LOSS_CROSS_ENTROPY;
+    return loss != DPT_LOSS_CROSS_ENTROPY && loss != DPT_LOSS_OWN_OF_LABELS &&
+           loss != DPT_LOSS_OUTPUT;
+}
+
+/* Returns whether the loss is a function of the program. */
+static inline bool dpti_loss_is_own(dpt_loss loss)
+{
+    return loss == DPT_LOSS_OWN_OF_TARGETS || loss == DPT_LOSS_OWN_OF_LABELS;
 }
 
 /* The names of the losses, under their numbers.  Checkpoints store these names. */

@@ -139,6 +139,7 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         [DPTI_NODE_CONV2D_TRANSPOSE] = "conv2d_transpose",
         [DPTI_NODE_PROJECTION] = "projection",
         [DPTI_NODE_RECURRENT] = "recurrent",
+        [DPTI_NODE_CALL] = "operator",
     };
     dpt_layer_info info = {.size = sizeof info};
     if (i < model->n_nodes) {
@@ -168,6 +169,11 @@ bool dpti_model_has_batch_norm(const dpt_model *model)
     for (size_t i = 0; i < model->n_nodes; i++)
         if (model->nodes[i].kind == DPTI_NODE_BATCH_NORM) return true;
     return false;
+}
+
+bool dpt_model_gives_loss(const dpt_model *model)
+{
+    return model->finished && model->gives_loss;
 }
 
 /* ---- Remarks --------------------------------------------------------------------------------- */

@@ -37,6 +37,7 @@ typedef enum dpti_node_kind {
     DPTI_NODE_CONV2D_TRANSPOSE, /* the gradient of a convolution's input, as a layer */
     DPTI_NODE_PROJECTION,       /* a linear layer whose weights are a value: x, w, bias */
     DPTI_NODE_RECURRENT,        /* a cell along a sequence: RECURRENT; x, then its other inputs */
+    DPTI_NODE_CALL,             /* an operator of the program's own (call.h) */
 } dpti_node_kind;
 
 /* The extents of a value for one sample.  A flat value has the extents (1, 1, n). */
@@ -122,6 +123,8 @@ typedef struct dpti_node {
     size_t repeat;  /* the operator takes so many rows of a sample as samples of its own; 0: one */
     size_t constant; /* CONSTANT: the place of the first element in the model's constants */
     dpti_join join;  /* JOIN */
+    dpt_operator_function forward_function, backward_function; /* CALL */
+    void *user;
 } dpti_node;
 
 enum { DPTI_PARAMETER_ALIGNMENT = 64 }; /* elements */
@@ -179,6 +182,7 @@ struct dpt_model {
     size_t n_remarks;
     dpt_status status; /* the first failure while building */
     dpt_error error;
+    bool gives_loss; /* the output is the loss of a sample */
     bool finished;
 };
 

@@ -115,6 +115,11 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
         break;
     case DPTI_NODE_PRODUCT: describe_product(node, text, n); break;
     case DPTI_NODE_RECURRENT: describe_recurrence(node, text, n); break;
+    case DPTI_NODE_CALL:
+        snprintf(
+            text, n, "%08x",
+            (unsigned)libdeflate_crc32(0, node->inputs, node->n_inputs * sizeof *node->inputs));
+        break;
     case DPTI_NODE_PROJECTION: snprintf(text, n, "%zu", node->inputs[2]); break;
     case DPTI_NODE_EMBEDDING:
     case DPTI_NODE_PARAMETER: snprintf(text, n, "%zu", node->weight); break;

@@ -5,6 +5,7 @@
 #define DPTI_PROGRAM_H
 
 #include "data/data.h"
+#include "graph/call.h"
 #include "graph/model.h"
 
 /* Where a tensor is stored. */
@@ -32,12 +33,17 @@ typedef struct dpti_program_tensor {
     size_t first, last;
 } dpti_program_tensor;
 
-enum { DPTI_NO_TENSOR = -1 };
+enum {
+    DPTI_NO_TENSOR = -1,
+    /* Tensors that an instruction writes.  A call writes the gradient of each input. */
+    DPTI_INSTRUCTION_OUTPUTS = DPT_MAX_INPUTS - 1
+};
 
 typedef struct dpti_instruction {
     dpt_op_desc desc;
-    int in[DPT_MAX_INPUTS], out[DPT_MAX_OUTPUTS]; /* tensor numbers, or DPTI_NO_TENSOR */
-    uint32_t flags;                               /* DPT_RUN_ACCUMULATE */
+    dpti_call call; /* of a function of the program, in place of an operator of the device */
+    int in[DPT_MAX_INPUTS], out[DPTI_INSTRUCTION_OUTPUTS]; /* tensor numbers, or DPTI_NO_TENSOR */
+    uint32_t flags;                                        /* DPT_RUN_ACCUMULATE */
     bool per_step;     /* runs once per step with n = 1, not per sample */
     bool halts;        /* writes nothing while the halt word is not 0 */
     size_t repeat;     /* takes so many rows of a sample as samples of its own; 0: one */
@@ -69,6 +75,7 @@ typedef struct dpti_segment {
     dpti_exchange exchange;
     dpti_part parts[DPTI_MOST_PARTS]; /* CONTRIBUTE and TAKE: the parts */
     size_t n_parts;
+    bool calls;        /* it calls functions of the program, so that it cannot be recorded */
     size_t begin, end; /* BUCKET: the first bucket ends where the weights end; each other one ends
                           where the one before it begins */
     /* The segment changes training state.  It runs only after all votes agree, and on every
@@ -128,7 +135,9 @@ typedef struct dpti_program_options {
     dpt_dtype type;  /* the type of activations and their gradients, from dpt_device_properties */
     bool norms_mask; /* the device's DPT_DEVICE_NORMS_MASK; training is the same within rounding */
     dpt_loss loss;
-    float huber_delta; /* of DPT_LOSS_HUBER */
+    float huber_delta;          /* of DPT_LOSS_HUBER */
+    dpt_loss_function own_loss; /* of DPT_LOSS_OWN_OF_TARGETS and DPT_LOSS_OWN_OF_LABELS */
+    void *own_loss_user;
     /* For training only. */
     float label_smoothing;
     const float *class_weights; /* (classes) of the cross-entropy; NULL: none.  The replica's

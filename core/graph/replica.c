@@ -154,6 +154,17 @@ static bool takes_part(const dpti_executable *x, size_t i)
     return false;
 }
 
+static bool is_call(const dpti_executable *x, size_t i)
+{
+    return x->program.instructions[i].call.kind != DPTI_CALL_NONE;
+}
+
+/* Returns whether the device prepares an operator for instruction i. */
+static bool has_operator(const dpti_executable *x, size_t i)
+{
+    return takes_part(x, i) && !is_call(x, i);
+}
+
 /* Returns the recorded algorithm of the n-th operation (from 0) of this kind of this layer; NULL:
    none. */
 static const char *recorded_algorithm(const dpti_recorded_choices *of, const char *layer,
@@ -175,7 +186,7 @@ static const char *wanted_algorithm(const dpti_executable *x, size_t i)
     size_t before = 0;
     if (!x->replica->wanted) return NULL;
     for (size_t k = 0; k < i; k++)
-        if (takes_part(x, k) && strcmp(all[k].layer, all[i].layer) == 0 &&
+        if (has_operator(x, k) && strcmp(all[k].layer, all[i].layer) == 0 &&
             strcmp(dpti_op_name(all[k].desc.kind), kind) == 0)
             before++;
     const char *name = recorded_algorithm(x->replica->wanted, all[i].layer, kind, before);
@@ -218,7 +229,7 @@ static dpt_status prepare_one(dpti_executable *x, size_t i, dpt_error *error)
 static dpt_status prepare_all(dpti_executable *x, size_t *workspace_bytes, dpt_error *error)
 {
     for (size_t i = 0; i < x->program.n_instructions; i++) {
-        if (!takes_part(x, i)) continue;
+        if (!has_operator(x, i)) continue;
         DPT_TRY(prepare_one(x, i, error));
         workspace_bytes[i] = x->ops[i].info.workspace_bytes;
     }
@@ -249,7 +260,7 @@ static dpt_status bind_all(dpti_executable *x, const dpti_data_places *data, con
     DPT_TRY(device_failure(x, provide_arena(x, plan->arena_bytes, &arena), error));
     const binder b = {.executable = x, .plan = plan, .data = data, .arena = arena};
     for (size_t i = 0; i < x->program.n_instructions; i++)
-        if (takes_part(x, i)) DPT_TRY(device_failure(x, bind_instruction(&b, i), error));
+        if (has_operator(x, i)) DPT_TRY(device_failure(x, bind_instruction(&b, i), error));
     for (size_t s = 0; s < x->program.n_segments; s++) {
         const dpti_segment *segment = &x->program.segments[s];
         for (size_t i = 0; i < segment->n_parts; i++)
@@ -258,7 +269,7 @@ static dpt_status bind_all(dpti_executable *x, const dpti_data_places *data, con
                                        .parts = place_of(&b, segment->parts[i].parts)};
     }
     x->result_bytes = plan->tensor_offsets[x->program.result];
-    return DPT_OK;
+    return dpti_calls_create(x, plan, error);
 }
 
 dpt_status dpti_executable_create(dpti_replica *replica, const dpti_executable_options *options,
@@ -303,6 +314,7 @@ void dpti_executable_destroy(dpti_executable *executable)
     dpti_executable *x = executable;
     if (!x->replica) return;
     release_recordings(x);
+    dpti_calls_destroy(x);
     for (size_t i = 0; x->ops && i < x->program.n_instructions; i++)
         dpti_release(&x->ops[i]);
     dpti_free(&x->arena);
@@ -319,7 +331,7 @@ bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_
     const dpti_executable *x = executable;
     for (size_t k = 0; k < x->program.n_instructions; k++) {
         const dpti_instruction *instruction = &x->program.instructions[k];
-        if (!takes_part(x, k) || i-- > 0) continue;
+        if (!has_operator(x, k) || i-- > 0) continue;
         *out = (dpt_operation){.size = sizeof(dpt_operation),
                                .layer = instruction->layer,
                                .kind = dpti_op_name(instruction->desc.kind),
@@ -352,7 +364,9 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples)
     for (size_t i = s->first; i < s->last; i++) {
         const dpti_instruction *instruction = &x->program.instructions[i];
         x->touched = x->touched || instruction->halts;
-        DPT_TRY(dpti_run(&x->ops[i], samples_of(instruction, n_samples), &x->args[i]));
+        DPT_TRY(is_call(x, i)
+                    ? dpti_calls_run(x, i, n_samples)
+                    : dpti_run(&x->ops[i], samples_of(instruction, n_samples), &x->args[i]));
     }
     return DPT_OK;
 }
@@ -409,12 +423,17 @@ static dpt_status record(dpti_executable *x, size_t segment, dpti_recorded *entr
     return status != DPT_OK ? status : ended;
 }
 
+static bool can_record(const dpti_executable *x, size_t segment)
+{
+    return dpti_can_record(x->replica->device) && !x->program.segments[segment].calls;
+}
+
 dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size_t n_samples)
 {
     dpti_executable *x = executable;
     dpti_device *device = x->replica->device;
     x->touched = x->first_run = false;
-    if (!dpti_can_record(device)) return enqueue(x, segment, n_samples);
+    if (!can_record(x, segment)) return enqueue(x, segment, n_samples);
     dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
     if (!is_for(entry, n_samples)) DPT_TRY(begin_entry(device, entry, n_samples));
     entry->used = ++x->clock;
@@ -434,7 +453,7 @@ dpt_status dpti_executable_record(dpti_executable *executable, size_t segment, s
 {
     dpti_executable *x = executable;
     dpti_device *device = x->replica->device;
-    if (!dpti_can_record(device) || !dpti_records_late(device)) return DPT_OK;
+    if (!can_record(x, segment) || !dpti_records_late(device)) return DPT_OK;
     dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
     const bool due = is_for(entry, n_samples) && entry->ran && !entry->recording && !entry->refused;
     return due ? record(x, segment, entry) : DPT_OK;

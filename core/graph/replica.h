@@ -7,6 +7,7 @@
 #include "base/recorded.h"
 #include "device/buffer.h"
 #include "device/operator.h"
+#include "graph/call.h"
 #include "graph/program.h"
 
 /* The step buffer holds the step block, then the record numbers of this device's samples.  One
@@ -34,8 +35,9 @@ typedef struct dpti_replica {
                               without both */
     dpti_buffer arena;     /* shared by the programs; the first program determines its size */
     dpti_buffer step;
-    dpti_buffer halt;       /* one float32: 0 until a single-launch step was not finite */
-    dpt_event *moving;      /* before transfers that a segment waits for */
+    float inv_labels;  /* of the step block that was uploaded last, for functions of the program */
+    dpti_buffer halt;  /* one float32: 0 until a single-launch step was not finite */
+    dpt_event *moving; /* before transfers that a segment waits for */
     dpt_event *start, *end; /* around a segment */
     dpt_event *fetched;     /* behind the download of parts that other devices take */
 } dpti_replica;
@@ -77,7 +79,7 @@ typedef struct dpti_exchange_places {
 
 /* A program bound to a replica: prepared operators, and arguments that point to places in
    memory. */
-typedef struct dpti_executable {
+struct dpti_executable {
     dpti_replica *replica;
     dpti_program program;
     dpti_op *ops;        /* (n_instructions) */
@@ -91,7 +93,8 @@ typedef struct dpti_executable {
     bool first_run; /* the last run was the first run of its segment for this number of samples, on
                    a device that records late: libraries have loaded what they need, in the host's
                    time */
-} dpti_executable;
+    dpti_calls calls;
+};
 
 /* The places of a program's data, in memory that the device can access. */
 typedef struct dpti_data_places {

@@ -49,7 +49,8 @@ static dpt_status wait_for(const dpti_predict_call *call, run_job *job)
 /* Whether a failure means that the device is lost, and that others may do its work. */
 static bool is_loss(const run_job *job, dpt_status status)
 {
-    return status != DPT_OK && status != DPT_E_NO_MEMORY && !job->unread;
+    return status != DPT_OK && status != DPT_E_NO_MEMORY && status != DPT_E_CALLBACK &&
+           !job->unread;
 }
 
 /* Copies a worker's failure, with the device's name unless images could not be read. */

@@ -105,20 +105,20 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     }
     const dpti_worker *w = &t->workers[device - t->first_device];
     const dpti_replica *r = &w->replica;
-    plan = (dpt_device_plan){.size = sizeof(dpt_device_plan),
-                             .samples = samples,
-                             .micro_batch = r->capacity,
-                             .cached = dpti_peers_device(t, device)->cached,
-                             .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
-                             .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
-                             .activation_bytes = r->arena.n_bytes,
-                             .step_bytes = r->step.n_bytes + r->halt.n_bytes +
-                                           dpti_worker_finite_bytes(w) +
-                                           dpti_feed_bytes(dpti_feeding_feed(w)),
-                             .streamed = dpti_feeding_has_feed(w),
-                             .data_bytes = data_bytes(w),
-                             .flops = flops_of(w, samples),
-                             .exchange_bytes = exchange_bytes(t, &w->train.program)};
+    plan = (dpt_device_plan){
+        .size = sizeof(dpt_device_plan),
+        .samples = samples,
+        .micro_batch = r->capacity,
+        .cached = dpti_peers_device(t, device)->cached,
+        .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
+        .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
+        .activation_bytes = r->arena.n_bytes,
+        .step_bytes = r->step.n_bytes + r->halt.n_bytes + dpti_worker_finite_bytes(w) +
+                      dpti_feed_bytes(dpti_feeding_feed(w)) + w->train.calls.copies_bytes,
+        .streamed = dpti_feeding_has_feed(w),
+        .data_bytes = data_bytes(w),
+        .flops = flops_of(w, samples),
+        .exchange_bytes = exchange_bytes(t, &w->train.program)};
     (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }

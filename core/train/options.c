@@ -127,6 +127,19 @@ static dpt_status check_loss(dpt_trainer *t)
     const dpti_program_options *p = &t->program;
     if (!dpti_loss_exists(p->loss))
         return dpt_fail(t->context, DPT_E_INVALID, "unknown loss %d", (int)p->loss);
+    if (t->model->gives_loss && p->loss != DPT_LOSS_OUTPUT)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "the output of model %s is a loss, which %s cannot be computed of: leave "
+                        "the loss out",
+                        t->model->name, dpti_loss_names[p->loss]);
+    if (dpti_loss_is_own(p->loss) && !p->own_loss)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "the loss %s is a function of the program: set own_loss",
+                        dpti_loss_names[p->loss]);
+    if (!dpti_loss_is_own(p->loss) && (p->own_loss || p->own_loss_user))
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "own_loss is for a loss of the program's own, not for the loss %s",
+                        dpti_loss_names[p->loss]);
     if (!(p->label_smoothing >= 0 && p->label_smoothing < 1))
         return dpt_fail(t->context, DPT_E_INVALID, "a label smoothing of %g is not in [0, 1)",
                         (double)p->label_smoothing);
@@ -305,8 +318,11 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
     return (dpti_program_options){
         .data = t->data,
         .purpose = DPTI_PURPOSE_TRAIN,
-        .loss = o->loss,
+        .loss =
+            t->model->gives_loss && o->loss == DPT_LOSS_CROSS_ENTROPY ? DPT_LOSS_OUTPUT : o->loss,
         .huber_delta = o->huber_delta,
+        .own_loss = o->own_loss,
+        .own_loss_user = o->own_loss_user,
         .label_smoothing = o->label_smoothing,
         .augment = o->augment,
         .least_bucket = least_bucket(t, o),

@@ -360,6 +360,39 @@ FIELD(dpt_trainer_options, class_weights, 208);
 FIELD(dpt_trainer_options, n_class_weights, 216);
 FIELD(dpt_trainer_options, groups, 224);
 FIELD(dpt_trainer_options, n_groups, 232);
+FIELD(dpt_trainer_options, own_loss, 240);
+FIELD(dpt_trainer_options, own_loss_user, 248);
+
+FIELD(dpt_operator_call, size, 0);
+FIELD(dpt_operator_call, user, 8);
+FIELD(dpt_operator_call, n_samples, 16);
+FIELD(dpt_operator_call, training, 24);
+FIELD(dpt_operator_call, inputs, 32);
+FIELD(dpt_operator_call, output, 40);
+FIELD(dpt_operator_call, output_gradient, 48);
+FIELD(dpt_operator_call, input_gradients, 56);
+FIELD(dpt_operator_call, why, 64);
+
+FIELD(dpt_operator_options, size, 0);
+FIELD(dpt_operator_options, height, 8);
+FIELD(dpt_operator_options, width, 16);
+FIELD(dpt_operator_options, channels, 24);
+FIELD(dpt_operator_options, elements, 32);
+FIELD(dpt_operator_options, forward, 40);
+FIELD(dpt_operator_options, backward, 48);
+FIELD(dpt_operator_options, user, 56);
+
+FIELD(dpt_loss_call, size, 0);
+FIELD(dpt_loss_call, user, 8);
+FIELD(dpt_loss_call, n_samples, 16);
+FIELD(dpt_loss_call, training, 24);
+FIELD(dpt_loss_call, outputs, 32);
+FIELD(dpt_loss_call, targets, 40);
+FIELD(dpt_loss_call, labels, 48);
+FIELD(dpt_loss_call, losses, 56);
+FIELD(dpt_loss_call, gradients, 64);
+FIELD(dpt_loss_call, hits, 72);
+FIELD(dpt_loss_call, why, 80);
 
 FIELD(dpt_weights_info, size, 0);
 FIELD(dpt_weights_info, model, 8);

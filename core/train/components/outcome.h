@@ -12,6 +12,8 @@
 
 /* The flaw of a step whose images could not be read: the weights are what they were. */
 #define DPTI_FLAW_UNREAD "images"
+/* The flaw of a step in which a function of the program failed: likewise. */
+#define DPTI_FLAW_CALLBACK "callback"
 
 enum { DPTI_PEER_BYTES = 128 };
 
@@ -51,7 +53,7 @@ typedef struct dpti_outcome {
     double seconds[DPTI_SPAN_KINDS];
     bool first_run; /* of a first run, which says nothing about later steps */
     char flaw[12];  /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
-                       DPTI_FLAW_UNREAD */
+                       DPTI_FLAW_UNREAD or DPTI_FLAW_CALLBACK */
     /* Set for the first device of each process alone. */
     unsigned requests; /* dpti_run_request bits */
     uint64_t step;     /* number of the step, as the process counts */

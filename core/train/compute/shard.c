@@ -8,12 +8,18 @@
 #include "train/state/trainer.h"
 
 #include <math.h>
+#include <string.h>
 
-dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging, size_t first,
+dpt_status dpti_worker_upload(dpti_worker *worker, const uint8_t *staging, size_t first,
                               size_t n_samples)
 {
     const dpti_buffer *step = &worker->replica.step;
-    if (first == 0) return dpti_upload(step, 0, staging, dpti_step_bytes(n_samples));
+    dpt_step_block block;
+    if (first == 0) {
+        memcpy(&block, staging, sizeof block);
+        worker->replica.inv_labels = block.inv_labels;
+        return dpti_upload(step, 0, staging, dpti_step_bytes(n_samples));
+    }
     return dpti_upload(step, DPTI_STEP_INDEX_OFFSET, staging + dpti_step_bytes(first),
                        dpti_step_bytes(n_samples) - DPTI_STEP_INDEX_OFFSET);
 }

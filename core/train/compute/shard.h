@@ -20,7 +20,7 @@ DPT_CHECK_RESULT dpt_status dpti_worker_clean(dpti_worker *worker);
 void dpti_worker_go_on(dpti_worker *worker);
 /* [driver] Enqueues the upload of the step block and of the indices of samples [first, first +
    n_samples) of the shard that staging memory holds. */
-DPT_CHECK_RESULT dpt_status dpti_worker_upload(const dpti_worker *worker, const uint8_t *staging,
+DPT_CHECK_RESULT dpt_status dpti_worker_upload(dpti_worker *worker, const uint8_t *staging,
                                                size_t first, size_t n_samples);
 
 #endif

@@ -12,6 +12,8 @@
 #include "base/times.h"
 #include "device/buffer.h"
 #include "device/stream.h"
+#include "graph/call.h"
+#include "graph/loss.h"
 #include "train/components/membership.h"
 #include "train/compute/shard.h"
 #include "train/feeding/feeding.h"
@@ -26,7 +28,8 @@ enum { LOOKS = 3 };
 bool dpti_may_use_single_launch(const dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
-    return !t->processes && t->accumulate == 1 && !dpti_has_micro_batches(worker) &&
+    return !t->processes && t->accumulate == 1 && !dpti_model_calls(t->model) &&
+           !dpti_loss_is_own(t->program.loss) && !dpti_has_micro_batches(worker) &&
            worker->device->throttle == 1.0 && !dpti_host_pointer(&worker->replica.parameters);
 }
 

@@ -188,7 +188,9 @@ static dpt_status compute(dpti_shard *shard, size_t segment, const micro_batch *
                                   .looks = p->last,
                                   .contributes =
                                       s->exchange == DPTI_EXCHANGE_CONTRIBUTE ? &parts : NULL};
-    DPT_TRY(dpti_worker_run(w, &run));
+    const dpt_status status = dpti_worker_run(w, &run);
+    if (status == DPT_E_CALLBACK) shard->flaw = DPTI_FLAW_CALLBACK;
+    DPT_TRY(status);
     if (!p->last) return DPT_OK;
     if (ends) DPT_TRY(dpti_shard_add_results(shard));
     return dpti_worker_saw_finite(w, segment) ? DPT_OK : dpti_shard_not_finite(shard, "gradients");

@@ -84,6 +84,8 @@ static void run_bind(dpti_device *device, void *argument)
     dpti_executable_options options = {.program = {.data = test->data,
                                                    .purpose = test->purpose,
                                                    .loss = t->program.loss,
+                                                   .own_loss = t->program.own_loss,
+                                                   .own_loss_user = t->program.own_loss_user,
                                                    .huber_delta = t->program.huber_delta},
                                        .data = dpti_data_copy_places(copy, t->program.loss)};
     job->status = DPT_OK;
@@ -267,6 +269,7 @@ static void run_evaluate(dpti_device *device, void *argument)
     evaluate_job *job = argument;
     compute_micro_batches(job);
     if (job->status == DPT_OK) return;
+    if (job->status == DPT_E_CALLBACK) atomic_store(job->over, true);
     if (!job->unread) job->error = *dpti_device_error(device);
     job->error.status = job->status;
 }
@@ -429,12 +432,21 @@ dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *d
 {
     const dpt_trainer *t = trainer;
     const size_t outputs = dpt_model_outputs(t->model);
-    if (t->program.loss == DPT_LOSS_CROSS_ENTROPY) {
+    if (t->program.loss == DPT_LOSS_OUTPUT) {
+        if (outputs == 1 && dpt_model_labels(t->model) == 1 && dpti_dataset_labels(data) == 1)
+            return DPT_OK;
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "the loss of a sample is the output of model %s: it must be one number, "
+                        "and %s must have at most one label a sample",
+                        t->model->name, data->name);
+    }
+    if (!dpti_loss_has_targets(t->program.loss)) {
         if (data->labels) return dpti_check_labels(t, data);
-        return dpt_fail(
-            t->context, DPT_E_INVALID, "%s has no labels, which cross-entropy needs%s", data->name,
-            data->targets ? "; it has targets: use a squared error or another loss of targets"
-                          : "");
+        return dpt_fail(t->context, DPT_E_INVALID, "%s has no labels, which %s needs%s", data->name,
+                        dpti_loss_is_own(t->program.loss) ? "a loss of labels" : "cross-entropy",
+                        data->targets
+                            ? "; it has targets: use a squared error or another loss of targets"
+                            : "");
     }
     if (dpt_model_labels(t->model) > 1)
         return dpt_fail(t->context, DPT_E_INVALID,

@@ -33,9 +33,11 @@ void dpti_peers_take(const dpt_trainer *trainer, dpti_in_flight_step *inflight)
     inflight->outcomes[0].data_seconds = inflight->data_seconds;
 }
 
-static bool is_unread(const dpti_outcome *outcome)
+/* Whether what failed is no device: the weights are what they were. */
+static bool spares_device(const dpti_outcome *outcome)
 {
-    return strcmp(outcome->flaw, DPTI_FLAW_UNREAD) == 0;
+    return strcmp(outcome->flaw, DPTI_FLAW_UNREAD) == 0 ||
+           strcmp(outcome->flaw, DPTI_FLAW_CALLBACK) == 0;
 }
 
 /* The first device that has failed by itself; n_devices if none has. */
@@ -116,11 +118,11 @@ static dpt_status tell_failure(dpt_trainer *t, dpti_in_flight_step *inflight, si
     DPT_TRY(dpti_processes_gather(t->processes, (dpti_bytes){message, own ? strlen(message) : 0},
                                   &all, &error));
     const dpti_peer *peer = &t->peers.items[failed];
-    const bool unread = is_unread(&inflight->outcomes[failed]); /* that is no device's failure */
+    const bool spares = spares_device(&inflight->outcomes[failed]);
     const int length = (int)(all.begins[dpti_processes_count(t->processes)]);
     snprintf(inflight->failure.message, sizeof inflight->failure.message,
-             "process %zu (%s): %s%s%s%.*s", peer->process, peer->host, unread ? "" : "device ",
-             unread ? "" : peer->id, unread ? "" : ": ", length < 300 ? length : 300,
+             "process %zu (%s): %s%s%s%.*s", peer->process, peer->host, spares ? "" : "device ",
+             spares ? "" : peer->id, spares ? "" : ": ", length < 300 ? length : 300,
              (const char *)all.data);
     dpti_gathered_free(&all);
     return DPT_OK;
@@ -187,7 +189,7 @@ bool dpti_peers_could_not_read(const dpt_trainer *trainer, const dpti_in_flight_
     for (size_t i = 0; i < trainer->n_devices; i++) {
         const dpti_outcome *o = &inflight->outcomes[i];
         if (o->status == DPT_OK || o->status == DPT_E_CANCELLED) continue;
-        if (!is_unread(o)) return false;
+        if (!spares_device(o)) return false;
         any = true;
     }
     return any && !inflight->diverged;

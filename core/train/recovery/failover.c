@@ -33,6 +33,7 @@ bool dpti_is_loss(dpt_status status)
     case DPT_E_CANCELLED: return false;  /* another device has failed */
     case DPT_E_NO_MEMORY: return false;  /* it gets fewer samples (out_of_memory.c), or */
     case DPT_E_NOT_FINITE: return false; /* the weights or the data have failed */
+    case DPT_E_CALLBACK: return false;   /* a function of the program has failed */
     default: return true;
     }
 }
