@@ -41,7 +41,8 @@ int cli_eval(const cli_options *options)
     int code = CLI_OK;
     if (status == DPT_OK && dpt_process_rank(session.context) > 0)
         code = CLI_OK;
-    else if (status == DPT_OK && cli_loss(options) != DPT_LOSS_CROSS_ENTROPY)
+    else if (status == DPT_OK &&
+             (cli_loss(options) != DPT_LOSS_CROSS_ENTROPY || dpt_model_gives_loss(session.model)))
         printf("test loss %.6g  %zu samples  %.1f s\n", result.loss, result.samples,
                result.seconds);
     else if (status == DPT_OK)

@@ -312,7 +312,8 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
     const size_t classes = dpt_model_outputs(p->session.model);
     const output out = {.probabilities = calloc(rows, classes * sizeof(float)),
                         .classes = classes,
-                        .regression = cli_loss(options) != DPT_LOSS_CROSS_ENTROPY,
+                        .regression = cli_loss(options) != DPT_LOSS_CROSS_ENTROPY ||
+                                      dpt_model_gives_loss(p->session.model),
                         .top = options->top ? options->top : DEFAULT_TOP};
     if (!out.probabilities) return no_memory(p);
     dpt_status status = DPT_OK;
@@ -372,7 +373,8 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
         .size = sizeof predictor,
         .weights = weights,
         .like = p->pictures ? p->pictures : p->files[0], /* all are alike */
-        .logits = loss != DPT_LOSS_CROSS_ENTROPY && loss != DPT_LOSS_BINARY_CROSS_ENTROPY,
+        .logits = dpt_model_gives_loss(s->model) ||
+                  (loss != DPT_LOSS_CROSS_ENTROPY && loss != DPT_LOSS_BINARY_CROSS_ENTROPY),
         .sigmoid = loss == DPT_LOSS_BINARY_CROSS_ENTROPY,
         .split = {DPT_SPLIT_EQUAL, NULL}, /* a repeated command prints the same */
         .device_timeout = options->device_timeout};

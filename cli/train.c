@@ -130,7 +130,8 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     dpt_dataset_describe(session->train, &data);
     cli_progress progress;
     cli_progress_init(&progress, quiet);
-    progress.regression = cli_loss(options) != DPT_LOSS_CROSS_ENTROPY;
+    progress.regression =
+        cli_loss(options) != DPT_LOSS_CROSS_ENTROPY || dpt_model_gives_loss(session->model);
     progress.epochs = cli_epochs(options);
     progress.samples_per_epoch = data.count;
     progress.max_seconds = options->max_time;

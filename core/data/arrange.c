@@ -51,6 +51,11 @@ static dpt_status find_input(const arranging *a, const dpti_wanted_input *to,
             *out = &d->inputs[i];
             return DPT_OK;
         }
+    if (dpti_array_is_answer(to->name))
+        return DPT_FAIL(a->error, DPT_E_INVALID,
+                        "model %.80s reads %.80s, but an array of this name holds the answers of a "
+                        "data set, which are no input; give the input of the model another name",
+                        a->wanted->model, to->name);
     list_names(d, names, sizeof names);
     return DPT_FAIL(a->error, DPT_E_INVALID,
                     "%s has no array %.80s, which model %.80s reads; its arrays are %s", d->source,

@@ -37,8 +37,9 @@ enum {
 };
 
 /* What a function of an operator is called with.  The order of the elements of a sample is that of
-   (height, width, channels) for an image, and (channels, height, width) for what dpt_flatten has
-   made of an image, as in PyTorch. */
+   (height, width, channels) for an image, (channels, height, width) for what dpt_flatten has made
+   of an image, as in PyTorch, and row-major for the values of dptrain/tensor.h.  A value that is
+   the same for all samples, such as a parameter, is repeated for each of them. */
 typedef struct dpt_operator_call {
     size_t size; /* sizeof(dpt_operator_call) in the library's release */
     void *user;
@@ -59,7 +60,7 @@ typedef dpt_status (*dpt_operator_function)(const dpt_operator_call *call);
 typedef struct dpt_operator_options {
     size_t size;                    /* sizeof(dpt_operator_options) */
     size_t height, width, channels; /* of an output that is an image, else 0 */
-    size_t elements;                /* of an output that is a vector, else 0 */
+    size_t elements; /* of an output that is a vector, else 0; dpt_reshape gives it other axes */
     dpt_operator_function forward;
     /* Computes the gradients of the inputs: for each input, the sum over the outputs of
        output_gradient times the derivative of the output by the input.  Not called if no input

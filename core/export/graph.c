@@ -158,6 +158,12 @@ dpt_status dpti_export_graph(const dpt_model *model, const void *const *weights,
                              dpt_error *error)
 {
     const dpt_model *m = model;
+    if (m->gives_loss)
+        return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                        "model %s: its output is its loss, which is no network for inference; "
+                        "export the network without the loss from PyTorch, and load the trained "
+                        "weights by their names (model.safetensors)",
+                        m->name);
     dpti_exporter e = {.model = m, .weights = weights, .draft = draft, .error = error};
     e.root = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof *e.root);
     e.held = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof(dpti_exported *));

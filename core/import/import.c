@@ -18,7 +18,8 @@ static dpti_import_rule *find_rule(const char *name)
         dpti_import_reductions,     dpti_import_constants,   dpti_import_sequences,
         dpti_import_recurrent,      dpti_import_picks,       dpti_import_randoms,
         dpti_import_rearrangements, dpti_import_cumulations, dpti_import_einsums,
-        dpti_import_resizes,        dpti_import_indices,     dpti_import_orders};
+        dpti_import_resizes,        dpti_import_indices,     dpti_import_orders,
+        dpti_import_losses};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (const dpti_import_operator *op = parts[p]; op->name; op++)
             if (strcmp(op->name, name) == 0) return op->rule;
@@ -179,6 +180,7 @@ static dpt_status finish(dpti_importer *im)
     if (dpti_node_at(im->model, y)->integer) y = dpti_formula(im->model, "a", &y, 1);
     DPT_TRY(keep_port(im, &m->outputs[0], &im->model->file_output));
     dpti_name_output(im->model, y);
+    im->model->gives_loss = im->graph->gives_loss;
     const dpti_extents e = dpti_import_extents(&im->graph->facts[m->outputs[0].value]);
     size_t n_long = 0;
     for (size_t i = 0; i < e.rank; i++)

@@ -50,7 +50,7 @@ static void give(proof *p, int64_t outer)
         const dpti_onnx_shape *shape = &p->in.graph->facts[v].shape;
         const size_t axis = dpti_onnx_batch_axis(shape);
         const bool one = axis < shape->rank && shape->dims[axis].size == 1;
-        p->samples[v] = (dpti_onnx_samples){axis, one ? 1 : outer};
+        p->samples[v] = (dpti_onnx_samples){axis, one ? 1 : outer, false};
     }
 }
 
@@ -203,6 +203,89 @@ static dpt_status scattered_parts(proof *p, dpt_error *error)
     return keep_order(p, error);
 }
 
+/* ---- Losses ---------------------------------------------------------------------------------- */
+
+/* Whether an output has one element, which is the same for all samples. */
+static bool gives_number(const proof *p, size_t k)
+{
+    const size_t v = p->in.node->outputs[k];
+    if (v == DPTI_ONNX_NONE) return false;
+    const dpti_onnx_shape *y = &p->in.graph->facts[v].shape;
+    for (size_t d = 0; d < y->rank; d++)
+        if (y->dims[d].batch || y->dims[d].size != 1) return false;
+    return true;
+}
+
+static dpt_status give_mean(proof *p)
+{
+    const size_t v = p->in.node->outputs[0];
+    if (v != DPTI_ONNX_NONE) p->samples[v].mean = true;
+    return DPT_OK;
+}
+
+static bool is_mean(const proof *p, size_t i)
+{
+    return dpti_onnx_input(&p->in, i) && samples_of(p, i)->mean;
+}
+
+static size_t count_means(const proof *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->in.node->n_inputs; i++)
+        n += is_mean(p, i);
+    return n;
+}
+
+/* A node that reads a mean over the batch.  The same node with a sample in place of the batch must
+   give a number whose mean over the samples is the node's result. */
+static dpt_status of_mean(proof *p, dpt_error *error)
+{
+    static const char *const linear[] = {"Add",       "Cast",    "Div", "Flatten", "Identity",
+                                         "Mean",      "Mul",     "Neg", "Reshape", "ReduceMean",
+                                         "ReduceSum", "Squeeze", "Sub", "Sum",     "Unsqueeze"};
+    const dpti_onnx_node *node = p->in.node;
+    const size_t v = node->outputs[0];
+    bool known = false;
+    for (size_t i = 0; i < sizeof linear / sizeof *linear; i++)
+        known = known || strcmp(linear[i], node->op) == 0;
+    if (strcmp(node->op, "Mul") == 0) known = count_means(p) == 1;
+    if (strcmp(node->op, "Div") == 0) known = count_means(p) == 1 && is_mean(p, 0);
+    if (strcmp(node->op, "Cast") == 0)
+        known = v != DPTI_ONNX_NONE && p->in.graph->facts[v].type == DPTI_ONNX_FLOAT;
+    for (size_t i = 0; i < node->n_inputs; i++)
+        known = known && !has_batch(p, i);
+    if (!known || !gives_number(p, 0))
+        return mixes(p,
+                     "it computes with a mean over the batch, which can only be added to other "
+                     "such means, or multiplied by a number, to become the loss",
+                     error);
+    return give_mean(p);
+}
+
+/* The losses of classes.  The divisor of a mean must be the number of samples. */
+static dpt_status class_loss(proof *p, dpt_error *error)
+{
+    const char *reduction = dpti_onnx_string(p->in.node, "reduction", "mean");
+    DPT_TRY(no_batch_from(p, 2, error));
+    if (on_axis(p, 0, 1)) return mixes(p, "its classes are samples", error);
+    if (strcmp(reduction, "none") == 0 || (!has_batch(p, 0) && !has_batch(p, 1)))
+        return keep_order(p, error);
+    if (!on_axis(p, 0, 0) || !on_axis(p, 1, 0))
+        return mixes(p, "the batch is not its axis 0", error);
+    DPT_TRY(keep_order(p, error));
+    if (strcmp(reduction, "mean") != 0)
+        return mixes(p,
+                     "it sums over the batch; a loss is trained as a mean: export it with "
+                     "reduction='mean'",
+                     error);
+    if (dpti_onnx_input(&p->in, 2) || dpti_onnx_int(p->in.node, "ignore_index", -1) >= 0)
+        return mixes(p,
+                     "with class weights or ignored labels its divisor is not the number of "
+                     "samples; give the loss as an option of dptrain instead",
+                     error);
+    return give_mean(p);
+}
+
 /* ---- Axes ------------------------------------------------------------------------------------ */
 
 static dpt_status reduced(proof *p, dpt_error *error)
@@ -213,8 +296,12 @@ static dpt_status reduced(proof *p, dpt_error *error)
     for (size_t d = 0; d < axes.rank; d++)
         any = any || axes.used[d];
     const bool nothing = !any && dpti_onnx_int(p->in.node, "noop_with_empty_axes", 0) != 0;
-    if (has_batch(p, 0) && !nothing && (!any || axes.used[samples_of(p, 0)->axis]))
-        return mixes(p, "it reduces over the batch axis", error);
+    if (has_batch(p, 0) && !nothing && (!any || axes.used[samples_of(p, 0)->axis])) {
+        if (!gives_number(p, 0)) return mixes(p, "it reduces over the batch axis", error);
+        if (strcmp(p->in.node->op, "ReduceMean") == 0) return give_mean(p);
+        return mixes(
+            p, "it reduces over the batch axis; a loss is trained as a mean over the batch", error);
+    }
     return keep_order(p, error);
 }
 
@@ -405,6 +492,7 @@ static const struct {
     {"LpPool", pooled},
     {"MatMul", multiplied},
     {"MaxPool", pooled},
+    {"NegativeLogLikelihoodLoss", class_loss},
     {"NonZero", keep_order},
     {"OneHot", one_by_one},
     {"Pad", keep_order},
@@ -430,6 +518,7 @@ static const struct {
     {"Size", keep_order},
     {"Slice", keep_order},
     {"Softmax", normalised_along},
+    {"SoftmaxCrossEntropyLoss", class_loss},
     {"SpaceToDepth", plane},
     {"Split", split},
     {"SplitToSequence", split},
@@ -453,6 +542,7 @@ static rule *find_rule(const char *name)
 static dpt_status prove_node(proof *p, dpt_error *error)
 {
     rule *apply = find_rule(p->in.node->op);
+    if (count_means(p) > 0) return of_mean(p, error);
     if (!apply)
         return dpti_onnx_refuse(&p->in, DPT_E_UNSUPPORTED, error,
                                 "it is not known whether the operator mixes samples");
@@ -482,11 +572,12 @@ dpt_status dpti_onnx_prove(dpti_onnx_graph *graph, const dpti_onnx_samples **out
     p.samples = dpti_onnx_take(&graph->arena, model->n_values, sizeof *p.samples);
     if (!p.samples) return dpti_onnx_no_memory(error);
     for (size_t v = 0; v < model->n_values; v++)
-        p.samples[v] = (dpti_onnx_samples){dpti_onnx_batch_axis(&graph->facts[v].shape), 1};
+        p.samples[v] = (dpti_onnx_samples){dpti_onnx_batch_axis(&graph->facts[v].shape), 1, false};
     for (size_t i = 0; i < graph->n_nodes; i++) {
         p.in.node = graph->nodes[i];
         DPT_TRY(prove_node(&p, error));
     }
     if (out) *out = p.samples;
+    graph->gives_loss = model->n_outputs > 0 && p.samples[model->outputs[0].value].mean;
     return check_outputs(&p, error);
 }

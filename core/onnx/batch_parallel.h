@@ -6,7 +6,11 @@
    + i for all o < outer and i < inner, where outer * inner = size.  A node may change axis, outer
    and inner, but each of its results must be computed from elements of one sample.  Batch-norm is
    the exception: its statistics are those of the whole batch, which the trainer sums over devices.
- */
+
+   A mean over the batch is accepted where it can only be a loss: one number, of which the nodes
+   behind it compute a sum with, or a multiple by, what is the same for all samples.  The loss of a
+   sample is what the graph computes for a batch of this sample alone, and the mean over the samples
+   is the loss of the batch.  graph->gives_loss says that the first output is such a number. */
 #ifndef DPTI_ONNX_BATCH_PARALLEL_H
 #define DPTI_ONNX_BATCH_PARALLEL_H
 
@@ -16,6 +20,7 @@
 typedef struct dpti_onnx_samples {
     size_t axis;   /* the rank if the value is the same for all samples */
     int64_t outer; /* 0: along the axis all elements are alike, so that any order is right */
+    bool mean;     /* one number: the mean over the samples of what is computed of each alone */
 } dpti_onnx_samples;
 
 /* Proves it for every node of a graph.  If `out` is not NULL, *out becomes an array for all values

@@ -47,7 +47,8 @@ typedef struct dpti_onnx_graph {
     dpti_onnx_fact *facts;        /* (model->n_values); zeros for a value that nothing needs */
     size_t n_nodes;
     const dpti_onnx_node *
-        *nodes; /* those that an output needs and that are not constant, in order */
+        *nodes;      /* those that an output needs and that are not constant, in order */
+    bool gives_loss; /* set by dpti_onnx_prove: the first output is a mean over the batch */
 } dpti_onnx_graph;
 
 /* The axis whose extent contains N; rank if there is none. */

@@ -140,6 +140,30 @@ static dpt_status lrn(dpti_onnx_inference *in, dpt_error *error)
     return dpti_onnx_give(in, 0, &y, error);
 }
 
+/* Scores (N, classes, ...) and labels (N, ...); the second output is the logarithms of the
+   probabilities. */
+static dpt_status class_loss(dpti_onnx_inference *in, dpt_error *error)
+{
+    DPT_TRY(dpti_onnx_need(in, 2, error));
+    const dpti_onnx_fact *x = dpti_onnx_input(in, 0), *labels = dpti_onnx_input(in, 1);
+    const dpti_onnx_fact *weights = dpti_onnx_input(in, 2);
+    bool fits = x->shape.rank >= 2 && labels->shape.rank + 1 == x->shape.rank;
+    for (size_t d = 0; fits && d < labels->shape.rank; d++)
+        fits = dpti_onnx_same_dim(labels->shape.dims[d], x->shape.dims[d ? d + 1 : 0]);
+    if (fits && weights)
+        fits = weights->shape.rank == 1 &&
+               dpti_onnx_same_dim(weights->shape.dims[0], x->shape.dims[1]);
+    if (!fits)
+        return dpti_onnx_refuse(in, DPT_E_FORMAT, error,
+                                "its labels must have the shape of its scores without the classes");
+    dpti_onnx_fact y = {.type = x->type};
+    if (strcmp(dpti_onnx_string(in->node, "reduction", "mean"), "none") == 0)
+        y.shape = labels->shape;
+    DPT_TRY(dpti_onnx_give(in, 0, &y, error));
+    y.shape = x->shape;
+    return dpti_onnx_give(in, 1, &y, error);
+}
+
 const dpti_onnx_operator dpti_onnx_reductions[] = {
     {"ArgMax", arg, 1},
     {"ArgMin", arg, 1},
@@ -151,6 +175,7 @@ const dpti_onnx_operator dpti_onnx_reductions[] = {
     {"LayerNormalization", layer_norm, 3},
     {"LogSoftmax", over_axis, 1},
     {"LpNormalization", over_axis, 1},
+    {"NegativeLogLikelihoodLoss", class_loss, 3},
     {"RMSNormalization", layer_norm, 2},
     {"ReduceL1", reduce, 1},
     {"ReduceL2", reduce, 1},
@@ -163,6 +188,7 @@ const dpti_onnx_operator dpti_onnx_reductions[] = {
     {"ReduceSum", reduce, 1},
     {"ReduceSumSquare", reduce, 1},
     {"Softmax", over_axis, 1},
+    {"SoftmaxCrossEntropyLoss", class_loss, 3},
     {"TopK", top_k, 1},
     {NULL, NULL, 0},
 };

@@ -63,7 +63,8 @@ static dpt_status check_model(dpt_trainer *t)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "model %s takes %zux%zux%zu images, but those of %s are %zux%zux%zu",
                         m->name, in.h, in.w, in.c, d->name, d->height, d->width, d->channels);
-    if (dpt_model_outputs(m) < d->classes)
+    const bool compares = (d->labels || d->targets) && !m->gives_loss;
+    if (compares && dpt_model_outputs(m) < d->classes)
         return dpt_fail(t->context, DPT_E_INVALID, "model %s has %zu classes, but %s has %zu",
                         m->name, dpt_model_outputs(m), d->name, d->classes);
     return dpti_check_ids(t, d);

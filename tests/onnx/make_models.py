@@ -352,6 +352,14 @@ def mixed():
     save("mixed", "weights.onnx", graph("LayerNormalization w x > y | axis=0", x=("N",), tensors=[floats("w", 3)]))
     save("mixed", "lstm_time.onnx", graph("LSTM x W R > a y | hidden_size=2", x=("N", 3, 4),
                                           tensors=[floats("W", 1, 8, 4), floats("R", 1, 8, 2)]))
+    # Means over the batch that are no loss.
+    save("mixed", "loss_root.onnx", graph("ReduceMean x > a | keepdims=0", "Sqrt a > y"))
+    save("mixed", "loss_square.onnx", graph("ReduceMean x > a | keepdims=0", "Mul a a > y"))
+    save("mixed", "loss_spread.onnx", graph("ReduceMean x > a | keepdims=0", "Sub x a > y"))
+    save("mixed", "loss_inverse.onnx", graph("ReduceMean x > a | keepdims=0", "Div b a > y", tensors=[floats("b")]))
+    for name, options in (("sum", "reduction='sum'"), ("ignored", "ignore_index=1")):
+        save("mixed", f"loss_{name}.onnx", graph(
+            "ArgMax x > l | axis=1 keepdims=0", f"SoftmaxCrossEntropyLoss x l > y | {options}", x=("N", 3)))
     save("mixed", "output_order.onnx", graph("Transpose x > a | perm=[1,0,2]", "Reshape a t > y", tensors=[ints("t", -1, 4)]))
 
 

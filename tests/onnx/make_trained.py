@@ -5,7 +5,7 @@
 
 NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
 8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).  Networks
-with several inputs are in tests/onnx/several; NAME.npz has their samples.  The networks of tests/onnx/random drop
+with several inputs are in tests/onnx/several; NAME.npz has their samples; some of them give their own loss.  The networks of tests/onnx/random drop
 blocks by chance.
 """
 import os
@@ -605,15 +605,15 @@ def mlp():
 KEPT = ("pkg.torch.export.ExportedProgram.graph_signature", "pkg.torch.onnx.fx_node")
 
 
-def export(model, inputs, path, older, merges=False):
+def export(model, inputs, path, older, merges=False, scalar=False):
     """`inputs`: the example of each input by its name.  `merges`: so that the exporter merges equal tensors, with its
-    notes about parameters."""
+    notes about parameters.  `scalar`: the output has no batch."""
     examples = tuple(inputs.values())
     if older:
         mode = torch.onnx.TrainingMode.EVAL if merges else torch.onnx.TrainingMode.TRAINING
         torch.onnx.export(model, examples, path, dynamo=False, training=mode,
                           do_constant_folding=False, input_names=list(inputs), output_names=["y"],
-                          dynamic_axes={name: {0: "N"} for name in [*inputs, "y"]})
+                          dynamic_axes={name: {0: "N"} for name in [*inputs, *(() if scalar else "y")]})
     else:
         batch = torch.export.Dim("N", min=2, max=4096)
         torch.onnx.export(model, examples, path, dynamo=True, optimize=merges, external_data=False,
@@ -647,7 +647,7 @@ def train(model, *inputs):
             labels = torch.arange(y.numel() // y.shape[1 if y.dim() == 4 else 2])
             labels = torch.where(labels % 5 == 2, -100, labels % CLASSES)
             y = y.flatten(2).transpose(1, 2).flatten(0, 1) if y.dim() == 4 else y.flatten(0, 1)
-        loss = F.cross_entropy(y, labels)
+        loss = y if y.dim() == 0 else F.cross_entropy(y, labels)
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
@@ -674,6 +674,46 @@ def write_all_several():
                   {"image": torch.randn(COUNT, 2, 4, 5), "vector": torch.randn(COUNT, 5)})
     words = ids(11)
     write_several("tagged", Tagged().train(), {"ids": words, "numbers": torch.randn(COUNT, 3), "keep": words != 0})
+
+
+class Squares(nn.Module):
+    """The loss is the output: a mean of squares, and a small mean of what the network gives."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(5, 8), nn.Linear(8, 3)
+
+    def forward(self, x, target):
+        y = self.b(torch.tanh(self.a(x)))
+        return 2 * ((y - target) ** 2).mean() + y.abs().mean() / 10
+
+
+class ClassLoss(nn.Module):
+    """The cross-entropy of a label for each image, or for each pixel."""
+
+    def __init__(self, each_pixel):
+        super().__init__()
+        self.a, self.b, self.each_pixel = nn.Conv2d(2, 4, 3, padding=1), nn.Conv2d(4, CLASSES, 1), each_pixel
+
+    def forward(self, x, target):
+        y = self.b(torch.tanh(self.a(x)))
+        return F.cross_entropy(y if self.each_pixel else y.mean((2, 3)), target)
+
+
+def write_losses():
+    """Networks whose output is their loss.  The labels are an input."""
+    torch.manual_seed(5)
+    image = torch.randn(COUNT, 2, 4, 5)
+    networks = {"squares": (Squares(), torch.randn(COUNT, 5), torch.randn(COUNT, 3)),
+                "classes": (ClassLoss(False), image, torch.arange(COUNT) % CLASSES),
+                "places": (ClassLoss(True), image, (torch.arange(COUNT * 20) * 7 % 5 % CLASSES).reshape(COUNT, 4, 5))}
+    for name, (model, x, target) in networks.items():
+        inputs = {"x": x, "target": target}
+        for way in ("default", "older"):
+            export(model, inputs, os.path.join(SEVERAL, f"{name}_{way}.onnx"), way == "older", scalar=True)
+        with open(os.path.join(SEVERAL, f"{name}.npz"), "wb") as file:
+            np.savez_compressed(file, **{key: value.numpy() for key, value in inputs.items()})
+        np.array(train(model, x, target), "<f4").tofile(os.path.join(SEVERAL, f"{name}.f32"))
 
 
 def write_dropping():
@@ -726,6 +766,8 @@ def main():
         data = x.numpy().transpose(0, 2, 3, 1) if x.dim() == 4 else x.numpy()
         numbers = np.concatenate([data.ravel(), np.array(train(model, x), "f")])
         numbers.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
+    if not chosen or "losses" in chosen:
+        write_losses()
     if not chosen:
         write_all_several()
         write_dropping()

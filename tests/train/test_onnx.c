@@ -256,7 +256,10 @@ static void train_several(test *t, const char *network, const char *way, size_t 
 
 static void trains_with_several_inputs(test *t)
 {
-    static const char *const several[] = {"masked", "paired", "tagged"};
+    static const char *const several[] = {
+        "masked", "paired", "tagged",
+        /* These give their loss, of which the labels are an input. */
+        "squares", "classes", "places"};
     for (size_t i = 0; i < sizeof several / sizeof *several; i++)
         for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
             train_several(t, several[i], "default", mix);

@@ -168,8 +168,8 @@ static void refuses_the_wrong_answers(test *t)
         o.huber_delta = 0;
         o.label_smoothing = 0.1f;
         refuse(t, &s, s.with_targets, &o, "not for the loss huber");
-        o.loss = (dpt_loss)5;
-        refuse(t, &s, s.with_targets, &o, "unknown loss 5");
+        o.loss = (dpt_loss)8;
+        refuse(t, &s, s.with_targets, &o, "unknown loss 8");
     }
     close_all(&s);
 }

@@ -49,6 +49,29 @@ static void follows_the_samples(test *t)
     }
 }
 
+/* The output is the mean over the batch of numbers that are computed of each sample alone. */
+static void finds_losses(test *t)
+{
+    static const struct {
+        const char *file;
+        bool loss;
+    } files[] = {
+        {"several/squares_default.onnx", true}, {"several/squares_older.onnx", true},
+        {"several/classes_default.onnx", true}, {"several/places_older.onnx", true},
+        {"several/masked_default.onnx", false}, {"parallel/batch_norm.onnx", false},
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        dpt_error error = {.status = DPT_OK};
+        dpti_onnx_model *model = NULL;
+        dpti_onnx_graph *graph = NULL;
+        REQUIRE(load(t, files[i].file, &model, &graph));
+        if (!CHECK_OK(dpti_onnx_prove(graph, NULL, &error))) FAIL("%s", error.message);
+        if (!CHECK(graph->gives_loss == files[i].loss)) FAIL("%s", files[i].file);
+        dpti_onnx_graph_free(graph);
+        dpti_onnx_close(model);
+    }
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -56,7 +79,8 @@ static const struct {
 } refusals[] = {
     {"reduce", "node \"n0\" (ReduceMean): it mixes the samples of a batch: it reduces over the "
                "batch axis"},
-    {"reduce_all", "node \"n0\" (ReduceSum)"},
+    {"reduce_all", "node \"n0\" (ReduceSum): it mixes the samples of a batch: it reduces over the "
+                   "batch axis; a loss is trained as a mean over the batch"},
     {"softmax", "it computes over the batch axis"},
     {"concat", "it joins batches along the batch axis"},
     {"cumsum", "it sums along the batch axis"},
@@ -79,6 +103,17 @@ static const struct {
     {"scatter", "its indices reach every sample"},
     {"plane", "the batch is not its axis 0"},
     {"weights", "a parameter of it depends on the sample"},
+    {"loss_root",
+     "node \"n1\" (Sqrt): it mixes the samples of a batch: it computes with a mean over "
+     "the batch"},
+    {"loss_square", "node \"n1\" (Mul): it mixes the samples of a batch: it computes with a mean"},
+    {"loss_spread", "node \"n1\" (Sub): it mixes the samples of a batch: it computes with a mean"},
+    {"loss_inverse", "node \"n1\" (Div): it mixes the samples of a batch: it computes with a mean"},
+    {"loss_sum",
+     "(SoftmaxCrossEntropyLoss): it mixes the samples of a batch: it sums over the batch; "
+     "a loss is trained as a mean: export it with reduction='mean'"},
+    {"loss_ignored",
+     "with class weights or ignored labels its divisor is not the number of samples"},
     {"output_order", "the output \"y\" does not have the elements of a sample one after another"},
 };
 
@@ -102,6 +137,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"follows the samples", follows_the_samples},
+        {"finds losses", finds_losses},
         {"refuses what mixes samples", refuses_what_mixes_samples},
     };
 #ifndef DPTRAIN_HAS_ONNX

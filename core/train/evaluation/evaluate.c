@@ -417,7 +417,8 @@ static dpt_status check_shape(const dpt_trainer *t, const dpt_dataset *data)
     const dpti_node *in = &t->model->nodes[t->model->input];
     DPT_TRY(dpti_check_inputs(t, data));
     if (data->height == in->extent.h && data->width == in->extent.w &&
-        data->channels == in->extent.c && data->classes <= dpt_model_outputs(t->model))
+        data->channels == in->extent.c &&
+        (t->program.loss == DPT_LOSS_OUTPUT || data->classes <= dpt_model_outputs(t->model)))
         return dpti_check_ids(t, data);
     return dpt_fail(t->context, DPT_E_INVALID,
                     "the %s%simages of %s are %zux%zux%zu in %zu classes, but model %s takes "
