@@ -289,6 +289,25 @@ static dpt_value self_layers(dpt_model *m, bool own)
     return own ? dpt_operator(m, "distance", (dpt_value[]){y, x}, 2, &distance) : y;
 }
 
+/* The second factor is a parameter, which is the same for all samples. */
+static dpt_value scaled_layers(dpt_model *m, bool own)
+{
+    static const float initial[HIDDEN] = {1, -1, 0.5f, 2, 1};
+    const size_t extent = HIDDEN;
+    const dpt_linear_options first = {.size = sizeof first, .out = HIDDEN};
+    const dpt_linear_options last = {.size = sizeof last, .out = OUTPUTS};
+    const dpt_operator_options product = {.size = sizeof product,
+                                          .elements = HIDDEN,
+                                          .forward = forward_product,
+                                          .backward = backward_product};
+    const dpt_value x = dpt_flatten(m, dpt_input(m, SIDE, SIDE, CHANNELS));
+    const dpt_value factors[] = {dpt_linear(m, x, "a", &first),
+                                 dpt_parameter(m, "scale", &extent, 1, initial)};
+    const dpt_value y = own ? dpt_operator(m, "product", factors, 2, &product)
+                            : dpt_flatten(m, dpt_elementwise(m, "a * b", factors, 2));
+    return dpt_linear(m, y, "fc", &last);
+}
+
 static dpt_value pixel_layers(dpt_model *m)
 {
     const dpt_conv2d_options conv = {
@@ -361,7 +380,9 @@ typedef enum network {
     IDS_OWN,
     PIXEL,
     NEAR,
-    DISTANCE
+    DISTANCE,
+    SCALED,
+    SCALED_OWN
 } network;
 
 typedef struct run {
@@ -389,6 +410,8 @@ static dpt_status build(dpt_model *m, network kind, counts *c)
     case IDS_OWN: return dpt_model_finish(m, ids_layers(m, true));
     case NEAR: return dpt_model_finish(m, self_layers(m, false));
     case DISTANCE: return dpt_model_finish(m, self_layers(m, true));
+    case SCALED: return dpt_model_finish(m, scaled_layers(m, false));
+    case SCALED_OWN: return dpt_model_finish(m, scaled_layers(m, true));
     case PIXEL: return dpt_model_finish_per_pixel(m, pixel_layers(m));
     }
     return DPT_E_INVALID;
@@ -537,6 +560,17 @@ static void operators_take_ids(test *t)
                        .options = {.lr = 0.02f, .loss = DPT_LOSS_SQUARED_ERROR}};
     run own = plain;
     own.network = IDS_OWN;
+    compare_networks(t, plain, own, 1);
+}
+
+static void operators_take_parameters(test *t)
+{
+    const run plain = {.network = SCALED,
+                       .answers = TARGETS,
+                       .options = {.lr = 0.02f, .loss = DPT_LOSS_SQUARED_ERROR}};
+    run own = plain;
+    own.network = SCALED_OWN;
+    own.options.micro_batch = 5;
     compare_networks(t, plain, own, 1);
 }
 
@@ -810,6 +844,7 @@ int main(int argc, char **argv)
         {"operators train as layers", operators_train_as_layers},
         {"order is that of the documents", order_is_that_of_the_documents},
         {"operators take ids", operators_take_ids},
+        {"operators take parameters", operators_take_parameters},
         {"losses train as built in", losses_train_as_built_in},
         {"losses of labels count hits", losses_of_labels_count_hits},
         {"outputs are losses", outputs_are_losses},
