@@ -4,6 +4,7 @@
 #include "dptrain.h"
 #include "harness.h"
 #include "train/mixes.h"
+#include "train/processes.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -720,6 +721,74 @@ static void failures_lose_nothing(test *t)
         check_failures(t, &mixes.items[i]);
 }
 
+/* What a process does and sees. */
+typedef struct of_process {
+    test *t;
+    counts counts;
+    dpt_status failed;
+    char message[512];
+    double losses[STEPS];
+} of_process;
+
+/* The function of process 1 fails in the first step. */
+static dpt_status train_in_process(dpt_context *context, size_t rank, void *user)
+{
+    of_process *p = (of_process *)user + rank;
+    test *t = p->t;
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .lr = 0.05f,
+                                         .no_shuffle = true,
+                                         .split = {DPT_SPLIT_PROPORTIONS, "3:1"},
+                                         .loss = DPT_LOSS_SQUARED_ERROR};
+    setting s = {.context = context};
+    dpt_step_metrics m = {.size = sizeof m};
+    atomic_store(&p->counts.fail_backward, rank == 1);
+    dpt_status status = dpt_device_set_open(context, "cpu:threads=1", &s.devices);
+    if (status == DPT_OK) status = dpt_model_create(context, "callbacks", &s.model);
+    if (status == DPT_OK) s.data = make_data(t, context, TARGETS, false);
+    if (status == DPT_OK) status = build(s.model, IMAGE_OWN, &p->counts);
+    if (status == DPT_OK)
+        status = dpt_trainer_create(s.devices, s.model, s.data, &options, &s.trainer);
+    if (status == DPT_OK) {
+        p->failed = dpt_trainer_step(s.trainer, &m);
+        snprintf(p->message, sizeof p->message, "%s", dpt_error_message(context));
+    }
+    for (size_t i = 0; status == DPT_OK && i < STEPS; i++) {
+        status = dpt_trainer_step(s.trainer, &m);
+        p->losses[i] = m.loss;
+    }
+    dpt_trainer_destroy(s.trainer);
+    dpt_model_destroy(s.model);
+    dpt_device_set_close(s.devices);
+    dpt_dataset_destroy(s.data);
+    return status;
+}
+
+/* All processes tell the failure, and train on. */
+static void processes_go_on(test *t)
+{
+    static outcome alone;
+    counts c = {.weight = 1};
+    of_process processes[2] = {{.t = t}, {.t = t}};
+    char message[512] = "";
+    const mix one = {"cpu", "1"};
+    const run r = {.where = &one,
+                   .network = IMAGE_OWN,
+                   .answers = TARGETS,
+                   .counts = &c,
+                   .options = {.lr = 0.05f, .loss = DPT_LOSS_SQUARED_ERROR}};
+    if (!train(t, &r, &alone)) return;
+    if (!CHECK_OK(stand_ins_run(2, train_in_process, processes, message))) FAIL("%s", message);
+    for (size_t k = 0; k < 2; k++) {
+        CHECK_STATUS(processes[k].failed, DPT_E_CALLBACK);
+        CHECK_CONTAINS(processes[k].message, "process 1 (");
+        CHECK_CONTAINS(processes[k].message, "layer tanh: its backward function failed");
+        for (size_t i = 0; i < STEPS; i++)
+            CHECK_NEAR(processes[k].losses[i], alone.losses[i], 2e-5 * alone.losses[i]);
+    }
+}
+
 /* ---- Prediction, export, refusals ------------------------------------------------------------ */
 
 static void predicts_and_is_not_exported(test *t)
@@ -850,6 +919,7 @@ int main(int argc, char **argv)
         {"outputs are losses", outputs_are_losses},
         {"bfloat16 is widened", bfloat16_is_widened},
         {"failures lose nothing", failures_lose_nothing},
+        {"processes go on", processes_go_on},
         {"predicts and is not exported", predicts_and_is_not_exported},
         {"refuses operators", refuses_operators},
         {"refuses losses", refuses_losses},
