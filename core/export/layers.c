@@ -196,7 +196,19 @@ static dpti_shape plane(const dpti_extent *extent, size_t n_axes)
 
 static size_t axes_of(const dpti_exporter *e, const dpti_node *node)
 {
-    return e->model->parameters[node->weight].rank - 2;
+    const size_t n = e->model->parameters[node->weight].rank - 2;
+    return n < 2 ? n : 2;
+}
+
+/* The filters.  Those over three axes have the elements along the depth as channels. */
+static dpti_draft_value *filters_of(dpti_exporter *e, const dpti_node *node)
+{
+    const dpti_parameter *p = &e->model->parameters[node->weight];
+    dpti_draft_value *w = dpti_export_parameter(e, node->weight);
+    if (p->rank < 5) return w;
+    const dpti_extents to = {
+        .rank = 4, .extent = {p->shape[0], p->shape[1] * p->shape[2], p->shape[3], p->shape[4]}};
+    return dpti_export_reshape(e, w, false, &to);
 }
 
 static dpti_draft_value *image_of(dpti_exporter *e, size_t node, size_t n_axes)
@@ -217,8 +229,7 @@ dpt_status dpti_export_conv2d(dpti_exporter *e, size_t node)
     const dpti_node *n = &e->model->nodes[node];
     const dpt_conv2d_desc *d = &n->forward.u.conv2d;
     const size_t n_axes = axes_of(e, n);
-    dpti_draft_value *const inputs[] = {image_of(e, node, n_axes),
-                                        dpti_export_parameter(e, n->weight),
+    dpti_draft_value *const inputs[] = {image_of(e, node, n_axes), filters_of(e, n),
                                         dpti_export_parameter(e, n->bias)};
     dpti_draft_node *conv = dpti_draft_call(e->draft, "Conv", inputs, inputs[2] ? 3 : 2);
     add_window(e, conv, d, n_axes);
@@ -247,8 +258,7 @@ dpt_status dpti_export_conv2d_transpose(dpti_exporter *e, size_t node)
         return dpti_export_refuse(e, node,
                                   "a transposed convolution whose result is cut off at one side "
                                   "cannot be written yet");
-    dpti_draft_value *const inputs[] = {image_of(e, node, n_axes),
-                                        dpti_export_parameter(e, n->weight)};
+    dpti_draft_value *const inputs[] = {image_of(e, node, n_axes), filters_of(e, n)};
     dpti_draft_node *conv = dpti_draft_call(e->draft, "ConvTranspose", inputs, 2);
     add_window(e, conv, d, n_axes);
     dpti_draft_integers padding = {.n = n_axes};

@@ -184,6 +184,7 @@ static bool find_cuts(const dpti_shape *s, const dpti_shape *wanted, cut cuts[DP
         if (wanted->extent[i] > s->extent[i]) return false;
         if (wanted->extent[i] > 1 && (stride == 0 || wanted->stride[i] % stride != 0)) return false;
         if (wanted->extent[i] > 1) cuts[i].step = wanted->stride[i] / stride;
+        if (cuts[i].step == 0) return false; /* one element is repeated */
     }
     for (size_t i; (i = next_axis(s, done)) < s->rank;) {
         const int64_t stride = s->stride[i], n = (int64_t)wanted->extent[i];

@@ -1,7 +1,10 @@
 /* Linear layers and norms. */
 #include "import/window.h"
 
+#include <stdio.h>
 #include <string.h>
+
+enum { FORMULA_BYTES = 96 };
 
 /* Whether input i is left out, or is zeros that the exporter has computed. */
 bool dpti_import_is_nothing(const dpti_importer *im, size_t i)
@@ -92,16 +95,55 @@ static bool is_weight(const dpti_importer *im, size_t i)
     return tensor && tensor->rank == 2 && dpti_onnx_type_is_real(tensor->type);
 }
 
+/* *x = x, or its transpose: the axes of one matrix. */
+static void transpose_if(dpti_importer *im, const char *attribute, dpt_value *x)
+{
+    if (dpti_onnx_int(im->node, attribute, 0) == 0) return;
+    *x = dpti_transpose(im->model, *x, (const size_t[DPT_MAX_RANK]){1, 0});
+}
+
+/* y = alpha * y + beta * input 2. */
+static dpt_status add_scaled(dpti_importer *im, bool has_addend, dpt_value *y)
+{
+    const double alpha = (double)dpti_onnx_float(im->node, "alpha", 1),
+                 beta = (double)dpti_onnx_float(im->node, "beta", 1);
+    char text[FORMULA_BYTES];
+    dpt_value values[2] = {*y};
+    if (has_addend) {
+        DPT_TRY(dpti_import_input(im, 2, &values[1]));
+        snprintf(text, sizeof text, "%.9g * a + %.9g * b", alpha, beta);
+    } else {
+        snprintf(text, sizeof text, "%.9g * a", alpha);
+    }
+    if (has_addend || alpha != 1) *y = dpti_formula(im->model, text, values, has_addend ? 2 : 1);
+    return dpti_import_check(im);
+}
+
 static dpt_status import_gemm(dpti_importer *im)
 {
-    const bool plain = dpti_onnx_float(im->node, "alpha", 1) == 1.0f &&
-                       dpti_onnx_float(im->node, "beta", 1) == 1.0f &&
-                       dpti_onnx_int(im->node, "transA", 0) == 0;
-    if (!plain || !is_weight(im, 1))
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "only x * W + b with alpha = beta = 1 and W of the file can be "
-                                  "trained yet");
-    return linear(im, dpti_onnx_int(im->node, "transB", 0) == 0, !dpti_import_is_nothing(im, 2));
+    const float alpha = dpti_onnx_float(im->node, "alpha", 1),
+                beta = dpti_onnx_float(im->node, "beta", 1);
+    const bool has_addend = beta != 0 && !dpti_import_is_nothing(im, 2);
+    const bool turned = dpti_onnx_int(im->node, "transA", 0) != 0;
+    const bool by_weight = is_weight(im, 1) && !turned;
+    dpt_value y, b;
+    if (by_weight && alpha == 1 && beta == 1)
+        return linear(im, dpti_onnx_int(im->node, "transB", 0) == 0, has_addend);
+    if (by_weight) {
+        DPT_TRY(linear(im, dpti_onnx_int(im->node, "transB", 0) == 0, false));
+        y = im->values[im->node->outputs[0]].value;
+    } else {
+        DPT_TRY(dpti_import_input(im, 0, &y));
+        DPT_TRY(dpti_import_input(im, 1, &b));
+        transpose_if(im, "transA", &y);
+        transpose_if(im, "transB", &b);
+        const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
+        y = dpti_reshape(im->model, dpti_import_multiply(im, y, b), &to);
+        DPT_TRY(dpti_import_check(im));
+    }
+    DPT_TRY(add_scaled(im, has_addend, &y));
+    dpti_import_give(im, 0, y);
+    return DPT_OK;
 }
 
 /* A product with the transpose of a weight of the file. */
@@ -148,7 +190,15 @@ static dpt_status import_batch_norm(dpti_importer *im)
     dpti_given given;
     dpti_window w = {.n_axes = 0};
     DPT_TRY(dpti_import_input(im, 0, &x));
-    const dpti_extents e = dpti_extents_of(im->model, x);
+    dpti_extents e = dpti_extents_of(im->model, x);
+    if (e.rank == 5) { /* the planes below one another */
+        const dpti_extents image = {
+            .rank = 4,
+            .extent = {e.extent[0], e.extent[1], e.extent[2] * e.extent[3], e.extent[4]}};
+        x = dpti_reshape(im->model, x, &image);
+        DPT_TRY(dpti_import_check(im));
+        e = image;
+    }
     if (e.rank < 2 || e.rank > 4)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a batch-norm over %zu axes", e.rank);
     for (size_t i = 1; i < 5; i++)
@@ -179,7 +229,7 @@ static dpt_status import_layer_norm(dpti_importer *im)
     for (size_t i = axis; i < e.rank; i++)
         channels *= e.extent[i];
     if (!has_numbers(im, 1, channels) || !has_numbers(im, 2, channels) ||
-        dpti_import_is_shared(im, 1) || dpti_import_is_shared(im, 2))
+        dpti_import_is_shared(im, 1) || dpti_import_is_shared(im, 2) || im->node->n_outputs > 1)
         return dpti_import_norm_apart(im);
     DPT_TRY(norm_parameter(im, 1, DPTI_ROLE_NORM_WEIGHT, &given.weight));
     DPT_TRY(norm_parameter(im, 2, DPTI_ROLE_NORM_BIAS, &given.bias));

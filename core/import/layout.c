@@ -1,13 +1,13 @@
 /* Operators that move elements. */
 #include "import/state.h"
 
-#include <math.h>
 #include <string.h>
 
 static dpt_status import_reshape(dpti_importer *im)
 {
     dpt_value x;
     const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
+    if (dpti_import_skips_filters(im)) return DPT_OK;
     DPT_TRY(dpti_import_input(im, 0, &x));
     dpti_imported *at = &im->values[im->node->outputs[0]];
     const dpti_extents from = dpti_extents_of(im->model, x);
@@ -153,32 +153,6 @@ static dpt_status import_tile(dpti_importer *im)
     return DPT_OK;
 }
 
-static dpt_status import_pad(dpti_importer *im)
-{
-    dpt_value x;
-    dpti_import_list pads, axes;
-    double fill = 0;
-    dpti_padding padding = {.fill = 0};
-    DPT_TRY(dpti_import_input(im, 0, &x));
-    DPT_TRY(dpti_import_integers(im, 1, "pads", &pads));
-    DPT_TRY(dpti_import_number(im, 2, 0, &fill));
-    DPT_TRY(dpti_import_integers(im, 3, NULL, &axes));
-    if (strcmp(dpti_onnx_string(im->node, "mode", "constant"), "constant") != 0)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "only the mode constant can be trained yet");
-    padding.fill = (float)fill;
-    const size_t rank = dpti_extents_of(im->model, x).rank, n = pads.n / 2;
-    for (size_t i = 0; i < n; i++) {
-        const size_t axis = axes.given ? dpti_import_axis(axes.items[i], rank) : i;
-        if (pads.items[i] < 0 || pads.items[n + i] < 0 || axis >= rank)
-            return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a negative padding");
-        padding.before[axis] = (size_t)pads.items[i];
-        padding.after[axis] = (size_t)pads.items[n + i];
-    }
-    dpti_import_give(im, 0, dpti_pad(im->model, x, &padding));
-    return DPT_OK;
-}
-
 static dpt_status import_gather(dpti_importer *im)
 {
     dpt_value x;
@@ -196,17 +170,8 @@ static dpt_status import_gather(dpti_importer *im)
 }
 
 const dpti_import_operator dpti_import_layouts[] = {
-    {"Concat", import_concat},
-    {"Expand", import_expand},
-    {"Flatten", import_reshape},
-    {"Gather", import_gather},
-    {"Pad", import_pad},
-    {"Reshape", import_reshape},
-    {"Slice", import_slice},
-    {"Split", import_split},
-    {"Squeeze", import_reshape},
-    {"Tile", import_tile},
-    {"Transpose", import_transpose},
-    {"Unsqueeze", import_reshape},
-    {NULL, NULL},
+    {"Concat", import_concat},       {"Expand", import_expand},     {"Flatten", import_reshape},
+    {"Gather", import_gather},       {"Reshape", import_reshape},   {"Slice", import_slice},
+    {"Split", import_split},         {"Squeeze", import_reshape},   {"Tile", import_tile},
+    {"Transpose", import_transpose}, {"Unsqueeze", import_reshape}, {NULL, NULL},
 };

@@ -83,6 +83,16 @@ static dpt_status import_group_norm(dpti_importer *im)
     return norm_groups(im, groups > 0 ? (size_t)groups : 0);
 }
 
+/* 1 / the root of the mean of squares along the axes. */
+static dpt_value inverse_deviation(dpti_importer *im, dpt_value x, uint32_t axes)
+{
+    char text[FORMULA_BYTES];
+    const dpt_value squares = mean_of(im, "a * a", x, axes);
+    snprintf(text, sizeof text, "1 / sqrt(a + %.9g)",
+             (double)dpti_onnx_float(im->node, "epsilon", 1e-5f));
+    return dpti_formula(im->model, text, &squares, 1);
+}
+
 dpt_status dpti_import_norm_apart(dpti_importer *im)
 {
     dpt_value x, scale, bias;
@@ -93,8 +103,11 @@ dpt_status dpti_import_norm_apart(dpti_importer *im)
     for (size_t i = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank); i < rank; i++)
         axes |= 1u << i;
     const dpt_value mean = mean_of(im, "a", x, axes);
-    x = scale_to_one(im, dpti_formula(im->model, "a - b", (dpt_value[]){x, mean}, 2), axes);
-    x = dpti_formula(im->model, "a * b", (dpt_value[]){x, scale}, 2);
+    x = dpti_formula(im->model, "a - b", (dpt_value[]){x, mean}, 2);
+    dpti_import_give(im, 1, mean);
+    const dpt_value inverse = inverse_deviation(im, x, axes);
+    dpti_import_give(im, 2, inverse);
+    x = dpti_formula(im->model, "a * b * c", (dpt_value[]){x, inverse, scale}, 3);
     if (dpti_import_has(im, 2)) {
         DPT_TRY(dpti_import_input(im, 2, &bias));
         x = dpti_formula(im->model, "a + b", (dpt_value[]){x, bias}, 2);

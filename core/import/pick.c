@@ -57,7 +57,7 @@ static dpt_status make_positive(const dpti_importer *im, int64_t *items, size_t 
     return DPT_OK;
 }
 
-static dpt_status pick(dpti_importer *im, dpt_value *x, size_t axis, dpti_picks picks)
+dpt_status dpti_import_take(dpti_importer *im, dpt_value *x, size_t axis, dpti_picks picks)
 {
     enum { MOST_PARTS = 4096 };
     size_t n = 0;
@@ -97,7 +97,7 @@ dpt_status dpti_import_pick(dpti_importer *im, dpt_value *x, size_t axis)
 {
     dpti_picks picks;
     DPT_TRY(read_indices(im, &picks));
-    const dpt_status status = pick(im, x, axis, picks);
+    const dpt_status status = dpti_import_take(im, x, axis, picks);
     free(picks.items);
     return status;
 }
@@ -150,7 +150,7 @@ static dpt_status import_gather_nd(dpti_importer *im)
     dpt_status status = merge_rows(im, &from, n, &picks);
     x = merge_axes(im, x, &from, n);
     if (status == DPT_OK) status = dpti_import_check(im);
-    if (status == DPT_OK) status = pick(im, &x, 0, picks);
+    if (status == DPT_OK) status = dpti_import_take(im, &x, 0, picks);
     free(picks.items);
     DPT_TRY(status);
     dpti_import_give(im, 0, dpti_reshape(im->model, x, &to));

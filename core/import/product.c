@@ -43,6 +43,14 @@ dpt_value dpti_import_multiply(dpti_importer *im, dpt_value a, dpt_value b)
     return dpti_multiplies(im->model, a, b) ? dpti_product(im->model, a, b) : multiply(im, a, b);
 }
 
+/* A vector as a row (axis 0 is new) or as a column (axis 1 is new). */
+static dpt_value as_matrix(dpti_importer *im, dpt_value x, size_t new_axis)
+{
+    const size_t n = dpti_extents_of(im->model, x).extent[0];
+    const dpti_extents to = {.rank = 2, .extent = {new_axis ? n : 1, new_axis ? 1 : n}};
+    return dpti_reshape(im->model, x, &to);
+}
+
 dpt_status dpti_import_product(dpti_importer *im)
 {
     dpt_value a, b;
@@ -50,10 +58,12 @@ dpt_status dpti_import_product(dpti_importer *im)
     DPT_TRY(dpti_import_input(im, 1, &b));
     const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
     const size_t p = dpti_extents_of(im->model, a).rank, q = dpti_extents_of(im->model, b).rank;
-    if (p < 2 || q < 2 || p >= DPT_MAX_RANK || q >= DPT_MAX_RANK)
+    if (p < 1 || q < 1 || p >= DPT_MAX_RANK || q >= DPT_MAX_RANK)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "only matrices of 2 to %d axes can be multiplied yet",
+                                  "only values of 1 to %d axes can be multiplied yet",
                                   DPT_MAX_RANK - 1);
+    if (p == 1) a = as_matrix(im, a, 0);
+    if (q == 1) b = as_matrix(im, b, 1);
     const dpt_value y = dpti_import_multiply(im, a, b);
     DPT_TRY(dpti_import_check(im));
     dpti_import_give(im, 0, dpti_reshape(im->model, dpti_import_scaled(im, y), &to));

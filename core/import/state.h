@@ -39,7 +39,8 @@ extern const dpti_import_operator dpti_import_elementwise[], dpti_import_layouts
     dpti_import_reductions[], dpti_import_constants[], dpti_import_sequences[],
     dpti_import_recurrent[], dpti_import_picks[], dpti_import_randoms[],
     dpti_import_rearrangements[], dpti_import_cumulations[], dpti_import_einsums[],
-    dpti_import_resizes[], dpti_import_indices[], dpti_import_orders[], dpti_import_losses[];
+    dpti_import_resizes[], dpti_import_indices[], dpti_import_orders[], dpti_import_losses[],
+    dpti_import_pads[], dpti_import_slides[], dpti_import_attentions[];
 
 /* Fails with the file and the node in front of the message. */
 DPT_PRINTF(3, 4)
@@ -147,11 +148,19 @@ DPT_CHECK_RESULT dpt_status dpti_import_take_bias(dpti_importer *im, bool *done)
 DPT_CHECK_RESULT dpt_status dpti_import_scale(dpti_importer *im, bool *done);
 /* The product of the node's two inputs, multiplied by what scalings before it left to it. */
 dpt_value dpti_import_scaled(dpti_importer *im, dpt_value product);
+/* Whether the node gives filters fewer axes, for convolutions that take the filters themselves. */
+bool dpti_import_skips_filters(dpti_importer *im);
+/* Makes the filters of input 1, or those that the input was made of, a parameter like this. */
+DPT_CHECK_RESULT dpt_status dpti_import_filters(dpti_importer *im, dpti_parameter like,
+                                                size_t *out);
 /* Indices along an axis. */
 typedef struct dpti_picks {
     int64_t *items;
     size_t n;
 } dpti_picks;
+/* *x = its elements along the axis that `picks` names; negative indices become positive. */
+DPT_CHECK_RESULT dpt_status dpti_import_take(dpti_importer *im, dpt_value *x, size_t axis,
+                                             dpti_picks picks);
 /* *x = its elements along the axis that the constant integers of input 1 name (pick.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_pick(dpti_importer *im, dpt_value *x, size_t axis);
 /* A comparison of uniform random numbers with a constant (random.c).  *done: it was one, and its

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { VOLUME_RANK = 5 };
+
 /* ---- Windows --------------------------------------------------------------------------------- */
 
 static void read_pair(const dpti_importer *im, const char *name, const dpti_window *w,
@@ -95,14 +97,15 @@ static dpt_status import_conv(dpti_importer *im)
     dpti_given given;
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents e = dpti_extents_of(im->model, x);
+    if (e.rank == VOLUME_RANK) return dpti_import_conv_volume(im);
     DPT_TRY(dpti_import_window(im, &e, &w));
     const dpti_extents filter = dpti_import_extents(dpti_import_fact(im, 1));
     for (size_t i = 0; i < DPTI_PLANE; i++)
         w.kernel[i] = i + w.n_axes >= DPTI_PLANE ? filter.extent[filter.rank - DPTI_PLANE + i] : 1;
     const size_t fan = filter.extent[1] * w.kernel[0] * w.kernel[1];
     DPT_TRY(dpti_import_image(im, &w, 0, &x));
-    DPT_TRY(dpti_import_parameter(
-        im, 1,
+    DPT_TRY(dpti_import_filters(
+        im,
         (dpti_parameter){.layout = DPTI_LAYOUT_CONV,
                          .fan_in = fan,
                          .fan_out = filter.extent[0] * w.kernel[0] * w.kernel[1],
@@ -198,15 +201,11 @@ static dpt_status import_pool(dpti_importer *im)
     dpt_value x;
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents e = dpti_extents_of(im->model, x);
+    if (e.rank == VOLUME_RANK) return dpti_import_pool_by_slices(im);
     DPT_TRY(dpti_import_window(im, &e, &w));
     const dpti_window of_node = w;
     pad_to_ceiling(im, &e, &w);
-    if (w.dilation[0] != 1 || w.dilation[1] != 1) {
-        if (most) return dpti_import_dilated_maximum(im, &w, x);
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "a dilated average cannot be trained yet; write it as a "
-                                  "depthwise convolution");
-    }
+    if (w.dilation[0] != 1 || w.dilation[1] != 1) return dpti_import_pool_by_slices(im);
     DPT_TRY(dpti_import_image(im, &w, most ? -FLT_MAX : 0, &x));
     const dpt_pool2d_options options = {.size = sizeof options,
                                         .kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
@@ -224,9 +223,17 @@ static dpt_status import_global_pool(dpti_importer *im)
     dpti_window w = {.n_axes = 0};
     dpt_value x;
     DPT_TRY(dpti_import_input(im, 0, &x));
-    const dpti_extents e = dpti_extents_of(im->model, x);
-    if (e.rank != 3 && e.rank != 4)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "only one or two axes can be pooled yet");
+    dpti_extents e = dpti_extents_of(im->model, x);
+    if (e.rank < 3 || e.rank > VOLUME_RANK)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "only one to three axes can be pooled yet");
+    if (e.rank == VOLUME_RANK) { /* the planes below one another */
+        e = (dpti_extents){
+            .rank = 4,
+            .extent = {e.extent[0], e.extent[1], e.extent[2] * e.extent[3], e.extent[4]}};
+        x = dpti_reshape(im->model, x, &e);
+        DPT_TRY(dpti_import_check(im));
+    }
     const size_t h = e.rank == 4 ? e.extent[2] : 1, width = e.extent[e.rank - 1];
     DPT_TRY(dpti_import_image(im, &w, 0, &x));
     const bool most = strcmp(im->node->op, "GlobalMaxPool") == 0;

@@ -24,10 +24,12 @@ DPT_CHECK_RESULT dpt_status dpti_import_image(dpti_importer *im, dpti_window *w,
 /* Makes an image the node's output. */
 DPT_CHECK_RESULT dpt_status dpti_import_give_image(dpti_importer *im, dpt_value y);
 
-/* Gives output 0 the largest elements of x in the windows, which have gaps (dilated.c).  The
-   padding reaches all rows and columns of every window. */
-DPT_CHECK_RESULT dpt_status dpti_import_dilated_maximum(dpti_importer *im, const dpti_window *w,
-                                                        dpt_value x);
+/* Pooling with windows that have gaps or three axes, from slices of the input (dilated.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_pool_by_slices(dpti_importer *im);
+
+/* Convolutions over three axes (volume.c), and their transposes. */
+DPT_CHECK_RESULT dpt_status dpti_import_conv_volume(dpti_importer *im);
+DPT_CHECK_RESULT dpt_status dpti_import_conv_transpose_volume(dpti_importer *im);
 
 /* Whether input i is left out, or is zeros that the exporter has computed. */
 bool dpti_import_is_nothing(const dpti_importer *im, size_t i);

@@ -446,6 +446,9 @@ static dpt_status attention(proof *p, dpt_error *error)
             return mixes(p, "the batch is not its axis 0", error);
     if (mask && has_batch(p, 3) && (mask->shape.rank != 4 || !on_axis(p, 3, 0) || !has_batch(p, 0)))
         return mixes(p, "its mask pairs samples with one another", error);
+    for (size_t i = 4; i < p->in.node->n_inputs; i++)
+        if (has_batch(p, i) && (!on_axis(p, i, 0) || !has_batch(p, 0)))
+            return mixes(p, "its cache pairs samples with one another", error);
     return keep_order(p, error);
 }
 

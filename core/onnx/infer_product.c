@@ -155,38 +155,81 @@ static dpt_status recurrent(dpti_onnx_inference *in, dpt_error *error)
 
 /* ---- Attention ------------------------------------------------------------------------------- */
 
-/* Q, K, V (N, heads, length, width), or (N, length, heads * width). */
+/* x (N, places, heads * width) as (N, heads, places, width); false if its axes do not fit. */
+static bool part_heads(dpti_onnx_shape *x, int64_t heads)
+{
+    if (x->rank == 4) return true;
+    if (x->rank != 3 || heads < 1 || x->dims[2].batch || x->dims[2].size % heads != 0) return false;
+    *x = (dpti_onnx_shape){
+        4, {x->dims[0], {heads, false}, x->dims[1], {x->dims[2].size / heads, false}}};
+    return true;
+}
+
+/* Adds the places of the past (N, heads, places, width) to x. */
+static bool add_past(const dpti_onnx_fact *past, dpti_onnx_shape *x)
+{
+    if (!past) return true;
+    return past->shape.rank == 4 && dpti_onnx_same_dim(past->shape.dims[0], x->dims[0]) &&
+           dpti_onnx_same_dim(past->shape.dims[1], x->dims[1]) &&
+           dpti_onnx_same_dim(past->shape.dims[3], x->dims[3]) && !past->shape.dims[2].batch &&
+           !__builtin_add_overflow(x->dims[2].size, past->shape.dims[2].size, &x->dims[2].size);
+}
+
+/* Whether a mask can be broadcast to scores; its last axis may be shorter. */
+static bool fits_scores(const dpti_onnx_fact *mask, const dpti_onnx_shape *scores)
+{
+    if (!mask) return true;
+    dpti_onnx_shape m = mask->shape, to = *scores;
+    if (m.rank > 0 && !m.dims[m.rank - 1].batch && m.dims[m.rank - 1].size > 1 &&
+        m.dims[m.rank - 1].size < to.dims[3].size)
+        m.dims[m.rank - 1] = to.dims[3];
+    if (!dpti_onnx_broadcast(&m, &to) || to.rank != 4) return false;
+    for (size_t d = 0; d < 4; d++)
+        if (!dpti_onnx_same_dim(to.dims[d], scores->dims[d])) return false;
+    return true;
+}
+
+/* Q, K, V (N, heads, length, width), or (N, length, heads * width); earlier keys and values. */
 static dpt_status attention(dpti_onnx_inference *in, dpt_error *error)
 {
     DPT_TRY(dpti_onnx_need(in, 3, error));
-    const dpti_onnx_shape *q = &dpti_onnx_input(in, 0)->shape, *k = &dpti_onnx_input(in, 1)->shape;
-    const dpti_onnx_shape *v = &dpti_onnx_input(in, 2)->shape;
-    const int64_t heads = dpti_onnx_int(in->node, "q_num_heads", 0);
-    const int64_t groups = dpti_onnx_int(in->node, "kv_num_heads", 0);
-    dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type, .shape = *q};
-    bool wanted = false; /* other outputs */
-    for (size_t i = 1; i < in->node->n_outputs; i++)
-        wanted = wanted || in->node->outputs[i] != DPTI_ONNX_NONE;
-    if (wanted || dpti_onnx_input(in, 4) || dpti_onnx_input(in, 5))
-        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
-                                "keys and values of earlier calls are not taken; export without a "
-                                "cache");
-    bool fits = q->rank == k->rank && q->rank == v->rank && (q->rank == 3 || q->rank == 4) &&
-                dpti_onnx_same_dim(q->dims[0], k->dims[0]) &&
-                dpti_onnx_same_dim(q->dims[0], v->dims[0]) &&
-                dpti_onnx_same_dim(k->dims[q->rank - 2], v->dims[q->rank - 2]);
-    if (fits && q->rank == 4) {
-        y.shape.dims[3] = v->dims[3];
-    } else if (fits) {
-        fits = heads > 0 && groups > 0 && v->dims[2].size % groups == 0 &&
-               !__builtin_mul_overflow(v->dims[2].size / groups, heads, &y.shape.dims[2].size);
-    }
+    const dpti_onnx_fact *fact = dpti_onnx_input(in, 0);
+    dpti_onnx_shape q = fact->shape, k = dpti_onnx_input(in, 1)->shape,
+                    v = dpti_onnx_input(in, 2)->shape;
+    const bool flat = q.rank == 3;
+    const int64_t heads = dpti_onnx_int(in->node, "q_num_heads", 0),
+                  groups = dpti_onnx_int(in->node, "kv_num_heads", 0);
+    bool fits =
+        k.rank == q.rank && v.rank == q.rank && part_heads(&q, heads) && part_heads(&k, groups) &&
+        part_heads(&v, groups) && dpti_onnx_same_dim(q.dims[0], k.dims[0]) &&
+        dpti_onnx_same_dim(q.dims[0], v.dims[0]) && dpti_onnx_same_dim(k.dims[1], v.dims[1]) &&
+        dpti_onnx_same_dim(k.dims[2], v.dims[2]) && dpti_onnx_same_dim(q.dims[3], k.dims[3]) &&
+        q.dims[2].size <= INT32_MAX && k.dims[2].size <= INT32_MAX;
+    fits = fits && add_past(dpti_onnx_input(in, 4), &k) && add_past(dpti_onnx_input(in, 5), &v) &&
+           dpti_onnx_same_dim(k.dims[2], v.dims[2]);
     if (!fits) return fail_shapes(in, error);
-    return dpti_onnx_give(in, 0, &y, error);
+    dpti_onnx_fact y = {.type = fact->type,
+                        .shape = {4, {q.dims[0], q.dims[1], q.dims[2], k.dims[2]}}};
+    if (!fits_scores(dpti_onnx_input(in, 3), &y.shape))
+        return dpti_onnx_refuse(in, DPT_E_FORMAT, error, "its mask does not fit its scores");
+    DPT_TRY(dpti_onnx_give(in, 3, &y, error));
+    y.shape.dims[3] = v.dims[3];
+    if (flat) {
+        y.shape.rank = 3;
+        y.shape.dims[1] = q.dims[2];
+        if (__builtin_mul_overflow(q.dims[1].size, v.dims[3].size, &y.shape.dims[2].size))
+            return fail_shapes(in, error);
+        y.shape.dims[2].batch = false;
+    }
+    DPT_TRY(dpti_onnx_give(in, 0, &y, error));
+    y.shape = k;
+    DPT_TRY(dpti_onnx_give(in, 1, &y, error));
+    y.shape = v;
+    return dpti_onnx_give(in, 2, &y, error);
 }
 
 const dpti_onnx_operator dpti_onnx_products[] = {
-    {"Attention", attention, 4}, {"Einsum", einsum, SIZE_MAX},
+    {"Attention", attention, 7}, {"Einsum", einsum, SIZE_MAX},
     {"GRU", recurrent, 6},       {"Gemm", gemm, 3},
     {"LSTM", recurrent, 8},      {"MatMul", mat_mul, 2},
     {"RNN", recurrent, 6},       {NULL, NULL, 0},

@@ -363,11 +363,12 @@ dpt_status dpti_onnx_split_merged(dpti_onnx_reading *reading, dpt_error *error)
 {
     splitting s = {.reading = reading, .model = reading->model};
     DPT_TRY(dpti_onnx_read_signature(reading, &s.signature, error));
-    const bool noted = s.signature.by_argument.n > 0;
+    const bool noted = s.signature.by_argument.n > 0,
+               by_pytorch = noted || strncmp(reading->model->producer, "pytorch", 7) == 0;
     if (strncmp(reading->model->producer, "dptrain", 7) == 0) return DPT_OK;
     if (!noted && is_older(reading->model))
         DPT_TRY(split_by_identity(&s, error));
-    else if (!noted || is_optimised(reading->model))
+    else if (!by_pytorch || is_optimised(reading->model))
         DPT_TRY(split_by_use(&s, error));
     mark(&s);
     return DPT_OK;

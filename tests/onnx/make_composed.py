@@ -41,6 +41,17 @@ CASES = {
     "dilated": ("MaxPool", [], {"kernel_shape": [2, 3], "dilations": [2, 1], "pads": [1, 0, 0, 2]}),
     "dilated_ceil": ("MaxPool", [], {"kernel_shape": [2, 3], "dilations": [1, 2], "strides": [2, 2], "pads": [1, 1, 0, 1],
                                      "ceil_mode": 1}),
+    "average": ("AveragePool", [], {"kernel_shape": [2, 3], "dilations": [2, 2], "pads": [1, 2, 0, 1]}),
+    "power": ("LpPool", [], {"kernel_shape": [2, 3], "strides": [1, 2], "pads": [1, 0, 0, 1], "p": 3}),
+    "power_global": ("GlobalLpPool", [], {"p": 1}),
+    "reflect": ("Pad", [np.array([0, 0, 2, 1, 0, 0, 3, 5])], {"mode": "reflect"}),
+    "edge": ("Pad", [np.array([0, 0, 2, 0, 0, 1, 0, 4])], {"mode": "edge"}),
+    "wrap": ("Pad", [np.array([3, 2, 0, 7]), "", np.array([2, 3])], {"mode": "wrap"}),
+    "negative": ("Pad", [np.array([0, -1, 2, -2, 0, -3, -1, 1]), np.array(0.5, "f")], {}),
+    "enlarged": ("ConvTranspose", [np.linspace(-1, 1, 8 * 2 * 9, dtype="f").reshape(8, 2, 3, 3)],
+                 {"strides": [2, 3], "auto_pad": "SAME_LOWER", "group": 2}),
+    "enlarged_shape": ("ConvTranspose", [np.linspace(-1, 1, 8 * 2 * 9, dtype="f").reshape(8, 2, 3, 3)],
+                       {"strides": [2, 2], "output_shape": [7, 10]}),
     "linear_half": resize([1, 1, 2, 2], mode="linear"),
     "linear_pytorch": resize(sizes=[SAMPLES, CHANNELS, 1, 9], mode="linear",
                              coordinate_transformation_mode="pytorch_half_pixel"),
@@ -55,7 +66,7 @@ CASES = {
 REFUSED = {
     "outside": ("CumSum", [np.array(4)], {}),
     "diagonal": ("Einsum", [], {"equation": "nchw->nhw"}),
-    "average": ("AveragePool", [], {"kernel_shape": [2, 2], "dilations": [2, 2]}),
+    "mirror": ("Pad", [np.array([0, 0, 1, 0, 0, 0, 1, 0])], {"mode": "mirror"}),
     "cubic": resize([1, 1, 2, 2], mode="cubic"),
 }
 

@@ -598,6 +598,62 @@ class Merged(nn.Module):
         return self.h(self.n(x).mean(1))
 
 
+class Volume(nn.Module):
+    """Windows over depth, height and width, also grouped, dilated, with strides and transposed."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.n = nn.Conv3d(2, 4, (2, 3, 3), padding=(0, 1, 1)), nn.BatchNorm3d(4)
+        self.b = nn.Conv3d(4, 6, 3, (1, 2, 1), padding=1, dilation=(1, 1, 2), groups=2)
+        self.u = nn.ConvTranspose3d(6, 4, (2, 3, 2), (2, 2, 1), padding=(0, 1, 0), output_padding=(0, 1, 0))
+        self.h = nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = torch.tanh(self.n(self.a(x)))
+        x = F.max_pool3d(x, 2, 1, padding=(1, 0, 1)) + F.avg_pool3d(x, 2, 1, padding=(1, 0, 1), count_include_pad=False)
+        x = torch.tanh(self.u(torch.tanh(self.b(x))))
+        return self.h(torch.cat([x.mean((2, 3, 4)), F.adaptive_max_pool3d(x, 1).flatten(1)], 1))
+
+
+class Padded(nn.Module):
+    """Pads of all modes, also negative ones, an enlarged line, a power mean, and products with factors."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Conv2d(2, 4, 3, padding=1, padding_mode="reflect")
+        self.b = nn.Conv2d(4, 4, 3, padding=1, padding_mode="circular")
+        self.c = nn.Conv2d(4, 4, 3, padding=1, padding_mode="replicate")
+        self.t, self.u = nn.ConvTranspose1d(4, 6, 3, 2, padding=1, output_padding=1), nn.Parameter(torch.randn(6) * 0.3)
+        self.w, self.h = nn.Parameter(torch.randn(6, 5) * 0.5), nn.Linear(5, 3)
+        self.v = nn.Parameter(torch.randn(5) * 0.3)
+
+    def forward(self, x):
+        x = torch.tanh(self.b(torch.tanh(self.a(x))))
+        x = F.pad(self.c(x), (-1, 2, 1, -2), value=0.5)
+        x = torch.tanh(self.t(F.avg_pool2d(x * x, (2, 1)).sqrt().amax(2))).mean(2) + self.u
+        return self.h(torch.tanh(torch.addmm(self.v, x, self.w, beta=0.5, alpha=1.5)))
+
+
+class Attending(nn.Module):
+    """Attention as one operator, which the default exporter writes from opset 23 on: causal, and with masks of both
+    kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.n, self.q, self.h = nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(8, 3)
+        self.bias = nn.Parameter(torch.randn(2, 5, 5) * 0.3)
+
+    def forward(self, x):
+        y = self.e(x)
+        near = torch.ones(5, 5).tril(1).bool()
+        for step in range(3):
+            q, k, v = (a.view(-1, 5, 2, 4).transpose(1, 2) for a in self.q(self.n(y)).split(8, 2))
+            mask = None if step == 0 else near if step == 1 else self.bias
+            z = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=step == 0, scale=0.4)
+            y = y + z.transpose(1, 2).reshape(-1, 5, 8)
+        return self.h(torch.tanh(y).mean(1))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -617,6 +673,7 @@ def export(model, inputs, path, older, merges=False, scalar=False):
     else:
         batch = torch.export.Dim("N", min=2, max=4096)
         torch.onnx.export(model, examples, path, dynamo=True, optimize=merges, external_data=False,
+                          opset_version=23 if type(model) is Attending else None,
                           dynamic_shapes=tuple({0: batch} for _ in examples))
     file = onnx.load(path)  # without where in the source a node comes from
     graph = file.graph
@@ -751,7 +808,8 @@ def main():
                 "swin": (Swin, (2, 8, 8)), "bilinear": (Bilinear, (2, 8, 8)),
                 "depth": (Depth, (2, 8, 8)), "strided": (Strided, (2, 8, 8)),
                 "dilated": (Dilated, (2, 8, 8)), "merged": (Merged, (5, 4)),
-                "chosen": (Chosen, (5, 4)), "written": (Written, (5, 4))}
+                "chosen": (Chosen, (5, 4)), "written": (Written, (5, 4)), "volume": (Volume, (2, 4, 5, 4)),
+                "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():

@@ -29,9 +29,9 @@ NAMED = set(
     """Abs Add And ArgMax ArgMin Attention AveragePool BatchNormalization Bernoulli Cast CastLike Ceil
     Celu Clip Concat Constant ConstantOfShape Conv ConvTranspose Cos CumSum DepthToSpace Div Dropout
     Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm
-    GlobalAveragePool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish
+    GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish
     Hardmax Identity InstanceNormalization IsInf IsNaN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax
-    MatMul Max MaxPool Mean Min Mish Mod Mul Neg NonZero Not OneHot Or PRelu Pad Pow RMSNormalization RNN Range
+    LpPool MatMul Max MaxPool Mean Min Mish Mod Mul Neg NonZero Not OneHot Or PRelu Pad Pow RMSNormalization RNN Range
     Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
     ReduceSum ReduceSumSquare Relu Reshape Resize Round ScatterElements ScatterND Selu Shape Sigmoid
     Sign Sin Size Slice Softmax Softplus Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub
@@ -46,7 +46,7 @@ CONSTANTS_FROM = collections.defaultdict(
 )  # fmt: skip
 BATCH_IN_FRONT = set(
     """Attention AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool
-    GlobalMaxPool GroupNormalization InstanceNormalization MaxPool Resize SpaceToDepth Flatten Gemm"""
+    GlobalLpPool GlobalMaxPool GroupNormalization InstanceNormalization LpPool MaxPool Resize SpaceToDepth Flatten Gemm"""
     .split()
 )
 RECURRENT = {"GRU", "LSTM", "RNN"}
@@ -356,13 +356,13 @@ def wrap_batch(w, node, values, attributes):
     if op == "Attention":
         n = values[0].shape[0]
         data = {i: 0 for i, v in enumerate(values)
-                if v is not None and v.ndim >= 3 and v.shape[0] == n and (i != 3 or v.ndim == 4)}
+                if v is not None and (v.ndim >= 3 or i == 6) and v.shape[0] == n and (i != 3 or v.ndim == 4)}
     if op == "BatchNormalization" and attributes.get("training_mode"):
         raise LeftOut("batch-norm in training mode: a prediction uses the running statistics")
     if op == "Gemm" and attributes.get("transA"):
         data = {0: 1}
     if op == "Gemm" and len(values) > 2 and values[2].ndim == 2 and values[2].shape[0] > 1:
-        raise LeftOut("Gemm whose addend has a row for each sample")
+        data[2] = 0
     if op == "Flatten" and attributes.get("axis", 1) not in (1, 1 - values[0].ndim):
         raise LeftOut("Flatten that joins the batch with another axis")
     if op == "Resize" and "axes" not in attributes:

@@ -31,7 +31,8 @@ static const struct {
     {"vit", 8, 8, 2, 0, 3, 1},      {"composed", 4, 4, 2, 0, 3, 1},   {"swin", 8, 8, 2, 0, 3, 1},
     {"bilinear", 8, 8, 2, 0, 3, 1}, {"depth", 8, 8, 2, 0, 3, 1},      {"strided", 8, 8, 2, 0, 3, 1},
     {"dilated", 8, 8, 2, 0, 3, 1},  {"merged", 5, 4, 1, 0, 3, 1},     {"chosen", 5, 4, 1, 0, 3, 1},
-    {"written", 5, 4, 1, 0, 3, 1}};
+    {"written", 5, 4, 1, 0, 3, 1},  {"volume", 2, 4, 20, 0, 3, 1},    {"padded", 6, 6, 2, 0, 3, 1},
+    {"attending", 5, 4, 1, 0, 3, 1}};
 
 static const struct {
     const char *devices, *split;
@@ -318,7 +319,9 @@ static const char *const composed[] = {
     "sums_reverse",   "sums_both",         "product",       "product_kept",  "einsum_batch",
     "einsum_outer",   "einsum_order",      "einsum_weight", "linear_half",   "linear_pytorch",
     "linear_corners", "linear_asymmetric", "linear_down",   "nearest_floor", "nearest_whole",
-    "nearest_ceil",   "dilated",           "dilated_ceil"};
+    "nearest_ceil",   "dilated",           "dilated_ceil",  "average",       "power",
+    "power_global",   "reflect",           "edge",          "wrap",          "negative",
+    "enlarged",       "enlarged_shape"};
 
 static void computes_composed_operators(test *t)
 {
@@ -343,7 +346,7 @@ static const struct {
     {"recurrent/activation.onnx", DPT_E_UNSUPPORTED, "(RNN): the activation Elu"},
     {"composed/outside.onnx", DPT_E_INVALID, "(CumSum): axis 4 is none of its 4 axes"},
     {"composed/diagonal.onnx", DPT_E_UNSUPPORTED, "(Einsum): \"nchw->nhw\" is not a product"},
-    {"composed/average.onnx", DPT_E_UNSUPPORTED, "(AveragePool): a dilated average cannot"},
+    {"composed/mirror.onnx", DPT_E_UNSUPPORTED, "(Pad): only the modes constant, reflect, edge"},
     {"composed/cubic.onnx", DPT_E_UNSUPPORTED, "(Resize): only the modes nearest and linear"},
 };
 
