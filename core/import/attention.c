@@ -84,7 +84,8 @@ static dpt_status read_heads(dpti_importer *im, heads *h)
     DPT_TRY(append_past(im, PAST_VALUE, &h->v));
     h->keys = dpti_extents_of(im->model, h->k).extent[2];
     h->past = h->keys - new_keys;
-    if (h->queries <= DPTI_MAX_EXTENT / h->keys) return DPT_OK;
+    DPT_TRY(dpti_import_check(im));
+    if (h->keys > 0 && h->queries <= DPTI_MAX_EXTENT / h->keys) return DPT_OK;
     return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "%zu queries times %zu keys are too many",
                               h->queries, h->keys);
 }
