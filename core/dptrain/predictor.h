@@ -29,7 +29,8 @@ typedef struct dpt_predictor_options {
     dpt_dtype dtype;             /* DPT_F32 or DPT_U8; for a model that reads ids always DPT_I32 */
     float mean[4], deviation[4]; /* as in dpt_dataset_memory */
     bool logits;                 /* outputs are the logits, or the predictions of a regression; by
-                                    default they are probabilities, the softmax of the logits */
+                                    default they are probabilities, the softmax of the logits.  An
+                                    output of integers, as of ArgMax, is what it is */
     /* The rule by which the samples of a call are divided among the devices.  DPT_SPLIT_MEASURED:
        each device takes the next samples as soon as it has computed those before.
        DPT_SPLIT_EQUAL and DPT_SPLIT_PROPORTIONS give fixed shards, so that a call has the same bits

@@ -164,6 +164,21 @@ const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *n
     return NULL;
 }
 
+bool dpti_model_has_gradient(const dpt_model *model)
+{
+    bool *reached = calloc(model->n_nodes, sizeof *reached), found = !reached;
+    if (reached) reached[model->logits] = true;
+    for (size_t i = model->n_nodes; reached && i-- > 0;) {
+        const dpti_node *node = &model->nodes[i];
+        if (!reached[i] || node->integer) continue;
+        found = found || node->weight != SIZE_MAX || node->bias != SIZE_MAX;
+        for (size_t k = 0; k < node->n_inputs; k++)
+            reached[node->inputs[k]] = true;
+    }
+    free(reached);
+    return found;
+}
+
 bool dpti_model_has_batch_norm(const dpt_model *model)
 {
     for (size_t i = 0; i < model->n_nodes; i++)

@@ -192,6 +192,9 @@ void dpti_parameter_import(const dpti_parameter *parameter, const float *outside
 /* Returns NULL if there is no parameter of that name. */
 const dpti_parameter *dpti_model_parameter(const dpt_model *model, const char *name);
 bool dpti_model_has_batch_norm(const dpt_model *model);
+/* Whether the gradient of a finished model's output reaches a parameter.  It does not if the output
+   is integers, such as the places of the largest scores. */
+bool dpti_model_has_gradient(const dpt_model *model);
 /* Adds a remark, one line of text that the model frees.  NULL stands for a lack of memory. Errors:
    DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_model_add_remark(dpt_model *model, char *text);

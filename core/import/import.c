@@ -173,16 +173,24 @@ static dpt_status finish_rows(dpti_importer *im, dpt_value y, const dpti_extents
 static dpt_status finish(dpti_importer *im)
 {
     const dpti_onnx_model *m = im->graph->model;
-    const dpti_imported *at = &im->values[m->outputs[0].value];
+    const dpti_imported *at = &im->values[m->outputs[im->output].value];
     dpt_value y = at->value.id ? at->value : at->flat;
     if (!y.id)
         return DPT_FAIL(im->error, DPT_E_UNSUPPORTED,
-                        "%s: the first output must be computed from the input", m->path);
-    if (dpti_node_at(im->model, y)->integer) y = dpti_formula(im->model, "a", &y, 1);
-    DPT_TRY(keep_port(im, &m->outputs[0], &im->model->file_output));
+                        "%s: output \"%.80s\" must be computed from the input", m->path,
+                        m->values[m->outputs[im->output].value].name);
+    if (!dpti_onnx_type_is_real(im->graph->facts[m->outputs[im->output].value].type)) {
+        /* Integers have no gradient, whatever they are computed from; outputs are float32. */
+        y = dpti_import_as_integers(im, dpti_formula(im->model, "a", &y, 1));
+        if (y.id) y = dpti_formula(im->model, "a", &y, 1);
+        if (!y.id)
+            return DPT_FAIL(im->error, im->model->status, "%s: %s", m->path,
+                            im->model->error.message);
+    }
+    DPT_TRY(keep_port(im, &m->outputs[im->output], &im->model->file_output));
     dpti_name_output(im->model, y);
     im->model->gives_loss = im->graph->gives_loss;
-    const dpti_extents e = dpti_import_extents(&im->graph->facts[m->outputs[0].value]);
+    const dpti_extents e = dpti_import_extents(&im->graph->facts[m->outputs[im->output].value]);
     size_t n_long = 0;
     for (size_t i = 0; i < e.rank; i++)
         n_long += e.extent[i] > 1;

@@ -13,8 +13,9 @@ static dpt_status remark_outputs(dpti_importer *im)
     if (m->n_outputs == 1) return DPT_OK;
     return dpti_model_add_remark(
         im->model,
-        dpti_format("%s has %zu outputs: only the first, \"%.80s\", is trained and predicted",
-                    m->path, m->n_outputs, m->values[m->outputs[0].value].name));
+        dpti_format("%s has %zu outputs: only the first%s, \"%.80s\", is trained and predicted",
+                    m->path, m->n_outputs, im->output ? " of real numbers" : "",
+                    m->values[m->outputs[im->output].value].name));
 }
 
 /* Whether input i of a node is computed. */

@@ -276,7 +276,7 @@ bool dpti_import_wants(const dpti_importer *im, size_t i)
 {
     if (i >= im->node->n_outputs || im->node->outputs[i] == DPTI_ONNX_NONE) return false;
     const size_t v = im->node->outputs[i];
-    return im->values[v].n_uses > 0 || im->graph->model->outputs[0].value == v;
+    return im->values[v].n_uses > 0 || im->graph->model->outputs[im->output].value == v;
 }
 
 void dpti_import_give(dpti_importer *im, size_t i, dpt_value value)

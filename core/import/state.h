@@ -22,7 +22,8 @@ typedef struct dpti_importer {
     const dpti_onnx_node *node; /* the one that is imported */
     dpt_model *model;
     dpti_imported *values; /* (n_values of the ONNX model) */
-    bool *imports;         /* (n_nodes of the graph) whether the first output needs the node */
+    size_t output;         /* which output of the file the network computes */
+    bool *imports;         /* (n_nodes of the graph) whether the output needs the node */
     size_t *inputs;        /* (the largest number of inputs of a node) of `node` */
     dpt_error *error;
 } dpti_importer;

@@ -79,8 +79,9 @@ static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)
                                .classes = dpt_model_outputs(p->model),
                                .labels_per_sample = dpt_model_labels(p->model),
                                .vocabulary = p->model->vocabulary};
-    p->logits = o->logits;
-    p->sigmoid = o->sigmoid;
+    const bool integers = !dpti_model_has_gradient(p->model);
+    p->logits = o->logits || integers;
+    p->sigmoid = o->sigmoid && !integers;
     if (o->logits && o->sigmoid)
         return dpt_fail(p->context, DPT_E_INVALID,
                         "dpt_predictor_options has both logits and sigmoid: leave one of them out");

@@ -57,6 +57,11 @@ static dpt_status check_model(dpt_trainer *t)
     if (!m->finished)
         return dpt_fail(t->context, DPT_E_STATE, "model %s is not finished: call dpt_model_finish",
                         m->name);
+    if (!dpti_model_has_gradient(m))
+        return dpt_fail(t->context, DPT_E_UNSUPPORTED,
+                        "model %s cannot be trained: its output is integers, such as places, which "
+                        "have no gradient; give the scores as an output, too",
+                        m->name);
     DPT_TRY(dpti_check_inputs(t, d));
     const dpti_extent in = m->nodes[m->input].extent;
     if (in.h != d->height || in.w != d->width || in.c != d->channels)

@@ -63,6 +63,38 @@ CASES = {
     "nearest_whole": resize([1, 1, 3, 3], mode="nearest", coordinate_transformation_mode="asymmetric"),
     "nearest_ceil": resize([1, 1, 2, 1.5], mode="nearest", nearest_mode="ceil"),
 }
+# name: nodes behind p, tensors; the last output is r
+TOP = helper.make_node("TopK", ["p", "k"], ["v", "i"], axis=1)
+K = {"k": np.array([3])}
+LAST = helper.make_node("ArgMax", ["p"], ["i"], axis=3, keepdims=0)
+GRAPHS = {
+    "places": ([helper.make_node("ArgMax", ["p"], ["r"], axis=1)], {}),
+    "places_last": ([helper.make_node("Round", ["p"], ["t"]),
+                     helper.make_node("ArgMin", ["t"], ["r"], axis=1, select_last_index=1)], {}),
+    "taken": ([TOP, helper.make_node("GatherElements", ["p", "i"], ["r"], axis=1)], K),
+    "smallest": ([helper.make_node("TopK", ["p", "k"], ["r", "rest"], axis=2, largest=0)], K),
+    **{f"put_{how}": ([TOP, helper.make_node("ScatterElements", ["p", "i", "v"], ["r"], axis=1, reduction=how)], K)
+       for how in ("none", "add", "max", "min", "mul")},
+    "parts": ([helper.make_node("ArgMax", ["p"], ["i"], axis=2, keepdims=0),
+               helper.make_node("Slice", ["i", "a", "b", "c"], ["j"]),
+               helper.make_node("GatherND", ["p", "j"], ["r"], batch_dims=1)],
+              {"a": np.array([0]), "b": np.array([2]), "c": np.array([2])}),
+    "rows": ([helper.make_node("Transpose", ["p"], ["t"], perm=[1, 2, 0, 3]),
+              helper.make_node("Gather", ["t", "a"], ["u"], axis=0),
+              helper.make_node("ScatterND", ["t", "b", "u"], ["w"], reduction="add"),
+              helper.make_node("Transpose", ["w"], ["r"], perm=[2, 0, 1, 3])],
+             {"a": np.array([0, 1, 1]), "b": np.array([[3], [-2], [3]])}),
+    "hot": ([LAST, helper.make_node("OneHot", ["i", "d", "o"], ["r"], axis=1)],
+            {"d": np.array(7), "o": np.array([-0.5, 2], "f")}),
+    "row": ([LAST, helper.make_node("Gather", ["table", "i"], ["r"])],
+            {"table": np.linspace(-1, 1, 18, dtype="f").reshape(6, 3)}),
+    "column": ([LAST, helper.make_node("Gather", ["val_table", "i"], ["t"], axis=1),
+                helper.make_node("Transpose", ["t"], ["r"], perm=[1, 0, 2, 3])],
+               {"val_table": np.linspace(-1, 1, 12, dtype="f").reshape(2, 6)}),
+    "triangle": ([helper.make_node("Trilu", ["p", "d"], ["r"], upper=0)], {"d": np.array(1)}),
+    "remainder": ([helper.make_node("Mod", ["p", "m"], ["r"], fmod=1)], {"m": np.array([0.3], "f")}),
+    "hard": ([helper.make_node("Hardmax", ["p"], ["r"], axis=1)], {}),
+}
 REFUSED = {
     "outside": ("CumSum", [np.array(4)], {}),
     "diagonal": ("Einsum", [], {"equation": "nchw->nhw"}),
@@ -71,7 +103,21 @@ REFUSED = {
 }
 
 
+def write(nodes, tensors):
+    """A graph whose last value, r, becomes the output of the network, in its type."""
+    integers = nodes[-1].op_type.startswith("Arg")
+    nodes = [helper.make_node("Mul", ["x", "scale"], ["p"]), *nodes, helper.make_node("Flatten", ["r"], ["y"])]
+    tensors = [numpy_helper.from_array(value, name) for name, value in tensors.items()]
+    tensors.append(numpy_helper.from_array(np.linspace(0.5, 1.5, WIDTH, dtype="f"), "scale"))
+    ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", CHANNELS, HEIGHT, WIDTH]),
+             helper.make_tensor_value_info("y", TensorProto.INT64 if integers else TensorProto.FLOAT, ["N", None])]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
 def make(case):
+    if isinstance(case[0], list):
+        return write(*case)
     op, others, attributes = case
     inputs, tensors = ["p"], [numpy_helper.from_array(np.linspace(0.5, 1.5, WIDTH, dtype="f"), "scale")]
     for i, other in enumerate(others):
@@ -99,7 +145,7 @@ def main():
     os.makedirs(FOLDER, exist_ok=True)
     x = np.random.default_rng(1).standard_normal((SAMPLES, CHANNELS, HEIGHT, WIDTH)).astype("f")
     x.transpose(0, 2, 3, 1).astype("<f4").tofile(os.path.join(FOLDER, "x.f32"))
-    for name, case in {**CASES, **REFUSED}.items():
+    for name, case in {**CASES, **GRAPHS, **REFUSED}.items():
         path = os.path.join(FOLDER, f"{name}.onnx")
         onnx.save(make(case), path)
         if name not in REFUSED:

@@ -314,14 +314,55 @@ static void computes_recurrent_layers(test *t)
 /* ---- Operators that the import composes ------------------------------------------------------ */
 
 /* tests/onnx/make_composed.py */
-static const char *const composed[] = {
-    "to_space",       "to_space_crd",      "to_depth",      "sums",          "sums_exclusive",
-    "sums_reverse",   "sums_both",         "product",       "product_kept",  "einsum_batch",
-    "einsum_outer",   "einsum_order",      "einsum_weight", "linear_half",   "linear_pytorch",
-    "linear_corners", "linear_asymmetric", "linear_down",   "nearest_floor", "nearest_whole",
-    "nearest_ceil",   "dilated",           "dilated_ceil",  "average",       "power",
-    "power_global",   "reflect",           "edge",          "wrap",          "negative",
-    "enlarged",       "enlarged_shape"};
+static const char *const composed[] = {"to_space",
+                                       "to_space_crd",
+                                       "to_depth",
+                                       "sums",
+                                       "sums_exclusive",
+                                       "sums_reverse",
+                                       "sums_both",
+                                       "product",
+                                       "product_kept",
+                                       "einsum_batch",
+                                       "einsum_outer",
+                                       "einsum_order",
+                                       "einsum_weight",
+                                       "linear_half",
+                                       "linear_pytorch",
+                                       "linear_corners",
+                                       "linear_asymmetric",
+                                       "linear_down",
+                                       "nearest_floor",
+                                       "nearest_whole",
+                                       "nearest_ceil",
+                                       "dilated",
+                                       "dilated_ceil",
+                                       "average",
+                                       "power",
+                                       "power_global",
+                                       "reflect",
+                                       "edge",
+                                       "wrap",
+                                       "negative",
+                                       "enlarged",
+                                       "enlarged_shape",
+                                       "places",
+                                       "places_last",
+                                       "taken",
+                                       "smallest",
+                                       "put_none",
+                                       "put_add",
+                                       "put_max",
+                                       "put_min",
+                                       "put_mul",
+                                       "parts",
+                                       "rows",
+                                       "hot",
+                                       "row",
+                                       "column",
+                                       "triangle",
+                                       "remainder",
+                                       "hard"};
 
 static void computes_composed_operators(test *t)
 {
@@ -329,6 +370,43 @@ static void computes_composed_operators(test *t)
     REQUIRE(read_floats("composed/x.f32", samples) > 0);
     for (size_t i = 0; i < sizeof composed / sizeof *composed; i++)
         compute(t, "composed", composed[i], samples);
+}
+
+/* ---- Outputs of integers --------------------------------------------------------------------- */
+
+/* Places are predicted as they are, also where probabilities are asked for, and cannot be trained.
+ */
+static void predicts_integers(test *t)
+{
+    enum { SAMPLES = 3, HEIGHT = 4, WIDTH = 6, CHANNELS = 8 };
+    run r = {.context = NULL};
+    float samples[MOST], wanted[MOST], outputs[MOST];
+    int32_t labels[SAMPLES] = {0};
+    char path[ONNX_PATH_BYTES], why[DPT_WHY_BYTES] = "";
+    dpt_predictor *predictor = NULL;
+    const dpt_predictor_options options = {.size = sizeof options, .dtype = DPT_F32};
+    REQUIRE(read_floats("composed/x.f32", samples) > 0);
+    const size_t n = read_floats("composed/places.f32", wanted);
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = SAMPLES,
+                                       .height = HEIGHT,
+                                       .width = WIDTH,
+                                       .channels = CHANNELS,
+                                       .outputs = n / SAMPLES,
+                                       .dtype = DPT_F32,
+                                       .images = samples,
+                                       .labels = labels,
+                                       .label_dtype = DPT_I32};
+    REQUIRE_OK(dpt_context_create(&r.context));
+    CHECK_STATUS(begin(&r, onnx_path("composed/places.onnx", path), 0, &memory), DPT_E_UNSUPPORTED);
+    CHECK_CONTAINS(dpt_error_message(r.context), "its output is integers, such as places");
+    REQUIRE(r.model);
+    CHECK_OK(dpt_predictor_create(r.devices, r.model, &options, &predictor));
+    CHECK_OK(dpt_predictor_run(predictor, samples, SAMPLES, outputs, why));
+    for (size_t i = 0; i < n; i++)
+        CHECK_NEAR((double)outputs[i], (double)wanted[i], 0);
+    dpt_predictor_destroy(predictor);
+    end(&r);
 }
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
@@ -408,6 +486,7 @@ int main(int argc, char **argv)
         {"trains with several inputs", trains_with_several_inputs},
         {"computes recurrent layers", computes_recurrent_layers},
         {"computes composed operators", computes_composed_operators},
+        {"predicts integers", predicts_integers},
         {"refuses the rest", refuses_the_rest},
         {"remarks on what is left out", remarks_on_what_is_left_out},
     };
