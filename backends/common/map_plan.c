@@ -78,6 +78,23 @@ static void plan_axes(const dpt_op_desc *desc, dpt_map_plan *plan)
     }
 }
 
+/* Exchanges the last two axes if the last one is so short that going from one run along it to the
+   next would take longer than the run. */
+static void lengthen_runs(dpt_map_plan *plan)
+{
+    enum { SHORT = 16 };
+    if (plan->rank < 3) return; /* axis 0 stays the first */
+    const size_t last = plan->rank - 1, extent = plan->extent[last];
+    if (extent >= SHORT || plan->extent[last - 1] < 2 * extent) return;
+    plan->extent[last] = plan->extent[last - 1];
+    plan->extent[last - 1] = extent;
+    for (unsigned i = 0; i < plan->n_operands; i++) {
+        const int64_t stride = plan->stride[i][last];
+        plan->stride[i][last] = plan->stride[i][last - 1];
+        plan->stride[i][last - 1] = stride;
+    }
+}
+
 /* ---- Places ---------------------------------------------------------------------------------- */
 
 enum { NEVER = DPT_MAP_LENGTH, AT_THE_END = DPT_MAP_LENGTH + 1 };
@@ -188,6 +205,7 @@ void dpt_map_plan_make(const dpt_op_desc *desc, dpt_map_plan *out)
         out->type[i] = operand_of(d, i)->type;
     }
     plan_axes(desc, out);
+    lengthen_runs(out);
     plan_places(d, out);
     plan_properties(out);
 }
