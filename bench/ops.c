@@ -71,6 +71,34 @@ typedef struct item {
             .kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS, .u.conv2d = __VA_ARGS__                        \
         }                                                                                          \
     }
+#define DEPTHWISE(H, C, K)                                                                         \
+    {                                                                                              \
+        .in_h = (H), .in_w = (H), .in_channels = (C), .out_h = (H), .out_w = (H),                  \
+        .out_channels = (C), .kernel_h = (K), .kernel_w = (K), .stride_h = 1, .stride_w = 1,       \
+        .pad_h = (K) / 2, .pad_w = (K) / 2, .dilation_h = 1, .dilation_w = 1, .groups = (C)        \
+    }
+/* A program over MAP_COUNT elements a sample with two inputs, the first two instructions. */
+#define MAP_COUNT 65536
+#define MAP_OPERAND                                                                                \
+    {                                                                                              \
+        .type = DPT_F32, .sampled = true, .size = MAP_COUNT, .stride = { 1 }                       \
+    }
+#define LOADS                                                                                      \
+    {.code = DPT_MAP_LOAD},                                                                        \
+    {                                                                                              \
+        .code = DPT_MAP_LOAD, .index = 1                                                           \
+    }
+#define PROGRAM(N, ...)                                                                            \
+    {                                                                                              \
+        .rank = 1, .extent = {MAP_COUNT}, .n_in = 2, .n_out = 1, .n_code = (N), .value = {(N)-1},  \
+        .in = {MAP_OPERAND, MAP_OPERAND}, .out = {MAP_OPERAND}, .code = {                          \
+            __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+#define STEP(CODE, A, B)                                                                           \
+    {                                                                                              \
+        .code = DPT_MAP_##CODE, .a = (A), .b = (B)                                                 \
+    }
 #define LINEARS(NAME, ...)                                                                         \
     {NAME " forward", {.kind = DPT_OP_LINEAR_FORWARD, .u.linear = __VA_ARGS__}},                   \
         {NAME " backward data", {.kind = DPT_OP_LINEAR_BACKWARD_DATA, .u.linear = __VA_ARGS__}},   \
@@ -94,6 +122,9 @@ static const item items[] = {
     CONVS("conv 14x14x128 3x3 to 128", CONV(14, 128, 128, 3, 1)),
     CONVS("conv 7x7x256 3x3 to 256", CONV(7, 256, 256, 3, 1)),
     CONVS("conv 4x4x512 3x3 to 512", CONV(4, 512, 512, 3, 1)),
+    CONVS("depthwise 28x28x96 3x3", DEPTHWISE(28, 96, 3)),
+    CONVS("depthwise 14x14x384 3x3", DEPTHWISE(14, 384, 3)),
+    CONVS("depthwise 14x14x384 7x7", DEPTHWISE(14, 384, 7)),
     LINEARS("linear 800 to 128", {.in = 800, .out = 128, .has_bias = true}),
     LINEARS("linear 1024 to 1024", {.in = 1024, .out = 1024, .has_bias = true}),
     {"average pool 26x26x20 forward", {.kind = DPT_OP_POOL2D_FORWARD, .u.pool2d = POOL(26, 20)}},
@@ -118,6 +149,13 @@ static const item items[] = {
      {.kind = DPT_OP_GATHER,
       .u.gather = {.dtype = DPT_U8, .count = 784, .n_records = 60000, .channels = 1}}},
     {"a * b", {.kind = DPT_OP_MULTIPLY, .u.elementwise = {.count = 65536}}},
+    {"a program of one sum", {.kind = DPT_OP_MAP, .u.map = PROGRAM(3, LOADS, STEP(ADD, 0, 1))}},
+    {"a program of ten steps",
+     {.kind = DPT_OP_MAP,
+      .u.map =
+          PROGRAM(12, LOADS, STEP(ADD, 0, 1), STEP(MULTIPLY, 2, 1), STEP(SUBTRACT, 3, 0),
+                  STEP(MAXIMUM, 4, 1), STEP(MULTIPLY, 5, 5), STEP(ADD, 6, 0), STEP(MINIMUM, 7, 1),
+                  STEP(MULTIPLY, 8, 0), STEP(SUBTRACT, 9, 1), STEP(ADD, 10, 2))}},
     {"SGD with momentum", {.kind = DPT_OP_SGD, .u.sgd = {.count = 11200000, .momentum = 0.9f}}},
 };
 

@@ -27,15 +27,22 @@ typedef struct depthwise {
     axis rows, columns;              /* of the result: y forward, dx backward-data */
     size_t source_columns;           /* of an image of the source */
     size_t source_size, result_size; /* floats of a sample */
+    struct overlap *overlaps;        /* (n_taps) */
+    size_t span;                     /* channels */
     size_t piece_rows;               /* rows of the result in a piece of work */
 } depthwise;
 
-enum { UNITS = 4, BLOCK = UNITS * LANES, PIECE_FLOATS = 8192 };
+enum { UNITS = 4, BLOCK = UNITS * LANES, SPAN_FLOATS = 4096, PIECE_FLOATS = 8192 };
 
 bool KERNEL(is_depthwise)(const dpt_conv2d_desc *desc)
 {
     return desc->groups == desc->in_channels && desc->groups == desc->out_channels &&
            desc->groups >= 8;
+}
+
+static size_t least(size_t a, size_t b)
+{
+    return a < b ? a : b;
 }
 
 /* ---- Filters --------------------------------------------------------------------------------- */
@@ -121,24 +128,29 @@ static inline void do_lanes(const job *j, const place *p)
     vec_store_n(at, j->accumulate ? vec_add(vec_load_n(at, p->n), sum) : sum, p->n);
 }
 
-/* Computes rows of the result.  A block of channels goes through all rows before the next one, so
-   that the taps of a block stay in the cache. */
+/* Computes the channels of a pixel from the first of a span on. */
+static void do_span(const job *j, place p)
+{
+    const size_t end = p.first + least(j->v->span, j->v->channels - p.first);
+    for (p.n = BLOCK; p.first + BLOCK <= end; p.first += BLOCK)
+        do_block(j, &p);
+    for (; p.first < end; p.first += LANES) {
+        p.n = end - p.first < LANES ? end - p.first : LANES;
+        do_lanes(j, &p);
+    }
+}
+
+/* Computes rows of the result.  A span of channels is so long that the processor fetches what comes
+   next, and so short that the taps of the span stay in the cache while they are used for all
+   pixels. */
 static void do_rows(const job *j, dpt_cpu_range rows)
 {
     const depthwise *v = j->v;
-    place p = {.n = BLOCK};
-    for (; p.first < v->channels; p.first += p.n) {
-        const size_t left = v->channels - p.first;
-        if (left < BLOCK) p.n = left < LANES ? left : LANES;
-        for (p.row = rows.begin; p.row < rows.end; p.row++) {
-            if (p.n == BLOCK)
-                for (p.column = 0; p.column < v->columns.n; p.column++)
-                    do_block(j, &p);
-            else
-                for (p.column = 0; p.column < v->columns.n; p.column++)
-                    do_lanes(j, &p);
-        }
-    }
+    place p = {.n = 0};
+    for (p.first = 0; p.first < v->channels; p.first += v->span)
+        for (p.row = rows.begin; p.row < rows.end; p.row++)
+            for (p.column = 0; p.column < v->columns.n; p.column++)
+                do_span(j, p);
 }
 
 /* ---- Forward and backward-data --------------------------------------------------------------- */
@@ -212,11 +224,11 @@ static dpt_cpu_range inside(const line *l, size_t shift)
     return (dpt_cpu_range){begin, end < l->n_out ? end : l->n_out};
 }
 
-/* What a tap of the filter multiplies in a sample: n_rows rows of n pixels of dy and of x, from
-   these pixels on. */
+/* The pixels of the output whose input of a tap lies within the image, and that input for the first
+   of them. */
 typedef struct overlap {
-    size_t dy, x;
-    size_t n_rows, n;
+    dpt_cpu_range rows, columns; /* of dy */
+    size_t x_row, x_column;
 } overlap;
 
 static overlap overlap_of(const depthwise *v, size_t of_filter)
@@ -226,59 +238,77 @@ static overlap overlap_of(const depthwise *v, size_t of_filter)
     const size_t shift_down = of_filter / d->kernel_w * d->dilation_h;
     const size_t shift_right = of_filter % d->kernel_w * d->dilation_w;
     const dpt_cpu_range rows = inside(&down, shift_down), columns = inside(&right, shift_right);
-    if (rows.begin >= rows.end || columns.begin >= columns.end) return (overlap){0};
-    return (overlap){.dy = rows.begin * d->out_w + columns.begin,
-                     .x = (rows.begin * d->stride_h + shift_down - d->pad_h) * d->in_w +
-                          columns.begin * d->stride_w + shift_right - d->pad_w,
-                     .n_rows = rows.end - rows.begin,
-                     .n = columns.end - columns.begin};
+    if (rows.begin >= rows.end || columns.begin >= columns.end) return (overlap){.x_row = 0};
+    return (overlap){.rows = rows,
+                     .columns = columns,
+                     .x_row = rows.begin * d->stride_h + shift_down - d->pad_h,
+                     .x_column = columns.begin * d->stride_w + shift_right - d->pad_w};
 }
 
-/* Some channels of a sample, and of the sums of a tap. */
+/* Some channels of a row of pixels of dy, of the inputs that a tap multiplies them by, and of the
+   sums of the tap. */
 typedef struct products {
     const float *dy, *x;
     float *sums;
+    size_t n; /* pixels */
 } products;
 
-/* Adds the products of a tap for BLOCK channels. */
-static void add_block(const depthwise *v, const overlap *o, const products *p)
+/* Adds the products of BLOCK channels. */
+static inline void add_block(const depthwise *v, const products *p)
 {
-    const dpt_conv2d_desc *d = &v->desc;
+    const size_t step = v->desc.stride_w * v->channels;
+    const float *a = p->dy, *b = p->x;
     vec sum[UNITS];
     DPT_CPU_UNROLL
     for (size_t u = 0; u < UNITS; u++)
         sum[u] = vec_set(0.0f);
-    for (size_t row = 0; row < o->n_rows; row++) {
-        const float *a = p->dy + (o->dy + row * d->out_w) * v->channels;
-        const float *b = p->x + (o->x + row * d->stride_h * d->in_w) * v->channels;
-        for (size_t i = 0; i < o->n; i++) {
-            DPT_CPU_UNROLL
-            for (size_t u = 0; u < UNITS; u++)
-                sum[u] = vec_fma(vec_load(a + u * LANES), vec_load(b + u * LANES), sum[u]);
-            a += v->channels;
-            b += d->stride_w * v->channels;
-        }
+    for (size_t i = 0; i < p->n; i++, a += v->channels, b += step) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < UNITS; u++)
+            sum[u] = vec_fma(vec_load(a + u * LANES), vec_load(b + u * LANES), sum[u]);
     }
     DPT_CPU_UNROLL
     for (size_t u = 0; u < UNITS; u++)
         vec_store(p->sums + u * LANES, vec_add(vec_load(p->sums + u * LANES), sum[u]));
 }
 
-/* Adds the products of a tap for n channels, at most LANES. */
-static void add_lanes(const depthwise *v, const overlap *o, const products *p, size_t n)
+/* Adds the products of `n` channels, at most LANES. */
+static inline void add_lanes(const depthwise *v, const products *p, size_t n)
 {
-    const dpt_conv2d_desc *d = &v->desc;
+    const size_t step = v->desc.stride_w * v->channels;
+    const float *a = p->dy, *b = p->x;
     vec sum = vec_set(0.0f);
-    for (size_t row = 0; row < o->n_rows; row++) {
-        const float *a = p->dy + (o->dy + row * d->out_w) * v->channels;
-        const float *b = p->x + (o->x + row * d->stride_h * d->in_w) * v->channels;
-        for (size_t i = 0; i < o->n; i++) {
-            sum = vec_fma(vec_load_n(a, n), vec_load_n(b, n), sum);
-            a += v->channels;
-            b += d->stride_w * v->channels;
-        }
-    }
+    for (size_t i = 0; i < p->n; i++, a += v->channels, b += step)
+        sum = vec_fma(vec_load_n(a, n), vec_load_n(b, n), sum);
     vec_store_n(p->sums, vec_add(vec_load_n(p->sums, n), sum), n);
+}
+
+static void add_channels(const depthwise *v, products p)
+{
+    size_t left = v->channels;
+    for (; left >= BLOCK; left -= BLOCK) {
+        add_block(v, &p);
+        p.dy += BLOCK;
+        p.x += BLOCK;
+        p.sums += BLOCK;
+    }
+    while (left > 0) {
+        const size_t n = left < LANES ? left : LANES;
+        add_lanes(v, &p, n);
+        p.dy += n;
+        p.x += n;
+        p.sums += n;
+        left -= n;
+    }
+}
+
+/* Asks for n floats that are read next.  Products read the pixels of a row many times, but a few
+   channels of each at a time, which no processor foresees. */
+static void fetch(const float *from, size_t n)
+{
+    enum { LINE = 16 };
+    for (size_t i = 0; i < n; i += LINE)
+        __builtin_prefetch(from + i);
 }
 
 /* The sums of a thread: (n_taps,channels), then those of the bias (channels). */
@@ -287,26 +317,39 @@ static size_t sums_size(const depthwise *v)
     return dpt_cpu_round(dpt_cpu_mul(v->n_taps + 1, v->channels));
 }
 
-static void add_sample(const depthwise *v, const float *dy, const float *x, float *sums)
+/* Adds the products of a row of dy. */
+static void add_row(const depthwise *v, const float *dy, const float *x, float *sums, size_t row)
 {
+    const dpt_conv2d_desc *d = &v->desc;
     for (size_t i = 0; i < v->n_taps; i++) {
-        const overlap o = overlap_of(v, i);
-        if (o.n_rows == 0) continue;
-        for (size_t first = 0, n = BLOCK; first < v->channels; first += n) {
-            const products p = {dy + first, x + first, sums + i * v->channels + first};
-            const size_t left = v->channels - first;
-            if (left < BLOCK) n = left < LANES ? left : LANES;
-            if (n == BLOCK)
-                add_block(v, &o, &p);
-            else
-                add_lanes(v, &o, &p, n);
-        }
+        const overlap *o = &v->overlaps[i];
+        if (row < o->rows.begin || row >= o->rows.end) continue;
+        const size_t x_row = o->x_row + (row - o->rows.begin) * d->stride_h;
+        add_channels(v, (products){.dy = dy + (row * d->out_w + o->columns.begin) * v->channels,
+                                   .x = x + (x_row * d->in_w + o->x_column) * v->channels,
+                                   .sums = sums + i * v->channels,
+                                   .n = o->columns.end - o->columns.begin});
     }
-    if (!v->desc.has_bias) return;
+    if (!d->has_bias) return;
     float *restrict bias = sums + v->n_taps * v->channels;
-    for (size_t pixel = 0; pixel < v->rows.n * v->columns.n; pixel++)
+    dy += row * d->out_w * v->channels;
+    for (size_t pixel = 0; pixel < d->out_w; pixel++)
         for (size_t c = 0; c < v->channels; c++)
             bias[c] += dy[pixel * v->channels + c];
+}
+
+static void add_sample(const depthwise *v, const float *dy, const float *x, float *sums)
+{
+    const dpt_conv2d_desc *d = &v->desc;
+    const size_t dy_row = d->out_w * v->channels, x_row = d->in_w * v->channels;
+    size_t fetched = 0;
+    for (size_t row = 0; row < d->out_h; row++) {
+        if (row + 1 < d->out_h) fetch(dy + (row + 1) * dy_row, dy_row);
+        for (size_t end = least((row + 2) * d->stride_h + d->pad_h, d->in_h); fetched < end;
+             fetched++)
+            fetch(x + fetched * x_row, x_row);
+        add_row(v, dy, x, sums, row);
+    }
 }
 
 /* The sum over the threads, in their order, so that the bits are the same every time. */
@@ -383,7 +426,8 @@ static void place_axis(char **at, axis *a)
     *at += axis_bytes(a);
 }
 
-/* The plan of a pass whose result has the pixels of the output, or of the input. */
+/* The plan of a pass whose result has the pixels of the output, or of the input.  NULL
+   without memory. */
 static depthwise *create(const dpt_conv2d_desc *d, bool is_forward)
 {
     const size_t in = d->in_h * d->in_w * d->in_channels;
@@ -399,17 +443,23 @@ static depthwise *create(const dpt_conv2d_desc *d, bool is_forward)
         .result_size = is_forward ? out : in,
     };
     const size_t tables = dpt_cpu_add(axis_bytes(&v.rows), axis_bytes(&v.columns));
-    const size_t bytes = dpt_cpu_add(sizeof v, tables);
+    const size_t overlaps = dpt_cpu_mul(v.n_taps, sizeof *v.overlaps);
+    const size_t bytes = dpt_cpu_add(dpt_cpu_add(sizeof v, overlaps), tables);
     depthwise *made = bytes == SIZE_MAX ? NULL : calloc(1, bytes);
     if (!made) return NULL;
-    char *at = (char *)(made + 1);
+    v.overlaps = (void *)(made + 1);
+    char *at = (char *)(made + 1) + overlaps;
     place_axis(&at, &v.rows);
     place_axis(&at, &v.columns);
+    v.span = dpt_cpu_ceil_div(SPAN_FLOATS / v.n_taps, BLOCK) * BLOCK;
+    if (v.span == 0) v.span = BLOCK;
     v.piece_rows = dpt_cpu_ceil_div(PIECE_FLOATS, v.columns.n * v.channels);
     *made = v;
     const line down = line_down(d), right = line_right(d);
     fill_axis(&down, is_forward, &made->rows);
     fill_axis(&right, is_forward, &made->columns);
+    for (size_t i = 0; i < v.n_taps; i++)
+        made->overlaps[i] = overlap_of(&v, i);
     return made;
 }
 
