@@ -502,7 +502,10 @@ dpt_status dpti_export_embedding(dpti_exporter *e, size_t node)
     const dpti_exported *found = dpti_export_reach(e, n->inputs[0], &ids);
     if (!found || ids.rank + table->rank - 1 > DPT_MAX_RANK)
         return dpti_export_refuse(e, node, "its ids have too many axes");
-    dpti_draft_value *const inputs[] = {dpti_export_parameter(e, n->weight), found->value};
+    /* Ids that the network computes are numbers; Gather wants integers. */
+    dpti_draft_value *at = found->value;
+    if (at->type != DPTI_ONNX_INT32) at = dpti_export_cast(e, at, DPTI_ONNX_INT64);
+    dpti_draft_value *const inputs[] = {dpti_export_parameter(e, n->weight), at};
     dpti_extents extents = dpti_shape_extents(&ids);
     for (size_t i = 1; i < table->rank; i++)
         extents.extent[extents.rank++] = table->shape[i];
