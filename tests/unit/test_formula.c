@@ -109,6 +109,36 @@ static void ties(test *t)
     }
 }
 
+/* Where a value equals a number, max has the slope 0 and min the slope 1 (PyTorch's leaky ReLU and
+   ELU), and the derivative takes few instructions. */
+static void ties_with_numbers(test *t)
+{
+    static const struct {
+        const char *formula;
+        double x, slope;
+        size_t most; /* instructions of the derivative */
+    } cases[] = {
+        {"max(a, 2)", 2.0, 0.0, 6},
+        {"max(2, a)", 2.0, 0.0, 6},
+        {"min(a, 2)", 2.0, 1.0, 6},
+        {"min(2, a)", 2.0, 1.0, 6},
+        {"max(a, 2)", 2.5, 1.0, 6},
+        {"min(a, 2)", 2.5, 0.0, 6},
+        {"max(a, 0) + 0.25 * min(a, 0)", 0.0, 0.25, 12},
+        {"min(max(a, 0), 6)", 6.0, 1.0, 10},
+        {"min(max(a, 0), 6)", 0.0, 0.0, 10},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        dpti_map_code code, derivative;
+        const double x[N] = {cases[i].x, 3.0}; /* and the gradient of the value */
+        REQUIRE(parses(t, cases[i].formula, 1, &code));
+        REQUIRE(dpti_map_differentiate(&code, 0, 1, &derivative));
+        CHECK_NEAR(evaluate(&derivative, x), 3.0 * cases[i].slope, 0.0);
+        if (!CHECK(derivative.n_code <= cases[i].most))
+            FAIL("%s: %u instructions", cases[i].formula, (unsigned)derivative.n_code);
+    }
+}
+
 static void shared_terms(test *t)
 {
     dpti_map_code code;
@@ -158,6 +188,7 @@ int main(int argc, char **argv)
         {"values", values},
         {"derivatives", derivatives},
         {"ties", ties},
+        {"ties_with_numbers", ties_with_numbers},
         {"shared terms", shared_terms},
         {"bad formulas", bad_formulas},
     };
