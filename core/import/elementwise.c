@@ -150,7 +150,8 @@ static dpt_status import_power(dpti_importer *im)
     const dpti_onnx_fact *exponent = dpti_import_fact(im, 1);
     char formula[FORMULA_BYTES];
     double e;
-    if (!exponent->cells || exponent->n_cells != 1) return apply(im, "pow(a, b)", 2);
+    if (!exponent->cells || exponent->n_cells != 1 || dpti_import_trains(im, 1))
+        return apply(im, "pow(a, b)", 2);
     DPT_TRY(dpti_import_number(im, 1, 1, &e));
     if (e == 2)
         snprintf(formula, sizeof formula, "a * a");
@@ -250,10 +251,32 @@ static dpt_status import_with_alpha(dpti_importer *im)
     return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "unknown");
 }
 
+static bool trains_limit(const dpti_importer *im)
+{
+    return (dpti_import_has(im, 1) && dpti_import_trains(im, 1)) ||
+           (dpti_import_has(im, 2) && dpti_import_trains(im, 2));
+}
+
+/* Limits that are parameters. */
+static dpt_status clip_by_values(dpti_importer *im)
+{
+    dpt_value in[2];
+    DPT_TRY(dpti_import_input(im, 0, &in[0]));
+    for (size_t i = 1; i <= 2; i++) {
+        if (!dpti_import_has(im, i)) continue;
+        DPT_TRY(dpti_import_input(im, i, &in[1]));
+        in[0] = dpti_formula(im->model, i == 1 ? "max(a, b)" : "min(a, b)", in, 2);
+        DPT_TRY(dpti_import_check(im));
+    }
+    dpti_import_give(im, 0, in[0]);
+    return DPT_OK;
+}
+
 static dpt_status import_clip(dpti_importer *im)
 {
     char formula[FORMULA_BYTES];
     double least, most;
+    if (trains_limit(im)) return clip_by_values(im);
     DPT_TRY(dpti_import_number(im, 1, -INFINITY, &least));
     DPT_TRY(dpti_import_number(im, 2, INFINITY, &most));
     if (isinf(least) && isinf(most)) return import_same(im);

@@ -1,6 +1,7 @@
 /* What the rules of operators share: messages, inputs and outputs. */
 #include "import/state.h"
 
+#include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,10 +115,52 @@ static dpt_status add_constant_cells(dpti_importer *im, const dpti_onnx_fact *fa
     return dpti_import_check(im);
 }
 
-/* PyTorch's exporters give numbers that stand in the code, not parameters, such names. */
-static bool is_number_of_code(const dpti_onnx_tensor *tensor)
+/* PyTorch's exporters give numbers that stand in the code, not parameters, such names.  A weight
+   that the older exporter has transposed is "onnx::MatMul_12". */
+static bool has_name_of_number(const char *name)
 {
-    return tensor->n == 1 || strncmp(tensor->name, "val_", 4) == 0;
+    static const char *const beginnings[] = {"/", "onnx::", "_tensor_constant", "lifted_tensor_",
+                                             "clone"};
+    if (strncmp(name, "onnx::MatMul_", 13) == 0) return false;
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0) return true;
+    return isdigit((unsigned char)name[0]);
+}
+
+/* Whether a layer with weights computes a value. */
+static bool is_product(const dpti_importer *im, size_t value)
+{
+    static const char *const ops[] = {"MatMul", "Gemm", "Conv", "ConvTranspose"};
+    const dpti_onnx_model *m = im->graph->model;
+    const size_t producer = m->values[value].producer;
+    for (size_t i = 0; producer != DPTI_ONNX_NONE && i < sizeof ops / sizeof *ops; i++)
+        if (strcmp(m->nodes[producer].op, ops[i]) == 0) return true;
+    return false;
+}
+
+/* Whether an operator takes its input i for a parameter, whatever the input's name is. */
+static bool is_place_of_parameter(const dpti_importer *im, size_t i)
+{
+    static const char *const ops[] = {"MatMul", "Gemm", "Conv", "ConvTranspose", "PRelu",
+                                      "LSTM",   "GRU",  "RNN",  "Gather"};
+    const char *op = im->node->op;
+    if (strcmp(op, "Add") == 0) return i < 2 && is_product(im, im->node->inputs[1 - i]);
+    if (strstr(op, "Normalization")) return i > 0;
+    for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+        if (strcmp(op, ops[k]) == 0) return true;
+    return false;
+}
+
+/* Whether input i, an initialiser, is a number that stands in the code, and no parameter. */
+static bool is_number_of_code(const dpti_importer *im, size_t i)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    const dpti_onnx_tensor *tensor = m->values[im->node->inputs[i]].tensor;
+    if (tensor->n == 1 && (tensor->is_noted || tensor->is_folded)) return false;
+    if (tensor->is_number || strncmp(tensor->name, "val_", 4) == 0) return true;
+    if (tensor->n != 1 || strncmp(m->producer, "dptrain", 7) == 0) return false;
+    if (strncmp(m->producer, "pytorch", 7) == 0) return has_name_of_number(tensor->name);
+    return tensor->rank == 0 || !is_place_of_parameter(im, i);
 }
 
 bool dpti_import_trains(const dpti_importer *im, size_t i)
@@ -127,7 +170,7 @@ bool dpti_import_trains(const dpti_importer *im, size_t i)
     const dpti_onnx_tensor *tensor = im->graph->model->values[v].tensor;
     const bool is_computed = fact->n_cells > 0 && fact->cells && !fact->parameter;
     return tensor && !is_computed && dpti_onnx_type_is_real(tensor->type) &&
-           !is_number_of_code(tensor);
+           !is_number_of_code(im, i);
 }
 
 /* A value that no node computes. */
@@ -143,7 +186,7 @@ static dpt_status make_leaf(dpti_importer *im, size_t i, dpt_value *out)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "input %zu is not known and is computed by no node that trains",
                                   i);
-    if (!dpti_onnx_type_is_real(tensor->type) || is_number_of_code(tensor) || tensor->is_buffer)
+    if (!dpti_onnx_type_is_real(tensor->type) || is_number_of_code(im, i) || tensor->is_buffer)
         return add_constant_tensor(im, tensor, &extents, out);
     size_t parameter;
     DPT_TRY(dpti_import_parameter(

@@ -44,6 +44,8 @@ typedef struct dpti_onnx_tensor {
     size_t n_bytes;
     bool is_buffer; /* the exporter says that it is no parameter of the module */
     bool is_folded; /* a parameter under the name of a constant */
+    bool is_noted;  /* the exporter says that it is a parameter of the module */
+    bool is_number; /* the exporter's notes do not have it, and it has one element */
 } dpti_onnx_tensor;
 
 typedef enum dpti_onnx_attribute_kind {

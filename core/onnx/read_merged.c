@@ -23,9 +23,14 @@ typedef struct splitting {
 
 /* ---- Uses ------------------------------------------------------------------------------------ */
 
+static bool may_train(const dpti_onnx_tensor *tensor)
+{
+    return tensor && tensor->n > 0 && dpti_onnx_type_is_real(tensor->type);
+}
+
 static bool may_split(const dpti_onnx_tensor *tensor)
 {
-    return tensor && tensor->n > 1 && dpti_onnx_type_is_real(tensor->type);
+    return may_train(tensor) && tensor->n > 1;
 }
 
 /* Lists the uses of each value. */
@@ -324,19 +329,22 @@ static void mark(splitting *s)
     const dpti_onnx_model *m = s->model;
     for (size_t v = 0; v < m->n_values; v++) {
         dpti_onnx_tensor *t = (dpti_onnx_tensor *)(uintptr_t)m->values[v].tensor;
-        if (!may_split(t)) continue;
+        if (!may_train(t)) continue;
         const dpti_onnx_meaning *member = dpti_onnx_names_find(&s->signature.by_target, t->name);
         t->is_buffer = member && ((const dpti_onnx_member *)member->pointer)->is_buffer;
+        t->is_noted = member && !t->is_buffer;
+        t->is_number = !member && s->signature.by_argument.n > 0 && t->n == 1;
     }
     for (size_t i = 0; i < m->n_nodes; i++)
         for (size_t k = 0; k < m->nodes[i].n_inputs; k++) {
             const size_t v = m->nodes[i].inputs[k];
             dpti_onnx_tensor *t =
                 v == DPTI_ONNX_NONE ? NULL : (dpti_onnx_tensor *)(uintptr_t)m->values[v].tensor;
-            if (!may_split(t) || !dpti_onnx_is_folded(&s->signature, &m->nodes[i], t->name))
+            if (!may_train(t) || !dpti_onnx_is_folded(&s->signature, &m->nodes[i], t->name))
                 continue;
             const dpti_onnx_member *member = dpti_onnx_member_of(&s->signature, &m->nodes[i], k);
             t->is_folded = true;
+            t->is_number = false;
             if (member && !dpti_onnx_names_find(&s->names, member->target))
                 t->name = member->target;
         }

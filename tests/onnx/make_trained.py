@@ -733,6 +733,25 @@ def write_all_several():
     write_several("tagged", Tagged().train(), {"ids": words, "numbers": torch.randn(COUNT, 3), "keep": words != 0})
 
 
+class Single(nn.Module):
+    """Parameters of one element: the bias of a gate, the slope of a PReLU, and factors, with no axis and with one.
+    Numbers of the code are among them, which are no parameters."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.slope, self.gate = nn.Linear(4, 8), nn.PReLU(), nn.Linear(8, 1)
+        self.scale, self.power = nn.Parameter(torch.tensor(0.5)), nn.Parameter(torch.tensor([2.3]))
+        self.top = nn.Parameter(torch.tensor(0.9))
+        self.b, self.narrow, self.h = nn.Linear(8, 8), nn.Linear(8, 1), nn.Linear(8, 3)
+
+    def forward(self, x):
+        x = self.slope(self.a(x)) * 1.5 + torch.tensor(0.1)
+        x = x * torch.sigmoid(self.gate(x)) + self.scale * torch.tanh(self.b(x))
+        x = torch.minimum((x.abs() + 0.2) ** self.power, self.top) / 0.7
+        x = (self.narrow(x).softmax(1) * x).sum(1)
+        return self.h(x + F.relu(self.narrow(x)).clamp(-3.5, 4.5))
+
+
 class Squares(nn.Module):
     """The loss is the output: a mean of squares, and a small mean of what the network gives."""
 
@@ -809,7 +828,7 @@ def main():
                 "depth": (Depth, (2, 8, 8)), "strided": (Strided, (2, 8, 8)),
                 "dilated": (Dilated, (2, 8, 8)), "merged": (Merged, (5, 4)),
                 "chosen": (Chosen, (5, 4)), "written": (Written, (5, 4)), "volume": (Volume, (2, 4, 5, 4)),
-                "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4))}
+                "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4)), "single": (Single, (5, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():

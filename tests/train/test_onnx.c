@@ -20,19 +20,24 @@ static const struct {
     size_t height, width, channels;
     size_t vocabulary; /* the inputs are ids below this number; 0: real numbers */
     size_t classes, n_labels;
-} networks[] = {
-    {"mlp", 1, 1, 6, 0, 3, 1},      {"attention", 5, 4, 1, 0, 3, 1},  {"joined", 4, 4, 2, 0, 3, 1},
-    {"tied", 1, 1, 6, 0, 3, 1},     {"bag", 1, 1, 6, 20, 3, 1},       {"bert", 1, 1, 6, 17, 3, 1},
-    {"gpt", 1, 1, 6, 11, 11, 6},    {"pixels", 3, 4, 2, 0, 3, 12},    {"unet", 8, 8, 2, 0, 3, 1},
-    {"norms", 6, 6, 2, 0, 3, 1},    {"capsules", 4, 4, 2, 0, 3, 1},   {"lstm", 1, 1, 6, 13, 3, 1},
-    {"gru", 5, 4, 1, 0, 3, 1},      {"rnn", 5, 4, 1, 0, 3, 1},        {"mixer", 8, 8, 2, 0, 3, 1},
-    {"convnext", 8, 8, 2, 0, 3, 1}, {"dense", 8, 8, 2, 0, 3, 1},      {"regnet", 8, 8, 2, 0, 3, 1},
-    {"mbconv", 8, 8, 2, 0, 3, 1},   {"squeezenet", 9, 9, 2, 0, 3, 1}, {"vgg", 8, 8, 2, 0, 3, 1},
-    {"vit", 8, 8, 2, 0, 3, 1},      {"composed", 4, 4, 2, 0, 3, 1},   {"swin", 8, 8, 2, 0, 3, 1},
-    {"bilinear", 8, 8, 2, 0, 3, 1}, {"depth", 8, 8, 2, 0, 3, 1},      {"strided", 8, 8, 2, 0, 3, 1},
-    {"dilated", 8, 8, 2, 0, 3, 1},  {"merged", 5, 4, 1, 0, 3, 1},     {"chosen", 5, 4, 1, 0, 3, 1},
-    {"written", 5, 4, 1, 0, 3, 1},  {"volume", 2, 4, 20, 0, 3, 1},    {"padded", 6, 6, 2, 0, 3, 1},
-    {"attending", 5, 4, 1, 0, 3, 1}};
+} networks[] = {{"mlp", 1, 1, 6, 0, 3, 1},      {"attention", 5, 4, 1, 0, 3, 1},
+                {"joined", 4, 4, 2, 0, 3, 1},   {"tied", 1, 1, 6, 0, 3, 1},
+                {"bag", 1, 1, 6, 20, 3, 1},     {"bert", 1, 1, 6, 17, 3, 1},
+                {"gpt", 1, 1, 6, 11, 11, 6},    {"pixels", 3, 4, 2, 0, 3, 12},
+                {"unet", 8, 8, 2, 0, 3, 1},     {"norms", 6, 6, 2, 0, 3, 1},
+                {"capsules", 4, 4, 2, 0, 3, 1}, {"lstm", 1, 1, 6, 13, 3, 1},
+                {"gru", 5, 4, 1, 0, 3, 1},      {"rnn", 5, 4, 1, 0, 3, 1},
+                {"mixer", 8, 8, 2, 0, 3, 1},    {"convnext", 8, 8, 2, 0, 3, 1},
+                {"dense", 8, 8, 2, 0, 3, 1},    {"regnet", 8, 8, 2, 0, 3, 1},
+                {"mbconv", 8, 8, 2, 0, 3, 1},   {"squeezenet", 9, 9, 2, 0, 3, 1},
+                {"vgg", 8, 8, 2, 0, 3, 1},      {"vit", 8, 8, 2, 0, 3, 1},
+                {"composed", 4, 4, 2, 0, 3, 1}, {"swin", 8, 8, 2, 0, 3, 1},
+                {"bilinear", 8, 8, 2, 0, 3, 1}, {"depth", 8, 8, 2, 0, 3, 1},
+                {"strided", 8, 8, 2, 0, 3, 1},  {"dilated", 8, 8, 2, 0, 3, 1},
+                {"merged", 5, 4, 1, 0, 3, 1},   {"chosen", 5, 4, 1, 0, 3, 1},
+                {"written", 5, 4, 1, 0, 3, 1},  {"volume", 2, 4, 20, 0, 3, 1},
+                {"padded", 6, 6, 2, 0, 3, 1},   {"attending", 5, 4, 1, 0, 3, 1},
+                {"single", 5, 4, 1, 0, 3, 1}};
 
 static const struct {
     const char *devices, *split;
