@@ -202,8 +202,9 @@ typedef struct dpt_trainer_options {
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
-   trainers may use one device set.  `options` may be NULL: all defaults.  The caller owns `out` and
-   destroys it with dpt_trainer_destroy.  A device that is lost meanwhile, while others are left,
+   trainers may use one device set.  `options` may be NULL: all defaults.  The model, the data set
+   and the device set must outlive the trainer.  The caller owns `out` and destroys it with
+   dpt_trainer_destroy.  A device that is lost meanwhile, while others are left,
    takes no part in training (dpt_trainer_next_event tells), unless `stop_on_loss` is set.  Errors:
    DPT_E_INVALID if an option is out of range, the data do not fit the model's input or classes, or
    another pointer is NULL (no message if `devices` is NULL); DPT_E_UNSUPPORTED if a device cannot

@@ -117,7 +117,7 @@ static dpt_status fetch(hosted *h)
         h->out[s] = NULL;
         if (tensor == DPTI_NO_TENSOR) continue;
         h->out[s] = memory ? memory + offset_of(x, tensor) : next;
-        next += memory ? 0 : dpti_round_up(tensor_bytes(x, tensor, h->n), ALIGNMENT);
+        if (!memory) next += dpti_round_up(tensor_bytes(x, tensor, h->n), ALIGNMENT);
     }
     return dpti_sync(x->replica->device);
 }

@@ -297,9 +297,11 @@ dpt_value dpti_slice(dpt_model *model, dpt_value x, dpti_cut cut)
 {
     if (!dpti_make_plain(model, &x, "slice")) return (dpt_value){0};
     dpti_shape s = dpti_node_at(model, x)->shape;
-    const int64_t last = (int64_t)cut.begin + (int64_t)(cut.count - 1) * cut.step;
-    if (cut.axis >= s.rank || cut.count < 1 || cut.begin >= s.extent[cut.axis] || last < 0 ||
-        last >= (int64_t)s.extent[cut.axis])
+    const size_t extent = cut.axis < s.rank ? s.extent[cut.axis] : 0;
+    const bool begins = cut.begin < extent && cut.count >= 1 && cut.count <= extent;
+    const int64_t last =
+        begins ? (int64_t)cut.begin + (int64_t)(cut.count - 1) * cut.step : INT64_MAX;
+    if (last < 0 || last >= (int64_t)extent)
         return DPTI_MODEL_FAIL(
             model, DPT_E_INVALID,
             "layer slice-%zu: %zu elements from %zu on, of axis %zu, are not all "

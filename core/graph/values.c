@@ -17,7 +17,12 @@ static bool take_extents(dpt_model *model, const char *what, const dpti_extents 
                          const size_t *extents)
 {
     if (!model || model->status != DPT_OK) return false;
-    if (!extents || given->rank < 1 || given->rank > DPT_MAX_RANK)
+    if (!extents)
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                              "layer %s-%zu needs the extents or the order "
+                              "of its axes, which are NULL",
+                              what, model->n_nodes);
+    else if (given->rank < 1 || given->rank > DPT_MAX_RANK)
         (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s-%zu: %zu axes are not 1 to %d", what,
                               model->n_nodes, given->rank, DPT_MAX_RANK);
     return model->status == DPT_OK;

@@ -3,6 +3,7 @@
    factors, as attention does. */
 #include "import/window.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Bias ------------------------------------------------------------------------------------ */
@@ -87,13 +88,25 @@ static bool is_factor(const dpti_importer *im)
     return false;
 }
 
-/* The product of two values that input i of the node is, if nothing else reads it; else NULL. */
+/* The product of two values whose result input i of the node is, if nothing else reads it; else
+   NULL. */
 static dpti_node *open_product(const dpti_importer *im, size_t i)
 {
-    const dpti_imported *at = &im->values[im->node->inputs[i]];
-    if (!at->value.id || at->n_uses != 1) return NULL;
+    const size_t v = im->node->inputs[i], producer = im->graph->model->values[v].producer;
+    const dpti_imported *at = &im->values[v];
+    if (!at->value.id || at->n_uses != 1 || producer == DPTI_ONNX_NONE) return NULL;
+    /* The values of a MatMul are its own: the product, and a view of it. */
+    if (strcmp(im->graph->model->nodes[producer].op, "MatMul") != 0) return NULL;
     dpti_node *node = &im->model->nodes[at->value.id - 1];
+    if (node->kind == DPTI_NODE_VIEW) node = &im->model->nodes[node->inputs[0]];
     return node->kind == DPTI_NODE_PRODUCT ? node : NULL;
+}
+
+/* Whether a product can have the factor.  With factors near the limits of float32, and with 0, inf
+   and NaN, a product that is scaled and a product of what is scaled are not the same. */
+static bool is_moderate(double factor)
+{
+    return fabs(factor) >= 0x1p-40 && fabs(factor) <= 0x1p40;
 }
 
 dpt_status dpti_import_scale(dpti_importer *im, bool *done)
@@ -106,16 +119,16 @@ dpt_status dpti_import_scale(dpti_importer *im, bool *done)
     if (!is_number(im, 1 - other) || is_number(im, other) ||
         rank_of(im, 1 - other) > rank_of(im, other))
         return DPT_OK;
-    const bool feeds = is_factor(im);
-    if (!feeds && !open_product(im, other)) return DPT_OK;
     DPT_TRY(dpti_import_number(im, 1 - other, 1, &number));
-    DPT_TRY(dpti_import_input(im, other, &x));
-    const float factor = (float)(divides ? 1.0 / number : number);
+    const double factor = divides ? 1 / number : number;
     dpti_node *product = open_product(im, other);
+    if (product && !is_moderate((double)product->forward.u.matmul.alpha * factor)) product = NULL;
+    if (!is_moderate(factor) || (!product && !is_factor(im))) return DPT_OK;
     if (product)
-        product->forward.u.matmul.alpha *= factor;
+        product->forward.u.matmul.alpha *= (float)factor;
     else
-        im->values[im->node->outputs[0]].factor = factor;
+        im->values[im->node->outputs[0]].factor = (float)factor;
+    DPT_TRY(dpti_import_input(im, other, &x));
     dpti_import_give(im, 0, x);
     *done = true;
     return DPT_OK;

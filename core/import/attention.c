@@ -254,18 +254,16 @@ static dpt_value score(dpti_importer *im, const heads *h)
         im, dpti_import_multiply(im, group(im, q, h, h->groups), group(im, turned, h, 1)), h);
 }
 
-/* Whether a node reads the output of scores. */
-static bool shows_scores(const dpti_importer *im)
+/* Whether the output of scores is needed, and is the scores at this place. */
+static bool shows(const dpti_importer *im, int64_t what)
 {
-    return SCORES < im->node->n_outputs && im->node->outputs[SCORES] != DPTI_ONNX_NONE &&
-           (im->values[im->node->outputs[SCORES]].n_uses > 0 ||
-            im->node->outputs[SCORES] == im->graph->model->outputs[0].value);
+    return dpti_import_wants(im, SCORES) &&
+           dpti_onnx_int(im->node, "qk_matmul_output_mode", 0) == what;
 }
 
 static dpt_status show(dpti_importer *im, int64_t what, dpt_value x)
 {
-    if (shows_scores(im) && dpti_onnx_int(im->node, "qk_matmul_output_mode", 0) == what)
-        dpti_import_give(im, SCORES, x);
+    if (shows(im, what)) dpti_import_give(im, SCORES, x);
     return dpti_import_check(im);
 }
 
@@ -285,7 +283,7 @@ static dpt_status import_attention(dpti_importer *im)
     }
     DPT_TRY(show(im, SHOWS_CAPPED, x));
     x = mask_scores(im, x, &m);
-    if (shows_scores(im))
+    if (shows(im, SHOWS_MASKED))
         DPT_TRY(
             show(im, SHOWS_MASKED,
                  dpti_formula(im->model, "select(less(a, 0 - 1e38), 0 - 2e38 * 2e38, a)", &x, 1)));

@@ -38,14 +38,6 @@ static size_t count_inputs(const dpti_onnx_node *node)
     return strcmp(node->op, "RandomUniformLike") == 0 ? 0 : node->n_inputs;
 }
 
-/* The first output of real numbers, which can be trained; without one, the first output. */
-static size_t find_output(const dpti_onnx_graph *g)
-{
-    for (size_t i = 0; i < g->model->n_outputs; i++)
-        if (dpti_onnx_type_is_real(g->facts[g->model->outputs[i].value].type)) return i;
-    return 0;
-}
-
 /* Marks the nodes that the output needs, and counts the uses of values by these nodes. */
 static void mark_needed(dpti_importer *im, bool *needed)
 {
@@ -77,7 +69,7 @@ dpt_status dpti_import_select(dpti_importer *im)
     for (size_t v = 0; v < g->model->n_values; v++)
         im->values[v].parameter = SIZE_MAX;
     if (needed && im->imports && im->inputs) {
-        im->output = find_output(g);
+        im->output = dpti_onnx_trained_output(g);
         find_names(im);
         mark_needed(im, needed);
     }

@@ -28,6 +28,9 @@ dpt_value dpti_import_count(dpti_importer *im, size_t rank, size_t axis, size_t 
     dpti_extents extents = {.rank = rank};
     for (size_t i = 0; i < rank; i++)
         extents.extent[i] = i == axis ? n : 1;
+    if (n > DPTI_MAX_EXTENT)
+        return DPTI_MODEL_FAIL(im->model, DPT_E_UNSUPPORTED,
+                               "an axis of %zu elements is longer than %d", n, DPTI_MAX_EXTENT);
     float *numbers = malloc((n + 1) * sizeof *numbers);
     if (!numbers)
         return DPTI_MODEL_FAIL(im->model, DPT_E_NO_MEMORY, "no memory for model %s",

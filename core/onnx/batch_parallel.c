@@ -581,6 +581,7 @@ dpt_status dpti_onnx_prove(dpti_onnx_graph *graph, const dpti_onnx_samples **out
         DPT_TRY(prove_node(&p, error));
     }
     if (out) *out = p.samples;
-    graph->gives_loss = model->n_outputs > 0 && p.samples[model->outputs[0].value].mean;
+    graph->gives_loss = model->n_outputs > 0 &&
+                        p.samples[model->outputs[dpti_onnx_trained_output(graph)].value].mean;
     return check_outputs(&p, error);
 }

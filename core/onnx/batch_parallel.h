@@ -10,7 +10,8 @@
    A mean over the batch is accepted where it can only be a loss: one number, of which the nodes
    behind it compute a sum with, or a multiple by, what is the same for all samples.  The loss of a
    sample is what the graph computes for a batch of this sample alone, and the mean over the samples
-   is the loss of the batch.  graph->gives_loss says that the first output is such a number. */
+   is the loss of the batch.  graph->gives_loss says that the output that is trained is
+   such a number. */
 #ifndef DPTI_ONNX_BATCH_PARALLEL_H
 #define DPTI_ONNX_BATCH_PARALLEL_H
 

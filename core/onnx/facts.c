@@ -58,6 +58,14 @@ bool dpti_onnx_elements(const dpti_onnx_shape *shape, dpti_onnx_product *out)
     return true;
 }
 
+size_t dpti_onnx_trained_output(const dpti_onnx_graph *graph)
+{
+    const dpti_onnx_model *m = graph->model;
+    for (size_t i = 0; i < m->n_outputs; i++)
+        if (dpti_onnx_type_is_real(graph->facts[m->outputs[i].value].type)) return i;
+    return 0;
+}
+
 dpti_onnx_cell dpti_onnx_cell_of(dpti_onnx_dim dim)
 {
     return (dpti_onnx_cell){.fixed = dim.batch ? 0 : dim.size, .times = dim.batch ? dim.size : 0};

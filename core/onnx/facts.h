@@ -48,8 +48,12 @@ typedef struct dpti_onnx_graph {
     size_t n_nodes;
     const dpti_onnx_node *
         *nodes;      /* those that an output needs and that are not constant, in order */
-    bool gives_loss; /* set by dpti_onnx_prove: the first output is a mean over the batch */
+    bool gives_loss; /* set by dpti_onnx_prove: the trained output is a mean over the batch */
 } dpti_onnx_graph;
+
+/* The place of the output that is trained and predicted: the first one of real numbers; without
+   one, the first one. */
+size_t dpti_onnx_trained_output(const dpti_onnx_graph *graph);
 
 /* The axis whose extent contains N; rank if there is none. */
 size_t dpti_onnx_batch_axis(const dpti_onnx_shape *shape);

@@ -67,7 +67,28 @@ CASES = {
 TOP = helper.make_node("TopK", ["p", "k"], ["v", "i"], axis=1)
 K = {"k": np.array([3])}
 LAST = helper.make_node("ArgMax", ["p"], ["i"], axis=3, keepdims=0)
+def scaled(number, op="Mul"):
+    """Products of two values, of which a factor, the other one, and the result are scaled."""
+    nodes = [helper.make_node("Transpose", ["p"], ["t"], perm=[0, 1, 3, 2]),
+             helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(number, "f"))),
+             helper.make_node(op, ["p", "c"], ["u"]), helper.make_node("MatMul", ["u", "t"], ["a"]),
+             helper.make_node(op, ["t", "c"], ["v"]), helper.make_node("MatMul", ["p", "v"], ["b"]),
+             helper.make_node("MatMul", ["p", "t"], ["d"]), helper.make_node(op, ["d", "c"], ["e"]),
+             helper.make_node("Concat", ["a", "b", "e"], ["r"], axis=1)]
+    return nodes, {}
+
+
+def attention(mode):
+    """Attention whose scores are read and scaled."""
+    nodes = [helper.make_node("Attention", ["p", "p", "p"], ["o", "", "", "s"], qk_matmul_output_mode=mode),
+             helper.make_node("Constant", [], ["c"], value=numpy_helper.from_array(np.array(0.5, "f"))),
+             helper.make_node("Mul", ["s", "c"], ["u"]), helper.make_node("Concat", ["o", "u"], ["r"], axis=3)]
+    return nodes, {}
+
+
 GRAPHS = {
+    "scaled_zero": scaled(0), "scaled": scaled(-0.3), "divided": scaled(-3, "Div"), "divided_inf": scaled(np.inf, "Div"),
+    **{f"attention_{mode}": attention(mode) for mode in (0, 1, 3)},
     "places": ([helper.make_node("ArgMax", ["p"], ["r"], axis=1)], {}),
     "places_last": ([helper.make_node("Round", ["p"], ["t"]),
                      helper.make_node("ArgMin", ["t"], ["r"], axis=1, select_last_index=1)], {}),
@@ -100,6 +121,8 @@ REFUSED = {
     "diagonal": ("Einsum", [], {"equation": "nchw->nhw"}),
     "mirror": ("Pad", [np.array([0, 0, 1, 0, 0, 0, 1, 0])], {"mode": "mirror"}),
     "cubic": resize([1, 1, 2, 2], mode="cubic"),
+    "deep": ([LAST, helper.make_node("OneHot", ["i", "d", "o"], ["r"], name="op", axis=1)],
+             {"d": np.array(2**40), "o": np.array([0, 1], "f")}),
 }
 
 
@@ -112,7 +135,8 @@ def write(nodes, tensors):
     ports = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", CHANNELS, HEIGHT, WIDTH]),
              helper.make_tensor_value_info("y", TensorProto.INT64 if integers else TensorProto.FLOAT, ["N", None])]
     graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], tensors)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+    opset = 23 if any(n.op_type == "Attention" for n in nodes) else 20
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=9 if opset == 20 else 10)
 
 
 def make(case):

@@ -312,6 +312,9 @@ def parallel():
         "Transpose x > a | perm=[1,0,2]", "Reshape a t > b", "Relu b > c", "Shape a > s", "Reshape c s > d",
         "Transpose d > y | perm=[1,0,2]", tensors=[ints("t", -1, 4)]))
     save("parallel", "batch_norm.onnx", graph("BatchNormalization x p p p p > y", x=("N", 3, 4, 4), tensors=[floats("p", 3)]))
+    loss = graph("ArgMax x > p | axis=1", "ReduceMean x > y | keepdims=0", x=("N", 3))
+    loss.graph.output.insert(0, helper.make_tensor_value_info("p", I64, None))
+    save("parallel", "loss_second.onnx", loss)
     save("parallel", "tile.onnx", graph("Tile x r > a", "Reshape a t > b", "Transpose b > y | perm=[1,0,2]",
                                         x=("N", 4), tensors=[ints("r", 2, 1), ints("t", 2, -1, 4)]))
     save("parallel", "indices.onnx", graph(

@@ -367,7 +367,14 @@ static const char *const composed[] = {"to_space",
                                        "column",
                                        "triangle",
                                        "remainder",
-                                       "hard"};
+                                       "hard",
+                                       "scaled_zero",
+                                       "scaled",
+                                       "divided",
+                                       "divided_inf",
+                                       "attention_0",
+                                       "attention_1",
+                                       "attention_3"};
 
 static void computes_composed_operators(test *t)
 {
@@ -430,6 +437,7 @@ static const struct {
     {"composed/outside.onnx", DPT_E_INVALID, "(CumSum): axis 4 is none of its 4 axes"},
     {"composed/diagonal.onnx", DPT_E_UNSUPPORTED, "(Einsum): \"nchw->nhw\" is not a product"},
     {"composed/mirror.onnx", DPT_E_UNSUPPORTED, "(Pad): only the modes constant, reflect, edge"},
+    {"composed/deep.onnx", DPT_E_UNSUPPORTED, "(OneHot): an axis of 1099511627776 elements"},
     {"composed/cubic.onnx", DPT_E_UNSUPPORTED, "(Resize): only the modes nearest and linear"},
 };
 

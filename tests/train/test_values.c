@@ -274,6 +274,14 @@ static void slice_far(dpt_model *m, dpt_value x)
             .size = sizeof(dpt_slice_options), .axis = 1, .count = 3, .step = INT32_MIN});
 }
 
+static void slice_huge(dpt_model *m, dpt_value x)
+{
+    (void)dpt_slice(
+        m, x,
+        &(dpt_slice_options){
+            .size = sizeof(dpt_slice_options), .axis = 1, .count = SIZE_MAX / 2, .step = -3});
+}
+
 static void split_short(dpt_model *m, dpt_value x)
 {
     dpt_value parts[2];
@@ -360,12 +368,13 @@ static void refuses(test *t)
     } cases[] = {
         {reshape_too_many, "layer reshape-1: 9 axes are not 1 to 8"},
         {reshape_other_count, "layer reshape-1: 30 elements do not become 6"},
-        {reshape_nothing, "layer reshape-1: 1 axes are not 1 to 8"},
+        {reshape_nothing, "layer reshape-1 needs the extents or the order of its axes"},
         {transpose_twice, "layer transpose-1: the order has not each of the 3 axes"},
         {expand_other, "layer expand-1: its input cannot be broadcast"},
         {slice_behind, "layer slice-1: 0 elements from 5 on, of axis 1, are not all there"},
         {slice_no_axis, "layer slice-1: its input has no axis 3; it has 3 axes"},
         {slice_far, "layer slice-1: 3 elements from 0 on"},
+        {slice_huge, "from 0 on, of axis 1, are not all there"},
         {split_short, "layer split-1: the parts have not the 5 elements of axis 1"},
         {split_huge, "layer split-1: the parts have not the 5 elements of axis 1"},
         {join_none, "layer concatenate-1 has no inputs"},
