@@ -13,21 +13,52 @@
 /* One input: where its elements come from and go. */
 typedef struct route {
     const dpti_data_input *from;
-    const dpti_wanted_input *to;
+    dpti_wanted_input to; /* without the name after dpti_dataset_arrange */
     size_t rank, extent[DPTI_ARRAY_RANK], stride[DPTI_ARRAY_RANK]; /* in the order of `from` */
 } route;
+
+struct dpti_conversion {
+    size_t n_routes;
+    route *routes;          /* (n_routes) */
+    dpti_data_input *given; /* (n_given) the inputs before: `from` of the routes */
+    size_t n_given;
+    size_t before, after; /* elements of a record */
+    dpt_dtype from, to;   /* types of the records */
+    const char *source;   /* of the data set */
+    char *model;          /* the name, for messages */
+};
 
 typedef struct arranging {
     dpt_dataset *data;
     const dpti_wanted_record *wanted;
-    route *routes;        /* (wanted->n_inputs) */
-    size_t before, after; /* elements of a record */
-    dpt_dtype dtype;
+    dpti_conversion *conversion;
     bool mixed;
-    void *images;
+    void *images; /* NULL: the records are read */
+    float *targets;
     dpti_data_input *inputs;
     dpt_error *error;
 } arranging;
+
+static void free_inputs(dpti_data_input *inputs, size_t n)
+{
+    for (size_t i = 0; inputs && i < n; i++)
+        free(inputs[i].name);
+    free(inputs);
+}
+
+void dpti_conversion_destroy(dpti_conversion *conversion)
+{
+    if (!conversion) return;
+    free_inputs(conversion->given, conversion->n_given);
+    free(conversion->routes);
+    free(conversion->model);
+    free(conversion);
+}
+
+size_t dpti_conversion_bytes(const dpti_conversion *conversion)
+{
+    return conversion->before * dpt_dtype_bytes(conversion->from);
+}
 
 /* ---- Names and shapes ------------------------------------------------------------------------ */
 
@@ -85,7 +116,7 @@ static bool match(const dpti_data_input *from, const dpti_wanted_input *to, rout
             stride[n_want++] = to->stride[i];
         }
     if (n != n_want) return false;
-    *out = (route){.from = from, .to = to, .rank = n};
+    *out = (route){.from = from, .to = *to, .rank = n};
     memcpy(out->extent, have, sizeof have);
     for (size_t turn = 0; turn < (n == IMAGE_RANK ? 2 : 1); turn++) {
         size_t i = 0;
@@ -111,7 +142,7 @@ static dpt_status find_routes(arranging *a)
         const dpti_wanted_input *to = &a->wanted->inputs[i];
         const dpti_data_input *from = NULL;
         DPT_TRY(find_input(a, to, &from));
-        if (match(from, to, &a->routes[i])) continue;
+        if (match(from, to, &a->conversion->routes[i])) continue;
         format_shape(from->rank, from->shape, have, sizeof have);
         format_shape(to->rank, to->extent, want, sizeof want);
         return DPT_FAIL(a->error, DPT_E_INVALID,
@@ -125,68 +156,84 @@ static dpt_status find_routes(arranging *a)
 
 static void choose_type(arranging *a)
 {
+    const dpti_conversion *c = a->conversion;
     size_t n_ids = 0, n_bytes = 0;
-    for (size_t i = 0; i < a->wanted->n_inputs; i++) {
-        n_ids += a->routes[i].to->ids;
-        n_bytes += !a->routes[i].to->ids && a->routes[i].from->dtype == DPT_U8;
+    for (size_t i = 0; i < c->n_routes; i++) {
+        n_ids += c->routes[i].to.ids;
+        n_bytes += !c->routes[i].to.ids && c->routes[i].from->dtype == DPT_U8;
     }
-    a->mixed = n_ids > 0 && n_ids < a->wanted->n_inputs;
-    a->dtype = n_ids == a->wanted->n_inputs     ? DPT_I32
-               : n_bytes == a->wanted->n_inputs ? DPT_U8
-                                                : DPT_F32;
+    a->mixed = n_ids > 0 && n_ids < c->n_routes;
+    a->conversion->to = n_ids == c->n_routes ? DPT_I32 : n_bytes == c->n_routes ? DPT_U8 : DPT_F32;
 }
+
+/* An element of an input in one sample, for messages. */
+typedef struct place {
+    size_t element, sample;
+} place;
 
 /* An element of a record as it was read: in 1 byte or 4. */
-static double number_at(const arranging *a, const route *r, size_t element)
+static double number_at(const dpti_conversion *c, const route *r, const void *record,
+                        size_t element)
 {
-    const void *images = a->data->images;
-    if (a->data->dtype == DPT_U8) return ((const uint8_t *)images)[element];
-    if (r->from->dtype == DPT_F32) return (double)((const float *)images)[element];
-    return ((const int32_t *)images)[element];
+    if (c->from == DPT_U8) return ((const uint8_t *)record)[element];
+    if (r->from->dtype == DPT_F32) return (double)((const float *)record)[element];
+    return ((const int32_t *)record)[element];
 }
 
-static dpt_status fail_id(const arranging *a, const route *r, double number, dpti_written place)
+/* A number that is refused. */
+typedef struct refusal {
+    double number;
+    place place;
+} refusal;
+
+static dpt_status fail_number(const dpti_conversion *c, const route *r, const refusal *f,
+                              dpt_error *error)
 {
-    const char *source = a->data->source;
-    if (number != trunc(number) || fabs(number) > INT32_MAX)
-        return DPT_FAIL(a->error, DPT_E_INVALID,
+    const char *name = r->from->name;
+    if (r->from->dtype == DPT_U8 && !(f->number >= 0 && f->number <= UINT8_MAX))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s: element %zu of sample %zu of %.80s is %g, but the input is declared "
+                        "as DPT_U8: give 0 to 255",
+                        c->source, f->place.element, f->place.sample, name, f->number);
+    if (f->number != trunc(f->number) || fabs(f->number) > INT32_MAX)
+        return DPT_FAIL(error, DPT_E_INVALID,
                         "%s: element %zu of sample %zu of %.80s is %g, but model %.80s reads "
                         "integers there",
-                        source, place.first, place.count, r->from->name, number, a->wanted->model);
-    return DPT_FAIL(a->error, DPT_E_INVALID,
+                        c->source, f->place.element, f->place.sample, name, f->number, c->model);
+    return DPT_FAIL(error, DPT_E_INVALID,
                     "%s: id %.0f at place %zu of sample %zu of %.80s is out of range: the smallest "
                     "table of model %.80s has %zu rows",
-                    source, number, place.first, place.count, r->from->name, a->wanted->model,
-                    r->to->most_ids);
+                    c->source, f->number, f->place.element, f->place.sample, name, c->model,
+                    r->to.most_ids);
 }
 
-/* Writes an element; `place` is its place in the sample and the sample, for messages. */
-static dpt_status put(const arranging *a, const route *r, size_t at, dpti_written place)
+/* Writes a number as element `at` of a record.  Returns false if the model cannot read it. */
+static bool put(const dpti_conversion *c, const route *r, double number, void *record, size_t at)
 {
-    const size_t from = place.count * a->before + r->from->offset + place.first;
-    const size_t to = place.count * a->after + at;
-    const double number = number_at(a, r, from);
-    if (a->dtype == DPT_U8) {
-        ((uint8_t *)a->images)[to] = (uint8_t)number;
-    } else if (!r->to->ids) {
-        const bool is_byte = r->from->dtype == DPT_U8;
-        ((float *)a->images)[to] = (float)(is_byte ? number / 255.0 : number);
+    const bool is_byte = r->from->dtype == DPT_U8;
+    if (is_byte && !(number >= 0 && number <= UINT8_MAX)) return false;
+    if (c->to == DPT_U8) {
+        ((uint8_t *)record)[at] = (uint8_t)number;
+    } else if (!r->to.ids) {
+        ((float *)record)[at] = (float)(is_byte ? number / 255.0 : number);
     } else {
         const bool in_range =
-            r->to->most_ids == 0 || (number >= 0 && number < (double)r->to->most_ids);
-        if (!in_range || number != trunc(number) || fabs(number) > INT32_MAX)
-            return fail_id(a, r, number, place);
-        ((int32_t *)a->images)[to] = (int32_t)number;
+            r->to.most_ids == 0 || (number >= 0 && number < (double)r->to.most_ids);
+        if (!in_range || number != trunc(number) || fabs(number) > INT32_MAX) return false;
+        ((int32_t *)record)[at] = (int32_t)number;
     }
-    return DPT_OK;
+    return true;
 }
 
-/* Copies one input of one sample. */
-static dpt_status copy_input(const arranging *a, const route *r, size_t sample)
+/* Copies one input of the one sample in *what. */
+static dpt_status copy_input(const dpti_conversion *c, const route *r, const dpti_converted *what,
+                             dpt_error *error)
 {
-    size_t index[DPTI_ARRAY_RANK] = {0}, at = r->to->offset;
+    size_t index[DPTI_ARRAY_RANK] = {0}, at = r->to.offset;
     for (size_t i = 0; i < r->from->n; i++) {
-        DPT_TRY(put(a, r, at, (dpti_written){i, sample}));
+        const double number = number_at(c, r, what->from, r->from->offset + i);
+        if (!put(c, r, number, what->to, at))
+            return fail_number(c, r, &(refusal){number, {i, what->samples.first}}, error);
         for (size_t axis = r->rank; axis-- > 0;) {
             at += r->stride[axis];
             if (++index[axis] < r->extent[axis]) break;
@@ -197,29 +244,46 @@ static dpt_status copy_input(const arranging *a, const route *r, size_t sample)
     return DPT_OK;
 }
 
+dpt_status dpti_convert(const dpti_conversion *conversion, const dpti_converted *what,
+                        dpt_error *error)
+{
+    const dpti_conversion *c = conversion;
+    const size_t from_bytes = dpti_conversion_bytes(c),
+                 to_bytes = c->after * dpt_dtype_bytes(c->to);
+    for (size_t s = 0; s < what->samples.count; s++) {
+        const dpti_converted one = {.from = (const uint8_t *)what->from + s * from_bytes,
+                                    .to = (uint8_t *)what->to + s * to_bytes,
+                                    .samples = {what->samples.first + s, 1}};
+        for (size_t i = 0; i < c->n_routes; i++)
+            DPT_TRY(copy_input(c, &c->routes[i], &one, error));
+    }
+    return DPT_OK;
+}
+
 static dpt_status copy_records(arranging *a)
 {
     const dpt_dataset *d = a->data;
+    const dpti_conversion *c = a->conversion;
     size_t n_bytes = 0;
-    if (dpti_multiply(d->n_records, a->after, &n_bytes) &&
-        dpti_multiply(n_bytes, dpt_dtype_bytes(a->dtype), &n_bytes) &&
+    if (dpti_multiply(d->n_records, c->after, &n_bytes) &&
+        dpti_multiply(n_bytes, dpt_dtype_bytes(c->to), &n_bytes) &&
         n_bytes <= dpti_machine_memory())
         a->images = dpti_alloc_aligned(n_bytes);
     if (!a->images)
         return DPT_FAIL(a->error, DPT_E_NO_MEMORY, "no memory for the records of %s", d->source);
-    for (size_t s = 0; s < d->n_records; s++)
-        for (size_t i = 0; i < a->wanted->n_inputs; i++)
-            DPT_TRY(copy_input(a, &a->routes[i], s));
-    return DPT_OK;
+    return dpti_convert(c, &(dpti_converted){d->images, a->images, {0, d->n_records}}, a->error);
 }
 
-/* One more than the largest of an input's ids. */
+/* One more than the largest of an input's ids; of ids that the program makes later, the most that
+   there may be. */
 static size_t count_ids(const arranging *a, const dpti_wanted_input *to, size_t n)
 {
     int32_t largest = 0;
+    if (a->data->declared) return to->most_ids ? to->most_ids : DPT_MAX_VOCABULARY;
     for (size_t s = 0; s < a->data->n_records; s++)
         for (size_t i = 0; i < n; i++) {
-            const int32_t id = ((const int32_t *)a->images)[s * a->after + to->offset + i];
+            const int32_t id =
+                ((const int32_t *)a->images)[s * a->conversion->after + to->offset + i];
             if (id > largest) largest = id;
         }
     return (size_t)largest + 1;
@@ -234,11 +298,11 @@ static dpt_status describe_inputs(arranging *a)
     for (size_t i = 0; a->inputs && i < a->wanted->n_inputs; i++) {
         const dpti_wanted_input *to = &a->wanted->inputs[i];
         dpti_data_input *in = &a->inputs[i];
-        const size_t n = a->routes[i].from->n;
+        const size_t n = a->conversion->routes[i].from->n;
         *in = (dpti_data_input){.name = dpti_strdup(to->name),
-                                .dtype = to->ids              ? DPT_I32
-                                         : a->dtype == DPT_U8 ? DPT_U8
-                                                              : DPT_F32,
+                                .dtype = to->ids                       ? DPT_I32
+                                         : a->conversion->to == DPT_U8 ? DPT_U8
+                                                                       : DPT_F32,
                                 .rank = to->rank,
                                 .n = n,
                                 .offset = to->offset,
@@ -253,37 +317,25 @@ static dpt_status describe_inputs(arranging *a)
 /* A network with one output and integers as labels: the integers are what a regression predicts. */
 static dpt_status make_targets(arranging *a)
 {
-    dpt_dataset *d = a->data;
+    const dpt_dataset *d = a->data;
     if (a->wanted->outputs != 1 || !d->labels || dpti_dataset_labels(d) != 1) return DPT_OK;
-    d->targets = dpti_alloc_aligned(d->n_records * sizeof *d->targets);
-    if (!d->targets)
+    a->targets = dpti_alloc_aligned(d->n_records * sizeof *a->targets);
+    if (!a->targets)
         return DPT_FAIL(a->error, DPT_E_NO_MEMORY, "no memory for the targets of %s", d->source);
     for (size_t i = 0; i < d->n_records; i++)
-        d->targets[i] = (float)d->labels[i];
-    free(d->labels);
-    d->labels = NULL;
-    d->classes = 1;
+        a->targets[i] = (float)d->labels[i];
     return DPT_OK;
 }
 
-static void free_inputs(dpti_data_input *inputs, size_t n)
-{
-    for (size_t i = 0; inputs && i < n; i++)
-        free(inputs[i].name);
-    free(inputs);
-}
-
-/* Nothing can fail any more. */
-static void install(arranging *a)
+/* Frees nothing, so that the data set can be put back. */
+static void install(const arranging *a)
 {
     dpt_dataset *d = a->data;
     static const float none[4] = {0};
-    free(d->images);
-    free_inputs(d->inputs, d->n_inputs);
     d->images = a->images;
     d->inputs = a->inputs;
     d->n_inputs = a->wanted->n_inputs;
-    d->dtype = a->dtype;
+    d->dtype = a->conversion->to;
     d->mixed = a->mixed;
     d->height = a->wanted->height;
     d->width = a->wanted->width;
@@ -292,23 +344,71 @@ static void install(arranging *a)
     for (size_t i = 0; i < d->n_inputs; i++)
         if (d->inputs[i].vocabulary > d->vocabulary) d->vocabulary = d->inputs[i].vocabulary;
     d->arranged = true;
+    d->conversion = d->declared ? a->conversion : NULL;
+    if (a->targets) {
+        d->targets = a->targets;
+        d->labels = NULL;
+        d->classes = 1;
+    }
     if (!d->targets && !d->class_names && a->wanted->outputs > d->classes)
         d->classes = a->wanted->outputs;
     (void)!dpti_set_statistics(d, none, none, NULL); /* cannot fail without statistics */
 }
 
+/* The hash of the records that a reader makes is that of the same records in memory. */
+static dpt_status find_content(dpt_dataset *d, dpt_error *error)
+{
+    if (!d->reader) return DPT_OK;
+    dpti_reader_resize(d->reader, dpti_dataset_image_bytes(d));
+    return dpti_dataset_find_content(d, error);
+}
+
+/* Replaces what the data set holds.  After a failure the data set is as it was. */
+static dpt_status replace(const arranging *a)
+{
+    dpt_dataset *d = a->data;
+    dpti_conversion *c = a->conversion;
+    void *images = d->images;
+    int32_t *labels = d->labels;
+    const dpt_dataset old = *d;
+    install(a);
+    const dpt_status status = find_content(d, a->error);
+    if (status != DPT_OK) {
+        *d = old;
+        dpti_reader_resize(d->reader, dpti_dataset_image_bytes(d));
+        return status;
+    }
+    free(images);
+    if (a->targets) free(labels);
+    c->given = old.inputs;
+    c->n_given = old.n_inputs;
+    for (size_t i = 0; i < c->n_routes; i++)
+        c->routes[i].to.name = NULL; /* it belongs to the model */
+    if (!d->conversion) dpti_conversion_destroy(c);
+    return DPT_OK;
+}
+
 static dpt_status arrange(arranging *a)
 {
-    a->before = dpti_dataset_image_bytes(a->data) / dpt_dtype_bytes(a->data->dtype);
-    a->after = a->wanted->height * a->wanted->width * a->wanted->channels;
-    a->routes = calloc(a->wanted->n_inputs, sizeof *a->routes);
-    if (!a->routes)
-        return DPT_FAIL(a->error, DPT_E_NO_MEMORY, "no memory to arrange %s", a->data->source);
+    dpt_dataset *d = a->data;
+    dpti_conversion *c = a->conversion = calloc(1, sizeof *c);
+    if (c) {
+        *c = (dpti_conversion){.n_routes = a->wanted->n_inputs,
+                               .routes = calloc(a->wanted->n_inputs, sizeof *c->routes),
+                               .before = dpti_dataset_image_bytes(d) / dpt_dtype_bytes(d->dtype),
+                               .after = a->wanted->height * a->wanted->width * a->wanted->channels,
+                               .from = d->dtype,
+                               .source = d->source,
+                               .model = dpti_strdup(a->wanted->model)};
+    }
+    if (!c || !c->routes || !c->model)
+        return DPT_FAIL(a->error, DPT_E_NO_MEMORY, "no memory to arrange %s", d->source);
     DPT_TRY(find_routes(a));
     choose_type(a);
-    DPT_TRY(copy_records(a));
+    if (!d->reader) DPT_TRY(copy_records(a));
     DPT_TRY(describe_inputs(a));
-    return make_targets(a);
+    DPT_TRY(make_targets(a));
+    return replace(a);
 }
 
 dpt_status dpti_dataset_arrange(dpt_dataset *data, const dpti_wanted_record *wanted,
@@ -322,12 +422,11 @@ dpt_status dpti_dataset_arrange(dpt_dataset *data, const dpti_wanted_record *wan
                         "open the data set again",
                         data->source);
     const dpt_status status = arrange(&a);
-    if (status == DPT_OK) {
-        install(&a);
-    } else {
+    if (status != DPT_OK) {
         free(a.images);
+        free(a.targets);
         free_inputs(a.inputs, wanted->n_inputs);
+        dpti_conversion_destroy(a.conversion);
     }
-    free(a.routes);
     return status;
 }

@@ -38,6 +38,9 @@ typedef struct dpti_data_input {
     size_t vocabulary; /* integers of an arranged data set: one more than the largest; else 0 */
 } dpti_data_input;
 
+/* How the records that a program makes become those that a model reads. */
+typedef struct dpti_conversion dpti_conversion;
+
 /* A data set has samples, which are trained on, and records, which are in memory.  A data set has
    its own records, or it is a part and refers to the records of another data set. */
 struct dpt_dataset {
@@ -84,6 +87,10 @@ struct dpt_dataset {
     size_t n_inputs;
     bool arranged; /* the records are what a model reads (dpti_dataset_arrange) */
     bool mixed;    /* a record has elements of DPT_F32 and of DPT_I32; dtype is DPT_F32 */
+    bool declared; /* the program makes the records (dpt_dataset_memory.inputs): the records are
+                      looked at when they are arranged, written or read */
+    dpti_conversion *conversion; /* declared and arranged: from the program's records to those of
+                                    the model; belongs to the whole data set; else NULL */
     /* For a whole data set: */
     bool writable;                    /* dpt_dataset_write is allowed */
     dpt_dtype label_dtype;            /* type in which labels are written */
@@ -133,7 +140,8 @@ static inline size_t dpti_dataset_image_bytes(const dpt_dataset *data)
 }
 
 /* Checks the ids of `count` samples, the first of which has the number `first`.  Data that are no
-   ids pass.  Errors: DPT_E_INVALID for an id that is negative or not below the vocabulary. */
+   ids pass, and so do records of declared inputs, whose ids are checked when they are converted.
+   Errors: DPT_E_INVALID for an id that is negative or not below the vocabulary. */
 DPT_CHECK_RESULT dpt_status dpti_dataset_check_ids(const dpt_dataset *data, const void *images,
                                                    dpti_written samples, dpt_error *error);
 
@@ -226,6 +234,36 @@ typedef struct dpti_wanted_record {
 DPT_CHECK_RESULT dpt_status dpti_dataset_arrange(dpt_dataset *data,
                                                  const dpti_wanted_record *wanted,
                                                  dpt_error *error);
+
+/* Records of samples, which are numbered in messages. */
+typedef struct dpti_converted {
+    const void *from; /* (samples.count) records as the program makes them */
+    void *to;         /* (samples.count) records as the model reads them */
+    dpti_written samples;
+} dpti_converted;
+
+/* Converts records.  Errors: DPT_E_INVALID for a number that the model cannot read; what->to is
+   undefined then. */
+DPT_CHECK_RESULT dpt_status dpti_convert(const dpti_conversion *conversion,
+                                         const dpti_converted *what, dpt_error *error);
+/* Returns the bytes of a record as the program makes it. */
+size_t dpti_conversion_bytes(const dpti_conversion *conversion);
+/* Accepts NULL. */
+void dpti_conversion_destroy(dpti_conversion *conversion);
+
+/* The inputs that a program declares. */
+typedef struct dpti_declared {
+    dpti_data_input *inputs; /* owned, as in dpt_dataset */
+    size_t n_inputs;
+    bool mixed;
+} dpti_declared;
+
+/* Reads the inputs of *memory, if there are any, and sets its height, width, channels and dtype to
+   those of a record.  Errors: DPT_E_INVALID; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_declare_inputs(dpt_dataset_memory *memory, dpti_declared *out,
+                                                dpt_error *error);
+/* Accepts a zeroed struct. */
+void dpti_declared_free(dpti_declared *declared);
 
 /* Opens "npz:FILE", "npy:IMAGES:LABELS" or "csv:FILE:LABEL".  The test part is in files of the same
    names with "test" or "val" in place of the last "train"; without such files it is the training

@@ -34,6 +34,7 @@ void dpt_dataset_destroy(dpt_dataset *dataset)
         for (size_t i = 0; i < dataset->n_inputs; i++)
             free(dataset->inputs[i].name);
         free(dataset->inputs);
+        dpti_conversion_destroy(dataset->conversion);
     }
     free(dataset->samples);
     free(dataset->source);
@@ -84,6 +85,7 @@ dpt_status dpti_answers_check(const dpti_answers *answers, dpt_error *error)
 /* Whether the type of the samples, their vocabulary and their statistics agree. */
 static dpt_status check_type(const dpt_dataset_memory *m, dpt_error *error)
 {
+    if (m->inputs) return DPT_OK; /* the model tells the vocabularies (dpt_dataset_arrange) */
     if (m->dtype != DPT_U8 && m->dtype != DPT_F32 && m->dtype != DPT_I32)
         return DPT_FAIL(error, DPT_E_INVALID, "images are DPT_U8 or DPT_F32, and ids DPT_I32");
     if (m->dtype != DPT_I32 && m->vocabulary)
@@ -170,8 +172,8 @@ static bool copy_blocks(const dpt_dataset_memory *m, const dpti_answers *answers
     return copied && data->name && data->source;
 }
 
-/* Copies everything that the caller gives, with images or without. */
-static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, dpt_dataset **out,
+/* Copies everything but the inputs, with images or without. */
+static dpt_status copy_fields(const dpt_dataset_memory *m, const char *source, dpt_dataset **out,
                               dpt_error *error)
 {
     memory_bytes n = {0};
@@ -201,6 +203,7 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
         .labels_per_sample = m->labels_per_sample,
         .writable = m->writable,
         .label_dtype = m->label_dtype,
+        .declared = m->inputs != NULL,
     };
     dpt_status status = dpti_set_statistics(data, m->mean, m->deviation, error);
     if (status == DPT_OK && m->images)
@@ -212,6 +215,24 @@ static dpt_status copy_memory(const dpt_dataset_memory *m, const char *source, d
         *out = data;
     else
         dpt_dataset_destroy(data);
+    return status;
+}
+
+/* Copies everything that the caller gives, with images or without. */
+static dpt_status copy_memory(const dpt_dataset_memory *given, const char *source,
+                              dpt_dataset **out, dpt_error *error)
+{
+    dpt_dataset_memory m = *given;
+    dpti_declared declared = {.inputs = NULL};
+    DPT_TRY(dpti_declare_inputs(&m, &declared, error));
+    const dpt_status status = copy_fields(&m, source, out, error);
+    if (status == DPT_OK) {
+        (*out)->inputs = declared.inputs;
+        (*out)->n_inputs = declared.n_inputs;
+        (*out)->mixed = declared.mixed;
+    } else {
+        dpti_declared_free(&declared);
+    }
     return status;
 }
 
@@ -238,22 +259,46 @@ typedef struct program_reader {
     const dpt_dataset *data;
 } program_reader;
 
-static dpt_status call_reader(void *user, const dpti_wanted_image *wanted, void *image,
-                              dpt_error *error)
+/* Calls the program, which fills a record in the form that it declared. */
+static dpt_status call_program(const program_reader *reader, const dpti_wanted_image *wanted,
+                               void *image, dpt_error *error)
 {
-    const program_reader *reader = user;
     const dpt_dataset_reader *r = &reader->own;
     char why[DPT_READER_WHY_BYTES] = "";
     const dpt_status status = r->read(r->user, wanted->record, wanted->use->epoch, image, why);
     why[sizeof why - 1] = '\0';
-    dpt_error wrong = {.status = DPT_OK};
-    if (status == DPT_OK &&
-        dpti_dataset_check_ids(reader->data, image, (dpti_written){wanted->record, 1}, &wrong) !=
-            DPT_OK)
-        return DPT_FAIL(error, DPT_E_FORMAT, "%s", wrong.message);
     if (status == DPT_OK) return DPT_OK;
     return DPT_FAIL(error, status, "sample %zu: %s", wanted->record,
                     why[0] ? why : "the program cannot read it");
+}
+
+/* Converts the program's record to that of the model. */
+static dpt_status read_converted(const program_reader *reader, const dpti_wanted_image *wanted,
+                                 void *image, dpt_error *error)
+{
+    const dpti_conversion *c = reader->data->conversion;
+    dpt_error wrong = {.status = DPT_OK};
+    void *record = dpti_alloc_aligned(dpti_conversion_bytes(c));
+    if (!record) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read a sample");
+    dpt_status status = call_program(reader, wanted, record, error);
+    if (status == DPT_OK &&
+        dpti_convert(c, &(dpti_converted){record, image, {wanted->record, 1}}, &wrong) != DPT_OK)
+        status = DPT_FAIL(error, DPT_E_FORMAT, "%s", wrong.message);
+    free(record);
+    return status;
+}
+
+static dpt_status call_reader(void *user, const dpti_wanted_image *wanted, void *image,
+                              dpt_error *error)
+{
+    const program_reader *reader = user;
+    dpt_error wrong = {.status = DPT_OK};
+    if (reader->data->conversion) return read_converted(reader, wanted, image, error);
+    DPT_TRY(call_program(reader, wanted, image, error));
+    if (dpti_dataset_check_ids(reader->data, image, (dpti_written){wanted->record, 1}, &wrong) ==
+        DPT_OK)
+        return DPT_OK;
+    return DPT_FAIL(error, DPT_E_FORMAT, "%s", wrong.message);
 }
 
 static dpt_status check_reader(const dpt_dataset_memory *m, const dpt_dataset_reader *reader,

@@ -138,6 +138,13 @@ dpt_status dpti_reader_create(const dpti_image_source *source, dpti_reader **out
 
 /* ---- Requests -------------------------------------------------------------------------------- */
 
+void dpti_reader_resize(dpti_reader *reader, size_t image_bytes)
+{
+    pthread_mutex_lock(&reader->lock);
+    reader->source.image_bytes = image_bytes;
+    pthread_mutex_unlock(&reader->lock);
+}
+
 void dpti_reader_post(dpti_reader *reader, dpti_request *request)
 {
     dpti_reader *r = reader;

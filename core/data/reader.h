@@ -56,6 +56,9 @@ DPT_CHECK_RESULT dpt_status dpti_reader_create(const dpti_image_source *source, 
 /* Destroys a reader.  Accepts NULL.  No request may be left. */
 void dpti_reader_destroy(dpti_reader *reader);
 
+/* Sets the bytes of an image.  No request may be left. */
+void dpti_reader_resize(dpti_reader *reader, size_t image_bytes);
+
 /* Posts a request.  Any thread may call this.  Requests are processed in the order in which they
    are posted, except that a request that is waited for comes first. */
 void dpti_reader_post(dpti_reader *reader, dpti_request *request);

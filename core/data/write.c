@@ -2,6 +2,9 @@
 #include "context/context.h"
 #include "data/data.h"
 
+#include "base/memory.h"
+
+#include <stdlib.h>
 #include <string.h>
 
 void dpti_dataset_note_reading(const dpt_dataset *data, size_t more, size_t fewer)
@@ -45,6 +48,26 @@ static dpt_status check_given(const dpt_dataset *d, const void *images, const dp
     return DPT_OK;
 }
 
+/* Converts the records of the program to those of the model, if they differ.  The caller frees
+ *out.  NULL: they do not differ. */
+static dpt_status convert(const dpt_dataset *d, const dpti_converted *what, void **out,
+                          dpt_error *error)
+{
+    *out = NULL;
+    if (!d->conversion) return DPT_OK;
+    const size_t n_bytes = what->samples.count * dpti_dataset_image_bytes(d);
+    void *records = dpti_alloc_aligned(n_bytes);
+    if (!records)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %zu bytes of records", n_bytes);
+    const dpti_converted all = {what->from, records, what->samples};
+    const dpt_status status = dpti_convert(d->conversion, &all, error);
+    if (status == DPT_OK)
+        *out = records;
+    else
+        free(records);
+    return status;
+}
+
 static void copy(const dpt_dataset *d, size_t first, const void *images, const dpti_answers *a)
 {
     const size_t image_bytes = dpti_dataset_image_bytes(d);
@@ -70,9 +93,14 @@ dpt_status dpt_dataset_write(dpt_dataset *dataset, size_t first, size_t count, c
     if (status == DPT_OK) status = dpti_answers_check(&answers, &error);
     if (status == DPT_OK && count > 0)
         status = dpti_dataset_check_ids(d, images, (dpti_written){first, count}, &error);
+    void *records = NULL;
+    if (status == DPT_OK && count > 0)
+        status = convert(d, &(dpti_converted){.from = images, .samples = {first, count}}, &records,
+                         &error);
     if (status != DPT_OK) return dpti_context_fail(d->context, NULL, &error);
     if (count == 0) return DPT_OK;
-    copy(d, first, images, &answers);
+    copy(d, first, records ? records : images, &answers);
+    free(records);
     d->writes[d->n_writes++ % DPTI_WRITES] = (dpti_written){first, count};
     return DPT_OK;
 }

@@ -61,9 +61,14 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_from_arrays(dpt_context *context
    the only array.  Integers and bytes are numbers for an input of real numbers, bytes as value /
    255.  If the model has one output and the data have integers as labels, these become targets. The
    model's classes become those of the data if it has more.  Call it once, before the data set is
-   divided, normalised or used.  Does nothing to other data sets.  Errors: DPT_E_INVALID if an array
-   is missing, or has another shape or other numbers than the model reads; DPT_E_STATE if it was
-   called before; DPT_E_NO_MEMORY. */
+   divided, normalised or used.  Does nothing to other data sets.
+
+   Records that the program makes (dpt_dataset_memory.inputs) are put in the model's order when they
+   are read or written.  If they are read, the call reads about 64 samples.
+
+   Errors: DPT_E_INVALID if an array is missing, or has another shape or other numbers than the
+   model reads; DPT_E_STATE if it was called before; DPT_E_NO_MEMORY; failures of reading as in
+   dpt_dataset_from_reader.  After a failure nothing has changed. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_arrange(dpt_context *context, dpt_dataset *dataset,
                                                         const dpt_model *model);
 
@@ -117,6 +122,18 @@ typedef struct dpt_dataset_memory {
        (dpt_model_finish_per_pixel); 0 means 1.  If there are several, a label of DPT_I32 may be
        DPT_IGNORED_LABEL: it counts neither in the loss nor in the accuracy. */
     size_t labels_per_sample;
+    /* Several inputs with names, for a model that dpt_inputs begins or that is imported: the arrays
+       that a sample consists of; NULL: the samples are images or ids.  shape[0] of each is `count`,
+       `data` is NULL, and no name is "labels", "targets" or "y".  height, width, channels, dtype,
+       vocabulary, mean and deviation must be 0 then.
+
+       An image in the comments of this header is then a record: the elements of all inputs, one
+       input behind the other in the order of `inputs`.  If all inputs are DPT_U8, an element is a
+       byte.  Otherwise every element has 4 bytes: a float for DPT_F32, an int32_t for DPT_I32, and
+       an int32_t from 0 to 255 for DPT_U8.  Records keep this form after dpt_dataset_arrange, which
+       must be called before the data are used. */
+    const dpt_dataset_array *inputs; /* (n_inputs) */
+    size_t n_inputs;                 /* 1 to 64; 0: none */
 } dpt_dataset_memory;
 
 enum { DPT_IGNORED_LABEL = -100 };
@@ -166,9 +183,11 @@ DPT_API void dpt_dataset_destroy(dpt_dataset *dataset);
 
 /* Replaces the samples first to first + count - 1 of a writable data set, for a program whose data
    arrive while it trains.  `images` is (count, height, width, channels).  `labels` is (count) or
-   `targets` is (count, outputs), whichever kind the data set was created with.  The call copies the
-   samples.  Trainers use the new samples from their next step or evaluation on.  Each memory that
-   holds the data set gets the written samples only.
+   `targets` is (count, outputs), whichever kind the data set was created with; `targets` if
+   dpt_dataset_arrange has made targets of the labels.  With several inputs, `images` is (count)
+   records (dpt_dataset_memory.inputs).  The call copies the samples.  Trainers use the new samples
+   from their next step or evaluation on.  Each memory that holds the data set gets the written
+   samples only.
 
    Errors: DPT_E_INVALID; DPT_E_NO_MEMORY; DPT_E_STATE while a step that reads the data is in flight
    (see dpt_trainer_collect; within dpt_fit, `progress` may write after an epoch).  After a failure

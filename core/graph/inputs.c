@@ -215,7 +215,7 @@ dpt_status dpti_check_records(const dpt_model *model, const dpt_dataset *data, d
     if (!are_arranged(m, data))
         return DPT_FAIL(error, DPT_E_INVALID,
                         "model %s has %zu inputs, and the records of %s are not in their order: "
-                        "use data of arrays (npz), and dpt_dataset_arrange",
+                        "use data of arrays (npz) or of declared inputs, and dpt_dataset_arrange",
                         m->name, m->n_inputs, data->name);
     for (size_t i = 0; i < m->n_inputs; i++)
         if (m->inputs[i].ids && m->inputs[i].vocabulary < DPT_MAX_VOCABULARY &&

@@ -215,7 +215,7 @@ static dpt_status check_data(const dpti_predict_call *call, dpt_error *error)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "the samples of %s have another shape or type than those of the predictor",
                         d->name);
-    if (call->predictor->model->n_inputs > 1)
+    if (call->predictor->model->n_inputs > 1 || (d->declared && !d->arranged))
         DPT_TRY(dpti_check_records(call->predictor->model, d, error));
     if (call->first > d->count || call->count > d->count - call->first)
         return DPT_FAIL(error, DPT_E_INVALID, "%zu samples from sample %zu on of %s, which has %zu",

@@ -63,6 +63,8 @@ FIELD(dpt_dataset_memory, deviation, 104);
 FIELD(dpt_dataset_memory, writable, 120);
 FIELD(dpt_dataset_memory, vocabulary, 128);
 FIELD(dpt_dataset_memory, labels_per_sample, 136);
+FIELD(dpt_dataset_memory, inputs, 144);
+FIELD(dpt_dataset_memory, n_inputs, 152);
 
 FIELD(dpt_dataset_reader, size, 0);
 FIELD(dpt_dataset_reader, read, 8);

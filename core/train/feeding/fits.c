@@ -6,7 +6,8 @@
 dpt_status dpti_check_inputs(const dpt_trainer *trainer, const dpt_dataset *data)
 {
     dpt_error error = {.status = DPT_OK};
-    if (trainer->model->n_inputs <= 1 && data->n_inputs <= 1) return DPT_OK;
+    const bool unarranged = data->declared && !data->arranged;
+    if (trainer->model->n_inputs <= 1 && data->n_inputs <= 1 && !unarranged) return DPT_OK;
     if (dpti_check_records(trainer->model, data, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(trainer->context, NULL, &error);
 }

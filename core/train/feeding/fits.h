@@ -4,8 +4,8 @@
 
 #include "train/state/trainer.h"
 
-/* Checks that the records are those of the model, if the model or the data have several inputs.
-   Errors: DPT_E_INVALID. */
+/* Checks that the records are those of the model, if the model or the data have several inputs,
+   or the program has declared the data's only one.  Errors: DPT_E_INVALID. */
 DPT_CHECK_RESULT dpt_status dpti_check_inputs(const dpt_trainer *trainer, const dpt_dataset *data);
 /* Checks that the data are ids if the model reads ids, and that every id is in all of its tables.
    Errors: DPT_E_INVALID. */
