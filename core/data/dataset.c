@@ -190,6 +190,7 @@ static dpt_status copy_fields(const dpt_dataset_memory *m, const char *source, d
     dpt_dataset *data = dpti_dataset_allocate();
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     *data = (dpt_dataset){
+        .serial = data->serial,
         .name = dpti_strdup("memory"),
         .source = dpti_strdup(source),
         .count = m->count,

@@ -263,7 +263,7 @@ dpt_status dpti_dataset_of_arrays(dpti_arrays *arrays, const dpti_arrays_origin 
                                   dpt_dataset **out, dpt_error *error)
 {
     making m = {
-        .arrays = arrays, .origin = origin, .data = calloc(1, sizeof *m.data), .error = error};
+        .arrays = arrays, .origin = origin, .data = dpti_dataset_allocate(), .error = error};
     const dpt_status status = m.data ? make(&m) : fail_memory(&m);
     dpti_arrays_free(arrays);
     if (status == DPT_OK)

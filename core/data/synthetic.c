@@ -181,6 +181,7 @@ dpt_status dpti_synthetic_create(const char *spec, dpt_part part, dpt_dataset **
     dpt_dataset *data = dpti_dataset_allocate();
     if (!data) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for %s", spec);
     *data = (dpt_dataset){
+        .serial = data->serial,
         .name = dpti_strdup(spec),
         .source = dpti_strdup("synthetic"),
         .count = s->count,

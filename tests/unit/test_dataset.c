@@ -431,6 +431,39 @@ static void normalises_bytes(test *t)
     dpt_dataset_destroy(data);
 }
 
+/* Whatever it is made of, a data set has a number that no other one has had. */
+static void numbers_differ(test *t)
+{
+    static const float x[4] = {1, 2, 3, 4};
+    static const int32_t labels[2] = {0, 1};
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = 2,
+                                       .height = 1,
+                                       .width = 1,
+                                       .channels = 2,
+                                       .outputs = 2,
+                                       .dtype = DPT_F32,
+                                       .images = x,
+                                       .labels = labels};
+    const dpt_dataset_array arrays[] = {
+        {.name = "x", .dtype = DPT_F32, .rank = 2, .shape = {2, 2}, .data = x},
+        {.name = "labels", .dtype = DPT_I32, .rank = 1, .shape = {2}, .data = labels}};
+    dpt_dataset *data[6] = {NULL};
+    for (size_t i = 0; i < 2; i++) {
+        REQUIRE_OK(dpt_dataset_from_memory(context_of(t), &memory, &data[3 * i]));
+        REQUIRE_OK(dpt_dataset_from_arrays(context_of(t), arrays, 2, &data[3 * i + 1]));
+        REQUIRE_OK(dpt_dataset_open(context_of(t), "synthetic:1x1x1:2:4", NULL, DPT_TRAIN,
+                                    &data[3 * i + 2]));
+    }
+    for (size_t i = 0; i < 6; i++) {
+        CHECK(data[i]->serial != 0);
+        for (size_t k = 0; k < i; k++)
+            CHECK(data[i]->serial != data[k]->serial);
+    }
+    for (size_t i = 0; i < 6; i++)
+        dpt_dataset_destroy(data[i]);
+}
+
 static void refuses_wrong_memory(test *t)
 {
     const uint8_t images[8] = {0}, labels[2] = {0, 1};
@@ -496,6 +529,7 @@ int main(int argc, char **argv)
         {"synthetic_can_be_learned", synthetic_can_be_learned},
         {"copies_memory", copies_memory},
         {"normalises_bytes", normalises_bytes},
+        {"numbers differ", numbers_differ},
         {"refuses_wrong_memory", refuses_wrong_memory},
     };
     return run_in_new_folder(argc, argv, cases, sizeof cases / sizeof *cases);
