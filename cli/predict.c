@@ -243,15 +243,23 @@ static dpt_status add_images(prediction *p, const cli_options *options)
 
 /* ---- Predicting ------------------------------------------------------------------------------ */
 
-/* The `top` largest of n probabilities, in falling order; of equal ones the first class first. */
-static void print_classes(const dpt_dataset_info *info, float *probabilities, size_t top)
+/* Where predictions are computed, and how many classes of each image are printed. */
+typedef struct output {
+    float *probabilities; /* or the numbers that a regression predicts */
+    size_t classes, top;
+    bool regression; /* or the integers of a network like ArgMax */
+} output;
+
+/* The `top` largest probabilities, in falling order; of equal ones the first class first. */
+static void print_classes(const dpt_dataset_info *info, float *probabilities, const output *out)
 {
-    for (size_t rank = 0; rank < top && rank < info->outputs; rank++) {
+    const bool named = info->class_names && info->outputs == out->classes;
+    for (size_t rank = 0; rank < out->top && rank < out->classes; rank++) {
         size_t best = 0;
-        for (size_t c = 1; c < info->outputs; c++)
+        for (size_t c = 1; c < out->classes; c++)
             if (probabilities[c] > probabilities[best]) best = c;
         printf("%s ", rank ? "," : "");
-        if (info->class_names)
+        if (named)
             printf("%s", info->class_names[best]);
         else
             printf("class %zu", best);
@@ -280,13 +288,6 @@ static size_t run_length(const prediction *p, size_t i)
     return n;
 }
 
-/* Where predictions are computed, and how many classes of each image are printed. */
-typedef struct output {
-    float *probabilities; /* or the numbers that a regression predicts */
-    size_t classes, top;
-    bool regression;
-} output;
-
 static dpt_status predict_run(prediction *p, size_t first, size_t n, const output *out)
 {
     const subject *s = &p->subjects[first];
@@ -301,7 +302,7 @@ static dpt_status predict_run(prediction *p, size_t first, size_t n, const outpu
         if (out->regression)
             print_numbers(out->probabilities + i * out->classes, out->classes);
         else
-            print_classes(&p->info, out->probabilities + i * out->classes, out->top);
+            print_classes(&p->info, out->probabilities + i * out->classes, out);
     }
     return DPT_OK;
 }
@@ -313,7 +314,8 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
     const output out = {.probabilities = calloc(rows, classes * sizeof(float)),
                         .classes = classes,
                         .regression = cli_loss(options) != DPT_LOSS_CROSS_ENTROPY ||
-                                      dpt_model_gives_loss(p->session.model),
+                                      dpt_model_gives_loss(p->session.model) ||
+                                      !dpt_model_has_gradient(p->session.model),
                         .top = options->top ? options->top : DEFAULT_TOP};
     if (!out.probabilities) return no_memory(p);
     dpt_status status = DPT_OK;

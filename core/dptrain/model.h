@@ -273,6 +273,10 @@ DPT_API size_t dpt_model_labels(const dpt_model *model);
 /* Returns whether the output is the loss of a sample (DPT_LOSS_OUTPUT), as in an ONNX file whose
    output is a mean over the batch; false before the model is finished.  Cannot fail. */
 DPT_API bool dpt_model_gives_loss(const dpt_model *model);
+/* Returns whether the gradient of the output reaches a parameter; false before the model is
+   finished.  It does not if the output is integers, as of ArgMax: such a model predicts these
+   integers, and cannot be trained.  Cannot fail. */
+DPT_API bool dpt_model_has_gradient(const dpt_model *model);
 
 /* A tensor as a checkpoint stores it, with PyTorch's name, shape and layout.  Tensors are
    parameters, and the running statistics of batch-norm. */

@@ -191,6 +191,11 @@ bool dpt_model_gives_loss(const dpt_model *model)
     return model->finished && model->gives_loss;
 }
 
+bool dpt_model_has_gradient(const dpt_model *model)
+{
+    return model->finished && dpti_model_has_gradient(model);
+}
+
 /* ---- Remarks --------------------------------------------------------------------------------- */
 
 dpt_status dpti_model_add_remark(dpt_model *model, char *text)
