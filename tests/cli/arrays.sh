@@ -85,6 +85,24 @@ check "eval counts the samples" grep -qE "of 8 right" eval.out
 check "predict" "$DPTRAIN" predict --model "$several_folder/masked_older.onnx" --checkpoint run \
     "$several_folder/masked.npz:0-2,7" >predict.out
 check "predict prints four samples" test "$(grep -c 'class' predict.out)" -eq 4
+
+# A network whose output is integers: the channel in which each pixel of 4x6 is largest.
+python3 - "$SRC/tests/onnx/composed/x.f32" <<'PYTHON'
+import json, struct, sys
+from files import *
+x = floats(sys.argv[1])[: 3 * 192]
+npz("places.npz", x=("<f4", (3, 8, 4, 6), [x[192 * n + 8 * p + c] for n in range(3) for c in range(8) for p in range(24)]))
+header = json.dumps({"scale": {"dtype": "F32", "shape": [6], "data_offsets": [0, 24]}}).encode()
+header += b" " * (-len(header) % 8)
+open("scale.safetensors", "wb").write(struct.pack("<Q", len(header)) + header + struct.pack("<6f", *[1.0] * 6))
+with open("places.wanted", "w") as out:
+    for n in range(3):
+        pixels = [x[192 * n + 8 * p : 192 * n + 8 * p + 8] for p in range(24)]
+        print(f"places.npz:{n}: " + ", ".join(str(p.index(max(p))) for p in pixels), file=out)
+PYTHON
+check "predict of integers" "$DPTRAIN" predict --model "$SRC/tests/onnx/composed/places.onnx" \
+    --checkpoint scale.safetensors --top 24 places.npz >places.out
+check "predict prints the integers" cmp places.out places.wanted
 refuse 2 "the model has several inputs" predict --model "$several_folder/masked_older.onnx" --checkpoint run \
     "$SRC/tests/fuzz/corpus/png/colour.png"
 refuse 2 "has no array ids, which model .* its arrays are x" train --model "$several_folder/masked_older.onnx" \
