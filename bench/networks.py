@@ -17,7 +17,6 @@ import copy
 import ctypes
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -297,6 +296,12 @@ def check(args):
         os.remove(data)
 
 
+def resident_memory():
+    """The largest resident memory of this process in MiB."""
+    with open("/proc/self/status") as lines:
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM"))
+
+
 def seconds_of_pytorch(name, side, batch, seconds, variant):
     """In a process of its own: prints samples per second and the largest resident memory in MiB."""
     import torch
@@ -320,7 +325,7 @@ def seconds_of_pytorch(name, side, batch, seconds, variant):
     while time.time() - began < seconds:
         step()
         n += 1
-    print(n * batch / (time.time() - began), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(n * batch / (time.time() - began), resident_memory())
 
 
 def run_pytorch(args, name, variant, seconds):
@@ -330,20 +335,27 @@ def run_pytorch(args, name, variant, seconds):
     return [float(v) for v in out.split()]
 
 
+# Runs a command and prints its largest resident memory in KiB.  A small process must do that: the kernel counts the
+# memory of the process that starts another one as memory of the latter.
+WRAPPER = """import resource, subprocess, sys
+status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(status)"""
+
+
 def run_dptrain(args, path, data, seconds):
     """Samples per second of the steps after the third, and the largest resident memory in MiB."""
     log = tempfile.mktemp(suffix=".jsonl")
-    command = [args.dptrain, "train", "--model", path, "--dataset", f"npz:{data}", "--batch-size", str(args.batch),
-               "--lr", "0.01", "--devices", "cpu", "--max-time", str(seconds), "--epochs", "100000", "--log", log, "--quiet"]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    error = child.stderr.read()
-    _, status, usage = os.wait4(child.pid, 0)
-    if status:
-        raise RuntimeError(error.strip().splitlines()[-1])
+    command = [sys.executable, "-c", WRAPPER, args.dptrain, "train", "--model", path, "--dataset", f"npz:{data}",
+               "--batch-size", str(args.batch), "--lr", "0.01", "--devices", "cpu", "--max-time", str(seconds),
+               "--epochs", "100000", "--log", log, "--quiet"]
+    child = subprocess.run(command, capture_output=True, text=True)
+    if child.returncode:
+        raise RuntimeError(child.stderr.strip().splitlines()[-1])
     with open(log) as lines:
         steps = [e["seconds"] for e in map(json.loads, lines) if e.get("event") == "step"][3:]
     os.remove(log)
-    return args.batch * len(steps) / sum(steps) if steps else 0.0, usage.ru_maxrss / 1024
+    return args.batch * len(steps) / sum(steps) if steps else 0.0, int(child.stdout) / 1024
 
 
 def prepare(args, name):

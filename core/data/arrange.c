@@ -207,20 +207,20 @@ static dpt_status fail_number(const dpti_conversion *c, const route *r, const re
                     r->to.most_ids);
 }
 
-/* Writes a number as element `at` of a record.  Returns false if the model cannot read it. */
-static bool put(const dpti_conversion *c, const route *r, double number, void *record, size_t at)
+/* Writes a number as the element at `to`.  Returns false if the model cannot read it. */
+static bool put(const dpti_conversion *c, const route *r, double number, void *to)
 {
     const bool is_byte = r->from->dtype == DPT_U8;
     if (is_byte && !(number >= 0 && number <= UINT8_MAX)) return false;
     if (c->to == DPT_U8) {
-        ((uint8_t *)record)[at] = (uint8_t)number;
+        *(uint8_t *)to = (uint8_t)number;
     } else if (!r->to.ids) {
-        ((float *)record)[at] = (float)(is_byte ? number / 255.0 : number);
+        *(float *)to = (float)(is_byte ? number / 255.0 : number);
     } else {
         const bool in_range =
             r->to.most_ids == 0 || (number >= 0 && number < (double)r->to.most_ids);
         if (!in_range || number != trunc(number) || fabs(number) > INT32_MAX) return false;
-        ((int32_t *)record)[at] = (int32_t)number;
+        *(int32_t *)to = (int32_t)number;
     }
     return true;
 }
@@ -229,10 +229,11 @@ static bool put(const dpti_conversion *c, const route *r, double number, void *r
 static dpt_status copy_input(const dpti_conversion *c, const route *r, const dpti_converted *what,
                              dpt_error *error)
 {
+    const size_t bytes = dpt_dtype_bytes(c->to);
     size_t index[DPTI_ARRAY_RANK] = {0}, at = r->to.offset;
     for (size_t i = 0; i < r->from->n; i++) {
         const double number = number_at(c, r, what->from, r->from->offset + i);
-        if (!put(c, r, number, what->to, at))
+        if (!put(c, r, number, (uint8_t *)what->to + at * bytes))
             return fail_number(c, r, &(refusal){number, {i, what->samples.first}}, error);
         for (size_t axis = r->rank; axis-- > 0;) {
             at += r->stride[axis];

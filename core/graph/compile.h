@@ -30,12 +30,12 @@ typedef struct dpti_compiler {
     int *value, *gradient;      /* per root: tensors */
     int *moments;               /* per norm: tensors; per recurrence: its gates */
     bool *reaches;              /* per root: the logits depend on it by a way with gradients */
-    bool *needs;                /* per root: it has a gradient: it also depends on what is trained */
-    bool *shared;               /* per parameter: an instruction before has written its gradient */
-    int *sums;   /* per batch-norm: tensors with the gathered sums of the backward pass; per
-                    recurrence: its cells */
-    size_t held; /* a convolution whose gradient of the filters is delayed to a rendezvous, or
-                    SIZE_MAX */
+    bool *needs;  /* per root: it has a gradient: it also depends on what is trained */
+    bool *shared; /* per parameter: an instruction before has written its gradient */
+    int *sums;    /* per batch-norm: tensors with the gathered sums of the backward pass; per
+                     recurrence: its cells */
+    size_t held;  /* a convolution whose gradient of the filters is delayed to a rendezvous, or
+                     SIZE_MAX */
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
     size_t written, bucketed;
