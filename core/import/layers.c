@@ -89,10 +89,18 @@ static dpt_status linear(dpti_importer *im, bool transposed, bool has_bias)
     return DPT_OK;
 }
 
+/* Constants have such names in files of dptrain.  "val_1" may be a weight that PyTorch's exporter
+   has named. */
+static bool is_constant_of_dptrain(const char *name)
+{
+    return strncmp(name, "val_constant", 12) == 0;
+}
+
 static bool is_weight(const dpti_importer *im, size_t i)
 {
     const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[i]].tensor;
-    return tensor && tensor->rank == 2 && dpti_onnx_type_is_real(tensor->type);
+    return tensor && tensor->rank == 2 && dpti_onnx_type_is_real(tensor->type) &&
+           !is_constant_of_dptrain(tensor->name);
 }
 
 /* *x = x, or its transpose: the axes of one matrix. */

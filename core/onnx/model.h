@@ -42,10 +42,11 @@ typedef struct dpti_onnx_tensor {
     size_t n;                            /* elements */
     const void *data; /* little-endian, at any alignment; bool: one byte each, 0 or 1 */
     size_t n_bytes;
-    bool is_buffer; /* the exporter says that it is no parameter of the module */
+    bool is_buffer; /* it is no parameter of the module; frozen where it must be a tensor */
     bool is_folded; /* a parameter under the name of a constant */
     bool is_noted;  /* the exporter says that it is a parameter of the module */
-    bool is_number; /* the exporter's notes do not have it, and it has one element */
+    bool is_number; /* numbers of the code: the exporter says so, or its notes do not have it, and
+                       it has one element */
 } dpti_onnx_tensor;
 
 typedef enum dpti_onnx_attribute_kind {

@@ -156,12 +156,17 @@ static void set_input(const splitting *s, const use *at, size_t value)
     ((size_t *)(uintptr_t)node->inputs)[at->input] = value;
 }
 
+static bool is_of_code(const char *name)
+{
+    return strncmp(name, DPTI_ONNX_CODE_NAME, strlen(DPTI_ONNX_CODE_NAME)) == 0;
+}
+
 /* The name of the copy for a use; the tensor's own for the first one without a name. */
 static const char *name_of_copy(splitting *s, const dpti_onnx_tensor *t, const use *at, bool named)
 {
     if (named && strncmp(t->name, "val_", 4) != 0 && !dpti_onnx_names_find(&s->names, at->target))
         return at->target;
-    return new_name(s, t->name);
+    return new_name(s, named && is_of_code(at->target) ? at->target : t->name);
 }
 
 static dpt_status split(splitting *s, size_t value, const cut *how, dpt_error *error)
@@ -323,17 +328,41 @@ static dpt_status split_by_use(splitting *s, dpt_error *error)
     return DPT_OK;
 }
 
-/* Marks buffers, and parameters whose values the exporter has computed with. */
+/* Whether PyTorch gives a tensor this name that `forward` makes of numbers. */
+static bool has_name_of_code(const char *name)
+{
+    static const char *const beginnings[] = {"lifted_tensor_", "c_lifted_tensor_",
+                                             "_tensor_constant"};
+    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+        const char *rest = name + strlen(beginnings[i]);
+        if (strncmp(name, beginnings[i], strlen(beginnings[i])) == 0 &&
+            isdigit((unsigned char)*rest))
+            return true;
+    }
+    return false;
+}
+
+/* Marks what is a parameter, a buffer, or numbers of the code. */
+static void mark_tensor(const dpti_onnx_signature *signature, dpti_onnx_tensor *t)
+{
+    const dpti_onnx_member *member = dpti_onnx_member_called(signature, t->name);
+    const bool noted = signature->by_argument.n > 0;
+    const bool of_code = member  ? member->kind == DPTI_ONNX_CODE_TENSOR
+                         : noted ? is_of_code(t->name) || dpti_onnx_is_of_code(signature, t->name)
+                                 : has_name_of_code(t->name);
+    t->is_noted = member && member->kind == DPTI_ONNX_PARAMETER;
+    t->is_buffer = of_code || (member && !t->is_noted);
+    t->is_number = of_code || (!member && noted && t->n == 1);
+}
+
+/* Marks all tensors, and parameters whose values the exporter has computed with. */
 static void mark(splitting *s)
 {
     const dpti_onnx_model *m = s->model;
     for (size_t v = 0; v < m->n_values; v++) {
         dpti_onnx_tensor *t = (dpti_onnx_tensor *)(uintptr_t)m->values[v].tensor;
         if (!may_train(t)) continue;
-        const dpti_onnx_meaning *member = dpti_onnx_names_find(&s->signature.by_target, t->name);
-        t->is_buffer = member && ((const dpti_onnx_member *)member->pointer)->is_buffer;
-        t->is_noted = member && !t->is_buffer;
-        t->is_number = !member && s->signature.by_argument.n > 0 && t->n == 1;
+        mark_tensor(&s->signature, t);
     }
     for (size_t i = 0; i < m->n_nodes; i++)
         for (size_t k = 0; k < m->nodes[i].n_inputs; k++) {
@@ -373,10 +402,10 @@ dpt_status dpti_onnx_split_merged(dpti_onnx_reading *reading, dpt_error *error)
     DPT_TRY(dpti_onnx_read_signature(reading, &s.signature, error));
     const bool noted = s.signature.by_argument.n > 0,
                by_pytorch = noted || strncmp(reading->model->producer, "pytorch", 7) == 0;
-    if (strncmp(reading->model->producer, "dptrain", 7) == 0) return DPT_OK;
-    if (!noted && is_older(reading->model))
+    const bool merges = strncmp(reading->model->producer, "dptrain", 7) != 0;
+    if (merges && !noted && is_older(reading->model))
         DPT_TRY(split_by_identity(&s, error));
-    else if (!by_pytorch || is_optimised(reading->model))
+    else if (merges && (!by_pytorch || is_optimised(reading->model)))
         DPT_TRY(split_by_use(&s, error));
     mark(&s);
     return DPT_OK;

@@ -2,16 +2,22 @@
 
        p_norm_weight: PARAMETER target='norm.weight'
        b_table: BUFFER target='table' persistent=True
+       c_lifted_tensor_0: CONSTANT_TENSOR target='lifted_tensor_0'
 
    and each node has the call that it stands for,
 
-       %layer_norm : ... (args = (%x, [8], %p_norm_weight, %p_norm_bias, 1e-05), kwargs = {}) */
+       %layer_norm : ... (args = (%x, [8], %p_norm_weight, %p_norm_bias, 1e-05), kwargs = {})
+
+   A tensor that the exporter's optimiser has computed has the list of values from which,
+
+       ['lifted_tensor_0', 'clone'] */
 #include "onnx/read_origin.h"
 
 #include <ctype.h>
 #include <string.h>
 
 #define SIGNATURE "pkg.torch.export.ExportedProgram.graph_signature"
+#define SOURCES   "pkg.onnxscript.optimizer.folded_from"
 
 enum { MOST_MEMBERS = 8, NAME_BYTES = 512 };
 
@@ -29,15 +35,19 @@ const char *dpti_onnx_entry(Dpti__Onnx__Entry *const *entries, size_t n, const c
    line. */
 static bool read_line(char *line, const char **argument, dpti_onnx_member *out)
 {
-    static const char *const kinds[] = {": PARAMETER target='", ": BUFFER target='"};
-    for (size_t k = 0; k < 2; k++) {
+    static const char *const kinds[] = {
+        [DPTI_ONNX_PARAMETER] = ": PARAMETER target='",
+        [DPTI_ONNX_BUFFER] = ": BUFFER target='",
+        [DPTI_ONNX_CODE_TENSOR] = ": CONSTANT_TENSOR target='",
+    };
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         char *at = strstr(line, kinds[k]);
         if (!at) continue;
         char *target = at + strlen(kinds[k]), *end = strchr(target, '\'');
         if (!end || end == target || at == line) return false;
         *at = *end = 0;
         *argument = line;
-        *out = (dpti_onnx_member){target, k == 1};
+        *out = (dpti_onnx_member){target, (dpti_onnx_member_kind)k};
         return true;
     }
     return false;
@@ -56,6 +66,19 @@ static bool add_member(dpti_onnx_reading *r, dpti_onnx_signature *s, const char 
            dpti_onnx_names_add(&s->by_target, r->arena, what->target, meaning);
 }
 
+static bool add_sources(dpti_onnx_reading *r, dpti_onnx_signature *s)
+{
+    const Dpti__Onnx__Graph *graph = r->proto->graph;
+    for (size_t i = 0; i < graph->n_value_info; i++) {
+        const Dpti__Onnx__ValueNote *note = graph->value_info[i];
+        const char *text = dpti_onnx_entry(note->metadata_props, note->n_metadata_props, SOURCES);
+        if (!text || !note->name || dpti_onnx_names_find(&s->sources, note->name)) continue;
+        if (!dpti_onnx_names_add(&s->sources, r->arena, note->name, (dpti_onnx_meaning){0, text}))
+            return false;
+    }
+    return true;
+}
+
 dpt_status dpti_onnx_read_signature(dpti_onnx_reading *reading, dpti_onnx_signature *out,
                                     dpt_error *error)
 {
@@ -63,6 +86,7 @@ dpt_status dpti_onnx_read_signature(dpti_onnx_reading *reading, dpti_onnx_signat
     const char *text = dpti_onnx_entry(graph->metadata_props, graph->n_metadata_props, SIGNATURE);
     *out = (dpti_onnx_signature){.by_argument = {.n = 0}};
     if (!text) return DPT_OK;
+    if (!add_sources(reading, out)) return dpti_onnx_no_memory(error);
     char *line = dpti_onnx_take_text(reading->arena, "%s", text);
     if (!line) return dpti_onnx_no_memory(error);
     while (line) {
@@ -126,13 +150,56 @@ static size_t place_of(const dpti_onnx_node *node, size_t i, size_t n)
     return i - 1;
 }
 
+/* Whether a call takes a tensor that the code makes: `torch.tensor` is a clone of its numbers. */
+static bool takes_code(const dpti_onnx_node *node)
+{
+    static const char *const makers[] = {"clone", "ones", "zeros", "full"};
+    const char *at = node->origin ? strstr(node->origin, "args = (") : NULL;
+    for (; at && (at = strchr(at, '%')); at++)
+        for (size_t k = 0; k < sizeof makers / sizeof *makers; k++) {
+            const size_t n = strlen(makers[k]);
+            if (strncmp(at + 1, makers[k], n) != 0) continue;
+            const char *rest = at + 1 + n;
+            rest += *rest == '_';
+            rest += strspn(rest, "0123456789");
+            if (!isalnum((unsigned char)*rest) && *rest != '_') return true;
+        }
+    return false;
+}
+
 const dpti_onnx_member *dpti_onnx_member_of(const dpti_onnx_signature *signature,
                                             const dpti_onnx_node *node, size_t i)
 {
+    static const dpti_onnx_member of_code = {DPTI_ONNX_CODE_NAME, DPTI_ONNX_CODE_TENSOR};
     const members all = arguments_of(signature, node);
+    if (all.n == 0 && takes_code(node)) return &of_code;
     if (all.n == 1) return all.items[0];
     const size_t place = all.n > 1 ? place_of(node, i, all.n) : SIZE_MAX;
     return place < all.n && place < MOST_MEMBERS ? all.items[place] : NULL;
+}
+
+const dpti_onnx_member *dpti_onnx_member_called(const dpti_onnx_signature *signature,
+                                                const char *name)
+{
+    const dpti_onnx_meaning *found = dpti_onnx_names_find(&signature->by_target, name);
+    return found ? found->pointer : NULL;
+}
+
+bool dpti_onnx_is_of_code(const dpti_onnx_signature *signature, const char *name)
+{
+    const dpti_onnx_meaning *found = dpti_onnx_names_find(&signature->sources, name);
+    const char *at = found ? strchr(found->pointer, '\'') : NULL, *end;
+    if (!at) return false;
+    for (; at && (end = strchr(at + 1, '\'')); at = strchr(end + 1, '\'')) {
+        char source[NAME_BYTES];
+        const size_t n = (size_t)(end - at) - 1;
+        if (n >= sizeof source) return false;
+        memcpy(source, at + 1, n);
+        source[n] = 0;
+        const dpti_onnx_member *member = dpti_onnx_member_called(signature, source);
+        if (member && member->kind == DPTI_ONNX_PARAMETER) return false;
+    }
+    return true;
 }
 
 bool dpti_onnx_is_folded(const dpti_onnx_signature *signature, const dpti_onnx_node *node,

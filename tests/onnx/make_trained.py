@@ -654,16 +654,36 @@ class Attending(nn.Module):
         return self.h(torch.tanh(y).mean(1))
 
 
+class Coded(nn.Module):
+    """Tensors that are no parameters: `forward` makes them of numbers, they are plain attributes, or buffers.  They
+    stand where parameters stand, too: the weight of a product, a bias, the scale and shift of a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.n, self.h = nn.Linear(4, 8), nn.LayerNorm(8), nn.Linear(8, 3)
+        self.register_buffer("place", torch.randn(1, 5, 8))
+        self.register_buffer("ones", torch.ones(8))
+        self.place_plain = torch.randn(8)
+
+    def forward(self, x):
+        y = self.a(x) * torch.tensor([1, 2, 0.5, 1.5, 1, -1, 0.5, 2]) + self.place
+        y = torch.tanh(y @ torch.tensor([[0.5 - (i * k) % 7 / 6 for i in range(8)] for k in range(8)]))
+        y = y + torch.tensor([0.1 * i for i in range(8)]) * self.ones + self.place_plain
+        y = F.layer_norm(self.n(y), (8,), torch.tensor([0.2 * i for i in range(8)]), self.place_plain * 2)
+        return self.h(torch.tanh(y * torch.tensor(0.7) + torch.tensor([0.3])).mean(1) * torch.tensor([1.0] * 8))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
 
-KEPT = ("pkg.torch.export.ExportedProgram.graph_signature", "pkg.torch.onnx.fx_node")
+KEPT = ("pkg.torch.export.ExportedProgram.graph_signature", "pkg.torch.onnx.fx_node",
+        "pkg.onnxscript.optimizer.folded_from")
 
 
-def export(model, inputs, path, older, merges=False, scalar=False):
+def export(model, inputs, path, older, merges=False, scalar=False, notes=False):
     """`inputs`: the example of each input by its name.  `merges`: so that the exporter merges equal tensors, with its
-    notes about parameters.  `scalar`: the output has no batch."""
+    notes about parameters.  `scalar`: the output has no batch.  `notes`: with the notes also if nothing is merged."""
     examples = tuple(inputs.values())
     if older:
         mode = torch.onnx.TrainingMode.EVAL if merges else torch.onnx.TrainingMode.TRAINING
@@ -679,7 +699,7 @@ def export(model, inputs, path, older, merges=False, scalar=False):
     graph = file.graph
     for item in [file, graph, *graph.node, *graph.value_info, *graph.input, *graph.output, *graph.initializer,
                  *(node for function in file.functions for node in function.node)]:
-        kept = [entry for entry in item.metadata_props if merges and entry.key in KEPT]
+        kept = [entry for entry in item.metadata_props if (merges or notes) and entry.key in KEPT]
         del item.metadata_props[:]
         item.metadata_props.extend(kept)
         item.doc_string = ""
@@ -828,7 +848,8 @@ def main():
                 "depth": (Depth, (2, 8, 8)), "strided": (Strided, (2, 8, 8)),
                 "dilated": (Dilated, (2, 8, 8)), "merged": (Merged, (5, 4)),
                 "chosen": (Chosen, (5, 4)), "written": (Written, (5, 4)), "volume": (Volume, (2, 4, 5, 4)),
-                "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4)), "single": (Single, (5, 4))}
+                "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4)), "single": (Single, (5, 4)),
+                "coded": (Coded, (5, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():
@@ -839,7 +860,11 @@ def main():
         x = ids(shape) if isinstance(shape, int) else torch.randn(COUNT, *shape)
         # The older exporter counts the samples to write a part of each, which is refused.
         for way in ("default",) if name == "written" else ("default", "older"):
-            export(model, {"x": x}, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older", name == "merged")
+            export(model, {"x": x}, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older", name == "merged",
+                   notes=name == "coded")
+        if name == "coded":
+            export(model, {"x": x}, os.path.join(FOLDER, "coded_optimised.onnx"), False, True)
+            export(model, {"x": x}, os.path.join(FOLDER, "coded_bare.onnx"), False)
         data = x.numpy().transpose(0, 2, 3, 1) if x.dim() == 4 else x.numpy()
         numbers = np.concatenate([data.ravel(), np.array(train(model, x), "f")])
         numbers.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))

@@ -37,7 +37,7 @@ static const struct {
                 {"merged", 5, 4, 1, 0, 3, 1},   {"chosen", 5, 4, 1, 0, 3, 1},
                 {"written", 5, 4, 1, 0, 3, 1},  {"volume", 2, 4, 20, 0, 3, 1},
                 {"padded", 6, 6, 2, 0, 3, 1},   {"attending", 5, 4, 1, 0, 3, 1},
-                {"single", 5, 4, 1, 0, 3, 1}};
+                {"single", 5, 4, 1, 0, 3, 1},   {"coded", 5, 4, 1, 0, 3, 1}};
 
 static const struct {
     const char *devices, *split;
@@ -63,9 +63,15 @@ typedef struct run {
     dpt_trainer *trainer;
 } run;
 
-/* The older exporter does not tell them from parameters. */
-static const dpt_parameter_group buffers[] = {{.pattern = "place", .frozen = true},
+/* Files without the notes of the default exporter do not tell them from parameters. */
+static const dpt_parameter_group buffers[] = {{.pattern = "place*", .frozen = true},
                                               {.pattern = "ones", .frozen = true}};
+
+static bool freezes_buffers(const char *path)
+{
+    return strstr(path, "merged_older") || strstr(path, "coded_older") ||
+           strstr(path, "coded_bare");
+}
 
 static dpt_status begin(run *r, const char *path, size_t mix, const dpt_dataset_memory *memory)
 {
@@ -74,7 +80,7 @@ static dpt_status begin(run *r, const char *path, size_t mix, const dpt_dataset_
                                          .lr = 0.05f,
                                          .momentum = 0.9f,
                                          .groups = buffers,
-                                         .n_groups = strstr(path, "merged_older") ? 2 : 0,
+                                         .n_groups = freezes_buffers(path) ? 2 : 0,
                                          .split = dpt_split_from(mixes[mix].split)};
     DPT_TRY(dpt_device_set_open(r->context, mixes[mix].devices, &r->devices));
     DPT_TRY(dpt_dataset_from_memory(r->context, memory, &r->data));
@@ -164,6 +170,9 @@ static void trains_as_pytorch(test *t)
         for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
             train(t, i, "default", mix);
             if (strcmp(networks[i].name, "written") != 0) train(t, i, "older", mix);
+            if (strcmp(networks[i].name, "coded") != 0) continue;
+            train(t, i, "optimised", mix); /* optimize=True, as merged_default */
+            train(t, i, "bare", mix);      /* without the notes of the exporter */
         }
 }
 
