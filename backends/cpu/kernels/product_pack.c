@@ -78,13 +78,35 @@ void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, 
 
 /* ---- A --------------------------------------------------------------------------------------- */
 
-/* Copies the terms of a tile's rows, which are side by side in memory.  Vectors may write behind
-   the rows of a term; the next term overwrites that. */
-static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, float *to)
+/* Copies n terms of a tile's rows, which are side by side in memory.  Vectors write behind the rows
+   of a term, where the next term comes.  The last term is copied exactly, because what is behind
+   it may be there already.  reads_behind: vectors may also read behind the rows. */
+static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, bool reads_behind,
+                       float *to)
 {
-    for (size_t k = 0; k < n; k++, from += lda, to += n_rows)
+    size_t k = 0;
+    for (; reads_behind && k + 1 < n; k++, from += lda, to += n_rows)
         for (size_t i = 0; i < n_rows; i += LANES)
             vec_store(to + i, vec_load(from + i));
+    for (; k < n; k++, from += lda, to += n_rows)
+        memcpy(to, from, n_rows * sizeof *to);
+}
+
+/* Packs rows of a transposed A.  The rows of a term are consecutive, and terms are far apart in
+   memory.  So all tiles get a few terms before the next terms are read: tile by tile, every cache
+   line would be read anew for each of the tiles that have a part of it. */
+static void pack_transposed(const gemm *g, dpt_cpu_range rows, size_t first, size_t n, float *to)
+{
+    enum { AT_ONCE = 16 /* terms */ };
+    for (size_t k = 0; k < n; k += AT_ONCE) {
+        const size_t terms = n - k < AT_ONCE ? n - k : AT_ONCE;
+        float *next = to;
+        for (size_t row = rows.begin, n_rows; row < rows.end; row += n_rows, next += n_rows * n) {
+            n_rows = tile_rows(rows.end - row, PRODUCT_ROWS);
+            copy_terms(g->a + (first + k) * g->lda + row, g->lda, n_rows, terms,
+                       row + whole_vectors(n_rows) <= g->m, next + k * n_rows);
+        }
+    }
 }
 
 /* Transposes a tile's rows, the last vector of rows first: vectors may write behind it, and the
@@ -100,15 +122,12 @@ static void turn_tile(const float *from, size_t lda, size_t n_rows, size_t n, fl
 
 void KERNEL(product_pack_a)(const gemm *g, dpt_cpu_range rows, size_t first, size_t n, float *to)
 {
+    if (g->a_transposed) {
+        pack_transposed(g, rows, first, n, to);
+        return;
+    }
     for (size_t row = rows.begin, n_rows; row < rows.end; row += n_rows, to += n_rows * n) {
         n_rows = tile_rows(rows.end - row, PRODUCT_ROWS);
-        const float *from = g->a + (g->a_transposed ? first * g->lda + row : row * g->lda + first);
-        if (!g->a_transposed)
-            turn_tile(from, g->lda, n_rows, n, to);
-        else if (row + whole_vectors(n_rows) <= g->m)
-            copy_terms(from, g->lda, n_rows, n, to);
-        else /* vectors would read behind the matrix */
-            for (size_t k = 0; k < n; k++)
-                memcpy(to + k * n_rows, from + k * g->lda, n_rows * sizeof *to);
+        turn_tile(g->a + row * g->lda + first, g->lda, n_rows, n, to);
     }
 }
