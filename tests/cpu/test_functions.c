@@ -1,7 +1,8 @@
 /* Tests the functions of backends/cpu/kernels/functions.h against the mathematical library in
-   double precision. */
+   double precision, and those of vec_functions.h against the former. */
 #include "functions.h"
 #include "harness.h"
+#include "vec_functions.h"
 
 #include <math.h>
 
@@ -97,6 +98,32 @@ static void limits_are_exact(test *t)
     CHECK(function_exp(-104.1f) == 0.0f);
 }
 
+/* Vectors hold the same bits as single numbers, wherever exp is not limited. */
+static void vectors_are_equal(test *t)
+{
+    enum { N = VEC_MOST * LANES };
+    for (uint64_t bits = 0; bits <= UINT32_MAX; bits += STRIDE * N / 4) {
+        float x[N], sigmoid[N], tangent[N];
+        vec of[VEC_MOST];
+        for (size_t i = 0; i < N; i++)
+            x[i] = function_from_bits((uint32_t)(bits + i * STRIDE / 4));
+        memcpy(of, x, sizeof of);
+        vec_sigmoid(of, VEC_MOST);
+        memcpy(sigmoid, of, sizeof of);
+        memcpy(of, x, sizeof of);
+        vec_tanh(of, VEC_MOST);
+        memcpy(tangent, of, sizeof of);
+        for (size_t i = 0; i < N; i++) {
+            const bool is_nan = isnan(x[i]), limited = fabsf(x[i]) > VEC_EXP_LIMIT;
+            if (!is_nan && !limited) CHECK(sigmoid[i] == function_sigmoid(x[i]));
+            if (!is_nan) CHECK(tangent[i] == function_tanh(x[i]));
+            if (!is_nan && limited) CHECK(x[i] > 0 ? sigmoid[i] == 1.0f : sigmoid[i] < 1.3e-38f);
+            if (!is_nan && limited) CHECK(sigmoid[i] >= 0x1p-126f);
+            if (is_nan) CHECK(isnan(sigmoid[i]) && isnan(tangent[i]));
+        }
+    }
+}
+
 /* Odd functions, and neighbours of the places where two formulas meet. */
 static void formulas_meet(test *t)
 {
@@ -117,6 +144,7 @@ int main(int argc, char **argv)
         {"errors_are_small", errors_are_small},
         {"limits_are_exact", limits_are_exact},
         {"formulas_meet", formulas_meet},
+        {"vectors_are_equal", vectors_are_equal},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

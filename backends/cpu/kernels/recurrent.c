@@ -4,6 +4,10 @@
    product.  All threads together pack the weights, once for the whole sequence.  A BLAS would pack
    them again at every place, which takes as long as the product of a few rows.
 
+   The rows of a place are far apart in memory, often by a power of two, so that caches keep few of
+   them.  A thread therefore has a copy of the rows in a buffer of its own.  It carries rows between
+   tensors and buffers while it computes a product, which needs little of the memory's time.
+
    The sum of an element has a fixed order, so its bits do not depend on the blocks of samples. */
 #include "recurrent.h"
 #include "kinds.h"
@@ -18,11 +22,110 @@ enum { MOST_ROWS = 64 }; /* samples of a block */
 /* op->plan.state */
 typedef struct recurrent {
     size_t wide;                   /* floats of all gates */
+    size_t saved;                  /* floats that are saved for the backward pass; 0: none */
     size_t w_floats, w_new_floats; /* packed */
     size_t most_rows;
-    size_t state_floats, wide_floats, packed_floats; /* of a block, in whole cache lines */
+    /* Of a block, in whole cache lines. */
+    size_t state_floats, wide_floats, saved_floats, packed_floats;
     size_t thread_floats;
 } recurrent;
+
+/* ---- Carrying rows --------------------------------------------------------------------------- */
+
+enum { SEGMENT = 64 /* floats that are carried at once */ };
+
+/* Rows on their way between a tensor and a buffer. */
+typedef struct carry {
+    const float *from;
+    float *to;
+    size_t from_step, to_step; /* floats from row to row */
+    size_t n_rows, columns;
+    bool leaves;           /* `to` is the tensor */
+    size_t segments;       /* of a part */
+    size_t row, at;        /* of the segment that is carried next */
+    size_t next_row, next; /* of the one that is asked for next */
+} carry;
+
+enum { MOST_CARRIES = 5 };
+
+/* What is carried during a product. */
+typedef struct load {
+    carry all[MOST_CARRIES];
+    size_t n;
+} load;
+
+/* Adds rows to the load, unless the tensor does not exist. */
+static void add_carry(load *l, carry c)
+{
+    if (c.from && c.to && c.columns > 0) l->all[l->n++] = c;
+}
+
+static inline void next_segment(const carry *c, size_t *row, size_t *at)
+{
+    *at += SEGMENT;
+    if (*at < c->columns) return;
+    *at = 0;
+    ++*row;
+}
+
+/* Asks for the segments of the next part. */
+static inline void ask(carry *c)
+{
+    enum { LINE = 16 };
+    for (size_t i = 0; i < c->segments && c->next_row < c->n_rows; i++) {
+        const float *from = c->from + c->next_row * c->from_step + c->next;
+        const float *to = c->to + c->next_row * c->to_step + c->next;
+        for (size_t k = 0; k < SEGMENT && c->next + k < c->columns; k += LINE) {
+            if (c->leaves)
+                __builtin_prefetch(to + k, 1);
+            else
+                __builtin_prefetch(from + k, 0);
+        }
+        next_segment(c, &c->next_row, &c->next);
+    }
+}
+
+static inline void carry_segments(carry *c)
+{
+    for (size_t i = 0; i < c->segments && c->row < c->n_rows; i++) {
+        const size_t left = c->columns - c->at, n = left < SEGMENT ? left : SEGMENT;
+        const float *from = c->from + c->row * c->from_step + c->at;
+        float *to = c->to + c->row * c->to_step + c->at;
+        if (n == SEGMENT)
+            memcpy(to, from, SEGMENT * sizeof *to);
+        else
+            memcpy(to, from, n * sizeof *to);
+        next_segment(c, &c->row, &c->at);
+    }
+}
+
+/* Divides the load into parts. */
+static void begin_parts(load *l, size_t n_parts)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        carry *c = &l->all[i];
+        c->segments = dpt_cpu_ceil_div(c->n_rows * dpt_cpu_ceil_div(c->columns, SEGMENT), n_parts);
+        ask(c);
+    }
+}
+
+/* Carries the next part. */
+static void carry_part(load *l)
+{
+    for (size_t i = 0; i < l->n; i++) {
+        ask(&l->all[i]);
+        carry_segments(&l->all[i]);
+    }
+}
+
+/* Carries everything. */
+static void carry_all(load *l)
+{
+    enum { PARTS = 16 };
+    begin_parts(l, PARTS);
+    for (size_t i = 0; i < PARTS; i++)
+        carry_part(l);
+}
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
@@ -58,10 +161,13 @@ typedef struct block {
     float *scratch; /* for a, packed */
 } block;
 
-static void multiply(const weights *w, const block *b)
+/* l: what is carried meanwhile. */
+static void multiply(const weights *w, const block *b, load *l)
 {
+    const size_t n_tiles = dpt_cpu_ceil_div(b->n_rows, PRODUCT_ROWS);
     const gemm g = {.m = b->n_rows, .k = w->terms, .a = b->a, .lda = b->lda};
     KERNEL(product_pack_a)(&g, (dpt_cpu_range){0, b->n_rows}, 0, w->terms, b->scratch);
+    begin_parts(l, dpt_cpu_ceil_div(w->columns, PRODUCT_LANES) * n_tiles);
     for (size_t start = 0; start < w->columns; start += PRODUCT_LANES) {
         const size_t left = w->columns - start, lanes = left < PRODUCT_LANES ? left : PRODUCT_LANES;
         product_tile t = {.a = b->scratch,
@@ -75,6 +181,7 @@ static void multiply(const weights *w, const block *b)
             t.n_rows = tile_rows(b->n_rows - row, PRODUCT_ROWS);
             t.c = b->c + row * b->ldc + start;
             KERNEL(product_tile_run)(&t);
+            carry_part(l);
             t.a += t.n_rows * t.n_terms;
         }
     }
@@ -84,9 +191,13 @@ static void multiply(const weights *w, const block *b)
 
 /* What a thread has for its block. */
 typedef struct scratch {
-    float *h, *c; /* (rows, hidden) states, or their gradients */
-    float *reset; /* (rows, hidden) for GRU_BEFORE */
-    float *q;     /* (rows, wide) */
+    float *h, *c;     /* (rows, hidden) states, or their gradients */
+    float *reset;     /* (rows, hidden) for GRU_BEFORE */
+    float *q;         /* (rows, wide) */
+    float *x;         /* (rows, wide) x; or dx */
+    float *gates;     /* (rows, saved) */
+    float *dy;        /* (rows, hidden) */
+    float *states[2]; /* (rows, hidden) the states at a place, and at the place before it */
     float *packed;
 } scratch;
 
@@ -107,8 +218,13 @@ static scratch scratch_of(const dpt_cpu_call *call, unsigned thread)
     scratch s = {.h = at};
     s.c = s.h + v->state_floats;
     s.reset = s.c + v->state_floats;
-    s.q = s.reset + v->state_floats;
-    s.packed = s.q + v->wide_floats;
+    s.dy = s.reset + v->state_floats;
+    s.states[0] = s.dy + v->state_floats;
+    s.states[1] = s.states[0] + v->state_floats;
+    s.q = s.states[1] + v->state_floats;
+    s.x = s.q + v->wide_floats;
+    s.gates = s.x + v->wide_floats;
+    s.packed = s.gates + v->saved_floats;
     return s;
 }
 
@@ -186,19 +302,53 @@ static forward_tensors forward_tensors_of(const dpt_cpu_call *call)
     return t;
 }
 
-static cell_forward forward_row(const walk *k, const forward_tensors *t, size_t s, size_t place)
+static cell_forward forward_row(const walk *k, const forward_tensors *t, size_t s)
 {
-    const dpt_recurrent_desc *d = k->d;
-    const size_t n = d->hidden, wide = k->plan->wide, sample = k->first + s;
-    const size_t row = sample * d->length + place;
-    return (cell_forward){.x = t->x + row * wide,
+    const size_t n = k->d->hidden, wide = k->plan->wide;
+    return (cell_forward){.x = k->own.x + s * wide,
                           .q = k->own.q + s * wide,
                           .h = k->own.h + s * n,
                           .c = k->own.c + s * n,
-                          .y = t->y + (sample * (d->length + d->gives_cell) + place) * n,
-                          .gates =
-                              t->gates ? t->gates + row * dpt_recurrent_saved(d->cell) * n : NULL,
-                          .cells = t->cells ? t->cells + row * n : NULL};
+                          .gates = t->gates ? k->own.gates + s * k->plan->saved : NULL};
+}
+
+/* Adds the rows of a place to the load: from a tensor (samples, places, columns) to a buffer, or
+   with `leaves` the other way. */
+typedef struct rows_of {
+    const float *in; /* one of both */
+    float *out;
+    size_t places, columns;
+} rows_of;
+
+static void add_rows(const walk *k, load *l, rows_of of, size_t place, float *buffer)
+{
+    const size_t step = of.places * of.columns, at = k->first * step + place * of.columns;
+    carry c = {.n_rows = k->n_rows, .columns = of.columns};
+    if (of.out) {
+        c.leaves = true;
+        c.from = buffer;
+        c.from_step = of.columns;
+        c.to = of.out + at;
+        c.to_step = step;
+    } else if (of.in) {
+        c.from = of.in + at;
+        c.from_step = step;
+        c.to = buffer;
+        c.to_step = of.columns;
+    }
+    add_carry(l, c);
+}
+
+/* What a place gives. */
+static void add_results(const walk *k, const forward_tensors *t, size_t place, load *l)
+{
+    const dpt_recurrent_desc *d = k->d;
+    const size_t n = d->hidden, length = d->length;
+    add_rows(k, l, (rows_of){.out = t->y, .places = length + d->gives_cell, .columns = n}, place,
+             k->own.h);
+    add_rows(k, l, (rows_of){.out = t->gates, .places = length, .columns = k->plan->saved}, place,
+             k->own.gates);
+    add_rows(k, l, (rows_of){.out = t->cells, .places = length, .columns = n}, place, k->own.c);
 }
 
 static void add_bias(const walk *k, const float *bias)
@@ -228,19 +378,25 @@ static void forward_block(const walk *k)
     load_state(k, t.h0, n, k->own.h);
     load_state(k, t.c0, n, k->own.c);
     for (size_t i = 0; i < d->length; i++) {
-        const size_t place = place_of(d, i);
-        multiply(&k->w, &of_states);
+        load l = {.n = 0}, none = {.n = 0};
+        if (i > 0) add_results(k, &t, place_of(d, i - 1), &l);
+        add_rows(k, &l, (rows_of){.in = t.x, .places = d->length, .columns = wide}, place_of(d, i),
+                 k->own.x);
+        multiply(&k->w, &of_states, &l);
         if (t.bias) add_bias(k, t.bias);
         for (size_t s = 0; s < k->n_rows && k->w_new.from; s++) {
-            const cell_forward row = forward_row(k, &t, s, place);
+            const cell_forward row = forward_row(k, &t, s);
             KERNEL(cell_reset)(d, &row, k->own.reset + s * n);
         }
-        if (k->w_new.from) multiply(&k->w_new, &of_reset);
+        if (k->w_new.from) multiply(&k->w_new, &of_reset, &none);
         for (size_t s = 0; s < k->n_rows; s++) {
-            const cell_forward row = forward_row(k, &t, s, place);
+            const cell_forward row = forward_row(k, &t, s);
             KERNEL(cell_forward)(d, &row);
         }
     }
+    load last = {.n = 0};
+    if (d->length > 0) add_results(k, &t, place_of(d, d->length - 1), &last);
+    carry_all(&last);
     if (d->gives_cell) store_state(k, k->own.c, (d->length + 1) * n, t.y + d->length * n);
 }
 
@@ -290,48 +446,72 @@ static backward_tensors backward_tensors_of(const dpt_cpu_call *call)
     return t;
 }
 
-/* The state before step i: of the place before, or the initial one. */
-static const float *state_before(const walk *k, const float *rows, const float *initial, size_t s,
-                                 size_t i)
+/* The states of step i, to a buffer: the cells of an LSTM, or y. */
+static void add_states(const walk *k, const backward_tensors *t, size_t i, load *l)
 {
     const dpt_recurrent_desc *d = k->d;
-    const size_t sample = k->first + s;
-    if (i == 0) return initial ? initial + sample * d->hidden : NULL;
-    if (!rows) return NULL;
-    return rows + (sample * d->length + place_of(d, i - 1)) * d->hidden;
+    const float *from = t->cells ? t->cells : t->y;
+    add_rows(k, l, (rows_of){.in = from, .places = d->length, .columns = d->hidden}, place_of(d, i),
+             k->own.states[i % 2]);
+}
+
+/* What step i reads besides the states. */
+static void add_inputs(const walk *k, const backward_tensors *t, size_t i, load *l)
+{
+    const dpt_recurrent_desc *d = k->d;
+    const size_t place = place_of(d, i), n = d->hidden;
+    add_rows(k, l, (rows_of){.in = t->dy, .places = d->length + d->gives_cell, .columns = n}, place,
+             k->own.dy);
+    add_rows(k, l, (rows_of){.in = t->gates, .places = d->length, .columns = k->plan->saved}, place,
+             k->own.gates);
+}
+
+/* What step i gives. */
+static void add_gradients(const walk *k, const backward_tensors *t, size_t i, load *l)
+{
+    const size_t length = k->d->length, wide = k->plan->wide, place = place_of(k->d, i);
+    add_rows(k, l, (rows_of){.out = t->dx, .places = length, .columns = wide}, place, k->own.x);
+    add_rows(k, l, (rows_of){.out = t->dq, .places = length, .columns = wide}, place, k->own.q);
+}
+
+/* The state before step i of row s. */
+static const float *state_before(const walk *k, const float *initial, size_t s, size_t i)
+{
+    const size_t n = k->d->hidden;
+    if (i > 0) return k->own.states[(i - 1) % 2] + s * n;
+    return initial ? initial + (k->first + s) * n : NULL;
 }
 
 static cell_backward backward_row(const walk *k, const backward_tensors *t, size_t s, size_t i)
 {
-    const dpt_recurrent_desc *d = k->d;
-    const size_t n = d->hidden, wide = k->plan->wide, sample = k->first + s, place = place_of(d, i);
-    const size_t row = sample * d->length + place;
-    const size_t out = (sample * (d->length + d->gives_cell) + place) * n;
-    return (cell_backward){.dy = t->dy + out,
-                           .y = t->y ? t->y + out : NULL,
-                           .gates =
-                               t->gates ? t->gates + row * dpt_recurrent_saved(d->cell) * n : NULL,
-                           .cell = t->cells ? t->cells + row * n : NULL,
-                           .h_before = state_before(k, t->y, t->h0, s, i),
-                           .c_before = state_before(k, t->cells, t->c0, s, i),
+    const size_t n = k->d->hidden, wide = k->plan->wide;
+    const float *state = k->own.states[i % 2] + s * n;
+    return (cell_backward){.dy = k->own.dy + s * n,
+                           .y = state,
+                           .gates = k->own.gates + s * k->plan->saved,
+                           .cell = state,
+                           .h_before = state_before(k, t->h0, s, i),
+                           .c_before = state_before(k, t->c0, s, i),
                            .dh = k->own.h + s * n,
                            .dc = k->own.c + s * n,
-                           .dx = t->dx + row * wide,
-                           .dq = t->dq ? t->dq + row * wide : NULL};
+                           .dx = k->own.x + s * wide,
+                           .dq = k->own.q + s * wide};
 }
 
 /* The products of GRU_BEFORE that the gradient of r is made of. */
 static void reset_backward(const walk *k, const backward_tensors *t, size_t i)
 {
     const dpt_recurrent_desc *d = k->d;
-    const size_t n = d->hidden, wide = k->plan->wide;
-    const size_t row = k->first * d->length + place_of(d, i);
-    multiply(&k->w_new, &(block){.n_rows = k->n_rows,
-                                 .a = t->dx + row * wide + 2 * n,
-                                 .lda = d->length * wide,
-                                 .c = k->own.reset,
-                                 .ldc = n,
-                                 .scratch = k->own.packed});
+    const size_t n = d->hidden;
+    load none = {.n = 0};
+    multiply(&k->w_new,
+             &(block){.n_rows = k->n_rows,
+                      .a = k->own.x + 2 * n,
+                      .lda = k->plan->wide,
+                      .c = k->own.reset,
+                      .ldc = n,
+                      .scratch = k->own.packed},
+             &none);
     for (size_t s = 0; s < k->n_rows; s++) {
         const cell_backward of = backward_row(k, t, s, i);
         KERNEL(cell_reset_backward)(d, &of, k->own.reset + s * n);
@@ -342,24 +522,35 @@ static void backward_block(const walk *k)
 {
     const dpt_recurrent_desc *d = k->d;
     const backward_tensors t = backward_tensors_of(k->call);
-    const size_t n = d->hidden, wide = k->plan->wide, places = d->length + d->gives_cell;
+    const size_t n = d->hidden, places = d->length + d->gives_cell;
+    const block of_gates = {.n_rows = k->n_rows,
+                            .a = t.dq ? k->own.q : k->own.x,
+                            .lda = k->plan->wide,
+                            .c = k->own.h,
+                            .ldc = n,
+                            .accumulate = true,
+                            .scratch = k->own.packed};
     load_state(k, NULL, 0, k->own.h);
     load_state(k, d->gives_cell ? t.dy + d->length * n : NULL, places * n, k->own.c);
+    load first = {.n = 0};
+    if (d->length > 0) add_inputs(k, &t, d->length - 1, &first);
+    for (size_t i = d->length; i-- > 0 && i + 2 >= d->length;)
+        add_states(k, &t, i, &first);
+    carry_all(&first);
     for (size_t i = d->length; i-- > 0;) {
+        load l = {.n = 0};
         for (size_t s = 0; s < k->n_rows; s++) {
             const cell_backward row = backward_row(k, &t, s, i);
             KERNEL(cell_backward)(d, &row);
         }
         if (t.w_new) reset_backward(k, &t, i);
-        const size_t row = k->first * d->length + place_of(d, i);
+        add_gradients(k, &t, i, &l);
+        if (i > 0) add_inputs(k, &t, i - 1, &l);
+        if (i > 1) add_states(k, &t, i - 2, &l);
         if (i > 0 || t.dh0)
-            multiply(&k->w, &(block){.n_rows = k->n_rows,
-                                     .a = (t.dq ? t.dq : t.dx) + row * wide,
-                                     .lda = d->length * wide,
-                                     .c = k->own.h,
-                                     .ldc = n,
-                                     .accumulate = true,
-                                     .scratch = k->own.packed});
+            multiply(&k->w, &of_gates, &l);
+        else
+            carry_all(&l);
     }
     store_state(k, k->own.h, n, t.dh0);
     store_state(k, k->own.c, n, t.dc0);
@@ -401,11 +592,13 @@ static recurrent plan_of(const dpt_op *op, bool is_forward)
     v.w_floats = is_forward ? packed_floats(n, rows) : packed_floats(rows, n);
     if (d->cell == DPT_CELL_GRU_BEFORE) v.w_new_floats = packed_floats(n, n);
     v.state_floats = dpt_cpu_round(dpt_cpu_mul(v.most_rows, n));
-    v.wide_floats = is_forward ? dpt_cpu_round(dpt_cpu_mul(v.most_rows, v.wide)) : 0;
+    v.saved = dpt_recurrent_saved(d->cell) * n;
+    v.wide_floats = dpt_cpu_round(dpt_cpu_mul(v.most_rows, v.wide));
+    v.saved_floats = dpt_cpu_round(dpt_cpu_mul(v.most_rows, v.saved));
     v.packed_floats =
         dpt_cpu_round(dpt_cpu_add(dpt_cpu_mul(v.most_rows, is_forward ? n : rows), LANES));
-    v.thread_floats =
-        dpt_cpu_add(dpt_cpu_add(dpt_cpu_mul(3, v.state_floats), v.wide_floats), v.packed_floats);
+    v.thread_floats = dpt_cpu_add(dpt_cpu_add(dpt_cpu_mul(6, v.state_floats), v.packed_floats),
+                                  dpt_cpu_add(dpt_cpu_mul(2, v.wide_floats), v.saved_floats));
     return v;
 }
 

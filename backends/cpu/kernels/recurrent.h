@@ -12,9 +12,7 @@ typedef struct cell_forward {
     const float *x; /* (wide) */
     float *q;       /* (wide) the product with the state; becomes the gates */
     float *h, *c;   /* the states, before and after; c is read and written for an LSTM only */
-    float *y;       /* gets h */
     float *gates;   /* (saved, hidden) or NULL */
-    float *cells;   /* or NULL */
 } cell_forward;
 
 /* For GRU_BEFORE, before the product with the new weights: the gates r and z, and r * h. */

@@ -1,31 +1,54 @@
 /* The arithmetic of recurrent cells (recurrent.h).  A long sequence has so many activations that
    they would take longer than the products if they were computed one by one.  So exp and tanh are
-   those of functions.h, in loops that the compiler turns into vectors. */
+   those of vec_functions.h. */
 #include "recurrent.h"
 
-#include "functions.h"
-
-/* The iterations of the loop that follows do not depend on each other.  A compiler that cannot see
-   that of so many arrays would not make vectors of it. */
-#if defined(__clang__)
-#define INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
-#else
-#define INDEPENDENT _Pragma("GCC ivdep")
-#endif
+#include "vec_functions.h"
 
 /* ---- Activations ----------------------------------------------------------------------------- */
+
+DPT_CPU_INLINE vec load(const float *x, const size_t lanes)
+{
+    return lanes == LANES ? vec_load(x) : vec_load_n(x, lanes);
+}
+
+DPT_CPU_INLINE void store(float *y, vec x, const size_t lanes)
+{
+    if (lanes == LANES)
+        vec_store(y, x);
+    else
+        vec_store_n(y, x, lanes);
+}
+
+/* y = f(x) of n vectors.  All arguments but the addresses are constants, unless a single vector is
+   not whole. */
+DPT_CPU_INLINE void activate_vectors(const dpt_activation kind, float *y, const float *x,
+                                     const size_t n, const size_t lanes)
+{
+    vec of[VEC_MOST];
+    VEC_EACH of[k] = load(x + k * LANES, lanes);
+    if (kind == DPT_ACT_SIGMOID)
+        vec_sigmoid(of, n);
+    else
+        vec_tanh(of, n);
+    VEC_EACH store(y + k * LANES, of[k], lanes);
+}
+
+DPT_CPU_INLINE void activate_all(const dpt_activation kind, float *y, const float *x, size_t n)
+{
+    size_t i = 0;
+    for (; i + VEC_MOST * LANES <= n; i += VEC_MOST * LANES)
+        activate_vectors(kind, y + i, x + i, VEC_MOST, LANES);
+    for (; i + LANES <= n; i += LANES)
+        activate_vectors(kind, y + i, x + i, 1, LANES);
+    if (i < n) activate_vectors(kind, y + i, x + i, 1, n - i);
+}
 
 static void activate(dpt_activation kind, float *y, const float *x, size_t n)
 {
     switch (kind) {
-    case DPT_ACT_SIGMOID:
-        for (size_t i = 0; i < n; i++)
-            y[i] = function_sigmoid(x[i]);
-        return;
-    case DPT_ACT_TANH:
-        for (size_t i = 0; i < n; i++)
-            y[i] = function_tanh(x[i]);
-        return;
+    case DPT_ACT_SIGMOID: activate_all(DPT_ACT_SIGMOID, y, x, n); return;
+    case DPT_ACT_TANH: activate_all(DPT_ACT_TANH, y, x, n); return;
     default: /* ReLU; keeps NaN */
         for (size_t i = 0; i < n; i++)
             y[i] = x[i] < 0.0f ? 0.0f : x[i];
@@ -75,10 +98,66 @@ static void save(const dpt_recurrent_desc *d, const cell_forward *row, size_t sl
     if (row->gates) memcpy(row->gates + slot * d->hidden, from, d->hidden * sizeof *from);
 }
 
+/* Whether an LSTM has the activations that nearly all have. */
+static bool is_usual(const dpt_recurrent_desc *d)
+{
+    return d->activation[0] == DPT_ACT_SIGMOID && d->activation[1] == DPT_ACT_TANH &&
+           d->activation[2] == DPT_ACT_TANH;
+}
+
 /* ---- Forward --------------------------------------------------------------------------------- */
+
+/* A gate of n vectors of elements from j on, which is saved. */
+DPT_CPU_INLINE void lstm_gate(const dpt_recurrent_desc *d, const cell_forward *row, size_t gate,
+                              size_t j, vec of[VEC_MOST], const dpt_activation f, const size_t n,
+                              const size_t lanes)
+{
+    const float *q = row->q + block_of(d, gate) + j, *x = row->x + block_of(d, gate) + j;
+    VEC_EACH of[k] = vec_add(load(q + k * LANES, lanes), load(x + k * LANES, lanes));
+    if (f == DPT_ACT_SIGMOID)
+        vec_sigmoid(of, n);
+    else
+        vec_tanh(of, n);
+    float *saved = row->gates + gate * d->hidden + j;
+    VEC_EACH if (row->gates) store(saved + k * LANES, of[k], lanes);
+}
+
+/* The new cells and states of n vectors of elements from j on. */
+DPT_CPU_INLINE void lstm_vectors(const dpt_recurrent_desc *d, const cell_forward *row, size_t j,
+                                 const size_t n, const size_t lanes)
+{
+    float *c = row->c + j, *h = row->h + j;
+    vec i[VEC_MOST], s[VEC_MOST], cell[VEC_MOST], of[VEC_MOST];
+    lstm_gate(d, row, 0, j, i, DPT_ACT_SIGMOID, n, lanes);
+    lstm_gate(d, row, 2, j, of, DPT_ACT_TANH, n, lanes);
+    VEC_EACH i[k] = vec_mul(i[k], of[k]);
+    lstm_gate(d, row, 1, j, s, DPT_ACT_SIGMOID, n, lanes);
+    VEC_EACH cell[k] = vec_add(vec_mul(s[k], load(c + k * LANES, lanes)), i[k]);
+    VEC_EACH store(c + k * LANES, cell[k], lanes);
+    vec_tanh(cell, n);
+    lstm_gate(d, row, 3, j, of, DPT_ACT_SIGMOID, n, lanes);
+    VEC_EACH store(h + k * LANES, vec_mul(cell[k], of[k]), lanes);
+}
+
+/* lstm_forward with the usual activations, in one loop. */
+static void lstm_forward_usual(const dpt_recurrent_desc *d, const cell_forward *row)
+{
+    const cell_forward own = *row; /* stores do not change it */
+    const size_t n = d->hidden;
+    size_t j = 0;
+    for (; j + VEC_MOST * LANES <= n; j += VEC_MOST * LANES)
+        lstm_vectors(d, &own, j, VEC_MOST, LANES);
+    for (; j + LANES <= n; j += LANES)
+        lstm_vectors(d, &own, j, 1, LANES);
+    if (j < n) lstm_vectors(d, &own, j, 1, n - j);
+}
 
 static void lstm_forward(const dpt_recurrent_desc *d, const cell_forward *row)
 {
+    if (is_usual(d)) {
+        lstm_forward_usual(d, row);
+        return;
+    }
     const dpt_activation *f = d->activation;
     const size_t n = d->hidden;
     const float *restrict i = open_gate(d, row, 0, f[0]), *restrict s = open_gate(d, row, 1, f[0]);
@@ -92,7 +171,6 @@ static void lstm_forward(const dpt_recurrent_desc *d, const cell_forward *row)
     const float *const all[] = {i, s, u, o};
     for (size_t slot = 0; slot < 4; slot++)
         save(d, row, slot, all[slot]);
-    if (row->cells) memcpy(row->cells, c, n * sizeof *c);
 }
 
 void KERNEL(cell_reset)(const dpt_recurrent_desc *d, const cell_forward *row, float *reset)
@@ -138,57 +216,77 @@ void KERNEL(cell_forward)(const dpt_recurrent_desc *d, const cell_forward *row)
         break;
     default: gru_forward(d, row);
     }
-    memcpy(row->y, row->h, d->hidden * sizeof(float));
 }
 
 /* ---- Backward -------------------------------------------------------------------------------- */
+
+/* dh += dy */
+static void add_given(const dpt_recurrent_desc *d, const cell_backward *row)
+{
+    float *restrict dh = row->dh;
+    const float *restrict dy = row->dy;
+    for (size_t j = 0; j < d->hidden; j++)
+        dh[j] += dy[j];
+}
 
 static const float *saved_of(const dpt_recurrent_desc *d, const cell_backward *row, size_t slot)
 {
     return row->gates + slot * d->hidden;
 }
 
-/* Whether an LSTM has the activations that nearly all have. */
-static bool is_usual(const dpt_recurrent_desc *d)
-{
-    return d->activation[0] == DPT_ACT_SIGMOID && d->activation[1] == DPT_ACT_TANH &&
-           d->activation[2] == DPT_ACT_TANH;
-}
-
-/* lstm_backward with the usual activations, in one loop.  With a constant `begins` there are no
-   branches. */
-static inline void lstm_backward_usual(const dpt_recurrent_desc *d, const cell_backward *row,
-                                       const bool begins)
+/* lstm_backward with the usual activations, for a vector of elements.  y: tanh of the cell. */
+DPT_CPU_INLINE void lstm_gradients(const dpt_recurrent_desc *d, const cell_backward *row, size_t j,
+                                   vec y, const size_t lanes)
 {
     const size_t n = d->hidden;
-    const float *restrict gates = row->gates, *restrict cell = row->cell;
-    const float *restrict before = row->c_before;
-    float *restrict di = row->dx + block_of(d, 0), *restrict ds = row->dx + block_of(d, 1);
-    float *restrict du = row->dx + block_of(d, 2), *restrict d_o = row->dx + block_of(d, 3);
-    float *restrict dh = row->dh, *restrict dc = row->dc;
-    INDEPENDENT
-    for (size_t j = 0; j < n; j++) {
-        const float i = gates[j], s = gates[n + j], u = gates[2 * n + j], o = gates[3 * n + j];
-        const float y = function_tanh(cell[j]);
-        const float change = dc[j] + dh[j] * o * (1.0f - y * y);
-        d_o[j] = y * dh[j] * (o * (1.0f - o));
-        di[j] = change * u * (i * (1.0f - i));
-        du[j] = change * i * (1.0f - u * u);
-        ds[j] = begins ? 0.0f : change * before[j] * (s * (1.0f - s));
-        dc[j] = change * s;
-        dh[j] = 0.0f;
-    }
+    const float *gates = row->gates + j;
+    const vec one = vec_set(1.0f), zero = vec_set(0.0f);
+    const vec i = load(gates, lanes), s = load(gates + n, lanes);
+    const vec u = load(gates + 2 * n, lanes), o = load(gates + 3 * n, lanes);
+    const vec dh = vec_add(load(row->dh + j, lanes), load(row->dy + j, lanes));
+    const vec of_cell = vec_mul(vec_mul(dh, o), vec_sub(one, vec_mul(y, y)));
+    const vec change = vec_add(load(row->dc + j, lanes), of_cell);
+    const vec before = row->c_before ? load(row->c_before + j, lanes) : zero;
+    const vec di = vec_mul(vec_mul(change, u), vec_mul(i, vec_sub(one, i)));
+    const vec ds = vec_mul(vec_mul(change, before), vec_mul(s, vec_sub(one, s)));
+    const vec du = vec_mul(vec_mul(change, i), vec_sub(one, vec_mul(u, u)));
+    const vec d_o = vec_mul(vec_mul(y, dh), vec_mul(o, vec_sub(one, o)));
+    store(row->dx + block_of(d, 0) + j, di, lanes);
+    store(row->dx + block_of(d, 1) + j, row->c_before ? ds : zero, lanes);
+    store(row->dx + block_of(d, 2) + j, du, lanes);
+    store(row->dx + block_of(d, 3) + j, d_o, lanes);
+    store(row->dc + j, vec_mul(change, s), lanes);
+    store(row->dh + j, zero, lanes);
+}
+
+DPT_CPU_INLINE void lstm_backward_vectors(const dpt_recurrent_desc *d, const cell_backward *row,
+                                          size_t j, const size_t n, const size_t lanes)
+{
+    vec y[VEC_MOST];
+    VEC_EACH y[k] = load(row->cell + j + k * LANES, lanes);
+    vec_tanh(y, n);
+    VEC_EACH lstm_gradients(d, row, j + k * LANES, y[k], lanes);
+}
+
+static void lstm_backward_usual(const dpt_recurrent_desc *d, const cell_backward *row)
+{
+    const cell_backward own = *row; /* stores do not change it */
+    const size_t n = d->hidden;
+    size_t j = 0;
+    for (; j + VEC_MOST * LANES <= n; j += VEC_MOST * LANES)
+        lstm_backward_vectors(d, &own, j, VEC_MOST, LANES);
+    for (; j + LANES <= n; j += LANES)
+        lstm_backward_vectors(d, &own, j, 1, LANES);
+    if (j < n) lstm_backward_vectors(d, &own, j, 1, n - j);
 }
 
 static void lstm_backward(const dpt_recurrent_desc *d, const cell_backward *row)
 {
     if (is_usual(d)) {
-        if (row->c_before)
-            lstm_backward_usual(d, row, false);
-        else
-            lstm_backward_usual(d, row, true);
+        lstm_backward_usual(d, row);
         return;
     }
+    add_given(d, row);
     const dpt_activation *f = d->activation;
     const size_t n = d->hidden;
     const float *restrict i = saved_of(d, row, 0), *restrict s = saved_of(d, row, 1);
@@ -224,6 +322,7 @@ static void gru_backward(const dpt_recurrent_desc *d, const cell_backward *row)
     const float *restrict before = row->h_before;
     float *restrict dz = row->dx + block_of(d, 1), *restrict du = row->dx + block_of(d, 2);
     float *restrict dh = row->dh;
+    add_given(d, row);
     for (size_t j = 0; j < n; j++) {
         dz[j] = dh[j] * ((before ? before[j] : 0.0f) - u[j]);
         du[j] = dh[j] * (1.0f - z[j]);
@@ -259,13 +358,11 @@ void KERNEL(cell_reset_backward)(const dpt_recurrent_desc *d, const cell_backwar
 
 void KERNEL(cell_backward)(const dpt_recurrent_desc *d, const cell_backward *row)
 {
-    float *restrict dh = row->dh;
-    const float *restrict dy = row->dy;
-    for (size_t j = 0; j < d->hidden; j++)
-        dh[j] += dy[j];
+    float *dh = row->dh;
     switch (d->cell) {
     case DPT_CELL_LSTM: lstm_backward(d, row); break;
     case DPT_CELL_RNN:
+        add_given(d, row);
         memcpy(row->dx, dh, d->hidden * sizeof *dh);
         differentiate(d->activation[0], row->dx, row->y, d->hidden);
         memset(dh, 0, d->hidden * sizeof *dh);

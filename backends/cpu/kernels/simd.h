@@ -91,6 +91,16 @@ DPT_CPU_INLINE vec vec_max(vec a, vec b)
 {
     return _mm512_max_ps(a, b);
 }
+/* a < b ? a : b */
+DPT_CPU_INLINE vec vec_min(vec a, vec b)
+{
+    return _mm512_min_ps(a, b);
+}
+/* a < b ? x : y */
+DPT_CPU_INLINE vec vec_where_less(vec a, vec b, vec x, vec y)
+{
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_LT_OQ), y, x);
+}
 DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
 {
     return _mm512_fmadd_ps(a, b, c);
@@ -235,6 +245,16 @@ DPT_CPU_INLINE vec vec_where_positive(vec m, vec x)
 DPT_CPU_INLINE vec vec_max(vec a, vec b)
 {
     return _mm256_max_ps(a, b);
+}
+/* a < b ? a : b */
+DPT_CPU_INLINE vec vec_min(vec a, vec b)
+{
+    return _mm256_min_ps(a, b);
+}
+/* a < b ? x : y */
+DPT_CPU_INLINE vec vec_where_less(vec a, vec b, vec x, vec y)
+{
+    return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_LT_OQ));
 }
 DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
 {
@@ -408,12 +428,46 @@ DPT_CPU_INLINE vec vec_max(vec a, vec b)
     const vec_bits greater = (vec_bits)(a > b);
     return (vec)((greater & (vec_bits)a) | (~greater & (vec_bits)b));
 }
+/* a < b ? x : y */
+DPT_CPU_INLINE vec vec_where_less(vec a, vec b, vec x, vec y)
+{
+    const vec_bits less = (vec_bits)(a < b);
+    return (vec)((less & (vec_bits)x) | (~less & (vec_bits)y));
+}
+/* a < b ? a : b */
+DPT_CPU_INLINE vec vec_min(vec a, vec b)
+{
+    return vec_where_less(a, b, a, b);
+}
 DPT_CPU_INLINE vec vec_relu(vec x) /* keeps NaN */
 {
     return vec_max(vec_set(0.0f), x);
 }
 
 #endif
+
+/* ---- Operations on the bits of floats, in the compilers' own words ---- */
+
+typedef uint32_t vec_u32 __attribute__((vector_size(sizeof(vec))));
+
+DPT_CPU_INLINE vec vec_negate(vec x)
+{
+    return (vec)((vec_u32)x ^ 0x80000000u);
+}
+DPT_CPU_INLINE vec vec_absolute(vec x)
+{
+    return (vec)((vec_u32)x & 0x7fffffffu);
+}
+/* x, which is not negative, with the sign of y */
+DPT_CPU_INLINE vec vec_with_sign(vec x, vec y)
+{
+    return (vec)((vec_u32)x | ((vec_u32)y & 0x80000000u));
+}
+/* 2^i, where x is 1.5 * 2^23 + i, for i from -126 to 127 */
+DPT_CPU_INLINE vec vec_power_of_two(vec x)
+{
+    return (vec)(((vec_u32)x << 23) + 0x3f800000u);
+}
 
 /* Without half vectors these names must exist, and no code that uses them is instantiated. */
 #if !defined(__AVX512F__)
