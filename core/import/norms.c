@@ -93,15 +93,22 @@ static dpt_value inverse_deviation(dpti_importer *im, dpt_value x, uint32_t axes
     return dpti_formula(im->model, text, &squares, 1);
 }
 
+/* The axes over which the node normalizes x: its attribute names the first of them. */
+static uint32_t normalized_axes(const dpti_importer *im, dpt_value x)
+{
+    const size_t rank = dpti_extents_of(im->model, x).rank;
+    uint32_t axes = 0;
+    for (size_t i = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank); i < rank; i++)
+        axes |= 1u << i;
+    return axes;
+}
+
 dpt_status dpti_import_norm_apart(dpti_importer *im)
 {
     dpt_value x, scale, bias;
-    uint32_t axes = 0;
     DPT_TRY(dpti_import_input(im, 0, &x));
     DPT_TRY(dpti_import_input(im, 1, &scale));
-    const size_t rank = dpti_extents_of(im->model, x).rank;
-    for (size_t i = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank); i < rank; i++)
-        axes |= 1u << i;
+    const uint32_t axes = normalized_axes(im, x);
     const dpt_value mean = mean_of(im, "a", x, axes);
     x = dpti_formula(im->model, "a - b", (dpt_value[]){x, mean}, 2);
     dpti_import_give(im, 1, mean);
@@ -119,13 +126,9 @@ dpt_status dpti_import_norm_apart(dpti_importer *im)
 static dpt_status import_rms_norm(dpti_importer *im)
 {
     dpt_value x, scale;
-    uint32_t axes = 0;
     DPT_TRY(dpti_import_input(im, 0, &x));
     DPT_TRY(dpti_import_input(im, 1, &scale));
-    const size_t rank = dpti_extents_of(im->model, x).rank;
-    for (size_t i = dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank); i < rank; i++)
-        axes |= 1u << i;
-    x = scale_to_one(im, x, axes);
+    x = scale_to_one(im, x, normalized_axes(im, x));
     dpti_import_give(im, 0, dpti_formula(im->model, "a * b", (dpt_value[]){x, scale}, 2));
     return DPT_OK;
 }

@@ -1,6 +1,6 @@
-/* Weights that a file transposes before it multiplies by them, as exporters write linear layers
-   over more than two axes.  The linear layer takes the weight as it is, and nothing is transposed.
- */
+/* Weights that a file changes before it uses them: it transposes the weight of a linear layer, as
+   exporters do over more than two axes, or reshapes filters.  The layer takes the weight as it is,
+   and the node that changes it is skipped. */
 #include "import/state.h"
 
 #include <string.h>
@@ -16,28 +16,45 @@ static bool transposes_weight(const dpti_onnx_model *m, const dpti_onnx_node *no
            (!perm || (n == 2 && perm[0] == 1));
 }
 
-/* Whether every use of a value is the second factor of a product, and no output of the network. */
-static bool is_only_factor(const dpti_onnx_graph *graph, size_t value)
+/* Whether a node may take a weight as its second input in place of what the file makes of it. */
+typedef bool takes_weight(const dpti_onnx_node *node);
+
+static bool is_product(const dpti_onnx_node *node)
+{
+    return strcmp(node->op, "MatMul") == 0;
+}
+
+static bool is_convolution(const dpti_onnx_node *node)
+{
+    return strncmp(node->op, "Conv", 4) == 0;
+}
+
+/* Whether every use of a value is the second input of such nodes, and no output of the network. */
+static bool is_only_weight(const dpti_onnx_graph *graph, size_t value, takes_weight *takes)
 {
     const dpti_onnx_model *m = graph->model;
     for (size_t i = 0; i < m->n_outputs; i++)
         if (m->outputs[i].value == value) return false;
     for (size_t n = 0; n < graph->n_nodes; n++)
         for (size_t i = 0; i < graph->nodes[n]->n_inputs; i++)
-            if (graph->nodes[n]->inputs[i] == value &&
-                (i != 1 || strcmp(graph->nodes[n]->op, "MatMul") != 0))
+            if (graph->nodes[n]->inputs[i] == value && (i != 1 || !takes(graph->nodes[n])))
                 return false;
+    return true;
+}
+
+/* Skips the node if its output is only a weight of such nodes: each of these takes the node's
+   input. */
+static bool skips(dpti_importer *im, takes_weight *takes)
+{
+    const size_t out = im->node->outputs[0];
+    if (!is_only_weight(im->graph, out, takes)) return false;
+    im->values[im->node->inputs[0]].n_uses += im->values[out].n_uses - 1;
     return true;
 }
 
 bool dpti_import_skips_transpose(dpti_importer *im)
 {
-    const size_t out = im->node->outputs[0];
-    if (!transposes_weight(im->graph->model, im->node) || !is_only_factor(im->graph, out))
-        return false;
-    /* Every product that takes the transpose takes the weight. */
-    im->values[im->node->inputs[0]].n_uses += im->values[out].n_uses - 1;
-    return true;
+    return transposes_weight(im->graph->model, im->node) && skips(im, is_product);
 }
 
 bool dpti_import_transposes(const dpti_importer *im, size_t value)
@@ -66,27 +83,9 @@ static bool reshapes_filters(const dpti_onnx_model *m, const dpti_onnx_node *nod
     return tensor && tensor->rank == 5 && dpti_onnx_type_is_real(tensor->type);
 }
 
-/* Whether every use of a value is as the filters of a convolution, and no output of the network. */
-static bool is_only_filters(const dpti_onnx_graph *graph, size_t value)
-{
-    const dpti_onnx_model *m = graph->model;
-    for (size_t i = 0; i < m->n_outputs; i++)
-        if (m->outputs[i].value == value) return false;
-    for (size_t n = 0; n < graph->n_nodes; n++)
-        for (size_t i = 0; i < graph->nodes[n]->n_inputs; i++)
-            if (graph->nodes[n]->inputs[i] == value &&
-                (i != 1 || strncmp(graph->nodes[n]->op, "Conv", 4) != 0))
-                return false;
-    return true;
-}
-
 bool dpti_import_skips_filters(dpti_importer *im)
 {
-    const size_t out = im->node->outputs[0];
-    if (!reshapes_filters(im->graph->model, im->node) || !is_only_filters(im->graph, out))
-        return false;
-    im->values[im->node->inputs[0]].n_uses += im->values[out].n_uses - 1;
-    return true;
+    return reshapes_filters(im->graph->model, im->node) && skips(im, is_convolution);
 }
 
 dpt_status dpti_import_filters(dpti_importer *im, dpti_parameter like, size_t *out)
