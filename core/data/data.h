@@ -208,6 +208,12 @@ size_t dpti_arrays_classes(const dpti_arrays *arrays);
 DPT_CHECK_RESULT dpt_status dpti_dataset_of_arrays(dpti_arrays *arrays,
                                                    const dpti_arrays_origin *origin,
                                                    dpt_dataset **out, dpt_error *error);
+/* Lists arrays, none of them labels or targets, as the inputs of the records of *data: sets its
+   inputs, which the caller frees with their names, its extents, dtype and mixed.  Reads its count.
+   The names leave the arrays.  Errors: DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_describe_arrays(dpti_arrays *arrays,
+                                                 const dpti_arrays_origin *origin,
+                                                 dpt_dataset *data, dpt_error *error);
 
 /* What a model reads of each record under a name. */
 typedef struct dpti_wanted_input {
