@@ -1,6 +1,5 @@
 /* Tests cross-entropy with a weight for each class, against PyTorch. */
-#include "dptrain.h"
-#include "harness.h"
+#include "train/session.h"
 
 enum { SAMPLES = 16, INPUTS = 6, CLASSES = 3, LOSSES = 7 };
 
@@ -10,14 +9,7 @@ static const double known[LOSSES] = {1.295888824, 1.110981137, 0.970495305, 0.86
 static const double known_unweighted = 0.911681859;
 static const float weights[CLASSES] = {0.5f, 3, 1.25f};
 
-typedef struct setting {
-    dpt_context *context;
-    dpt_device_set *devices;
-    dpt_dataset *data;
-    dpt_model *model;
-} setting;
-
-static bool open_data(test *t, setting *s)
+static bool open_data(test *t, session *s)
 {
     float x[SAMPLES * INPUTS];
     uint8_t labels[SAMPLES];
@@ -40,27 +32,13 @@ static bool open_data(test *t, setting *s)
                                 &s->data));
 }
 
-static bool open_all(test *t, setting *s)
+static bool open_all(test *t, session *s)
 {
     static const char devices[] = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
-    *s = (setting){0};
-    if (!CHECK_OK(dpt_context_create(&s->context)) ||
-        !CHECK_OK(dpt_device_set_open(s->context, devices, &s->devices)) || !open_data(t, s) ||
-        !CHECK_OK(dpt_model_create(s->context, "linear", &s->model)))
-        return false;
-    const dpt_value in = dpt_flatten(s->model, dpt_input(s->model, 1, 1, INPUTS));
-    return CHECK_OK(dpt_model_finish(
-        s->model,
-        dpt_linear(s->model, in, "fc",
-                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES})));
-}
-
-static void close_all(setting *s)
-{
-    dpt_model_destroy(s->model);
-    dpt_dataset_destroy(s->data);
-    dpt_device_set_close(s->devices);
-    dpt_context_destroy(s->context);
+    *s = (session){.context = NULL};
+    return CHECK_OK(dpt_context_create(&s->context)) &&
+           CHECK_OK(dpt_device_set_open(s->context, devices, &s->devices)) && open_data(t, s) &&
+           CHECK_OK(session_linear(s, INPUTS, CLASSES));
 }
 
 static dpt_trainer_options weighted(const char *split)
@@ -73,7 +51,7 @@ static dpt_trainer_options weighted(const char *split)
                                  .n_class_weights = CLASSES};
 }
 
-static void train(test *t, const setting *s, const dpt_trainer_options *options)
+static void train(test *t, const session *s, const dpt_trainer_options *options)
 {
     dpt_trainer *trainer = NULL;
     dpt_evaluation evaluation = {.size = sizeof evaluation};
@@ -100,7 +78,7 @@ static void train(test *t, const setting *s, const dpt_trainer_options *options)
    micro-batches. */
 static void losses_are_those_of_pytorch(test *t)
 {
-    setting s;
+    session s;
     if (open_all(t, &s)) {
         static const char *const splits[] = {"13:2:1", "1:0:0", "5:6:5"};
         for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
@@ -110,10 +88,10 @@ static void losses_are_those_of_pytorch(test *t)
             train(t, &s, &o);
         }
     }
-    close_all(&s);
+    session_end(&s);
 }
 
-static void refuse(test *t, const setting *s, const dpt_trainer_options *options,
+static void refuse(test *t, const session *s, const dpt_trainer_options *options,
                    const char *reason)
 {
     dpt_trainer *trainer = NULL;
@@ -125,7 +103,7 @@ static void refuse(test *t, const setting *s, const dpt_trainer_options *options
 
 static void refuses_weights_that_do_not_fit(test *t)
 {
-    setting s;
+    session s;
     if (open_all(t, &s)) {
         static const float negative[CLASSES] = {1, -1, 1}, zeros[CLASSES] = {0};
         dpt_trainer_options o = weighted("13:2:1");
@@ -142,7 +120,7 @@ static void refuses_weights_that_do_not_fit(test *t)
         o.label_smoothing = 0.1f;
         refuse(t, &s, &o, "class weights are for cross-entropy without label smoothing");
     }
-    close_all(&s);
+    session_end(&s);
 }
 
 int main(int argc, char **argv)

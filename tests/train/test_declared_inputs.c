@@ -1,8 +1,8 @@
 /* Tests several inputs whose records the program makes: bytes, ids and numbers in one record train
    to the same losses, to the bit, from arrays, from memory, from a reader and from samples that are
    written, on one device and on three; what is refused. */
-#include "dptrain.h"
-#include "harness.h"
+#include "train/mixes.h"
+#include "train/session.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,20 +150,8 @@ static dpt_status make_model(dpt_context *context, dpt_model **out)
     return dpt_model_finish(m, dpt_linear(m, dpt_activate(m, sum, DPT_ACT_TANH), "h", &head));
 }
 
-typedef struct run {
-    dpt_context *context;
-    dpt_device_set *devices;
-    dpt_dataset *data;
-    dpt_model *model;
-    dpt_trainer *trainer;
-    samples samples;
-} run;
-
-typedef struct mix {
-    const char *devices, *split;
-} mix;
-
-static dpt_status begin(run *r, const mix *m, way how)
+/* The session reads the samples while it lasts. */
+static dpt_status begin(session *r, samples *s, const mix *m, way how)
 {
     const dpt_trainer_options options = {.size = sizeof options,
                                          .batch_size = COUNT,
@@ -171,34 +159,23 @@ static dpt_status begin(run *r, const mix *m, way how)
                                          .momentum = 0.9f,
                                          .split = dpt_split_from(m->split),
                                          .seed = 5};
-    fill(&r->samples);
+    fill(s);
     DPT_TRY(dpt_context_create(&r->context));
     DPT_TRY(dpt_device_set_open(r->context, m->devices, &r->devices));
     DPT_TRY(make_model(r->context, &r->model));
-    DPT_TRY(make_data(r->context, &r->samples, r->model, how, &r->data));
+    DPT_TRY(make_data(r->context, s, r->model, how, &r->data));
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
-}
-
-static void end(run *r)
-{
-    dpt_trainer_destroy(r->trainer);
-    dpt_dataset_destroy(r->data);
-    dpt_model_destroy(r->model);
-    dpt_device_set_close(r->devices);
-    dpt_context_destroy(r->context);
 }
 
 static void train(test *t, const mix *m, way how, double losses[STEPS])
 {
-    run r = {.context = NULL};
-    if (!CHECK_OK(begin(&r, m, how)))
+    static samples s;
+    session r = {.context = NULL};
+    if (!CHECK_OK(begin(&r, &s, m, how)))
         FAIL("way %d: %s", (int)how, r.context ? dpt_error_message(r.context) : "");
-    for (size_t i = 0; r.trainer && i < STEPS; i++) {
-        dpt_step_metrics step = {.size = sizeof step};
-        CHECK_OK(dpt_trainer_step(r.trainer, &step));
-        losses[i] = step.loss;
-    }
-    end(&r);
+    else
+        session_train(t, &r, STEPS, losses);
+    session_end(&r);
 }
 
 static void ways_train_alike(test *t)
@@ -270,12 +247,13 @@ static void wrong_records(test *t)
 {
     static const mix one = {"cpu:threads=1", NULL};
     const size_t word = NUMBERS + 1, pixel = NUMBERS + PLACES + 2;
-    run r = {.context = NULL};
+    static samples all;
+    samples *s = &all;
+    session r = {.context = NULL};
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
     const dpt_trainer_options options = {.size = sizeof options, .batch_size = COUNT};
-    REQUIRE_OK(begin(&r, &one, WRITTEN_AFTER));
-    samples *s = &r.samples;
+    REQUIRE_OK(begin(&r, s, &one, WRITTEN_AFTER));
     REQUIRE_OK(make_reader(r.context, s, &data));
     CHECK_STATUS(dpt_trainer_create(r.devices, r.model, data, &options, &trainer), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(r.context), "dpt_dataset_arrange");
@@ -293,7 +271,7 @@ static void wrong_records(test *t)
     CHECK_OK(dpt_dataset_arrange(r.context, data, r.model));
     CHECK_STATUS(dpt_dataset_arrange(r.context, data, r.model), DPT_E_STATE);
     dpt_dataset_destroy(data);
-    end(&r);
+    session_end(&r);
 }
 
 int main(int argc, char **argv)

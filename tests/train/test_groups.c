@@ -1,20 +1,12 @@
 /* Tests groups of parameters: frozen tensors, factors of the learning rate, weight decay, on one
    device and on a mix, with momentum, AdamW, clipping and batch-norm. */
-#include "dptrain.h"
-#include "harness.h"
+#include "train/session.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SAMPLES = 48, INPUTS = 5, HIDDEN = 7, CLASSES = 3, STEPS = 6, MOST = 64 };
-
-typedef struct setting {
-    dpt_context *context;
-    dpt_device_set *devices;
-    dpt_dataset *data;
-    dpt_model *model;
-} setting;
 
 static const char *const names[] = {"fc1.weight",     "bn.weight",  "bn.bias", "bn.running_mean",
                                     "bn.running_var", "fc2.weight", "fc2.bias"};
@@ -37,12 +29,12 @@ static dpt_value layers(dpt_model *m)
                       &last);
 }
 
-static bool open_all(test *t, const char *devices, setting *s)
+static bool open_all(test *t, const char *devices, session *s)
 {
     float x[SAMPLES * INPUTS];
     uint8_t labels[SAMPLES];
     test_random random = {.state = 3};
-    *s = (setting){0};
+    *s = (session){.context = NULL};
     test_fill_normal(&random, x, SAMPLES * INPUTS);
     for (size_t i = 0; i < SAMPLES; i++)
         labels[i] = (uint8_t)((i * i + i / 5) % CLASSES);
@@ -60,14 +52,6 @@ static bool open_all(test *t, const char *devices, setting *s)
            CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->data)) &&
            CHECK_OK(dpt_model_create(s->context, "small", &s->model)) &&
            CHECK_OK(dpt_model_finish(s->model, layers(s->model)));
-}
-
-static void close_all(setting *s)
-{
-    dpt_model_destroy(s->model);
-    dpt_dataset_destroy(s->data);
-    dpt_device_set_close(s->devices);
-    dpt_context_destroy(s->context);
 }
 
 static void read_state(test *t, dpt_trainer *trainer, dpt_tensor_kind kind, state *out)
@@ -94,7 +78,7 @@ static dpt_trainer_options options_with(const dpt_parameter_group *groups, size_
 }
 
 /* Trains for `steps` steps: the state before and after. */
-static void train(test *t, const setting *s, const dpt_trainer_options *options, state ends[2])
+static void train(test *t, const session *s, const dpt_trainer_options *options, state ends[2])
 {
     dpt_trainer *trainer = NULL;
     REQUIRE_OK(dpt_trainer_create(s->devices, s->model, s->data, options, &trainer));
@@ -112,7 +96,7 @@ static void train(test *t, const setting *s, const dpt_trainer_options *options,
 static const char *const device_lists[] = {"cpu:threads=1",
                                            "cpu:threads=1,cpu:threads=1,cpu:threads=1"};
 
-static void check_frozen(test *t, const setting *s, dpt_trainer_options options)
+static void check_frozen(test *t, const session *s, dpt_trainer_options options)
 {
     static const dpt_parameter_group norm_and_weight[] = {{.pattern = "fc1.weight", .frozen = true},
                                                           {.pattern = "bn.*", .frozen = true}};
@@ -134,7 +118,7 @@ static void check_frozen(test *t, const setting *s, dpt_trainer_options options)
 static void frozen_tensors_keep_their_bits(test *t)
 {
     for (size_t i = 0; i < 2; i++) {
-        setting s;
+        session s;
         if (open_all(t, device_lists[i], &s)) {
             dpt_trainer_options options = options_with(NULL, 0);
             check_frozen(t, &s, options);
@@ -144,7 +128,7 @@ static void frozen_tensors_keep_their_bits(test *t)
             options.optimizer = DPT_OPTIMIZER_ADAMW;
             check_frozen(t, &s, options);
         }
-        close_all(&s);
+        session_end(&s);
     }
 }
 
@@ -166,7 +150,7 @@ static void a_shared_tensor_is_frozen(test *t)
     enum { SHARED = INPUTS * INPUTS, REST = CLASSES * INPUTS };
     static const dpt_parameter_group groups[] = {{.pattern = "w", .frozen = true}};
     float w[2][2][SHARED], rest[2][REST];
-    setting s;
+    session s;
     dpt_model *model = NULL;
     if (open_all(t, device_lists[1], &s) && CHECK_OK(dpt_model_create(s.context, "tied", &model)) &&
         CHECK_OK(dpt_model_finish(model, tied_layers(model))))
@@ -186,7 +170,7 @@ static void a_shared_tensor_is_frozen(test *t)
     CHECK(memcmp(w[0][0], w[1][0], sizeof w[0][0]) == 0);
     CHECK(memcmp(rest[0], rest[1], sizeof rest[0]) == 0);
     dpt_model_destroy(model);
-    close_all(&s);
+    session_end(&s);
 }
 
 /* Clipping scales by the norm of the tensors that are trained: the norm of their gradients is the
@@ -194,7 +178,7 @@ static void a_shared_tensor_is_frozen(test *t)
 static void clipping_leaves_frozen_tensors_out(test *t)
 {
     static const dpt_parameter_group groups[] = {{.pattern = "fc1.*", .frozen = true}};
-    setting s;
+    session s;
     dpt_trainer *trainer = NULL;
     dpt_trainer_options options = options_with(groups, 1);
     options.clip_norm = 1e-3f;
@@ -214,7 +198,7 @@ static void clipping_leaves_frozen_tensors_out(test *t)
             CHECK(gradients.values[0][e] == 0);
     }
     dpt_trainer_destroy(trainer);
-    close_all(&s);
+    session_end(&s);
 }
 
 /* ---- Rates and decay ------------------------------------------------------------------------- */
@@ -228,7 +212,7 @@ static void check_near(test *t, const state *a, const state *b)
 }
 
 /* A factor for all tensors is another learning rate, and a decay for all is another decay. */
-static void check_all(test *t, const setting *s, dpt_optimizer optimizer)
+static void check_all(test *t, const session *s, dpt_optimizer optimizer)
 {
     static const dpt_parameter_group all[] = {
         {.pattern = "*", .lr_factor = 0.3f, .weight_decay = 0.2f, .has_weight_decay = true}};
@@ -247,7 +231,7 @@ static void check_all(test *t, const setting *s, dpt_optimizer optimizer)
 
 /* In the first step the tensors of a group move by factor times what they would move, and those of
    no group as without groups.  The first pattern that matches counts. */
-static void check_some(test *t, const setting *s)
+static void check_some(test *t, const session *s)
 {
     static const dpt_parameter_group some[] = {{.pattern = "fc2.bias", .lr_factor = 2},
                                                {.pattern = "fc2.*", .lr_factor = 0.25f},
@@ -277,13 +261,13 @@ static void check_some(test *t, const setting *s)
 static void groups_have_rates_and_decay(test *t)
 {
     for (size_t i = 0; i < 2; i++) {
-        setting s;
+        session s;
         if (open_all(t, device_lists[i], &s)) {
             check_all(t, &s, DPT_OPTIMIZER_SGD);
             check_all(t, &s, DPT_OPTIMIZER_ADAMW);
             check_some(t, &s);
         }
-        close_all(&s);
+        session_end(&s);
     }
 }
 
@@ -302,7 +286,7 @@ static void refuses_groups(test *t)
         {{.pattern = "*", .lr_factor = NAN}, "group *: a factor"},
         {{.pattern = "*", .weight_decay = -1, .has_weight_decay = true}, "a weight decay of -1"},
     };
-    setting s;
+    session s;
     if (open_all(t, device_lists[0], &s))
         for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
             dpt_trainer *trainer = NULL;
@@ -311,7 +295,7 @@ static void refuses_groups(test *t)
                          DPT_E_INVALID);
             CHECK_CONTAINS(dpt_error_message(s.context), cases[i].reason);
         }
-    close_all(&s);
+    session_end(&s);
 }
 
 int main(int argc, char **argv)

@@ -1,8 +1,7 @@
 /* Tests networks with several inputs that are built in C: an image, a vector and ids in one record
    train to the same losses on one device and on three, every input is read at its own place, and
    the predictor gives the trainer's outputs. */
-#include "dptrain.h"
-#include "harness.h"
+#include "train/session.h"
 
 #include <math.h>
 #include <string.h>
@@ -69,15 +68,7 @@ static dpt_status make_model(dpt_context *context, dpt_model **out)
                       &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = CLASSES}));
 }
 
-typedef struct run {
-    dpt_context *context;
-    dpt_device_set *devices;
-    dpt_dataset *data;
-    dpt_model *model;
-    dpt_trainer *trainer;
-} run;
-
-static dpt_status begin(run *r, const char *devices, const char *split)
+static dpt_status begin(session *r, const char *devices, const char *split)
 {
     static samples s;
     fill(&s);
@@ -95,26 +86,14 @@ static dpt_status begin(run *r, const char *devices, const char *split)
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
 }
 
-static void end(run *r)
-{
-    dpt_trainer_destroy(r->trainer);
-    dpt_model_destroy(r->model);
-    dpt_dataset_destroy(r->data);
-    dpt_device_set_close(r->devices);
-    dpt_context_destroy(r->context);
-}
-
 static void train(test *t, const char *devices, const char *split, double losses[STEPS])
 {
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     if (!CHECK_OK(begin(&r, devices, split)))
         FAIL("%s", r.context ? dpt_error_message(r.context) : "");
-    for (size_t i = 0; r.trainer && i < STEPS; i++) {
-        dpt_step_metrics step = {.size = sizeof step};
-        CHECK_OK(dpt_trainer_step(r.trainer, &step));
-        losses[i] = step.loss;
-    }
-    end(&r);
+    else
+        session_train(t, &r, STEPS, losses);
+    session_end(&r);
 }
 
 static void mixes_train_alike(test *t)
@@ -130,7 +109,7 @@ static void mixes_train_alike(test *t)
 /* Every input matters: without it the losses are others. */
 static void inputs_are_told_apart(test *t)
 {
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     float all[COUNT * CLASSES], again[COUNT * CLASSES];
     dpt_dataset *data[3]; /* they outlive the trainer */
     REQUIRE_OK(begin(&r, one, NULL));
@@ -155,13 +134,13 @@ static void inputs_are_told_apart(test *t)
     r.trainer = NULL;
     for (size_t i = 0; i < 3; i++)
         dpt_dataset_destroy(data[i]);
-    end(&r);
+    session_end(&r);
 }
 
 static void predictor_agrees(test *t)
 {
     static const char path[] = "inputs.safetensors";
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     dpt_predictor *predictor = NULL;
     float expected[COUNT * CLASSES], got[COUNT * CLASSES];
     char why[DPT_WHY_BYTES] = "";
@@ -177,12 +156,12 @@ static void predictor_agrees(test *t)
     CHECK_STATUS(dpt_predictor_run(predictor, expected, 1, got, why), DPT_E_INVALID);
     CHECK_CONTAINS(why, "several inputs");
     dpt_predictor_destroy(predictor);
-    end(&r);
+    session_end(&r);
 }
 
 static void describes_inputs(test *t)
 {
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     dpt_input_info info = {.size = sizeof info};
     REQUIRE_OK(begin(&r, one, NULL));
     CHECK_SIZE(dpt_model_input_count(r.model), 3);
@@ -192,12 +171,12 @@ static void describes_inputs(test *t)
     CHECK_SIZE(info.vocabulary, ROWS);
     dpt_model_input(r.model, 3, &info);
     CHECK(!info.name);
-    end(&r);
+    session_end(&r);
 }
 
 static void refuses_the_rest(test *t)
 {
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     static samples s;
     dpt_dataset *data = NULL;
     dpt_trainer *trainer = NULL;
@@ -221,7 +200,7 @@ static void refuses_the_rest(test *t)
     CHECK_STATUS(dpt_model_finish(model, x[0]), DPT_E_INVALID);
     CHECK_CONTAINS(dpt_error_message(r.context), "input 1 needs a name");
     dpt_model_destroy(model);
-    end(&r);
+    session_end(&r);
 }
 
 int main(int argc, char **argv)

@@ -6,8 +6,8 @@
    dynamo=True and optimize=False, "older" with dynamo=False.  NAME.f32 has the float32 inputs of
    the 8 samples, channels last, or their ids, and then the losses.  The older exporter counts the
    samples of the batch in "written", which is refused; it has the default way only. */
-#include "dptrain.h"
-#include "harness.h"
+#include "train/mixes.h"
+#include "train/session.h"
 #include "unit/onnx_files.h"
 
 #include <math.h>
@@ -39,11 +39,10 @@ static const struct {
                 {"padded", 6, 6, 2, 0, 3, 1},   {"attending", 5, 4, 1, 0, 3, 1},
                 {"single", 5, 4, 1, 0, 3, 1},   {"coded", 5, 4, 1, 0, 3, 1}};
 
-static const struct {
-    const char *devices, *split;
-} mixes[] = {{"cpu:threads=2", NULL},
-             {"cpu:threads=1,cpu:threads=1", "3:1"},
-             {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"}};
+static const mix mixes[] = {{"cpu:threads=2", NULL},
+                            {"cpu:threads=1,cpu:threads=1", "3:1"},
+                            {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"}};
+enum { N_MIXES = sizeof mixes / sizeof *mixes };
 
 /* Reads the floats of a file; returns how many there are. */
 static size_t read_floats(const char *name, float out[MOST])
@@ -55,14 +54,6 @@ static size_t read_floats(const char *name, float out[MOST])
     return n;
 }
 
-typedef struct run {
-    dpt_context *context;
-    dpt_device_set *devices;
-    dpt_dataset *data;
-    dpt_model *model;
-    dpt_trainer *trainer;
-} run;
-
 /* Files without the notes of the default exporter do not tell them from parameters. */
 static const dpt_parameter_group buffers[] = {{.pattern = "place*", .frozen = true},
                                               {.pattern = "ones", .frozen = true}};
@@ -73,7 +64,8 @@ static bool freezes_buffers(const char *path)
            strstr(path, "coded_bare");
 }
 
-static dpt_status begin(run *r, const char *path, size_t mix, const dpt_dataset_memory *memory)
+static dpt_status begin(session *r, const char *path, const mix *where,
+                        const dpt_dataset_memory *memory)
 {
     const dpt_trainer_options options = {.size = sizeof options,
                                          .batch_size = COUNT,
@@ -81,25 +73,16 @@ static dpt_status begin(run *r, const char *path, size_t mix, const dpt_dataset_
                                          .momentum = 0.9f,
                                          .groups = buffers,
                                          .n_groups = freezes_buffers(path) ? 2 : 0,
-                                         .split = dpt_split_from(mixes[mix].split)};
-    DPT_TRY(dpt_device_set_open(r->context, mixes[mix].devices, &r->devices));
+                                         .split = dpt_split_from(where->split)};
+    DPT_TRY(dpt_device_set_open(r->context, where->devices, &r->devices));
     DPT_TRY(dpt_dataset_from_memory(r->context, memory, &r->data));
     DPT_TRY(dpt_model_from_onnx(r->context, path, &r->model));
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
 }
 
-static void end(run *r)
-{
-    dpt_trainer_destroy(r->trainer);
-    dpt_model_destroy(r->model);
-    dpt_dataset_destroy(r->data);
-    dpt_device_set_close(r->devices);
-    dpt_context_destroy(r->context);
-}
-
 /* A predictor, with the weights of the file, predicts what the trainer predicts before its first
    step. */
-static void predict(test *t, const run *r, const char *name)
+static void predict(test *t, const session *r, const char *name)
 {
     static float wanted[COUNT * MOST], outputs[COUNT * MOST];
     char why[DPT_WHY_BYTES] = "";
@@ -119,10 +102,23 @@ static void predict(test *t, const run *r, const char *name)
     dpt_predictor_destroy(predictor);
 }
 
-/* One file on one mix of devices. */
-static void train(test *t, size_t network, const char *way, size_t mix)
+/* Trains the session, if it has begun, and compares the losses with those of PyTorch. */
+static void compare_losses(test *t, const session *r, const float expected[STEPS], const char *name,
+                           const char *devices)
 {
-    run r = {.context = NULL};
+    double losses[STEPS];
+    if (!r->trainer || !session_train(t, r, STEPS, losses)) return;
+    for (size_t i = 0; i < STEPS; i++) {
+        const double loss = (double)expected[i];
+        if (!CHECK_NEAR(losses[i], loss, 1e-4 * loss + 1e-6))
+            FAIL("%s on %s, step %zu", name, devices, i + 1);
+    }
+}
+
+/* One file on one mix of devices. */
+static void train(test *t, size_t network, const char *way, const mix *where)
+{
+    session r = {.context = NULL};
     char name[64], path[ONNX_PATH_BYTES];
     float numbers[MOST];
     int32_t labels[MOST], ids[MOST];
@@ -150,30 +146,42 @@ static void train(test *t, size_t network, const char *way, size_t mix)
                                        .label_dtype = DPT_I32};
     snprintf(name, sizeof name, "trained/%s_%s.onnx", networks[network].name, way);
     REQUIRE_OK(dpt_context_create(&r.context));
-    if (begin(&r, onnx_path(name, path), mix, &memory) != DPT_OK)
+    if (begin(&r, onnx_path(name, path), where, &memory) != DPT_OK)
         FAIL("%s", dpt_error_message(r.context));
     else
         predict(t, &r, name);
-    for (size_t i = 0; r.trainer && i < STEPS; i++) {
-        dpt_step_metrics step = {.size = sizeof step};
-        if (!CHECK_OK(dpt_trainer_step(r.trainer, &step))) break;
-        const double expected = (double)numbers[n + i];
-        if (!CHECK_NEAR(step.loss, expected, 1e-4 * expected + 1e-6))
-            FAIL("%s on %s, step %zu", name, mixes[mix].devices, i + 1);
-    }
-    end(&r);
+    compare_losses(t, &r, numbers + n, name, where->devices);
+    session_end(&r);
 }
 
 static void trains_as_pytorch(test *t)
 {
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
-        for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
-            train(t, i, "default", mix);
-            if (strcmp(networks[i].name, "written") != 0) train(t, i, "older", mix);
+        for (const mix *where = mixes; where < mixes + N_MIXES; where++) {
+            train(t, i, "default", where);
+            if (strcmp(networks[i].name, "written") != 0) train(t, i, "older", where);
             if (strcmp(networks[i].name, "coded") != 0) continue;
-            train(t, i, "optimised", mix); /* optimize=True, as merged_default */
-            train(t, i, "bare", mix);      /* without the notes of the exporter */
+            train(t, i, "optimised", where); /* optimize=True, as merged_default */
+            train(t, i, "bare", where);      /* without the notes of the exporter */
         }
+}
+
+/* Few of them, because a driver of OpenCL compiles the kernels of each: a convolutional network
+   with a path around others, and a transformer. */
+static void trains_on_other_devices(test *t)
+{
+    static const char *const names[] = {"joined", "attention"};
+    if (testing_cpu()) SKIP("the CPU trains all of them");
+    const mix others[] = {{tested_devices("@0"), NULL},
+                          {tested_devices("@0,cpu:threads=1"), "3:1"},
+                          {tested_devices("cpu:threads=1,@0,@1"), "13:2:1"}};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        size_t i = 0;
+        while (strcmp(networks[i].name, names[k]) != 0)
+            i++;
+        for (size_t m = 0; m < sizeof others / sizeof *others; m++)
+            train(t, i, "default", &others[m]);
+    }
 }
 
 /* ---- Stochastic depth ------------------------------------------------------------------------ */
@@ -181,9 +189,10 @@ static void trains_as_pytorch(test *t)
 enum { DROPPING_STEPS = 6, DROPPING_MOST = COUNT * 8 * 8 * 2 };
 
 /* The losses of a network that drops half of its blocks, from the samples of "depth". */
-static void train_dropping(test *t, const char *way, size_t mix, double losses[DROPPING_STEPS])
+static void train_dropping(test *t, const char *way, const mix *where,
+                           double losses[DROPPING_STEPS])
 {
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     char name[64], path[ONNX_PATH_BYTES];
     float numbers[MOST];
     int32_t labels[COUNT];
@@ -202,7 +211,7 @@ static void train_dropping(test *t, const char *way, size_t mix, double losses[D
                                        .label_dtype = DPT_I32};
     snprintf(name, sizeof name, "random/depth_%s.onnx", way);
     REQUIRE_OK(dpt_context_create(&r.context));
-    if (begin(&r, onnx_path(name, path), mix, &memory) != DPT_OK)
+    if (begin(&r, onnx_path(name, path), where, &memory) != DPT_OK)
         FAIL("%s", dpt_error_message(r.context));
     for (size_t i = 0; i < DROPPING_STEPS; i++) {
         dpt_step_metrics step = {.size = sizeof step};
@@ -211,7 +220,7 @@ static void train_dropping(test *t, const char *way, size_t mix, double losses[D
     }
     const double kept = (double)numbers[DROPPING_MOST];
     CHECK(fabs(losses[0] - kept) > 1e-3 * kept); /* the loss where nothing is dropped */
-    end(&r);
+    session_end(&r);
 }
 
 /* What is dropped depends on the sample, not on the device that has it. */
@@ -219,12 +228,12 @@ static void drops_alike_on_every_mix(test *t)
 {
     static const char *const ways[] = {"default", "older"};
     for (size_t w = 0; w < 2; w++) {
-        double losses[sizeof mixes / sizeof *mixes][DROPPING_STEPS] = {{0}};
-        for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
-            train_dropping(t, ways[w], mix, losses[mix]);
+        double losses[N_MIXES][DROPPING_STEPS] = {{0}};
+        for (size_t m = 0; m < N_MIXES; m++) {
+            train_dropping(t, ways[w], &mixes[m], losses[m]);
             for (size_t i = 0; i < DROPPING_STEPS; i++)
-                if (!CHECK_NEAR(losses[mix][i], losses[0][i], 1e-4 * losses[0][i] + 1e-6))
-                    FAIL("%s on %s, step %zu", ways[w], mixes[mix].devices, i + 1);
+                if (!CHECK_NEAR(losses[m][i], losses[0][i], 1e-4 * losses[0][i] + 1e-6))
+                    FAIL("%s on %s, step %zu", ways[w], mixes[m].devices, i + 1);
         }
     }
 }
@@ -232,17 +241,17 @@ static void drops_alike_on_every_mix(test *t)
 /* ---- Several inputs -------------------------------------------------------------------------- */
 
 /* The samples are in NAME.npz, and NAME.f32 has the losses. */
-static dpt_status begin_several(run *r, const char *network, const char *way, size_t mix)
+static dpt_status begin_several(session *r, const char *network, const char *way, const mix *where)
 {
     const dpt_trainer_options options = {.size = sizeof options,
                                          .batch_size = COUNT,
                                          .lr = 0.05f,
                                          .momentum = 0.9f,
-                                         .split = dpt_split_from(mixes[mix].split)};
+                                         .split = dpt_split_from(where->split)};
     char name[64], path[ONNX_PATH_BYTES], data[ONNX_PATH_BYTES + 4] = "npz:";
     snprintf(name, sizeof name, "several/%s.npz", network);
     memcpy(data + 4, onnx_path(name, path), sizeof path);
-    DPT_TRY(dpt_device_set_open(r->context, mixes[mix].devices, &r->devices));
+    DPT_TRY(dpt_device_set_open(r->context, where->devices, &r->devices));
     DPT_TRY(dpt_dataset_open(r->context, data, NULL, DPT_TRAIN, &r->data));
     snprintf(name, sizeof name, "several/%s_%s.onnx", network, way);
     DPT_TRY(dpt_model_from_onnx(r->context, onnx_path(name, path), &r->model));
@@ -250,23 +259,18 @@ static dpt_status begin_several(run *r, const char *network, const char *way, si
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
 }
 
-static void train_several(test *t, const char *network, const char *way, size_t mix)
+static void train_several(test *t, const char *network, const char *way, const mix *where)
 {
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     char name[64];
     float losses[MOST];
     snprintf(name, sizeof name, "several/%s.f32", network);
     REQUIRE(read_floats(name, losses) == STEPS);
     REQUIRE_OK(dpt_context_create(&r.context));
-    if (begin_several(&r, network, way, mix) != DPT_OK) FAIL("%s", dpt_error_message(r.context));
-    for (size_t i = 0; r.trainer && i < STEPS; i++) {
-        dpt_step_metrics step = {.size = sizeof step};
-        if (!CHECK_OK(dpt_trainer_step(r.trainer, &step))) break;
-        const double expected = (double)losses[i];
-        if (!CHECK_NEAR(step.loss, expected, 1e-4 * expected + 1e-6))
-            FAIL("%s_%s on %s, step %zu", network, way, mixes[mix].devices, i + 1);
-    }
-    end(&r);
+    if (begin_several(&r, network, way, where) != DPT_OK) FAIL("%s", dpt_error_message(r.context));
+    snprintf(name, sizeof name, "several/%s_%s", network, way);
+    compare_losses(t, &r, losses, name, where->devices);
+    session_end(&r);
 }
 
 static void trains_with_several_inputs(test *t)
@@ -276,9 +280,9 @@ static void trains_with_several_inputs(test *t)
         /* These give their loss, of which the labels are an input. */
         "squares", "classes", "places"};
     for (size_t i = 0; i < sizeof several / sizeof *several; i++)
-        for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++) {
-            train_several(t, several[i], "default", mix);
-            train_several(t, several[i], "older", mix);
+        for (const mix *where = mixes; where < mixes + N_MIXES; where++) {
+            train_several(t, several[i], "default", where);
+            train_several(t, several[i], "older", where);
         }
 }
 
@@ -295,7 +299,7 @@ static const char *const recurrent[] = {"gru_before",        "gru_before_both", 
 static void compute(test *t, const char *folder, const char *file, const float *samples)
 {
     enum { SAMPLES = 3 };
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     char name[64], path[ONNX_PATH_BYTES], why[DPT_WHY_BYTES] = "";
     float wanted[MOST], outputs[MOST];
     dpt_predictor *predictor = NULL;
@@ -314,7 +318,7 @@ static void compute(test *t, const char *folder, const char *file, const float *
         for (size_t i = 0; i < n; i++)
             if (!CHECK_NEAR((double)outputs[i], (double)wanted[i], 1e-5)) FAIL("%s", file);
     dpt_predictor_destroy(predictor);
-    end(&r);
+    session_end(&r);
 }
 
 static void computes_recurrent_layers(test *t)
@@ -400,7 +404,7 @@ static void computes_composed_operators(test *t)
 static void predicts_integers(test *t)
 {
     enum { SAMPLES = 3, HEIGHT = 4, WIDTH = 6, CHANNELS = 8 };
-    run r = {.context = NULL};
+    session r = {.context = NULL};
     float samples[MOST], wanted[MOST], outputs[MOST];
     int32_t labels[SAMPLES] = {0};
     char path[ONNX_PATH_BYTES], why[DPT_WHY_BYTES] = "";
@@ -419,7 +423,8 @@ static void predicts_integers(test *t)
                                        .labels = labels,
                                        .label_dtype = DPT_I32};
     REQUIRE_OK(dpt_context_create(&r.context));
-    CHECK_STATUS(begin(&r, onnx_path("composed/places.onnx", path), 0, &memory), DPT_E_UNSUPPORTED);
+    CHECK_STATUS(begin(&r, onnx_path("composed/places.onnx", path), mixes, &memory),
+                 DPT_E_UNSUPPORTED);
     CHECK_CONTAINS(dpt_error_message(r.context), "its output is integers, such as places");
     REQUIRE(r.model);
     CHECK_OK(dpt_predictor_create(r.devices, r.model, &options, &predictor));
@@ -427,7 +432,7 @@ static void predicts_integers(test *t)
     for (size_t i = 0; i < n; i++)
         CHECK_NEAR((double)outputs[i], (double)wanted[i], 0);
     dpt_predictor_destroy(predictor);
-    end(&r);
+    session_end(&r);
 }
 
 /* ---- Refusals -------------------------------------------------------------------------------- */
@@ -504,6 +509,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"trains as PyTorch", trains_as_pytorch},
+        {"trains on other devices", trains_on_other_devices},
         {"drops alike on every mix", drops_alike_on_every_mix},
         {"trains with several inputs", trains_with_several_inputs},
         {"computes recurrent layers", computes_recurrent_layers},
@@ -516,5 +522,7 @@ int main(int argc, char **argv)
     puts("this build has no protobuf-c");
     return TEST_SKIP_CODE;
 #endif
+    const int missing = tested_backend_missing();
+    if (missing) return missing;
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

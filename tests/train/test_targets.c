@@ -1,6 +1,5 @@
 /* Tests regression: data with targets instead of labels, and the losses of targets. */
-#include "dptrain.h"
-#include "harness.h"
+#include "train/session.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -9,10 +8,8 @@
 enum { COUNT = 64, INPUTS = 6, OUTPUTS = 3, STEPS = 400 };
 
 typedef struct setting {
-    dpt_context *context;
+    session all;
     dpt_dataset *with_targets, *with_labels, *with_neither, *wide; /* wide: a target too many */
-    dpt_device_set *devices;
-    dpt_model *model;
 } setting;
 
 /* What is to be learnt: y = a x + b, exactly. */
@@ -29,7 +26,7 @@ static bool open_all(test *t, setting *s)
     static float x[COUNT * INPUTS], targets[COUNT * (OUTPUTS + 1)];
     static const uint8_t labels[COUNT] = {0};
     test_random random = {.state = 5};
-    *s = (setting){0};
+    *s = (setting){.with_targets = NULL};
     test_fill_normal(&random, x, COUNT * INPUTS);
     for (size_t i = 0; i < COUNT; i++)
         for (size_t k = 0; k < OUTPUTS; k++)
@@ -43,35 +40,28 @@ static bool open_all(test *t, setting *s)
                                  .dtype = DPT_F32,
                                  .images = x,
                                  .targets = targets};
-    if (!CHECK_OK(dpt_context_create(&s->context)) ||
-        !CHECK_OK(dpt_device_set_open(s->context, "cpu:threads=1,cpu:threads=1", &s->devices)) ||
-        !CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->with_targets)))
+    if (!CHECK_OK(dpt_context_create(&s->all.context)) ||
+        !CHECK_OK(
+            dpt_device_set_open(s->all.context, "cpu:threads=1,cpu:threads=1", &s->all.devices)) ||
+        !CHECK_OK(dpt_dataset_from_memory(s->all.context, &memory, &s->with_targets)))
         return false;
     memory.outputs = OUTPUTS + 1;
-    if (!CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->wide))) return false;
+    if (!CHECK_OK(dpt_dataset_from_memory(s->all.context, &memory, &s->wide))) return false;
     memory.outputs = OUTPUTS;
     memory.targets = NULL;
-    if (!CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->with_neither))) return false;
+    if (!CHECK_OK(dpt_dataset_from_memory(s->all.context, &memory, &s->with_neither))) return false;
     memory.labels = labels;
-    if (!CHECK_OK(dpt_dataset_from_memory(s->context, &memory, &s->with_labels)) ||
-        !CHECK_OK(dpt_model_create(s->context, "regression", &s->model)))
-        return false;
-    const dpt_value in = dpt_flatten(s->model, dpt_input(s->model, 1, 1, INPUTS));
-    return CHECK_OK(dpt_model_finish(
-        s->model,
-        dpt_linear(s->model, in, "fc",
-                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = OUTPUTS})));
+    return CHECK_OK(dpt_dataset_from_memory(s->all.context, &memory, &s->with_labels)) &&
+           CHECK_OK(session_linear(&s->all, INPUTS, OUTPUTS));
 }
 
 static void close_all(setting *s)
 {
-    dpt_model_destroy(s->model);
-    dpt_device_set_close(s->devices);
     dpt_dataset_destroy(s->wide);
     dpt_dataset_destroy(s->with_neither);
     dpt_dataset_destroy(s->with_labels);
     dpt_dataset_destroy(s->with_targets);
-    dpt_context_destroy(s->context);
+    session_end(&s->all);
 }
 
 static const dpt_trainer_options squared = {.size = sizeof squared,
@@ -108,7 +98,8 @@ static void learns_targets(test *t)
         dpt_trainer *trainer = NULL;
         dpt_evaluation before = {.size = sizeof before}, after = {.size = sizeof after};
         float predicted[COUNT * OUTPUTS];
-        REQUIRE_OK(dpt_trainer_create(s.devices, s.model, s.with_targets, &squared, &trainer));
+        REQUIRE_OK(
+            dpt_trainer_create(s.all.devices, s.all.model, s.with_targets, &squared, &trainer));
         CHECK_OK(dpt_trainer_evaluate(trainer, s.with_targets, &before));
         CHECK_OK(dpt_trainer_predict(trainer, s.with_targets, 0, COUNT, predicted));
         /* What evaluation calls the loss is the error of what is predicted. */
@@ -125,16 +116,17 @@ static void learns_targets(test *t)
         CHECK_OK(dpt_trainer_predict(trainer, s.with_labels, 0, COUNT, predicted));
         CHECK_NEAR(after.loss, error_of(t, predicted, trainer), 1e-7);
         CHECK_STATUS(dpt_trainer_evaluate(trainer, s.with_labels, &after), DPT_E_INVALID);
-        CHECK_CONTAINS(dpt_error_message(s.context), "needs targets");
+        CHECK_CONTAINS(dpt_error_message(s.all.context), "needs targets");
         memset(predicted, 0, sizeof predicted);
         CHECK_OK(dpt_trainer_predict(trainer, s.with_neither, 0, COUNT, predicted));
         CHECK_NEAR(after.loss, error_of(t, predicted, trainer), 1e-7);
         CHECK_STATUS(dpt_trainer_evaluate(trainer, s.with_neither, &after), DPT_E_INVALID);
-        CHECK_CONTAINS(dpt_error_message(s.context), "needs targets, and memory has none");
+        CHECK_CONTAINS(dpt_error_message(s.all.context), "needs targets, and memory has none");
         CHECK_STATUS(dpt_trainer_predict(trainer, s.with_neither, COUNT - 1, 2, predicted),
                      DPT_E_INVALID);
-        CHECK_CONTAINS(dpt_error_message(s.context), "2 samples from sample 63 on of memory, which "
-                                                     "has 64");
+        CHECK_CONTAINS(dpt_error_message(s.all.context),
+                       "2 samples from sample 63 on of memory, which "
+                       "has 64");
         dpt_trainer_destroy(trainer);
     }
     close_all(&s);
@@ -144,8 +136,9 @@ static void refuse(test *t, const setting *s, const dpt_dataset *data,
                    const dpt_trainer_options *options, const char *reason)
 {
     dpt_trainer *trainer = NULL;
-    CHECK_STATUS(dpt_trainer_create(s->devices, s->model, data, options, &trainer), DPT_E_INVALID);
-    CHECK_CONTAINS(dpt_error_message(s->context), reason);
+    CHECK_STATUS(dpt_trainer_create(s->all.devices, s->all.model, data, options, &trainer),
+                 DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s->all.context), reason);
     CHECK(trainer == NULL);
 }
 
@@ -217,7 +210,7 @@ static bool make_known(test *t, const setting *s, const known_loss *of, dpt_data
             targets[i * OUTPUTS + k] =
                 probable ? (float)((5 * i + 3 * k) % 9) / 8 : (float)((5 * i + 3 * k) % 11 - 5) / 2;
     return CHECK_OK(
-        dpt_dataset_from_memory(s->context,
+        dpt_dataset_from_memory(s->all.context,
                                 &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
                                                       .count = SAMPLES,
                                                       .height = 1,
@@ -252,7 +245,7 @@ static void check_probabilities(test *t, const setting *s, dpt_trainer *trainer,
         .size = sizeof options, .weights = path, .like = data, .sigmoid = true};
     CHECK_OK(dpt_trainer_predict(trainer, data, 0, SAMPLES, by_trainer));
     REQUIRE_OK(dpt_trainer_save(trainer, path));
-    REQUIRE_OK(dpt_predictor_create(s->devices, s->model, &options, &predictor));
+    REQUIRE_OK(dpt_predictor_create(s->all.devices, s->all.model, &options, &predictor));
     CHECK_OK(dpt_predictor_run_data(predictor, data, 0, SAMPLES, by_predictor, NULL));
     for (size_t i = 0; i < SAMPLES * OUTPUTS; i++) {
         CHECK(by_trainer[i] > 0 && by_trainer[i] < 1);
@@ -260,8 +253,9 @@ static void check_probabilities(test *t, const setting *s, dpt_trainer *trainer,
     }
     dpt_predictor_destroy(predictor);
     options.logits = true;
-    CHECK_STATUS(dpt_predictor_create(s->devices, s->model, &options, &predictor), DPT_E_INVALID);
-    CHECK_CONTAINS(dpt_error_message(s->context), "both logits and sigmoid");
+    CHECK_STATUS(dpt_predictor_create(s->all.devices, s->all.model, &options, &predictor),
+                 DPT_E_INVALID);
+    CHECK_CONTAINS(dpt_error_message(s->all.context), "both logits and sigmoid");
     remove(path);
 }
 
@@ -277,7 +271,7 @@ static void check_known(test *t, const setting *s, const known_loss *of)
                                          .loss = of->loss,
                                          .huber_delta = of->delta};
     if (!make_known(t, s, of, &data)) return;
-    REQUIRE_OK(dpt_trainer_create(s->devices, s->model, data, &options, &trainer));
+    REQUIRE_OK(dpt_trainer_create(s->all.devices, s->all.model, data, &options, &trainer));
     set_weights(t, trainer);
     for (size_t i = 0; i + 1 < LOSSES; i++) {
         dpt_step_metrics m = {.size = sizeof m};
@@ -319,7 +313,7 @@ static void large_logits_stay_finite(test *t)
     dpt_step_metrics m = {.size = sizeof m};
     float b[OUTPUTS];
     if (open_all(t, &s) &&
-        CHECK_OK(dpt_dataset_from_memory(s.context,
+        CHECK_OK(dpt_dataset_from_memory(s.all.context,
                                          &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
                                                                .count = 1,
                                                                .height = 1,
@@ -330,7 +324,7 @@ static void large_logits_stay_finite(test *t)
                                                                .images = x,
                                                                .targets = targets},
                                          &data)) &&
-        CHECK_OK(dpt_trainer_create(s.devices, s.model, data, &options, &trainer))) {
+        CHECK_OK(dpt_trainer_create(s.all.devices, s.all.model, data, &options, &trainer))) {
         CHECK_OK(dpt_trainer_set(trainer, DPT_PARAMETER, "fc.bias", logits, OUTPUTS));
         CHECK_OK(dpt_trainer_evaluate(trainer, data, &evaluation));
         CHECK_NEAR(evaluation.loss, 100.0, 1e-4);
