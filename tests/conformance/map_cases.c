@@ -66,7 +66,8 @@ static void program_of(dpt_map_desc *d, dpt_map_code code)
         d->value[i] = add_binary(d, DPT_MAP_SUBTRACT, values[2], values[1]);
 }
 
-/* Long programs whose values stay small: what multiplies is between -1 and 1. */
+/* Long programs whose values stay small: what multiplies is between -1 and 1.  Constants are
+   between other instructions, so that a value before a constant can have had its place. */
 static void random_program(dpt_map_desc *d, test_random *random)
 {
     static const dpt_map_code codes[] = {DPT_MAP_ADD,     DPT_MAP_SUBTRACT, DPT_MAP_MINIMUM,
@@ -78,9 +79,11 @@ static void random_program(dpt_map_desc *d, test_random *random)
     while (d->n_code < length) {
         const uint8_t a = (uint8_t)test_random_below(random, d->n_code);
         const uint8_t b = (uint8_t)test_random_below(random, d->n_code);
-        const size_t drawn = test_random_below(random, sizeof codes / sizeof *codes + 2);
+        const size_t drawn = test_random_below(random, sizeof codes / sizeof *codes + 4);
         if (drawn < sizeof codes / sizeof *codes)
             add_binary(d, codes[drawn], a, b);
+        else if (drawn < sizeof codes / sizeof *codes + 2)
+            add_constant(d, 0.25f * (float)test_random_below(random, 5) - 0.5f);
         else
             add_binary(d, DPT_MAP_MULTIPLY, add_unary(d, DPT_MAP_TANH, a), b);
     }

@@ -62,19 +62,75 @@ static size_t count_indices(const dpt_map_plan *plan, size_t n_rows)
     return count;
 }
 
+/* Lets instructions write outputs that are float32 and side by side.  memory[i]: where output i is
+   written in place, or NULL. */
+static void aim(const map_tile *tile, const map_cursor *cursor, size_t n, map_values *v,
+                float *memory[DPT_MAX_OUTPUTS])
+{
+    const dpt_map_plan *p = tile->plan;
+    const unsigned n_out = p->n_operands - p->n_in;
+    for (unsigned i = 0; i < n_out; i++)
+        v->target[p->result[i]] = v->own + p->result[i] * v->size;
+    for (unsigned i = 0; i < n_out; i++) {
+        memory[i] =
+            tile->call->accumulate ? NULL : KERNEL(map_in_place)(tile, cursor, p->n_in + i, n);
+        if (memory[i]) v->target[p->result[i]] = memory[i];
+    }
+}
+
+/* A program of one instruction waits for memory only, and the processor itself reads ahead. */
+static void look_ahead(const map_tile *tile, const map_cursor *cursor, size_t n, map_values *v)
+{
+    v->n_ahead = 0;
+    for (unsigned i = 0; i < tile->plan->n_operands && v->n_calls > 1; i++) {
+        const float *memory = KERNEL(map_in_place)(tile, cursor, i, n);
+        if (memory) v->ahead[v->n_ahead++] = memory + n;
+    }
+}
+
+static void map_one(const map_tile *tile, const map_cursor *cursor, size_t n, map_values *v)
+{
+    const dpt_map_plan *p = tile->plan;
+    float *memory[DPT_MAX_OUTPUTS];
+    aim(tile, cursor, n, v, memory);
+    look_ahead(tile, cursor, n, v);
+    KERNEL(map_compute)(tile, cursor, n, v);
+    /* An input or a constant that is an output is elsewhere, and so is a second output of one
+       value. */
+    for (unsigned i = 0; i + p->n_in < p->n_operands; i++)
+        if (!memory[i] || v->value[p->result[i]] != memory[i]) store(tile, cursor, i, v, n);
+}
+
+/* A larger tile begins fewer loops.  All places, and the parts of the operands of this tile and the
+   next one, must fit into a first-level cache. */
+static size_t tile_size(const dpt_map_plan *plan)
+{
+    enum { CACHED_FLOATS = 4096, MOST = 512 };
+    size_t size = MOST;
+    while (size > MAP_TILE && size * plan->n_places > CACHED_FLOATS)
+        size /= 2;
+    return size;
+}
+
 static void map(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_map_plan *plan = call->op->plan.state;
     const map_tile tile = {plan, call, call->n_samples * plan->extent[0]};
+    const size_t last = plan->rank - 1, extent = KERNEL(map_extent)(&tile, last);
     const dpt_cpu_range part =
         dpt_cpu_split(count_indices(plan, tile.n_rows), 16, thread, n_threads);
+    if (part.begin == part.end) return;
     map_values values;
-    for (size_t i = part.begin; i < part.end; i += MAP_TILE) {
-        const size_t left = part.end - i, n = left < MAP_TILE ? left : MAP_TILE;
-        const map_cursor cursor = KERNEL(map_cursor_at)(&tile, i);
-        KERNEL(map_compute)(&tile, &cursor, n, &values);
-        for (unsigned output = 0; output + plan->n_in < plan->n_operands; output++)
-            store(&tile, &cursor, output, &values, n);
+    KERNEL(map_begin)(plan, tile_size(plan), &values);
+    map_cursor cursor = KERNEL(map_cursor_at)(&tile, part.begin);
+    for (size_t i = part.begin; i < part.end;) {
+        const size_t left = part.end - i, n = left < values.size ? left : values.size;
+        map_one(&tile, &cursor, n, &values);
+        i += n;
+        if (cursor.at[last] + n <= extent)
+            KERNEL(map_advance)(&tile, &cursor, n);
+        else
+            cursor = KERNEL(map_cursor_at)(&tile, i);
     }
 }
 
@@ -83,6 +139,7 @@ dpt_status KERNEL(prepare_map)(dpt_op *op, dpt_error *error)
     dpt_map_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a program");
     dpt_map_plan_make(&op->desc, plan);
+    KERNEL(map_keep_constants)(plan);
     op->plan.state = plan;
     op->plan.kernel = map;
     op->plan.work = 20.0 + plan->cost * (double)count_indices(plan, plan->extent[0]);

@@ -197,6 +197,7 @@ static void map_reduce(const dpt_cpu_call *call, unsigned thread, unsigned n_thr
     const size_t n_rows = call->n_samples * r->plan.extent[0];
     map_values values;
     job j = {.tile = {&r->plan, call, n_rows}, .r = r, .values = &values};
+    KERNEL(map_begin)(&r->plan, MAP_TILE, &values);
     const size_t n_outputs = count_kept(&j);
     dpt_cpu_range outputs = dpt_cpu_split(n_outputs, 16, thread, n_threads);
     double *const all = (void *)call->workspace;
@@ -220,6 +221,7 @@ static reduction *reduction_of(const dpt_op_desc *desc)
     if (!r) return NULL;
     dpt_map_plan *plan = &r->plan;
     dpt_map_plan_make(desc, plan);
+    KERNEL(map_keep_constants)(plan);
     r->how = desc->u.map.reduction;
     for (size_t axis = 0; axis < plan->rank; axis++)
         r->is_kept[axis] = plan->stride[plan->n_in][axis] != 0;

@@ -1,5 +1,5 @@
 /* Interprets the program of a MAP.  Every instruction is a loop over the tile, so that what the
-   interpreter costs is divided by MAP_TILE. */
+   interpreter costs is divided by the indices of a tile. */
 #include "map_tile.h"
 #include "functions.h"
 
@@ -50,6 +50,9 @@ void KERNEL(map_advance)(const map_tile *tile, map_cursor *c, size_t n)
         if (stride == 1)                                                                           \
             for (size_t i = 0; i < n; i++)                                                         \
                 to[i] = (float)from[i];                                                            \
+        else if (stride == 0)                                                                      \
+            for (size_t i = 0; i < n; i++)                                                         \
+                to[i] = (float)from[0];                                                            \
         else                                                                                       \
             for (size_t i = 0; i < n; i++)                                                         \
                 to[i] = (float)from[(int64_t)i * stride];                                          \
@@ -83,17 +86,43 @@ static void load(const map_tile *tile, const map_cursor *from, unsigned input, f
     }
 }
 
-/* The input's own memory, if it has the tile as it must be; else NULL. */
-static const float *in_place(const map_tile *tile, const map_cursor *c, unsigned input, size_t n)
+/* Whether neighbours along the axes of the whole space are neighbours in the operand's memory. */
+static bool is_dense(const dpt_map_plan *p, unsigned operand)
+{
+    const int64_t *stride = p->stride[operand];
+    bool dense = stride[p->rank - 1] == 1;
+    for (size_t axis = p->rank - 1; dense && axis > 0; axis--)
+        dense = stride[axis - 1] == (int64_t)p->extent[axis] * stride[axis];
+    return dense;
+}
+
+float *KERNEL(map_in_place)(const map_tile *tile, const map_cursor *cursor, unsigned operand,
+                            size_t n)
 {
     const dpt_map_plan *p = tile->plan;
     const size_t last = p->rank - 1;
-    if (p->type[input] != DPT_F32 || p->stride[input][last] != 1) return NULL;
-    if (n > KERNEL(map_extent)(tile, last) - c->at[last]) return NULL;
-    return (const float *)tile->call->in[input] + c->element[input];
+    const bool is_input = operand < p->n_in;
+    void *const base =
+        is_input ? (void *)(uintptr_t)tile->call->in[operand] : tile->call->out[operand - p->n_in];
+    if (p->type[operand] != DPT_F32 || p->stride[operand][last] != 1) return NULL;
+    if (n > KERNEL(map_extent)(tile, last) - cursor->at[last] && !is_dense(p, operand)) return NULL;
+    return (float *)base + cursor->element[operand];
 }
 
 /* ---- Instructions ---------------------------------------------------------------------------- */
+
+/* The first of two numbers that are equal is the second one, as in the instructions of x86. */
+static inline float minimum_of(float a, float b)
+{
+    const float least = a < b ? a : b;
+    return isnan(a) ? a : least;
+}
+
+static inline float maximum_of(float a, float b)
+{
+    const float most = a > b ? a : b;
+    return isnan(a) ? a : most;
+}
 
 static float sign_of(float a)
 {
@@ -105,82 +134,146 @@ static float softplus(float a)
     return (a > 0.0f ? a : 0.0f) + log1pf(function_exp(-fabsf(a)));
 }
 
-#define LOOP(code, expression)                                                                     \
-    case DPT_MAP_##code:                                                                           \
+/* One instruction over a tile: y has n numbers, which overlap none of the operands. */
+typedef struct step_call {
+    float *y;
+    const float *a, *b, *c;
+    float constant;
+    size_t n;
+} step_call;
+
+typedef void step_function(const step_call *s);
+
+#define STEP(code, expression)                                                                     \
+    static void run_##code(const step_call *s)                                                     \
+    {                                                                                              \
+        float *restrict const y = s->y;                                                            \
+        const float *restrict const a = s->a, *restrict const b = s->b, *restrict const c = s->c;  \
+        const size_t n = s->n;                                                                     \
+        (void)a, (void)b, (void)c;                                                                 \
         for (size_t i = 0; i < n; i++)                                                             \
             y[i] = (expression);                                                                   \
-        break;
+    }
 
 /* Instructions that become vector instructions. */
-static void run_arithmetic(const dpt_map_step *s, map_values *v, size_t n)
+STEP(CONSTANT, s->constant)
+STEP(ADD, a[i] + b[i])
+STEP(SUBTRACT, a[i] - b[i])
+STEP(MULTIPLY, a[i] * b[i])
+STEP(DIVIDE, a[i] / b[i])
+STEP(MINIMUM, minimum_of(a[i], b[i]))
+STEP(MAXIMUM, maximum_of(a[i], b[i]))
+STEP(NEGATE, -a[i])
+STEP(ABSOLUTE, fabsf(a[i]))
+STEP(SIGN, sign_of(a[i]))
+STEP(RECIPROCAL, 1.0f / a[i])
+STEP(SQRT, sqrtf(a[i]))
+STEP(LESS, a[i] < b[i] ? 1.0f : 0.0f)
+STEP(LESS_EQUAL, a[i] <= b[i] ? 1.0f : 0.0f)
+STEP(EQUAL, a[i] == b[i] ? 1.0f : 0.0f)
+STEP(AND, a[i] != 0.0f && b[i] != 0.0f ? 1.0f : 0.0f)
+STEP(OR, a[i] != 0.0f || b[i] != 0.0f ? 1.0f : 0.0f)
+STEP(NOT, a[i] == 0.0f ? 1.0f : 0.0f)
+STEP(SELECT, a[i] != 0.0f ? b[i] : c[i])
+STEP(EXP, function_exp(a[i]))
+STEP(TANH, function_tanh(a[i]))
+STEP(ERF, function_erf(a[i]))
+STEP(SIGMOID, function_sigmoid(a[i]))
+
+/* Instructions that call the mathematical library. */
+STEP(POWER, powf(a[i], b[i]))
+STEP(FLOOR, floorf(a[i]))
+STEP(CEILING, ceilf(a[i]))
+STEP(ROUND, rintf(a[i]))
+STEP(LOG, logf(a[i]))
+STEP(SINE, sinf(a[i]))
+STEP(COSINE, cosf(a[i]))
+STEP(SOFTPLUS, softplus(a[i]))
+
+/* The first instruction, LOAD, has no function. */
+#define run_LOAD NULL
+static step_function *const functions[DPT_MAP_COUNT] = {
+#define ENTRY(name, ...) [DPT_MAP_##name] = run_##name,
+    DPT_MAP_LIST(ENTRY)
+#undef ENTRY
+};
+#undef run_LOAD
+
+/* ---- Programs -------------------------------------------------------------------------------- */
+
+void KERNEL(map_keep_constants)(dpt_map_plan *plan)
 {
-    float *restrict const y = v->own[s->to];
-    const float *restrict const a = v->value[s->a], *restrict const b = v->value[s->b],
-                                *restrict const c = v->value[s->c];
-    switch ((dpt_map_code)s->code) {
-        LOOP(CONSTANT, s->constant)
-        LOOP(ADD, a[i] + b[i])
-        LOOP(SUBTRACT, a[i] - b[i])
-        LOOP(MULTIPLY, a[i] * b[i])
-        LOOP(DIVIDE, a[i] / b[i])
-        LOOP(MINIMUM, isnan(a[i]) || a[i] < b[i] ? a[i] : b[i])
-        LOOP(MAXIMUM, isnan(a[i]) || a[i] > b[i] ? a[i] : b[i])
-        LOOP(NEGATE, -a[i])
-        LOOP(ABSOLUTE, fabsf(a[i]))
-        LOOP(SIGN, sign_of(a[i]))
-        LOOP(RECIPROCAL, 1.0f / a[i])
-        LOOP(SQRT, sqrtf(a[i]))
-        LOOP(LESS, a[i] < b[i] ? 1.0f : 0.0f)
-        LOOP(LESS_EQUAL, a[i] <= b[i] ? 1.0f : 0.0f)
-        LOOP(EQUAL, a[i] == b[i] ? 1.0f : 0.0f)
-        LOOP(AND, a[i] != 0.0f && b[i] != 0.0f ? 1.0f : 0.0f)
-        LOOP(OR, a[i] != 0.0f || b[i] != 0.0f ? 1.0f : 0.0f)
-        LOOP(NOT, a[i] == 0.0f ? 1.0f : 0.0f)
-        LOOP(SELECT, a[i] != 0.0f ? b[i] : c[i])
-        LOOP(EXP, function_exp(a[i]))
-        LOOP(TANH, function_tanh(a[i]))
-        LOOP(ERF, function_erf(a[i]))
-        LOOP(SIGMOID, function_sigmoid(a[i]))
-    default: break;
+    uint8_t moved[DPT_MAP_LENGTH] = {0}; /* the new place of a place that instructions write */
+    uint8_t now[DPT_MAP_LENGTH] = {0};   /* the new place of a place's present value */
+    uint32_t written = 0;
+    plan->n_places = 0;
+    for (unsigned i = 0; i < plan->n_steps; i++) {
+        const dpt_map_step *s = &plan->steps[i];
+        if (s->code == DPT_MAP_CONSTANT || (written >> s->to & 1u)) continue;
+        written |= UINT32_C(1) << s->to;
+        moved[s->to] = (uint8_t)plan->n_places++;
+    }
+    for (unsigned i = 0; i < plan->n_steps; i++) {
+        dpt_map_step *s = &plan->steps[i];
+        const uint8_t to = s->to;
+        if (s->code != DPT_MAP_LOAD) s->a = now[s->a];
+        s->b = now[s->b];
+        s->c = now[s->c];
+        s->to = s->code == DPT_MAP_CONSTANT ? (uint8_t)plan->n_places++ : moved[to];
+        now[to] = s->to;
+    }
+    for (unsigned i = 0; i < plan->n_operands - plan->n_in; i++)
+        plan->result[i] = now[plan->result[i]];
+}
+
+void KERNEL(map_begin)(const dpt_map_plan *plan, size_t size, map_values *out)
+{
+    out->size = size;
+    out->n_calls = out->n_ahead = 0;
+    for (unsigned i = 0; i < plan->n_places; i++)
+        out->value[i] = out->target[i] = out->own + i * size;
+    for (unsigned i = 0; i < plan->n_steps; i++) {
+        const dpt_map_step *s = &plan->steps[i];
+        out->n_calls += s->code != DPT_MAP_LOAD && s->code != DPT_MAP_CONSTANT;
+        if (s->code == DPT_MAP_CONSTANT)
+            run_CONSTANT(&(step_call){.y = out->target[s->to], .constant = s->constant, .n = size});
     }
 }
 
-/* Instructions that call the mathematical library.  Returns false for another instruction. */
-static bool run_function(const dpt_map_step *s, map_values *v, size_t n)
+/* Asks for the part of the next tile's memory that belongs to a call.  Memory then works while the
+   instructions compute: it does not by itself, because they read most of their operands from the
+   first-level cache.  The last tile asks for what lies behind the tensor, which changes nothing. */
+static void ask_ahead(const map_values *v, size_t n, unsigned call)
 {
-    float *restrict const y = v->own[s->to];
-    const float *restrict const a = v->value[s->a], *restrict const b = v->value[s->b];
-    switch ((dpt_map_code)s->code) {
-        LOOP(POWER, powf(a[i], b[i]))
-        LOOP(FLOOR, floorf(a[i]))
-        LOOP(CEILING, ceilf(a[i]))
-        LOOP(ROUND, rintf(a[i]))
-        LOOP(LOG, logf(a[i]))
-        LOOP(SINE, sinf(a[i]))
-        LOOP(COSINE, cosf(a[i]))
-        LOOP(SOFTPLUS, softplus(a[i]))
-    default: return false;
-    }
-    return true;
+    enum { LINE = 16 /* floats */ };
+    const size_t lines = n / LINE, part = (lines + v->n_calls - 1) / v->n_calls;
+    const size_t begin = call * part, end = begin + part < lines ? begin + part : lines;
+    for (unsigned k = 0; k < v->n_ahead; k++)
+        for (size_t line = begin; line < end; line++)
+            __builtin_prefetch(v->ahead[k] + line * LINE);
 }
 
 void KERNEL(map_compute)(const map_tile *tile, const map_cursor *cursor, size_t n, map_values *v)
 {
     const dpt_map_plan *p = tile->plan;
-    for (unsigned i = 0; i < p->n_places; i++)
-        v->value[i] = v->own[i];
+    unsigned call = 0;
     for (unsigned i = 0; i < p->n_steps; i++) {
         const dpt_map_step *s = &p->steps[i];
-        v->value[s->to] = v->own[s->to];
+        if (s->code == DPT_MAP_CONSTANT) continue; /* map_begin wrote it */
         if (s->code == DPT_MAP_LOAD) {
-            const float *memory = in_place(tile, cursor, s->a, n);
-            if (memory)
-                v->value[s->to] = memory;
-            else
-                load(tile, cursor, s->a, v->own[s->to], n);
-        } else if (!run_function(s, v, n)) {
-            run_arithmetic(s, v, n);
+            const float *memory = KERNEL(map_in_place)(tile, cursor, s->a, n);
+            float *const own = v->own + s->to * v->size;
+            if (!memory) load(tile, cursor, s->a, own, n);
+            v->value[s->to] = memory ? memory : own;
+            continue;
         }
+        functions[s->code](&(step_call){.y = v->target[s->to],
+                                        .a = v->value[s->a],
+                                        .b = v->value[s->b],
+                                        .c = v->value[s->c],
+                                        .n = n});
+        v->value[s->to] = v->target[s->to];
+        ask_ahead(v, n, call++);
     }
 }
 
