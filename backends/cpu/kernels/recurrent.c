@@ -118,6 +118,13 @@ static void carry_part(load *l)
     }
 }
 
+static void carry_rest(load *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        while (l->all[i].row < l->all[i].n_rows)
+            carry_segments(&l->all[i]);
+}
+
 /* Carries everything. */
 static void carry_all(load *l)
 {
@@ -125,6 +132,7 @@ static void carry_all(load *l)
     begin_parts(l, PARTS);
     for (size_t i = 0; i < PARTS; i++)
         carry_part(l);
+    carry_rest(l);
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
@@ -161,30 +169,54 @@ typedef struct block {
     float *scratch; /* for a, packed */
 } block;
 
+/* Some terms of all products. */
+typedef struct term_range {
+    size_t first, n, all;
+} term_range;
+
+/* Adds the terms to a panel's products, and carries a part of *l with every tile. */
+static void multiply_terms(const block *b, const product_tile *columns, term_range of, load *l)
+{
+    product_tile t = *columns;
+    t.n_terms = of.n;
+    const float *a = b->scratch; /* all terms of the tile */
+    for (size_t row = 0; row < b->n_rows; row += t.n_rows) {
+        t.n_rows = tile_rows(b->n_rows - row, PRODUCT_ROWS);
+        t.a = a + of.first * t.n_rows;
+        t.c = columns->c + row * b->ldc;
+        KERNEL(product_tile_run)(&t);
+        carry_part(l);
+        a += t.n_rows * of.all;
+    }
+}
+
 /* l: what is carried meanwhile. */
 static void multiply(const weights *w, const block *b, load *l)
 {
+    /* So many terms of a panel stay in the first-level cache while all tiles use them. */
+    enum { TERMS = 256 };
+    const size_t n_blocks = dpt_cpu_ceil_div(w->terms, TERMS);
+    const size_t most = dpt_cpu_ceil_div(w->terms, n_blocks);
     const size_t n_tiles = dpt_cpu_ceil_div(b->n_rows, PRODUCT_ROWS);
     const gemm g = {.m = b->n_rows, .k = w->terms, .a = b->a, .lda = b->lda};
     KERNEL(product_pack_a)(&g, (dpt_cpu_range){0, b->n_rows}, 0, w->terms, b->scratch);
-    begin_parts(l, dpt_cpu_ceil_div(w->columns, PRODUCT_LANES) * n_tiles);
+    begin_parts(l, dpt_cpu_ceil_div(w->columns, PRODUCT_LANES) * n_tiles * n_blocks);
     for (size_t start = 0; start < w->columns; start += PRODUCT_LANES) {
         const size_t left = w->columns - start, lanes = left < PRODUCT_LANES ? left : PRODUCT_LANES;
-        product_tile t = {.a = b->scratch,
-                          .b = w->packed + start * w->terms,
-                          .n_terms = w->terms,
-                          .lanes = lanes,
-                          .units = (lanes + LANES - 1) / LANES,
-                          .ldc = b->ldc,
-                          .accumulate = b->accumulate};
-        for (size_t row = 0; row < b->n_rows; row += t.n_rows) {
-            t.n_rows = tile_rows(b->n_rows - row, PRODUCT_ROWS);
-            t.c = b->c + row * b->ldc + start;
-            KERNEL(product_tile_run)(&t);
-            carry_part(l);
-            t.a += t.n_rows * t.n_terms;
+        const size_t units = (lanes + LANES - 1) / LANES;
+        for (size_t first = 0; first < w->terms; first += most) {
+            const size_t left_terms = w->terms - first;
+            const term_range of = {first, left_terms < most ? left_terms : most, w->terms};
+            const product_tile t = {.b = w->packed + start * w->terms + first * units * LANES,
+                                    .c = b->c + start,
+                                    .lanes = lanes,
+                                    .units = units,
+                                    .ldc = b->ldc,
+                                    .accumulate = b->accumulate || first > 0};
+            multiply_terms(b, &t, of, l);
         }
     }
+    carry_rest(l);
 }
 
 /* ---- Blocks of samples ----------------------------------------------------------------------- */
