@@ -152,9 +152,34 @@ static dpti_draft_value *constant_of(dpti_exporter *e, const dpti_node *node)
     return value;
 }
 
+/* A parameter whose elements lie in another order than in the file: (rows, h, w, c), where the file
+   has (rows, c, h, w). */
+static void hold_reordered(dpti_exporter *e, size_t node)
+{
+    const dpti_node *n = &e->model->nodes[node];
+    const dpti_parameter *p = &e->model->parameters[n->weight];
+    const size_t *memory = n->shape.extent;
+    const dpti_extents file = {.rank = 4, .extent = {memory[0], memory[3], memory[1], memory[2]}};
+    const int32_t c = (int32_t)memory[3];
+    dpti_shape shape = dpti_shape_dense(&file);
+    shape.stride[1] = 1;
+    shape.stride[2] = (int32_t)memory[2] * c;
+    shape.stride[3] = c;
+    dpti_draft_value *value = dpti_export_parameter(e, n->weight);
+    if (p->rank != 4) value = dpti_export_reshape(e, value, false, &file);
+    dpti_export_hold(e, node, value, &shape);
+}
+
 dpt_status dpti_export_leaf(dpti_exporter *e, size_t node)
 {
     const dpti_node *n = &e->model->nodes[node];
+    if (n->kind == DPTI_NODE_PARAMETER && n->shape.rank == 4) {
+        const dpti_parameter *p = &e->model->parameters[n->weight];
+        if (p->layout != DPTI_LAYOUT_PLAIN && p->h * p->w > 1) {
+            hold_reordered(e, node);
+            return DPT_OK;
+        }
+    }
     dpti_export_hold(e, node,
                      n->kind == DPTI_NODE_PARAMETER ? dpti_export_parameter(e, n->weight)
                                                     : constant_of(e, n),

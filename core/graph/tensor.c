@@ -89,18 +89,31 @@ static dpti_node leaf(dpti_node_kind kind, const dpti_extents *extents)
     return node;
 }
 
+/* Whether a parameter lies in the flat buffer as in the checkpoint. */
+static bool is_plain(const dpti_parameter *p)
+{
+    return p->layout == DPTI_LAYOUT_PLAIN || p->h * p->w == 1;
+}
+
 dpt_value dpti_read_parameter(dpt_model *model, size_t parameter)
 {
     size_t n;
     if (model->status != DPT_OK || parameter == SIZE_MAX) return (dpt_value){0};
     const dpti_parameter *p = &model->parameters[parameter];
-    dpti_extents extents = {.rank = p->rank};
+    dpti_extents extents = {.rank = p->rank}, memory;
     for (size_t i = 0; i < p->rank; i++)
         extents.extent[i] = p->shape[i];
     if (!count_elements(model, &extents, "parameter", &n)) return (dpt_value){0};
-    dpti_node node = leaf(DPTI_NODE_PARAMETER, &extents);
+    const bool plain = is_plain(p);
+    memory =
+        plain ? extents
+              : (dpti_extents){.rank = 4, .extent = {n / (p->h * p->w * p->c), p->h, p->w, p->c}};
+    dpti_node node = leaf(DPTI_NODE_PARAMETER, &memory);
     node.weight = parameter;
-    return dpti_add_unnamed(model, "parameter", node);
+    const dpt_value value = dpti_add_unnamed(model, "parameter", node);
+    if (plain) return value;
+    return dpti_reshape(
+        model, dpti_transpose(model, value, (const size_t[DPT_MAX_RANK]){0, 3, 1, 2}), &extents);
 }
 
 /* Makes room for n elements.  Returns false without memory. */

@@ -38,7 +38,8 @@ dpt_map_operand dpti_operand(const dpti_node *node, const dpti_shape *shape);
 /* Adds a parameter with this full name, as dpti_build_parameter does.  `parameter.initial`: its
    initial values in the checkpoint's layout, which are copied; or NULL. */
 size_t dpti_build_named(dpt_model *model, const char *name, dpti_parameter parameter);
-/* A parameter's value, with the parameter's shape.  Every call adds a node.  The role should be
+/* A parameter's value, with the parameter's shape: a view if the flat buffer has the elements in
+   another order.  Every call adds a node.  The role should be
    DPTI_ROLE_TENSOR, a bias or a norm's: only then may several nodes read it. */
 dpt_value dpti_read_parameter(dpt_model *model, size_t parameter);
 /* Numbers that do not change: count(extents) float32 in row-major order, which are copied. */

@@ -4,6 +4,7 @@
 #include "import/state.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { FORMULA_BYTES = 160 };
@@ -297,9 +298,25 @@ static dpt_status import_scatter_elements(dpti_importer *im)
     return DPT_OK;
 }
 
+/* Makes the indices that count samples those of one sample. */
+static dpt_status make_counted(dpti_importer *im)
+{
+    const dpti_onnx_fact *fact = dpti_import_fact(im, 1);
+    const dpti_extents e = dpti_import_extents(fact);
+    const size_t n = product(&e, 0, e.rank);
+    float *numbers = malloc((n + 1) * sizeof *numbers);
+    if (!numbers) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = (float)dpti_onnx_counted_index(fact, i);
+    im->values[im->node->inputs[1]].value = dpti_add_constant(im->model, &e, numbers);
+    free(numbers);
+    return dpti_import_check(im);
+}
+
 static dpt_status import_scatter_nd(dpti_importer *im)
 {
     dpt_value y;
+    if (dpti_onnx_counts_samples(im->graph, im->node)) DPT_TRY(make_counted(im));
     writing w = {.axis = 1, .reduction = dpti_onnx_string(im->node, "reduction", "none")};
     DPT_TRY(dpti_import_input(im, 0, &w.x));
     DPT_TRY(dpti_import_input(im, 2, &w.from));

@@ -1,4 +1,5 @@
 /* Linear layers and norms. */
+#include "graph/recurrent.h"
 #include "import/window.h"
 
 #include <stdio.h>
@@ -27,10 +28,17 @@ dpt_status dpti_import_bias(dpti_importer *im, size_t i, size_t fan_in, dpti_giv
 
 /* ---- Linear layers --------------------------------------------------------------------------- */
 
+/* Whether input i is a vector of n numbers of the file. */
+static bool is_vector(const dpti_importer *im, size_t i, size_t n)
+{
+    const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[i]].tensor;
+    return tensor && tensor->rank == 1 && tensor->n == n;
+}
+
 /* The weight of a linear layer: (out, in) in the file, or (in, out).  Behind a flattened image only
    the first is taken as it is. */
-static dpt_status import_weight(dpti_importer *im, bool transposed, const dpti_extent *image,
-                                size_t *out)
+static dpti_parameter weight_like(const dpti_importer *im, bool transposed,
+                                  const dpti_extent *image)
 {
     const dpti_extents e = dpti_import_extents(dpti_import_fact(im, 1));
     const size_t rows = e.extent[transposed ? 1 : 0], columns = e.extent[transposed ? 0 : 1];
@@ -49,19 +57,32 @@ static dpt_status import_weight(dpti_importer *im, bool transposed, const dpti_e
         like.h = rows;
         like.c = columns;
     }
-    return dpti_import_parameter(im, 1, like, out);
+    return like;
 }
 
-/* Whether input i is a vector of n numbers of the file. */
-static bool is_vector(const dpti_importer *im, size_t i, size_t n)
+/* The product with a weight that another node has in another order: its value is a view. */
+static dpt_status multiply_by_value(dpti_importer *im, dpt_value x, bool transposed, dpt_value *y)
 {
-    const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[i]].tensor;
-    return tensor && tensor->rank == 1 && tensor->n == n;
+    dpt_value w;
+    DPT_TRY(dpti_import_input(im, 1, &w));
+    if (transposed) w = dpti_transpose(im->model, w, (const size_t[DPT_MAX_RANK]){1, 0});
+    *y = dpti_projection(im->model, x, &(dpti_linear_values){.w = w});
+    return dpti_import_check(im);
+}
+
+/* Takes the bias of input 2 if that can be a part of the layer.  Another bias, and that of a weight
+   that several layers share, is added by a layer of its own. */
+static dpt_status take_bias(dpti_importer *im, bool has_bias, dpti_given *given)
+{
+    const dpti_parameter *weight = &im->model->parameters[given->weight];
+    if (has_bias && weight->role == DPTI_ROLE_WEIGHT && is_vector(im, 2, weight->fan_out))
+        DPT_TRY(dpti_import_bias(im, 2, weight->fan_in, given));
+    return DPT_OK;
 }
 
 static dpt_status linear(dpti_importer *im, bool transposed, bool has_bias)
 {
-    dpt_value x;
+    dpt_value x, y;
     dpti_given given = {.bias = SIZE_MAX};
     dpti_imported *at = &im->values[im->node->inputs[0]];
     const bool image = at->flat.id && !at->value.id && !transposed;
@@ -71,14 +92,16 @@ static dpt_status linear(dpti_importer *im, bool transposed, bool has_bias)
         DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extent extent = dpti_node_at(im->model, x)->before_flatten;
     const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
-    DPT_TRY(import_weight(im, transposed, image ? &extent : NULL, &given.weight));
-    const dpti_parameter *weight = &im->model->parameters[given.weight];
-    /* Another bias, and that of a weight that several layers share, is added by a layer of its own.
-     */
-    if (has_bias && weight->role == DPTI_ROLE_WEIGHT && is_vector(im, 2, weight->fan_out))
-        DPT_TRY(dpti_import_bias(im, 2, weight->fan_in, &given));
-    dpt_value y = dpti_given_linear(im->model, x, &given, to.extent[to.rank - 1]);
-    DPT_TRY(dpti_import_check(im));
+    const dpti_parameter like = weight_like(im, transposed, image ? &extent : NULL);
+    if (dpti_import_differs(im, 1, &like)) {
+        DPT_TRY(dpti_import_input(im, 0, &x));
+        DPT_TRY(multiply_by_value(im, x, transposed, &y));
+    } else {
+        DPT_TRY(dpti_import_parameter(im, 1, like, &given.weight));
+        DPT_TRY(take_bias(im, has_bias, &given));
+        y = dpti_given_linear(im->model, x, &given, to.extent[to.rank - 1]);
+        DPT_TRY(dpti_import_check(im));
+    }
     if (dpti_extents_of(im->model, y).rank != to.rank) y = dpti_reshape(im->model, y, &to);
     if (has_bias && given.bias == SIZE_MAX) {
         dpt_value bias;

@@ -188,13 +188,10 @@ static dpt_status make_leaf(dpti_importer *im, size_t i, dpt_value *out)
                                   i);
     if (!dpti_onnx_type_is_real(tensor->type) || is_number_of_code(im, i) || tensor->is_buffer)
         return add_constant_tensor(im, tensor, &extents, out);
-    size_t parameter;
-    DPT_TRY(dpti_import_parameter(
-        im, i,
-        (dpti_parameter){.role = extents.rank < 2 ? DPTI_ROLE_BIAS : DPTI_ROLE_TENSOR,
-                         .fan_in = 1,
-                         .fan_out = 1},
-        &parameter));
+    const dpti_parameter like = {
+        .role = extents.rank < 2 ? DPTI_ROLE_BIAS : DPTI_ROLE_TENSOR, .fan_in = 1, .fan_out = 1};
+    size_t parameter = im->values[v].parameter;
+    if (!dpti_import_differs(im, i, &like)) DPT_TRY(dpti_import_parameter(im, i, like, &parameter));
     *out = dpti_read_parameter(im->model, parameter);
     if (extents.rank != im->model->parameters[parameter].rank)
         *out = dpti_reshape(im->model, *out, &extents);
@@ -224,6 +221,13 @@ static bool has_same_order(const dpti_parameter *a, const dpti_parameter *b)
 {
     if (is_plain(a) || is_plain(b)) return is_plain(a) && is_plain(b);
     return a->layout == b->layout && a->h == b->h && a->w == b->w && a->c == b->c;
+}
+
+bool dpti_import_differs(const dpti_importer *im, size_t i, const dpti_parameter *like)
+{
+    const size_t parameter = im->values[im->node->inputs[i]].parameter;
+    return parameter != SIZE_MAX && im->model->parameters[parameter].role == DPTI_ROLE_TENSOR &&
+           !has_same_order(&im->model->parameters[parameter], like);
 }
 
 /* A parameter has at least one axis. */

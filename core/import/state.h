@@ -62,6 +62,9 @@ dpti_extents dpti_import_extents(const dpti_onnx_fact *fact);
    shape and the initial values are the file's.  *out is the index. */
 DPT_CHECK_RESULT dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter like,
                                                   size_t *out);
+/* Whether input i is a parameter of another layer that has the elements in another order than one
+   like this.  dpti_import_input gives its value. */
+bool dpti_import_differs(const dpti_importer *im, size_t i, const dpti_parameter *like);
 /* Whether several nodes have input i, or one has it several times. */
 bool dpti_import_is_shared(const dpti_importer *im, size_t i);
 /* The integers of input i, or of the attribute of that name; n: at most DPT_MAX_RANK.  *given: they

@@ -187,11 +187,18 @@ static dpt_status scattered(proof *p, dpt_error *error)
     return by_element(p, error);
 }
 
-/* The rows of indices name places on the first axes of the data, which are no batch. */
+/* The rows of indices name places on the first axes of the data, which are no batch, or count the
+   samples. */
 static dpt_status scattered_parts(proof *p, dpt_error *error)
 {
     const dpti_onnx_shape *at = &dpti_onnx_input(&p->in, 1)->shape;
     const size_t n = (size_t)at->dims[at->rank - 1].size;
+    if (dpti_onnx_counts_samples(p->in.graph, p->in.node)) {
+        if (!on_axis(p, 0, 0) || !on_axis(p, 2, dpti_onnx_batch_axis(at)))
+            return mixes(p, "its updates are not those of its samples", error);
+        give(p, 1);
+        return DPT_OK;
+    }
     bool alone = !has_batch(p, 1);
     if (has_batch(p, 0)) {
         const size_t axis = samples_of(p, 0)->axis;

@@ -39,6 +39,9 @@ typedef struct dpti_onnx_fact {
     /* NULL: none is known.  Such elements are known where there are no cells, because their number
        contains N. */
     const dpti_onnx_progression *progression;
+    /* (the last extent) progressions over the other axes, which were put side by side; NULL: as
+       above. */
+    const dpti_onnx_progression *columns;
 } dpti_onnx_fact;
 
 typedef struct dpti_onnx_graph {
@@ -51,6 +54,12 @@ typedef struct dpti_onnx_graph {
     bool gives_loss; /* set by dpti_onnx_prove: the trained output is a mean over the batch */
 } dpti_onnx_graph;
 
+/* Whether a node is a ScatterND whose rows of indices count the samples: the first index is that of
+   the sample from which the updates come, and the others are the same for all samples.  The node
+   then writes into each sample alone. */
+bool dpti_onnx_counts_samples(const dpti_onnx_graph *graph, const dpti_onnx_node *node);
+/* Element i, in row-major order, of its indices in a batch of 1. */
+int64_t dpti_onnx_counted_index(const dpti_onnx_fact *indices, size_t i);
 /* The place of the output that is trained and predicted: the first one of real numbers; without
    one, the first one. */
 size_t dpti_onnx_trained_output(const dpti_onnx_graph *graph);

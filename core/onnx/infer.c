@@ -135,8 +135,10 @@ static dpt_status keep_needed(dpti_onnx_graph *graph, bool *needed, dpt_error *e
         for (size_t k = 0; k < node->n_outputs; k++)
             keep[i] = keep[i] || (node->outputs[k] != DPTI_ONNX_NONE && needed[node->outputs[k]]);
         keep[i] = keep[i] && !is_folded(graph, node);
+        const bool counts = keep[i] && dpti_onnx_counts_samples(graph, node);
         for (size_t k = 0; keep[i] && k < node->n_inputs; k++)
-            if (node->inputs[k] != DPTI_ONNX_NONE) needed[node->inputs[k]] = true;
+            if (node->inputs[k] != DPTI_ONNX_NONE && !(counts && k == 1))
+                needed[node->inputs[k]] = true;
     }
     for (size_t i = 0; i < model->n_nodes; i++) {
         dpti_onnx_inference in = {graph, graph->nodes[i]};

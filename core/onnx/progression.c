@@ -114,6 +114,12 @@ static bool keep(const dpti_onnx_inference *in, const dpti_onnx_shape *to,
     return d == to->rank;
 }
 
+static bool expand(const dpti_onnx_inference *in, const dpti_onnx_shape *to,
+                   dpti_onnx_progression *out)
+{
+    return read_input(in, 0, to, out);
+}
+
 /* The numbers 0, 1, ... */
 static bool count(const dpti_onnx_inference *in, const dpti_onnx_shape *to,
                   dpti_onnx_progression *out)
@@ -123,18 +129,40 @@ static bool count(const dpti_onnx_inference *in, const dpti_onnx_shape *to,
     return to->dims[0].batch;
 }
 
+/* Puts progressions with a last axis of extent 1 side by side. */
+static dpt_status join_columns(dpti_onnx_inference *in, dpti_onnx_fact *y, dpt_error *error)
+{
+    const size_t n = in->node->n_inputs, last = y->shape.rank - 1;
+    if (y->shape.rank == 0 || y->shape.dims[last].batch || n > DPTI_ONNX_MAX_RANK ||
+        y->shape.dims[last].size != (int64_t)n)
+        return DPT_OK;
+    dpti_onnx_progression found[DPTI_ONNX_MAX_RANK];
+    for (size_t i = 0; i < n; i++) {
+        const dpti_onnx_fact *x = dpti_onnx_input(in, i);
+        if (!x || x->shape.rank != y->shape.rank || !is_one(x->shape.dims[last]) ||
+            !read_input(in, i, &y->shape, &found[i]))
+            return DPT_OK;
+    }
+    dpti_onnx_progression *kept = dpti_onnx_take(&in->graph->arena, n, sizeof *kept);
+    if (!kept) return dpti_onnx_no_memory(error);
+    memcpy(kept, found, n * sizeof *kept);
+    y->columns = kept;
+    return DPT_OK;
+}
+
 dpt_status dpti_onnx_progress(dpti_onnx_inference *in, dpt_error *error)
 {
     static const struct {
         const char *op;
         bool (*rule)(const dpti_onnx_inference *in, const dpti_onnx_shape *to,
                      dpti_onnx_progression *out);
-    } rules[] = {{"Add", add},       {"Cast", keep},    {"CastLike", keep},
-                 {"Identity", keep}, {"Mul", multiply}, {"Range", count},
-                 {"Reshape", keep},  {"Squeeze", keep}, {"Unsqueeze", keep}};
+    } rules[] = {{"Add", add},       {"Cast", keep},     {"CastLike", keep}, {"Expand", expand},
+                 {"Identity", keep}, {"Mul", multiply},  {"Range", count},   {"Reshape", keep},
+                 {"Squeeze", keep},  {"Unsqueeze", keep}};
     if (in->node->outputs[0] == DPTI_ONNX_NONE) return DPT_OK;
     dpti_onnx_fact *y = &in->graph->facts[in->node->outputs[0]];
     if (y->cells || (y->type != DPTI_ONNX_INT64 && y->type != DPTI_ONNX_INT32)) return DPT_OK;
+    if (strcmp(in->node->op, "Concat") == 0) return join_columns(in, y, error);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         dpti_onnx_progression found;
         if (strcmp(rules[i].op, in->node->op) != 0 || !rules[i].rule(in, &y->shape, &found))
@@ -145,6 +173,32 @@ dpt_status dpti_onnx_progress(dpti_onnx_inference *in, dpt_error *error)
         y->progression = kept;
     }
     return DPT_OK;
+}
+
+/* ---- Indices that count samples -------------------------------------------------------------- */
+
+bool dpti_onnx_counts_samples(const dpti_onnx_graph *graph, const dpti_onnx_node *node)
+{
+    if (strcmp(node->op, "ScatterND") != 0) return false;
+    const dpti_onnx_fact *x = &graph->facts[node->inputs[0]], *at = &graph->facts[node->inputs[1]];
+    const size_t batch = dpti_onnx_batch_axis(&at->shape);
+    if (!at->columns || batch + 1 >= at->shape.rank || at->shape.dims[batch].size != 1 ||
+        x->shape.rank == 0 || !x->shape.dims[0].batch || x->shape.dims[0].size != 1 ||
+        at->columns[0].offset != 0)
+        return false;
+    for (size_t d = 0; d + 1 < at->shape.rank; d++)
+        if (at->columns[0].step[d] != (d == batch)) return false;
+    for (size_t k = 1; k < (size_t)at->shape.dims[at->shape.rank - 1].size; k++)
+        if (at->columns[k].step[batch] != 0) return false;
+    return true;
+}
+
+int64_t dpti_onnx_counted_index(const dpti_onnx_fact *indices, size_t i)
+{
+    const size_t n = (size_t)indices->shape.dims[indices->shape.rank - 1].size;
+    dpti_onnx_shape rows = indices->shape;
+    rows.rank--;
+    return element(&indices->columns[i % n], &rows, i / n);
 }
 
 /* ---- Views ----------------------------------------------------------------------------------- */

@@ -272,6 +272,15 @@ def view(step, places):
                           ints("last", 1), tensor("places", np.array([list(places)]))])
 
 
+def counted(step, offset, other):
+    """Updates at (step * n + offset, other * n) of sample n, as an exporter writes y[:, 1] = v with 1, 0 and 0."""
+    return graph("Shape x > s | end=1", "Squeeze s > n", "Range zero n one > r", "Mul r step > m", "Add m offset > a",
+                 "Mul r other > o", "Add o one > b", "Unsqueeze a last > c", "Unsqueeze b last > d", "Concat c d > at | axis=1",
+                 "ReduceSum x last > u | keepdims=0", "ScatterND x at u > y", x=("N", 4),
+                 tensors=[tensor("zero", np.int64(0)), tensor("one", np.int64(1)), ints("last", 1), tensor("step", np.int64(step)),
+                          tensor("offset", np.int64(offset)), tensor("other", np.int64(other))])
+
+
 def refused():
     """Refused by infer.h."""
     save("refused", "operator.onnx", graph("NonZero x > y"))
@@ -280,6 +289,9 @@ def refused():
     save("refused", "range_of_batch.onnx", graph("Shape x > s | end=1", "Squeeze s > n", "Range zero n one > r", "Cast r > y | to=1",
                                                  tensors=[tensor("zero", np.int64(0)), tensor("one", np.int64(1))]))
     save("refused", "strided.onnx", view(12, [0, 1, 2, 3]))
+    save("refused", "counted_step.onnx", counted(2, 0, 0))
+    save("refused", "counted_offset.onnx", counted(1, 1, 0))
+    save("refused", "counted_other.onnx", counted(1, 0, 1))
     save("refused", "reversed.onnx", view(12, range(11, -1, -1)))
     save("refused", "computes_with_batch.onnx", graph("Shape x > s | end=1", "Add i s > y", dtype=I64, x=("N", 3),
                                                       tensors=[ints("i", 2)]))
