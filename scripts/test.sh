@@ -325,13 +325,14 @@ run_addresses() {
     # 130 programs are linked, and this linker takes a third of the time.
     if command -v ld.lld >/dev/null; then options+=(-DCMAKE_EXE_LINKER_FLAGS=-fuse-ld=lld); fi
     # By day neither what compiles for cards, which takes two minutes, nor checks in the CPU's kernels,
-    # which take as long to compile and to run as all the rest, nor the slowest of these to compile, nor
-    # benchmarks, which no test runs.
+    # which take as long to compile and to run as all the rest, nor benchmarks, which no test runs.  Of the
+    # kernels only those for any processor: the release build compares those of each instruction set.
     if by_day; then
-        options+=("$no_card" -DDPTRAIN_SANITIZE_KERNELS=OFF -DDPTRAIN_HAS_AVX512=OFF -DDPTRAIN_BENCH=OFF)
+        options+=("$no_card" -DDPTRAIN_SANITIZE_KERNELS=OFF -DDPTRAIN_HAS_AVX2=OFF -DDPTRAIN_HAS_AVX512=OFF
+            -DDPTRAIN_BENCH=OFF)
     else
-        options+=("$one_card" -DDPTRAIN_SANITIZE_KERNELS=ON -UDPTRAIN_HAS_AVX512 -DDPTRAIN_BENCH=ON
-            -UCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit)
+        options+=("$one_card" -DDPTRAIN_SANITIZE_KERNELS=ON -UDPTRAIN_HAS_AVX2 -UDPTRAIN_HAS_AVX512
+            -DDPTRAIN_BENCH=ON -UCMAKE_DISABLE_FIND_PACKAGE_CUDAToolkit)
     fi
     check "build: clang, debug, address and undefined" build clang-asan clang "${options[@]}" || return
     # Not by day: what compares kernels, which are not checked then; OpenCL, whose kernels no sanitizer sees
@@ -350,7 +351,7 @@ run_threads() {
     local options=(-DCMAKE_BUILD_TYPE=RelWithDebInfo -DDPTRAIN_SANITIZE=thread "$no_card") only=
     if by_day; then
         # Kernels are not what is to be checked, so those of one instruction set do.
-        only="dptrain-cli dptrain-cpu unit-tests" options+=(-DDPTRAIN_HAS_AVX2=OFF -DDPTRAIN_HAS_AVX512=OFF)
+        only="dptrain-cli dptrain-cpu thread-tests" options+=(-DDPTRAIN_HAS_AVX2=OFF -DDPTRAIN_HAS_AVX512=OFF)
     else
         options+=(-UDPTRAIN_HAS_AVX2 -UDPTRAIN_HAS_AVX512)
     fi
@@ -360,9 +361,9 @@ run_threads() {
             env OCL_ICD_VENDORS="$work/no-vendors" "$work/clang-tsan/bin/dptrain" \
             "${short_training[@]}" --devices $devices
     done
-    # With the label tsan: races that are planted and must be seen.
+    # By day what starts threads.  With the label tsan: races that are planted and must be seen.
     # PoCL's threads are not instrumented.
-    if by_day; then suite clang-tsan -L 'unit|tsan'; else suite clang-tsan -LE opencl; fi
+    if by_day; then suite clang-tsan -L 'threads|tsan'; else suite clang-tsan -LE opencl; fi
 }
 
 # What a fuzzer in the background came to: its output and its status.
