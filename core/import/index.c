@@ -115,6 +115,21 @@ dpt_status dpti_import_gather_computed(dpti_importer *im, size_t axis)
 
 /* ---- Rows of indices ------------------------------------------------------------------------- */
 
+/* Checks the rows of n indices of input 1 that are known, into the axes of data from `first` on. */
+static dpt_status check_rows(const dpti_importer *im, const dpti_extents *data, size_t first,
+                             size_t n)
+{
+    const dpti_onnx_fact *fact = dpti_import_fact(im, 1);
+    for (size_t i = 0; fact->cells && i < fact->n_cells; i++) {
+        const int64_t extent = (int64_t)data->extent[first + i % n], at = fact->cells[i].fixed;
+        if (at < -extent || at >= extent)
+            return dpti_import_refuse(im, DPT_E_INVALID,
+                                      "index %lld is outside the %lld elements of axis %zu",
+                                      (long long)at, (long long)extent, first + i % n);
+    }
+    return DPT_OK;
+}
+
 /* The places of rows of n indices, which are the last axis of `at`, in the axes of data from
    `first` on as one axis.  The result has the shape (before, rows, 1). */
 static dpt_status find_places(dpti_importer *im, const dpti_extents *data, size_t first,
@@ -127,6 +142,7 @@ static dpt_status find_places(dpti_importer *im, const dpti_extents *data, size_
     const dpti_extents e = dpti_extents_of(im->model, at);
     const size_t n = e.extent[e.rank - 1], before = product(&e, 0, first);
     size_t step = 1;
+    DPT_TRY(check_rows(im, data, first, n));
     for (size_t d = n; d-- > 0;) {
         extents[d] = (float)data->extent[first + d];
         steps[d] = (float)step;

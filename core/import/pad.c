@@ -26,6 +26,13 @@ static int64_t shown(const char *mode, int64_t i, int64_t n)
 static dpt_status pad_with_itself(dpti_importer *im, const char *mode, const edge *at, dpt_value *x)
 {
     const int64_t extent = (int64_t)dpti_extents_of(im->model, *x).extent[at->axis];
+    /* ONNX Runtime refuses it, too: the mirror image of an axis has one element less. */
+    if (mode[0] == 'r' && (at->before >= extent || at->after >= extent))
+        return dpti_import_refuse(im, DPT_E_INVALID,
+                                  "it reflects %lld elements of the %lld along axis %zu; at most "
+                                  "%lld are there",
+                                  (long long)(at->before > at->after ? at->before : at->after),
+                                  (long long)extent, at->axis, (long long)extent - 1);
     dpti_picks picks = {.n = (size_t)(extent + at->before + at->after)};
     picks.items = malloc((picks.n + 1) * sizeof *picks.items);
     if (!picks.items) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");

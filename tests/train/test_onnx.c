@@ -452,6 +452,8 @@ static const struct {
     {"composed/diagonal.onnx", DPT_E_UNSUPPORTED, "(Einsum): \"nchw->nhw\" is not a product"},
     {"composed/mirror.onnx", DPT_E_UNSUPPORTED, "(Pad): only the modes constant, reflect, edge"},
     {"composed/deep.onnx", DPT_E_UNSUPPORTED, "(OneHot): an axis of 1099511627776 elements"},
+    {"composed/far.onnx", DPT_E_INVALID, "(Pad): it reflects 4 elements of the 4 along axis 2"},
+    {"composed/outside_rows.onnx", DPT_E_INVALID, "(ScatterND): index 8 is outside the 8 elements"},
     {"composed/cubic.onnx", DPT_E_UNSUPPORTED, "(Resize): only the modes nearest and linear"},
 };
 
