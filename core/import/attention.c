@@ -272,7 +272,6 @@ static dpt_status import_attention(dpti_importer *im)
     heads h;
     masks m = {.n = 0};
     const double cap = (double)dpti_onnx_float(im->node, "softcap", 0);
-    const dpti_extents to = dpti_import_extents(dpti_import_result(im, RESULT));
     DPT_TRY(read_heads(im, &h));
     DPT_TRY(read_masks(im, &h, &m));
     dpt_value x = score(im, &h);
@@ -287,9 +286,12 @@ static dpt_status import_attention(dpti_importer *im)
         DPT_TRY(
             show(im, SHOWS_MASKED,
                  dpti_formula(im->model, "select(less(a, 0 - 1e38), 0 - 2e38 * 2e38, a)", &x, 1)));
+    if (!dpti_import_wants(im, RESULT) && !shows(im, SHOWS_WEIGHTS)) return DPT_OK;
     const dpti_softmax_options options = {.axis = 3};
     x = mask_weights(im, dpti_softmax(im->model, dpti_for_each_sample(im->model, x), &options), &m);
     DPT_TRY(show(im, SHOWS_WEIGHTS, x));
+    if (!dpti_import_wants(im, RESULT)) return DPT_OK; /* the scores alone */
+    const dpti_extents to = dpti_import_extents(dpti_import_result(im, RESULT));
     dpt_value y = dpti_import_multiply(im, group(im, x, &h, h.groups), group(im, h.v, &h, 1));
     y = ungroup(im, y, &h);
     if (to.rank == 3) y = dpti_transpose(im->model, y, (const size_t[DPT_MAX_RANK]){0, 2, 1, 3});

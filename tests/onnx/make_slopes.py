@@ -347,6 +347,8 @@ r = GatherND(p, j) batch_dims=1""",
     "Attention_scores": attention("o,,,s = Attention(q, k, v) softcap=0.8 qk_matmul_output_mode=1\n"
                                   "r = Concat(o, s) axis=3",
                                   lambda q, k, v, w: torch.cat(attend(q, k, v, 0.8, scores=True), 3)),
+    "Attention_only_scores": attention("o,,,r = Attention(q, k, v) softcap=0.8 qk_matmul_output_mode=1",
+                                       lambda q, k, v, w: attend(q, k, v, 0.8, scores=True)[1]),
     "Attention_groups": attention("s = Concat(q, w) axis=1\nr = Attention(s, k, v)",
                                   lambda q, k, v, w: attend(torch.cat([q, w], 1), k.repeat_interleave(2, 1),
                                                             v.repeat_interleave(2, 1))),
