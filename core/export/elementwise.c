@@ -117,8 +117,9 @@ static dpti_draft_value *input_of(dpti_exporter *e, size_t node, space *s, size_
     const dpti_shape wanted = operand_of(s, &n->forward.u.map, i);
     const size_t most =
         wanted.rank + !dpti_export_is_common(e, node); /* the batch is an axis, too */
-    const dpti_exported *found = input->unsampled ? find_common(e, n->inputs[i], &wanted, most)
-                                                  : dpti_export_reach(e, n->inputs[i], &wanted);
+    const dpti_exported *found = dpti_export_is_common(e, n->inputs[i])
+                                     ? find_common(e, n->inputs[i], &wanted, most)
+                                     : dpti_export_reach(e, n->inputs[i], &wanted);
     if (!found) {
         if (e->draft->status == DPT_OK) e->draft->status = DPT_E_UNSUPPORTED;
         return &e->draft->spare_value;
@@ -158,16 +159,16 @@ static bool divides_by(const dpt_map_desc *d, size_t n)
 }
 
 /* Runs the program and reduces its value. */
-static dpti_draft_value *compute(dpti_exporter *e, const dpti_node *node, const space *s,
+static dpti_draft_value *compute(dpti_exporter *e, size_t node, const space *s,
                                  dpti_draft_value *const *inputs)
 {
     static const char *const names[] = {[DPT_REDUCE_SUM] = "ReduceSum",
                                         [DPT_REDUCE_PRODUCT] = "ReduceProd",
                                         [DPT_REDUCE_MAXIMUM] = "ReduceMax",
                                         [DPT_REDUCE_MINIMUM] = "ReduceMin"};
-    const dpt_map_desc *d = &node->forward.u.map;
+    const dpt_map_desc *d = &e->model->nodes[node].forward.u.map;
     const dpti_export_program program = {.map = d, .inputs = inputs};
-    const bool batched = !node->unsampled;
+    const bool batched = !dpti_export_is_common(e, node);
     dpti_draft_integers axes = reduced_axes(s, batched);
     if (axes.n == 0) return dpti_export_run(e, &program);
     if (s->n_axes_of_result < s->rank) /* without a batch, leading axes may be left out */
@@ -277,7 +278,7 @@ dpt_status dpti_export_elementwise(dpti_exporter *e, size_t node)
         for (size_t i = 0; i < s.n_in; i++)
             inputs[i] = input_of(e, node, &s, i);
         if (!common) s.n_axes_of_result = s.rank;
-        y = compute(e, n, &s, inputs);
+        y = compute(e, node, &s, inputs);
         while (shape.rank > s.n_axes_of_result)
             shape = dpti_export_drop(&shape, 0);
     }

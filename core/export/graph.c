@@ -127,6 +127,16 @@ static void add_output(dpti_exporter *e)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+/* dpti_export_is_common of a node whose inputs are done. */
+static bool is_common(const dpti_exporter *e, const dpti_node *node)
+{
+    if (node->unsampled) return true;
+    if (node->kind != DPTI_NODE_ELEMENTWISE && !is_view(node)) return false;
+    for (size_t i = 0; i < node->n_inputs; i++)
+        if (!e->common[node->inputs[i]]) return false;
+    return true;
+}
+
 static dpt_status add_nodes(dpti_exporter *e)
 {
     const dpt_model *m = e->model;
@@ -134,6 +144,7 @@ static dpt_status add_nodes(dpti_exporter *e)
         const dpti_node *node = &m->nodes[i];
         e->draft->layer = node->name;
         e->root[i] = i;
+        e->common[i] = is_common(e, node);
         if (is_view(node))
             e->root[i] = e->root[node->inputs[0]];
         else if (node->kind == DPTI_NODE_CALL)
@@ -167,8 +178,9 @@ dpt_status dpti_export_graph(const dpt_model *model, const void *const *weights,
     dpti_exporter e = {.model = m, .weights = weights, .draft = draft, .error = error};
     e.root = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof *e.root);
     e.held = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof(dpti_exported *));
+    e.common = dpti_onnx_take(&draft->arena, m->n_nodes, sizeof *e.common);
     e.parameters = dpti_onnx_take(&draft->arena, m->n_parameters, sizeof(dpti_draft_value *));
-    if (!e.root || !e.held || !e.parameters) return no_memory(m, error);
+    if (!e.root || !e.held || !e.common || !e.parameters) return no_memory(m, error);
     reserve_names(&e);
     DPT_TRY(add_nodes(&e));
     dpti_draft_prune(draft);

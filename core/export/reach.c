@@ -88,11 +88,7 @@ static const dpti_exported *hold(dpti_exporter *e, size_t root, dpti_exported he
 
 bool dpti_export_is_common(const dpti_exporter *e, size_t node)
 {
-    const dpti_node *n = &e->model->nodes[node];
-    if (n->unsampled || n->kind != DPTI_NODE_ELEMENTWISE) return n->unsampled;
-    for (size_t i = 0; i < n->n_inputs; i++)
-        if (!e->model->nodes[n->inputs[i]].unsampled) return false;
-    return true;
+    return e->common[node];
 }
 
 void dpti_export_hold(dpti_exporter *e, size_t node, dpti_draft_value *value,

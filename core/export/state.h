@@ -22,6 +22,7 @@ typedef struct dpti_exporter {
     const void *const *weights; /* (n_parameters) float32 in the checkpoint's layout */
     dpti_draft *draft;
     size_t *root;                  /* (n_nodes) */
+    bool *common;                  /* (n_nodes) dpti_export_is_common */
     dpti_exported **held;          /* (n_nodes) of a root: what holds parts of its memory */
     dpti_draft_value **parameters; /* (n_parameters) NULL: not used yet */
     dpti_draft_value *batch;       /* the number of samples, as a list of one; NULL: not used yet */
@@ -63,8 +64,8 @@ dpti_draft_value *dpti_export_take(dpti_exporter *e, size_t node, dpti_export_wa
 dpti_draft_value *dpti_export_operand(dpti_exporter *e, size_t node, size_t input);
 /* A value as this type. */
 dpti_draft_value *dpti_export_cast(dpti_exporter *e, dpti_draft_value *x, dpti_onnx_type type);
-/* Whether samples have a node's value in common: it says so, or it is a copy for each sample of
-   what they have in common. */
+/* Whether samples have a node's value in common: it says so, or it is a view or a formula of copies
+   for each sample of what they have in common. */
 bool dpti_export_is_common(const dpti_exporter *e, size_t node);
 /* The node's value, with this shape over its memory.  It has a batch unless samples have it in
    common. */

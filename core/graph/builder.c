@@ -72,11 +72,45 @@ static bool takes_ids(dpt_model *model, dpti_node *node)
     return true;
 }
 
+/* Whether the inputs that the operator reads for each sample have samples.  A value without samples
+   must be copied before (dpti_for_each_sample): the operator would read behind it. */
+static bool takes_samples(dpt_model *model, const dpti_node *node)
+{
+    size_t n = 1;
+    switch (node->kind) {
+    case DPTI_NODE_ADD:
+    case DPTI_NODE_PRODUCT:
+    case DPTI_NODE_CALL: n = node->n_inputs; break;
+    case DPTI_NODE_CONV2D:
+    case DPTI_NODE_CONV2D_TRANSPOSE:
+    case DPTI_NODE_LINEAR:
+    case DPTI_NODE_POOL2D:
+    case DPTI_NODE_ACTIVATE:
+    case DPTI_NODE_FLATTEN:
+    case DPTI_NODE_BATCH_NORM:
+    case DPTI_NODE_LAYER_NORM:
+    case DPTI_NODE_DROPOUT:
+    case DPTI_NODE_SOFTMAX:
+    case DPTI_NODE_PROJECTION:
+    case DPTI_NODE_RECURRENT: break;
+    default: return true;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!model->nodes[node->inputs[i]].unsampled) continue;
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                              "layer %s: its input is the same for all samples; compute it from an "
+                              "input of the network",
+                              node->name);
+        return false;
+    }
+    return true;
+}
+
 dpt_value dpti_add_node(dpt_model *model, dpti_node node)
 {
     size_t elements = 0;
     const dpti_extent e = node.extent;
-    if (!takes_ids(model, &node)) return (dpt_value){0};
+    if (!takes_ids(model, &node) || !takes_samples(model, &node)) return (dpt_value){0};
     if (e.h < 1 || e.w < 1 || e.c < 1)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "layer %s: an output of %zux%zux%zu is empty",
                                node.name, e.h, e.w, e.c);

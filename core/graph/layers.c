@@ -26,10 +26,12 @@ static size_t or_one(size_t value)
     return value ? value : 1;
 }
 
-/* Returns whether a value that has a shape of its own has one axis, and makes its memory dense.
-   Other values are as they are. */
+/* Returns whether a value that has a shape of its own has one axis.  Makes its memory dense, and
+   copies it for each sample if it has no samples.  Other values are as they are. */
 static bool is_vector(dpt_model *model, dpt_value *x, const char *layer)
 {
+    *x = dpti_for_each_sample(model, *x);
+    if (!x->id) return false;
     const dpti_node *input = &model->nodes[x->id - 1];
     if (!input->has_shape) return true;
     if (input->shape.rank != 1)
@@ -311,7 +313,7 @@ dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p)
 {
     if (!dpti_usable(model, x, "dropout")) return (dpt_value){0};
     if (p == 0) return x;
-    x = dpti_own_tensor(model, x);
+    x = dpti_own_tensor(model, dpti_for_each_sample(model, x));
     if (!x.id) return x;
     const dpti_node *input = &model->nodes[x.id - 1];
     dpti_node node = dpti_node_over(DPTI_NODE_DROPOUT, NULL, x);
@@ -322,11 +324,21 @@ dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p)
     return dpti_add_unnamed(model, "dropout", node);
 }
 
+/* The operator of an activation computes every sample, so values without samples have a formula. */
+static const char *const activation_formulas[] = {
+    [DPT_ACT_RELU] = "max(a, 0)",
+    [DPT_ACT_TANH] = "tanh(a)",
+    [DPT_ACT_SIGMOID] = "sigmoid(a)",
+    [DPT_ACT_GELU] = "0.5 * a * (1 + erf(0.70710678 * a))",
+};
+
 dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind)
 {
     if (!dpti_usable(model, x, "activate") || !dpti_known_activation(model, "activate", kind))
         return (dpt_value){0};
     if (kind == DPT_ACT_NONE) return x;
+    if (dpti_node_at(model, x)->unsampled)
+        return dpti_formula(model, activation_formulas[kind], &x, 1);
     x = dpti_own_tensor(model, x);
     if (!x.id) return x;
     const dpti_node *input = &model->nodes[x.id - 1];

@@ -35,6 +35,7 @@ static bool take_weights(dpt_model *model, dpt_value *w, size_t count, const cha
 dpt_value dpti_projection(dpt_model *model, dpt_value x, const dpti_linear_values *of)
 {
     dpt_value w = of->w, bias = of->bias;
+    x = dpti_for_each_sample(model, x);
     if (!take(model, &x, false, "projection") || !take(model, &w, true, "projection"))
         return (dpt_value){0};
     dpti_extents e = dpti_extents_of(model, x);
@@ -106,6 +107,7 @@ dpt_value dpti_recurrent(dpt_model *model, dpt_value x, const dpti_recurrence *o
 {
     dpti_recurrence of = *options;
     const size_t gates = dpt_recurrent_gates(of.cell);
+    x = dpti_for_each_sample(model, x);
     if (!take(model, &x, false, "recurrent")) return (dpt_value){0};
     if (of.cell == DPT_CELL_LSTM && (of.h0.id != 0) != (of.c0.id != 0))
         *(of.h0.id ? &of.c0 : &of.h0) = zeros(model, of.hidden);

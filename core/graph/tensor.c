@@ -230,6 +230,7 @@ dpt_value dpti_row_major(dpt_model *model, dpt_value x)
 
 dpt_value dpti_as_image(dpt_model *model, dpt_value x)
 {
+    x = dpti_for_each_sample(model, x);
     if (!dpti_usable(model, x, "image")) return (dpt_value){0};
     const dpti_node *node = dpti_node_at(model, x);
     if (!node->extent.flat) return x;
@@ -248,7 +249,6 @@ dpt_value dpti_as_image(dpt_model *model, dpt_value x)
     if (!x.id) return x;
     dpti_node view = dpti_node_over(DPTI_NODE_VIEW, NULL, x);
     view.extent = (dpti_extent){.h = h, .w = w, .c = channels};
-    view.unsampled = dpti_node_at(model, x)->unsampled;
     return dpti_add_unnamed(model, "image", view);
 }
 

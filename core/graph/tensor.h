@@ -55,8 +55,8 @@ dpt_value dpti_own_tensor(dpt_model *model, dpt_value x);
 dpt_value dpti_for_each_sample(dpt_model *model, dpt_value x);
 /* x, or a copy of it, so that its elements lie in row-major order in a tensor of their own. */
 dpt_value dpti_row_major(dpt_model *model, dpt_value x);
-/* A value with the axes (c, h, w) as an image, for the layers of layers.c; copied if it does not
-   lie in memory as (h, w, c).  DPT_E_INVALID for another rank. */
+/* A value with the axes (c, h, w) as an image of each sample, for the layers of layers.c; copied if
+   it has no samples or does not lie in memory as (h, w, c).  DPT_E_INVALID for another rank. */
 dpt_value dpti_as_image(dpt_model *model, dpt_value x);
 /* A value as a flat one, in row-major order. */
 dpt_value dpti_as_flat(dpt_model *model, dpt_value x);

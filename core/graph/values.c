@@ -171,7 +171,7 @@ dpt_value dpt_concatenate(dpt_model *model, const dpt_value *values, size_t n, s
 
 dpt_value dpt_as_image(dpt_model *model, dpt_value x)
 {
-    return dpti_as_image(model, dpti_for_each_sample(model, x));
+    return dpti_as_image(model, x);
 }
 
 /* ---- Computations ---------------------------------------------------------------------------- */

@@ -215,6 +215,20 @@ static dpt_status norm_parameter(dpti_importer *im, size_t i, dpti_role role, si
         im, i, (dpti_parameter){.role = role, .fan_in = 1, .momentum = 1.0f - kept}, out);
 }
 
+/* Batch-norm of a sample that is several rows, as of tokens: the rows are the pixels of an image.
+ */
+static dpt_status norm_rows(dpti_importer *im, dpt_value x, const dpti_given *given, float epsilon)
+{
+    static const size_t turned[DPT_MAX_RANK] = {1, 0};
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    const dpti_extents image = {.rank = 3, .extent = {e.extent[1], e.extent[0], 1}};
+    const dpti_extents rows = {.rank = 2, .extent = {e.extent[1], e.extent[0]}};
+    x = dpti_reshape(im->model, dpti_transpose(im->model, x, turned), &image);
+    x = dpti_given_batch_norm(im->model, dpti_as_image(im->model, x), given, epsilon);
+    dpti_import_give(im, 0, dpti_transpose(im->model, dpti_reshape(im->model, x, &rows), turned));
+    return dpti_import_check(im);
+}
+
 static dpt_status import_batch_norm(dpti_importer *im)
 {
     dpt_value x;
@@ -240,13 +254,13 @@ static dpt_status import_batch_norm(dpti_importer *im)
     DPT_TRY(norm_parameter(im, 2, DPTI_ROLE_NORM_BIAS, &given.bias));
     DPT_TRY(norm_parameter(im, 3, DPTI_ROLE_RUNNING_MEAN, &given.mean));
     DPT_TRY(norm_parameter(im, 4, DPTI_ROLE_RUNNING_VARIANCE, &given.variance));
+    const float epsilon = dpti_onnx_float(im->node, "epsilon", 1e-5f);
+    if (e.rank == 2 && e.extent[0] > 1) return norm_rows(im, x, &given, epsilon);
     if (e.rank > 2)
         DPT_TRY(dpti_import_image(im, &w, 0, &x));
     else
-        x = dpti_as_flat(im->model, x);
-    return dpti_import_give_image(
-        im,
-        dpti_given_batch_norm(im->model, x, &given, dpti_onnx_float(im->node, "epsilon", 1e-5f)));
+        x = dpti_as_flat(im->model, dpti_for_each_sample(im->model, x));
+    return dpti_import_give_image(im, dpti_given_batch_norm(im->model, x, &given, epsilon));
 }
 
 static dpt_status import_layer_norm(dpti_importer *im)

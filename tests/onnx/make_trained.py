@@ -467,6 +467,31 @@ class Embedded(nn.Module):
         return y @ self.e.weight.T + y @ self.l.weight @ self.e.weight[:8].T.contiguous().sum(1, keepdim=True)
 
 
+class Learned(nn.Module):
+    """Layers over values that are the same for all samples, of parameters and of numbers: positions that a convolution
+    makes of sines, a learned image and learned queries.  Rows of a sample are the batch of a batch-norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.image, self.queries = nn.Parameter(torch.randn(1, 4, 6, 6)), nn.Parameter(torch.randn(1, 5, 4))
+        self.positions, self.a, self.d = nn.Conv2d(8, 4, 1), nn.Conv2d(4, 6, 3), nn.Conv2d(6, 6, 3, padding=1, groups=6)
+        self.t, self.b, self.c = nn.ConvTranspose2d(6, 4, 2, 2), nn.BatchNorm2d(4), nn.Conv1d(4, 4, 2)
+        self.rows, self.again, self.l = nn.BatchNorm1d(4), nn.BatchNorm1d(4), nn.LSTM(4, 4, batch_first=True)
+        self.h = nn.Linear(16, 3)
+
+    def forward(self, x):
+        angles = torch.arange(1.0, 21.0)[:, None] / 2.0 ** torch.arange(4)
+        table = torch.stack([angles.sin(), angles.cos()], 2).flatten(1).T.reshape(1, 8, 5, 4)
+        places = self.positions(table).mean(3).repeat(x.shape[0], 1, 1).transpose(1, 2)
+        y = F.gelu(self.d(torch.relu(self.a(self.image))))
+        y = torch.cat([F.max_pool2d(y, 2).flatten(2), F.avg_pool2d(self.b(self.t(y))[:, :2], 4).flatten(2).repeat(1, 3, 1)], 2)
+        z = torch.sigmoid(self.c(self.queries.transpose(1, 2))).transpose(1, 2)
+        z = torch.cat([self.rows(z.reshape(4, 4)).reshape(1, 4, 4), self.l(self.queries)[0]], 1)
+        x = self.again((x + places).reshape(-1, 4)).reshape(-1, 5, 4)
+        x = torch.cat([torch.tanh(x).mean(1), (x @ z.transpose(1, 2)).mean(1), (x * y.mean()).amax(1)], 1)
+        return self.h(x[:, :16])
+
+
 class Swin(nn.Module):
     """Two blocks of attention in windows, the second of which are shifted; the masks are computed in `forward`."""
 
@@ -877,7 +902,7 @@ def main():
                 "dilated": (Dilated, (2, 8, 8)), "merged": (Merged, (5, 4)),
                 "chosen": (Chosen, (5, 4)), "written": (Written, (5, 4)), "volume": (Volume, (2, 4, 5, 4)),
                 "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4)), "single": (Single, (5, 4)),
-                "coded": (Coded, (5, 4)),
+                "coded": (Coded, (5, 4)), "learned": (Learned, (5, 4)),
                 "embedded": (Embedded, 11)}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
