@@ -64,11 +64,35 @@ static dpt_status remark_copies(dpti_importer *im)
                                m->path, merges->weight));
 }
 
+/* A file that says of some batch-norms that they are trained, and of others that they are not, was
+   exported with the latter in evaluation mode: PyTorch applies their running statistics. */
+static dpt_status remark_modes(dpti_importer *im)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    const dpti_onnx_node *still = NULL;
+    size_t n_still = 0, n_trained = 0;
+    for (size_t n = 0; n < im->graph->n_nodes; n++) {
+        const dpti_onnx_node *node = im->graph->nodes[n];
+        if (!im->imports[n] || strcmp(node->op, "BatchNormalization") != 0) continue;
+        const bool trained = dpti_onnx_int(node, "training_mode", 0) != 0;
+        n_trained += trained;
+        n_still += !trained;
+        if (!trained && !still) still = node;
+    }
+    if (n_trained == 0 || n_still == 0) return DPT_OK;
+    return dpti_model_add_remark(
+        im->model, dpti_format("%s: %zu of %zu batch-norms are in evaluation mode, such as node "
+                               "%.120s: they are trained with the statistics of the batch like "
+                               "the others (docs/onnx.md)",
+                               m->path, n_still, n_still + n_trained, still->label));
+}
+
 dpt_status dpti_import_remark(dpti_importer *im)
 {
     const char *path = im->graph->model->path;
     dpt_status status = remark_outputs(im);
     if (status == DPT_OK) status = remark_copies(im);
+    if (status == DPT_OK) status = remark_modes(im);
     if (status == DPT_OK && looks_merged(im))
         status = dpti_model_add_remark(
             im->model,

@@ -395,10 +395,20 @@ def blocks(norm):
     return make(nodes, [value("x", ["N", 2, 2, 2])], [Y], tensors)
 
 
+def modes():
+    """Two batch-norms, of which the second is in evaluation mode."""
+    statistics = [floats(name, 3) for name in ("a", "b", "c", "d", "e", "f", "g", "h")]
+    nodes = [node("BatchNormalization", ["x", "a", "b", "c", "d"], ["n", "m", "v"], training_mode=1),
+             node("BatchNormalization", ["n", "e", "f", "g", "h"], ["o"], name="still"),
+             node("MatMul", ["o", "w"], ["y"])]
+    return make(nodes, [X], [Y], [*statistics, floats("w", 3, 2)])
+
+
 def remarked():
     """Files about which a model has a remark, and one like them about which it has none."""
     save("remarked", "merged.onnx", blocks(norm=False))
     save("remarked", "normed.onnx", blocks(norm=True))
+    save("remarked", "modes.onnx", modes())
     nodes = [node("MatMul", ["x", "w"], ["y"]), node("MatMul", ["x", "u"], ["z"])]
     save("remarked", "outputs.onnx", make(nodes, [X], [Y, value("z", ["N", 2])], [floats("w", 3, 2), floats("u", 3, 2)]))
 

@@ -483,6 +483,8 @@ static const struct {
     {"remarked/outputs.onnx", "has 2 outputs: only the first, \"y\", is trained"},
     {"remarked/merged.onnx", "may have merged batch-norms"},
     {"remarked/normed.onnx", NULL},
+    {"remarked/modes.onnx", "1 of 2 batch-norms are in evaluation mode, such as node \"still\""},
+    {"trained/vgg_older.onnx", NULL},
     {"trained/joined_default.onnx", NULL},
     {"trained/merged_default.onnx", "has dropped biases of zeros (3)"},
     {"trained/merged_older.onnx", "each layer gets its own again, 30 in all"},
