@@ -147,6 +147,12 @@ static dpt_status read_state(layer *l, size_t input, dpt_value *out)
 {
     if (!dpti_import_has(l->im, input)) return DPT_OK;
     DPT_TRY(dpti_import_input(l->im, input, out));
+    const dpti_extents e = dpti_extents_of(l->im->model, *out);
+    if (e.rank != 3 || e.extent[2] != l->hidden)
+        return dpti_import_refuse(l->im, DPT_E_INVALID,
+                                  "input %zu, an initial state, has %zu numbers, but the layer has "
+                                  "%zu; projections (proj_size of PyTorch) are not in ONNX",
+                                  input, e.extent[e.rank > 0 ? e.rank - 1 : 0], l->hidden);
     if (is_zero(l->im->model, *out)) *out = (dpt_value){0};
     return DPT_OK;
 }
@@ -159,14 +165,20 @@ static dpt_status read_inputs(layer *l)
     DPT_TRY(dpti_import_input(im, IN_W, &l->w));
     DPT_TRY(dpti_import_input(im, IN_R, &l->r));
     if (dpti_import_has(im, IN_B)) DPT_TRY(dpti_import_input(im, IN_B, &l->b));
-    DPT_TRY(read_state(l, IN_H, &l->h));
-    if (l->cell.cell == DPT_CELL_LSTM) DPT_TRY(read_state(l, IN_C, &l->c));
     const dpti_extents x = dpti_extents_of(model, l->x), r = dpti_extents_of(model, l->r);
     if (x.rank != 3 || r.rank != 3 || r.extent[1] != l->gates * r.extent[2] ||
         r.extent[0] != l->n_directions)
         return dpti_import_refuse(im, DPT_E_INVALID, "the shapes of its inputs do not fit");
+    const size_t sequences = x.extent[l->batch_first ? 0 : 1];
+    if (sequences != 1)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "a sample has %zu sequences for this layer; only one can be "
+                                  "trained yet",
+                                  sequences);
     l->length = x.extent[l->batch_first ? 1 : 0];
     l->hidden = l->cell.hidden = r.extent[2];
+    DPT_TRY(read_state(l, IN_H, &l->h));
+    if (l->cell.cell == DPT_CELL_LSTM) DPT_TRY(read_state(l, IN_C, &l->c));
     DPT_TRY(read_lengths(l));
     const dpti_extents rows = {.rank = 2, .extent = {l->length, x.extent[2]}};
     l->x = dpti_reshape(model, l->x, &rows);

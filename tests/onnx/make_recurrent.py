@@ -70,9 +70,29 @@ def make(case, random):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
+def odd(sequences, state):
+    """An LSTM whose samples have several sequences, or whose initial cell has `state` numbers."""
+    tensors = [numpy_helper.from_array(np.full(shape, 0.1, "f"), name) for name, shape in
+               (("W", (1, 4 * HIDDEN, IN)), ("R", (1, 4 * HIDDEN, HIDDEN)))]
+    tensors += [numpy_helper.from_array(np.array(a), name) for name, a in
+                (("rows", [-1, LENGTH, IN]), ("back", [-1, sequences * LENGTH * HIDDEN]), ("one", [1]), ("rest", [state]))]
+    nodes = [helper.make_node("Reshape", ["x", "rows"], ["s"]), helper.make_node("Transpose", ["s"], ["t"], perm=[1, 0, 2]),
+             helper.make_node("Shape", ["s"], ["n"], end=1), helper.make_node("Concat", ["one", "n", "rest"], ["e"], axis=0),
+             helper.make_node("ConstantOfShape", ["e"], ["z"]),
+             helper.make_node("LSTM", ["t", "W", "R", "", "", "", "z"], ["r"], hidden_size=HIDDEN),
+             helper.make_node("Transpose", ["r"], ["u"], perm=[2, 0, 1, 3]), helper.make_node("Reshape", ["u", "back"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", sequences * LENGTH, IN])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", sequences * LENGTH * HIDDEN])],
+        tensors)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
 def main():
     random = np.random.default_rng(1)
     os.makedirs(FOLDER, exist_ok=True)
+    onnx.save(odd(3, HIDDEN), os.path.join(FOLDER, "sequences.onnx"))
+    onnx.save(odd(1, HIDDEN + 1), os.path.join(FOLDER, "projected.onnx"))
     x = random.standard_normal((SAMPLES, LENGTH, IN)).astype("f")
     x.astype("<f4").tofile(os.path.join(FOLDER, "x.f32"))
     for name, case in {**CASES, **REFUSED}.items():

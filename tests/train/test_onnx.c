@@ -447,6 +447,8 @@ static const struct {
     {"mixed/reduce.onnx", DPT_E_UNSUPPORTED, "(ReduceMean): it mixes the samples of a batch"},
     {"trained/shared_norm.onnx", DPT_E_UNSUPPORTED, "(BatchNormalization): \"scale\" belongs"},
     {"recurrent/clip.onnx", DPT_E_UNSUPPORTED, "(LSTM): clip cannot be trained"},
+    {"recurrent/sequences.onnx", DPT_E_UNSUPPORTED, "(LSTM): a sample has 3 sequences"},
+    {"recurrent/projected.onnx", DPT_E_INVALID, "has 7 numbers, but the layer has 6"},
     {"recurrent/activation.onnx", DPT_E_UNSUPPORTED, "(RNN): the activation Elu"},
     {"composed/outside.onnx", DPT_E_INVALID, "(CumSum): axis 4 is none of its 4 axes"},
     {"composed/diagonal.onnx", DPT_E_UNSUPPORTED, "(Einsum): \"nchw->nhw\" is not a product"},
