@@ -54,7 +54,7 @@ typedef struct cli_options {
     size_t lr_base_batch;
     double momentum, weight_decay, beta1, beta2, epsilon;
     double clip_norm, label_smoothing, huber_delta;
-    bool nesterov, no_bias_decay;
+    bool nesterov, no_bias_decay, freeze_batch_norm;
     size_t step_every;
     double step_factor;
     cli_span warmup;

@@ -6,7 +6,7 @@
 
 static const char *const optimizers[] = {"sgd", "adamw", NULL};
 static const char *const schedules[] = {"constant", "step", "cosine", "onecycle", NULL};
-static const char *const batch_norms[] = {"sync", "local", NULL};
+static const char *const batch_norms[] = {"sync", "local", "frozen", NULL};
 static const char *const on_off[] = {"on", "off", NULL};
 static const char *const compressions[] = {"none", "bf16", NULL};
 static const char *const collectives[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
@@ -364,7 +364,8 @@ const cli_option cli_option_table[] = {
         .name = "batchnorm",
         .argument = "HOW",
         .help = "statistics of batch-norm: sync (default), over the whole batch, so that training "
-                "does not depend on the devices; local, over the shard of each device",
+                "does not depend on the devices; local, over the shard of each device; frozen, the "
+                "running statistics, which stay as they are",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(batchnorm),
@@ -437,6 +438,13 @@ const cli_option cli_option_table[] = {
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(freeze),
+    },
+    {
+        .name = "freeze-batch-norm",
+        .help = "the same as --batchnorm frozen",
+        .verbs = SETS,
+        .kind = CLI_FLAG,
+        TARGET(freeze_batch_norm),
     },
     {
         .name = "group",

@@ -51,6 +51,10 @@ typedef enum dpt_batch_norm_mode {
     /* Each device's shard.  The running statistics, which evaluation uses and checkpoints store,
        are the mean over the devices, weighted by samples. */
     DPT_BATCH_NORM_LOCAL = 1,
+    /* None: batch-norms normalise by their running statistics, which keep their bits, as modules of
+       PyTorch do that are in evaluation mode.  Their weights and biases are trained.  Devices
+       exchange nothing within a batch, and training is the same on any mix of devices. */
+    DPT_BATCH_NORM_FROZEN = 2,
 } dpt_batch_norm_mode;
 
 /* The format of gradients between processes.  Within one process gradients are summed in
@@ -100,7 +104,8 @@ typedef struct dpt_parameter_group {
     /* The tensors keep their bits: no update, no weight decay, no momentum.  Their gradients are 0,
        so that clipping does not count them.  The gradients of a layer are not computed if all of
        its tensors are frozen, nor is anything below the lowest layer that is trained.
-       A batch-norm goes on to normalise by the statistics of the batch.  Its running statistics
+       A batch-norm goes on to normalise by the statistics of the batch, unless the option
+       `batch_norm` is DPT_BATCH_NORM_FROZEN.  Its running statistics
        are tensors too, such as "bn1.running_mean": they move, as in PyTorch, unless a pattern
        matches their names. */
     bool frozen;

@@ -219,6 +219,7 @@ static dpt_status emit_statistics(dpti_compiler *c)
 {
     const dpt_model *m = c->model;
     const dpti_parameter *first = NULL; /* of the run */
+    if (c->options->norms_frozen) return DPT_OK;
     for (size_t i = 0; i < m->n_parameters; i++) {
         const dpti_parameter *p = &m->parameters[i];
         if (!dpti_is_statistic(p->role)) continue;

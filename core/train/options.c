@@ -231,6 +231,7 @@ static dpt_status check_augment(dpt_trainer *t)
 static dpt_status check_batch_norms(dpt_trainer *t, size_t samples, const char *what,
                                     const char *remedy)
 {
+    if (t->batch_norm == DPT_BATCH_NORM_FROZEN) return DPT_OK;
     for (size_t i = 0; i < t->model->n_nodes; i++) {
         const dpti_node *node = &t->model->nodes[i];
         if (node->kind != DPTI_NODE_BATCH_NORM || samples != 1 ||
@@ -284,7 +285,8 @@ static dpt_status take_sizes(dpt_trainer *t, const dpt_trainer_options *o)
 
 static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
 {
-    if (o->batch_norm != DPT_BATCH_NORM_SYNC && o->batch_norm != DPT_BATCH_NORM_LOCAL)
+    if (o->batch_norm != DPT_BATCH_NORM_SYNC && o->batch_norm != DPT_BATCH_NORM_LOCAL &&
+        o->batch_norm != DPT_BATCH_NORM_FROZEN)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown mode of batch-norm %d",
                         (int)o->batch_norm);
     t->batch_norm = o->batch_norm;
@@ -334,6 +336,7 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .least_bucket = least_bucket(t, o),
         .exchange_at_end = o->no_overlap,
         .n_parts = meets_in_batch(t, o) ? t->n_devices : 1,
+        .norms_frozen = o->batch_norm == DPT_BATCH_NORM_FROZEN,
         /* Other processes hear of a part when it is taken (allgather.h). */
         .holds_filters = !t->processes};
 }

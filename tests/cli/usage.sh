@@ -84,7 +84,8 @@ refuse 2 "'0' is not a number from" --validation 0
 # Words
 refuse 2 "--optimizer: unknown value 'adam'; did you mean 'adamw'" --optimizer adam
 refuse 2 "--schedule: unknown value 'cosinus'; did you mean 'cosine'" --schedule cosinus
-refuse 2 "--batchnorm: unknown value 'zzzzzz'; known: sync, local" --batchnorm zzzzzz
+refuse 2 "--freeze-batch-norm and --batchnorm local: leave one" --freeze-batch-norm --batchnorm local
+refuse 2 "--batchnorm: unknown value 'zzzzzz'; known: sync, local, frozen" --batchnorm zzzzzz
 refuse 2 "--augment: crop:0 is not a padding of 1 to" --augment crop:0
 refuse 2 "--augment: crop: is not a padding" --augment crop:
 refuse 2 "--augment: unknown word 'flipp'; did you mean 'flip'" --augment crop,flipp

@@ -6,7 +6,7 @@
 NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
 8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).  Networks
 with several inputs are in tests/onnx/several; NAME.npz has their samples; some of them give their own loss.  The networks of tests/onnx/random drop
-blocks by chance.
+blocks by chance.  That of tests/onnx/frozen has batch-norms in evaluation mode.
 """
 import os
 import sys
@@ -874,6 +874,23 @@ def write_dropping():
         export(model, {"x": torch.randn(COUNT, 2, 8, 8)}, os.path.join(RANDOM, f"depth_{way}.onnx"), way == "older")
 
 
+def write_frozen():
+    """The network "dense" with running statistics that are not 0 and 1, trained with all batch-norms in evaluation mode."""
+    folder = os.path.join(os.path.dirname(FOLDER), "frozen")
+    os.makedirs(folder, exist_ok=True)
+    torch.manual_seed(3)
+    model, x = Dense().train(), torch.randn(COUNT, 2, 8, 8)
+    norms = [m for m in model.modules() if isinstance(m, nn.BatchNorm2d)]
+    for norm in norms:
+        norm.running_mean.uniform_(-0.5, 0.5)
+        norm.running_var.uniform_(0.5, 2)
+    export(model, {"x": x}, os.path.join(folder, "dense.onnx"), False)
+    for norm in norms:
+        norm.eval()
+    numbers = np.concatenate([x.numpy().transpose(0, 2, 3, 1).ravel(), np.array(train(model, x), "f")])
+    numbers.astype("<f4").tofile(os.path.join(folder, "dense.f32"))
+
+
 def write_shared_norm():
     """Two batch-norms with one scale, which is no merge, because its elements differ."""
     names = ("scale", "shift1", "mean1", "variance1", "shift2", "mean2", "variance2", "w")
@@ -926,6 +943,7 @@ def main():
     if not chosen:
         write_all_several()
         write_dropping()
+        write_frozen()
         write_shared_norm()
 
 

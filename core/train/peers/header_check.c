@@ -95,8 +95,9 @@ static const char *word(const char *const *words, size_t n, int value)
 
 static const char *const optimizers[] = {
     [DPT_OPTIMIZER_SGD] = "sgd", [DPT_OPTIMIZER_ADAMW] = "adamw"};
-static const char *const batch_norms[] = {
-    [DPT_BATCH_NORM_SYNC] = "sync", [DPT_BATCH_NORM_LOCAL] = "local"};
+static const char *const batch_norms[] = {[DPT_BATCH_NORM_SYNC] = "sync",
+                                          [DPT_BATCH_NORM_LOCAL] = "local",
+                                          [DPT_BATCH_NORM_FROZEN] = "frozen"};
 static const char *const splits[] = {"measured", "equal", "proportions", "replay"};
 static const char *const inits[] = {"default", "normal", "xavier", "he"};
 static const char *const compressions[] = {
