@@ -7,6 +7,8 @@ Called by networks.sh.
                    difference, divided by the largest output
          20 steps  losses of SGD, of dptrain and of PyTorch: the largest relative difference, on each mix; and the same
                    for PyTorch's float32 and float64, which is what rounding alone does
+         change    by what part of itself PyTorch's loss changes in these steps: a difference says nothing about the
+                   gradients unless it is far smaller
          back      the weights after these steps, exported by dptrain: ONNX Runtime and dptrain's predictor
   memory Largest resident memory of a training process, of dptrain and of PyTorch.
   speed  Samples per second of both in turns, each in a process of its own; medians.
@@ -32,6 +34,14 @@ SMALL = ("unet", "capsules", "bert", "gpt", "mixer")  # those of tests/onnx/make
 SPEED = ("resnet18", "resnet50", "mobilenet_v2", "shufflenet_v2", "squeezenet", "vgg11_bn", "densenet121",
          "vit", "lstm", "gru")
 MIXES = (("cpu", None), ("cpu,opencl:0", "3:1"), ("cpu,cpu,cpu", "13:2:1"))
+
+# Pixels, batch and learning rate of `check`.  Networks with batch-norm have settings of their own, in which PyTorch's
+# float32 and float64 agree: each batch-norm then has more values, and a changed sign in front of a ReLU changes the
+# weights less.
+SETTING = (32, 8, 1e-3)
+SETTINGS = {"resnet18": (64, 16, 2e-6), "resnet50": (64, 16, 1e-4), "mobilenet_v2": (64, 16, 2e-6),
+            "efficientnet_b0": (64, 16, 1e-6), "densenet121": (64, 16, 2e-6), "shufflenet_v2": (64, 16, 2e-6),
+            "regnet_y_400mf": (64, 16, 2e-6), "googlenet": (64, 16, 1e-7), "vgg11_bn": (64, 16, 2e-6)}
 
 
 # ---- Networks ----------------------------------------------------------------------------------------------------
@@ -81,7 +91,7 @@ def networks(side):
         return lambda: make(num_classes=CLASSES, **options)
 
     return {
-        "resnet18": plain(tv.resnet18), "resnet50": plain(tv.resnet50),
+        "resnet18": plain(tv.resnet18), "resnet50": plain(tv.resnet50, zero_init_residual=True),
         "mobilenet_v2": plain(tv.mobilenet_v2, dropout=0.0),
         "mobilenet_v3": plain(tv.mobilenet_v3_small, dropout=0.0),
         "efficientnet_b0": plain(tv.efficientnet_b0, dropout=0.0, stochastic_depth_prob=0.0),
@@ -251,14 +261,15 @@ def of_largest(a, b):
     return float(np.max(np.abs(a - b)) / np.max(np.abs(b)))
 
 
-def check_file(args, library, path, data, x, reference):
+def check_file(args, library, path, data, x, setting):
+    lr, reference = setting
     cells = [f"{of_largest(library.logits(path, None, len(x)), onnx_runtime(path, x)):.1e}"]
     for devices, split in MIXES:
         if "opencl" in devices and args.no_opencl:
             cells.append("-")
             continue
         run = tempfile.mkdtemp()
-        found = train(args.dptrain, path, data, len(x), args.lr, devices, split,
+        found = train(args.dptrain, path, data, len(x), lr, devices, split,
                       ["--epochs", str(STEPS), "--checkpoint", run])
         cells.append(f"{relative(found, reference):.1e}")
     back = os.path.join(run, "back.onnx")
@@ -273,26 +284,29 @@ def check(args):
     import torch
 
     torch.set_num_threads(2)
-    print("| network | exporter | forward | `cpu` | `cpu,opencl:0` 3:1 | `cpu,cpu,cpu` 13:2:1 | float32 of PyTorch | back |")
-    print("|---|---|--:|--:|--:|--:|--:|--:|")
+    print("| network | exporter | pixels, batch, rate | forward | `cpu` | `cpu,opencl:0` 3:1 | `cpu,cpu,cpu` 13:2:1 | "
+          "float32 of PyTorch | change | back |")
+    print("|---|---|---|--:|--:|--:|--:|--:|--:|--:|")
     for name in args.networks:
-        module, x = make(name, args.side, args.batch)
+        side, batch, lr = (a or b for a, b in zip((args.side, args.batch, args.lr), SETTINGS.get(name, SETTING)))
+        module, x = make(name, side, batch)
         labels = labels_of(module, x)
         data = tempfile.mktemp(suffix=".npz")
         np.savez(data, x=x.numpy(), labels=labels.numpy())
         library = Library(args.dptrain, data)
-        floor = pytorch_losses(copy.deepcopy(module), x, labels, args.lr, STEPS)
+        floor = pytorch_losses(copy.deepcopy(module), x, labels, lr, STEPS)
         wide = x.double() if x.is_floating_point() else x
-        reference = pytorch_losses(copy.deepcopy(module).double(), wide, labels, args.lr, STEPS)
+        reference = pytorch_losses(copy.deepcopy(module).double(), wide, labels, lr, STEPS)
+        change = np.max(np.abs(reference - reference[0])) / reference[0]
         for exporter in ("default", "older"):
             path = os.path.join(args.folder, f"{name}_{exporter}.onnx")
             try:
                 export(copy.deepcopy(module), x, path, exporter)
-                cells = check_file(args, library, path, data, x.numpy(), reference)
-                cells.insert(4, f"{relative(floor, reference):.1e}")
+                cells = check_file(args, library, path, data, x.numpy(), (lr, reference))
+                cells[4:4] = f"{relative(floor, reference):.1e}", f"{change:.1e}"
             except Exception as error:
                 cells = [str(error).replace("|", "/")[:160]]
-            print(f"| {name} | {exporter} | " + " | ".join(cells) + " |", flush=True)
+            print(f"| {name} | {exporter} | {side}, {batch}, {lr:.0e} | " + " | ".join(cells) + " |", flush=True)
         os.remove(data)
 
 
@@ -401,9 +415,9 @@ def main():
     parser = argparse.ArgumentParser(prog="networks.sh", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dptrain", required=True, help=argparse.SUPPRESS)
-    parser.add_argument("--side", type=int, default=32, help="height and width of images (default 32)")
-    parser.add_argument("--batch", type=int, help="samples of a step (default 8; of speed and memory 32)")
-    parser.add_argument("--lr", type=float, default=0.001, help="learning rate of check (default 0.001)")
+    parser.add_argument("--side", type=int, help="height and width of images (default 32; of check each network's own)")
+    parser.add_argument("--batch", type=int, help="samples of a step (default 32; of check each network's own)")
+    parser.add_argument("--lr", type=float, help="learning rate of check (default: each network's own)")
     parser.add_argument("--seconds", type=float, default=12, help="of one run of speed or memory (default 12)")
     parser.add_argument("--runs", type=int, default=3, help="of speed (default 3)")
     parser.add_argument("--variants", default="contiguous,channels_last,compiled", help="of PyTorch, by commas")
@@ -412,8 +426,8 @@ def main():
     parser.add_argument("command", choices=("check", "memory", "speed", "pytorch"))
     parser.add_argument("networks", nargs="*", help="default: all; of speed and memory: " + ", ".join(SPEED))
     args = parser.parse_args()
-    if not args.batch:
-        args.batch = 8 if args.command == "check" else 32
+    if args.command != "check":
+        args.side, args.batch = args.side or 32, args.batch or 32
     if args.command == "pytorch":
         name, variant, seconds = args.networks
         return seconds_of_pytorch(name, args.side, args.batch, float(seconds), variant)
