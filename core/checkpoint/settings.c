@@ -6,6 +6,7 @@
 #include "base/print.h"
 #include "graph/loss.h"
 #include "graph/model_hash.h"
+#include "train/components/batch_norm.h"
 #include "train/components/checksum.h"
 #include "train/progress/groups.h"
 #include "train/state/trainer.h"
@@ -79,10 +80,6 @@ static void add_loss(const dpt_trainer *t, dpti_settings *s)
     dpti_settings_add(s, "loss", "%s%s", dpti_loss_names[t->program.loss], weights);
 }
 
-static const char *const norms[] = {[DPT_BATCH_NORM_SYNC] = "sync",
-                                    [DPT_BATCH_NORM_LOCAL] = "local",
-                                    [DPT_BATCH_NORM_FROZEN] = "frozen"};
-
 void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *settings)
 {
     const dpt_trainer *t = trainer;
@@ -101,7 +98,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     add_loss(t, s);
     if (p->loss == DPT_LOSS_HUBER) add_real(s, "huber-delta", p->huber_delta);
     add_real(s, "label-smoothing", p->label_smoothing);
-    dpti_settings_add(s, "batchnorm", "%s", norms[t->batch_norm]);
+    dpti_settings_add(s, "batchnorm", "%s", dpti_batch_norm_names[t->batch_norm]);
     add_augment(&p->augment, s);
 }
 

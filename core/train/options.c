@@ -2,6 +2,7 @@
 #include "train/options.h"
 
 #include "graph/loss.h"
+#include "train/components/batch_norm.h"
 #include "train/evaluation/evaluate.h"
 #include "train/feeding/fits.h"
 #include "train/membership/presence.h"
@@ -285,8 +286,7 @@ static dpt_status take_sizes(dpt_trainer *t, const dpt_trainer_options *o)
 
 static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
 {
-    if (o->batch_norm != DPT_BATCH_NORM_SYNC && o->batch_norm != DPT_BATCH_NORM_LOCAL &&
-        o->batch_norm != DPT_BATCH_NORM_FROZEN)
+    if (!dpti_batch_norm_mode_exists(o->batch_norm))
         return dpt_fail(t->context, DPT_E_INVALID, "unknown mode of batch-norm %d",
                         (int)o->batch_norm);
     t->batch_norm = o->batch_norm;

@@ -4,6 +4,7 @@
 #include "base/print.h"
 #include "graph/loss.h"
 #include "graph/model_hash.h"
+#include "train/components/batch_norm.h"
 #include "train/components/checksum.h"
 #include "train/components/schedule.h"
 #include "train/peers/peers.h"
@@ -95,9 +96,6 @@ static const char *word(const char *const *words, size_t n, int value)
 
 static const char *const optimizers[] = {
     [DPT_OPTIMIZER_SGD] = "sgd", [DPT_OPTIMIZER_ADAMW] = "adamw"};
-static const char *const batch_norms[] = {[DPT_BATCH_NORM_SYNC] = "sync",
-                                          [DPT_BATCH_NORM_LOCAL] = "local",
-                                          [DPT_BATCH_NORM_FROZEN] = "frozen"};
 static const char *const splits[] = {"measured", "equal", "proportions", "replay"};
 static const char *const inits[] = {"default", "normal", "xavier", "he"};
 static const char *const compressions[] = {
@@ -171,7 +169,7 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
             ? dpti_checksum(1, o->class_weights, o->n_class_weights * sizeof *o->class_weights)
             : 0);
     add(f, "label smoothing", "%.9g", (double)o->label_smoothing);
-    add(f, "batch-norm", "%s", WORD(batch_norms, o->batch_norm));
+    add(f, "batch-norm", "%s", WORD(dpti_batch_norm_names, o->batch_norm));
     add(f, "augmentation", "crop %zu, flip %s, erase %.9g, resized crop %.9g", a->crop_padding,
         on(a->flip), (double)a->erase, (double)a->resized_crop);
     add(f, "initialisation", "%s, deviation %.17g", WORD(inits, o->init.kind), o->init.deviation);
