@@ -66,8 +66,8 @@ static inline size_t dpt_dtype_bytes(dpt_dtype dtype)
     }
 }
 
-/* The activation functions: X(NAME, value, derivative).  They apply to every element.  x is the
-   input, y the output, dx and dy the gradients.
+/* The activation functions: X(NAME, value, derivative, formula).  They apply to every element.  x
+   is the input, y the output, dx and dy the gradients.
 
      NONE     y = x                    dx = dy
      RELU     y = max(x, 0)            dx = dy * (y > 0)
@@ -78,16 +78,19 @@ static inline size_t dpt_dtype_bytes(dpt_dtype dtype)
 
    derivative is OUTPUT where the derivative is a function of y alone.  The backward pass then does
    not need x, so that a layer can apply the function in place to the layer's output.  derivative is
-   INPUT where the derivative needs x.  Such a function is always an operator of its own. */
+   INPUT where the derivative needs x.  Such a function is always an operator of its own.
+
+   formula is y as a function of the input a, in the words of dpt_elementwise.  It computes values
+   that are the same for all samples, which the operator of an activation cannot take. */
 #define DPT_ACTIVATION_LIST(X)                                                                     \
-    X(NONE, 0, OUTPUT)                                                                             \
-    X(RELU, 1, OUTPUT)                                                                             \
-    X(TANH, 2, OUTPUT)                                                                             \
-    X(SIGMOID, 3, OUTPUT)                                                                          \
-    X(GELU, 4, INPUT)
+    X(NONE, 0, OUTPUT, "a")                                                                        \
+    X(RELU, 1, OUTPUT, "max(a, 0)")                                                                \
+    X(TANH, 2, OUTPUT, "tanh(a)")                                                                  \
+    X(SIGMOID, 3, OUTPUT, "sigmoid(a)")                                                            \
+    X(GELU, 4, INPUT, "0.5 * a * (1 + erf(0.70710678 * a))")
 
 typedef enum dpt_activation {
-#define DPT_ACTIVATION_ENUM(name, value, derivative) DPT_ACT_##name = (value),
+#define DPT_ACTIVATION_ENUM(name, value, derivative, formula) DPT_ACT_##name = (value),
     DPT_ACTIVATION_LIST(DPT_ACTIVATION_ENUM)
 #undef DPT_ACTIVATION_ENUM
 } dpt_activation;

@@ -73,7 +73,7 @@ static inline unsigned dpt_map_operands(unsigned code)
 static inline const char *dpt_activation_name(dpt_activation kind)
 {
     switch (kind) {
-#define DPT_ACTIVATION_NAME(name, value, derivative)                                               \
+#define DPT_ACTIVATION_NAME(name, value, derivative, formula)                                      \
     case DPT_ACT_##name: return #name;
         DPT_ACTIVATION_LIST(DPT_ACTIVATION_NAME)
 #undef DPT_ACTIVATION_NAME
@@ -87,7 +87,7 @@ static inline bool dpt_activation_fuses(dpt_activation kind)
 {
     enum { DPT_DERIVATIVE_INPUT, DPT_DERIVATIVE_OUTPUT };
     switch (kind) {
-#define DPT_ACTIVATION_FUSES(name, value, derivative)                                              \
+#define DPT_ACTIVATION_FUSES(name, value, derivative, formula)                                     \
     case DPT_ACT_##name: return DPT_DERIVATIVE_##derivative == DPT_DERIVATIVE_OUTPUT;
         DPT_ACTIVATION_LIST(DPT_ACTIVATION_FUSES)
 #undef DPT_ACTIVATION_FUSES

@@ -326,10 +326,9 @@ dpt_value dpt_dropout(dpt_model *model, dpt_value x, float p)
 
 /* The operator of an activation computes every sample, so values without samples have a formula. */
 static const char *const activation_formulas[] = {
-    [DPT_ACT_RELU] = "max(a, 0)",
-    [DPT_ACT_TANH] = "tanh(a)",
-    [DPT_ACT_SIGMOID] = "sigmoid(a)",
-    [DPT_ACT_GELU] = "0.5 * a * (1 + erf(0.70710678 * a))",
+#define FORMULA(name, value, derivative, formula) [value] = (formula),
+    DPT_ACTIVATION_LIST(FORMULA)
+#undef FORMULA
 };
 
 dpt_value dpt_activate(dpt_model *model, dpt_value x, dpt_activation kind)

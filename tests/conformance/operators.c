@@ -13,7 +13,7 @@ enum { N_RANDOM = 40 };
 static const dpt_activation activations[] = {
 #define FUSED_OUTPUT(name) DPT_ACT_##name,
 #define FUSED_INPUT(name)
-#define FUSED(name, value, derivative) FUSED_##derivative(name)
+#define FUSED(name, value, derivative, formula) FUSED_##derivative(name)
     DPT_ACTIVATION_LIST(FUSED)
 #undef FUSED
 #undef FUSED_INPUT
@@ -519,7 +519,7 @@ static void check_take(test *t, dpt_op_kind kind)
 static void check_activation(test *t, dpt_op_kind kind)
 {
     static const dpt_activation kinds[] = {
-#define ACTIVATION_OF(name, value, derivative) DPT_ACT_##name,
+#define ACTIVATION_OF(name, value, derivative, formula) DPT_ACT_##name,
         DPT_ACTIVATION_LIST(ACTIVATION_OF)
 #undef ACTIVATION_OF
     };

@@ -177,7 +177,7 @@ void conformance_nan(test *t, const dpt_op_desc *desc)
 /* ---- In words -------------------------------------------------------------------------------- */
 
 static const char *const activation_words[] = {
-#define WORD(name, value, derivative) [value] = (value) == DPT_ACT_NONE ? "" : " " #name,
+#define WORD(name, value, derivative, formula) [value] = (value) == DPT_ACT_NONE ? "" : " " #name,
     DPT_ACTIVATION_LIST(WORD)
 #undef WORD
 };

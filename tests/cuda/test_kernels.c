@@ -79,7 +79,7 @@ static const size_t sizes[] = {3, 8, 64, 1000};
 enum { N_SIZES = sizeof sizes / sizeof *sizes };
 
 static const dpt_activation activations[] = {
-#define ACTIVATION_OF(name, value, derivative) DPT_ACT_##name,
+#define ACTIVATION_OF(name, value, derivative, formula) DPT_ACT_##name,
     DPT_ACTIVATION_LIST(ACTIVATION_OF)
 #undef ACTIVATION_OF
 };

@@ -237,7 +237,7 @@ static void pool_gradients(test *t)
 static void activation_gradients(test *t)
 {
     static const dpt_activation kinds[] = {
-#define ACTIVATION_OF(name, value, derivative) DPT_ACT_##name,
+#define ACTIVATION_OF(name, value, derivative, formula) DPT_ACT_##name,
         DPT_ACTIVATION_LIST(ACTIVATION_OF)
 #undef ACTIVATION_OF
     };

@@ -47,7 +47,7 @@ void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n)
         return;
     }
     switch (kind) {
-#define LOOP(name, number, from)                                                                   \
+#define LOOP(name, number, from, formula)                                                          \
     case DPT_ACT_##name:                                                                           \
         for (size_t i = 0; i < n; i++)                                                             \
             y[i] = value(DPT_ACT_##name, x[i]);                                                    \
@@ -65,7 +65,7 @@ void KERNEL(differentiate)(dpt_activation kind, float *dx, const float *y, const
         return;
     }
     switch (kind) {
-#define LOOP(name, number, from)                                                                   \
+#define LOOP(name, number, from, formula)                                                          \
     case DPT_ACT_##name:                                                                           \
         for (size_t i = 0; i < n; i++)                                                             \
             dx[i] = derivative(DPT_ACT_##name, y[i], dy[i]);                                       \
@@ -80,7 +80,7 @@ static void add_derivatives(dpt_activation kind, float *restrict dx, const float
                             const float *restrict dy, size_t n)
 {
     switch (kind) {
-#define LOOP(name, number, from)                                                                   \
+#define LOOP(name, number, from, formula)                                                          \
     case DPT_ACT_##name:                                                                           \
         for (size_t i = 0; i < n; i++)                                                             \
             dx[i] += derivative(DPT_ACT_##name, y[i], dy[i]);                                      \
