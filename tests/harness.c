@@ -1,12 +1,14 @@
 /* The test kit's runner, checks and random numbers (harness.h). */
 #include "harness.h"
 
+#include <ftw.h>
 #include <locale.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 
@@ -175,6 +177,29 @@ FILE *test_open(const char *name)
     else
         snprintf(path, sizeof path, "%s/%s", DPT_TEST_SOURCE_DIR, name);
     return fopen(path, "r");
+}
+
+bool test_enter_folder(char folder[TEST_FOLDER_BYTES])
+{
+    const char *above = getenv("TMPDIR");
+    char name[TEST_FOLDER_BYTES];
+    const int n =
+        snprintf(name, sizeof name, "%s/dptrain-test-XXXXXX", above && *above ? above : "/tmp");
+    return n > 0 && (size_t)n < sizeof name && mkdtemp(name) && chdir(name) == 0 &&
+           getcwd(folder, TEST_FOLDER_BYTES);
+}
+
+static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
+{
+    (void)about, (void)kind, (void)where;
+    return remove(path);
+}
+
+void test_remove_folder(const char *folder)
+{
+    enum { OPEN_FOLDERS = 8 };
+    if (chdir(folder) == 0 && chdir("..") == 0)
+        (void)nftw(folder, remove_entry, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS);
 }
 
 bool test_list_has(const char *list, const char *name)

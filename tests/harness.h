@@ -93,6 +93,14 @@ DPT_PRINTF(2, 3) void test_skip(test *t, const char *format, ...);
    were built from.  NULL if it is not there. */
 FILE *test_open(const char *name);
 
+enum { TEST_FOLDER_BYTES = 512 };
+
+/* Makes an empty folder below $TMPDIR, or /tmp, and makes it the current folder.  `folder` gets its
+   path, without symbolic links.  false: it cannot be made. */
+bool test_enter_folder(char folder[TEST_FOLDER_BYTES]);
+/* Removes that folder with all that is in it.  The current folder is then the one above. */
+void test_remove_folder(const char *folder);
+
 /* Whether a list of names, separated by commas, has this one: $DPTRAIN_TEST_REQUIRE. */
 bool test_list_has(const char *list, const char *name);
 

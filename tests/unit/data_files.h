@@ -62,20 +62,26 @@ static inline void check_fails(test *t, const char *name, const char *directory,
     dpt_dataset_destroy(data);
 }
 
-/* Runs the cases in a new folder that is home and working directory, so that only what they put
-   there is found. */
-static inline int run_in_new_folder(int argc, char **argv, const test_case *cases, size_t n_cases)
+static inline int run_at_home(int argc, char **argv, const test_case *cases, size_t n_cases)
 {
-    char folder[] = "data-XXXXXX", here[4096], home[4200];
-    if (!mkdtemp(folder) || chdir(folder) != 0 || !getcwd(here, sizeof here)) return 1;
-    snprintf(home, sizeof home, "%s/home", here);
-    if (setenv("HOME", home, 1) != 0 || unsetenv("DPTRAIN_DATA") != 0 ||
-        unsetenv("XDG_CACHE_HOME") != 0)
-        return 1;
     dpt_context *context = NULL;
     if (dpt_context_create(&context) != DPT_OK) return 1;
     const int result = test_main(argc, argv, cases, n_cases, context);
     dpt_context_destroy(context);
+    return result;
+}
+
+/* Runs the cases in a new folder that is home and working directory, so that only what they put
+   there is found.  The folder is removed afterwards, whatever failed. */
+static inline int run_in_new_folder(int argc, char **argv, const test_case *cases, size_t n_cases)
+{
+    char here[TEST_FOLDER_BYTES], home[TEST_FOLDER_BYTES + 8];
+    if (!test_enter_folder(here)) return 1;
+    snprintf(home, sizeof home, "%s/home", here);
+    const bool alone = setenv("HOME", home, 1) == 0 && unsetenv("DPTRAIN_DATA") == 0 &&
+                       unsetenv("XDG_CACHE_HOME") == 0;
+    const int result = alone ? run_at_home(argc, argv, cases, n_cases) : 1;
+    test_remove_folder(here);
     return result;
 }
 

@@ -3,7 +3,6 @@
 #include "common/choices.h"
 #include "harness.h"
 
-#include <ftw.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -274,22 +273,15 @@ static void places(test *t)
     free(home_before);
 }
 
-static int remove_entry(const char *path, const struct stat *about, int kind, struct FTW *where)
-{
-    (void)about, (void)kind, (void)where;
-    return remove(path);
-}
-
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {{"fastest", fastest},   {"first writer", first_writer},
                                       {"rounds", rounds},     {"hopeless", hopeless},
                                       {"failures", failures}, {"private files", private_files},
                                       {"damage", damage},     {"places", places}};
-    char folder[] = "choices-XXXXXX", path[4096];
-    if (!mkdtemp(folder) || !realpath(folder, path) || setenv("XDG_CACHE_HOME", path, 1) != 0)
-        return 1;
+    char folder[TEST_FOLDER_BYTES];
+    if (!test_enter_folder(folder) || setenv("XDG_CACHE_HOME", folder, 1) != 0) return 1;
     const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
-    (void)nftw(path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    test_remove_folder(folder);
     return code;
 }

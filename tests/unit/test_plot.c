@@ -470,7 +470,9 @@ int main(int argc, char **argv)
         {"check_changes_nothing", check_changes_nothing},
         {"says_why_it_cannot_write", says_why_it_cannot_write},
     };
-    char folder[] = "plot-XXXXXX";
-    if (!mkdtemp(folder) || chdir(folder) != 0) return 1;
-    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+    char folder[TEST_FOLDER_BYTES];
+    if (!test_enter_folder(folder)) return 1;
+    const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+    test_remove_folder(folder);
+    return code;
 }

@@ -435,7 +435,9 @@ int main(int argc, char **argv)
         {"a_full_disk_harms_nothing", a_full_disk_harms_nothing},
         {"replaces_what_is_there", replaces_what_is_there},
     };
-    char folder[] = "safetensors-XXXXXX";
-    if (!mkdtemp(folder) || chdir(folder) != 0) return 1;
-    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+    char folder[TEST_FOLDER_BYTES];
+    if (!test_enter_folder(folder)) return 1;
+    const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+    test_remove_folder(folder);
+    return code;
 }
