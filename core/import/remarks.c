@@ -81,10 +81,12 @@ static dpt_status remark_modes(dpti_importer *im)
     }
     if (n_trained == 0 || n_still == 0) return DPT_OK;
     return dpti_model_add_remark(
-        im->model, dpti_format("%s: %zu of %zu batch-norms are in evaluation mode, such as node "
-                               "%.120s: they are trained with the statistics of the batch like "
-                               "the others (docs/onnx.md)",
-                               m->path, n_still, n_still + n_trained, still->label));
+        im->model,
+        dpti_format("%s: %zu of %zu batch-norms are in evaluation mode, such as node "
+                    "%.120s: they are trained with the statistics of the batch like "
+                    "the others; --freeze-batch-norm keeps the running statistics of all "
+                    "(docs/onnx.md)",
+                    m->path, n_still, n_still + n_trained, still->label));
 }
 
 dpt_status dpti_import_remark(dpti_importer *im)
