@@ -44,16 +44,6 @@ static const mix mixes[] = {{"cpu:threads=2", NULL},
                             {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"}};
 enum { N_MIXES = sizeof mixes / sizeof *mixes };
 
-/* Reads the floats of a file; returns how many there are. */
-static size_t read_floats(const char *name, float out[MOST])
-{
-    char path[ONNX_PATH_BYTES];
-    FILE *file = fopen(onnx_path(name, path), "rb");
-    const size_t n = file ? fread(out, sizeof *out, MOST, file) : 0;
-    if (file) fclose(file);
-    return n;
-}
-
 /* Files without the notes of the default exporter do not tell them from parameters. */
 static const dpt_parameter_group buffers[] = {{.pattern = "place*", .frozen = true},
                                               {.pattern = "ones", .frozen = true}};
@@ -126,7 +116,7 @@ static void train(test *t, size_t network, const char *way, const mix *where)
     snprintf(name, sizeof name, "trained/%s.f32", networks[network].name);
     const size_t n =
         COUNT * networks[network].height * networks[network].width * networks[network].channels;
-    REQUIRE(read_floats(name, numbers) == n + STEPS);
+    REQUIRE(onnx_floats(name, numbers, MOST) == n + STEPS);
     for (size_t i = 0; i < COUNT * n_labels; i++)
         labels[i] = n_labels > 1 && i % 5 == 2 ? DPT_IGNORED_LABEL : (int32_t)(i % CLASSES);
     for (size_t i = 0; i < n; i++)
@@ -196,7 +186,7 @@ static void train_dropping(test *t, const char *way, const mix *where,
     char name[64], path[ONNX_PATH_BYTES];
     float numbers[MOST];
     int32_t labels[COUNT];
-    REQUIRE(read_floats("trained/depth.f32", numbers) == DROPPING_MOST + STEPS);
+    REQUIRE(onnx_floats("trained/depth.f32", numbers, MOST) == DROPPING_MOST + STEPS);
     for (size_t i = 0; i < COUNT; i++)
         labels[i] = (int32_t)(i % CLASSES);
     const dpt_dataset_memory memory = {.size = sizeof memory,
@@ -265,7 +255,7 @@ static void train_several(test *t, const char *network, const char *way, const m
     char name[64];
     float losses[MOST];
     snprintf(name, sizeof name, "several/%s.f32", network);
-    REQUIRE(read_floats(name, losses) == STEPS);
+    REQUIRE(onnx_floats(name, losses, MOST) == STEPS);
     REQUIRE_OK(dpt_context_create(&r.context));
     if (begin_several(&r, network, way, where) != DPT_OK) FAIL("%s", dpt_error_message(r.context));
     snprintf(name, sizeof name, "several/%s_%s", network, way);
@@ -306,7 +296,7 @@ static void compute(test *t, const char *folder, const char *file, const float *
     const dpt_predictor_options options = {
         .size = sizeof options, .dtype = DPT_F32, .logits = true};
     snprintf(name, sizeof name, "%s/%s.f32", folder, file);
-    const size_t n = read_floats(name, wanted);
+    const size_t n = onnx_floats(name, wanted, MOST);
     snprintf(name, sizeof name, "%s/%s.onnx", folder, file);
     REQUIRE_OK(dpt_context_create(&r.context));
     REQUIRE_OK(dpt_device_set_open(r.context, mixes[1].devices, &r.devices));
@@ -324,7 +314,7 @@ static void compute(test *t, const char *folder, const char *file, const float *
 static void computes_recurrent_layers(test *t)
 {
     float samples[MOST];
-    REQUIRE(read_floats("recurrent/x.f32", samples) > 0);
+    REQUIRE(onnx_floats("recurrent/x.f32", samples, MOST) > 0);
     for (size_t i = 0; i < sizeof recurrent / sizeof *recurrent; i++)
         compute(t, "recurrent", recurrent[i], samples);
 }
@@ -392,7 +382,7 @@ static const char *const composed[] = {"to_space",
 static void computes_composed_operators(test *t)
 {
     float samples[MOST];
-    REQUIRE(read_floats("composed/x.f32", samples) > 0);
+    REQUIRE(onnx_floats("composed/x.f32", samples, MOST) > 0);
     for (size_t i = 0; i < sizeof composed / sizeof *composed; i++)
         compute(t, "composed", composed[i], samples);
 }
@@ -410,8 +400,8 @@ static void predicts_integers(test *t)
     char path[ONNX_PATH_BYTES], why[DPT_WHY_BYTES] = "";
     dpt_predictor *predictor = NULL;
     const dpt_predictor_options options = {.size = sizeof options, .dtype = DPT_F32};
-    REQUIRE(read_floats("composed/x.f32", samples) > 0);
-    const size_t n = read_floats("composed/places.f32", wanted);
+    REQUIRE(onnx_floats("composed/x.f32", samples, MOST) > 0);
+    const size_t n = onnx_floats("composed/places.f32", wanted, MOST);
     const dpt_dataset_memory memory = {.size = sizeof memory,
                                        .count = SAMPLES,
                                        .height = HEIGHT,
@@ -486,6 +476,7 @@ static const struct {
     {"remarked/merged.onnx", "may have merged batch-norms"},
     {"remarked/normed.onnx", NULL},
     {"remarked/modes.onnx", "1 of 2 batch-norms are in evaluation mode, such as node \"still\""},
+    {"remarked/modes.onnx", "--freeze-batch-norm keeps the running statistics of all"},
     {"trained/vgg_older.onnx", NULL},
     {"trained/joined_default.onnx", NULL},
     {"trained/merged_default.onnx", "has dropped biases of zeros (3)"},

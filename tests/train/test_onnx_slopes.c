@@ -5,6 +5,7 @@
    (tests/onnx/make_slopes.py). */
 #include "dptrain.h"
 #include "harness.h"
+#include "train/session.h"
 #include "unit/onnx_files.h"
 
 #include <dirent.h>
@@ -17,26 +18,7 @@ static const struct {
     const char *devices, *split;
 } mixes[] = {{"cpu:threads=2", NULL}, {"cpu:threads=1,cpu:threads=1", "3:1"}};
 
-/* Reads n floats of a file of the folder. */
-static bool read_floats(const char *name, const char *suffix, float *out, size_t n)
-{
-    char relative[ONNX_PATH_BYTES / 2], path[ONNX_PATH_BYTES];
-    snprintf(relative, sizeof relative, "slopes/%s%s", name, suffix);
-    FILE *file = fopen(onnx_path(relative, path), "rb");
-    const bool read = file && fread(out, sizeof *out, n, file) == n;
-    if (file) fclose(file);
-    return read;
-}
-
-typedef struct run {
-    dpt_context *context;
-    dpt_device_set *devices;
-    dpt_dataset *data;
-    dpt_model *model;
-    dpt_trainer *trainer;
-} run;
-
-static dpt_status begin(run *r, const char *name, const float *samples, size_t mix)
+static dpt_status begin(session *r, const char *name, const float *samples, size_t mix)
 {
     char relative[ONNX_PATH_BYTES / 2], path[ONNX_PATH_BYTES];
     int32_t labels[COUNT];
@@ -64,20 +46,13 @@ static dpt_status begin(run *r, const char *name, const float *samples, size_t m
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
 }
 
-static void end(run *r)
-{
-    dpt_trainer_destroy(r->trainer);
-    dpt_model_destroy(r->model);
-    dpt_dataset_destroy(r->data);
-    dpt_device_set_close(r->devices);
-    dpt_context_destroy(r->context);
-}
-
 static void train(test *t, const char *name, const float *samples, size_t mix)
 {
-    run r = {.context = NULL};
+    session r = {.context = NULL};
+    char file[ONNX_PATH_BYTES / 2];
     float losses[STEPS];
-    REQUIRE(read_floats(name, ".f32", losses, STEPS));
+    snprintf(file, sizeof file, "slopes/%s.f32", name);
+    REQUIRE(onnx_floats(file, losses, STEPS) == STEPS);
     REQUIRE_OK(dpt_context_create(&r.context));
     if (begin(&r, name, samples, mix) != DPT_OK) FAIL("%s: %s", name, dpt_error_message(r.context));
     for (size_t i = 0; r.trainer && i < STEPS; i++) {
@@ -89,7 +64,7 @@ static void train(test *t, const char *name, const float *samples, size_t mix)
             break;
         }
     }
-    end(&r);
+    session_end(&r);
 }
 
 static void trains_as_pytorch(test *t)
@@ -97,7 +72,7 @@ static void trains_as_pytorch(test *t)
     float samples[N_SAMPLES];
     char path[ONNX_PATH_BYTES], name[ONNX_PATH_BYTES / 4];
     size_t n = 0;
-    REQUIRE(read_floats("x", ".f32", samples, N_SAMPLES));
+    REQUIRE(onnx_floats("slopes/x.f32", samples, N_SAMPLES) == N_SAMPLES);
     DIR *folder = opendir(onnx_path("slopes", path));
     REQUIRE(folder);
     for (struct dirent *entry; (entry = readdir(folder)) && n < MOST_FILES;) {

@@ -23,6 +23,17 @@ static inline const char *onnx_path(const char *name, char path[ONNX_PATH_BYTES]
     return path;
 }
 
+/* Reads the float32 numbers of a file, as "trained/mlp.f32", at most `most` of them; returns how
+   many there are. */
+static inline size_t onnx_floats(const char *name, float *out, size_t most)
+{
+    char path[ONNX_PATH_BYTES];
+    FILE *file = fopen(onnx_path(name, path), "rb");
+    const size_t n = file ? fread(out, sizeof *out, most, file) : 0;
+    if (file) fclose(file);
+    return n;
+}
+
 /* Opens a file that must be good; NULL after a noted failure. */
 static inline dpti_onnx_model *onnx_open(test *t, const char *name)
 {
