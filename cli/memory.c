@@ -1,5 +1,6 @@
 /* Says before training which devices, of all processes, have too little memory for the data or for
    their shard, and what they do. */
+#include "recipe.h"
 #include "session.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ static void print_passes(const dpt_device_info *device, const dpt_device_plan *p
     printf(": computes its shard of %zu samples %zu at a time\n", plan->samples, plan->micro_batch);
 }
 
-dpt_status cli_print_memory(const cli_session *session)
+dpt_status cli_print_memory(const cli_session *session, const cli_options *options)
 {
     bool passes = false;
     dpt_dataset_info data = {.size = sizeof data};
@@ -48,7 +49,8 @@ dpt_status cli_print_memory(const cli_session *session)
         print_passes(&device, &plan);
         passes = true;
     }
-    if (passes && has_batch_norm(session->model))
+    if (passes && has_batch_norm(session->model) &&
+        cli_batch_norm(options) != DPT_BATCH_NORM_FROZEN)
         printf("%-10sbatch-norm takes its statistics over the samples that a device computes at a "
                "time\n",
                "");

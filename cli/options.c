@@ -340,8 +340,8 @@ const cli_option cli_option_table[] = {
         .name = "micro-batch",
         .argument = "N",
         .help = "the most samples that a device computes at once. A larger shard takes several "
-                "micro-batches. Default: what the device's memory holds, and without batch-norm "
-                "what its caches hold",
+                "micro-batches. Default: what the device's memory holds, and without batch-norm, "
+                "or with it frozen, what its caches hold",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_COUNT,
         TARGET(micro_batch),

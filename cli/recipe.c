@@ -13,7 +13,7 @@ static bool is(const char *value, const char *word)
     return value && strcmp(value, word) == 0;
 }
 
-static dpt_batch_norm_mode batch_norm_of(const cli_options *options)
+dpt_batch_norm_mode cli_batch_norm(const cli_options *options)
 {
     if (options->freeze_batch_norm || is(options->batchnorm, "frozen"))
         return DPT_BATCH_NORM_FROZEN;
@@ -169,7 +169,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .n_class_weights = lists->n_class_weights,
         .groups = lists->n_groups ? lists->groups : NULL,
         .n_groups = lists->n_groups,
-        .batch_norm = batch_norm_of(o),
+        .batch_norm = cli_batch_norm(o),
         .augment = o->augment,
         .init = o->init,
         .seed = o->seed,
@@ -225,8 +225,8 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (o->class_weights) printf(", class weights %s", o->class_weights);
     if (o->huber_delta > 0) printf(", delta %g", o->huber_delta);
     if (o->label_smoothing > 0) printf(", label smoothing %g", o->label_smoothing);
-    if (batch_norm_of(o) == DPT_BATCH_NORM_LOCAL) printf(", batch-norm local");
-    if (batch_norm_of(o) == DPT_BATCH_NORM_FROZEN) printf(", batch-norm frozen");
+    if (cli_batch_norm(o) == DPT_BATCH_NORM_LOCAL) printf(", batch-norm local");
+    if (cli_batch_norm(o) == DPT_BATCH_NORM_FROZEN) printf(", batch-norm frozen");
     if (is(o->compress, "bf16")) printf(", bf16 between processes");
 }
 

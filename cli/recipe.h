@@ -8,6 +8,7 @@
 DPT_CHECK_RESULT int cli_recipe_check(const cli_options *options);
 
 dpt_loss cli_loss(const cli_options *options);
+dpt_batch_norm_mode cli_batch_norm(const cli_options *options);
 /* The batch size for training data of `count` samples. */
 size_t cli_batch_size(const cli_options *options, size_t count);
 /* The limit of epochs; 0 if only other limits are given. */

@@ -90,7 +90,8 @@ DPT_CHECK_RESULT dpt_status cli_weights_adopt(cli_session *session, const cli_op
 void cli_print_device(const dpt_device_info *device);
 
 /* Prints which devices cannot hold the data or their shard, and what they do (memory.c). */
-DPT_CHECK_RESULT dpt_status cli_print_memory(const cli_session *session);
+DPT_CHECK_RESULT dpt_status cli_print_memory(const cli_session *session,
+                                             const cli_options *options);
 
 /* With several devices, prints a line for each: samples of a mean step and parts of the time.  A
    last line is for all together (account.c). */

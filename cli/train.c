@@ -124,7 +124,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
         DPT_TRY(dpt_trainer_load_except(session->trainer, options->load, options->fresh));
     if (!quiet) {
         DPT_TRY(print_header(session, options));
-        DPT_TRY(cli_print_memory(session));
+        DPT_TRY(cli_print_memory(session, options));
     }
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);

@@ -120,7 +120,8 @@ typedef struct dpt_trainer_options {
        that total size, except that batch-norm takes its statistics over each batch. 0 means 1. */
     size_t accumulate;
     /* Largest number of samples that a device computes at once. 0: as many as the device's memory
-       holds, and, in a model without batch-norm, as many as its caches hold. */
+       holds, and no more than its caches hold in a model without batch-norm, or with
+       DPT_BATCH_NORM_FROZEN. */
     size_t micro_batch;
     dpt_split split; /* the rule by which a batch is divided into shards */
     /* Disables standby.  Standby applies with a measured split, in one process and without

@@ -17,6 +17,14 @@ check "the share fits" lacks -q 'at a time' train.out
 train "${small[@]}" --devices cpu --micro-batch 13 --log passes.jsonl
 check "passes are told" grep -qx 'memory    cpu: computes its shard of 64 samples 13 at a time' train.out
 check "there is no batch-norm" lacks -q 'batch-norm' train.out
+
+# With batch-norm a user should know of what the statistics are, unless they are fixed.
+normed=(--dataset synthetic:16x16x3:10:64 --model resnet18 --batch-size 16 --max-steps 1 --devices cpu --micro-batch 5)
+train "${normed[@]}"
+check "statistics are told" grep -q 'batch-norm takes its statistics over the samples' train.out
+train "${normed[@]}" --freeze-batch-norm
+check "micro-batches are told" grep -q 'computes its shard of 16 samples 5 at a time' train.out
+check "frozen statistics are not told" lacks -q 'batch-norm takes its statistics' train.out
 check "the log and the losses" python3 - <<'PYTHON'
 import json
 def read(name):

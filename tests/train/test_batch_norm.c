@@ -190,6 +190,31 @@ static void local_training(test *t)
     }
 }
 
+/* Nothing is exchanged within a batch, and every mix trains as one device does. */
+static void frozen_training(test *t)
+{
+    const setting *s = t->user;
+    const baseline *b = &s->one;
+    flat_outcome one, other;
+    flat_task task = baseline_mix_task(b, &(mix){"cpu:threads=1", NULL}, FLAT_STEPS);
+    task.mode = DPT_BATCH_NORM_FROZEN;
+    const bool ran = CHECK_OK(flat_run(b->context, &task, &one));
+    CHECK(one.losses[FLAT_STEPS - 1] < one.losses[0]);
+    for (size_t i = 0; ran && i < s->mixes.n; i++) {
+        task.devices = s->mixes.items[i].devices;
+        task.split = s->mixes.items[i].split;
+        if (!CHECK_OK(flat_run(b->context, &task, &other)))
+            FAIL("%s: %s", task.devices, dpt_error_message(b->context));
+        else
+            for (size_t k = 0; k < FLAT_STEPS; k++)
+                if (!CHECK_NEAR(other.losses[k], one.losses[k], 1e-4 * one.losses[k]))
+                    FAIL("%s split %s, step %zu", task.devices, task.split, k + 1);
+        CHECK(other.replicas_agree);
+        flat_free(&other);
+    }
+    flat_free(&one);
+}
+
 /* ---- What must be noticed -------------------------------------------------------------------- */
 
 static void planted_bugs_are_caught(test *t)
@@ -241,6 +266,7 @@ int main(int argc, char **argv)
         {"every division of a batch", every_division},
         {"statistics of each device's own", local_statistics},
         {"training with statistics of each device's own", local_training},
+        {"training with frozen statistics", frozen_training},
         {"planted bugs are caught", planted_bugs_are_caught},
     };
     setting s = {.few = NULL};

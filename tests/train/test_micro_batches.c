@@ -221,6 +221,10 @@ static void small_memory_bounds_shards(test *t)
     task.steps = FLAT_STEPS;
     if (run(t, b, &task, &o)) CHECK(o.at_once[0] < FLAT_BATCH / 2 && o.shards[0] <= o.at_once[0]);
     flat_free(&o);
+    /* Running statistics are the same for every micro-batch. */
+    task.mode = DPT_BATCH_NORM_FROZEN;
+    if (run(t, b, &task, &o)) CHECK(o.at_once[0] < FLAT_BATCH / 2 && o.shards[0] > o.at_once[0]);
+    flat_free(&o);
 }
 
 static void too_small_memory(test *t)
@@ -273,6 +277,26 @@ static void small_caches(test *t)
         flat_free(&o);
         if (!cases[i].residual) check_same(t, b, task);
     }
+}
+
+/* Of a batch-norm that takes no statistics the caches may decide, and training is that at once. */
+static void small_caches_with_frozen_norms(test *t)
+{
+    const baseline *b = t->user;
+    flat_outcome at_once, divided;
+    flat_task task = task_of(b, "fault:threads=1:cache=300000", NULL, FLAT_BATCH);
+    task.model = b->residual;
+    task.mode = DPT_BATCH_NORM_FROZEN;
+    task.steps = FLAT_STEPS;
+    if (run(t, b, &task, &at_once)) CHECK_SIZE(at_once.at_once[0], FLAT_BATCH);
+    task.micro_batch = 0;
+    if (run(t, b, &task, &divided)) {
+        CHECK(divided.at_once[0] >= 8 && divided.at_once[0] < FLAT_BATCH);
+        for (size_t s = 0; s < FLAT_STEPS; s++)
+            CHECK_NEAR(divided.losses[s], at_once.losses[s], 1e-4);
+    }
+    flat_free(&at_once);
+    flat_free(&divided);
 }
 
 /* Two epochs with a log; the plan of the first device, and its weights. */
@@ -446,6 +470,8 @@ static void single_values_are_refused(test *t)
         {pair, "replay:sound.log", 29, 12, DPT_BATCH_NORM_LOCAL, NULL},
         {pair, "26:3", 29, 2, DPT_BATCH_NORM_SYNC, "a micro-batch has one sample"},
         {pair, "replay:three.log", 29, 2, DPT_BATCH_NORM_LOCAL, "a micro-batch has one sample"},
+        {"cpu", NULL, 1, 0, DPT_BATCH_NORM_FROZEN, NULL},
+        {pair, "28:1", 29, 1, DPT_BATCH_NORM_FROZEN, NULL},
     };
     dpt_model *model = NULL;
     REQUIRE_OK(make_flat_norm(b->context, &model));
@@ -558,6 +584,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"micro-batches give the same training", micro_batches},
         {"small caches", small_caches},
+        {"small caches with frozen batch-norms", small_caches_with_frozen_norms},
         {"micro-batches are replayed", micro_batches_are_replayed},
         {"several batches a step are one large batch", batches_of_a_step},
         {"small memory gives the same training", small_memory},

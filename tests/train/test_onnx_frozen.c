@@ -3,6 +3,7 @@
    (tests/onnx/make_trained.py), and the statistics keep their bits. */
 #include "dptrain.h"
 #include "harness.h"
+#include "train/mixes.h"
 #include "train/session.h"
 #include "unit/onnx_files.h"
 
@@ -106,15 +107,28 @@ static void micro_batches_change_nothing(test *t)
     train(t, "cpu:threads=1,cpu:threads=1", "7:1", 1);
 }
 
+/* Those of $DPTRAIN_TEST_BACKEND, alone, in micro-batches, beside the CPU and beside each other. */
+static void trains_on_other_devices(test *t)
+{
+    if (testing_cpu()) SKIP("the other cases train on the CPU");
+    train(t, tested_devices("@0"), NULL, 0);
+    train(t, tested_devices("@0"), NULL, 3);
+    train(t, tested_devices("@0,cpu:threads=1"), "3:1", 0);
+    train(t, tested_devices("cpu:threads=1,@0,@1"), "13:2:1", 0);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"trains as PyTorch", trains_as_pytorch},
         {"micro-batches change nothing", micro_batches_change_nothing},
+        {"trains on other devices", trains_on_other_devices},
     };
 #ifndef DPTRAIN_HAS_ONNX
     puts("this build has no protobuf-c");
     return TEST_SKIP_CODE;
 #endif
+    const int missing = tested_backend_missing();
+    if (missing) return missing;
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

@@ -3,6 +3,7 @@
 #include "train/plan/micro_batches.h"
 
 #include "dpt_error.h"
+#include "train/components/batch_norm.h"
 #include "train/state/trainer.h"
 
 #include <stdlib.h>
@@ -76,7 +77,8 @@ dpt_status dpti_find_micro_batch_limit(dpti_worker *worker, dpt_error *error)
         w->plan.micro_batch_limit.most = t->replay.at_once[t->first_device + w->rank];
     if (w->plan.micro_batch_limit.most > 0) return DPT_OK;
     w->plan.micro_batch_limit = (dpti_micro_batch_limit){.most = SIZE_MAX};
-    if (!dpti_may_fit_cache(&work) || dpti_model_has_batch_norm(t->model)) return DPT_OK;
+    if (!dpti_may_fit_cache(&work) || dpti_takes_batch_statistics(t->model, t->batch_norm))
+        return DPT_OK;
     DPT_TRY(find_sample_bytes(w, &work.sample_bytes, error));
     const size_t most = dpti_most_in_cache(&work);
     if (most < SIZE_MAX)

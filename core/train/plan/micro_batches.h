@@ -3,8 +3,8 @@
    A shard takes several micro-batches where the device's memory holds no more samples at once,
    where a limit was given, and where the device's caches do not hold what it computes of all
    samples at once: a micro-batch goes forward and backward while activations are in the caches. The
-   caches decide only without batch-norm, whose statistics would be of fewer samples, and only where
-   parameters are so few that going over them once more costs less than is gained. */
+   caches decide only where no batch-norm takes statistics, which would be of fewer samples, and
+   where parameters are so few that going over them once more costs less than is gained. */
 #ifndef DPTI_MICRO_BATCHES_H
 #define DPTI_MICRO_BATCHES_H
 

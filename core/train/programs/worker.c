@@ -5,6 +5,7 @@
 #include "device/buffer.h"
 #include "device/stream.h"
 #include "dpt_error.h"
+#include "train/components/batch_norm.h"
 #include "train/components/data_store.h"
 #include "train/components/feed.h"
 #include "train/compute/finite.h"
@@ -110,13 +111,14 @@ static void destroy_replica(dpti_worker *w)
 static bool keeps_whole(const dpti_worker *w)
 {
     const dpt_trainer *t = w->trainer;
-    return t->measured && !t->in_micro_batches && dpti_model_has_batch_norm(t->model);
+    return t->measured && !t->in_micro_batches &&
+           dpti_takes_batch_statistics(t->model, t->batch_norm);
 }
 
 /* Halves the number of samples at once until the worker fits into the device's memory.  Before that
    the copy of the data is dropped, since micro-batches change what a batch-norm sees, and feeding
-   samples changes nothing.  With measured shards and a batch-norm the worker's capacity becomes
-   that number: other devices may have room. */
+   samples changes nothing.  With measured shards and statistics of the batch the worker's capacity
+   becomes that number: other devices may have room. */
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
     DPT_TRY(dpti_find_micro_batch_limit(w, error));
