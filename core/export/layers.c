@@ -212,11 +212,27 @@ static void add_window(dpti_exporter *e, dpti_draft_node *node, const dpt_conv2d
     if (d->groups > 1) dpti_draft_int(node, "group", (int64_t)d->groups);
 }
 
-/* An image for windows over n_axes axes. */
-static dpti_shape plane(const dpti_extent *extent, size_t n_axes)
+/* An image for windows over n_axes axes.  `images`, if there are several, lie below one another and
+   are the first axis. */
+static dpti_shape plane(const dpti_extent *extent, size_t n_axes, size_t images)
 {
-    const dpti_shape image = dpti_export_image(extent);
-    return n_axes == 1 ? dpti_export_drop(&image, 1) : image;
+    const dpti_extent each = {.h = extent->h / images, .w = extent->w, .c = extent->c};
+    dpti_shape image = dpti_export_image(&each);
+    if (n_axes == 1) image = dpti_export_drop(&image, 1);
+    if (images == 1) return image;
+    for (size_t i = image.rank++; i > 0; i--) {
+        image.extent[i] = image.extent[i - 1];
+        image.stride[i] = image.stride[i - 1];
+    }
+    image.extent[0] = images;
+    image.stride[0] = (int32_t)(each.h * each.w * each.c);
+    return image;
+}
+
+/* The images of a sample that the operator of a node takes as samples. */
+static size_t images_of(const dpti_node *node)
+{
+    return node->repeat > 1 ? node->repeat : 1;
 }
 
 static size_t axes_of(const dpti_exporter *e, const dpti_node *node)
@@ -238,14 +254,21 @@ static dpti_draft_value *filters_of(dpti_exporter *e, const dpti_node *node)
 
 static dpti_draft_value *image_of(dpti_exporter *e, size_t node, size_t n_axes)
 {
-    const size_t input = e->model->nodes[node].inputs[0];
-    const dpti_shape shape = plane(&e->model->nodes[input].extent, n_axes);
-    return dpti_export_take(e, input, (dpti_export_want){&shape, DPTI_ONNX_FLOAT});
+    const size_t input = e->model->nodes[node].inputs[0],
+                 images = images_of(&e->model->nodes[node]);
+    const dpti_shape shape = plane(&e->model->nodes[input].extent, n_axes, images);
+    dpti_draft_value *x = dpti_export_take(e, input, (dpti_export_want){&shape, DPTI_ONNX_FLOAT});
+    const dpti_shape each = dpti_export_drop(&shape, 0);
+    const dpti_extents extents = dpti_shape_extents(&each);
+    return images > 1 ? dpti_export_fold(e, x, &extents) : x;
 }
 
 static void hold_image(dpti_exporter *e, size_t node, size_t n_axes, dpti_draft_value *y)
 {
-    const dpti_shape shape = plane(&e->model->nodes[node].extent, n_axes);
+    const size_t images = images_of(&e->model->nodes[node]);
+    const dpti_shape shape = plane(&e->model->nodes[node].extent, n_axes, images);
+    const dpti_extents extents = dpti_shape_extents(&shape);
+    if (images > 1) y = dpti_export_fold(e, y, &extents);
     dpti_export_hold(e, node, y, &shape);
 }
 

@@ -108,6 +108,15 @@ dpti_draft_value *dpti_export_reshape(dpti_exporter *e, dpti_draft_value *x, boo
     return dpti_draft_binary(e->draft, "Reshape", x, dpti_draft_axes(e->draft, &to));
 }
 
+dpti_draft_value *dpti_export_fold(dpti_exporter *e, dpti_draft_value *x,
+                                   const dpti_extents *extents)
+{
+    dpti_draft_integers to = {.n = 1, .items = {-1}};
+    for (size_t i = 0; i < extents->rank; i++)
+        to.items[to.n++] = (int64_t)extents->extent[i];
+    return dpti_draft_binary(e->draft, "Reshape", x, dpti_draft_axes(e->draft, &to));
+}
+
 dpti_draft_value *dpti_export_permute(dpti_exporter *e, dpti_draft_value *x,
                                       const dpti_draft_integers *order)
 {

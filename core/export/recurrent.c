@@ -55,8 +55,18 @@ typedef struct layer {
     const dpt_recurrent_desc *d;
     const struct form *form;
     size_t gates;
-    size_t next; /* the input of the node that is read next */
+    size_t sequences; /* of a sample */
+    size_t next;      /* the input of the node that is read next */
 } layer;
+
+/* What a node holds for each place of each sequence: (length, width), with the axis of sequences in
+   front if a sample has several. */
+static dpti_shape places(const layer *l, size_t length, size_t width)
+{
+    const dpti_extents one = {.rank = 2, .extent = {length, width}},
+                       several = {.rank = 3, .extent = {l->sequences, length, width}};
+    return dpti_shape_dense(l->sequences > 1 ? &several : &one);
+}
 
 /* Blocks first .. first + n - 1 of `hidden` rows, along axis 1. */
 static dpti_draft_value *blocks(const layer *l, dpti_draft_value *x, size_t first, size_t n)
@@ -138,13 +148,16 @@ static dpti_draft_value *biases(layer *l)
 
 static const dpti_draft_integers exchanged = {.n = 3, .items = {1, 0, 2}};
 
-/* The next initial state, (1, samples, hidden). */
+/* The next initial state, (1, samples, hidden); each sequence is a sample. */
 static dpti_draft_value *state(layer *l)
 {
     dpti_draft *d = l->e->draft;
-    const dpti_shape shape = dpti_shape_dense(&(dpti_extents){.rank = 1, .extent = {l->d->hidden}});
+    const dpti_extents one = {.rank = 1, .extent = {l->d->hidden}},
+                       all = {.rank = 1, .extent = {l->sequences * l->d->hidden}};
+    const dpti_shape shape = dpti_shape_dense(&all);
     dpti_draft_value *x = dpti_export_take(l->e, l->node->inputs[l->next++],
                                            (dpti_export_want){&shape, DPTI_ONNX_FLOAT});
+    if (l->sequences > 1) x = dpti_export_fold(l->e, x, &one);
     const dpti_draft_integers first = {.n = 1};
     return dpti_draft_binary(d, "Unsqueeze", x, dpti_draft_axes(d, &first));
 }
@@ -166,16 +179,17 @@ static void add_attributes(const layer *l, dpti_draft_node *node)
     if (l->d->cell == DPT_CELL_GRU) dpti_draft_int(node, "linear_before_reset", 1);
 }
 
-/* The operator, whose value is (length, 1, samples, hidden). */
+/* The operator, whose value is (length, 1, samples, hidden); each sequence is a sample. */
 static dpti_draft_node *add_operator(layer *l)
 {
     dpti_exporter *e = l->e;
     const size_t in = l->projection->forward.u.linear.in;
     const dpti_extents rows = {.rank = 3, .extent = {1, l->gates * l->d->hidden, in}};
-    const dpti_shape sequence =
-        dpti_shape_dense(&(dpti_extents){.rank = 2, .extent = {l->d->length, in}});
-    dpti_draft_value *x = dpti_export_take(e, l->projection->inputs[0],
-                                           (dpti_export_want){&sequence, DPTI_ONNX_FLOAT});
+    const dpti_shape all = places(l, l->d->length, in);
+    dpti_draft_value *x =
+        dpti_export_take(e, l->projection->inputs[0], (dpti_export_want){&all, DPTI_ONNX_FLOAT});
+    if (l->sequences > 1)
+        x = dpti_export_fold(e, x, &(dpti_extents){.rank = 2, .extent = {l->d->length, in}});
     dpti_draft_value *inputs[7];
     size_t n = 0;
     inputs[n++] = dpti_export_permute(e, x, &exchanged);
@@ -201,6 +215,7 @@ dpt_status dpti_export_recurrent(dpti_exporter *e, size_t node)
                .d = &n->forward.u.recurrent,
                .form = &forms[n->forward.u.recurrent.cell],
                .gates = dpt_recurrent_gates(n->forward.u.recurrent.cell),
+               .sequences = n->repeat > 1 ? n->repeat : 1,
                .next = 1};
     dpti_draft *d = e->draft;
     if (l.projection->kind != DPTI_NODE_PROJECTION)
@@ -217,6 +232,9 @@ dpt_status dpti_export_recurrent(dpti_exporter *e, size_t node)
         dpti_draft_int(join, "axis", 1);
         y = join->output;
     }
-    dpti_export_hold(e, node, y, &n->shape);
+    const dpti_shape shape = places(&l, l.d->length + l.d->gives_cell, l.d->hidden);
+    const dpti_extents extents = dpti_shape_extents(&shape);
+    if (l.sequences > 1) y = dpti_export_fold(e, y, &extents);
+    dpti_export_hold(e, node, y, &shape);
     return DPT_OK;
 }

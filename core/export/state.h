@@ -74,6 +74,10 @@ void dpti_export_hold(dpti_exporter *e, size_t node, dpti_draft_value *value,
 /* A value with other extents behind the batch, or without a batch. */
 dpti_draft_value *dpti_export_reshape(dpti_exporter *e, dpti_draft_value *x, bool batched,
                                       const dpti_extents *extents);
+/* The same, where the first axis has what the others leave: several parts of a sample become
+   samples, or are put together again. */
+dpti_draft_value *dpti_export_fold(dpti_exporter *e, dpti_draft_value *x,
+                                   const dpti_extents *extents);
 dpti_draft_value *dpti_export_permute(dpti_exporter *e, dpti_draft_value *x,
                                       const dpti_draft_integers *order);
 

@@ -42,6 +42,14 @@ dpt_activation dpti_fusable(dpt_activation kind);
 /* The description of a convolution of an image of this extent.  out_h or out_w is 0 if the kernel
    does not fit. */
 dpt_conv2d_desc dpti_describe_conv2d(dpti_extent in, const dpt_conv2d_options *options);
+/* The pooling of each of so many images that lie below one another in x (given.h). */
+dpt_value dpti_pool2d(dpt_model *model, dpt_value x, size_t images,
+                      const dpt_pool2d_options *options);
+/* The extent of each of so many images that lie below one another. */
+dpti_extent dpti_each_image(dpti_extent all, size_t images);
+/* Gives a node the extent of so many images `each` below one another.  Its operator takes each as a
+   sample. */
+void dpti_set_images(dpti_node *node, dpti_extent each, size_t images);
 /* Appends a layer and, if the layer's operator cannot apply the activation, the activation. */
 dpt_value dpti_add_layer(dpt_model *model, dpti_node node, dpt_activation activation);
 /* Says that this value is the output as the network gives it.  Only the first call has an effect.

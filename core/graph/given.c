@@ -9,21 +9,21 @@ static dpti_node node_with(dpti_node_kind kind, dpt_value x, const dpti_given *g
     return node;
 }
 
-dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_given *given,
-                            const dpt_conv2d_options *options)
+dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_convolution *of)
 {
     if (!dpti_usable(model, x, "conv2d")) return (dpt_value){0};
-    dpti_node node = node_with(DPTI_NODE_CONV2D, x, given);
-    node.forward =
-        (dpt_op_desc){.kind = DPT_OP_CONV2D_FORWARD,
-                      .u.conv2d = dpti_describe_conv2d(dpti_node_at(model, x)->extent, options)};
+    dpti_node node = node_with(DPTI_NODE_CONV2D, x, of->given);
+    const dpti_extent in = dpti_each_image(dpti_node_at(model, x)->extent, of->images);
+    node.forward = (dpt_op_desc){.kind = DPT_OP_CONV2D_FORWARD,
+                                 .u.conv2d = dpti_describe_conv2d(in, of->options)};
     const dpt_conv2d_desc *d = &node.forward.u.conv2d;
     if (d->out_h == 0 || d->out_w == 0)
         return DPTI_MODEL_FAIL(
             model, DPT_E_INVALID,
             "layer conv2d-%zu: its %zux%zu kernel does not fit the %zux%zu input", model->n_nodes,
             d->kernel_h, d->kernel_w, d->in_h, d->in_w);
-    node.extent = (dpti_extent){.h = d->out_h, .w = d->out_w, .c = d->out_channels};
+    dpti_set_images(&node, (dpti_extent){.h = d->out_h, .w = d->out_w, .c = d->out_channels},
+                    of->images);
     return dpti_add_unnamed(model, "conv2d", node);
 }
 
@@ -31,7 +31,8 @@ dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, size_t weig
                                       const dpti_transposed *options)
 {
     if (!dpti_usable(model, x, "conv2d_transpose")) return (dpt_value){0};
-    const dpti_extent in = dpti_node_at(model, x)->extent, out = options->out;
+    const dpti_extent in = dpti_each_image(dpti_node_at(model, x)->extent, options->images),
+                      out = options->out;
     dpti_node node =
         node_with(DPTI_NODE_CONV2D_TRANSPOSE, x, &(dpti_given){.weight = weight, .bias = SIZE_MAX});
     dpt_conv2d_options convolution = options->convolution;
@@ -45,7 +46,7 @@ dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, size_t weig
                                "layer conv2d_transpose-%zu: a convolution of the %zux%zu output "
                                "does not give the %zux%zu input",
                                model->n_nodes, out.h, out.w, in.h, in.w);
-    node.extent = out;
+    dpti_set_images(&node, out, options->images);
     return dpti_add_unnamed(model, "conv2d_transpose", node);
 }
 

@@ -11,16 +11,25 @@ typedef struct dpti_given {
     size_t mean, variance; /* of a batch-norm */
 } dpti_given;
 
-/* A convolution of an image.  The weight has DPTI_LAYOUT_CONV. */
-dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_given *given,
-                            const dpt_conv2d_options *options);
-/* The transposed convolution of an image: x is what `convolution` makes of an image with the extent
-   `out`, and the result has this extent.  The weight is that of the convolution, (channels of x,
-   channels of the result / groups, height, width), with DPTI_LAYOUT_CONV.  There is no bias;
+/* Some layers over an image take several images of one size, which lie below one another in the
+   image x: `images` is their number (0: one), and divides the height of x.  The results lie below
+   one another, too. */
+
+/* A convolution of each image.  The weight has DPTI_LAYOUT_CONV. */
+typedef struct dpti_convolution {
+    const dpti_given *given;
+    const dpt_conv2d_options *options;
+    size_t images;
+} dpti_convolution;
+dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_convolution *of);
+/* The transposed convolution of each image: an image is what `convolution` makes of one with the
+   extent `out`, and its result has this extent.  The weight is that of the convolution, (channels
+   of x, channels of the result / groups, height, width), with DPTI_LAYOUT_CONV.  There is no bias;
    out_channels and no_bias of the options are not read. */
 typedef struct dpti_transposed {
     dpt_conv2d_options convolution;
     dpti_extent out;
+    size_t images;
 } dpti_transposed;
 dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, size_t weight,
                                       const dpti_transposed *options);

@@ -68,6 +68,19 @@ dpt_conv2d_desc dpti_describe_conv2d(dpti_extent in, const dpt_conv2d_options *o
     return d;
 }
 
+dpti_extent dpti_each_image(dpti_extent all, size_t images)
+{
+    all.h /= or_one(images);
+    return all;
+}
+
+void dpti_set_images(dpti_node *node, dpti_extent each, size_t images)
+{
+    node->extent = each;
+    node->extent.h = each.h * or_one(images);
+    node->repeat = images > 1 ? images : 0;
+}
+
 dpt_value dpt_conv2d(dpt_model *model, dpt_value x, const char *name,
                      const dpt_conv2d_options *options)
 {
@@ -264,7 +277,8 @@ dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name,
 
 /* ---- Layers without parameters --------------------------------------------------------------- */
 
-dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options)
+dpt_value dpti_pool2d(dpt_model *model, dpt_value x, size_t images,
+                      const dpt_pool2d_options *options)
 {
     dpt_pool2d_options o;
     if (!dpti_usable(model, x, "pool2d") || !dpti_has_options(model, "pool2d", options) ||
@@ -272,7 +286,7 @@ dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *op
                            &o))
         return (dpt_value){0};
     options = &o;
-    const dpti_extent in = model->nodes[x.id - 1].extent;
+    const dpti_extent in = dpti_each_image(model->nodes[x.id - 1].extent, images);
     dpt_pool2d_desc d = {
         .kind = options->kind,
         .in_h = in.h,
@@ -294,9 +308,14 @@ dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *op
             "larger images",
             model->n_nodes, d.kernel_h, d.kernel_w, d.in_h, d.in_w);
     dpti_node node = dpti_node_over(DPTI_NODE_POOL2D, NULL, x);
-    node.extent = (dpti_extent){.h = d.out_h, .w = d.out_w, .c = in.c};
+    dpti_set_images(&node, (dpti_extent){.h = d.out_h, .w = d.out_w, .c = in.c}, images);
     node.forward = (dpt_op_desc){.kind = DPT_OP_POOL2D_FORWARD, .u.pool2d = d};
     return dpti_add_unnamed(model, "pool2d", node);
+}
+
+dpt_value dpt_pool2d(dpt_model *model, dpt_value x, const dpt_pool2d_options *options)
+{
+    return dpti_pool2d(model, x, 1, options);
 }
 
 dpt_value dpt_global_average_pool(dpt_model *model, dpt_value x)

@@ -64,21 +64,22 @@ dpt_value dpti_projection(dpt_model *model, dpt_value x, const dpti_linear_value
 
 /* ---- Recurrences ----------------------------------------------------------------------------- */
 
-static bool take_state(dpt_model *model, dpt_value *x, size_t hidden)
+/* `count`: the elements of the states of all sequences of a sample. */
+static bool take_state(dpt_model *model, dpt_value *x, size_t count)
 {
     if (!x->id) return true;
     if (!dpti_make_plain(model, x, "recurrent")) return false;
     *x = dpti_for_each_sample(model, *x);
     if (!x->id || !take(model, x, false, "recurrent")) return false;
-    if (dpti_node_at(model, *x)->elements == hidden) return true;
+    if (dpti_node_at(model, *x)->elements == count) return true;
     (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
                           "layer recurrent-%zu: an initial state has %zu elements, not %zu",
-                          model->n_nodes, dpti_node_at(model, *x)->elements, hidden);
+                          model->n_nodes, dpti_node_at(model, *x)->elements, count);
     return false;
 }
 
-/* All inputs but x. */
-static bool take_inputs(dpt_model *model, dpti_recurrence *of)
+/* All inputs but x, of which a sample has so many sequences. */
+static bool take_inputs(dpt_model *model, dpti_recurrence *of, size_t sequences)
 {
     const size_t n = of->hidden, gates = dpt_recurrent_gates(of->cell);
     const bool has_new = of->cell == DPT_CELL_GRU_BEFORE;
@@ -92,7 +93,7 @@ static bool take_inputs(dpt_model *model, dpti_recurrence *of)
     return take_weights(model, &of->w, dpt_recurrent_rows(of->cell) * n * n, "recurrent") &&
            (!has_new || take_weights(model, &of->w_new, n * n, "recurrent")) &&
            (!of->bias.id || take_weights(model, &of->bias, gates * n, "recurrent")) &&
-           take_state(model, &of->h0, n) && take_state(model, &of->c0, n);
+           take_state(model, &of->h0, sequences * n) && take_state(model, &of->c0, sequences * n);
 }
 
 /* An LSTM has both initial states or none. */
@@ -109,11 +110,12 @@ dpt_value dpti_recurrent(dpt_model *model, dpt_value x, const dpti_recurrence *o
     const size_t gates = dpt_recurrent_gates(of.cell);
     x = dpti_for_each_sample(model, x);
     if (!take(model, &x, false, "recurrent")) return (dpt_value){0};
-    if (of.cell == DPT_CELL_LSTM && (of.h0.id != 0) != (of.c0.id != 0))
-        *(of.h0.id ? &of.c0 : &of.h0) = zeros(model, of.hidden);
-    if (!take_inputs(model, &of)) return (dpt_value){0};
     const dpti_extents e = dpti_extents_of(model, x);
-    if (e.rank != 2 || e.extent[1] != gates * of.hidden)
+    const size_t sequences = e.rank == 3 ? e.extent[0] : 1;
+    if (of.cell == DPT_CELL_LSTM && (of.h0.id != 0) != (of.c0.id != 0))
+        *(of.h0.id ? &of.c0 : &of.h0) = zeros(model, sequences * of.hidden);
+    if (!take_inputs(model, &of, sequences)) return (dpt_value){0};
+    if (e.rank < 2 || e.rank > 3 || e.extent[e.rank - 1] != gates * of.hidden)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
                                "layer recurrent-%zu: its input is no sequence of %zu gates of %zu "
                                "elements",
@@ -122,11 +124,14 @@ dpt_value dpti_recurrent(dpt_model *model, dpt_value x, const dpti_recurrence *o
     const dpt_value inputs[] = {of.w, of.w_new, of.bias, of.h0, of.c0};
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++)
         if (inputs[i].id) node.inputs[node.n_inputs++] = inputs[i].id - 1;
-    const dpti_shape shape = dpti_shape_dense(
-        &(dpti_extents){.rank = 2, .extent = {e.extent[0] + of.gives_cell, of.hidden}});
+    dpti_extents out = e;
+    out.extent[e.rank - 2] += of.gives_cell;
+    out.extent[e.rank - 1] = of.hidden;
+    const dpti_shape shape = dpti_shape_dense(&out);
     dpti_set_shape(&node, &shape);
+    node.repeat = sequences > 1 ? sequences : 0;
     dpt_recurrent_desc d = {.cell = of.cell,
-                            .length = e.extent[0],
+                            .length = e.extent[e.rank - 2],
                             .hidden = of.hidden,
                             .reverse = of.reverse,
                             .has_bias = of.bias.id != 0,

@@ -28,14 +28,15 @@ typedef struct dpti_recurrence {
     /* Weights without samples: w (gates * hidden, hidden), where GRU_BEFORE has two gates and
        w_new (hidden, hidden); bias (gates * hidden) elements, of a GRU; id 0: none. */
     dpt_value w, w_new, bias;
-    /* The initial states, (hidden) elements of each sample in any shape; those without samples are
-       the same for all.  id 0: zeros. */
+    /* The initial states, (hidden) elements of each sequence in any shape; those without samples
+       are the same for all samples.  id 0: zeros. */
     dpt_value h0, c0;
 } dpti_recurrence;
 
 /* The recurrence over x (length, gates * hidden), which is what a projection gives.  The result is
    (length, hidden), and (length + 1, hidden) with gives_cell: the last row is then the state of the
-   cell behind the last place that was walked.
+   cell behind the last place that was walked.  x may have an axis of sequences in front, which the
+   result then has, too, and the initial states.
    Errors: DPT_E_INVALID for what dpti_projection refuses, and as RECURRENT. */
 dpt_value dpti_recurrent(dpt_model *model, dpt_value x, const dpti_recurrence *of);
 

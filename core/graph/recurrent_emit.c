@@ -12,6 +12,18 @@ static int value_of(const dpti_compiler *c, const dpti_node *node, size_t input)
     return input < node->n_inputs ? c->value[root_of(c, node, input)] : DPTI_NO_TENSOR;
 }
 
+/* The sequences of a sample. */
+static size_t sequences_of(const dpti_node *node)
+{
+    return node->repeat ? node->repeat : 1;
+}
+
+/* The places of all sequences of a sample. */
+static size_t places_of(const dpti_node *node)
+{
+    return sequences_of(node) * node->forward.u.recurrent.length;
+}
+
 /* ---- Forward --------------------------------------------------------------------------------- */
 
 dpt_status dpti_emit_projection(dpti_compiler *c, size_t i)
@@ -28,14 +40,12 @@ dpt_status dpti_emit_recurrent(dpti_compiler *c, size_t i)
     const dpti_node *node = &c->model->nodes[i];
     const dpt_recurrent_desc *d = &node->forward.u.recurrent;
     const bool saves = dpti_is_training(c) && c->needs[i];
-    const size_t saved = dpt_recurrent_saved(d->cell);
+    const size_t saved = dpt_recurrent_saved(d->cell), states = places_of(node) * d->hidden;
     int in[DPT_MAX_INPUTS];
     dpti_instruction forward = dpti_instruction_of(c, node);
     forward.desc.u.recurrent.no_gradient = !saves;
-    if (saves && saved > 0)
-        DPT_TRY(dpti_add_activations(c, d->length * saved * d->hidden, &c->moments[i]));
-    if (saves && d->cell == DPT_CELL_LSTM)
-        DPT_TRY(dpti_add_sampled(c, d->length * d->hidden, &c->sums[i]));
+    if (saves && saved > 0) DPT_TRY(dpti_add_activations(c, saved * states, &c->moments[i]));
+    if (saves && d->cell == DPT_CELL_LSTM) DPT_TRY(dpti_add_sampled(c, states, &c->sums[i]));
     for (size_t k = 0; k < DPT_MAX_INPUTS; k++)
         in[k] = value_of(c, node, k);
     return DPTI_EMIT(c, forward, in, ((int[]){c->value[i], c->moments[i], c->sums[i]}));
@@ -177,13 +187,14 @@ static inputs inputs_of(const dpt_recurrent_desc *d)
     return of;
 }
 
-/* A MAP of one input over n rows of `width` elements. */
+/* A MAP of one input over n rows of `width` elements, for each sequence. */
 static dpti_instruction copy_rows(const dpti_node *node, size_t n, size_t width)
 {
     return (dpti_instruction){
         .desc = {.kind = DPT_OP_MAP,
                  .u.map = {.rank = 2, .extent = {n, width}, .n_in = 1, .n_out = 1, .n_code = 1}},
-        .layer = node->name};
+        .layer = node->name,
+        .repeat = node->repeat};
 }
 
 static dpt_map_operand rows_of(size_t size, size_t offset, size_t step)
@@ -192,16 +203,17 @@ static dpt_map_operand rows_of(size_t size, size_t offset, size_t step)
         .sampled = true, .size = size, .offset = offset, .stride = {(int32_t)step, 1}};
 }
 
-/* *out (length, hidden): the state before each place. */
+/* *out (sequences, length, hidden): the state before each place. */
 static dpt_status emit_states_before(dpti_compiler *c, size_t i, int *out)
 {
     const dpti_node *node = &c->model->nodes[i];
     const dpt_recurrent_desc *d = &node->forward.u.recurrent;
     const size_t n = d->hidden, size = d->length * n, first = d->reverse ? size - n : 0;
-    DPT_TRY(dpti_add_activations(c, size, out));
+    DPT_TRY(dpti_add_activations(c, places_of(node) * n, out));
     if (d->length > 1) {
         dpti_instruction shift = copy_rows(node, d->length - 1, n);
-        shift.desc.u.map.in[0] = rows_of(node->elements, d->reverse ? n : 0, n);
+        shift.desc.u.map.in[0] =
+            rows_of(node->elements / sequences_of(node), d->reverse ? n : 0, n);
         shift.desc.u.map.out[0] = rows_of(size, d->reverse ? 0 : n, n);
         dpti_store_operands(c, &shift.desc);
         DPT_TRY(DPTI_EMIT(c, shift, ((int[]){c->value[i]}), ((int[]){*out})));
@@ -236,7 +248,7 @@ static dpt_status emit_reset_states(dpti_compiler *c, size_t i, int states, int 
     map->code[0] = (dpt_map_instruction){.code = DPT_MAP_LOAD};
     map->code[1] = (dpt_map_instruction){.code = DPT_MAP_LOAD, .index = 1};
     map->code[2] = (dpt_map_instruction){.code = DPT_MAP_MULTIPLY, .a = 0, .b = 1};
-    DPT_TRY(dpti_add_activations(c, size, out));
+    DPT_TRY(dpti_add_activations(c, places_of(node) * n, out));
     dpti_store_operands(c, &multiply.desc);
     return DPTI_EMIT(c, multiply, ((int[]){states, c->moments[i]}), ((int[]){*out}));
 }
@@ -253,7 +265,7 @@ static dpt_status emit_recurrent_weights(dpti_compiler *c, size_t i, int dq)
                                 .w = of.w,
                                 .bias = of.bias,
                                 .linear = {.in = d->hidden, .out = out},
-                                .repeat = d->length};
+                                .repeat = places_of(node)};
     DPT_TRY(emit_states_before(c, i, &weights.x));
     if (before) weights.linear.rows = 2 * d->hidden;
     DPT_TRY(emit_weights(c, node, &weights));
@@ -277,7 +289,8 @@ dpt_status dpti_emit_recurrent_backward(dpti_compiler *c, size_t i)
     backward.desc.kind = DPT_OP_RECURRENT_BACKWARD;
     DPT_TRY(open_target(c, node, 0, &dx));
     if (d->cell == DPT_CELL_GRU)
-        DPT_TRY(dpti_add_activations(c, d->length * dpt_recurrent_gates(d->cell) * d->hidden, &dq));
+        DPT_TRY(dpti_add_activations(c, places_of(node) * dpt_recurrent_gates(d->cell) * d->hidden,
+                                     &dq));
     if (d->has_initial) DPT_TRY(open_target(c, node, of.h0, &dh0));
     if (d->has_initial && lstm) DPT_TRY(open_target(c, node, of.c0, &dc0));
     const int initial =

@@ -252,6 +252,37 @@ dpt_value dpti_as_image(dpt_model *model, dpt_value x)
     return dpti_add_unnamed(model, "image", view);
 }
 
+static const size_t images_order[DPT_MAX_RANK] = {1, 0, 2, 3};
+
+dpt_value dpti_as_images(dpt_model *model, dpt_value x)
+{
+    x = dpti_transpose(model, dpti_for_each_sample(model, x), images_order);
+    if (!x.id) return x;
+    const dpti_extents e = dpti_extents_of(model, x);
+    if (e.rank != 4)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                               "layer %s: images have 4 axes, this value has %zu",
+                               dpti_node_at(model, x)->name, e.rank);
+    const size_t c = e.extent[0], n = e.extent[1], h = e.extent[2], w = e.extent[3];
+    const dpti_shape from = dpti_node_at(model, x)->shape,
+                     images = {.rank = 4,
+                               .extent = {c, n, h, w},
+                               .stride = {1, (int32_t)(h * w * c), (int32_t)(w * c), (int32_t)c}};
+    if (!dpti_shape_same(&from, &images) || !dpti_shape_covers(&from, dpti_node_at(model, x)->size))
+        x = copy(model, x, &from, &images);
+    return dpti_as_image(
+        model, dpti_reshape(model, x, &(dpti_extents){.rank = 3, .extent = {c, n * h, w}}));
+}
+
+dpt_value dpti_images_apart(dpt_model *model, dpt_value image, size_t n)
+{
+    if (!dpti_usable(model, image, "images")) return (dpt_value){0};
+    const dpti_extents e = dpti_extents_of(model, image);
+    const dpti_extents apart = {.rank = 4,
+                                .extent = {e.extent[0], n, e.extent[1] / n, e.extent[2]}};
+    return dpti_transpose(model, dpti_reshape(model, image, &apart), images_order);
+}
+
 dpt_value dpti_as_flat(dpt_model *model, dpt_value x)
 {
     if (!dpti_usable(model, x, "flat")) return (dpt_value){0};

@@ -58,6 +58,12 @@ dpt_value dpti_row_major(dpt_model *model, dpt_value x);
 /* A value with the axes (c, h, w) as an image of each sample, for the layers of layers.c; copied if
    it has no samples or does not lie in memory as (h, w, c).  DPT_E_INVALID for another rank. */
 dpt_value dpti_as_image(dpt_model *model, dpt_value x);
+/* A value with the axes (n, c, h, w) as n images of each sample below one another, which is one
+   image with n * h rows; copied if it does not lie in memory as (n, h, w, c).  DPT_E_INVALID for
+   another rank. */
+dpt_value dpti_as_images(dpt_model *model, dpt_value x);
+/* An image that is n images below one another, as a value with the axes (n, c, h, w): a view. */
+dpt_value dpti_images_apart(dpt_model *model, dpt_value image, size_t n);
 /* A value as a flat one, in row-major order. */
 dpt_value dpti_as_flat(dpt_model *model, dpt_value x);
 

@@ -256,11 +256,12 @@ static dpt_status import_batch_norm(dpti_importer *im)
     DPT_TRY(norm_parameter(im, 4, DPTI_ROLE_RUNNING_VARIANCE, &given.variance));
     const float epsilon = dpti_onnx_float(im->node, "epsilon", 1e-5f);
     if (e.rank == 2 && e.extent[0] > 1) return norm_rows(im, x, &given, epsilon);
-    if (e.rank > 2)
+    if (e.rank > 2) {
         DPT_TRY(dpti_import_image(im, &w, 0, &x));
-    else
-        x = dpti_as_flat(im->model, dpti_for_each_sample(im->model, x));
-    return dpti_import_give_image(im, dpti_given_batch_norm(im->model, x, &given, epsilon));
+        return dpti_import_give_image(im, dpti_given_batch_norm(im->model, x, &given, epsilon));
+    }
+    x = dpti_as_flat(im->model, dpti_for_each_sample(im->model, x));
+    return dpti_import_give_elements(im, dpti_given_batch_norm(im->model, x, &given, epsilon));
 }
 
 static dpt_status import_layer_norm(dpti_importer *im)

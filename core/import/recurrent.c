@@ -15,8 +15,9 @@ typedef struct layer {
     dpti_recurrence cell; /* without its weights */
     size_t gates, hidden, n_directions;
     bool batch_first;     /* layout 1 */
+    size_t sequences;     /* of a sample */
     size_t length, steps; /* of the input; that are walked */
-    dpt_value x;          /* (steps, in) */
+    dpt_value x;          /* (sequences, steps, in) */
     dpt_value w, r, b;    /* (directions, ...); b: id 0 for none */
     dpt_value h, c;       /* initial states with the axes of the file; id 0: zeros */
     const char *direction;
@@ -157,6 +158,9 @@ static dpt_status read_state(layer *l, size_t input, dpt_value *out)
     return DPT_OK;
 }
 
+/* The axes of places and sequences in the place of each other. */
+static const size_t exchanged[DPT_MAX_RANK] = {1, 0, 2};
+
 static dpt_status read_inputs(layer *l)
 {
     dpti_importer *im = l->im;
@@ -169,21 +173,15 @@ static dpt_status read_inputs(layer *l)
     if (x.rank != 3 || r.rank != 3 || r.extent[1] != l->gates * r.extent[2] ||
         r.extent[0] != l->n_directions)
         return dpti_import_refuse(im, DPT_E_INVALID, "the shapes of its inputs do not fit");
-    const size_t sequences = x.extent[l->batch_first ? 0 : 1];
-    if (sequences != 1)
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "a sample has %zu sequences for this layer; only one can be "
-                                  "trained yet",
-                                  sequences);
+    l->sequences = x.extent[l->batch_first ? 0 : 1];
     l->length = x.extent[l->batch_first ? 1 : 0];
     l->hidden = l->cell.hidden = r.extent[2];
     DPT_TRY(read_state(l, IN_H, &l->h));
     if (l->cell.cell == DPT_CELL_LSTM) DPT_TRY(read_state(l, IN_C, &l->c));
     DPT_TRY(read_lengths(l));
-    const dpti_extents rows = {.rank = 2, .extent = {l->length, x.extent[2]}};
-    l->x = dpti_reshape(model, l->x, &rows);
+    if (!l->batch_first) l->x = dpti_transpose(model, l->x, exchanged);
     if (l->steps < l->length)
-        l->x = dpti_slice(model, l->x, (dpti_cut){.count = l->steps, .step = 1});
+        l->x = dpti_slice(model, l->x, (dpti_cut){.axis = 1, .count = l->steps, .step = 1});
     return dpti_import_check(im);
 }
 
@@ -281,11 +279,12 @@ static dpt_status give(layer *l, size_t i, dpt_value rows[2], size_t axis)
 static dpt_status give_all(layer *l, const dpt_value y[2])
 {
     dpt_model *model = l->im->model;
-    const dpti_padding rest = {.after = {l->length - l->steps}};
+    const dpti_padding rest = {.after = {0, l->length - l->steps}};
     dpt_value rows[2] = {y[0], y[1]};
     for (size_t d = 0; d < l->n_directions; d++) {
-        rows[d] = dpti_slice(model, rows[d], (dpti_cut){.count = l->steps, .step = 1});
+        rows[d] = dpti_slice(model, rows[d], (dpti_cut){.axis = 1, .count = l->steps, .step = 1});
         if (l->steps < l->length) rows[d] = dpti_pad(model, rows[d], &rest);
+        if (!l->batch_first) rows[d] = dpti_transpose(model, rows[d], exchanged);
     }
     return give(l, 0, rows, l->batch_first ? 2 : 1);
 }
@@ -297,8 +296,8 @@ static dpt_status give_last(layer *l, size_t i, const dpt_value y[2])
     for (size_t d = 0; d < l->n_directions; d++) {
         const bool reverse = d == 1 || strcmp(l->direction, "reverse") == 0;
         const size_t row = i == 2 ? l->steps : reverse ? 0 : l->steps - 1;
-        rows[d] =
-            dpti_slice(l->im->model, rows[d], (dpti_cut){.begin = row, .count = 1, .step = 1});
+        rows[d] = dpti_slice(l->im->model, rows[d],
+                             (dpti_cut){.axis = 1, .begin = row, .count = 1, .step = 1});
     }
     return give(l, i, rows, l->batch_first ? 1 : 0);
 }

@@ -47,7 +47,8 @@ static enlarged measure(const dpti_importer *im, const dpti_window *w, const dpt
     return out;
 }
 
-/* The wanted part of the whole result, an image; zeros where the result does not reach. */
+/* The wanted part of the whole result (images, channels, height, width); zeros where the result
+   does not reach. */
 static dpt_value cut(dpti_importer *im, dpt_value y, const enlarged *out)
 {
     dpti_padding padding = {.fill = 0};
@@ -60,13 +61,13 @@ static dpt_value cut(dpti_importer *im, dpt_value y, const enlarged *out)
             return DPTI_MODEL_FAIL(im->model, DPT_E_UNSUPPORTED, "its result is padding alone");
         if (first > 0 || end < whole)
             y = dpti_slice(im->model, y,
-                           (dpti_cut){.axis = 1 + i,
+                           (dpti_cut){.axis = 2 + i,
                                       .begin = (size_t)first,
                                       .count = (size_t)(end - first),
                                       .step = 1});
-        padding.before[1 + i] = (size_t)(first - out->begin[i]);
-        padding.after[1 + i] = (size_t)(out->begin[i] + wanted - end);
-        pads = pads || padding.before[1 + i] > 0 || padding.after[1 + i] > 0;
+        padding.before[2 + i] = (size_t)(first - out->begin[i]);
+        padding.after[2 + i] = (size_t)(out->begin[i] + wanted - end);
+        pads = pads || padding.before[2 + i] > 0 || padding.after[2 + i] > 0;
     }
     return pads ? dpti_pad(im->model, y, &padding) : y;
 }
@@ -118,16 +119,19 @@ static dpt_status import_conv_transpose(dpti_importer *im)
                         .stride = {w.stride[0], w.stride[1]},
                         .dilation = {w.dilation[0], w.dilation[1]},
                         .groups = (size_t)dpti_onnx_int(im->node, "group", 1)},
-        .out = {.h = out.whole[0], .w = out.whole[1], .c = to.extent[1]}};
+        .out = {.h = out.whole[0], .w = out.whole[1], .c = to.extent[1]},
+        .images = w.images};
     for (size_t i = 0; exact && i < DPTI_PLANE; i++)
         options.convolution.padding[i] = (size_t)out.begin[i];
     if (exact)
         options.out = (dpti_extent){.h = out.wanted[0], .w = out.wanted[1], .c = to.extent[1]};
     dpt_value y = dpti_given_conv2d_transpose(im->model, x, weight, &options);
+    y = dpti_images_apart(im->model, y, w.images);
+    DPT_TRY(dpti_import_check(im));
     if (!exact) y = cut(im, y, &out);
     DPT_TRY(dpti_import_check(im));
     DPT_TRY(dpti_import_add_bias(im, &y));
-    return dpti_import_give_image(im, y);
+    return dpti_import_give_elements(im, y);
 }
 
 const dpti_import_operator dpti_import_enlargements[] = {

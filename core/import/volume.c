@@ -14,6 +14,7 @@ typedef struct volume {
     size_t kernel[VOLUME], stride[VOLUME], dilation[VOLUME], before[VOLUME], after[VOLUME];
     size_t in[VOLUME], out[VOLUME];
     size_t channels, groups;
+    size_t volumes; /* of a sample */
     dpti_extents filter;
 } volume;
 
@@ -55,12 +56,8 @@ static dpt_status read_volume(const dpti_importer *im, const dpti_extents *e, vo
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "a kernel has at most %d elements along the depth",
                                   DPTI_NODE_INPUTS);
-    return e->extent[0] == 1
-               ? DPT_OK
-               : dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                    "a sample has %zu volumes for this window; only one can be "
-                                    "trained yet",
-                                    e->extent[0]);
+    v->volumes = e->extent[0];
+    return DPT_OK;
 }
 
 /* The filters as those of a convolution over planes. */
@@ -84,47 +81,50 @@ static size_t round_up(size_t n, size_t to)
 
 /* ---- Convolution ----------------------------------------------------------------------------- */
 
-/* x (channels, depth, height, width) as an image: the planes that a plane of the result reads are
-   channels, and the planes of the result are below one another, `rows` rows each. */
+/* x (volumes, channels, depth, height, width) as an image of each volume: the planes that a plane
+   of the result reads are channels, and the planes of the result are below one another, `rows` rows
+   each. */
 static dpt_value stack(dpti_importer *im, dpt_value x, const volume *v, size_t rows)
 {
     dpt_value taps[DPTI_NODE_INPUTS];
     dpti_padding padding = {.fill = 0};
     for (size_t i = 0; i < VOLUME; i++) {
-        padding.before[1 + i] = v->before[i];
-        padding.after[1 + i] = v->after[i];
+        padding.before[BATCH_AND_CHANNELS + i] = v->before[i];
+        padding.after[BATCH_AND_CHANNELS + i] = v->after[i];
     }
-    padding.after[2] += rows - (v->in[1] + v->before[1] + v->after[1]);
+    padding.after[BATCH_AND_CHANNELS + 1] += rows - (v->in[1] + v->before[1] + v->after[1]);
     x = dpti_pad(im->model, x, &padding);
     if (!x.id) return x;
     const dpti_extents padded = dpti_extents_of(im->model, x);
-    const dpti_extents one = {.rank = 5,
-                              .extent = {padded.extent[0], 1, v->out[0], rows, padded.extent[3]}};
+    const size_t channels = padded.extent[1], width = padded.extent[4];
+    const dpti_extents one = {.rank = 6,
+                              .extent = {v->volumes, channels, 1, v->out[0], rows, width}};
     for (size_t k = 0; k < v->kernel[0]; k++) {
         const dpt_value part = dpti_slice(im->model, x,
-                                          (dpti_cut){.axis = 1,
+                                          (dpti_cut){.axis = BATCH_AND_CHANNELS,
                                                      .begin = k * v->dilation[0],
                                                      .count = v->out[0],
                                                      .step = (int32_t)v->stride[0]});
         taps[k] = dpti_reshape(im->model, part, &one);
     }
-    x = v->kernel[0] > 1 ? dpti_concatenate(im->model, taps, v->kernel[0], 1) : taps[0];
-    const dpti_extents image = {
-        .rank = 3, .extent = {padded.extent[0] * v->kernel[0], v->out[0] * rows, padded.extent[3]}};
-    return dpti_as_image(im->model, dpti_reshape(im->model, x, &image));
+    x = v->kernel[0] > 1 ? dpti_concatenate(im->model, taps, v->kernel[0], 2) : taps[0];
+    const dpti_extents images = {
+        .rank = 4, .extent = {v->volumes, channels * v->kernel[0], v->out[0] * rows, width}};
+    return dpti_as_images(im->model, dpti_reshape(im->model, x, &images));
 }
 
-/* The rows of an image that belong to planes of `rows` rows each, as (channels, depth, height,
-   width). */
+/* The rows of images (volumes, channels, height, width) that belong to planes of `rows` rows each,
+   as (volumes, channels, depth, height, width). */
 static dpt_value unstack(dpti_importer *im, dpt_value y, const volume *v, size_t rows)
 {
     if (!y.id) return y;
-    const dpti_shape *image = &dpti_node_at(im->model, y)->shape;
-    const dpti_shape planes = {.rank = 4,
-                               .extent = {image->extent[0], v->out[0], v->out[1], v->out[2]},
-                               .stride = {image->stride[0], (int32_t)rows * image->stride[1],
-                                          image->stride[1], image->stride[2]},
-                               .offset = image->offset};
+    const dpti_shape *s = &dpti_node_at(im->model, y)->shape;
+    const dpti_shape planes = {
+        .rank = 5,
+        .extent = {s->extent[0], s->extent[1], v->out[0], v->out[1], v->out[2]},
+        .stride = {s->stride[0], s->stride[1], (int32_t)rows * s->stride[2], s->stride[2],
+                   s->stride[3]},
+        .offset = s->offset};
     return dpti_view(im->model, y, &planes);
 }
 
@@ -137,8 +137,7 @@ dpt_status dpti_import_conv_volume(dpti_importer *im)
     const dpti_extents e = dpti_extents_of(im->model, x);
     DPT_TRY(read_volume(im, &e, &v));
     const size_t rows = round_up(v.in[1] + v.before[1] + v.after[1], v.stride[1]);
-    const dpti_extents alone = {.rank = 4, .extent = {e.extent[1], v.in[0], v.in[1], v.in[2]}};
-    x = stack(im, dpti_reshape(im->model, x, &alone), &v, rows);
+    x = stack(im, x, &v, rows);
     DPT_TRY(dpti_import_check(im));
     DPT_TRY(add_filters(im, &v, &given.weight));
     if (im->model->parameters[given.weight].role == DPTI_ROLE_WEIGHT)
@@ -151,24 +150,27 @@ dpt_status dpti_import_conv_volume(dpti_importer *im)
                                         .dilation = {v.dilation[1], v.dilation[2]},
                                         .groups = v.groups,
                                         .no_bias = given.bias == SIZE_MAX};
-    dpt_value y = dpti_given_conv2d(im->model, x, &given, &options);
+    dpt_value y = dpti_given_conv2d(
+        im->model, x,
+        &(dpti_convolution){.given = &given, .options = &options, .images = v.volumes});
+    y = dpti_images_apart(im->model, y, v.volumes);
     DPT_TRY(dpti_import_check(im));
     if (given.bias == SIZE_MAX) DPT_TRY(dpti_import_add_bias(im, &y));
-    return dpti_import_give_image(im, unstack(im, y, &v, rows / v.stride[1]));
+    return dpti_import_give_elements(im, unstack(im, y, &v, rows / v.stride[1]));
 }
 
 /* ---- Transposed convolution ------------------------------------------------------------------ */
 
-/* The planes of the input below one another, so far apart that what they add to the result does
-   not overlap: (channels, depth * rows, width). */
+/* The planes of each volume of the input below one another, so far apart that what they add to the
+   result does not overlap: images with depth * rows rows. */
 static dpt_value spread(dpti_importer *im, dpt_value x, const volume *v, size_t rows)
 {
-    const dpti_padding padding = {.after = {0, 0, rows - v->in[1], 0}};
+    const dpti_padding padding = {.after = {0, 0, 0, rows - v->in[1], 0}};
     const size_t channels = dpti_extents_of(im->model, x).extent[1];
-    const dpti_extents alone = {.rank = 4, .extent = {channels, v->in[0], v->in[1], v->in[2]}},
-                       image = {.rank = 3, .extent = {channels, v->in[0] * rows, v->in[2]}};
-    x = dpti_pad(im->model, dpti_reshape(im->model, x, &alone), &padding);
-    return dpti_as_image(im->model, dpti_reshape(im->model, x, &image));
+    const dpti_extents images = {.rank = 4,
+                                 .extent = {v->volumes, channels, v->in[0] * rows, v->in[2]}};
+    x = dpti_pad(im->model, x, &padding);
+    return dpti_as_images(im->model, dpti_reshape(im->model, x, &images));
 }
 
 /* Begin and count of what is cut out of `whole` elements along an axis of the result. */
@@ -192,7 +194,8 @@ static dpt_status crop(dpti_importer *im, size_t axis, const int64_t of[2], dpt_
     return dpti_import_check(im);
 }
 
-/* What is added by each element of the kernel along the depth, at its place, is summed up. */
+/* The sum of what each element of the kernel along the depth adds at its place; y has the axes
+   (volumes, channels, kernel, depth, height, width). */
 static dpt_value sum_taps(dpti_importer *im, dpt_value y, const volume *v)
 {
     const size_t depth = (v->in[0] - 1) * v->stride[0] + 1,
@@ -200,15 +203,15 @@ static dpt_value sum_taps(dpti_importer *im, dpt_value y, const volume *v)
     dpt_value sum = {0};
     for (size_t k = 0; k < v->kernel[0]; k++) {
         dpt_value tap =
-            dpti_slice(im->model, y, (dpti_cut){.axis = 1, .begin = k, .count = 1, .step = 1});
+            dpti_slice(im->model, y, (dpti_cut){.axis = 2, .begin = k, .count = 1, .step = 1});
         if (!tap.id) return tap;
         dpti_extents e = dpti_extents_of(im->model, tap);
-        for (size_t i = 1; i + 1 < e.rank; i++)
+        for (size_t i = 2; i + 1 < e.rank; i++)
             e.extent[i] = e.extent[i + 1];
         e.rank--;
-        const dpti_padding padding = {.before = {0, k * v->dilation[0]},
-                                      .after = {0, whole - depth - k * v->dilation[0]},
-                                      .gap = {0, v->stride[0]}};
+        const dpti_padding padding = {.before = {0, 0, k * v->dilation[0]},
+                                      .after = {0, 0, whole - depth - k * v->dilation[0]},
+                                      .gap = {0, 0, v->stride[0]}};
         tap = dpti_pad(im->model, dpti_reshape(im->model, tap, &e), &padding);
         sum = k ? dpti_formula(im->model, "a + b", (dpt_value[]){sum, tap}, 2) : tap;
     }
@@ -243,18 +246,22 @@ dpt_status dpti_import_conv_transpose_volume(dpti_importer *im)
                         .stride = {v.stride[1], v.stride[2]},
                         .dilation = {v.dilation[1], v.dilation[2]},
                         .groups = v.groups},
-        .out = {.h = last > v.in[0] * height ? last : v.in[0] * height, .w = width, .c = channels}};
+        .out = {.h = last > v.in[0] * height ? last : v.in[0] * height, .w = width, .c = channels},
+        .images = v.volumes};
     y = dpti_given_conv2d_transpose(im->model, x, weight, &options);
+    y = dpti_images_apart(im->model, y, v.volumes);
     DPT_TRY(dpti_import_check(im));
-    DPT_TRY(crop(im, 1, (int64_t[]){0, (int64_t)(v.in[0] * height)}, &y));
-    const dpti_extents apart = {.rank = 5,
-                                .extent = {v.channels, v.kernel[0], v.in[0], height, width}};
+    DPT_TRY(crop(im, 2, (int64_t[]){0, (int64_t)(v.in[0] * height)}, &y));
+    const dpti_extents apart = {
+        .rank = 6, .extent = {v.volumes, v.channels, v.kernel[0], v.in[0], height, width}};
     y = sum_taps(im, dpti_reshape(im->model, y, &apart), &v);
     DPT_TRY(dpti_import_check(im));
     for (size_t i = 0; i < VOLUME; i++)
-        DPT_TRY(crop(im, 1 + i, (int64_t[]){(int64_t)v.before[i], (int64_t)v.out[i]}, &y));
-    const dpti_extents flat = {.rank = 3, .extent = {v.channels, v.out[0] * v.out[1], v.out[2]}};
+        DPT_TRY(crop(im, BATCH_AND_CHANNELS + i,
+                     (int64_t[]){(int64_t)v.before[i], (int64_t)v.out[i]}, &y));
+    const dpti_extents flat = {.rank = 4,
+                               .extent = {v.volumes, v.channels, v.out[0] * v.out[1], v.out[2]}};
     y = dpti_reshape(im->model, y, &flat);
     DPT_TRY(dpti_import_add_bias(im, &y));
-    return dpti_import_give_image(im, y);
+    return dpti_import_give_elements(im, y);
 }

@@ -56,38 +56,39 @@ dpt_status dpti_import_window(const dpti_importer *im, const dpti_extents *e, dp
     return DPT_OK;
 }
 
-/* x as an image of one sample.  Padding that differs between two sides is put around it here. */
 dpt_status dpti_import_image(dpti_importer *im, dpti_window *w, float fill, dpt_value *x)
 {
     const dpti_extents e = dpti_extents_of(im->model, *x);
-    if (e.extent[0] != 1)
-        return dpti_import_refuse(
-            im, DPT_E_UNSUPPORTED,
-            "a sample has %zu images for this window; only one can be trained "
-            "yet",
-            e.extent[0]);
-    const dpti_extents image = {
-        .rank = 3, .extent = {e.extent[1], e.rank == 4 ? e.extent[2] : 1, e.extent[e.rank - 1]}};
-    *x = dpti_reshape(im->model, *x, &image);
+    const dpti_extents images = {
+        .rank = 4,
+        .extent = {e.extent[0], e.extent[1], e.rank == 4 ? e.extent[2] : 1, e.extent[e.rank - 1]}};
+    w->images = e.extent[0];
+    *x = dpti_reshape(im->model, *x, &images);
     if (w->before[0] != w->after[0] || w->before[1] != w->after[1]) {
         *x = dpti_pad(im->model, *x,
-                      &(dpti_padding){.before = {0, w->before[0], w->before[1]},
-                                      .after = {0, w->after[0], w->after[1]},
+                      &(dpti_padding){.before = {0, 0, w->before[0], w->before[1]},
+                                      .after = {0, 0, w->after[0], w->after[1]},
                                       .fill = fill});
         memset(w->before, 0, sizeof w->before);
         memset(w->after, 0, sizeof w->after);
     }
-    *x = dpti_as_image(im->model, *x);
+    *x = dpti_as_images(im->model, *x);
     return dpti_import_check(im);
 }
 
-/* An image as the node's output. */
-dpt_status dpti_import_give_image(dpti_importer *im, dpt_value y)
+dpt_status dpti_import_give_elements(dpti_importer *im, dpt_value y)
 {
     DPT_TRY(dpti_import_check(im));
     const dpti_extents to = dpti_import_extents(dpti_import_result(im, 0));
     dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
-    return DPT_OK;
+    return dpti_import_check(im);
+}
+
+dpt_status dpti_import_give_image(dpti_importer *im, dpt_value y)
+{
+    DPT_TRY(dpti_import_check(im));
+    const size_t images = dpti_import_extents(dpti_import_result(im, 0)).extent[0];
+    return dpti_import_give_elements(im, dpti_images_apart(im->model, y, images));
 }
 
 static dpt_status import_conv(dpti_importer *im)
@@ -128,7 +129,9 @@ static dpt_status import_conv(dpti_importer *im)
         .groups = (size_t)dpti_onnx_int(im->node, "group", 1),
         .no_bias = given.bias == SIZE_MAX,
     };
-    dpt_value y = dpti_given_conv2d(im->model, x, &given, &options);
+    dpt_value y = dpti_given_conv2d(
+        im->model, x,
+        &(dpti_convolution){.given = &given, .options = &options, .images = w.images});
     DPT_TRY(dpti_import_check(im));
     if (given.bias == SIZE_MAX) DPT_TRY(dpti_import_add_bias(im, &y));
     return dpti_import_give_image(im, y);
@@ -167,14 +170,14 @@ static int64_t count_along(const dpti_window *w, place at, bool padding)
     return end > first ? end - first : 1;
 }
 
-/* Every element of *y, an average over all places of its window, becomes the one over those that
-   count.  `w` has the padding of the node. */
+/* Every element of *y (images, channels, height, width), an average over all places of its window,
+   becomes the one over those that count.  `w` has the padding of the node. */
 static dpt_status correct_average(dpti_importer *im, const dpti_window *w, const dpti_extents *e,
                                   dpt_value *y)
 {
     const bool padding = dpti_onnx_int(im->node, "count_include_pad", 0) != 0;
-    const dpti_extents image = dpti_extents_of(im->model, *y);
-    const dpti_extents plane = {.rank = 2, .extent = {image.extent[1], image.extent[2]}};
+    const dpti_extents images = dpti_extents_of(im->model, *y);
+    const dpti_extents plane = {.rank = 2, .extent = {images.extent[2], images.extent[3]}};
     const size_t h = e->rank == 4 ? e->extent[2] : 1, width = e->extent[e->rank - 1],
                  n = plane.extent[0] * plane.extent[1];
     float *factor = malloc(n * sizeof *factor);
@@ -212,10 +215,12 @@ static dpt_status import_pool(dpti_importer *im)
                                         .kernel = {w.kernel[0], w.kernel[1]},
                                         .stride = {w.stride[0], w.stride[1]},
                                         .padding = {w.before[0], w.before[1]}};
-    dpt_value y = dpt_pool2d(im->model, x, &options);
+    dpt_value y = dpti_pool2d(im->model, x, w.images, &options);
+    if (most) return dpti_import_give_image(im, y);
+    y = dpti_images_apart(im->model, y, w.images);
     DPT_TRY(dpti_import_check(im));
-    if (!most) DPT_TRY(correct_average(im, &of_node, &e, &y));
-    return dpti_import_give_image(im, y);
+    DPT_TRY(correct_average(im, &of_node, &e, &y));
+    return dpti_import_give_elements(im, y);
 }
 
 static dpt_status import_global_pool(dpti_importer *im)
@@ -238,10 +243,10 @@ static dpt_status import_global_pool(dpti_importer *im)
     DPT_TRY(dpti_import_image(im, &w, 0, &x));
     const bool most = strcmp(im->node->op, "GlobalMaxPool") == 0;
     return dpti_import_give_image(
-        im, dpt_pool2d(im->model, x,
-                       &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options),
-                                             .kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
-                                             .kernel = {h, width}}));
+        im, dpti_pool2d(im->model, x, w.images,
+                        &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options),
+                                              .kind = most ? DPT_POOL_MAX : DPT_POOL_AVERAGE,
+                                              .kernel = {h, width}}));
 }
 
 const dpti_import_operator dpti_import_windows[] = {

@@ -11,17 +11,21 @@ typedef struct dpti_window {
     size_t kernel[DPTI_PLANE], stride[DPTI_PLANE], dilation[DPTI_PLANE];
     size_t before[DPTI_PLANE], after[DPTI_PLANE]; /* the padding */
     size_t n_axes;
+    size_t images; /* of a sample, each of which the window moves over */
 } dpti_window;
 
 /* The attributes of im->node, whose window moves over a value of these extents (batch, channels,
    then one or two axes).  `kernel` is 1 where the node has no kernel_shape. */
 DPT_CHECK_RESULT dpt_status dpti_import_window(const dpti_importer *im, const dpti_extents *e,
                                                dpti_window *w);
-/* *x as an image of one sample.  Padding that differs between two sides is put around it here with
-   the value `fill`, and is 0 in the window then. */
+/* *x (n, channels, one or two axes) as n images of one sample below one another, whose number is
+   w->images then.  Padding that differs between two sides is put around each here with the value
+   `fill`, and is 0 in the window then. */
 DPT_CHECK_RESULT dpt_status dpti_import_image(dpti_importer *im, dpti_window *w, float fill,
                                               dpt_value *x);
-/* Makes an image the node's output. */
+/* Makes a value the node's output, which has its elements in the same order. */
+DPT_CHECK_RESULT dpt_status dpti_import_give_elements(dpti_importer *im, dpt_value y);
+/* Makes an image, or as many images below one another as the output has, the node's output. */
 DPT_CHECK_RESULT dpt_status dpti_import_give_image(dpti_importer *im, dpt_value y);
 
 /* Pooling with windows that have gaps or three axes, from slices of the input (dilated.c). */
@@ -33,7 +37,8 @@ DPT_CHECK_RESULT dpt_status dpti_import_conv_transpose_volume(dpti_importer *im)
 
 /* Whether input i is left out, or is zeros that the exporter has computed. */
 bool dpti_import_is_nothing(const dpti_importer *im, size_t i);
-/* Adds input 2, one number for each channel of an image (transposed.c). */
+/* Adds input 2, one number for each channel, to a value whose last three axes are channels, height
+   and width (transposed.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_add_bias(dpti_importer *im, dpt_value *y);
 /* given->bias = input i; SIZE_MAX if it is nothing, or several layers share it. */
 DPT_CHECK_RESULT dpt_status dpti_import_bias(dpti_importer *im, size_t i, size_t fan_in,

@@ -39,8 +39,34 @@ REFUSED = {
 }
 
 
+# The same for two sequences a sample, folded into the batch: those of x, and those with the other sign.
+FOLDED = {
+    "folded_both": ("LSTM", 2, 0, {"direction": "bidirectional"}),
+    "folded_before": ("GRU", 0, 0, {"linear_before_reset": 0, "direction": "reverse"}),
+    "folded_lengths": ("LSTM", 0, 3, {"direction": "bidirectional"}),
+    "folded_layout": ("GRU", 1, 0, {"layout": 1}),
+}
+
+
 def number(random, name, *shape):
     return numpy_helper.from_array((random.standard_normal(shape) * 0.4).astype("f"), name)
+
+
+def fold(model, size):
+    """The model, whose output has `size` elements a sample, over two sequences a sample."""
+    graph = model.graph
+    for node in graph.node:
+        node.input[:] = ["sequences" if name == "x" else name for name in node.input]
+        node.output[:] = ["flat" if name == "y" else name for name in node.output]
+    graph.initializer.extend(numpy_helper.from_array(np.array(a), name) for name, a in
+                             (("apart", [-1, LENGTH, IN]), ("together", [-1, 2 * size])))
+    nodes = [helper.make_node("Neg", ["x"], ["minus"]), helper.make_node("Concat", ["x", "minus"], ["both"], axis=1),
+             helper.make_node("Reshape", ["both", "apart"], ["sequences"]), *graph.node,
+             helper.make_node("Reshape", ["flat", "together"], ["y"])]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    graph.output[0].type.tensor_type.shape.dim[1].dim_value = 2 * size
+    return model
 
 
 def make(case, random):
@@ -70,40 +96,43 @@ def make(case, random):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
 
 
-def odd(sequences, state):
-    """An LSTM whose samples have several sequences, or whose initial cell has `state` numbers."""
+def projected():
+    """An LSTM whose initial cell has one number more than the layer."""
     tensors = [numpy_helper.from_array(np.full(shape, 0.1, "f"), name) for name, shape in
                (("W", (1, 4 * HIDDEN, IN)), ("R", (1, 4 * HIDDEN, HIDDEN)))]
-    tensors += [numpy_helper.from_array(np.array(a), name) for name, a in
-                (("rows", [-1, LENGTH, IN]), ("back", [-1, sequences * LENGTH * HIDDEN]), ("one", [1]), ("rest", [state]))]
-    nodes = [helper.make_node("Reshape", ["x", "rows"], ["s"]), helper.make_node("Transpose", ["s"], ["t"], perm=[1, 0, 2]),
-             helper.make_node("Shape", ["s"], ["n"], end=1), helper.make_node("Concat", ["one", "n", "rest"], ["e"], axis=0),
+    tensors += [numpy_helper.from_array(np.array(a), name) for name, a in (("one", [1]), ("rest", [HIDDEN + 1]))]
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[1, 0, 2]),
+             helper.make_node("Shape", ["x"], ["n"], end=1), helper.make_node("Concat", ["one", "n", "rest"], ["e"], axis=0),
              helper.make_node("ConstantOfShape", ["e"], ["z"]),
              helper.make_node("LSTM", ["t", "W", "R", "", "", "", "z"], ["r"], hidden_size=HIDDEN),
-             helper.make_node("Transpose", ["r"], ["u"], perm=[2, 0, 1, 3]), helper.make_node("Reshape", ["u", "back"], ["y"])]
+             helper.make_node("Transpose", ["r"], ["u"], perm=[2, 0, 1, 3]), helper.make_node("Flatten", ["u"], ["y"])]
     graph = helper.make_graph(
-        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", sequences * LENGTH, IN])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", sequences * LENGTH * HIDDEN])],
-        tensors)
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", LENGTH, IN])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["N", LENGTH * HIDDEN])], tensors)
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+
+
+def write(name, model, x, by_runtime):
+    path = os.path.join(FOLDER, f"{name}.onnx")
+    onnx.save(model, path)
+    y = (onnxruntime.InferenceSession(path) if by_runtime else ReferenceEvaluator(model)).run(None, {"x": x})[0]
+    y.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
 
 
 def main():
     random = np.random.default_rng(1)
     os.makedirs(FOLDER, exist_ok=True)
-    onnx.save(odd(3, HIDDEN), os.path.join(FOLDER, "sequences.onnx"))
-    onnx.save(odd(1, HIDDEN + 1), os.path.join(FOLDER, "projected.onnx"))
+    onnx.save(projected(), os.path.join(FOLDER, "projected.onnx"))
     x = random.standard_normal((SAMPLES, LENGTH, IN)).astype("f")
     x.astype("<f4").tofile(os.path.join(FOLDER, "x.f32"))
-    for name, case in {**CASES, **REFUSED}.items():
-        model = make(case, random)
-        path = os.path.join(FOLDER, f"{name}.onnx")
-        onnx.save(model, path)
-        if name in REFUSED:
-            continue
-        by_runtime = not case[3].get("layout")
-        y = (onnxruntime.InferenceSession(path) if by_runtime else ReferenceEvaluator(model)).run(None, {"x": x})[0]
-        y.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
+    for name, case in CASES.items():
+        write(name, make(case, random), x, not case[3].get("layout"))
+    for name, case in REFUSED.items():
+        onnx.save(make(case, random), os.path.join(FOLDER, f"{name}.onnx"))
+    for name, case in FOLDED.items():
+        directions = 2 if "bidirectional" in case[3].values() else 1
+        size = directions * HIDDEN * (LENGTH if case[1] == 0 else 1)
+        write(name, fold(make(case, random), size), x, not case[3].get("layout"))
 
 
 if __name__ == "__main__":

@@ -711,6 +711,61 @@ class Coded(nn.Module):
         return self.h(torch.tanh(y * torch.tensor(0.7) + torch.tensor([0.3])).mean(1) * torch.tensor([1.0] * 8))
 
 
+class Frames(nn.Module):
+    """Three images a sample, folded into the batch: convolutions of both kinds, over rows too, batch-norms, pooling,
+    norms of groups, a resize, and paddings that differ between two sides.  A GRU walks over the images."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.n = nn.Conv2d(2, 6, 3, padding=1, bias=False), nn.BatchNorm2d(6)
+        self.b, self.g = nn.Conv2d(6, 6, 3, stride=2, padding=1, groups=2), nn.GroupNorm(2, 6)
+        self.u = nn.ConvTranspose2d(6, 4, 3, stride=2, padding=1, output_padding=1)
+        self.cut = nn.ConvTranspose2d(4, 4, 2, stride=3, padding=1)
+        self.line, self.m = nn.Conv1d(6, 4, 3, padding=1), nn.BatchNorm1d(4)
+        self.w, self.h = nn.GRU(8, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x):
+        x = x.reshape(-1, 2, 6, 6)
+        y = torch.relu(self.n(self.a(x)))
+        y = self.g(self.b(F.pad(y, (0, 1, 1, 0))))
+        rows = F.max_pool1d(torch.relu(self.m(self.line(y.flatten(2)))), 2, stride=1)
+        y = F.avg_pool2d(self.u(y), 3, stride=2, padding=1, ceil_mode=True, count_include_pad=False)
+        y = F.max_pool2d(self.cut(F.interpolate(y, scale_factor=2)), 3, stride=2, ceil_mode=True)
+        y = torch.cat([y.mean((2, 3)), rows.amax(2)], 1).view(-1, 3, 8)
+        return self.h(self.w(y)[0][:, -1])
+
+
+class Sentences(nn.Module):
+    """Three sequences a sample, folded into the batch, for an LSTM of both directions, a GRU that begins with a state
+    of each sequence, and an RNN whose places come first; then a batch-norm over the sequences of a sample."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.begin = nn.LSTM(4, 5, bidirectional=True, batch_first=True), nn.Linear(10, 4)
+        self.gru, self.rnn = nn.GRU(10, 4, batch_first=True), nn.RNN(4, 6)
+        self.n, self.h = nn.BatchNorm1d(11), nn.Linear(33, 3)
+
+    def forward(self, x):
+        y, (_, c) = self.lstm(x.reshape(-1, 3, 4))
+        y, last = self.gru(y, torch.tanh(self.begin(y.mean(1))).unsqueeze(0))
+        z = self.rnn(torch.cat([y, last.transpose(0, 1)], 1).transpose(0, 1))[0]
+        y = self.n(torch.cat([c[1], z[-1] * z[0]], 1))
+        return self.h(y.view(-1, 33))
+
+
+class Clips(nn.Module):
+    """Two volumes a sample, folded into the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.n = nn.Conv3d(2, 4, 3, padding=1, stride=(1, 2, 1)), nn.BatchNorm3d(4)
+        self.u, self.h = nn.ConvTranspose3d(4, 2, 2, stride=2), nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = F.max_pool3d(torch.relu(self.n(self.a(x.flatten(0, 1)))), (1, 2, 2), stride=1)
+        return self.h(F.avg_pool3d(self.u(y), 2).mean((2, 3, 4)).view(-1, 4))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -920,7 +975,8 @@ def main():
                 "chosen": (Chosen, (5, 4)), "written": (Written, (5, 4)), "volume": (Volume, (2, 4, 5, 4)),
                 "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4)), "single": (Single, (5, 4)),
                 "coded": (Coded, (5, 4)), "learned": (Learned, (5, 4)),
-                "embedded": (Embedded, 11)}
+                "embedded": (Embedded, 11), "frames": (Frames, (3, 2, 6, 6)), "sentences": (Sentences, (3, 3, 4)),
+                "clips": (Clips, (2, 2, 3, 4, 3))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():

@@ -37,7 +37,9 @@ static const struct {
                 {"written", 5, 4, 1, 0, 3, 1},  {"volume", 2, 4, 20, 0, 3, 1},
                 {"padded", 6, 6, 2, 0, 3, 1},   {"attending", 5, 4, 1, 0, 3, 1},
                 {"learned", 5, 4, 1, 0, 3, 1},  {"single", 5, 4, 1, 0, 3, 1},
-                {"coded", 5, 4, 1, 0, 3, 1},    {"embedded", 1, 1, 6, 11, 11, 6}};
+                {"coded", 5, 4, 1, 0, 3, 1},    {"embedded", 1, 1, 6, 11, 11, 6},
+                {"frames", 3, 2, 36, 0, 3, 1},  {"sentences", 3, 4, 3, 0, 3, 1},
+                {"clips", 2, 2, 36, 0, 3, 1}};
 
 static const mix mixes[] = {{"cpu:threads=2", NULL},
                             {"cpu:threads=1,cpu:threads=1", "3:1"},
@@ -283,7 +285,8 @@ static const char *const recurrent[] = {"gru_before",        "gru_before_both", 
                                         "gru_state",         "lstm_both",        "lstm_cell",
                                         "lstm_reverse_cell", "lstm_activations", "rnn_both",
                                         "lengths_both",      "lengths_state",    "layout",
-                                        "layout_state"};
+                                        "layout_state",      "folded_both",      "folded_before",
+                                        "folded_lengths",    "folded_layout"};
 
 /* The outputs of FOLDER/FILE.onnx for three samples are those in FOLDER/FILE.f32. */
 static void compute(test *t, const char *folder, const char *file, const float *samples)
@@ -437,7 +440,6 @@ static const struct {
     {"mixed/reduce.onnx", DPT_E_UNSUPPORTED, "(ReduceMean): it mixes the samples of a batch"},
     {"trained/shared_norm.onnx", DPT_E_UNSUPPORTED, "(BatchNormalization): \"scale\" belongs"},
     {"recurrent/clip.onnx", DPT_E_UNSUPPORTED, "(LSTM): clip cannot be trained"},
-    {"recurrent/sequences.onnx", DPT_E_UNSUPPORTED, "(LSTM): a sample has 3 sequences"},
     {"recurrent/projected.onnx", DPT_E_INVALID, "has 7 numbers, but the layer has 6"},
     {"recurrent/activation.onnx", DPT_E_UNSUPPORTED, "(RNN): the activation Elu"},
     {"composed/outside.onnx", DPT_E_INVALID, "(CumSum): axis 4 is none of its 4 axes"},
