@@ -91,7 +91,6 @@ static dpt_status import_slice(dpti_importer *im)
     for (size_t i = 0; i < begins.n; i++) {
         const size_t axis = axes.given ? dpti_import_axis(axes.items[i], rank) : i;
         const int64_t of[3] = {begins.items[i], ends.items[i], steps.given ? steps.items[i] : 1};
-        if (axis < rank && dpti_import_fact(im, 0)->shape.dims[axis].batch) continue;
         DPT_TRY(slice_axis(im, &x, axis, of));
     }
     dpti_import_give(im, 0, x);

@@ -136,15 +136,75 @@ static dpt_status along_axis(proof *p, int64_t otherwise, const char *why, dpt_e
     return keep_order(p, error);
 }
 
+/* The elements of a sample that follow one another along the batch axis of an input; 0 if all
+   elements are alike. */
+static int64_t run_of(const proof *p, size_t i)
+{
+    const dpti_onnx_samples *s = samples_of(p, i);
+    return s->outer ? dpti_onnx_input(&p->in, i)->shape.dims[s->axis].size / s->outer : 0;
+}
+
+/* Batches that are joined along the batch axis have the same runs, which then follow those of the
+   batch in front. */
 static dpt_status joined(proof *p, dpt_error *error)
 {
-    return along_axis(p, 0, "it joins batches along the batch axis", error);
+    const size_t axis = axis_of(p, 0);
+    int64_t run = 0, size = 0;
+    if (!on_axis(p, 0, axis))
+        return along_axis(p, 0, "it joins batches along the batch axis", error);
+    for (size_t i = 0; i < p->in.node->n_inputs; i++) {
+        const int64_t own = run_of(p, i);
+        if (own && run && own != run)
+            return mixes(p, "its inputs have the samples in different orders", error);
+        if (own) run = own;
+    }
+    for (size_t i = 0; i < p->in.node->n_inputs; i++) {
+        const int64_t each = dpti_onnx_input(&p->in, i)->shape.dims[axis].size;
+        if (run && each % run) return mixes(p, "it joins parts of samples", error);
+        size += each;
+    }
+    give(p, run ? size / run : size);
+    return DPT_OK;
 }
+
+/* Whether the elements [begin, begin + size) * N along the batch axis of input 0 are as many of
+   each sample.  *outer: their order. */
+static bool cuts_all_samples(const proof *p, int64_t begin, int64_t size, int64_t *outer)
+{
+    const int64_t run = run_of(p, 0);
+    *outer = run ? size / run : 0;
+    return !run || (begin % run == 0 && size % run == 0);
+}
+
+static const char *const takes_part = "it takes a part of the samples";
 
 static dpt_status split(proof *p, dpt_error *error)
 {
-    if (on_axis(p, 0, axis_of(p, 0))) return mixes(p, "it splits the batch", error);
-    return keep_order(p, error);
+    int64_t begin = 0, outer;
+    const size_t axis = axis_of(p, 0);
+    if (!on_axis(p, 0, axis)) return keep_order(p, error);
+    for (size_t k = 0; k < p->in.node->n_outputs; k++) {
+        const size_t v = p->in.node->outputs[k];
+        if (v == DPTI_ONNX_NONE) return mixes(p, "a part has no name", error);
+        const dpti_onnx_dim *part = &p->in.graph->facts[v].shape.dims[axis];
+        if (!cuts_all_samples(p, begin, part->size, &outer)) return mixes(p, takes_part, error);
+        p->samples[v] = (dpti_onnx_samples){axis, part->size == 1 ? 1 : outer, false};
+        begin += part->size;
+    }
+    return DPT_OK;
+}
+
+static dpt_status sliced(proof *p, dpt_error *error)
+{
+    dpti_onnx_slice s;
+    int64_t outer;
+    if (!has_batch(p, 0)) return keep_order(p, error);
+    const size_t axis = samples_of(p, 0)->axis;
+    DPT_TRY(dpti_onnx_read_slice(&p->in, &s, error));
+    if (!cuts_all_samples(p, s.start[axis], s.shape.dims[axis].size, &outer))
+        return mixes(p, takes_part, error);
+    give(p, outer);
+    return DPT_OK;
 }
 
 /* ---- Indices --------------------------------------------------------------------------------- */
@@ -526,7 +586,7 @@ static const struct {
     {"SequenceAt", keep_order},
     {"Shape", keep_order},
     {"Size", keep_order},
-    {"Slice", keep_order},
+    {"Slice", sliced},
     {"Softmax", normalised_along},
     {"SoftmaxCrossEntropyLoss", class_loss},
     {"SpaceToDepth", plane},

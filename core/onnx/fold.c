@@ -115,12 +115,14 @@ static bool multiply(dpti_onnx_cell a, dpti_onnx_cell b, dpti_onnx_cell *out)
            !__builtin_mul_overflow(a.fixed, b.times, &out->times);
 }
 
-/* a / b where the result is exact for every N, or both are fixed. */
+/* a / b where the result is known for every N, or both are fixed.  A remainder that does not depend
+   on N is cut off, as of (2 * N + 1) / 2. */
 static bool divide(dpti_onnx_cell a, dpti_onnx_cell b, dpti_onnx_cell *out)
 {
     if (b.times == 0) {
         if (b.fixed == 0 || b.fixed == -1) return b.fixed && multiply(a, b, out);
-        if (a.times && (a.fixed % b.fixed || a.times % b.fixed)) return false;
+        const bool cuts = a.fixed > 0 && a.times > 0 && b.fixed > 0;
+        if (a.times && ((a.fixed % b.fixed && !cuts) || a.times % b.fixed)) return false;
         *out = (dpti_onnx_cell){.fixed = a.fixed / b.fixed, .times = a.times / b.fixed};
         return true;
     }

@@ -262,9 +262,12 @@ static bool slice_axis(const dpti_onnx_cell *range, int64_t step, dpti_onnx_slic
     const int64_t least = step < 0 ? -1 : 0;
     if (!position(range[0], *dim, least, &start) || !position(range[1], *dim, least, &end))
         return false;
-    if (dim->batch) /* all of it, or what is no multiple of N */
-        return step == 1 && start.fixed == 0 && start.times == 0 && end.fixed == 0 &&
-               end.times == dim->size;
+    if (dim->batch) { /* multiples of N, of which the proof knows whether they are parts of samples
+                       */
+        out->start[d] = start.times;
+        dim->size = end.times - start.times;
+        return step == 1 && start.fixed == 0 && end.fixed == 0 && dim->size > 0;
+    }
     if (start.times || end.times) return false;
     if (step < 0 && start.fixed == dim->size) start.fixed--;
     const int64_t distance = step > 0 ? end.fixed - start.fixed : start.fixed - end.fixed;

@@ -76,7 +76,8 @@ DPT_CHECK_RESULT dpt_status dpti_onnx_progress(dpti_onnx_inference *in, dpt_erro
 DPT_CHECK_RESULT dpt_status dpti_onnx_replace_view(dpti_onnx_graph *graph,
                                                    const dpti_onnx_node **node, dpt_error *error);
 
-/* The extents that a slice keeps of an axis: `length`, every step-th from `start` on. */
+/* What a slice keeps of each axis, every step-th element from `start` on, and the shape of that.
+   Along the batch axis the start is a multiple of N. */
 typedef struct dpti_onnx_slice {
     int64_t start[DPTI_ONNX_MAX_RANK], step[DPTI_ONNX_MAX_RANK];
     dpti_onnx_shape shape;

@@ -327,6 +327,9 @@ def parallel():
     loss = graph("ArgMax x > p | axis=1", "ReduceMean x > y | keepdims=0", x=("N", 3))
     loss.graph.output.insert(0, helper.make_tensor_value_info("p", I64, None))
     save("parallel", "loss_second.onnx", loss)
+    save("parallel", "joined.onnx", graph(
+        "Concat x x x > a | axis=0", "Shape x > n | start=0 end=1", "Mul n two > end", "Slice a zero end zero > b",
+        "Split b > c d | num_outputs=2", "Add c d > y", tensors=[ints("two", 2), ints("zero", 0)]))
     save("parallel", "tile.onnx", graph("Tile x r > a", "Reshape a t > b", "Transpose b > y | perm=[1,0,2]",
                                         x=("N", 4), tensors=[ints("r", 2, 1), ints("t", 2, -1, 4)]))
     save("parallel", "indices.onnx", graph(
@@ -347,7 +350,10 @@ def mixed():
     save("mixed", "reduce.onnx", graph("ReduceMean x a > y", tensors=[ints("a", 0)]))
     save("mixed", "reduce_all.onnx", graph("ReduceSum x > y"))
     save("mixed", "softmax.onnx", graph("Softmax x > y | axis=0"))
-    save("mixed", "concat.onnx", graph("Concat x x > y | axis=0"))
+    save("mixed", "concat.onnx", graph("Reshape x t > a", "Transpose x > b | perm=[1,0,2]", "Reshape b t > c",
+                                       "Concat a c > y | axis=0", tensors=[ints("t", -1, 4)]))
+    save("mixed", "slice.onnx", graph("Reshape x t > a", "Shape x > n | start=0 end=1", "Mul n two > end", "Slice a zero end zero > y",
+                                      tensors=[ints("t", -1, 4), ints("two", 2), ints("zero", 0)]))
     save("mixed", "cumsum.onnx", graph("CumSum x a > y", tensors=[tensor("a", np.int64(0))]))
     save("mixed", "gather.onnx", graph("Gather x i > y", tensors=[tensor("i", np.int64(0))]))
     save("mixed", "transposing_reshape.onnx", graph("Transpose x > a", "Reshape a t > y", x=("N", 3), tensors=[ints("t", -1, 3)]))
@@ -357,7 +363,8 @@ def mixed():
     save("mixed", "pool.onnx", graph("GlobalAveragePool x > y", x=(3, 4, "N")))
     save("mixed", "matmul.onnx", graph("Transpose x > a", "MatMul a x > y", x=("N", 3)))
     save("mixed", "einsum.onnx", graph("Einsum x x > y | equation='ni,nj->ij'", x=("N", 3)))
-    save("mixed", "split.onnx", graph("Split x > y z | axis=0 num_outputs=1"))
+    save("mixed", "split.onnx", graph("Tile x r > a", "Reshape a t > b", "Split b > y z | num_outputs=2",
+                                      tensors=[ints("r", 1, 2, 1), ints("t", -1, 4)]))
     save("mixed", "argmax.onnx", graph("ArgMax x > y", dtype=I64))
     save("mixed", "layer_norm.onnx", graph("LayerNormalization x w > y | axis=0", x=("N", 3), tensors=[floats("w", 3)]))
     save("mixed", "trilu.onnx", graph("Trilu x > y", x=("N", 3)))

@@ -753,6 +753,18 @@ class Sentences(nn.Module):
         return self.h(y.view(-1, 33))
 
 
+class Twins(nn.Module):
+    """Two images of a sample, which one encoder computes as one batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.n, self.h = nn.Conv2d(2, 6, 3, bias=False), nn.BatchNorm2d(6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        y = torch.relu(self.n(self.a(torch.cat([x[:, :2], x[:, 2:]])))).mean((2, 3))
+        return self.h((y[:x.shape[0]] - y[x.shape[0]:]).abs())
+
+
 class Clips(nn.Module):
     """Two volumes a sample, folded into the batch."""
 
@@ -976,7 +988,7 @@ def main():
                 "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4)), "single": (Single, (5, 4)),
                 "coded": (Coded, (5, 4)), "learned": (Learned, (5, 4)),
                 "embedded": (Embedded, 11), "frames": (Frames, (3, 2, 6, 6)), "sentences": (Sentences, (3, 3, 4)),
-                "clips": (Clips, (2, 2, 3, 4, 3))}
+                "clips": (Clips, (2, 2, 3, 4, 3)), "twins": (Twins, (4, 5, 5))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():

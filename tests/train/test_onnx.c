@@ -39,7 +39,7 @@ static const struct {
                 {"learned", 5, 4, 1, 0, 3, 1},  {"single", 5, 4, 1, 0, 3, 1},
                 {"coded", 5, 4, 1, 0, 3, 1},    {"embedded", 1, 1, 6, 11, 11, 6},
                 {"frames", 3, 2, 36, 0, 3, 1},  {"sentences", 3, 4, 3, 0, 3, 1},
-                {"clips", 2, 2, 36, 0, 3, 1}};
+                {"clips", 2, 2, 36, 0, 3, 1},   {"twins", 5, 5, 4, 0, 3, 1}};
 
 static const mix mixes[] = {{"cpu:threads=2", NULL},
                             {"cpu:threads=1,cpu:threads=1", "3:1"},

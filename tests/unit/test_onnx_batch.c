@@ -24,7 +24,8 @@ static const struct {
     {"batch_norm", "y", 0, 1},    {"tile", "a", 0, 2},          {"tile", "b", 1, 1},
     {"indices", "c", 0, 1},       {"indices", "y", 0, 1},       {"attention", "b", 0, 1},
     {"attention", "y", 0, 1},     {"attention", "h0", 0, 1},    {"embedding", "y", 0, 1},
-    {"embedding", "w", 2, 1},
+    {"embedding", "w", 2, 1},     {"joined", "a", 0, 3},        {"joined", "b", 0, 2},
+    {"joined", "d", 0, 1},        {"joined", "y", 0, 1},
 };
 
 static void follows_the_samples(test *t)
@@ -84,7 +85,8 @@ static const struct {
     {"reduce_all", "node \"n0\" (ReduceSum): it mixes the samples of a batch: it reduces over the "
                    "batch axis; a loss is trained as a mean over the batch"},
     {"softmax", "it computes over the batch axis"},
-    {"concat", "it joins batches along the batch axis"},
+    {"concat", "its inputs have the samples in different orders"},
+    {"slice", "it takes a part of the samples"},
     {"cumsum", "it sums along the batch axis"},
     {"gather", "it picks samples out of the batch"},
     {"transposing_reshape", "node \"n1\" (Reshape): it mixes the samples of a batch: the new shape "
@@ -97,7 +99,7 @@ static const struct {
     {"matmul",
      "node \"n1\" (MatMul): it mixes the samples of a batch: it sums over the batch axis"},
     {"einsum", "it sums over the batch axis"},
-    {"split", "it splits the batch"},
+    {"split", "it takes a part of the samples"},
     {"argmax", "it reduces over the batch axis"},
     {"layer_norm", "it normalises over the batch axis"},
     {"trilu", "its rows or columns are samples"},
