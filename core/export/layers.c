@@ -237,13 +237,36 @@ static size_t images_of(const dpti_node *node)
 
 static size_t axes_of(const dpti_exporter *e, const dpti_node *node)
 {
+    if (node->weight == SIZE_MAX) return 2;
     const size_t n = e->model->parameters[node->weight].rank - 2;
     return n < 2 ? n : 2;
+}
+
+/* Filters that are a value, which has the order (out, height, width, in). */
+static dpti_draft_value *computed_filters(dpti_exporter *e, const dpti_node *node)
+{
+    const dpt_conv2d_desc *d = &node->forward.u.conv2d;
+    const size_t in = d->in_channels / d->groups, row = d->kernel_w * in;
+    const dpti_shape shape = {
+        .rank = 4,
+        .extent = {d->out_channels, in, d->kernel_h, d->kernel_w},
+        .stride = {(int32_t)(d->kernel_h * row), 1, (int32_t)row, (int32_t)in}};
+    return dpti_export_shared(e, node->inputs[1], &shape);
+}
+
+/* The bias of a convolution; NULL if it has none. */
+static dpti_draft_value *shift_of(dpti_exporter *e, const dpti_node *node)
+{
+    if (node->n_inputs < 3) return dpti_export_parameter(e, node->bias);
+    const dpti_extents row = {.rank = 1, .extent = {node->forward.u.conv2d.out_channels}};
+    const dpti_shape shape = dpti_shape_dense(&row);
+    return dpti_export_shared(e, node->inputs[2], &shape);
 }
 
 /* The filters.  Those over three axes have the elements along the depth as channels. */
 static dpti_draft_value *filters_of(dpti_exporter *e, const dpti_node *node)
 {
+    if (node->weight == SIZE_MAX) return computed_filters(e, node);
     const dpti_parameter *p = &e->model->parameters[node->weight];
     dpti_draft_value *w = dpti_export_parameter(e, node->weight);
     if (p->rank < 5) return w;
@@ -278,7 +301,7 @@ dpt_status dpti_export_conv2d(dpti_exporter *e, size_t node)
     const dpt_conv2d_desc *d = &n->forward.u.conv2d;
     const size_t n_axes = axes_of(e, n);
     dpti_draft_value *const inputs[] = {image_of(e, node, n_axes), filters_of(e, n),
-                                        dpti_export_parameter(e, n->bias)};
+                                        shift_of(e, n)};
     dpti_draft_node *conv = dpti_draft_call(e->draft, "Conv", inputs, inputs[2] ? 3 : 2);
     add_window(e, conv, d, n_axes);
     hold_image(e, node, n_axes, dpti_export_activation(e, d->activation, conv->output));

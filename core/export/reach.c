@@ -414,6 +414,14 @@ dpti_draft_value *dpti_export_take(dpti_exporter *e, size_t node, dpti_export_wa
     return dpti_export_cast(e, x, want.type);
 }
 
+dpti_draft_value *dpti_export_shared(dpti_exporter *e, size_t node, const dpti_shape *shape)
+{
+    const dpti_exported *found = dpti_export_reach(e, node, shape);
+    if (found && !found->batched) return dpti_export_cast(e, found->value, DPTI_ONNX_FLOAT);
+    if (e->draft->status == DPT_OK) e->draft->status = DPT_E_UNSUPPORTED;
+    return &e->draft->spare_value;
+}
+
 dpti_draft_value *dpti_export_operand(dpti_exporter *e, size_t node, size_t input)
 {
     const size_t of = e->model->nodes[node].inputs[input];

@@ -12,10 +12,7 @@
 static dpti_draft_value *weights_of(dpti_exporter *e, size_t node, const dpti_extents *extents)
 {
     const dpti_shape shape = dpti_shape_dense(extents);
-    const dpti_exported *found = dpti_export_reach(e, node, &shape);
-    if (found) return dpti_export_cast(e, found->value, DPTI_ONNX_FLOAT);
-    if (e->draft->status == DPT_OK) e->draft->status = DPT_E_UNSUPPORTED;
-    return &e->draft->spare_value;
+    return dpti_export_shared(e, node, &shape);
 }
 
 dpt_status dpti_export_projection(dpti_exporter *e, size_t node)

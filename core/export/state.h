@@ -60,6 +60,8 @@ typedef struct dpti_export_want {
     dpti_onnx_type type;
 } dpti_export_want;
 dpti_draft_value *dpti_export_take(dpti_exporter *e, size_t node, dpti_export_want want);
+/* A value that samples have in common, such as weights, as float32 without a batch. */
+dpti_draft_value *dpti_export_shared(dpti_exporter *e, size_t node, const dpti_shape *shape);
 /* What a node reads: its input of this number, in the preferred shape, as float32 with a batch. */
 dpti_draft_value *dpti_export_operand(dpti_exporter *e, size_t node, size_t input);
 /* A value as this type. */

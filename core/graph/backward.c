@@ -247,6 +247,36 @@ static dpt_status emit_slices(dpti_compiler *c, size_t i)
     return DPT_OK;
 }
 
+/* Returns whether the filters of a convolution are a value, and no parameter. */
+static bool has_value_filters(const dpti_node *node)
+{
+    return node->n_inputs > 1;
+}
+
+static dpt_status find_filters(const dpti_compiler *c, const dpti_node *node, int *out)
+{
+    if (!has_value_filters(node))
+        return dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, out);
+    *out = c->value[c->root[node->inputs[1]]];
+    return DPT_OK;
+}
+
+/* What computes the filters needs their gradient before the next rendezvous, so that it is not
+   delayed. */
+static dpt_status emit_value_filters(dpti_compiler *c, size_t i, int dy, int x)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    dpti_weights_gradient of = {.desc = node->forward,
+                                .dy = dy,
+                                .x = x,
+                                .w = 1,
+                                .bias = node->n_inputs > 2 ? 2 : SIZE_MAX,
+                                .repeat = node->repeat};
+    of.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+    of.desc.u.conv2d.activation = DPT_ACT_NONE;
+    return dpti_emit_weights_gradient(c, node, &of);
+}
+
 /* Convolution and linear: the gradients of the parameters first, because their exchange can begin,
    then the gradient of the input. hold_filters is an exception. */
 static dpt_status emit_weighted(dpti_compiler *c, size_t i)
@@ -257,11 +287,14 @@ static dpt_status emit_weighted(dpti_compiler *c, size_t i)
     const int dy = c->gradient[i], x = c->value[root];
     contribution to;
     int w;
-    DPT_TRY(conv ? hold_filters(c, i) : emit_slices(c, i));
+    if (has_value_filters(node))
+        DPT_TRY(emit_value_filters(c, i, dy, x));
+    else
+        DPT_TRY(conv ? hold_filters(c, i) : emit_slices(c, i));
     if (!has_gradient(c, root)) return DPT_OK;
 
     DPT_TRY(begin_contribution(c, root, &to));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    DPT_TRY(find_filters(c, node, &w));
     dpti_instruction backward = dpti_instruction_of(c, node);
     backward.flags = to.flags;
     backward.desc.kind = conv ? DPT_OP_CONV2D_BACKWARD_DATA : DPT_OP_LINEAR_BACKWARD_DATA;
@@ -289,6 +322,23 @@ static dpt_status add_to_gradient(dpti_compiler *c, const dpti_node *node, int f
     return DPTI_EMIT(c, add, ((int[]){to, from}), ((int[]){to}));
 }
 
+static dpt_status emit_transposed_filters(dpti_compiler *c, size_t i, int x)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const int dy = c->gradient[i];
+    dpti_instruction backward = dpti_instruction_of(c, node);
+    int dw;
+    if (has_value_filters(node)) return emit_value_filters(c, i, x, dy);
+    DPT_TRY(dpti_emit_held(c));
+    if (!keeps_parameters(c, node)) {
+        DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+        backward.flags = dpti_parameter_flags(c, node->weight);
+        backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+        DPT_TRY(DPTI_EMIT(c, backward, ((int[]){x, dy}), ((int[]){dw})));
+    }
+    return dpti_end_bucket(c, node->weight, 0);
+}
+
 /* A transposed convolution is the gradient of a convolution's input.  So the roles are exchanged
    here: the gradient of its input is that convolution of the gradient of its output, and in the
    gradient of the filters the two take each other's place. */
@@ -299,19 +349,12 @@ static dpt_status emit_transposed(dpti_compiler *c, size_t i)
     const int dy = c->gradient[i];
     dpti_instruction backward = dpti_instruction_of(c, node);
     contribution to;
-    int w, dw, dx;
-    DPT_TRY(dpti_emit_held(c));
-    if (!keeps_parameters(c, node)) {
-        DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
-        backward.flags = dpti_parameter_flags(c, node->weight);
-        backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
-        DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->value[root], dy}), ((int[]){dw})));
-    }
-    DPT_TRY(dpti_end_bucket(c, node->weight, 0));
+    int w, dx;
+    DPT_TRY(emit_transposed_filters(c, i, c->value[root]));
     if (!has_gradient(c, root)) return DPT_OK;
 
     DPT_TRY(begin_contribution(c, root, &to));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    DPT_TRY(find_filters(c, node, &w));
     const bool adds = (to.flags & DPT_RUN_ACCUMULATE) != 0;
     dx = to.gradient;
     if (adds) DPT_TRY(dpti_add_value(c, root, &dx));

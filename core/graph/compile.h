@@ -171,6 +171,16 @@ typedef struct dpti_gradient {
 DPT_CHECK_RESULT dpt_status dpti_begin_gradient(dpti_compiler *c, size_t root, dpti_gradient *out);
 DPT_CHECK_RESULT dpt_status dpti_end_gradient(dpti_compiler *c, size_t root,
                                               const dpti_gradient *gradient);
+/* The gradient of weights that are input `w` of a node, and of its bias (value_weights.c). */
+typedef struct dpti_weights_gradient {
+    dpt_op_desc desc; /* LINEAR_BACKWARD_WEIGHTS or CONV2D_BACKWARD_WEIGHTS; the type, and whether
+                         there is a bias, are filled in */
+    int dy, x;        /* tensors */
+    size_t w, bias;   /* inputs of the node; SIZE_MAX: no bias */
+    size_t repeat;    /* as dpti_instruction.repeat */
+} dpti_weights_gradient;
+DPT_CHECK_RESULT dpt_status dpti_emit_weights_gradient(dpti_compiler *c, const dpti_node *node,
+                                                       const dpti_weights_gradient *of);
 /* Gives an instruction that moves an input of a JOIN to its place, or the gradient back. */
 dpt_op_desc dpti_join_move(const dpti_compiler *c, const dpti_node *join, size_t input, bool back);
 /* A MAP that writes a value into all elements of a tensor of this many elements. */

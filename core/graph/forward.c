@@ -122,8 +122,10 @@ static dpt_status emit_plain(dpti_compiler *c, size_t i)
     int w, b;
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->bias, &b));
-    return DPTI_EMIT(c, forward, ((int[]){input_of(c, node, 0), input_of(c, node, 1), w, b}),
-                     ((int[]){c->value[i]}));
+    return DPTI_EMIT(
+        c, forward,
+        ((int[]){input_of(c, node, 0), input_of(c, node, 1), input_of(c, node, 2), w, b}),
+        ((int[]){c->value[i]}));
 }
 
 static dpt_status emit_dropout(dpti_compiler *c, size_t i)

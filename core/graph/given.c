@@ -9,6 +9,49 @@ static dpti_node node_with(dpti_node_kind kind, dpt_value x, const dpti_given *g
     return node;
 }
 
+/* ---- Convolutions ---------------------------------------------------------------------------- */
+
+/* Adds a value that is the same for all samples, with these extents, to the inputs of a
+   convolution.  Returns false after a failure. */
+static bool add_value(dpt_model *model, dpti_node *node, dpt_value x, const dpti_extents *wanted)
+{
+    if (!dpti_make_plain(model, &x, "filters")) return false;
+    const dpti_extents e = dpti_extents_of(model, x);
+    bool fits = e.rank == wanted->rank;
+    for (size_t i = 0; fits && i < e.rank; i++)
+        fits = e.extent[i] == wanted->extent[i];
+    if (!dpti_node_at(model, x)->unsampled)
+        (void)DPTI_MODEL_FAIL(model, DPT_E_UNSUPPORTED,
+                              "layer conv2d-%zu: its filters or its bias differ between samples; "
+                              "they must be the same for all samples",
+                              model->n_nodes);
+    else if (!fits)
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                              "layer conv2d-%zu: its filters or its bias have another shape than "
+                              "its kernel and channels ask for",
+                              model->n_nodes);
+    if (model->status != DPT_OK) return false;
+    if (e.rank == 4) /* to the order in which a convolution reads filters */
+        x = dpti_transpose(model, x, (const size_t[DPT_MAX_RANK]){0, 2, 3, 1});
+    x = dpti_row_major(model, x);
+    if (x.id) node->inputs[node->n_inputs++] = x.id - 1;
+    return x.id != 0;
+}
+
+/* Adds the filters and the bias to the inputs of a convolution, if they are values.  Returns false
+   after a failure. */
+static bool add_values(dpt_model *model, dpti_node *node, const dpti_given *given)
+{
+    const dpt_conv2d_desc d = node->forward.u.conv2d;
+    if (!given->filters.id) return true;
+    if (!dpti_describes(model, "conv2d", &node->forward)) return false;
+    const dpti_extents filters = {
+        .rank = 4, .extent = {d.out_channels, d.in_channels / d.groups, d.kernel_h, d.kernel_w}};
+    const dpti_extents shift = {.rank = 1, .extent = {d.out_channels}};
+    return add_value(model, node, given->filters, &filters) &&
+           (!given->shift.id || add_value(model, node, given->shift, &shift));
+}
+
 dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_convolution *of)
 {
     if (!dpti_usable(model, x, "conv2d")) return (dpt_value){0};
@@ -24,17 +67,17 @@ dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_convolutio
             d->kernel_h, d->kernel_w, d->in_h, d->in_w);
     dpti_set_images(&node, (dpti_extent){.h = d->out_h, .w = d->out_w, .c = d->out_channels},
                     of->images);
+    if (!add_values(model, &node, of->given)) return (dpt_value){0};
     return dpti_add_unnamed(model, "conv2d", node);
 }
 
-dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, size_t weight,
+dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, const dpti_given *given,
                                       const dpti_transposed *options)
 {
     if (!dpti_usable(model, x, "conv2d_transpose")) return (dpt_value){0};
     const dpti_extent in = dpti_each_image(dpti_node_at(model, x)->extent, options->images),
                       out = options->out;
-    dpti_node node =
-        node_with(DPTI_NODE_CONV2D_TRANSPOSE, x, &(dpti_given){.weight = weight, .bias = SIZE_MAX});
+    dpti_node node = node_with(DPTI_NODE_CONV2D_TRANSPOSE, x, given);
     dpt_conv2d_options convolution = options->convolution;
     convolution.out_channels = in.c;
     convolution.no_bias = true;
@@ -47,8 +90,11 @@ dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, size_t weig
                                "does not give the %zux%zu input",
                                model->n_nodes, out.h, out.w, in.h, in.w);
     dpti_set_images(&node, out, options->images);
+    if (!add_values(model, &node, given)) return (dpt_value){0};
     return dpti_add_unnamed(model, "conv2d_transpose", node);
 }
+
+/* ---- Linear layers and norms ----------------------------------------------------------------- */
 
 /* The count of all axes of x but the last `n_axes`. */
 static size_t count_rows(const dpti_extents *e, size_t n_axes)

@@ -9,6 +9,10 @@
 typedef struct dpti_given {
     size_t weight, bias;
     size_t mean, variance; /* of a batch-norm */
+    /* Of a convolution, in place of `weight` and `bias`, which are SIZE_MAX: its filters as a
+       value, with the shape that the weight would have, and its bias.  Both must be the same for
+       all samples.  id 0: none. */
+    dpt_value filters, shift;
 } dpti_given;
 
 /* Some layers over an image take several images of one size, which lie below one another in the
@@ -23,15 +27,15 @@ typedef struct dpti_convolution {
 } dpti_convolution;
 dpt_value dpti_given_conv2d(dpt_model *model, dpt_value x, const dpti_convolution *of);
 /* The transposed convolution of each image: an image is what `convolution` makes of one with the
-   extent `out`, and its result has this extent.  The weight is that of the convolution, (channels
-   of x, channels of the result / groups, height, width), with DPTI_LAYOUT_CONV.  There is no bias;
-   out_channels and no_bias of the options are not read. */
+   extent `out`, and its result has this extent.  The weight, or the filters, are those of the
+   convolution, (channels of x, channels of the result / groups, height, width), the weight with
+   DPTI_LAYOUT_CONV.  There is no bias; out_channels and no_bias of the options are not read. */
 typedef struct dpti_transposed {
     dpt_conv2d_options convolution;
     dpti_extent out;
     size_t images;
 } dpti_transposed;
-dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, size_t weight,
+dpt_value dpti_given_conv2d_transpose(dpt_model *model, dpt_value x, const dpti_given *given,
                                       const dpti_transposed *options);
 /* A linear layer over the last axis of x, for each index of the other axes.  The weight is (out,
    in) in the flat buffer.  If x is a flattened image, the weight's layout must be that of the

@@ -17,7 +17,7 @@ enum { DPTI_NODE_INPUTS = 32 };
 
 typedef enum dpti_node_kind {
     DPTI_NODE_INPUT,
-    DPTI_NODE_CONV2D,
+    DPTI_NODE_CONV2D, /* x; or x, its filters (out, h, w, in) as a value, and perhaps its bias */
     DPTI_NODE_LINEAR,
     DPTI_NODE_POOL2D,
     DPTI_NODE_ACTIVATE,
@@ -34,7 +34,8 @@ typedef enum dpti_node_kind {
     DPTI_NODE_EMBEDDING,   /* the rows of a parameter that ids name: TAKE */
     DPTI_NODE_PRODUCT,     /* the matrix product of two inputs: MATMUL */
     DPTI_NODE_SOFTMAX,     /* along the last axis: ROW_SOFTMAX */
-    DPTI_NODE_CONV2D_TRANSPOSE, /* the gradient of a convolution's input, as a layer */
+    DPTI_NODE_CONV2D_TRANSPOSE, /* the gradient of a convolution's input, as a layer: x; or x and
+                                   its filters as a value */
     DPTI_NODE_PROJECTION,       /* a linear layer whose weights are a value: x, w, bias */
     DPTI_NODE_RECURRENT,        /* a cell along a sequence: RECURRENT; x, then its other inputs */
     DPTI_NODE_CALL,             /* an operator of the program's own (call.h) */

@@ -90,75 +90,21 @@ static dpt_status close_target(dpti_compiler *c, const dpti_node *node, const ta
     return dpti_end_gradient(c, of->root, &of->gradient);
 }
 
-/* ---- Gradients of weights -------------------------------------------------------------------- */
-
-/* A gradient of weights (rows, in), and of a bias, over `repeat` rows of each sample. */
-typedef struct weights_gradient {
-    int dy, x;      /* dy has `out` columns */
-    size_t w, bias; /* inputs of the node; SIZE_MAX: no bias */
-    dpt_linear_desc linear;
-    size_t repeat;
-} weights_gradient;
-
-/* One that is written over begins as zeros, so that the operator can add to both. */
-static dpt_status begin_as_zeros(const dpti_compiler *c, const dpti_node *node, size_t root,
-                                 dpti_gradient *gradient)
-{
-    dpti_instruction zero = {.desc = dpti_fill_with(c->model->nodes[root].elements, false, 0.0f),
-                             .layer = node->name,
-                             .per_step = true};
-    if (gradient->flags & DPT_RUN_ACCUMULATE) return DPT_OK;
-    gradient->flags = DPT_RUN_ACCUMULATE;
-    dpti_store_operands(c, &zero.desc);
-    return dpti_emit(c, zero, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&gradient->tensor, 1});
-}
-
-static dpt_status emit_weights(dpti_compiler *c, const dpti_node *node, const weights_gradient *of)
-{
-    const size_t w = root_of(c, node, of->w);
-    const bool wants_w = c->needs[w];
-    const bool has_bias = of->bias != SIZE_MAX && c->needs[root_of(c, node, of->bias)];
-    dpti_gradient dw = {.tensor = DPTI_NO_TENSOR}, db = {.tensor = DPTI_NO_TENSOR};
-    DPT_TRY(dpti_emit_held(c));
-    if (!wants_w && !has_bias) return DPT_OK;
-    if (wants_w)
-        DPT_TRY(dpti_begin_gradient(c, w, &dw));
-    else /* the operator computes it all the same */
-        DPT_TRY(dpti_add_value(c, w, &dw.tensor));
-    dpti_instruction backward = {.desc = {.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS,
-                                          .type = c->options->type,
-                                          .u.linear = of->linear},
-                                 .layer = node->name,
-                                 .repeat = of->repeat > 1 ? of->repeat : 0};
-    backward.desc.u.linear.has_bias = has_bias;
-    if (has_bias) {
-        const size_t bias = root_of(c, node, of->bias);
-        DPT_TRY(dpti_begin_gradient(c, bias, &db));
-        if (dw.flags != db.flags) {
-            DPT_TRY(begin_as_zeros(c, node, w, &dw));
-            DPT_TRY(begin_as_zeros(c, node, bias, &db));
-        }
-    }
-    backward.flags = dw.flags;
-    DPT_TRY(DPTI_EMIT(c, backward, ((int[]){of->dy, of->x}), ((int[]){dw.tensor, db.tensor})));
-    if (wants_w) DPT_TRY(dpti_end_gradient(c, w, &dw));
-    return has_bias ? dpti_end_gradient(c, root_of(c, node, of->bias), &db) : DPT_OK;
-}
-
 /* ---- Projections ----------------------------------------------------------------------------- */
 
 dpt_status dpti_emit_projection_backward(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     const size_t root = root_of(c, node, 0);
-    const weights_gradient weights = {.dy = c->gradient[i],
-                                      .x = value_of(c, node, 0),
-                                      .w = 1,
-                                      .bias = node->n_inputs > 2 ? 2 : SIZE_MAX,
-                                      .linear = node->forward.u.linear,
-                                      .repeat = node->repeat};
+    const dpti_weights_gradient weights = {
+        .dy = c->gradient[i],
+        .x = value_of(c, node, 0),
+        .w = 1,
+        .bias = node->n_inputs > 2 ? 2 : SIZE_MAX,
+        .desc = {.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS, .u.linear = node->forward.u.linear},
+        .repeat = node->repeat};
     dpti_gradient dx;
-    DPT_TRY(emit_weights(c, node, &weights));
+    DPT_TRY(dpti_emit_weights_gradient(c, node, &weights));
     if (!c->needs[root]) return DPT_OK;
     DPT_TRY(dpti_begin_gradient(c, root, &dx));
     dpti_instruction backward = dpti_instruction_of(c, node);
@@ -261,20 +207,21 @@ static dpt_status emit_recurrent_weights(dpti_compiler *c, size_t i, int dq)
     const inputs of = inputs_of(d);
     const size_t out = dpt_recurrent_gates(d->cell) * d->hidden;
     const bool before = d->cell == DPT_CELL_GRU_BEFORE;
-    weights_gradient weights = {.dy = dq,
-                                .w = of.w,
-                                .bias = of.bias,
-                                .linear = {.in = d->hidden, .out = out},
-                                .repeat = places_of(node)};
+    dpti_weights_gradient weights = {
+        .dy = dq,
+        .w = of.w,
+        .bias = of.bias,
+        .desc = {.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS, .u.linear = {.in = d->hidden, .out = out}},
+        .repeat = places_of(node)};
     DPT_TRY(emit_states_before(c, i, &weights.x));
-    if (before) weights.linear.rows = 2 * d->hidden;
-    DPT_TRY(emit_weights(c, node, &weights));
+    if (before) weights.desc.u.linear.rows = 2 * d->hidden;
+    DPT_TRY(dpti_emit_weights_gradient(c, node, &weights));
     if (!before) return DPT_OK;
     DPT_TRY(emit_reset_states(c, i, weights.x, &weights.x));
     weights.w = of.w_new;
-    weights.linear.first = 2 * d->hidden;
-    weights.linear.rows = d->hidden;
-    return emit_weights(c, node, &weights);
+    weights.desc.u.linear.first = 2 * d->hidden;
+    weights.desc.u.linear.rows = d->hidden;
+    return dpti_emit_weights_gradient(c, node, &weights);
 }
 
 dpt_status dpti_emit_recurrent_backward(dpti_compiler *c, size_t i)

@@ -21,7 +21,9 @@ bool dpti_import_is_nothing(const dpti_importer *im, size_t i)
 dpt_status dpti_import_bias(dpti_importer *im, size_t i, size_t fan_in, dpti_given *given)
 {
     given->bias = SIZE_MAX;
-    if (dpti_import_is_nothing(im, i) || dpti_import_is_shared(im, i)) return DPT_OK;
+    if (dpti_import_is_nothing(im, i) || dpti_import_is_shared(im, i) ||
+        !im->graph->model->values[im->node->inputs[i]].tensor)
+        return DPT_OK;
     return dpti_import_parameter(im, i, (dpti_parameter){.role = DPTI_ROLE_BIAS, .fan_in = fan_in},
                                  &given->bias);
 }
@@ -112,18 +114,11 @@ static dpt_status linear(dpti_importer *im, bool transposed, bool has_bias)
     return DPT_OK;
 }
 
-/* Constants have such names in files of dptrain.  "val_1" may be a weight that PyTorch's exporter
-   has named. */
-static bool is_constant_of_dptrain(const char *name)
-{
-    return strncmp(name, "val_constant", 12) == 0;
-}
-
 static bool is_weight(const dpti_importer *im, size_t i)
 {
     const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[i]].tensor;
     return tensor && tensor->rank == 2 && dpti_onnx_type_is_real(tensor->type) &&
-           !is_constant_of_dptrain(tensor->name);
+           !dpti_import_is_constant(tensor);
 }
 
 /* *x = x, or its transpose: the axes of one matrix. */
@@ -246,6 +241,8 @@ static dpt_status import_batch_norm(dpti_importer *im)
     }
     if (e.rank < 2 || e.rank > 4)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a batch-norm over %zu axes", e.rank);
+    if (!has_numbers(im, 3, e.extent[1]) && !has_numbers(im, 4, e.extent[1]))
+        return dpti_import_norm_by_values(im, x);
     for (size_t i = 1; i < 5; i++)
         if (!has_numbers(im, i, e.extent[1]))
             return dpti_import_refuse(im, DPT_E_UNSUPPORTED,

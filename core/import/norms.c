@@ -133,6 +133,34 @@ static dpt_status import_rms_norm(dpti_importer *im)
     return DPT_OK;
 }
 
+dpt_status dpti_import_norm_by_values(dpti_importer *im, dpt_value x)
+{
+    char text[FORMULA_BYTES];
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    const bool of_batch = dpti_onnx_int(im->node, "training_mode", 0) != 0;
+    dpti_extents wide = {.rank = e.rank - 1, .extent = {e.extent[1], 1, 1, 1}};
+    dpt_value in[5] = {x};
+    if (of_batch && !dpti_node_at(im->model, x)->unsampled)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "inputs 3 and 4 must be %zu numbers of the file", e.extent[1]);
+    for (size_t i = 1; i < (of_batch ? 3 : 5); i++) {
+        DPT_TRY(dpti_import_input(im, i, &in[i]));
+        in[i] = dpti_reshape(im->model, in[i], &wide);
+    }
+    if (of_batch) {
+        const uint32_t axes = ((1u << e.rank) - 1) & ~2u;
+        in[3] = mean_of(im, "a", x, axes);
+        const dpt_value apart = dpti_formula(im->model, "a - b", (dpt_value[]){x, in[3]}, 2);
+        in[4] = mean_of(im, "a * a", apart, axes);
+    }
+    snprintf(text, sizeof text, "(a - b) / sqrt(c + %.9g)",
+             (double)dpti_onnx_float(im->node, "epsilon", 1e-5f));
+    const dpt_value y = dpti_formula(im->model, text, (dpt_value[]){x, in[3], in[4]}, 3);
+    dpti_import_give(im, 0,
+                     dpti_formula(im->model, "a * b + c", (dpt_value[]){y, in[1], in[2]}, 3));
+    return dpti_import_check(im);
+}
+
 const dpti_import_operator dpti_import_norms[] = {
     {"GroupNormalization", import_group_norm},
     {"InstanceNormalization", import_instance_norm},

@@ -1,7 +1,7 @@
 /* Products of two values, and of a value with a constant matrix. */
 #include "graph/product.h"
 
-#include "graph/tensor.h"
+#include "graph/recurrent.h"
 #include "import/state.h"
 
 /* A product with a factor that is the same for all samples, or with many axes.  (..., m, k) times
@@ -38,8 +38,26 @@ static dpt_value multiply(dpti_importer *im, dpt_value a, dpt_value b)
                                                .reduction = DPT_REDUCE_SUM});
 }
 
+/* Whether b is a matrix that is the same for all samples, which a linear layer takes as its
+ * weights.
+ */
+static bool is_projection(const dpti_importer *im, dpt_value a, dpt_value b)
+{
+    return a.id && b.id && !dpti_node_at(im->model, a)->unsampled &&
+           dpti_node_at(im->model, b)->unsampled && !dpti_node_at(im->model, b)->integer &&
+           !dpti_node_at(im->model, a)->integer && dpti_extents_of(im->model, b).rank == 2;
+}
+
+/* x times a matrix. */
+static dpt_value project(dpti_importer *im, dpt_value x, dpt_value matrix)
+{
+    matrix = dpti_transpose(im->model, matrix, (const size_t[DPT_MAX_RANK]){1, 0});
+    return dpti_projection(im->model, x, &(dpti_linear_values){.w = matrix});
+}
+
 dpt_value dpti_import_multiply(dpti_importer *im, dpt_value a, dpt_value b)
 {
+    if (im->model->status == DPT_OK && is_projection(im, a, b)) return project(im, a, b);
     return dpti_multiplies(im->model, a, b) ? dpti_product(im->model, a, b) : multiply(im, a, b);
 }
 

@@ -35,7 +35,8 @@ static bool looks_merged(const dpti_importer *im)
         const dpti_onnx_node *node = im->graph->nodes[n];
         if (strstr(node->op, "Normalization")) return false;
         if (!im->imports[n]) continue;
-        n_biased += strcmp(node->op, "Conv") == 0 && node->n_inputs > 2;
+        n_biased +=
+            strcmp(node->op, "Conv") == 0 && node->n_inputs > 2 && !is_computed(im, node, 1);
         n_added +=
             strcmp(node->op, "Add") == 0 && is_computed(im, node, 0) && is_computed(im, node, 1);
     }
@@ -73,7 +74,9 @@ static dpt_status remark_modes(dpti_importer *im)
     size_t n_still = 0, n_trained = 0;
     for (size_t n = 0; n < im->graph->n_nodes; n++) {
         const dpti_onnx_node *node = im->graph->nodes[n];
-        if (!im->imports[n] || strcmp(node->op, "BatchNormalization") != 0) continue;
+        if (!im->imports[n] || strcmp(node->op, "BatchNormalization") != 0 ||
+            is_computed(im, node, 3))
+            continue;
         const bool trained = dpti_onnx_int(node, "training_mode", 0) != 0;
         n_trained += trained;
         n_still += !trained;

@@ -32,10 +32,19 @@ static void find_names(dpti_importer *im)
     }
 }
 
-/* The shape of random numbers is known; what they are like is not needed. */
-static size_t count_inputs(const dpti_onnx_node *node)
+/* How many inputs of a node are needed.  The shape of random numbers is known; what they are like
+   is not needed.  A batch-norm in training mode computes its statistics; computed ones that it is
+   given are not needed. */
+static size_t count_inputs(const dpti_onnx_model *m, const dpti_onnx_node *node)
 {
-    return strcmp(node->op, "RandomUniformLike") == 0 ? 0 : node->n_inputs;
+    enum { WITHOUT_STATISTICS = 3 };
+    if (strcmp(node->op, "RandomUniformLike") == 0) return 0;
+    if (strcmp(node->op, "BatchNormalization") != 0 || dpti_onnx_int(node, "training_mode", 0) == 0)
+        return node->n_inputs;
+    for (size_t i = WITHOUT_STATISTICS; i < node->n_inputs; i++)
+        if (node->inputs[i] == DPTI_ONNX_NONE || m->values[node->inputs[i]].tensor)
+            return node->n_inputs;
+    return WITHOUT_STATISTICS;
 }
 
 /* Marks the nodes that the output needs, and counts the uses of values by these nodes. */
@@ -48,7 +57,7 @@ static void mark_needed(dpti_importer *im, bool *needed)
         for (size_t k = 0; k < node->n_outputs; k++)
             if (node->outputs[k] != DPTI_ONNX_NONE && needed[node->outputs[k]])
                 im->imports[n] = im->values[node->outputs[k]].same == node->outputs[k];
-        for (size_t i = 0; im->imports[n] && i < count_inputs(node); i++) {
+        for (size_t i = 0; im->imports[n] && i < count_inputs(g->model, node); i++) {
             if (node->inputs[i] == DPTI_ONNX_NONE) continue;
             const size_t v = im->values[node->inputs[i]].same;
             needed[v] = true;

@@ -132,6 +132,9 @@ DPT_CHECK_RESULT dpt_status dpti_import_ids(dpti_importer *im, size_t value,
                                             const dpti_extents *extents);
 /* A layer-norm whose scale or bias is no parameter of this layer alone (norms.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_norm_apart(dpti_importer *im);
+/* A batch-norm of x whose statistics are computed, as of filters that have the mean 0 and the
+   variance 1 (norms.c). */
+DPT_CHECK_RESULT dpt_status dpti_import_norm_by_values(dpti_importer *im, dpt_value x);
 /* A gather along the first axis of a parameter: an embedding.  *done: it was one, and its output is
    given. */
 DPT_CHECK_RESULT dpt_status dpti_import_embedding(dpti_importer *im, bool *done);
@@ -142,6 +145,9 @@ bool dpti_import_skips_transpose(dpti_importer *im);
 size_t dpti_import_transposed(const dpti_importer *im, size_t i);
 /* Whether a value is the transpose of a weight. */
 bool dpti_import_transposes(const dpti_importer *im, size_t value);
+/* Whether a tensor has the name that constants have in files of dptrain.  "val_1" may be a weight
+   that PyTorch's exporter has named. */
+bool dpti_import_is_constant(const dpti_onnx_tensor *tensor);
 /* Whether input i is numbers of the file that are trained. */
 bool dpti_import_trains(const dpti_importer *im, size_t i);
 /* An addition of a bias to a product with a weight becomes the bias of that layer (absorb.c).
@@ -154,9 +160,6 @@ DPT_CHECK_RESULT dpt_status dpti_import_scale(dpti_importer *im, bool *done);
 dpt_value dpti_import_scaled(dpti_importer *im, dpt_value product);
 /* Whether the node gives filters fewer axes, for convolutions that take the filters themselves. */
 bool dpti_import_skips_filters(dpti_importer *im);
-/* Makes the filters of input 1, or those that the input was made of, a parameter like this. */
-DPT_CHECK_RESULT dpt_status dpti_import_filters(dpti_importer *im, dpti_parameter like,
-                                                size_t *out);
 /* Indices along an axis. */
 typedef struct dpti_picks {
     int64_t *items;

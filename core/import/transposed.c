@@ -91,7 +91,7 @@ static dpt_status import_conv_transpose(dpti_importer *im)
 {
     dpti_window w = {.n_axes = 0};
     dpt_value x;
-    size_t weight;
+    dpti_given given;
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents e = dpti_extents_of(im->model, x),
                        to = dpti_import_extents(dpti_import_result(im, 0)),
@@ -113,7 +113,7 @@ static dpt_status import_conv_transpose(dpti_importer *im)
                                                  .h = w.kernel[0],
                                                  .w = w.kernel[1],
                                                  .c = filter.extent[1]},
-                                &weight));
+                                &given));
     dpti_transposed options = {
         .convolution = {.kernel = {w.kernel[0], w.kernel[1]},
                         .stride = {w.stride[0], w.stride[1]},
@@ -125,7 +125,7 @@ static dpt_status import_conv_transpose(dpti_importer *im)
         options.convolution.padding[i] = (size_t)out.begin[i];
     if (exact)
         options.out = (dpti_extent){.h = out.wanted[0], .w = out.wanted[1], .c = to.extent[1]};
-    dpt_value y = dpti_given_conv2d_transpose(im->model, x, weight, &options);
+    dpt_value y = dpti_given_conv2d_transpose(im->model, x, &given, &options);
     y = dpti_images_apart(im->model, y, w.images);
     DPT_TRY(dpti_import_check(im));
     if (!exact) y = cut(im, y, &out);

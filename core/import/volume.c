@@ -61,17 +61,17 @@ static dpt_status read_volume(const dpti_importer *im, const dpti_extents *e, vo
 }
 
 /* The filters as those of a convolution over planes. */
-static dpt_status add_filters(dpti_importer *im, const volume *v, size_t *out)
+static dpt_status add_filters(dpti_importer *im, const volume *v, dpti_given *out)
 {
     const size_t window = v->kernel[0] * v->kernel[1] * v->kernel[2];
-    return dpti_import_parameter(im, 1,
-                                 (dpti_parameter){.layout = DPTI_LAYOUT_CONV,
-                                                  .fan_in = v->filter.extent[1] * window,
-                                                  .fan_out = v->filter.extent[0] * window,
-                                                  .h = v->kernel[1],
-                                                  .w = v->kernel[2],
-                                                  .c = v->filter.extent[1] * v->kernel[0]},
-                                 out);
+    return dpti_import_filters(im,
+                               (dpti_parameter){.layout = DPTI_LAYOUT_CONV,
+                                                .fan_in = v->filter.extent[1] * window,
+                                                .fan_out = v->filter.extent[0] * window,
+                                                .h = v->kernel[1],
+                                                .w = v->kernel[2],
+                                                .c = v->filter.extent[1] * v->kernel[0]},
+                               out);
 }
 
 static size_t round_up(size_t n, size_t to)
@@ -132,30 +132,29 @@ dpt_status dpti_import_conv_volume(dpti_importer *im)
 {
     dpt_value x;
     volume v;
-    dpti_given given = {.bias = SIZE_MAX};
+    dpti_given given;
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents e = dpti_extents_of(im->model, x);
     DPT_TRY(read_volume(im, &e, &v));
     const size_t rows = round_up(v.in[1] + v.before[1] + v.after[1], v.stride[1]);
     x = stack(im, x, &v, rows);
     DPT_TRY(dpti_import_check(im));
-    DPT_TRY(add_filters(im, &v, &given.weight));
-    if (im->model->parameters[given.weight].role == DPTI_ROLE_WEIGHT)
-        DPT_TRY(dpti_import_bias(
-            im, 2, v.filter.extent[1] * v.kernel[0] * v.kernel[1] * v.kernel[2], &given));
+    DPT_TRY(add_filters(im, &v, &given));
+    DPT_TRY(dpti_import_filter_bias(
+        im, v.filter.extent[1] * v.kernel[0] * v.kernel[1] * v.kernel[2], &given));
     const dpt_conv2d_options options = {.size = sizeof options,
                                         .out_channels = v.channels,
                                         .kernel = {v.kernel[1], v.kernel[2]},
                                         .stride = {v.stride[1], v.stride[2]},
                                         .dilation = {v.dilation[1], v.dilation[2]},
                                         .groups = v.groups,
-                                        .no_bias = given.bias == SIZE_MAX};
+                                        .no_bias = !dpti_import_has_bias(&given)};
     dpt_value y = dpti_given_conv2d(
         im->model, x,
         &(dpti_convolution){.given = &given, .options = &options, .images = v.volumes});
     y = dpti_images_apart(im->model, y, v.volumes);
     DPT_TRY(dpti_import_check(im));
-    if (given.bias == SIZE_MAX) DPT_TRY(dpti_import_add_bias(im, &y));
+    if (options.no_bias) DPT_TRY(dpti_import_add_bias(im, &y));
     return dpti_import_give_elements(im, unstack(im, y, &v, rows / v.stride[1]));
 }
 
@@ -222,7 +221,8 @@ dpt_status dpti_import_conv_transpose_volume(dpti_importer *im)
 {
     dpt_value x, y;
     volume v;
-    size_t weight, n;
+    dpti_given given;
+    size_t n;
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents e = dpti_extents_of(im->model, x);
     DPT_TRY(read_volume(im, &e, &v));
@@ -237,7 +237,7 @@ dpt_status dpti_import_conv_transpose_volume(dpti_importer *im)
     const size_t rows = v.in[1] - 1 + round_up(reach[1], v.stride[1]) / v.stride[1];
     x = spread(im, x, &v, rows);
     DPT_TRY(dpti_import_check(im));
-    DPT_TRY(add_filters(im, &v, &weight));
+    DPT_TRY(add_filters(im, &v, &given));
     const size_t channels = v.channels * v.kernel[0], height = rows * v.stride[1],
                  width = (v.in[2] - 1) * v.stride[2] + reach[2];
     const size_t last = (v.in[0] * rows - 1) * v.stride[1] + reach[1];
@@ -248,7 +248,7 @@ dpt_status dpti_import_conv_transpose_volume(dpti_importer *im)
                         .groups = v.groups},
         .out = {.h = last > v.in[0] * height ? last : v.in[0] * height, .w = width, .c = channels},
         .images = v.volumes};
-    y = dpti_given_conv2d_transpose(im->model, x, weight, &options);
+    y = dpti_given_conv2d_transpose(im->model, x, &given, &options);
     y = dpti_images_apart(im->model, y, v.volumes);
     DPT_TRY(dpti_import_check(im));
     DPT_TRY(crop(im, 2, (int64_t[]){0, (int64_t)(v.in[0] * height)}, &y));

@@ -1,9 +1,14 @@
 /* Weights that a file changes before it uses them: it transposes the weight of a linear layer, as
    exporters do over more than two axes, or reshapes filters.  The layer takes the weight as it is,
    and the node that changes it is skipped. */
-#include "import/state.h"
+#include "import/window.h"
 
 #include <string.h>
+
+bool dpti_import_is_constant(const dpti_onnx_tensor *tensor)
+{
+    return strncmp(tensor->name, "val_constant", 12) == 0;
+}
 
 /* Whether a node is the transpose of a matrix of the file. */
 static bool transposes_weight(const dpti_onnx_model *m, const dpti_onnx_node *node)
@@ -88,14 +93,12 @@ bool dpti_import_skips_filters(dpti_importer *im)
     return reshapes_filters(im->graph->model, im->node) && skips(im, is_convolution);
 }
 
-dpt_status dpti_import_filters(dpti_importer *im, dpti_parameter like, size_t *out)
+/* Makes the filters of input 1, or those that the input was reshaped from, a parameter. */
+static dpt_status add_filters(dpti_importer *im, dpti_parameter like, size_t *out)
 {
-    const size_t v = im->node->inputs[1];
     const dpti_onnx_model *m = im->graph->model;
-    const size_t producer = m->values[v].producer;
-    if (im->values[v].value.id || producer == DPTI_ONNX_NONE ||
-        !reshapes_filters(m, &m->nodes[producer]))
-        return dpti_import_parameter(im, 1, like, out);
+    const size_t producer = m->values[im->node->inputs[1]].producer;
+    if (producer == DPTI_ONNX_NONE) return dpti_import_parameter(im, 1, like, out);
     const dpti_onnx_node *node = im->node;
     const size_t inputs[] = {node->inputs[0], m->nodes[producer].inputs[0]};
     dpti_onnx_node with_tensor = *node;
@@ -105,4 +108,49 @@ dpt_status dpti_import_filters(dpti_importer *im, dpti_parameter like, size_t *o
     const dpt_status status = dpti_import_parameter(im, 1, like, out);
     im->node = node;
     return status;
+}
+
+/* Whether the filters cannot be a parameter like this: they are computed or constant, or another
+   layer has them in another order. */
+static bool are_value(const dpti_importer *im, const dpti_parameter *like)
+{
+    const size_t v = im->node->inputs[1];
+    const dpti_onnx_model *m = im->graph->model;
+    const size_t producer = m->values[v].producer;
+    const dpti_onnx_tensor *tensor = m->values[v].tensor;
+    if (tensor) return dpti_import_is_constant(tensor) || dpti_import_differs(im, 1, like);
+    return im->values[v].value.id || producer == DPTI_ONNX_NONE ||
+           !reshapes_filters(m, &m->nodes[producer]);
+}
+
+dpt_status dpti_import_filters(dpti_importer *im, dpti_parameter like, dpti_given *out)
+{
+    const dpti_extents shape = {
+        .rank = 4,
+        .extent = {dpti_import_extents(dpti_import_fact(im, 1)).extent[0], like.c, like.h, like.w}};
+    *out =
+        (dpti_given){.weight = SIZE_MAX, .bias = SIZE_MAX, .mean = SIZE_MAX, .variance = SIZE_MAX};
+    if (!are_value(im, &like)) return add_filters(im, like, &out->weight);
+    DPT_TRY(dpti_import_input(im, 1, &out->filters));
+    if (!dpti_node_at(im->model, out->filters)->unsampled)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "its filters differ between samples; only filters that are the "
+                                  "same for all samples can be trained");
+    out->filters = dpti_reshape(im->model, out->filters, &shape);
+    return dpti_import_check(im);
+}
+
+dpt_status dpti_import_filter_bias(dpti_importer *im, size_t fan_in, dpti_given *given)
+{
+    /* The filters and the bias of one operator are shared or not, both of them.  A bias that is
+       shared is added by a layer of its own. */
+    if (!given->filters.id)
+        return im->model->parameters[given->weight].role == DPTI_ROLE_WEIGHT
+                   ? dpti_import_bias(im, 2, fan_in, given)
+                   : DPT_OK;
+    if (dpti_import_is_nothing(im, 2)) return DPT_OK;
+    DPT_TRY(dpti_import_input(im, 2, &given->shift));
+    /* One that differs between samples is added by a layer of its own, too. */
+    if (!dpti_node_at(im->model, given->shift)->unsampled) given->shift.id = 0;
+    return DPT_OK;
 }

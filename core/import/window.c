@@ -113,12 +113,8 @@ static dpt_status import_conv(dpti_importer *im)
                          .h = w.kernel[0],
                          .w = w.kernel[1],
                          .c = filter.extent[1]},
-        &given.weight));
-    /* The filters and the bias of one operator are shared or not, both of them.  A bias that is
-       shared is added by a layer of its own. */
-    given.bias = SIZE_MAX;
-    if (im->model->parameters[given.weight].role == DPTI_ROLE_WEIGHT)
-        DPT_TRY(dpti_import_bias(im, 2, fan, &given));
+        &given));
+    DPT_TRY(dpti_import_filter_bias(im, fan, &given));
     const dpt_conv2d_options options = {
         .size = sizeof options,
         .out_channels = filter.extent[0],
@@ -127,13 +123,13 @@ static dpt_status import_conv(dpti_importer *im)
         .padding = {w.before[0], w.before[1]},
         .dilation = {w.dilation[0], w.dilation[1]},
         .groups = (size_t)dpti_onnx_int(im->node, "group", 1),
-        .no_bias = given.bias == SIZE_MAX,
+        .no_bias = !dpti_import_has_bias(&given),
     };
     dpt_value y = dpti_given_conv2d(
         im->model, x,
         &(dpti_convolution){.given = &given, .options = &options, .images = w.images});
     DPT_TRY(dpti_import_check(im));
-    if (given.bias == SIZE_MAX) DPT_TRY(dpti_import_add_bias(im, &y));
+    if (options.no_bias) DPT_TRY(dpti_import_add_bias(im, &y));
     return dpti_import_give_image(im, y);
 }
 

@@ -37,10 +37,23 @@ DPT_CHECK_RESULT dpt_status dpti_import_conv_transpose_volume(dpti_importer *im)
 
 /* Whether input i is left out, or is zeros that the exporter has computed. */
 bool dpti_import_is_nothing(const dpti_importer *im, size_t i);
+/* *out = the filters of input 1, without a bias: a parameter like this, or a value where the file
+   computes them or another layer has them in another order (weights.c).  `like` has the kernel in
+   h and w, and the channels of a group in c. */
+DPT_CHECK_RESULT dpt_status dpti_import_filters(dpti_importer *im, dpti_parameter like,
+                                                dpti_given *out);
+/* Adds input 2 as the bias, if that can be a part of the layer. */
+DPT_CHECK_RESULT dpt_status dpti_import_filter_bias(dpti_importer *im, size_t fan_in,
+                                                    dpti_given *given);
+/* Whether the layer has a bias. */
+static inline bool dpti_import_has_bias(const dpti_given *given)
+{
+    return given->bias != SIZE_MAX || given->shift.id != 0;
+}
 /* Adds input 2, one number for each channel, to a value whose last three axes are channels, height
    and width (transposed.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_add_bias(dpti_importer *im, dpt_value *y);
-/* given->bias = input i; SIZE_MAX if it is nothing, or several layers share it. */
+/* given->bias = input i; SIZE_MAX if it is nothing, computed, or several layers share it. */
 DPT_CHECK_RESULT dpt_status dpti_import_bias(dpti_importer *im, size_t i, size_t fan_in,
                                              dpti_given *given);
 

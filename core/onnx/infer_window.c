@@ -82,7 +82,11 @@ static dpt_status read_weights(const dpti_onnx_inference *in, window *w, bool tr
     const dpti_onnx_shape *weights = &dpti_onnx_input(in, 1)->shape;
     const int64_t groups = dpti_onnx_int(in->node, "group", 1);
     bool fits = weights->rank == x->rank && x->rank >= 3 && x->rank <= 2 + MAX_SPATIAL &&
-                groups > 0 && dpti_onnx_batch_axis(weights) == weights->rank && !x->dims[1].batch;
+                groups > 0 && !x->dims[1].batch;
+    if (dpti_onnx_batch_axis(weights) != weights->rank)
+        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                "its filters differ between samples; only filters that are the "
+                                "same for all samples can be trained");
     if (fits && transposed)
         fits = weights->dims[0].size == x->dims[1].size && x->dims[1].size % groups == 0;
     else if (fits)

@@ -778,6 +778,74 @@ class Clips(nn.Module):
         return self.h(F.avg_pool3d(self.u(y), 2).mean((2, 3, 4)).view(-1, 4))
 
 
+class Still(nn.Conv2d):
+    """A convolution that stays in evaluation mode: spectral_norm then leaves its vectors as they are."""
+
+    def train(self, mode=True):
+        return super().train(False)
+
+
+def spectral(conv):
+    """spectral_norm whose vectors are plain attributes: the older exporter cannot tell buffers from parameters."""
+    conv = nn.utils.spectral_norm(conv)
+    for name in ("weight_u", "weight_v"):
+        vector = getattr(conv, name)
+        del conv._buffers[name]
+        setattr(conv, name, vector)
+    return conv.eval()
+
+
+class Standard(nn.Conv2d):
+    """Filters with the mean 0 and the variance 1, by the batch-norm of timm's ScaledStdConv2d, or by formulas."""
+
+    def __init__(self, *args, formulas=False, **options):
+        super().__init__(*args, **options)
+        self.gain, self.formulas = nn.Parameter(torch.rand(self.out_channels, 1, 1, 1) + 0.5), formulas
+
+    def forward(self, x):
+        w = self.weight
+        if self.formulas:
+            w = (w - w.mean((1, 2, 3), keepdim=True)) / (w.var((1, 2, 3), keepdim=True) + 1e-4).sqrt() * self.gain
+        else:
+            w = F.batch_norm(w.reshape(1, self.out_channels, -1), None, None, (self.gain * 0.3).view(-1), training=True,
+                             momentum=0.0, eps=1e-6).reshape_as(w)
+        return F.conv2d(x, w, self.bias, self.stride, self.padding, self.dilation, self.groups)
+
+
+class Computed(nn.Module):
+    """Convolutions whose filters are computed from parameters."""
+
+    def __init__(self):
+        super().__init__()
+        new, old = nn.utils.parametrizations.weight_norm, nn.utils.weight_norm
+        self.a, self.b = old(nn.Conv2d(2, 4, 3, padding=1)), new(nn.Conv2d(4, 6, 3, 2, 1, groups=2, bias=False))
+        self.s, self.t = spectral(Still(6, 6, 1)), old(nn.ConvTranspose2d(6, 4, 3, 2, 1, output_padding=1), dim=1)
+        self.d = Standard(4, 4, 3, padding=2, dilation=2)
+        self.m, self.l = Standard(4, 4, (1, 3), padding=(0, 1), formulas=True), old(nn.Conv1d(4, 5, 3, padding=1))
+        self.scale, self.h = nn.Parameter(torch.rand(5)), new(nn.Linear(5, 3))
+
+    def forward(self, x):
+        x = torch.tanh(self.s(F.relu(self.b(F.relu(self.a(x))))))
+        x = torch.tanh(self.d(torch.tanh(self.t(x))))
+        x = torch.tanh(self.m(torch.tanh(self.m(x)))).mean(2)
+        y = self.l(x)  # computes the filters
+        y = y + F.conv1d(x, self.l.weight * 0.5, self.l.bias * self.scale, padding=1)
+        return self.h(torch.tanh(y).mean(2))
+
+
+class ComputedVolume(nn.Module):
+    """The same over depth, height and width."""
+
+    def __init__(self):
+        super().__init__()
+        norm = nn.utils.parametrizations.weight_norm
+        self.a, self.b = norm(nn.Conv3d(2, 4, (2, 3, 3), padding=(0, 1, 1))), norm(nn.Conv3d(4, 4, 2, groups=2))
+        self.t, self.h = norm(nn.ConvTranspose3d(4, 3, (2, 3, 2), (2, 1, 1))), nn.Linear(3, 3)
+
+    def forward(self, x):
+        return self.h(torch.tanh(self.t(torch.tanh(self.b(torch.tanh(self.a(x)))))).mean((2, 3, 4)))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -988,7 +1056,8 @@ def main():
                 "padded": (Padded, (2, 6, 6)), "attending": (Attending, (5, 4)), "single": (Single, (5, 4)),
                 "coded": (Coded, (5, 4)), "learned": (Learned, (5, 4)),
                 "embedded": (Embedded, 11), "frames": (Frames, (3, 2, 6, 6)), "sentences": (Sentences, (3, 3, 4)),
-                "clips": (Clips, (2, 2, 3, 4, 3)), "twins": (Twins, (4, 5, 5))}
+                "clips": (Clips, (2, 2, 3, 4, 3)), "twins": (Twins, (4, 5, 5)), "computed": (Computed, (2, 8, 8)),
+                "computed_volume": (ComputedVolume, (2, 4, 5, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():
@@ -999,7 +1068,7 @@ def main():
         x = ids(shape) if isinstance(shape, int) else torch.randn(COUNT, *shape)
         for way in ("default", "older"):
             export(model, {"x": x}, os.path.join(FOLDER, f"{name}_{way}.onnx"), way == "older", name == "merged",
-                   notes=name == "coded")
+                   notes=name in ("coded", "computed"))
         if name == "coded":
             export(model, {"x": x}, os.path.join(FOLDER, "coded_optimised.onnx"), False, True)
             export(model, {"x": x}, os.path.join(FOLDER, "coded_bare.onnx"), False)

@@ -35,6 +35,7 @@ dpt_value net_tokens(dpt_model *model, dpt_value x);
 dpt_value net_token_labels(dpt_model *model, dpt_value x);
 dpt_value net_pixels(dpt_model *model, dpt_value x);
 dpt_value net_transposed(dpt_model *model, dpt_value x);
+dpt_value net_filters(dpt_model *model, dpt_value x);
 
 /* Networks with recurrent layers, and with attention (support_recurrent_nets.c). */
 dpt_value net_lstm(dpt_model *model, dpt_value x);

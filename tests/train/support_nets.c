@@ -311,6 +311,7 @@ const net nets[] = {
      .loss = DPT_LOSS_BINARY_CROSS_ENTROPY},
     {.name = "label smoothing", .build = norm_is_the_output, .smoothing = 0.3f},
     {.name = "transposed convolutions", .build = net_transposed},
+    {.name = "computed filters", .build = net_filters},
 };
 
 const size_t n_nets = sizeof nets / sizeof *nets;

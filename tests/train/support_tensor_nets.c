@@ -261,11 +261,66 @@ dpt_value net_transposed(dpt_model *m, dpt_value x)
     const dpti_transposed dilated = {
         .convolution = {.kernel = {3, 2}, .padding = {1, 0}, .dilation = {2, 1}},
         .out = {.h = 6, .w = 5, .c = 2}};
-    const dpt_value a =
-        dpti_given_conv2d_transpose(m, y, filters(m, "g", (size_t[]){4, 3, 2, 3}), &in_groups);
-    const dpt_value b =
-        dpti_given_conv2d_transpose(m, y, filters(m, "d", (size_t[]){4, 2, 3, 2}), &dilated);
+    const dpt_value a = dpti_given_conv2d_transpose(
+        m, y, &(dpti_given){.weight = filters(m, "g", (size_t[]){4, 3, 2, 3}), .bias = SIZE_MAX},
+        &in_groups);
+    const dpt_value b = dpti_given_conv2d_transpose(
+        m, y, &(dpti_given){.weight = filters(m, "d", (size_t[]){4, 2, 3, 2}), .bias = SIZE_MAX},
+        &dilated);
     const dpt_value sums[] = {sum_of(m, dpti_formula(m, "tanh(a)", &a, 1), 7u, DPT_REDUCE_SUM),
                               sum_of(m, b, 7u, DPT_REDUCE_SUM)};
     return head(m, dpti_formula(m, "a * (b + c) * 0.05", (dpt_value[]){y, sums[0], sums[1]}, 3));
+}
+
+static dpt_value convolve(dpt_model *m, dpt_value x, const dpti_given *given,
+                          const dpt_conv2d_options *options)
+{
+    return dpti_given_conv2d(m, x, &(dpti_convolution){.given = given, .options = options});
+}
+
+/* Convolutions whose filters are computed: behind a convolution whose filters are a parameter, with
+   a bias that is computed and that another layer reads, too, in groups, transposed, and one over
+   two images a sample whose filters are constant although its bias is trained. */
+dpt_value net_filters(dpt_model *m, dpt_value x)
+{
+    const dpti_extents shape = {.rank = 4, .extent = {4, 3, 3, 3}},
+                       few = {.rank = 4, .extent = {4, 2, 2, 1}},
+                       fixed = {.rank = 4, .extent = {3, 4, 1, 1}},
+                       four = {.rank = 1, .extent = {4}}, three = {.rank = 1, .extent = {3}};
+    const dpt_value w = parameter(m, "w", &shape), v = parameter(m, "v", &few),
+                    b = parameter(m, "b", &four), u = parameter(m, "u", &three);
+    const dpt_value squares = dpti_formula(m, "a * a", &w, 1);
+    const dpt_value norm = sum_of(m, squares, 14u, DPT_REDUCE_SUM);
+    dpti_given given = {.weight = SIZE_MAX,
+                        .bias = SIZE_MAX,
+                        .filters = dpti_formula(m, "a / sqrt(b + 0.1)", (dpt_value[]){w, norm}, 2),
+                        .shift = dpti_formula(m, "2 * a", &b, 1)};
+    const dpt_conv2d_options whole = {.size = sizeof whole,
+                                      .out_channels = 4,
+                                      .kernel = {3, 3},
+                                      .padding = {1, 1},
+                                      .activation = DPT_ACT_RELU};
+    x = dpt_activate(m, conv(m, x, "c", 3), DPT_ACT_TANH);
+    dpt_value y = convolve(m, x, &given, &whole);
+    given = (dpti_given){
+        .weight = SIZE_MAX, .bias = SIZE_MAX, .filters = dpti_formula(m, "tanh(a)", &v, 1)};
+    const dpt_conv2d_options in_groups = {.size = sizeof in_groups,
+                                          .out_channels = 4,
+                                          .kernel = {2, 1},
+                                          .groups = 2,
+                                          .no_bias = true};
+    const dpti_transposed enlarged = {.convolution = {.kernel = {2, 1}, .groups = 2},
+                                      .out = {.h = NET_SIDE, .w = NET_SIDE, .c = 4}};
+    const dpt_value narrow = convolve(m, y, &given, &in_groups);
+    y = dpti_formula(m, "a + b * 0.5",
+                     (dpt_value[]){y, dpti_given_conv2d_transpose(m, narrow, &given, &enlarged)},
+                     2);
+    given = (dpti_given){
+        .weight = SIZE_MAX, .bias = SIZE_MAX, .filters = constant(m, &fixed), .shift = u};
+    const dpt_conv2d_options single = {
+        .size = sizeof single, .out_channels = 3, .kernel = {1, 1}, .activation = DPT_ACT_TANH};
+    const dpti_convolution of_halves = {.given = &given, .options = &single, .images = 2};
+    y = dpti_given_conv2d(m, dpti_as_image(m, y), &of_halves);
+    const dpt_value shift = dpti_reshape(m, u, &(dpti_extents){.rank = 3, .extent = {3, 1, 1}});
+    return head(m, dpti_formula(m, "a * b", (dpt_value[]){y, shift}, 2));
 }

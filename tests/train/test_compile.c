@@ -348,11 +348,13 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
         args.in[0] = args.in[1];
         args.in[1] = x;
     }
-    if (node->kind == DPTI_NODE_ADD || node->kind == DPTI_NODE_PRODUCT)
-        args.in[1] = value[node->inputs[1]];
-    const bool reads_values = node->kind == DPTI_NODE_ELEMENTWISE ||
-                              node->kind == DPTI_NODE_PROJECTION ||
-                              node->kind == DPTI_NODE_RECURRENT;
+    const bool filters_are_value =
+        (node->kind == DPTI_NODE_CONV2D || node->kind == DPTI_NODE_CONV2D_TRANSPOSE) &&
+        node->n_inputs > 1;
+    const bool reads_values =
+        filters_are_value || node->kind == DPTI_NODE_ADD || node->kind == DPTI_NODE_PRODUCT ||
+        node->kind == DPTI_NODE_ELEMENTWISE || node->kind == DPTI_NODE_PROJECTION ||
+        node->kind == DPTI_NODE_RECURRENT;
     for (size_t k = 1; reads_values && k < node->n_inputs; k++)
         args.in[k] = value[node->inputs[k]];
     dpt_op_desc forward = node->forward;

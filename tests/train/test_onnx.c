@@ -39,7 +39,8 @@ static const struct {
                 {"learned", 5, 4, 1, 0, 3, 1},  {"single", 5, 4, 1, 0, 3, 1},
                 {"coded", 5, 4, 1, 0, 3, 1},    {"embedded", 1, 1, 6, 11, 11, 6},
                 {"frames", 3, 2, 36, 0, 3, 1},  {"sentences", 3, 4, 3, 0, 3, 1},
-                {"clips", 2, 2, 36, 0, 3, 1},   {"twins", 5, 5, 4, 0, 3, 1}};
+                {"clips", 2, 2, 36, 0, 3, 1},   {"twins", 5, 5, 4, 0, 3, 1},
+                {"computed", 8, 8, 2, 0, 3, 1}, {"computed_volume", 2, 4, 20, 0, 3, 1}};
 
 static const mix mixes[] = {{"cpu:threads=2", NULL},
                             {"cpu:threads=1,cpu:threads=1", "3:1"},
@@ -159,10 +160,10 @@ static void trains_as_pytorch(test *t)
 }
 
 /* Few of them, because a driver of OpenCL compiles the kernels of each: a convolutional network
-   with a path around others, and a transformer. */
+   with a path around others, a transformer, and convolutions whose filters are computed. */
 static void trains_on_other_devices(test *t)
 {
-    static const char *const names[] = {"joined", "attention"};
+    static const char *const names[] = {"joined", "attention", "computed"};
     if (testing_cpu()) SKIP("the CPU trains all of them");
     const mix others[] = {{tested_devices("@0"), NULL},
                           {tested_devices("@0,cpu:threads=1"), "3:1"},
@@ -448,6 +449,9 @@ static const struct {
     {"composed/deep.onnx", DPT_E_UNSUPPORTED, "(OneHot): an axis of 1099511627776 elements"},
     {"composed/far.onnx", DPT_E_INVALID, "(Pad): it reflects 4 elements of the 4 along axis 2"},
     {"composed/outside_rows.onnx", DPT_E_INVALID, "(ScatterND): index 8 is outside the 8 elements"},
+    {"composed/dropped_filters.onnx", DPT_E_UNSUPPORTED,
+     "(Conv): its filters differ between samples; only filters that are the same for all"},
+    {"composed/own_filters.onnx", DPT_E_UNSUPPORTED, "(Conv): its filters differ between samples"},
     {"composed/cubic.onnx", DPT_E_UNSUPPORTED, "(Resize): only the modes nearest and linear"},
 };
 
