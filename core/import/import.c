@@ -20,7 +20,7 @@ static dpti_import_rule *find_rule(const char *name)
         dpti_import_rearrangements, dpti_import_cumulations, dpti_import_einsums,
         dpti_import_resizes,        dpti_import_indices,     dpti_import_orders,
         dpti_import_losses,         dpti_import_pads,        dpti_import_slides,
-        dpti_import_attentions};
+        dpti_import_attentions,     dpti_import_folds};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (const dpti_import_operator *op = parts[p]; op->name; op++)
             if (strcmp(op->name, name) == 0) return op->rule;

@@ -41,7 +41,7 @@ extern const dpti_import_operator dpti_import_elementwise[], dpti_import_layouts
     dpti_import_recurrent[], dpti_import_picks[], dpti_import_randoms[],
     dpti_import_rearrangements[], dpti_import_cumulations[], dpti_import_einsums[],
     dpti_import_resizes[], dpti_import_indices[], dpti_import_orders[], dpti_import_losses[],
-    dpti_import_pads[], dpti_import_slides[], dpti_import_attentions[];
+    dpti_import_pads[], dpti_import_slides[], dpti_import_attentions[], dpti_import_folds[];
 
 /* Fails with the file and the node in front of the message. */
 DPT_PRINTF(3, 4)

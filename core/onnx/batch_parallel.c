@@ -531,6 +531,7 @@ static const struct {
     {"AveragePool", pooled},
     {"BatchNormalization", batch_normalised},
     {"Clip", one_by_one},
+    {"Col2Im", plane},
     {"Concat", joined},
     {"Constant", keep_order},
     {"ConstantOfShape", keep_order},

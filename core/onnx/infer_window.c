@@ -173,6 +173,63 @@ static dpt_status global_pool(dpti_onnx_inference *in, dpt_error *error)
     return dpti_onnx_give(in, 0, &y, error);
 }
 
+/* ---- Blocks of an image ---------------------------------------------------------------------- */
+
+/* Reads the extents of the image and of a block; strides, dilations and pads. */
+static bool read_blocks(const dpti_onnx_node *node, const dpti_onnx_list *image,
+                        const dpti_onnx_list *block, window *w)
+{
+    int64_t pads[2 * MAX_SPATIAL] = {0};
+    w->n = image->n;
+    if (w->n < 1 || w->n > MAX_SPATIAL || block->n != w->n) return false;
+    for (size_t d = 0; d < w->n; d++)
+        w->stride[d] = w->dilation[d] = 1;
+    if (!read_ints(node, "strides", w->n, w->stride) ||
+        !read_ints(node, "dilations", w->n, w->dilation) ||
+        !read_ints(node, "pads", 2 * w->n, pads))
+        return false;
+    w->auto_pad = "NOTSET";
+    for (size_t d = 0; d < w->n; d++) {
+        w->size[d] = block->cells[d].fixed;
+        w->before[d] = pads[d];
+        w->behind[d] = pads[w->n + d];
+        if (image->cells[d].times != 0 || block->cells[d].times != 0 || image->cells[d].fixed < 1 ||
+            image->cells[d].fixed > MAX_WINDOW || w->size[d] < 1 || w->size[d] > MAX_WINDOW ||
+            w->stride[d] < 1 || w->dilation[d] < 1)
+            return false;
+    }
+    return true;
+}
+
+static dpt_status col_to_image(dpti_onnx_inference *in, dpt_error *error)
+{
+    window w = {0};
+    dpti_onnx_list image, block;
+    int64_t elements = 1, n_blocks = 1;
+    DPT_TRY(dpti_onnx_need(in, 3, error));
+    DPT_TRY(dpti_onnx_read_list(in, 1, &image, error));
+    DPT_TRY(dpti_onnx_read_list(in, 2, &block, error));
+    const dpti_onnx_fact *x = dpti_onnx_input(in, 0);
+    dpti_onnx_fact y = {.type = x->type, .shape = x->shape};
+    bool fits = x->shape.rank == 3 && !x->shape.dims[1].batch && !x->shape.dims[2].batch &&
+                read_blocks(in->node, &image, &block, &w);
+    for (size_t d = 0; fits && d < w.n; d++) {
+        const int64_t n = slid(&w, d, image.cells[d].fixed, false);
+        fits = n > 0 && !__builtin_mul_overflow(n_blocks, n, &n_blocks) &&
+               !__builtin_mul_overflow(elements, w.size[d], &elements);
+        y.shape.dims[2 + d] = (dpti_onnx_dim){image.cells[d].fixed, false};
+    }
+    if (!fits || x->shape.dims[2].size != n_blocks || x->shape.dims[1].size % elements != 0)
+        return dpti_onnx_refuse(
+            in, DPT_E_FORMAT, error,
+            "its image, its blocks and its input do not fit together; the older "
+            "exporter of PyTorch mixes up pads that differ between axes, so "
+            "export with the default one");
+    y.shape.rank = 2 + w.n;
+    y.shape.dims[1].size /= elements;
+    return dpti_onnx_give(in, 0, &y, error);
+}
+
 /* ---- Resize ---------------------------------------------------------------------------------- */
 
 /* The extents that `sizes` gives, or that `scales` multiplies. */
@@ -221,6 +278,7 @@ static dpt_status resize(dpti_onnx_inference *in, dpt_error *error)
 
 const dpti_onnx_operator dpti_onnx_windows[] = {
     {"AveragePool", pool, 1},
+    {"Col2Im", col_to_image, 1},
     {"Conv", conv, 3},
     {"ConvTranspose", conv_transpose, 3},
     {"GlobalAveragePool", global_pool, 1},

@@ -846,6 +846,21 @@ class ComputedVolume(nn.Module):
         return self.h(torch.tanh(self.t(torch.tanh(self.b(torch.tanh(self.a(x)))))).mean((2, 3, 4)))
 
 
+class Blocks(nn.Module):
+    """Blocks that are put into images: overlapping, side by side, and with gaps, strides and padding."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = nn.Conv2d(2, 18, 3, padding=1), nn.Conv2d(2, 12, (2, 3), (2, 3)), nn.Conv2d(2, 12, (2, 3), (2, 1))
+        self.over, self.beside = nn.Fold((6, 6), 3, padding=1), nn.Fold((6, 6), (2, 3), stride=(2, 3))
+        self.apart, self.h = nn.Fold((6, 7), 2, dilation=(2, 1), padding=1, stride=2), nn.Linear(14, 3)
+
+    def forward(self, x):
+        y = self.over(self.a(x).flatten(2)), self.beside(self.b(x).flatten(2)), self.apart(self.c(x).flatten(2))
+        y = [F.pad(torch.tanh(z), (0, 7 - z.shape[3])) for z in y]
+        return self.h(torch.cat([torch.cat(y, 1).amax((2, 3)), torch.cat(y, 1).mean((2, 3))], 1))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -1057,7 +1072,7 @@ def main():
                 "coded": (Coded, (5, 4)), "learned": (Learned, (5, 4)),
                 "embedded": (Embedded, 11), "frames": (Frames, (3, 2, 6, 6)), "sentences": (Sentences, (3, 3, 4)),
                 "clips": (Clips, (2, 2, 3, 4, 3)), "twins": (Twins, (4, 5, 5)), "computed": (Computed, (2, 8, 8)),
-                "computed_volume": (ComputedVolume, (2, 4, 5, 4))}
+                "computed_volume": (ComputedVolume, (2, 4, 5, 4)), "blocks": (Blocks, (2, 6, 6))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():

@@ -27,7 +27,7 @@ from onnx import TensorProto, helper, numpy_helper
 # The operators of the specification, with those that the documents call trainable.
 NAMED = set(
     """Abs Add And ArgMax ArgMin Attention AveragePool BatchNormalization Bernoulli Cast CastLike Ceil
-    Celu Clip Concat Constant ConstantOfShape Conv ConvTranspose Cos CumSum DepthToSpace Div Dropout
+    Celu Clip Col2Im Concat Constant ConstantOfShape Conv ConvTranspose Cos CumSum DepthToSpace Div Dropout
     Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm
     GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish
     Hardmax Identity InstanceNormalization IsInf IsNaN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax
@@ -40,12 +40,12 @@ NAMED = set(
 # Inputs that are initialisers: all from this position on.  The others are data.
 CONSTANTS_FROM = collections.defaultdict(
     lambda: 99,
-    Clip=1, PRelu=1, Dropout=1, Gather=1, OneHot=1, TopK=1, Slice=1, Pad=1, Tile=1, Expand=1,
+    Clip=1, Col2Im=1, PRelu=1, Dropout=1, Gather=1, OneHot=1, TopK=1, Slice=1, Pad=1, Tile=1, Expand=1,
     Reshape=1, Squeeze=1, Unsqueeze=1, Split=1, CumSum=1, LayerNormalization=1, RMSNormalization=1,
     NonZero=0, EyeLike=0, Trilu=1, ConstantOfShape=0, Range=0, Constant=0, Shape=0, Size=0, CastLike=1,
 )  # fmt: skip
 BATCH_IN_FRONT = set(
-    """Attention AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool
+    """Attention AveragePool BatchNormalization Col2Im Conv ConvTranspose DepthToSpace GlobalAveragePool
     GlobalLpPool GlobalMaxPool GroupNormalization InstanceNormalization LpPool MaxPool Resize SpaceToDepth Flatten Gemm"""
     .split()
 )

@@ -40,7 +40,8 @@ static const struct {
                 {"coded", 5, 4, 1, 0, 3, 1},    {"embedded", 1, 1, 6, 11, 11, 6},
                 {"frames", 3, 2, 36, 0, 3, 1},  {"sentences", 3, 4, 3, 0, 3, 1},
                 {"clips", 2, 2, 36, 0, 3, 1},   {"twins", 5, 5, 4, 0, 3, 1},
-                {"computed", 8, 8, 2, 0, 3, 1}, {"computed_volume", 2, 4, 20, 0, 3, 1}};
+                {"computed", 8, 8, 2, 0, 3, 1}, {"computed_volume", 2, 4, 20, 0, 3, 1},
+                {"blocks", 6, 6, 2, 0, 3, 1}};
 
 static const mix mixes[] = {{"cpu:threads=2", NULL},
                             {"cpu:threads=1,cpu:threads=1", "3:1"},
@@ -451,6 +452,8 @@ static const struct {
     {"composed/outside_rows.onnx", DPT_E_INVALID, "(ScatterND): index 8 is outside the 8 elements"},
     {"composed/dropped_filters.onnx", DPT_E_UNSUPPORTED,
      "(Conv): its filters differ between samples; only filters that are the same for all"},
+    {"composed/few_blocks.onnx", DPT_E_FORMAT,
+     "(Col2Im): its image, its blocks and its input do not fit together"},
     {"composed/own_filters.onnx", DPT_E_UNSUPPORTED, "(Conv): its filters differ between samples"},
     {"composed/cubic.onnx", DPT_E_UNSUPPORTED, "(Resize): only the modes nearest and linear"},
 };
