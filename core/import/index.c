@@ -37,9 +37,7 @@ static dpt_status cut_to(dpti_importer *im, dpt_value *x, const dpti_extents *to
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Along an axis, element k of the result is the element of x that index k of `at` names.  Both
-   have the same rank, and on other axes the same extent or 1. */
-static dpt_value read_along(dpti_importer *im, dpt_value x, dpt_value at, size_t axis)
+dpt_value dpti_import_read_along(dpti_importer *im, dpt_value x, dpt_value at, size_t axis)
 {
     char formula[FORMULA_BYTES];
     if (!x.id || !at.id) return (dpt_value){0};
@@ -80,7 +78,7 @@ static dpt_status import_gather_elements(dpti_importer *im)
     DPT_TRY(read_axis(im, from.rank, &axis));
     DPT_TRY(check_indices(im, 1, from.extent[axis]));
     DPT_TRY(cut_to(im, &x, &e, axis));
-    const dpt_value y = read_along(im, x, at, axis);
+    const dpt_value y = dpti_import_read_along(im, x, at, axis);
     DPT_TRY(dpti_import_check(im));
     dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
     return DPT_OK;
@@ -106,8 +104,8 @@ dpt_status dpti_import_gather_computed(dpti_importer *im, size_t axis)
                                .extent = {product(&from, 0, axis), from.extent[axis],
                                           product(&from, axis + 1, from.rank)}},
                        indices = {.rank = 3, .extent = {1, product(&e, 0, e.rank), 1}};
-    const dpt_value y =
-        read_along(im, dpti_reshape(im->model, x, &data), dpti_reshape(im->model, at, &indices), 1);
+    const dpt_value y = dpti_import_read_along(im, dpti_reshape(im->model, x, &data),
+                                               dpti_reshape(im->model, at, &indices), 1);
     DPT_TRY(dpti_import_check(im));
     dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
     return DPT_OK;
@@ -174,7 +172,7 @@ dpt_status dpti_import_gather_rows(dpti_importer *im, size_t batch_dims)
                                           product(&from, batch_dims, end),
                                           product(&from, end, from.rank)}};
     DPT_TRY(find_places(im, &from, batch_dims, &places));
-    const dpt_value y = read_along(im, dpti_reshape(im->model, x, &data), places, 1);
+    const dpt_value y = dpti_import_read_along(im, dpti_reshape(im->model, x, &data), places, 1);
     DPT_TRY(dpti_import_check(im));
     dpti_import_give(im, 0, dpti_reshape(im->model, y, &to));
     return DPT_OK;

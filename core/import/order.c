@@ -66,6 +66,68 @@ static dpt_status import_hardmax(dpti_importer *im)
 
 /* ---- TopK ------------------------------------------------------------------------------------ */
 
+/* Elements that are few against those of the axis are found one after the other, each by a few
+   passes over the axis.  Others are found by comparing all pairs. */
+enum { PASSES = 8, MOST_FOUND = 64 };
+
+/* The search for the next element along an axis. */
+typedef struct search {
+    dpt_value x;     /* the largest is searched */
+    dpt_value count; /* 0 ... n - 1 along the axis */
+    dpt_value least; /* the smallest element */
+    dpt_value taken; /* 1 where an element was found before, else 0; id 0: none was */
+    size_t axis, n;
+    size_t n_left; /* elements that are still to be found */
+} search;
+
+/* The place of the largest element that was not found before, the first of those that are equally
+   large. */
+static dpt_value find_next(dpti_importer *im, search *s)
+{
+    char formula[FORMULA_BYTES];
+    const uint32_t axes = 1u << s->axis;
+    /* An element that was found before does not become larger than one that is left. */
+    const dpt_value left = s->taken.id ? dpti_formula(im->model, "select(a, b, c)",
+                                                      (dpt_value[]){s->taken, s->least, s->x}, 3)
+                                       : s->x;
+    const dpt_value most = dpti_import_reduce(im, left, axes, DPT_REDUCE_MAXIMUM);
+    snprintf(formula, sizeof formula,
+             s->taken.id ? "select(and(equal(a, b), not(d)), c, %zu)"
+                         : "select(equal(a, b), c, %zu)",
+             s->n - 1);
+    const dpt_value in[] = {s->x, most, s->count, s->taken};
+    const dpt_value places =
+        dpti_import_as_integers(im, dpti_formula(im->model, formula, in, s->taken.id ? 4 : 3));
+    const dpt_value place =
+        dpti_import_as_integers(im, dpti_import_reduce(im, places, axes, DPT_REDUCE_MINIMUM));
+    if (--s->n_left == 0) return place;
+    const dpt_value all[] = {s->count, place, s->taken};
+    s->taken = dpti_formula(im->model, s->taken.id ? "max(equal(a, b), c)" : "equal(a, b)", all,
+                            s->taken.id ? 3 : 2);
+    return place;
+}
+
+/* The places of the k largest (or smallest) elements along an axis, in their order. */
+static dpt_value find_places(dpti_importer *im, dpt_value x, size_t axis, size_t k)
+{
+    char formula[FORMULA_BYTES];
+    const dpti_extents e = dpti_extents_of(im->model, x);
+    const bool most = dpti_onnx_int(im->node, "largest", 1) != 0;
+    search s = {.x = most ? x : dpti_formula(im->model, "-a", &x, 1),
+                .count = dpti_import_count(im, e.rank, axis, e.extent[axis]),
+                .axis = axis,
+                .n = e.extent[axis],
+                .n_left = k};
+    if (k > 1) s.least = dpti_import_reduce(im, s.x, 1u << axis, DPT_REDUCE_MINIMUM);
+    dpt_value all[] = {find_next(im, &s), {0}, dpti_import_count(im, e.rank, axis, k)};
+    for (size_t i = 1; i < k; i++) {
+        all[1] = find_next(im, &s);
+        snprintf(formula, sizeof formula, "select(equal(c, %zu), b, a)", i);
+        all[0] = dpti_import_as_integers(im, dpti_formula(im->model, formula, all, 3));
+    }
+    return all[0];
+}
+
 /* How many elements along the axis come before each: those that are larger (or smaller), and those
    that are as large and stand in front.  The result has an axis of extent 1 behind `axis`. */
 static dpt_value rank_of(dpti_importer *im, dpt_value x, size_t axis)
@@ -96,6 +158,13 @@ static dpt_status import_top_k(dpti_importer *im)
     if (e.rank >= DPT_MAX_RANK || k < 1)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "%s",
                                   k < 1 ? "k must be at least 1" : "data of 8 axes");
+    if (k <= MOST_FOUND && PASSES * k <= e.extent[axis]) {
+        const dpt_value places = find_places(im, x, axis, k);
+        dpti_import_give(im, 1, places);
+        if (dpti_import_wants(im, 0))
+            dpti_import_give(im, 0, dpti_import_read_along(im, x, places, axis));
+        return dpti_import_check(im);
+    }
     const dpt_value rank = rank_of(im, x, axis);
     dpti_sum sum = {.formula = "select(equal(a, b), c, 0)",
                     .n = 3,

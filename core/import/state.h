@@ -119,6 +119,9 @@ dpt_value dpti_import_reduce(dpti_importer *im, dpt_value x, uint32_t axes,
                              dpt_map_reduction reduction);
 /* The product of the elements along an axis, which is dropped (cumulate.c). */
 dpt_value dpti_import_multiply_along(dpti_importer *im, dpt_value x, size_t axis);
+/* Along an axis, element k of the result is the element of x that index k of `at` names.  Both have
+   the same rank, and on other axes the same extent or 1 (index.c). */
+dpt_value dpti_import_read_along(dpti_importer *im, dpt_value x, dpt_value at, size_t axis);
 /* A Gather along an axis by computed indices (index.c). */
 DPT_CHECK_RESULT dpt_status dpti_import_gather_computed(dpti_importer *im, size_t axis);
 /* A GatherND by any indices. */

@@ -306,6 +306,10 @@ r = Where(m, q, p)""", lambda p: torch.where(((p > 0.1) & (p <= 0.4)) | (p >= 0.
                            nearest_mode="round_prefer_ceil"),
     # by index
     "TopK": chain("v,i = TopK(p, k) axis=1\nr = Identity(v)", lambda p: p.topk(3, 1)[0], k=[3]),
+    "TopK_few": chain("q = Reshape(p, s)\nv,i = TopK(q, k) axis=1\nr = Identity(v)",
+                      lambda p: p.flatten(1).topk(5, 1)[0], k=[5], s=[0, -1]),
+    "TopK_few_smallest": chain("q = Reshape(p, s)\nv,i = TopK(q, k) axis=2 largest=0\nr = Identity(v)",
+                               lambda p: p.flatten(2).topk(3, 2, largest=False)[0], k=[3], s=[0, 0, -1]),
     "TopK_smallest": chain("v,i = TopK(p, k) axis=2 largest=0\nr = Identity(v)",
                            lambda p: p.topk(2, 2, largest=False)[0], k=[2]),
     "ArgMax": chain("i = ArgMax(p) axis=1\nr = GatherElements(p, i) axis=1",
