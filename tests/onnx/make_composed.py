@@ -128,7 +128,7 @@ GRAPHS = {
 }
 REFUSED = {
     "outside": ("CumSum", [np.array(4)], {}),
-    "diagonal": ("Einsum", [], {"equation": "nchw->nhw"}),
+    "diagonal": ("Einsum", [np.ones((6, 6), "f")], {"equation": "nchw,ww->nch"}),
     "mirror": ("Pad", [np.array([0, 0, 1, 0, 0, 0, 1, 0])], {"mode": "mirror"}),
     "far": ("Pad", [np.array([0, 0, 4, 0, 0, 0, 0, 0])], {"mode": "reflect"}),
     "outside_rows": ([helper.make_node("Transpose", ["p"], ["t"], perm=[1, 2, 0, 3]),
