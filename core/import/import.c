@@ -137,12 +137,21 @@ static dpt_status add_all_inputs(dpti_importer *im)
     return n == 1 ? add_input(im, ports[0]) : add_inputs(im, ports, n);
 }
 
+/* Whether the node computes numbers of samples, which are constants in a batch of 1. */
+static bool gives_numbers(const dpti_importer *im)
+{
+    if (im->node->n_outputs == 0 || im->node->outputs[0] == DPTI_ONNX_NONE) return false;
+    const dpti_onnx_fact *y = dpti_import_result(im, 0);
+    return y->progression && dpti_onnx_is_counting(y);
+}
+
 static dpt_status import_nodes(dpti_importer *im)
 {
     for (size_t n = 0; n < im->graph->n_nodes; n++) {
         if (!im->imports[n]) continue;
         const dpti_onnx_node node = dpti_import_rename(im, im->graph->nodes[n]);
         im->node = &node;
+        if (gives_numbers(im)) continue;
         dpti_import_rule *rule = find_rule(im->node->op);
         if (!rule)
             return dpti_import_refuse(

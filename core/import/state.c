@@ -115,6 +115,20 @@ static dpt_status add_constant_cells(dpti_importer *im, const dpti_onnx_fact *fa
     return dpti_import_check(im);
 }
 
+/* A progression in a batch of 1. */
+static dpt_status add_progression(dpti_importer *im, const dpti_onnx_fact *fact,
+                                  const dpti_extents *extents, dpt_value *out)
+{
+    const size_t n = count(extents);
+    float *numbers = malloc((n + 1) * sizeof *numbers);
+    if (!numbers) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    for (size_t i = 0; i < n; i++)
+        numbers[i] = (float)dpti_onnx_element(fact, i);
+    *out = dpti_add_constant(im->model, extents, numbers);
+    free(numbers);
+    return dpti_import_check(im);
+}
+
 /* PyTorch's exporters give numbers that stand in the code, not parameters, such names.  A weight
    that the older exporter has transposed is "onnx::MatMul_12". */
 static bool has_name_of_number(const char *name)
@@ -182,6 +196,7 @@ static dpt_status make_leaf(dpti_importer *im, size_t i, dpt_value *out)
     const dpti_extents extents = dpti_import_extents(fact);
     if (fact->n_cells > 0 && fact->cells && !fact->parameter && count(&extents) == fact->n_cells)
         return add_constant_cells(im, fact, &extents, out);
+    if (!tensor && fact->progression) return add_progression(im, fact, &extents, out);
     if (!tensor)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "input %zu is not known and is computed by no node that trains",
@@ -250,8 +265,12 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
     const dpti_onnx_tensor *tensor = im->graph->model->values[v].tensor;
     if (at->parameter != SIZE_MAX) {
         *out = at->parameter;
+        const dpti_parameter *have = &im->model->parameters[*out];
+        if (dpti_is_statistic(like.role) && have->role == like.role &&
+            have->momentum == like.momentum)
+            return DPT_OK;
         /* The gradient of another role is written by one layer, over what is there. */
-        if (im->model->parameters[*out].role != DPTI_ROLE_TENSOR)
+        if (have->role != DPTI_ROLE_TENSOR)
             return dpti_import_refuse(
                 im, DPT_E_UNSUPPORTED,
                 "\"%.80s\" belongs to another layer, too, and this operator cannot share it; give "

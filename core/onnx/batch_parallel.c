@@ -211,6 +211,10 @@ static dpt_status sliced(proof *p, dpt_error *error)
 
 static dpt_status gathered(proof *p, dpt_error *error)
 {
+    if (dpti_onnx_reads_own(p->in.graph, p->in.node) && samples_of(p, 0)->outer == 1) {
+        give(p, 1);
+        return DPT_OK;
+    }
     if (on_axis(p, 0, axis_of(p, 0))) return mixes(p, "it picks samples out of the batch", error);
     return keep_order(p, error);
 }
@@ -220,6 +224,11 @@ static dpt_status gathered_parts(proof *p, dpt_error *error)
 {
     const dpti_onnx_shape *at = &dpti_onnx_input(&p->in, 1)->shape;
     const int64_t common = dpti_onnx_int(p->in.node, "batch_dims", 0);
+    if (dpti_onnx_counts_samples(p->in.graph, p->in.node) && on_axis(p, 0, 0) &&
+        on_axis(p, 1, dpti_onnx_batch_axis(at))) {
+        give(p, 1);
+        return DPT_OK;
+    }
     if (has_batch(p, 0)) {
         const int64_t axis = (int64_t)samples_of(p, 0)->axis;
         if (axis >= common && axis < common + at->dims[at->rank - 1].size)

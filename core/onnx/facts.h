@@ -26,6 +26,7 @@ typedef struct dpti_onnx_cell {
 /* Integers: element (i0, i1, ...) is offset + i0 * step[0] + i1 * step[1] + ... */
 typedef struct dpti_onnx_progression {
     int64_t offset, step[DPTI_ONNX_MAX_RANK];
+    bool unknown; /* only among columns: these elements are not known */
 } dpti_onnx_progression;
 
 /* What is known of a value. */
@@ -39,9 +40,16 @@ typedef struct dpti_onnx_fact {
     /* NULL: none is known.  Such elements are known where there are no cells, because their number
        contains N. */
     const dpti_onnx_progression *progression;
-    /* (the last extent) progressions over the other axes, which were put side by side; NULL: as
-       above. */
+    /* (the last extent) progressions over the other axes, which were put side by side, at least one
+       of them with an axis that contains N; NULL: as above. */
     const dpti_onnx_progression *columns;
+    /* The elements are a progression, with numbers added that are not known; NULL: as above. */
+    const dpti_onnx_progression *shifted;
+    /* Integers, or what is added to `shifted`, are from 0 to bound - 1; 0: that is not known. */
+    int64_t bound;
+    /* Why nothing is known: the value is computed in a branch of an If, and fits only if the branch
+       is taken.  NULL: it is known. */
+    const dpt_error *failure;
 } dpti_onnx_fact;
 
 typedef struct dpti_onnx_graph {
@@ -54,12 +62,20 @@ typedef struct dpti_onnx_graph {
     bool gives_loss; /* set by dpti_onnx_prove: the trained output is a mean over the batch */
 } dpti_onnx_graph;
 
-/* Whether a node is a ScatterND whose rows of indices count the samples: the first index is that of
-   the sample from which the updates come, and the others are the same for all samples.  The node
-   then writes into each sample alone. */
+/* Whether a node is a ScatterND or a GatherND whose rows of indices count the samples: the first
+   index is that of the row's own sample, and the others do not depend on its number.  Those of
+   ScatterND are the same for all samples.  The node then writes into each sample, or reads of each
+   sample, alone. */
 bool dpti_onnx_counts_samples(const dpti_onnx_graph *graph, const dpti_onnx_node *node);
-/* Element i, in row-major order, of its indices in a batch of 1. */
+/* Whether a node is a Gather from samples that lie one after another, whose indices name elements
+   of the own sample: the number of the sample times its elements, and less than these elements. */
+bool dpti_onnx_reads_own(const dpti_onnx_graph *graph, const dpti_onnx_node *node);
+/* Element i, in row-major order, of indices of a ScatterND that count samples, in a batch of 1. */
 int64_t dpti_onnx_counted_index(const dpti_onnx_fact *indices, size_t i);
+/* Whether known elements depend on the number of their sample. */
+bool dpti_onnx_is_counting(const dpti_onnx_fact *fact);
+/* Element i of a progression in a batch of 1. */
+int64_t dpti_onnx_element(const dpti_onnx_fact *fact, size_t i);
 /* The place of the output that is trained and predicted: the first one of real numbers; without
    one, the first one. */
 size_t dpti_onnx_trained_output(const dpti_onnx_graph *graph);

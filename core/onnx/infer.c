@@ -10,9 +10,9 @@
 
 static const dpti_onnx_operator *find_operator(const char *name)
 {
-    const dpti_onnx_operator *const parts[] = {dpti_onnx_elementwise, dpti_onnx_layouts,
-                                               dpti_onnx_reductions,  dpti_onnx_windows,
-                                               dpti_onnx_products,    dpti_onnx_sequences};
+    const dpti_onnx_operator *const parts[] = {
+        dpti_onnx_elementwise, dpti_onnx_layouts,   dpti_onnx_reductions, dpti_onnx_windows,
+        dpti_onnx_products,    dpti_onnx_sequences, dpti_onnx_branches};
     for (size_t p = 0; p < sizeof parts / sizeof *parts; p++)
         for (const dpti_onnx_operator *op = parts[p]; op->name; op++)
             if (strcmp(op->name, name) == 0) return op;
@@ -58,17 +58,32 @@ static dpt_status read_tensor(dpti_onnx_graph *graph, size_t v, dpt_error *error
     return dpti_onnx_tensor_cells(&graph->arena, tensor, &fact->cells, error);
 }
 
+/* Numbers of samples are taken only where they index the own sample: what computes with them must
+   be a known progression again. */
+static dpt_status check_counting(const dpti_onnx_inference *in, dpt_error *error)
+{
+    const size_t v = in->node->outputs[0];
+    const dpti_onnx_fact *y = v == DPTI_ONNX_NONE ? NULL : &in->graph->facts[v];
+    const bool known = y && (y->progression || y->columns || y->shifted);
+    const bool counts =
+        dpti_onnx_counts_samples(in->graph, in->node) || dpti_onnx_reads_own(in->graph, in->node);
+    for (size_t i = 0; i < in->node->n_inputs; i++) {
+        const dpti_onnx_fact *x = dpti_onnx_input(in, i);
+        if (x && dpti_onnx_is_counting(x) && !known && !(counts && i == 1))
+            return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                    "it computes with the numbers of the samples, 0 to N, which "
+                                    "differ on each device; they are taken only as indices of the "
+                                    "own sample (x[torch.arange(N), i]) or of all elements in "
+                                    "their order; replace a strided view by reshape or flatten");
+    }
+    return DPT_OK;
+}
+
 /* A number that grows with the batch is known only where it says what to do. */
 static dpt_status check_data(const dpti_onnx_inference *in, const dpti_onnx_operator *op,
                              dpt_error *error)
 {
-    const size_t v = in->node->outputs[0];
-    if (strcmp(in->node->op, "Range") == 0 && v != DPTI_ONNX_NONE &&
-        in->graph->facts[v].progression)
-        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
-                                "the numbers that it makes depend on the batch's extent; only "
-                                "indices of all elements of a tensor in their order may do so; "
-                                "replace a strided view by reshape or flatten");
+    DPT_TRY(check_counting(in, error));
     for (size_t i = 0; i < in->node->n_inputs && i < op->operands_from; i++) {
         const dpti_onnx_fact *fact = dpti_onnx_input(in, i);
         for (size_t k = 0; fact && fact->cells && k < fact->n_cells; k++)
@@ -86,12 +101,14 @@ static dpt_status check_results(const dpti_onnx_graph *graph, dpt_error *error)
     for (size_t i = 0; i < model->n_outputs; i++) {
         const size_t v = model->outputs[i].value;
         const dpti_onnx_fact *fact = &graph->facts[v];
+        bool depends = dpti_onnx_is_counting(fact);
         for (size_t k = 0; fact->cells && k < fact->n_cells; k++)
-            if (fact->cells[k].times)
-                return dpti_onnx_fail(error, DPT_E_UNSUPPORTED,
-                                      "%s: the output \"%.80s\" is computed from the batch's "
-                                      "extent; that changes with each device's shard",
-                                      model->path, model->values[v].name);
+            depends = depends || fact->cells[k].times;
+        if (depends)
+            return dpti_onnx_fail(error, DPT_E_UNSUPPORTED,
+                                  "%s: the output \"%.80s\" is computed from the batch's "
+                                  "extent; that changes with each device's shard",
+                                  model->path, model->values[v].name);
     }
     return DPT_OK;
 }
@@ -121,6 +138,37 @@ static dpt_status infer_node(dpti_onnx_inference *in, dpt_error *error)
     return dpti_onnx_progress(in, error);
 }
 
+/* Why an input of a node is not known; NULL: all are.  An If needs the branch that is taken. */
+static const dpt_error *find_failure(const dpti_onnx_inference *in)
+{
+    const size_t n = strcmp(in->node->op, "If") == 0 ? 1 : in->node->n_inputs;
+    for (size_t i = 0; i < n; i++) {
+        const dpti_onnx_fact *x = dpti_onnx_input(in, i);
+        if (x && x->failure) return x->failure;
+    }
+    return NULL;
+}
+
+/* A node of a branch may fail, because the branch may not be taken.  Its results then say why. */
+static dpt_status infer_in_branch(dpti_onnx_inference *in, dpt_error *error)
+{
+    const dpt_error *failure = find_failure(in);
+    dpt_error own = {.status = DPT_OK};
+    const dpt_status status = failure ? failure->status : infer_node(in, &own);
+    if (status == DPT_OK) return DPT_OK;
+    if (status == DPT_E_NO_MEMORY) return dpti_onnx_no_memory(error);
+    if (!failure) {
+        dpt_error *kept = dpti_onnx_take(&in->graph->arena, 1, sizeof *kept);
+        if (!kept) return dpti_onnx_no_memory(error);
+        *kept = own;
+        failure = kept;
+    }
+    for (size_t k = 0; k < in->node->n_outputs; k++)
+        if (in->node->outputs[k] != DPTI_ONNX_NONE)
+            in->graph->facts[in->node->outputs[k]] = (dpti_onnx_fact){.failure = failure};
+    return DPT_OK;
+}
+
 /* Marks what the outputs need, from the last node to the first, and lists the nodes. */
 static dpt_status keep_needed(dpti_onnx_graph *graph, bool *needed, dpt_error *error)
 {
@@ -129,15 +177,18 @@ static dpt_status keep_needed(dpti_onnx_graph *graph, bool *needed, dpt_error *e
     for (size_t i = 0; i < model->n_outputs; i++)
         needed[model->outputs[i].value] = true;
     for (size_t i = model->n_nodes; i-- > 0;) {
-        graph->nodes[i] = &model->nodes[i];
-        DPT_TRY(dpti_onnx_replace_view(graph, &graph->nodes[i], error));
-        const dpti_onnx_node *node = graph->nodes[i];
+        const dpti_onnx_node *node = graph->nodes[i] = &model->nodes[i];
         for (size_t k = 0; k < node->n_outputs; k++)
             keep[i] = keep[i] || (node->outputs[k] != DPTI_ONNX_NONE && needed[node->outputs[k]]);
         keep[i] = keep[i] && !is_folded(graph, node);
-        const bool counts = keep[i] && dpti_onnx_counts_samples(graph, node);
-        for (size_t k = 0; keep[i] && k < node->n_inputs; k++)
-            if (node->inputs[k] != DPTI_ONNX_NONE && !(counts && k == 1))
+        if (!keep[i]) continue;
+        DPT_TRY(dpti_onnx_replace_view(graph, &graph->nodes[i], error));
+        DPT_TRY(dpti_onnx_replace_branch(graph, &graph->nodes[i], error));
+        node = graph->nodes[i];
+        const bool counts = dpti_onnx_counts_samples(graph, node);
+        for (size_t k = 0; k < node->n_inputs; k++)
+            if (node->inputs[k] != DPTI_ONNX_NONE &&
+                !(counts && k == 1 && strcmp(node->op, "ScatterND") == 0))
                 needed[node->inputs[k]] = true;
     }
     for (size_t i = 0; i < model->n_nodes; i++) {
@@ -162,7 +213,7 @@ static dpt_status infer_all(dpti_onnx_graph *graph, dpt_error *error)
         if (model->values[v].tensor) DPT_TRY(read_tensor(graph, v, error));
     for (size_t i = 0; i < model->n_nodes; i++) {
         dpti_onnx_inference in = {graph, &model->nodes[i]};
-        DPT_TRY(infer_node(&in, error));
+        DPT_TRY(in.node->in_branch ? infer_in_branch(&in, error) : infer_node(&in, error));
     }
     DPT_TRY(keep_needed(graph, needed, error));
     return check_results(graph, error);

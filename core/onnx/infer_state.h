@@ -25,7 +25,8 @@ typedef struct dpti_onnx_operator {
 
 /* The operators of each part; ended by a NULL name. */
 extern const dpti_onnx_operator dpti_onnx_elementwise[], dpti_onnx_layouts[],
-    dpti_onnx_reductions[], dpti_onnx_windows[], dpti_onnx_products[], dpti_onnx_sequences[];
+    dpti_onnx_reductions[], dpti_onnx_windows[], dpti_onnx_products[], dpti_onnx_sequences[],
+    dpti_onnx_branches[];
 
 /* An input of the node; NULL if it is left out. */
 const dpti_onnx_fact *dpti_onnx_input(const dpti_onnx_inference *in, size_t i);
@@ -71,10 +72,15 @@ DPT_CHECK_RESULT dpt_status dpti_onnx_fold(dpti_onnx_inference *in, dpt_error *e
 /* Finds out whether the first output of a node, which has its shape, is a progression.  Errors:
    DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_onnx_progress(dpti_onnx_inference *in, dpt_error *error);
-/* *node = a Reshape with the same output, if it is a Gather of all elements of a vector in their
-   order, by indices that are a progression.  Errors: DPT_E_NO_MEMORY. */
+/* *node = a Reshape with the same output, if it is a Gather or a GatherND of all elements in their
+   order, by indices that are progressions.  Errors: DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_onnx_replace_view(dpti_onnx_graph *graph,
                                                    const dpti_onnx_node **node, dpt_error *error);
+
+/* *node = an Identity of the result of the branch that is taken, if it is an If whose condition is
+   known.  Errors: DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_onnx_replace_branch(dpti_onnx_graph *graph,
+                                                     const dpti_onnx_node **node, dpt_error *error);
 
 /* What a slice keeps of each axis, every step-th element from `start` on, and the shape of that.
    Along the batch axis the start is a multiple of N. */

@@ -81,6 +81,7 @@ typedef struct dpti_onnx_node {
     size_t n_attributes;
     const dpti_onnx_attribute *attributes;
     const char *origin; /* the call in PyTorch, as its default exporter notes it; NULL: not noted */
+    bool in_branch;     /* in a branch of an If, which may not be taken */
 } dpti_onnx_node;
 
 typedef struct dpti_onnx_value {

@@ -129,24 +129,63 @@ static bool count(const dpti_onnx_inference *in, const dpti_onnx_shape *to,
     return to->dims[0].batch;
 }
 
-/* Puts progressions with a last axis of extent 1 side by side. */
+/* Puts progressions with a last axis of extent 1 side by side.  Others are unknown columns. */
 static dpt_status join_columns(dpti_onnx_inference *in, dpti_onnx_fact *y, dpt_error *error)
 {
     const size_t n = in->node->n_inputs, last = y->shape.rank - 1;
     if (y->shape.rank == 0 || y->shape.dims[last].batch || n > DPTI_ONNX_MAX_RANK ||
         y->shape.dims[last].size != (int64_t)n)
         return DPT_OK;
-    dpti_onnx_progression found[DPTI_ONNX_MAX_RANK];
+    dpti_onnx_progression found[DPTI_ONNX_MAX_RANK] = {{0}};
+    size_t n_known = 0;
     for (size_t i = 0; i < n; i++) {
         const dpti_onnx_fact *x = dpti_onnx_input(in, i);
-        if (!x || x->shape.rank != y->shape.rank || !is_one(x->shape.dims[last]) ||
-            !read_input(in, i, &y->shape, &found[i]))
-            return DPT_OK;
+        if (!x || x->shape.rank != y->shape.rank || !is_one(x->shape.dims[last])) return DPT_OK;
+        found[i].unknown = !read_input(in, i, &y->shape, &found[i]);
+        if (found[i].unknown && dpti_onnx_is_counting(x)) return DPT_OK;
+        n_known += !found[i].unknown;
     }
+    if (n_known == 0) return DPT_OK;
     dpti_onnx_progression *kept = dpti_onnx_take(&in->graph->arena, n, sizeof *kept);
     if (!kept) return dpti_onnx_no_memory(error);
     memcpy(kept, found, n * sizeof *kept);
     y->columns = kept;
+    return DPT_OK;
+}
+
+/* Places on an axis, and what only has other extents. */
+static int64_t find_bound(const dpti_onnx_inference *in)
+{
+    static const char *const same[] = {"Cast",    "Expand",  "Flatten",  "Identity",
+                                       "Reshape", "Squeeze", "Unsqueeze"};
+    const char *op = in->node->op;
+    const dpti_onnx_fact *x = dpti_onnx_input(in, 0);
+    if (!x) return 0;
+    if (strcmp(op, "ArgMax") == 0 || strcmp(op, "ArgMin") == 0) {
+        const size_t axis = dpti_onnx_axis(dpti_onnx_int(in->node, "axis", 0), x->shape.rank);
+        return axis == x->shape.rank || x->shape.dims[axis].batch ? 0 : x->shape.dims[axis].size;
+    }
+    for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+        if (strcmp(same[i], op) == 0 && !x->shifted) return x->bound;
+    return 0;
+}
+
+/* A progression that counts samples, and bounded numbers that are not known. */
+static dpt_status shift(const dpti_onnx_inference *in, dpti_onnx_fact *y, dpt_error *error)
+{
+    if (strcmp(in->node->op, "Add") != 0 || in->node->n_inputs != 2) return DPT_OK;
+    for (size_t i = 0; i < 2; i++) {
+        const dpti_onnx_fact *x = dpti_onnx_input(in, i), *by = dpti_onnx_input(in, 1 - i);
+        dpti_onnx_progression found;
+        if (!x->progression || by->shifted || by->bound == 0 ||
+            !read_input(in, i, &y->shape, &found))
+            continue;
+        dpti_onnx_progression *kept = dpti_onnx_take(&in->graph->arena, 1, sizeof *kept);
+        if (!kept) return dpti_onnx_no_memory(error);
+        *kept = found;
+        y->shifted = kept;
+        y->bound = by->bound;
+    }
     return DPT_OK;
 }
 
@@ -163,6 +202,7 @@ dpt_status dpti_onnx_progress(dpti_onnx_inference *in, dpt_error *error)
     dpti_onnx_fact *y = &in->graph->facts[in->node->outputs[0]];
     if (y->cells || (y->type != DPTI_ONNX_INT64 && y->type != DPTI_ONNX_INT32)) return DPT_OK;
     if (strcmp(in->node->op, "Concat") == 0) return join_columns(in, y, error);
+    y->bound = find_bound(in);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         dpti_onnx_progression found;
         if (strcmp(rules[i].op, in->node->op) != 0 || !rules[i].rule(in, &y->shape, &found))
@@ -172,25 +212,65 @@ dpt_status dpti_onnx_progress(dpti_onnx_inference *in, dpt_error *error)
         *kept = found;
         y->progression = kept;
     }
-    return DPT_OK;
+    return y->progression ? DPT_OK : shift(in, y, error);
 }
 
 /* ---- Indices that count samples -------------------------------------------------------------- */
 
+bool dpti_onnx_is_counting(const dpti_onnx_fact *fact)
+{
+    const size_t batch = dpti_onnx_batch_axis(&fact->shape), last = fact->shape.rank - 1;
+    if (batch == fact->shape.rank) return false;
+    if (fact->progression) return fact->progression->step[batch] != 0;
+    if (fact->shifted) return fact->shifted->step[batch] != 0;
+    for (size_t k = 0; fact->columns && k < (size_t)fact->shape.dims[last].size; k++)
+        if (fact->columns[k].step[batch] != 0) return true;
+    return false;
+}
+
+int64_t dpti_onnx_element(const dpti_onnx_fact *fact, size_t i)
+{
+    return element(fact->progression, &fact->shape, i);
+}
+
 bool dpti_onnx_counts_samples(const dpti_onnx_graph *graph, const dpti_onnx_node *node)
 {
-    if (strcmp(node->op, "ScatterND") != 0) return false;
+    const bool reads = strcmp(node->op, "GatherND") == 0;
+    if (!reads && strcmp(node->op, "ScatterND") != 0) return false;
+    if (reads && dpti_onnx_int(node, "batch_dims", 0) != 0) return false;
     const dpti_onnx_fact *x = &graph->facts[node->inputs[0]], *at = &graph->facts[node->inputs[1]];
     const size_t batch = dpti_onnx_batch_axis(&at->shape);
     if (!at->columns || batch + 1 >= at->shape.rank || at->shape.dims[batch].size != 1 ||
         x->shape.rank == 0 || !x->shape.dims[0].batch || x->shape.dims[0].size != 1 ||
-        at->columns[0].offset != 0)
+        at->columns[0].offset != 0 || at->columns[0].unknown)
         return false;
     for (size_t d = 0; d + 1 < at->shape.rank; d++)
         if (at->columns[0].step[d] != (d == batch)) return false;
     for (size_t k = 1; k < (size_t)at->shape.dims[at->shape.rank - 1].size; k++)
-        if (at->columns[k].step[batch] != 0) return false;
+        if (at->columns[k].step[batch] != 0 || (at->columns[k].unknown && !reads)) return false;
     return true;
+}
+
+bool dpti_onnx_reads_own(const dpti_onnx_graph *graph, const dpti_onnx_node *node)
+{
+    if (strcmp(node->op, "Gather") != 0) return false;
+    const dpti_onnx_fact *x = &graph->facts[node->inputs[0]], *at = &graph->facts[node->inputs[1]];
+    const size_t batch = dpti_onnx_batch_axis(&at->shape);
+    if (!at->shifted || x->shape.rank == 0 || batch == at->shape.rank || !x->shape.dims[0].batch ||
+        dpti_onnx_axis(dpti_onnx_int(node, "axis", 0), x->shape.rank) != 0 ||
+        at->shape.dims[batch].size != 1 || at->shifted->step[batch] != x->shape.dims[0].size ||
+        at->shifted->offset < 0)
+        return false;
+    int64_t end = at->shifted->offset, part; /* behind the last element that the indices can name */
+    if (__builtin_add_overflow(end, at->bound, &end)) return false;
+    for (size_t d = 0; d < at->shape.rank; d++) {
+        if (d == batch) continue;
+        if (at->shifted->step[d] < 0 ||
+            __builtin_mul_overflow(at->shifted->step[d], at->shape.dims[d].size - 1, &part) ||
+            __builtin_add_overflow(end, part, &end))
+            return false;
+    }
+    return end <= x->shape.dims[0].size;
 }
 
 int64_t dpti_onnx_counted_index(const dpti_onnx_fact *indices, size_t i)
@@ -203,15 +283,16 @@ int64_t dpti_onnx_counted_index(const dpti_onnx_fact *indices, size_t i)
 
 /* ---- Views ----------------------------------------------------------------------------------- */
 
-/* Whether indices name every element of a vector once, in order. */
-static bool keeps_order(const dpti_onnx_fact *indices, dpti_onnx_dim vector)
+/* Whether indices with these axes name every element of a vector once, in order. */
+static bool keeps_order(const dpti_onnx_progression *indices, const dpti_onnx_shape *shape,
+                        dpti_onnx_dim vector)
 {
     dpti_onnx_dim behind = {1, false};
-    if (!indices->progression || indices->progression->offset != 0) return false;
-    for (size_t d = indices->shape.rank; d-- > 0;) {
-        const dpti_onnx_dim dim = indices->shape.dims[d];
+    if (indices->offset != 0) return false;
+    for (size_t d = shape->rank; d-- > 0;) {
+        const dpti_onnx_dim dim = shape->dims[d];
         if (is_one(dim)) continue;
-        if (behind.batch || indices->progression->step[d] != behind.size ||
+        if (behind.batch || indices->step[d] != behind.size ||
             __builtin_mul_overflow(behind.size, dim.size, &behind.size))
             return false;
         behind.batch = dim.batch;
@@ -219,13 +300,57 @@ static bool keeps_order(const dpti_onnx_fact *indices, dpti_onnx_dim vector)
     return behind.batch && dpti_onnx_same_dim(behind, vector);
 }
 
+/* *to = *to + times * from.  Returns false on overflow. */
+static bool add_times(const dpti_onnx_progression *from, int64_t times, dpti_onnx_progression *to)
+{
+    int64_t part;
+    if (__builtin_mul_overflow(from->offset, times, &part) ||
+        __builtin_add_overflow(to->offset, part, &to->offset))
+        return false;
+    for (size_t d = 0; d < DPTI_ONNX_MAX_RANK; d++)
+        if (__builtin_mul_overflow(from->step[d], times, &part) ||
+            __builtin_add_overflow(to->step[d], part, &to->step[d]))
+            return false;
+    return true;
+}
+
+/* Whether rows of indices name every part of x once, in order: the rows as places in the vector of
+   all parts. */
+static bool rows_keep_order(const dpti_onnx_fact *x, const dpti_onnx_fact *indices)
+{
+    dpti_onnx_shape rows = indices->shape;
+    const size_t n = (size_t)rows.dims[--rows.rank].size;
+    dpti_onnx_progression places = {.offset = 0};
+    dpti_onnx_dim parts = {1, false};
+    if (!indices->columns || n < 1 || n > x->shape.rank) return false;
+    for (size_t k = n; k-- > 0;) {
+        const dpti_onnx_dim dim = x->shape.dims[k];
+        if (indices->columns[k].unknown || parts.batch ||
+            !add_times(&indices->columns[k], parts.size, &places) ||
+            __builtin_mul_overflow(parts.size, dim.size, &parts.size))
+            return false;
+        parts.batch = dim.batch;
+    }
+    return keeps_order(&places, &rows, parts);
+}
+
+/* Whether a Gather or a GatherND gives all elements of its input in their order. */
+static bool is_view(const dpti_onnx_inference *in)
+{
+    const dpti_onnx_fact *x = dpti_onnx_input(in, 0), *indices = dpti_onnx_input(in, 1);
+    if (strcmp(in->node->op, "GatherND") == 0)
+        return dpti_onnx_int(in->node, "batch_dims", 0) == 0 && rows_keep_order(x, indices);
+    if (strcmp(in->node->op, "Gather") != 0 || x->shape.rank < 1 || !indices->progression)
+        return false;
+    return dpti_onnx_axis(dpti_onnx_int(in->node, "axis", 0), x->shape.rank) == 0 &&
+           keeps_order(indices->progression, &indices->shape, x->shape.dims[0]);
+}
+
 dpt_status dpti_onnx_replace_view(dpti_onnx_graph *graph, const dpti_onnx_node **node,
                                   dpt_error *error)
 {
     const dpti_onnx_inference in = {graph, *node};
-    if (strcmp((*node)->op, "Gather") != 0) return DPT_OK;
-    const dpti_onnx_fact *x = dpti_onnx_input(&in, 0), *indices = dpti_onnx_input(&in, 1);
-    if (x->shape.rank != 1 || !keeps_order(indices, x->shape.dims[0])) return DPT_OK;
+    if (!is_view(&in)) return DPT_OK;
     dpti_onnx_node *reshape = dpti_onnx_take(&graph->arena, 1, sizeof *reshape);
     if (!reshape) return dpti_onnx_no_memory(error);
     *reshape = **node;

@@ -98,8 +98,11 @@ static dpt_status link_outputs_of(linking *l, size_t i, dpt_error *error)
     dpti_onnx_node *node = &r->model->nodes[i];
     size_t *outputs = dpti_onnx_take(r->arena, flat->n_outputs, sizeof *outputs);
     if (!outputs) return dpti_onnx_no_memory(error);
-    *node = (dpti_onnx_node){
-        .op = flat->op, .label = flat->label, .outputs = outputs, .origin = flat->origin};
+    *node = (dpti_onnx_node){.op = flat->op,
+                             .label = flat->label,
+                             .outputs = outputs,
+                             .origin = flat->origin,
+                             .in_branch = flat->in_branch};
     node->n_outputs = flat->n_outputs;
     for (size_t k = 0; k < flat->n_outputs; k++) {
         outputs[k] = flat->outputs[k][0] ? r->model->n_values : DPTI_ONNX_NONE;

@@ -379,11 +379,25 @@ static void mark(splitting *s)
         }
 }
 
-/* Constants are nodes until the default exporter optimises, which is when it merges. */
+/* Whether a node gives a tensor another name inside of the graph, as the default exporter writes
+   the statistics for the second use of a batch-norm. */
+static bool renames_tensor(const dpti_onnx_model *m, const dpti_onnx_node *node)
+{
+    if (strcmp(node->op, "Identity") != 0 || node->n_inputs != 1 || node->n_outputs != 1 ||
+        node->inputs[0] == DPTI_ONNX_NONE || !m->values[node->inputs[0]].tensor)
+        return false;
+    for (size_t i = 0; i < m->n_outputs; i++)
+        if (m->outputs[i].value == node->outputs[0]) return false;
+    return true;
+}
+
+/* Constants are nodes, and tensors have several names, until the default exporter optimises, which
+   is when it merges. */
 static bool is_optimised(const dpti_onnx_model *m)
 {
     for (size_t i = 0; i < m->n_nodes; i++)
-        if (strcmp(m->nodes[i].op, "Constant") == 0) return false;
+        if (strcmp(m->nodes[i].op, "Constant") == 0 || renames_tensor(m, &m->nodes[i]))
+            return false;
     return true;
 }
 

@@ -16,6 +16,7 @@ typedef struct dpti_onnx_flat_attribute {
 /* A node with the names of its values, after functions were put in place. */
 typedef struct dpti_onnx_flat_node {
     const char *op, *label, *origin;
+    bool in_branch;
     size_t n_inputs, n_outputs, n_attributes;
     const char **inputs, **outputs; /* "": left out */
     dpti_onnx_flat_attribute *attributes;
@@ -32,8 +33,13 @@ typedef struct dpti_onnx_reading {
     dpti_onnx_flat_node *flat;
 } dpti_onnx_reading;
 
-/* Fills `flat` with the nodes of the graph.  Errors: DPT_E_UNSUPPORTED for another domain;
-   DPT_E_FORMAT; DPT_E_NO_MEMORY. */
+/* Decodes a subgraph.  Errors: DPT_E_FORMAT, DPT_E_UNSUPPORTED for too many nodes,
+   DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_onnx_decode_graph(dpti_onnx_reading *reading,
+                                                   const ProtobufCBinaryData *bytes,
+                                                   const Dpti__Onnx__Graph **out, dpt_error *error);
+/* Fills `flat` with the nodes of the graph, and with those of both branches of each If.  Errors:
+   DPT_E_UNSUPPORTED for another domain; DPT_E_FORMAT; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_onnx_flatten(dpti_onnx_reading *reading, dpt_error *error);
 /* Makes values and nodes of the model from `flat`, initialisers, inputs and outputs.  Errors:
    DPT_E_FORMAT, DPT_E_UNSUPPORTED, DPT_E_IO, DPT_E_NOT_FOUND, DPT_E_NO_MEMORY. */

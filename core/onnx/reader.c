@@ -64,6 +64,28 @@ static dpt_status decode(dpti_onnx_reading *r, const dpti_file_bytes *file, dpt_
                           file->name);
 }
 
+dpt_status dpti_onnx_decode_graph(dpti_onnx_reading *reading, const ProtobufCBinaryData *bytes,
+                                  const Dpti__Onnx__Graph **out, dpt_error *error)
+{
+    decoder d = {.arena = reading->arena};
+    ProtobufCAllocator allocator = {decoder_alloc, decoder_free, &d};
+    const char *path = reading->model->path;
+    dpti_onnx_counts counts;
+    const bool whole = dpti_onnx_count_graph(bytes->data, bytes->len, &counts);
+    if (whole && (counts.nodes > reading->max_nodes || counts.tensors > reading->max_nodes))
+        return dpti_onnx_fail(error, DPT_E_UNSUPPORTED,
+                              "%s: a subgraph has %zu nodes and %zu initialisers; at most %zu of "
+                              "each are read",
+                              path, counts.nodes, counts.tensors, reading->max_nodes);
+    *out = whole ? dpti__onnx__graph__unpack(&allocator, bytes->len, bytes->data) : NULL;
+    if (*out) return DPT_OK;
+    if (d.refused) return dpti_onnx_no_memory(error);
+    return dpti_onnx_fail(error, DPT_E_FORMAT,
+                          "%s: the ONNX file is damaged: a subgraph cannot be decoded; copy or "
+                          "export it again",
+                          path);
+}
+
 /* ---- Versions -------------------------------------------------------------------------------- */
 
 static bool is_default_domain(const char *domain)

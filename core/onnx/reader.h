@@ -3,7 +3,9 @@
    Taken are IR versions 3 to DPTI_ONNX_NEWEST_IR and opsets DPTI_ONNX_OLDEST_OPSET to
    DPTI_ONNX_NEWEST_OPSET of the default domain.  Functions of the file are put in place of the
    nodes that call them.  Tensors may be in other files, but only in the model's folder or below it.
-   Subgraphs (Loop, If, Scan), sparse tensors, strings and other domains are refused.
+   The nodes of both branches of an If become nodes of the model, and an If becomes a node for each
+   of its outputs, with three inputs: the condition and the results of the two branches.  Other
+   subgraphs (Loop, Scan), sparse tensors, strings and other domains are refused.
 
    In the model every name is defined once, nodes are in the order in which they can run, and an
    initialiser that nothing uses is left out.  Operators are not looked at: infer.h does that. */

@@ -60,6 +60,12 @@ static bool count_graph(cursor graph, dpti_onnx_counts *counts)
     return true;
 }
 
+bool dpti_onnx_count_graph(const uint8_t *bytes, size_t n_bytes, dpti_onnx_counts *counts)
+{
+    *counts = (dpti_onnx_counts){0};
+    return count_graph((cursor){bytes, bytes + n_bytes}, counts);
+}
+
 dpt_status dpti_onnx_count(const dpti_file_bytes *file, dpti_onnx_counts *counts, dpt_error *error)
 {
     cursor rest = {file->bytes, file->bytes + file->n_bytes};

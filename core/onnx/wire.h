@@ -15,5 +15,8 @@ typedef struct dpti_onnx_counts {
  */
 DPT_CHECK_RESULT dpt_status dpti_onnx_count(const dpti_file_bytes *file, dpti_onnx_counts *counts,
                                             dpt_error *error);
+/* Counts what a graph holds.  Returns false if its fields are not within its bytes. */
+DPT_CHECK_RESULT bool dpti_onnx_count_graph(const uint8_t *bytes, size_t n_bytes,
+                                            dpti_onnx_counts *counts);
 
 #endif

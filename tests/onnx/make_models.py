@@ -108,6 +108,7 @@ def good():
     save("good", "input_with_default.onnx", linear(inputs=[X, value("b", [2])]))
     save("good", "function.onnx", scaled_function())
     save("good", "typed.onnx", typed())
+    save("good", "branches.onnx", branches())
     save("good", "attributes.onnx", make([node(
         "Any", ["x"], ["y"], f=1.5, i=-7, s="text", t=ints("inner", 3), fs=[0.5, 2.0], ns=[4, 5, 6], ss=["a", "bc"])],
         [X], [Y]))
@@ -118,10 +119,58 @@ def good():
 # ---- Bad ----
 
 
-def subgraph():
-    branch = helper.make_graph([node("Relu", ["x"], ["r"])], "then", [], [value("r", ["N", 3])])
-    choose = node("If", ["c"], ["y"], name="choice", then_branch=branch, else_branch=branch)
-    return make([choose], [X], [value("y", ["N", 3])], [tensor("c", np.array(True))])
+def branch(*nodes, out="r", tensors=(), inputs=()):
+    outs = [helper.make_tensor_value_info(name, F, None) for name in out.split()]
+    return helper.make_graph(list(nodes), "branch", list(inputs), outs, list(tensors))
+
+
+def choose(then, otherwise, outputs=("y",), name="choice", condition="c"):
+    return node("If", [condition], list(outputs), name=name, then_branch=then, else_branch=otherwise)
+
+
+def choosing(*nodes, condition=True):
+    return make(nodes, [X], [value("y", ["N", 3])], [tensor("c", np.array(condition)), floats("w", 3)])
+
+
+def branches():
+    """Two outputs, a branch in a branch, names that both branches and the graph use, an initialiser of a branch, and
+    a branch that does not fit and is not taken."""
+    inner = choose(branch(node("Add", ["t", "five"], ["r"])), branch(node("Neg", ["t"], ["r"])), ["u"], "inner", "d")
+    then = branch(node("Mul", ["x", "two"], ["t"]), node("Not", ["c"], ["d"]), inner, node("Add", ["u", "w"], ["r"]), out="r x",
+                  tensors=[tensor("two", np.float32(2))])
+    wrong = branch(node("Relu", ["x"], ["r"]), node("Add", ["r", "five"], ["t"]), out="r t")
+    return make([choose(then, wrong, ["a", "t"]), node("Add", ["a", "t"], ["y"])], [X], [value("y", ["N", 3])],
+                [tensor("c", np.array(True)), floats("w", 3), floats("five", 5)])
+
+
+def one_in_another(depth):
+    """Encoded by hand, because Python's protobuf decodes 100 messages in one another at most."""
+    def field(number, content):
+        size, n = b"", len(content)
+        while n > 127:
+            size, n = size + bytes([n & 127 | 128]), n >> 7
+        return bytes([8 * number + 2]) + size + bytes([n]) + content
+
+    def attribute(name, inside):
+        return field(5, field(1, name) + field(6, inside) + b"\xa0\x01\x05")
+
+    leaf = branch(node("Relu", ["x"], ["r"])).SerializeToString()
+    inner = leaf
+    for _ in range(depth):
+        made = field(1, b"c") + field(2, b"r") + field(4, b"If") + attribute(b"then_branch", inner)
+        inner = field(1, made + attribute(b"else_branch", leaf)) + field(2, b"g") + field(12, field(1, b"r"))
+    ports = choosing(node("Relu", ["x"], ["r"]))
+    graph = b"".join(field(5, t.SerializeToString()) for t in ports.graph.initializer) + field(11, X.SerializeToString())
+    del ports.graph.node[:]
+    ports.ClearField("graph")
+    return ports.SerializeToString() + field(7, inner + graph)
+
+
+def loop():
+    body = helper.make_graph([node("Relu", ["x"], ["r"]), node("Identity", ["c"], ["d"])], "body",
+                             [value("i", [], I64), value("e", [], TensorProto.BOOL)],
+                             [value("d", [], TensorProto.BOOL), value("r", ["N", 3])])
+    return choosing(node("Loop", ["", "c"], ["y"], name="turns", body=body))
 
 
 def call_in_circle():
@@ -153,7 +202,16 @@ def bad():
     save("bad", "new_opset.onnx", linear(opset=99))
     save("bad", "domain.onnx", linear(nodes=[node("FancyNorm", ["x"], ["y"], name="fancy", domain="com.vendor")],
                                       domains=["com.vendor"]))
-    save("bad", "subgraph.onnx", subgraph())
+    relu = node("Relu", ["x"], ["r"])
+    save("bad", "subgraph.onnx", loop())
+    save("bad", "branch_missing.onnx", choosing(node("If", ["c"], ["y"], name="choice", then_branch=branch(relu))))
+    save("bad", "branch_outputs.onnx", choosing(choose(branch(relu), branch(relu, out="r r"))))
+    save("bad", "branch_input.onnx", choosing(choose(branch(relu), branch(relu, inputs=[X]))))
+    save("bad", "branch_lost.onnx", choosing(choose(branch(relu), branch(node("Relu", ["nothing"], ["r"], name="lost")))))
+    save("bad", "branch_deep.onnx", one_in_another(33))
+    save("good", "branch_deep.onnx", one_in_another(32))
+    damaged = choosing(choose(branch(node("Softsign", ["x"], ["r"])), branch(relu))).SerializeToString()
+    save("bad", "branch_damaged.onnx", damaged.replace(b"\x22\x08Softsign", b"\x22\x7fSoftsign"))
     save("bad", "call_in_circle.onnx", call_in_circle())
     save("bad", "twice.onnx", linear(nodes=[node("Relu", ["x"], ["y"], name="one"), node("Neg", ["x"], ["y"], name="two")]))
     save("bad", "undefined.onnx", linear(nodes=[node("Relu", ["nothing"], ["y"], name="lost")]))
@@ -256,12 +314,23 @@ def shapes():
         tensors=[ints("t", 0, 0, 2, 2), floats("mask", 3, 3), floats("W", 2, 6, 4), floats("R", 2, 6, 2), floats("w", 4, 5),
                  tensor("len", np.int32([3]))]))
     save("shapes", "view.onnx", view(12, range(12)))
+    save("shapes", "own_rows.onnx", own("Unsqueeze n one1 > b", "Unsqueeze p one1 > c", "Concat b c > d | axis=1",
+                                        "GatherND x d > y", tensors=[ints("one1", 1)]))
+    save("shapes", "own_places.onnx", own("Add p o > a", "Gather f a > y"))
     save("shapes", "layouts.onnx", graph(
         "Split x > a b | axis=2 num_outputs=2", "Concat a b a > c | axis=2", "Tile c rep > d", "Slice d st en ax sp > e",
         "TopK e k > f g | axis=2", "ArgMax f > h | axis=1 keepdims=0", "OneHot h depth on > i",
         "ReduceSum i ax1 > j | keepdims=0", "Flatten j > y",
         tensors=[ints("rep", 1, 2, 1), ints("st", 1), ints("en", 2 ** 63 - 1), ints("ax", 1), ints("sp", 2), ints("k", 2),
                  ints("depth", 7), tensor("on", np.float32([0, 1])), ints("ax1", 1)]))
+
+
+def graph_with_branch(*nodes, tensors=()):
+    """The nodes make the condition `c`."""
+    made = graph(*nodes, "Relu x > y", x=("N", 3), tensors=tensors)
+    del made.graph.node[-1]
+    made.graph.node.append(choose(branch(node("Relu", ["x"], ["r"])), branch(node("Neg", ["x"], ["r"]))))
+    return made
 
 
 def view(step, places):
@@ -281,8 +350,32 @@ def counted(step, offset, other):
                           tensor("offset", np.int64(offset)), tensor("other", np.int64(other))])
 
 
+def own(*nodes, tensors=(), x=("N", 3, 4), times=3):
+    """`n`: the numbers of the samples; `f`: the rows of all samples; `o`: `times` the numbers; `p`: a place among `times`
+    of each sample."""
+    return graph("Shape x > s | end=1", "Squeeze s > e", "Range zero e one > n", "Reshape x all > f", "Mul n times > o",
+                 "ReduceSum x last > sum | keepdims=0", "ArgMax sum > p | axis=1 keepdims=0", *nodes, x=x,
+                 tensors=[tensor("zero", np.int64(0)), tensor("one", np.int64(1)), ints("all", -1, 4), ints("last", 2),
+                          tensor("times", np.int64(times)), *tensors])
+
+
 def refused():
     """Refused by infer.h."""
+    save("refused", "branch_of_data.onnx", make(
+        [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
+         choose(branch(node("Relu", ["x"], ["r"])), branch(node("Neg", ["x"], ["r"])))], [X], [value("y", ["N", 3])]))
+    save("refused", "branch_of_batch.onnx", graph_with_branch("Shape x > s | end=1", "Equal s one > c", tensors=[ints("one", 1)]))
+    save("refused", "branch_of_parameter.onnx", graph_with_branch("Cast w > c | to=9", tensors=[tensor("w", np.float32(1))]))
+    save("refused", "branch_taken.onnx", choosing(choose(
+        branch(node("Expand", ["w", "five"], ["r"], name="wide"), tensors=[ints("five", 5)]), branch(node("Relu", ["x"], ["r"])))))
+    save("refused", "number_as_data.onnx", own("Cast n > a | to=1", "Unsqueeze a one1 > b", "Add sum b > y", tensors=[ints("one1", 1)]))
+    save("refused", "number_of_table.onnx", own("Gather w n > a", "Add sum a > y", tensors=[floats("w", 9, 3)]))
+    save("refused", "number_shifted.onnx", own("Add n one > a", "Unsqueeze a one1 > b", "Unsqueeze p one1 > c",
+                                               "Concat b c > d | axis=1", "GatherND x d > y", tensors=[ints("one1", 1)]))
+    save("refused", "number_beyond.onnx", own("Add o p > a", "Add a one > b", "Gather f b > y"))
+    save("refused", "number_unbounded.onnx", own("Cast sum > a | to=7", "ReduceSum a one1 > b | keepdims=0", "Add o b > c",
+                                                 "Gather f c > y", tensors=[ints("one1", 1)]))
+    save("refused", "number_of_others.onnx", own("Add o p > a", "Gather f a > y", times=4))
     save("refused", "operator.onnx", graph("NonZero x > y"))
     save("refused", "fixed_reshape.onnx", graph("Reshape x t > y", tensors=[ints("t", 2, 12)]))
     save("refused", "cut_reshape.onnx", graph("Reshape x t > y", tensors=[ints("t", -1, 5)]))

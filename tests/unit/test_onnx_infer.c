@@ -56,6 +56,8 @@ static const struct expected {
     {"layouts", "h", "[N, 2]", DPTI_ONNX_INT64},
     {"layouts", "i", "[N, 2, 7]", DPTI_ONNX_FLOAT},
     {"layouts", "y", "[N, 7]", DPTI_ONNX_FLOAT},
+    {"own_rows", "y", "[N, 4]", DPTI_ONNX_FLOAT},
+    {"own_places", "y", "[N, 4]", DPTI_ONNX_FLOAT},
 };
 
 static void finds_shapes(test *t)
@@ -172,6 +174,22 @@ static void replaces_views(test *t)
     dpti_onnx_close(model);
 }
 
+/* The branch of an If whose condition is known takes the place of the If; the other one need not
+   fit. */
+static void takes_branches(test *t)
+{
+    static const char *const ops[] = {"Mul",      "Neg",      "Identity", "Add",
+                                      "Identity", "Identity", "Add"};
+    dpti_onnx_model *model = onnx_open(t, "good/branches.onnx");
+    dpti_onnx_graph *graph = infer_good(t, model);
+    REQUIRE(graph != NULL);
+    if (CHECK_SIZE(graph->n_nodes, sizeof ops / sizeof *ops))
+        for (size_t i = 0; i < graph->n_nodes; i++)
+            CHECK_TEXT(graph->nodes[i]->op, ops[i]);
+    dpti_onnx_graph_free(graph);
+    dpti_onnx_close(model);
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 static const struct {
@@ -182,12 +200,25 @@ static const struct {
     {"operator", DPT_E_UNSUPPORTED, "node \"n0\" (NonZero): the shape of its result depends on"},
     {"fixed_reshape", DPT_E_UNSUPPORTED, "[N, 3, 4] cannot become [2, 12] for every batch"},
     {"cut_reshape", DPT_E_UNSUPPORTED, "node \"n0\" (Reshape)"},
-    {"range_of_batch", DPT_E_UNSUPPORTED, "node \"n2\" (Range)"},
-    {"counted_step", DPT_E_UNSUPPORTED, "node \"n2\" (Range)"},
-    {"counted_offset", DPT_E_UNSUPPORTED, "node \"n2\" (Range)"},
-    {"counted_other", DPT_E_UNSUPPORTED, "node \"n2\" (Range)"},
-    {"strided", DPT_E_UNSUPPORTED, "node \"n3\" (Range): the numbers that it makes depend on"},
-    {"reversed", DPT_E_UNSUPPORTED, "node \"n3\" (Range): the numbers that it makes depend on"},
+    {"range_of_batch", DPT_E_UNSUPPORTED,
+     "node \"n3\" (Cast): it computes with the numbers of the"},
+    {"counted_step", DPT_E_UNSUPPORTED, "node \"n11\" (ScatterND)"},
+    {"counted_offset", DPT_E_UNSUPPORTED, "node \"n11\" (ScatterND)"},
+    {"counted_other", DPT_E_UNSUPPORTED, "node \"n11\" (ScatterND)"},
+    {"strided", DPT_E_UNSUPPORTED, "node \"n7\" (Gather): it computes with the numbers of the"},
+    {"reversed", DPT_E_UNSUPPORTED, "node \"n7\" (Gather): it computes with the numbers of the"},
+    {"number_as_data", DPT_E_UNSUPPORTED, "node \"n7\" (Cast)"},
+    {"number_of_table", DPT_E_UNSUPPORTED, "node \"n7\" (Gather)"},
+    {"number_shifted", DPT_E_UNSUPPORTED, "node \"n11\" (GatherND)"},
+    {"number_beyond", DPT_E_UNSUPPORTED, "node \"n8\" (Add)"},
+    {"number_unbounded", DPT_E_UNSUPPORTED, "node \"n9\" (Add)"},
+    {"number_of_others", DPT_E_UNSUPPORTED, "node \"n8\" (Gather)"},
+    {"branch_of_data", DPT_E_UNSUPPORTED,
+     "node \"choice\" (If): its condition depends on the data"},
+    {"branch_of_batch", DPT_E_UNSUPPORTED,
+     "node \"choice\" (If): its condition depends on the data"},
+    {"branch_of_parameter", DPT_E_UNSUPPORTED, "node \"choice\" (If): its condition depends"},
+    {"branch_taken", DPT_E_UNSUPPORTED, "node \"then#1/wide\" (Expand): its input does not fit"},
     {"computes_with_batch", DPT_E_UNSUPPORTED, "output \"y\" is computed from the batch's extent"},
     {"pairs", DPT_E_UNSUPPORTED, "node \"n2\" (MatMul): its result [N, N] has the batch twice"},
     {"fixed_batch", DPT_E_UNSUPPORTED, "the batch extent of input \"x\" is fixed"},
@@ -244,6 +275,7 @@ int main(int argc, char **argv)
         {"evaluates constants", evaluates_constants},
         {"keeps what depends on parameters", keeps_what_depends_on_parameters},
         {"replaces views", replaces_views},
+        {"takes branches", takes_branches},
         {"refuses with a reason", refuses_with_a_reason},
         {"prints shapes", prints_shapes},
     };
