@@ -89,7 +89,9 @@ dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat, int64_t 
         add_weight(t, node->bias, flat);
         add_weight(t, node->mean, flat);
         add_weight(t, node->variance, flat);
-        if (node->kind != DPTI_NODE_BATCH_NORM) continue;
+        if (node->kind != DPTI_NODE_BATCH_NORM || dpti_count_updates(t->model, node->mean, i) <
+                                                      dpti_count_updates(t->model, node->mean, 0))
+            continue; /* of a batch-norm that is used several times: the first use */
         const char *norm;
         const size_t n = norm_name(t->model, node, &norm);
         char *name = dpti_format("%.*s%s", (int)n, norm, counter_suffix);

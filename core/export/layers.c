@@ -1,6 +1,7 @@
 /* Layers that are one operator of ONNX, or a few. */
 #include "export/state.h"
 
+#include "base/size.h"
 #include "graph/tensor.h"
 
 #include <math.h>
@@ -420,14 +421,29 @@ dpt_status dpti_export_add(dpti_exporter *e, size_t node)
 
 /* ---- Norms ----------------------------------------------------------------------------------- */
 
+/* A vector of the model's constants. */
+static dpti_draft_value *vector_at(dpti_exporter *e, size_t place, size_t n)
+{
+    dpti_draft_value *value = dpti_draft_name(e->draft, "val_constant", DPTI_ONNX_FLOAT);
+    dpti_draft_tensor *tensor = dpti_draft_initialiser(e->draft, value, e->model->constants + place,
+                                                       n * sizeof *e->model->constants);
+    tensor->rank = 1;
+    tensor->extents[0] = (int64_t)n;
+    return value;
+}
+
 dpt_status dpti_export_batch_norm(dpti_exporter *e, size_t node)
 {
     const dpti_node *n = &e->model->nodes[node];
     const bool image = !n->extent.flat;
+    const size_t channels = n->forward.u.batch_norm.channels,
+                 behind = dpti_round_up(channels, DPTI_PARAMETER_ALIGNMENT);
+    const bool plain = n->weight == SIZE_MAX;
     dpti_draft_value *const inputs[] = {
-        image ? image_of(e, node, 2) : vector_of(e, node), dpti_export_parameter(e, n->weight),
-        dpti_export_parameter(e, n->bias), dpti_export_parameter(e, n->mean),
-        dpti_export_parameter(e, n->variance)};
+        image ? image_of(e, node, 2) : vector_of(e, node),
+        plain ? vector_at(e, n->constant, channels) : dpti_export_parameter(e, n->weight),
+        plain ? vector_at(e, n->constant + behind, channels) : dpti_export_parameter(e, n->bias),
+        dpti_export_parameter(e, n->mean), dpti_export_parameter(e, n->variance)};
     dpti_draft_node *norm = dpti_draft_call(e->draft, "BatchNormalization", inputs, 5);
     dpti_draft_float(norm, "epsilon", n->forward.u.batch_norm.epsilon);
     dpti_draft_float(norm, "momentum", 1.0f - e->model->parameters[n->mean].momentum);

@@ -426,8 +426,20 @@ static dpt_status find_norm_mask(const dpti_compiler *c, size_t i, norm_mask *ou
     *out = (norm_mask){.activation = DPT_ACT_NONE, .w = DPTI_NO_TENSOR, .b = DPTI_NO_TENSOR};
     if (!masks_itself(c, i)) return DPT_OK;
     out->activation = c->activation[i];
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &out->w));
-    return dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->bias, &out->b);
+    return dpti_add_scale(c, node, &out->w, &out->b);
+}
+
+/* Without parameters nobody reads the gradients of the scale and the shift. */
+static dpt_status add_scale_gradients(const dpti_compiler *c, const dpti_node *norm, int *dw,
+                                      int *db)
+{
+    const size_t n = norm->forward.u.batch_norm.channels;
+    if (norm->weight == SIZE_MAX) {
+        DPT_TRY(dpti_add_whole(c, n, dw));
+        return dpti_add_whole(c, n, db);
+    }
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, norm->weight, dw));
+    return dpti_add_parameter(c, DPTI_HOME_GRADIENTS, norm->bias, db);
 }
 
 static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of)
@@ -438,11 +450,10 @@ static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of
     int dw, db;
     DPT_TRY(find_norm_mask(c, i, &mask));
     *of = (dpti_part){.count = 2 * node->forward.u.batch_norm.channels};
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
+    DPT_TRY(add_scale_gradients(c, node, &dw, &db));
     DPT_TRY(dpti_add_whole(c, of->count, &of->part));
     dpti_instruction partial = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
-    partial.flags = dpti_gradient_flags(c);
+    partial.flags = node->weight == SIZE_MAX ? 0 : dpti_gradient_flags(c);
     partial.desc.u.batch_norm.output_activation = mask.activation;
     return DPTI_EMIT(c, partial, ((int[]){dy, x, c->moments[i], mask.w, mask.b}),
                      ((int[]){of->part, dw, db}));
@@ -483,10 +494,10 @@ static dpt_status emit_batch_norm_data(dpti_compiler *c, size_t i)
     if (!has_gradient(c, root)) return DPT_OK;
     contribution to;
     norm_mask mask;
-    int w;
+    int w, b;
     DPT_TRY(find_norm_mask(c, i, &mask));
     DPT_TRY(begin_contribution(c, root, &to));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
+    DPT_TRY(dpti_add_scale(c, node, &w, &b));
     dpti_instruction backward = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_DATA);
     backward.flags = to.flags;
     backward.desc.u.batch_norm.input_activation = to.mask;

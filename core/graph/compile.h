@@ -57,6 +57,11 @@ DPT_CHECK_RESULT dpt_status dpti_add_view(const dpti_compiler *c, dpti_home home
 DPT_CHECK_RESULT dpt_status dpti_add_parameter(const dpti_compiler *c, dpti_home home,
                                                size_t parameter, int *out);
 
+/* Adds the scale and the shift of a batch-norm: its parameters, or the constants that take their
+   place. */
+DPT_CHECK_RESULT dpt_status dpti_add_scale(const dpti_compiler *c, const dpti_node *norm, int *w,
+                                           int *b);
+
 /* The tensors that an instruction reads or writes. */
 typedef struct dpti_tensor_ids {
     const int *ids; /* (n) */

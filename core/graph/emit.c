@@ -1,6 +1,8 @@
 /* Adds tensors, instructions and segments to a program that is being compiled. */
 #include "graph/compile.h"
 
+#include "base/size.h"
+
 #include <stdlib.h>
 
 /* A growing array of n items. */
@@ -66,6 +68,17 @@ dpt_status dpti_add_parameter(const dpti_compiler *c, dpti_home home, size_t par
     *out = DPTI_NO_TENSOR;
     if (parameter == SIZE_MAX) return DPT_OK;
     return dpti_add_view(c, home, c->model->parameters[parameter].offset, out);
+}
+
+dpt_status dpti_add_scale(const dpti_compiler *c, const dpti_node *norm, int *w, int *b)
+{
+    const size_t n = dpti_round_up(norm->forward.u.batch_norm.channels, DPTI_PARAMETER_ALIGNMENT);
+    if (norm->weight == SIZE_MAX) {
+        DPT_TRY(dpti_add_view(c, DPTI_HOME_CONSTANTS, norm->constant, w));
+        return dpti_add_view(c, DPTI_HOME_CONSTANTS, norm->constant + n, b);
+    }
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, norm->weight, w));
+    return dpti_add_parameter(c, DPTI_HOME_PARAMETERS, norm->bias, b);
 }
 
 static void extend_life(dpti_program *p, int tensor, size_t instruction)

@@ -17,6 +17,14 @@ static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
     }
 }
 
+/* Whether there are parameters other than running statistics. */
+static bool has_parameters(const dpt_model *model)
+{
+    for (size_t i = 0; i < model->n_parameters; i++)
+        if (!dpti_is_statistic(model->parameters[i].role)) return true;
+    return false;
+}
+
 /* Whether a node may be left over: it computes nothing and has no gradient. */
 static bool is_idle(const dpti_node *node)
 {
@@ -61,7 +69,7 @@ static dpt_status finish(dpt_model *model, dpt_value logits, size_t n_labels)
                 "layer, or finish it with dpt_model_finish_per_pixel",
                 model->name);
         else if (dpti_describes(model, "loss", &loss) && all_used(model)) {
-            if (model->n_parameters == 0)
+            if (!has_parameters(model))
                 (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has no parameters to train",
                                       model->name);
         }

@@ -2,6 +2,7 @@
 #include "graph/compile.h"
 #include "graph/loss.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -156,6 +157,31 @@ static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
                      ((int[]){c->value[i], c->moments[i]}));
 }
 
+/* Adds what a batch-norm contributes to a statistic that it shares.  With momentum m, u updates one
+   after another leave (1-m)^u of the running statistic, and m (1-m)^k of the statistic of a
+   batch-norm behind which k others update.  The step makes one update with the momentum
+   M = 1 - (1-m)^u (update.c), so that the share is m (1-m)^k / M. */
+static dpt_status add_share(dpti_compiler *c, size_t i, size_t statistic, int own)
+{
+    const dpti_node *node = &c->model->nodes[i];
+    const double left = 1.0 - (double)c->model->parameters[statistic].momentum;
+    const size_t all = dpti_count_updates(c->model, statistic, 0),
+                 behind = dpti_count_updates(c->model, statistic, i + 1);
+    const double moved = 1.0 - pow(left, (double)all);
+    const double share = moved > 0.0 ? (1.0 - left) * pow(left, (double)behind) / moved : 0.0;
+    const bool adds = behind + 1 < all || c->options->accumulate;
+    int sum;
+    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, statistic, &sum));
+    const dpti_instruction add = {
+        .layer = node->name,
+        .per_step = true,
+        .desc = {.kind = DPT_OP_ADD,
+                 .u.elementwise = {.count = node->forward.u.batch_norm.channels,
+                                   .alpha = (float)share,
+                                   .beta = adds ? 1.0f : 0.0f}}};
+    return DPTI_EMIT(c, add, ((int[]){own, adds ? sum : own}), ((int[]){sum}));
+}
+
 /* The moments of the batch, over all devices if they exchange them.  The batch's contribution to
    the running statistics is written to the gradient buffer, and is summed over devices as
    gradients are. */
@@ -170,9 +196,16 @@ static dpt_status emit_batch_moments(dpti_compiler *c, size_t i, int x)
                       ((int[]){of.part})));
     DPT_TRY(dpti_contribute_parts(c, &of, 1));
     DPT_TRY(dpti_take_parts(c, &of, 1));
+    dpti_instruction merge = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_MERGE);
+    if (dpti_count_updates(c->model, node->mean, 0) > 1) {
+        DPT_TRY(dpti_add_whole(c, channels, &mean));
+        DPT_TRY(dpti_add_whole(c, channels, &variance));
+        DPT_TRY(DPTI_EMIT(c, merge, ((int[]){of.parts}), ((int[]){c->moments[i], mean, variance})));
+        DPT_TRY(add_share(c, i, node->mean, mean));
+        return add_share(c, i, node->variance, variance);
+    }
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->mean, &mean));
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->variance, &variance));
-    dpti_instruction merge = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_MERGE);
     merge.flags = dpti_gradient_flags(c);
     return DPTI_EMIT(c, merge, ((int[]){of.parts}), ((int[]){c->moments[i], mean, variance}));
 }
@@ -197,8 +230,7 @@ static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
     DPT_TRY(dpti_add_whole(c, 3 * node->forward.u.batch_norm.channels, &c->moments[i]));
     DPT_TRY(dpti_is_training(c) && !c->options->norms_frozen ? emit_batch_moments(c, i, x)
                                                              : emit_running_moments(c, i));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->weight, &w));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_PARAMETERS, node->bias, &b));
+    DPT_TRY(dpti_add_scale(c, node, &w, &b));
     dpti_instruction forward = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_FORWARD);
     forward.desc.u.batch_norm.activation = c->activation[i];
     forward.desc.u.batch_norm.has_residual = residual != SIZE_MAX;

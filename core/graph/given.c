@@ -127,6 +127,17 @@ dpt_value dpti_given_linear(dpt_model *model, dpt_value x, const dpti_given *giv
     return dpti_add_unnamed(model, "linear", node);
 }
 
+/* The scale and the shift of a batch-norm without parameters. */
+static bool add_scale(dpt_model *model, dpti_node *norm)
+{
+    const size_t n = norm->extent.c;
+    size_t zeros;
+    float *ones = dpti_add_numbers(model, n, &norm->constant);
+    for (size_t i = 0; ones && i < n; i++)
+        ones[i] = 1.0f;
+    return ones && dpti_add_numbers(model, n, &zeros);
+}
+
 dpt_value dpti_given_batch_norm(dpt_model *model, dpt_value x, const dpti_given *given,
                                 float epsilon)
 {
@@ -137,6 +148,7 @@ dpt_value dpti_given_batch_norm(dpt_model *model, dpt_value x, const dpti_given 
     node.mean = given->mean;
     node.variance = given->variance;
     dpti_keep_shape(&node, dpti_node_at(model, x));
+    if (given->weight == SIZE_MAX && !add_scale(model, &node)) return (dpt_value){0};
     node.forward = (dpt_op_desc){.kind = DPT_OP_BATCH_NORM_FORWARD,
                                  .u.batch_norm = {.area = node.extent.h * node.extent.w,
                                                   .channels = node.extent.c,

@@ -7,7 +7,7 @@
 
 /* Indices of parameters; SIZE_MAX for a bias that the layer does not have. */
 typedef struct dpti_given {
-    size_t weight, bias;
+    size_t weight, bias;   /* of a batch-norm: both, or neither */
     size_t mean, variance; /* of a batch-norm */
     /* Of a convolution, in place of `weight` and `bias`, which are SIZE_MAX: its filters as a
        value, with the shape that the weight would have, and its bias.  Both must be the same for

@@ -179,6 +179,14 @@ bool dpti_model_has_gradient(const dpt_model *model)
     return found;
 }
 
+size_t dpti_count_updates(const dpt_model *model, size_t statistic, size_t from)
+{
+    size_t n = 0;
+    for (size_t i = from; i < model->n_nodes; i++)
+        n += model->nodes[i].mean == statistic || model->nodes[i].variance == statistic;
+    return n;
+}
+
 bool dpti_model_has_batch_norm(const dpt_model *model)
 {
     for (size_t i = 0; i < model->n_nodes; i++)

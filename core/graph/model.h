@@ -108,7 +108,8 @@ typedef struct dpti_node {
     size_t inputs[DPTI_NODE_INPUTS]; /* indices of nodes */
     size_t n_inputs;
     size_t weight, bias;   /* indices of parameters, SIZE_MAX if there is none */
-    size_t mean, variance; /* BATCH_NORM: indices of the running statistics */
+    size_t mean, variance; /* BATCH_NORM: indices of the running statistics, which several nodes
+                              may have: each updates them, in the order of the nodes */
     dpt_op_desc forward; /* the forward operator of kinds that compute; the compiler adds masks and
                             fused activations */
     dpti_extent before_flatten; /* FLATTEN, and nodes that keep its shape: the extent in memory */
@@ -122,7 +123,9 @@ typedef struct dpti_node {
     bool unsampled; /* the same for all samples: parameters, constants, what is computed of these */
     bool integer;   /* the elements are int32 in memory: ids, and views and copies of them */
     size_t repeat;  /* the operator takes so many rows of a sample as samples of its own; 0: one */
-    size_t constant; /* CONSTANT: the place of the first element in the model's constants */
+    size_t constant; /* CONSTANT: the place of the first element in the model's constants.
+                        BATCH_NORM without parameters: the place of its scale, ones, behind which
+                        its shift is, zeros */
     dpti_join join;  /* JOIN */
     dpt_operator_function forward_function, backward_function; /* CALL */
     void *user;
@@ -187,6 +190,8 @@ struct dpt_model {
     bool finished;
 };
 
+/* How many batch-norms from this node on update a running statistic. */
+size_t dpti_count_updates(const dpt_model *model, size_t statistic, size_t from);
 /* Convert one parameter between the layout of the flat buffer and that of a checkpoint. */
 void dpti_parameter_export(const dpti_parameter *parameter, const float *inside, float *outside);
 void dpti_parameter_import(const dpti_parameter *parameter, const float *outside, float *inside);

@@ -95,8 +95,9 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
     case DPTI_NODE_ACTIVATE: snprintf(text, n, "%d", (int)node->forward.u.activation.kind); break;
     case DPTI_NODE_DROPOUT: dpti_print(text, n, "%.9g", (double)node->forward.u.dropout.p); break;
     case DPTI_NODE_BATCH_NORM:
-        dpti_print(text, n, "%.9g %.9g", (double)node->forward.u.batch_norm.epsilon,
-                   (double)m->parameters[node->mean].momentum);
+        dpti_print(text, n, "%.9g %.9g%s", (double)node->forward.u.batch_norm.epsilon,
+                   (double)m->parameters[node->mean].momentum,
+                   node->weight == SIZE_MAX ? " plain" : "");
         break;
     case DPTI_NODE_LAYER_NORM:
         dpti_print(text, n, "%.9g", (double)node->forward.u.layer_norm.epsilon);

@@ -132,17 +132,26 @@ static bool grow_constants(dpt_model *model, size_t n)
     return true;
 }
 
+float *dpti_add_numbers(dpt_model *model, size_t n, size_t *place)
+{
+    if (!grow_constants(model, n)) {
+        (void)DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
+        return NULL;
+    }
+    *place = model->n_constants;
+    model->n_constants += dpti_round_up(n, DPTI_PARAMETER_ALIGNMENT);
+    return model->constants + *place;
+}
+
 dpt_value dpti_add_constant(dpt_model *model, const dpti_extents *extents, const float *data)
 {
     size_t n;
     if (model->status != DPT_OK || !count_elements(model, extents, "constant", &n))
         return (dpt_value){0};
-    if (!grow_constants(model, n))
-        return DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
     dpti_node node = leaf(DPTI_NODE_CONSTANT, extents);
-    node.constant = model->n_constants;
-    memcpy(model->constants + node.constant, data, n * sizeof *data);
-    model->n_constants += dpti_round_up(n, DPTI_PARAMETER_ALIGNMENT);
+    float *numbers = dpti_add_numbers(model, n, &node.constant);
+    if (!numbers) return (dpt_value){0};
+    memcpy(numbers, data, n * sizeof *data);
     return dpti_add_unnamed(model, "constant", node);
 }
 

@@ -44,6 +44,9 @@ size_t dpti_build_named(dpt_model *model, const char *name, dpti_parameter param
 dpt_value dpti_read_parameter(dpt_model *model, size_t parameter);
 /* Numbers that do not change: count(extents) float32 in row-major order, which are copied. */
 dpt_value dpti_add_constant(dpt_model *model, const dpti_extents *extents, const float *data);
+/* Adds n zeros to the constants of the model.  *place is their place; the caller may write the
+   numbers before it adds others.  NULL without memory: the model has failed. */
+float *dpti_add_numbers(dpt_model *model, size_t n, size_t *place);
 
 /* ---- Other shapes ---------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
    program also the check that replaces the vote before it. */
 #include "graph/compile.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static dpti_instruction per_step(dpt_op_desc desc)
@@ -213,26 +214,36 @@ static bool is_frozen(const dpti_compiler *c, const dpti_parameter *p)
     return dpti_is_frozen(c, (size_t)(p - c->model->parameters));
 }
 
+/* The momentum of all updates of a statistic in a step, one after another. */
+static float all_momentum(const dpti_compiler *c, size_t statistic)
+{
+    const float momentum = c->model->parameters[statistic].momentum;
+    const size_t n = dpti_count_updates(c->model, statistic, 0);
+    return n < 2 ? momentum : (float)(1.0 - pow(1.0 - (double)momentum, (double)n));
+}
+
 /* Emits one instruction for each run of neighbouring statistics with the same momentum.  Those that
    are frozen keep their values. */
 static dpt_status emit_statistics(dpti_compiler *c)
 {
     const dpt_model *m = c->model;
     const dpti_parameter *first = NULL; /* of the run */
+    float of_run = 0;
     if (c->options->norms_frozen) return DPT_OK;
     for (size_t i = 0; i < m->n_parameters; i++) {
         const dpti_parameter *p = &m->parameters[i];
         if (!dpti_is_statistic(p->role)) continue;
-        if (first && (p->momentum != first->momentum || is_frozen(c, p) != is_frozen(c, first))) {
+        const float momentum = all_momentum(c, i);
+        if (first && (momentum != of_run || is_frozen(c, p) != is_frozen(c, first))) {
             if (!is_frozen(c, first))
-                DPT_TRY(emit_moving_average(c, first->offset, p->offset - first->offset,
-                                            first->momentum));
+                DPT_TRY(emit_moving_average(c, first->offset, p->offset - first->offset, of_run));
             first = p;
         }
         if (!first) first = p;
+        of_run = momentum;
     }
     if (!first || is_frozen(c, first)) return DPT_OK;
-    return emit_moving_average(c, first->offset, m->flat_size - first->offset, first->momentum);
+    return emit_moving_average(c, first->offset, m->flat_size - first->offset, of_run);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */

@@ -224,6 +224,66 @@ static dpt_status norm_rows(dpti_importer *im, dpt_value x, const dpti_given *gi
     return dpti_import_check(im);
 }
 
+/* Whether input i is the scale or the shift of this batch-norm alone. */
+static bool is_own(const dpti_importer *im, size_t i, size_t n)
+{
+    if (!has_numbers(im, i, n) || dpti_import_is_shared(im, i)) return false;
+    const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[i]].tensor;
+    return tensor->is_buffer || tensor->is_folded || dpti_import_trains(im, i);
+}
+
+/* The parameters of a batch-norm.  A scale and a shift that are constant, computed, or those of
+   several nodes are none: scale_apart applies them. */
+static dpt_status norm_parameters(dpti_importer *im, size_t channels, dpti_given *out)
+{
+    *out = (dpti_given){.weight = SIZE_MAX, .bias = SIZE_MAX};
+    for (size_t i = 3; i < 5; i++)
+        if (!has_numbers(im, i, channels))
+            return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                      "input %zu must be %zu numbers of the file", i, channels);
+    if (is_own(im, 1, channels) && is_own(im, 2, channels)) {
+        DPT_TRY(norm_parameter(im, 1, DPTI_ROLE_NORM_WEIGHT, &out->weight));
+        DPT_TRY(norm_parameter(im, 2, DPTI_ROLE_NORM_BIAS, &out->bias));
+    }
+    DPT_TRY(norm_parameter(im, 3, DPTI_ROLE_RUNNING_MEAN, &out->mean));
+    return norm_parameter(im, 4, DPTI_ROLE_RUNNING_VARIANCE, &out->variance);
+}
+
+/* Whether input i is constant, and this number everywhere. */
+static bool is_filled(const dpti_importer *im, size_t i, float with)
+{
+    const dpti_onnx_fact *fact = dpti_import_fact(im, i);
+    const dpti_onnx_tensor *tensor = im->graph->model->values[im->node->inputs[i]].tensor;
+    if (tensor && (dpti_import_trains(im, i) || tensor->type != DPTI_ONNX_FLOAT)) return false;
+    if (!tensor && !fact->cells) return false;
+    for (size_t k = 0; k < (tensor ? tensor->n : fact->n_cells); k++) {
+        float number = fact->cells ? (float)fact->cells[k].real : 0;
+        if (tensor) memcpy(&number, (const char *)tensor->data + k * sizeof number, sizeof number);
+        if (number != with) return false;
+    }
+    return true;
+}
+
+/* Multiplies the result by the scale and adds the shift, if the batch-norm has no parameters. */
+static dpt_status scale_apart(dpti_importer *im, const dpti_given *given, size_t channels)
+{
+    static const char *const formulas[] = {"a * b", "a + b"};
+    if (given->weight != SIZE_MAX) return DPT_OK;
+    dpt_value y = im->values[im->node->outputs[0]].value, by;
+    dpti_extents e = {.rank = dpti_extents_of(im->model, y).rank};
+    for (size_t i = 0; i < e.rank; i++)
+        e.extent[i] = i == 1 ? channels : 1;
+    for (size_t i = 0; i < 2; i++) {
+        if (is_filled(im, i + 1, i == 0 ? 1.0f : 0.0f)) continue;
+        DPT_TRY(dpti_import_input(im, i + 1, &by));
+        y = dpti_formula(im->model, formulas[i], (dpt_value[]){y, dpti_reshape(im->model, by, &e)},
+                         2);
+        DPT_TRY(dpti_import_check(im));
+    }
+    dpti_import_give(im, 0, y);
+    return DPT_OK;
+}
+
 static dpt_status import_batch_norm(dpti_importer *im)
 {
     dpt_value x;
@@ -243,22 +303,20 @@ static dpt_status import_batch_norm(dpti_importer *im)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "a batch-norm over %zu axes", e.rank);
     if (!has_numbers(im, 3, e.extent[1]) && !has_numbers(im, 4, e.extent[1]))
         return dpti_import_norm_by_values(im, x);
-    for (size_t i = 1; i < 5; i++)
-        if (!has_numbers(im, i, e.extent[1]))
-            return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                      "input %zu must be %zu numbers of the file", i, e.extent[1]);
-    DPT_TRY(norm_parameter(im, 1, DPTI_ROLE_NORM_WEIGHT, &given.weight));
-    DPT_TRY(norm_parameter(im, 2, DPTI_ROLE_NORM_BIAS, &given.bias));
-    DPT_TRY(norm_parameter(im, 3, DPTI_ROLE_RUNNING_MEAN, &given.mean));
-    DPT_TRY(norm_parameter(im, 4, DPTI_ROLE_RUNNING_VARIANCE, &given.variance));
+    DPT_TRY(norm_parameters(im, e.extent[1], &given));
     const float epsilon = dpti_onnx_float(im->node, "epsilon", 1e-5f);
-    if (e.rank == 2 && e.extent[0] > 1) return norm_rows(im, x, &given, epsilon);
-    if (e.rank > 2) {
+    if (e.rank == 2 && e.extent[0] > 1) {
+        DPT_TRY(norm_rows(im, x, &given, epsilon));
+    } else if (e.rank > 2) {
         DPT_TRY(dpti_import_image(im, &w, 0, &x));
-        return dpti_import_give_image(im, dpti_given_batch_norm(im->model, x, &given, epsilon));
+        x = dpti_given_batch_norm(im->model, x, &given, epsilon);
+        DPT_TRY(dpti_import_give_image(im, x));
+    } else {
+        x = dpti_as_flat(im->model, dpti_for_each_sample(im->model, x));
+        x = dpti_given_batch_norm(im->model, x, &given, epsilon);
+        DPT_TRY(dpti_import_give_elements(im, x));
     }
-    x = dpti_as_flat(im->model, dpti_for_each_sample(im->model, x));
-    return dpti_import_give_elements(im, dpti_given_batch_norm(im->model, x, &given, epsilon));
+    return scale_apart(im, &given, e.extent[1]);
 }
 
 static dpt_status import_layer_norm(dpti_importer *im)

@@ -269,7 +269,7 @@ static bool restores_name(const splitting *s, const dpti_onnx_node *node)
 {
     const dpti_onnx_model *m = s->model;
     if (strcmp(node->op, "Identity") != 0 || node->n_inputs != 1 || node->n_outputs != 1 ||
-        node->inputs[0] == DPTI_ONNX_NONE || node->outputs[0] == DPTI_ONNX_NONE)
+        node->inputs[0] == DPTI_ONNX_NONE || node->outputs[0] == DPTI_ONNX_NONE || node->in_branch)
         return false;
     const char first = m->values[node->outputs[0]].name[0];
     return may_split(m->values[node->inputs[0]].tensor) && (isalpha((unsigned char)first) != 0);

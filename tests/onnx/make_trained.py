@@ -6,8 +6,10 @@
 NAME_default.onnx and NAME_older.onnx are two exports of one network (docs/onnx.md).  NAME.f32 holds float32 numbers:
 8 samples, channels last, or their ids, and then the losses of 20 steps of SGD (tests/train/test_onnx.c).  Networks
 with several inputs are in tests/onnx/several; NAME.npz has their samples; some of them give their own loss.  The networks of tests/onnx/random drop
-blocks by chance.  That of tests/onnx/frozen has batch-norms in evaluation mode.
+blocks by chance.  That of tests/onnx/frozen has batch-norms in evaluation mode, and that of tests/onnx/reused
+has batch-norms that are used twice.
 """
+import copy
 import os
 import sys
 
@@ -861,6 +863,67 @@ class Blocks(nn.Module):
         return self.h(torch.cat([torch.cat(y, 1).amax((2, 3)), torch.cat(y, 1).mean((2, 3))], 1))
 
 
+class Pointed(nn.Module):
+    """As transformers do it: a sample's mask is looked up by the number of the sample, and its last token that is no
+    padding classifies."""
+
+    def __init__(self):
+        super().__init__()
+        self.e, self.q, self.h = nn.Embedding(17, 8), nn.Linear(8, 24), nn.Linear(8, 3)
+
+    def forward(self, x):
+        n, t = x.shape
+        own, keep, at = torch.arange(n), x != 0, torch.arange(t)
+        mask = keep[own[:, None, None, None], at[None, None, None, :]] & (at[None, :] <= at[:, None])
+        y = self.e(x)
+        a, b, c = self.q(y).view(n, t, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        w = (a @ b.transpose(-1, -2) / 2).masked_fill(~mask, -1e9).softmax(-1)
+        y = y + (w @ c).transpose(1, 2).reshape(n, t, 8)
+        return self.h(y)[own, (at * keep.int()).argmax(-1)]
+
+
+class Branches(nn.Module):
+    """What the older exporter writes with branches (If)."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.h = nn.Conv2d(2, 6, 3, padding=1), nn.Linear(24, 3)
+
+    def forward(self, x):
+        y = F.local_response_norm(torch.relu(self.a(x)) * 3, 3, alpha=0.5)
+        y = y.tile(1, 2, 1, 1)[:, 3:9].mean((2, 3), keepdim=True)
+        return self.h(y.tile(2, 2).flatten(1))
+
+
+class Summed(nn.Module):
+    """Einsum of one, two and three operands, with letters that only one of them has."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.g, self.k = nn.Linear(4, 6), nn.Parameter(torch.randn(6, 3, 2)), nn.Parameter(torch.randn(5, 2))
+
+    def forward(self, x):
+        y = torch.tanh(self.a(x))
+        z = torch.einsum("bti,ijk,tk->bij", y, self.g, self.k)
+        w = torch.einsum("bti,btj->b", y, y)
+        v = torch.einsum("bti,tk,bsk->bi", y, self.k, torch.einsum("bti->bit", y)[:, :5, :2])
+        return torch.einsum("bij->bj", z) + v[:, :3] * 0.1 + w[:, None] * 0.01
+
+
+class Reused(nn.Module):
+    """Two batch-norms that are used twice, one without scale and shift."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (nn.Conv2d(i, 4, 3, padding=1) for i in (2, 2, 4))
+        self.n, self.p = nn.BatchNorm2d(4, momentum=0.2), nn.BatchNorm2d(4, affine=False)
+        self.h = nn.Linear(4, 3)
+
+    def forward(self, x):
+        y = torch.relu(self.n(self.a(x))) + self.n(self.b(x) + 1)
+        return self.h(self.p(torch.relu(self.p(self.c(y))) * 1.5 + y).amax((2, 3)))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -1041,6 +1104,30 @@ def write_frozen():
     numbers.astype("<f4").tofile(os.path.join(folder, "dense.f32"))
 
 
+def write_reused():
+    """The network Reused.  Behind the samples and the losses are the running statistics of both norms, and then the
+    mean of the first one after one step.  The older exporter moves the statistics of its file, which are set back."""
+    folder = os.path.join(os.path.dirname(FOLDER), "reused")
+    os.makedirs(folder, exist_ok=True)
+    torch.manual_seed(3)
+    model, x = Reused().train(), torch.randn(COUNT, 2, 4, 4)
+    for way in ("default", "older"):
+        path = os.path.join(folder, f"reused_{way}.onnx")
+        export(copy.deepcopy(model), {"x": x}, path, way == "older")
+        file = onnx.load(path)
+        for tensor in file.graph.initializer:
+            if "running" in tensor.name:
+                tensor.CopyFrom(numpy_helper.from_array(model.state_dict()[tensor.name].numpy(), tensor.name))
+        onnx.save(file, path)
+    first = copy.deepcopy(model)
+    first(x)
+    losses = train(model, x)
+    statistics = [s for norm in (model.n, model.p) for s in (norm.running_mean, norm.running_var)]
+    numbers = np.concatenate([x.numpy().transpose(0, 2, 3, 1).ravel(), np.array(losses, "f"),
+                              *(s.numpy() for s in [*statistics, first.n.running_mean])])
+    numbers.astype("<f4").tofile(os.path.join(folder, "reused.f32"))
+
+
 def write_shared_norm():
     """Two batch-norms with one scale, which is no merge, because its elements differ."""
     names = ("scale", "shift1", "mean1", "variance1", "shift2", "mean2", "variance2", "w")
@@ -1072,7 +1159,9 @@ def main():
                 "coded": (Coded, (5, 4)), "learned": (Learned, (5, 4)),
                 "embedded": (Embedded, 11), "frames": (Frames, (3, 2, 6, 6)), "sentences": (Sentences, (3, 3, 4)),
                 "clips": (Clips, (2, 2, 3, 4, 3)), "twins": (Twins, (4, 5, 5)), "computed": (Computed, (2, 8, 8)),
-                "computed_volume": (ComputedVolume, (2, 4, 5, 4)), "blocks": (Blocks, (2, 6, 6))}
+                "computed_volume": (ComputedVolume, (2, 4, 5, 4)), "blocks": (Blocks, (2, 6, 6)),
+                "pointed": (Pointed, 17),
+                "branches": (Branches, (2, 4, 4)), "summed": (Summed, (5, 4))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():
@@ -1092,10 +1181,13 @@ def main():
         numbers.astype("<f4").tofile(os.path.join(FOLDER, f"{name}.f32"))
     if not chosen or "losses" in chosen:
         write_losses()
+    if "reused" in chosen:
+        write_reused()
     if not chosen:
         write_all_several()
         write_dropping()
         write_frozen()
+        write_reused()
         write_shared_norm()
 
 

@@ -41,7 +41,8 @@ static const struct {
                 {"frames", 3, 2, 36, 0, 3, 1},  {"sentences", 3, 4, 3, 0, 3, 1},
                 {"clips", 2, 2, 36, 0, 3, 1},   {"twins", 5, 5, 4, 0, 3, 1},
                 {"computed", 8, 8, 2, 0, 3, 1}, {"computed_volume", 2, 4, 20, 0, 3, 1},
-                {"blocks", 6, 6, 2, 0, 3, 1}};
+                {"blocks", 6, 6, 2, 0, 3, 1},   {"pointed", 1, 1, 6, 17, 3, 1},
+                {"branches", 4, 4, 2, 0, 3, 1}, {"summed", 5, 4, 1, 0, 3, 1}};
 
 static const mix mixes[] = {{"cpu:threads=2", NULL},
                             {"cpu:threads=1,cpu:threads=1", "3:1"},
@@ -442,12 +443,11 @@ static const struct {
     {"bad/cut.onnx", DPT_E_FORMAT, "cut.onnx"},
     {"bad/nowhere.onnx", DPT_E_NOT_FOUND, "nowhere.onnx"},
     {"mixed/reduce.onnx", DPT_E_UNSUPPORTED, "(ReduceMean): it mixes the samples of a batch"},
-    {"trained/shared_norm.onnx", DPT_E_UNSUPPORTED, "(BatchNormalization): \"scale\" belongs"},
     {"recurrent/clip.onnx", DPT_E_UNSUPPORTED, "(LSTM): clip cannot be trained"},
     {"recurrent/projected.onnx", DPT_E_INVALID, "has 7 numbers, but the layer has 6"},
     {"recurrent/activation.onnx", DPT_E_UNSUPPORTED, "(RNN): the activation Elu"},
     {"composed/outside.onnx", DPT_E_INVALID, "(CumSum): axis 4 is none of its 4 axes"},
-    {"composed/diagonal.onnx", DPT_E_UNSUPPORTED, "(Einsum): \"nchw->nhw\" is not a product"},
+    {"composed/diagonal.onnx", DPT_E_UNSUPPORTED, "(Einsum): \"nchw,ww->nch\" is not a product"},
     {"composed/mirror.onnx", DPT_E_UNSUPPORTED, "(Pad): only the modes constant, reflect, edge"},
     {"composed/deep.onnx", DPT_E_UNSUPPORTED, "(OneHot): an axis of 1099511627776 elements"},
     {"composed/far.onnx", DPT_E_INVALID, "(Pad): it reflects 4 elements of the 4 along axis 2"},

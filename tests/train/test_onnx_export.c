@@ -289,16 +289,17 @@ static void large_networks(test *t)
         if (!is_small(*name)) export_built_in(t, *name);
 }
 
-static void files(test *t)
+/* The networks of a folder of tests/onnx; returns how many. */
+static size_t files_of(test *t, const char *kind)
 {
     char path[ONNX_PATH_BYTES], name[512];
     size_t n = 0;
-    DIR *all = opendir(onnx_path("trained", path));
-    REQUIRE(all);
+    DIR *all = opendir(onnx_path(kind, path));
+    if (!CHECK(all != NULL)) return 0;
     for (const struct dirent *entry; (entry = readdir(all));) {
         const char *suffix = strstr(entry->d_name, ".onnx");
-        if (!suffix || suffix[5] || strcmp(entry->d_name, "shared_norm.onnx") == 0) continue;
-        snprintf(name, sizeof name, "trained/%s", entry->d_name);
+        if (!suffix || suffix[5]) continue;
+        snprintf(name, sizeof name, "%s/%s", kind, entry->d_name);
         run r;
         if (CHECK_OK(begin(&r, onnx_path(name, path)))) {
             snprintf(name, sizeof name, "%.*s", (int)(suffix - entry->d_name), entry->d_name);
@@ -311,7 +312,13 @@ static void files(test *t)
         n++;
     }
     closedir(all);
-    CHECK(n > 0);
+    return n;
+}
+
+static void files(test *t)
+{
+    CHECK(files_of(t, "trained") > 0);
+    CHECK(files_of(t, "reused") > 0);
 }
 
 /* Small networks with every kind of layer. */
