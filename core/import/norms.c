@@ -1,5 +1,5 @@
 /* Norms over axes of one sample, made of reductions and formulas. */
-#include "import/state.h"
+#include "import/window.h"
 
 #include <stdio.h>
 
@@ -156,9 +156,8 @@ dpt_status dpti_import_norm_by_values(dpti_importer *im, dpt_value x)
     snprintf(text, sizeof text, "(a - b) / sqrt(c + %.9g)",
              (double)dpti_onnx_float(im->node, "epsilon", 1e-5f));
     const dpt_value y = dpti_formula(im->model, text, (dpt_value[]){x, in[3], in[4]}, 3);
-    dpti_import_give(im, 0,
-                     dpti_formula(im->model, "a * b + c", (dpt_value[]){y, in[1], in[2]}, 3));
-    return dpti_import_check(im);
+    return dpti_import_give_elements(
+        im, dpti_formula(im->model, "a * b + c", (dpt_value[]){y, in[1], in[2]}, 3));
 }
 
 const dpti_import_operator dpti_import_norms[] = {
