@@ -139,7 +139,7 @@ dpt_status KERNEL(prepare_map)(dpt_op *op, dpt_error *error)
     dpt_map_plan *plan = calloc(1, sizeof *plan);
     if (!plan) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a program");
     dpt_map_plan_make(&op->desc, plan);
-    KERNEL(map_keep_constants)(plan);
+    KERNEL(map_adapt)(plan);
     op->plan.state = plan;
     op->plan.kernel = map;
     op->plan.work = 20.0 + plan->cost * (double)count_indices(plan, plan->extent[0]);

@@ -221,7 +221,7 @@ static reduction *reduction_of(const dpt_op_desc *desc)
     if (!r) return NULL;
     dpt_map_plan *plan = &r->plan;
     dpt_map_plan_make(desc, plan);
-    KERNEL(map_keep_constants)(plan);
+    KERNEL(map_adapt)(plan);
     r->how = desc->u.map.reduction;
     for (size_t axis = 0; axis < plan->rank; axis++)
         r->is_kept[axis] = plan->stride[plan->n_in][axis] != 0;

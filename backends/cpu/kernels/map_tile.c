@@ -2,6 +2,7 @@
    interpreter costs is divided by the indices of a tile. */
 #include "map_tile.h"
 #include "functions.h"
+#include "map_pairs.h"
 
 #include <math.h>
 
@@ -190,18 +191,42 @@ STEP(SINE, sinf(a[i]))
 STEP(COSINE, cosf(a[i]))
 STEP(SOFTPLUS, softplus(a[i]))
 
+/* Pairs (map_pairs.h): SECOND(FIRST(a, b), c), and SECOND(c, FIRST(a, b)). */
+#define APPLY_ADD(x, y)      ((x) + (y))
+#define APPLY_SUBTRACT(x, y) ((x) - (y))
+#define APPLY_MULTIPLY(x, y) ((x) * (y))
+#define APPLY_MINIMUM(x, y)  minimum_of(x, y)
+#define APPLY_MAXIMUM(x, y)  maximum_of(x, y)
+#define PAIR(first, second)                                                                        \
+    STEP(first##_##second, APPLY_##second(APPLY_##first(a[i], b[i]), c[i]))                        \
+    STEP(first##_##second##_RIGHT, APPLY_##second(c[i], APPLY_##first(a[i], b[i])))
+#define PAIRS_OF(first)                                                                            \
+    PAIR(first, ADD)                                                                               \
+    PAIR(first, SUBTRACT) PAIR(first, MULTIPLY) PAIR(first, MINIMUM) PAIR(first, MAXIMUM)
+MAP_PAIR_LIST(PAIRS_OF)
+
 /* The first instruction, LOAD, has no function. */
 #define run_LOAD NULL
-static step_function *const functions[DPT_MAP_COUNT] = {
+static step_function *const functions[MAP_PAIR_END] = {
 #define ENTRY(name, ...) [DPT_MAP_##name] = run_##name,
     DPT_MAP_LIST(ENTRY)
 #undef ENTRY
+/* The order of map_pairs.h: the left halves of all first ones, then the right ones. */
+#define LEFT(first)                                                                                \
+    run_##first##_ADD, run_##first##_SUBTRACT, run_##first##_MULTIPLY, run_##first##_MINIMUM,      \
+        run_##first##_MAXIMUM,
+#define RIGHT(first)                                                                               \
+    run_##first##_ADD_RIGHT, run_##first##_SUBTRACT_RIGHT, run_##first##_MULTIPLY_RIGHT,           \
+        run_##first##_MINIMUM_RIGHT, run_##first##_MAXIMUM_RIGHT,
+        [MAP_PAIR_BEGIN] = MAP_PAIR_LIST(LEFT) MAP_PAIR_LIST(RIGHT)
+#undef LEFT
+#undef RIGHT
 };
 #undef run_LOAD
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
-void KERNEL(map_keep_constants)(dpt_map_plan *plan)
+void KERNEL(map_adapt)(dpt_map_plan *plan)
 {
     uint8_t moved[DPT_MAP_LENGTH] = {0}; /* the new place of a place that instructions write */
     uint8_t now[DPT_MAP_LENGTH] = {0};   /* the new place of a place's present value */
@@ -224,6 +249,7 @@ void KERNEL(map_keep_constants)(dpt_map_plan *plan)
     }
     for (unsigned i = 0; i < plan->n_operands - plan->n_in; i++)
         plan->result[i] = now[plan->result[i]];
+    KERNEL(map_pair_steps)(plan);
 }
 
 void KERNEL(map_begin)(const dpt_map_plan *plan, size_t size, map_values *out)

@@ -36,9 +36,10 @@ typedef struct map_tile {
     size_t n_rows;
 } map_tile;
 
-/* Gives every constant of the program a place that no other value takes, so that one call of
-   map_begin writes it for all tiles. */
-void KERNEL(map_keep_constants)(dpt_map_plan *plan);
+/* Makes a plan that of this file.  Every constant of the program gets a place that no other value
+   takes, so that one call of map_begin writes it for all tiles.  Pairs of instructions become one
+   (map_pairs.h). */
+void KERNEL(map_adapt)(dpt_map_plan *plan);
 /* Prepares the places for tiles of `size` indices: at most MAP_FLOATS / n_places. */
 void KERNEL(map_begin)(const dpt_map_plan *plan, size_t size, map_values *out);
 
