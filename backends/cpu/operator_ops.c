@@ -59,7 +59,8 @@ static dpt_status run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dp
         .kernel = op->plan.kernel,
         .call = {.op = op,
                  .n_samples = n_samples,
-                 .workspace = dpt_cpu_address(args->workspace),
+                 .workspace =
+                     args->workspace.buffer ? dpt_cpu_address(args->workspace) : &op->no_workspace,
                  .step = dpt_cpu_address(args->step),
                  .halt = dpt_cpu_address(args->halt),
                  .accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0},

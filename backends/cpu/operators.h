@@ -17,7 +17,7 @@ typedef struct dpt_cpu_call {
     size_t n_samples; /* of copies and fills: bytes */
     const void *in[DPT_MAX_INPUTS];
     void *out[DPT_MAX_OUTPUTS];
-    float *workspace;
+    float *workspace; /* of an operator: not NULL, to which C lets no kernel add even 0 */
     const dpt_step_block *step;
     const float *halt; /* the halt word; the kernel is not called while it is set.  NULL: none */
     bool accumulate;
@@ -57,6 +57,7 @@ struct dpt_op {
     unsigned n_threads;       /* of the team */
     bool asked_for; /* an algorithm was asked for by name: it is offered even if it is slow here */
     dpt_cpu_plan plan;
+    float no_workspace;                    /* no kernel reads or writes this number */
     char measured[DPT_CPU_MEASURED_BYTES]; /* as in dpt_op_info; empty if nothing was measured */
 };
 

@@ -118,8 +118,8 @@ DPT_CPU_INLINE void lstm_gate(const dpt_recurrent_desc *d, const cell_forward *r
         vec_sigmoid(of, n);
     else
         vec_tanh(of, n);
-    float *saved = row->gates + gate * d->hidden + j;
-    VEC_EACH if (row->gates) store(saved + k * LANES, of[k], lanes);
+    float *saved = row->gates ? row->gates + gate * d->hidden + j : NULL;
+    VEC_EACH if (saved) store(saved + k * LANES, of[k], lanes);
 }
 
 /* The new cells and states of n vectors of elements from j on. */
