@@ -47,6 +47,7 @@ setup_need_build() {
     setup_need_command pkg-config pkg-config "finds libraries"
     setup_need_header libdeflate.h libdeflate-dev "unpacks gzipped data"
     setup_need_header jansson.h libjansson-dev "reads JSON"
+    setup_need_header nettle/sha2.h nettle-dev "computes checksums of weights (SHA-256)"
     setup_need_header png.h libpng-dev "reads PNG images"
     setup_need_header jpeglib.h libjpeg-dev "reads JPEG images"
     setup_need_header protobuf-c/protobuf-c.h libprotobuf-c-dev "decodes ONNX files"

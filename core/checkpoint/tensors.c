@@ -4,6 +4,7 @@
 #include "base/print.h"
 #include "dpt_error.h"
 
+#include <nettle/sha2.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +128,18 @@ dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_kind kind, f
         add_parameter(t, p, name, flat);
     }
     return DPT_OK;
+}
+
+void dpti_tensors_sha256(const dpti_tensors *tensors, char out[DPTI_SHA256_TEXT])
+{
+    struct sha256_ctx sha256;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    sha256_init(&sha256);
+    for (size_t i = 0; i < tensors->n; i++)
+        sha256_update(&sha256, tensors->list[i].n_bytes, tensors->list[i].data);
+    sha256_digest(&sha256, sizeof digest, digest);
+    for (size_t i = 0; i < sizeof digest; i++)
+        snprintf(out + 2 * i, 3, "%02x", digest[i]);
 }
 
 /* ---- Whose tensor is it? --------------------------------------------------------------------- */

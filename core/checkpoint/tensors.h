@@ -43,6 +43,12 @@ typedef struct dpti_state_kind {
 DPT_CHECK_RESULT dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_kind kind,
                                                    float *flat, dpt_error *error);
 
+enum { DPTI_SHA256_TEXT = 65 }; /* 64 hexadecimal digits and the end of the text */
+
+/* Computes the SHA-256 of the bytes of all tensors in their order.  These are the bytes behind the
+   header of a safetensors file that has these tensors. */
+void dpti_tensors_sha256(const dpti_tensors *tensors, char out[DPTI_SHA256_TEXT]);
+
 /* dpti_is_counter returns whether a tensor is the valid counter of one of the model's batch-norms.
    The other function returns whether it is other training state of a parameter. */
 bool dpti_is_counter(const dpt_model *model, const dpti_tensor *tensor);

@@ -1,11 +1,11 @@
 /* Files of weights and running statistics: safetensors with PyTorch's names and layouts. */
-#include "context/context.h"
-#include "train/state/trainer.h"
+#include "checkpoint/weights.h"
 
 #include "checkpoint/origin.h"
 #include "checkpoint/snapshot.h"
 #include "checkpoint/tensor_source.h"
 #include "checkpoint/tensors.h"
+#include "context/context.h"
 #include "train/components/order.h"
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
@@ -26,38 +26,66 @@ static size_t last_epoch(const dpt_trainer *t)
     return done->position == 0 ? done->epoch - 1 : done->epoch;
 }
 
-dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
-{
-    dpt_trainer *t = trainer;
+/* The weights of a trainer as the tensors of a file. */
+typedef struct weights_file {
+    float *flat;
     dpti_tensors tensors;
+} weights_file;
+
+static void release(weights_file *w)
+{
+    dpti_tensors_free(&w->tensors);
+    free(w->flat);
+}
+
+/* Reads the weights; the caller releases *out, also after a failure. */
+static dpt_status read_tensors(dpt_trainer *t, weights_file *out)
+{
+    dpt_error error = {0};
+    *out = (weights_file){.flat = dpti_trainer_make_flat(t)};
+    if (!out->flat) return DPT_E_NO_MEMORY;
+    DPT_TRY(dpti_trainer_read_trusted(t, 1, &out->flat));
+    dpt_status status = dpti_tensors_create(t->model, 1, &out->tensors, &error);
+    if (status == DPT_OK)
+        status = dpti_tensors_add_weights(
+            &out->tensors, out->flat,
+            (int64_t)(dpti_state_get_origin(t).batches + dpt_trainer_steps(t)), &error);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &error);
+}
+
+static dpt_status write_tensors(dpt_trainer *t, const char *path, const dpti_tensors *tensors)
+{
     char epoch[24];
     dpti_origin origin;
     const char *metadata[DPTI_ORIGIN_LIST];
     dpt_error error = {0};
-    DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_save"));
-    float *flat = dpti_trainer_make_flat(t);
-    if (!flat) return DPT_E_NO_MEMORY;
-    dpt_status status = dpti_trainer_read_trusted(t, 1, &flat);
-    if (status == DPT_OK) {
-        snprintf(epoch, sizeof epoch, "%zu", last_epoch(t));
-        dpti_origin_of(t, &origin);
-        dpti_origin_list(&origin, "epoch", epoch, metadata);
-        status = dpti_tensors_create(t->model, 1, &tensors, &error);
-        if (status == DPT_OK)
-            status = dpti_tensors_add_weights(
-                &tensors, flat, (int64_t)(dpti_state_get_origin(t).batches + dpt_trainer_steps(t)),
-                &error);
-        if (status == DPT_OK)
-            status = dpti_safetensors_seal(&(dpti_tensor_file){.path = path,
-                                                               .tensors = tensors.list,
-                                                               .n_tensors = tensors.n,
-                                                               .metadata = metadata},
-                                           &error);
-        dpti_tensors_free(&tensors);
-        dpti_origin_free(&origin);
-        if (status != DPT_OK) status = dpti_context_fail(t->context, NULL, &error);
-    }
-    free(flat);
+    snprintf(epoch, sizeof epoch, "%zu", last_epoch(t));
+    dpti_origin_of(t, &origin);
+    dpti_origin_list(&origin, "epoch", epoch, metadata);
+    const dpt_status status = dpti_safetensors_seal(
+        &(dpti_tensor_file){
+            .path = path, .tensors = tensors->list, .n_tensors = tensors->n, .metadata = metadata},
+        &error);
+    dpti_origin_free(&origin);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &error);
+}
+
+dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
+{
+    weights_file w;
+    DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_save"));
+    dpt_status status = read_tensors(trainer, &w);
+    if (status == DPT_OK) status = write_tensors(trainer, path, &w.tensors);
+    release(&w);
+    return status;
+}
+
+dpt_status dpti_weights_sha256(dpt_trainer *trainer, char out[DPTI_SHA256_TEXT])
+{
+    weights_file w;
+    const dpt_status status = read_tensors(trainer, &w);
+    if (status == DPT_OK) dpti_tensors_sha256(&w.tensors, out);
+    release(&w);
     return status;
 }
 

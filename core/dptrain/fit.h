@@ -22,6 +22,9 @@ typedef struct dpt_epoch_metrics {
     double validation_loss, validation_accuracy;
     double seconds; /* of training, without evaluation */
     double images_per_second;
+    /* If there is a log: the SHA-256 of the weights after the epoch, as 64 hexadecimal digits
+       (docs/log.md says of which bytes).  "": there is no log, or it is of another process. */
+    char weights_sha256[65];
 } dpt_epoch_metrics;
 
 typedef struct dpt_fit_progress {

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/size.h"
+#include "checkpoint/weights.h"
 #include "context/sized.h"
 #include "train/algorithms.h"
 #include "train/components/order.h"
@@ -314,6 +315,7 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
     f->course.result.no_patience =
         f->options->patience > 0 && f->course.without_better >= f->options->patience;
     dpti_fit_close_epoch(f);
+    if (f->log) DPT_TRY(dpti_weights_sha256(f->trainer, m.weights_sha256));
     if (f->log && dpti_log_write_epoch(f->log, &m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     DPT_TRY(dpti_fit_save(f, f->model, epoch, &f->unsaved));

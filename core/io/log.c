@@ -340,6 +340,7 @@ dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, d
     set(&e, "test_accuracy", measured(epoch->tested, epoch->test_accuracy));
     set(&e, "seconds", real_value(epoch->seconds));
     set(&e, "images_per_second", real_value(epoch->images_per_second));
+    if (epoch->weights_sha256[0]) set(&e, "weights_sha256", text_value(epoch->weights_sha256));
     return write_event(log, &e, error);
 }
 

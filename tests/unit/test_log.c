@@ -80,7 +80,8 @@ static dpt_status write_log(const char *path, dpt_error *error)
                                       .validation_loss = 0.375,
                                       .validation_accuracy = 0.875,
                                       .seconds = 2,
-                                      .images_per_second = 100};
+                                      .images_per_second = 100,
+                                      .weights_sha256 = "0123"};
     const dpt_epoch_metrics untested = {.size = sizeof untested, .epoch = 2, .train_loss = 0.5};
     const dpt_fit_result result = {.size = sizeof result,
                                    .steps = 2,
@@ -209,6 +210,8 @@ static void check_epochs(test *t, const json_t *tested, const json_t *untested)
     CHECK_NEAR(number_of(tested, "test_accuracy"), 0.75, 0);
     CHECK_NEAR(number_of(tested, "seconds"), 2, 0);
     CHECK_NEAR(number_of(tested, "images_per_second"), 100, 0);
+    CHECK_TEXT(text_of(tested, "weights_sha256"), "0123");
+    CHECK(!json_object_get(untested, "weights_sha256"));
     CHECK_NEAR(number_of(tested, "validation_loss"), 0.375, 0);
     CHECK_NEAR(number_of(tested, "validation_accuracy"), 0.875, 0);
     CHECK(json_is_null(json_object_get(untested, "validation_loss")));
