@@ -20,6 +20,7 @@ typedef enum cli_verb {
     CLI_BENCH = 1 << 5,
     CLI_DATA = 1 << 6,
     CLI_EXPORT = 1 << 7,
+    CLI_COMPARE = 1 << 8,
 } cli_verb;
 
 /* The benchmarks of dptrain bench. */
@@ -212,6 +213,7 @@ int cli_plan(const cli_options *options);
 int cli_predict(const cli_options *options);
 int cli_export(const cli_options *options);
 int cli_bench(const cli_options *options);
+int cli_compare(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */
 

@@ -97,6 +97,7 @@ static const char rest[] =
     "  3                       no device is left: devices are lost or do not answer\n"
     "  130, 143, 129           Ctrl-C, SIGTERM or SIGHUP ended training, with all\n"
     "                          files written. A second Ctrl-C or SIGTERM kills\n"
+    "  of compare              1: the logs differ. 2: they cannot be compared\n"
     "\n"
     "Environment\n"
     "  DPTRAIN_DATA            where data sets are looked for\n"

@@ -21,7 +21,7 @@ enum {
     SETS = CLI_TRAIN | CLI_PLAN,
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     USES = RUNS | CLI_BENCH,
-    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT,
+    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE,
 };
 
 /* More than any machine can hold, and small enough that a sum of several cannot overflow. */
@@ -902,6 +902,14 @@ const cli_verb_entry cli_verbs[] = {
                 "measured shards; allreduce: measure how fast devices exchange gradients",
         .operands = true,
         .run = cli_bench,
+    },
+    {
+        .name = "compare",
+        .verb = CLI_COMPARE,
+        .arguments = "A.jsonl B.jsonl",
+        .help = "print the first step at which two run logs differ, or that none does",
+        .operands = true,
+        .run = cli_compare,
     },
     {.name = NULL},
 };

@@ -17,6 +17,7 @@
        weights.h     files of weights and of the training state
        report.h      memory, plans, operations and times of the devices
        fit.h         the training loop
+       log.h         comparing the logs of two runs
 
    Networks by name are declared in dptrain_models.h.
 
@@ -69,6 +70,7 @@
 #include "dptrain/device.h"
 #include "dptrain/export.h"
 #include "dptrain/fit.h"
+#include "dptrain/log.h"
 #include "dptrain/model.h"
 #include "dptrain/predictor.h"
 #include "dptrain/process.h"

@@ -1,6 +1,7 @@
 /* Feeds arbitrary text to the reader of run logs and checks every accepted log: the shards of each
    step fit into the batch, and the memory is bounded by the length of the text. */
 #include "fuzz.h"
+#include "io/compare.h"
 #include "io/log.h"
 
 #include <math.h>
@@ -59,6 +60,26 @@ static void check_recall(const uint8_t *data, size_t size)
     require(heard <= size);
 }
 
+/* A log has no difference from itself; compared with another one, no more is found than is there.
+ */
+static void check_compare(const uint8_t *data, size_t size)
+{
+    static const char other[] =
+        "{\"event\":\"run\"}\n{\"event\":\"step\",\"step\":1,\"loss\":2.5}\n"
+        "{\"event\":\"epoch\",\"epoch\":1,\"weights_sha256\":\"a\"}\n";
+    const dpti_file_bytes input = {"input", data, size};
+    dpt_error error = {.status = DPT_OK};
+    dpt_log_comparison found;
+    if (dpti_compare_logs((const dpti_file_bytes[]){input, input}, &found, &error) == DPT_OK) {
+        require(!found.differs && found.common_steps == found.steps[0]);
+        require(found.steps[0] == found.steps[1] && found.epochs[0] == found.epochs[1]);
+    }
+    if (dpti_compare_logs(
+            (const dpti_file_bytes[]){input, {"other", (const uint8_t *)other, sizeof other - 1}},
+            &found, &error) == DPT_OK)
+        require(found.common_steps <= 1 && found.common_epochs <= 1);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dpt_error error = {.status = DPT_OK};
@@ -76,5 +97,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     dpti_replay_free(&replay);
     check_cut(data, size);
     check_recall(data, size);
+    check_compare(data, size);
     return 0;
 }

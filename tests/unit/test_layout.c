@@ -136,6 +136,7 @@ FIELD(dpt_epoch_metrics, validation_loss, 56);
 FIELD(dpt_epoch_metrics, validation_accuracy, 64);
 FIELD(dpt_epoch_metrics, seconds, 72);
 FIELD(dpt_epoch_metrics, images_per_second, 80);
+FIELD(dpt_epoch_metrics, weights_sha256, 88);
 
 FIELD(dpt_evaluation, size, 0);
 FIELD(dpt_evaluation, samples, 8);
@@ -211,6 +212,21 @@ FIELD(dpt_link, alpha, 8);
 FIELD(dpt_link, beta, 16);
 FIELD(dpt_link, route, 24);
 FIELD(dpt_link, window, 32);
+
+FIELD(dpt_log_comparison, size, 0);
+FIELD(dpt_log_comparison, steps, 8);
+FIELD(dpt_log_comparison, epochs, 24);
+FIELD(dpt_log_comparison, common_steps, 40);
+FIELD(dpt_log_comparison, common_epochs, 48);
+FIELD(dpt_log_comparison, common_weights, 56);
+FIELD(dpt_log_comparison, differs, 64);
+FIELD(dpt_log_comparison, step, 72);
+FIELD(dpt_log_comparison, epoch, 80);
+FIELD(dpt_log_comparison, key, 88);
+FIELD(dpt_log_comparison, values, 120);
+FIELD(dpt_log_comparison, largest_loss_difference, 280);
+FIELD(dpt_log_comparison, largest_loss_step, 288);
+FIELD(dpt_log_comparison, settings, 296);
 
 FIELD(dpt_mix_report, size, 0);
 FIELD(dpt_mix_report, steps, 8);
