@@ -118,6 +118,10 @@ snapshot() {
 }
 rm -rf cache pocl
 mkdir pocl
+# From here on programs are compiled again and again from nothing, and only what is kept of them is looked
+# at.  PoCL does not optimise them, which takes less time.  Optimised kernels have run above, and the suite of
+# operators compares them.
+export POCL_EXTRA_BUILD_FLAGS=-cl-opt-disable
 export XDG_CACHE_HOME=$PWD/cache POCL_CACHE_DIR=$PWD/pocl
 train "${small[@]:1}" --devices opencl:0 --checkpoint first
 snapshot >first.files
