@@ -24,7 +24,8 @@ typedef struct suite {
     size_t max_failures; /* of one case before it is given up */
     size_t max_work;     /* multiply-adds, or elements, of a call with several samples, */
     size_t max_single;   /* and with one */
-    const char *prefix;  /* the device, in front of the cases' names; NULL if there is only one */
+    bool turns; /* a description has one of two numbers of samples that are near each other */
+    const char *prefix; /* the device, in front of the cases' names; NULL if there is only one */
     size_t n_compared, n_unsupported;
     char algorithm[256]; /* of the device string: what names must begin with; empty: none given */
     size_t n_named;      /* operators that were prepared with such a one */

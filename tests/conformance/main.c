@@ -16,6 +16,9 @@
        --several N      the same limit for calls of several samples only: every description still
                         runs with one sample.  Without it 400000, which the reference does in a
                         moment
+       --turns          descriptions take turns: one runs with 3 and 255 samples, another
+                        with 17 and 257.  Without it each runs with all of these; all run with 0
+                        and 1
 
    Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE, names separated by
    commas, has it. */
@@ -36,7 +39,7 @@ typedef struct options {
     char *parts[MAX_CASES];
     size_t n_unwanted;
     char *unwanted[MAX_CASES];
-    bool complete, together;
+    bool complete, together, turns;
     size_t n_hands; /* of each device, among which the cases are dealt out */
     size_t max_work, max_single;
     size_t n_planted;
@@ -223,6 +226,7 @@ static device_run begin(const options *o, dpti_device *device, bool planted)
                               .max_failures = planted ? 1 : 10,
                               .max_work = o->max_work,
                               .max_single = o->max_single,
+                              .turns = o->turns,
                               .prefix = o->together || o->n_hands > 1 ? device->id : NULL},
                     .planted = planted,
                     .result = 1};
@@ -350,6 +354,8 @@ static bool parse(int argc, char **argv, options *o)
             o->complete = true;
         } else if (strcmp(argv[i], "--together") == 0) {
             o->together = true;
+        } else if (strcmp(argv[i], "--turns") == 0) {
+            o->turns = true;
         } else if (strcmp(argv[i], "--device") == 0 && more) {
             o->device = argv[++i];
         } else if (strcmp(argv[i], "--case") == 0 && more && o->n_parts < MAX_CASES) {
@@ -382,7 +388,8 @@ int main(int argc, char **argv)
     dpt_context *context = NULL;
     if (!parse(argc, argv, &o)) {
         fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART]... "
-              "[--without PART]... [--deal N] [--work N] [--several N] [--self-test STRING...]\n",
+              "[--without PART]... [--deal N] [--work N] [--several N] [--turns] [--self-test "
+              "STRING...]\n",
               stderr);
         return 2;
     }

@@ -130,6 +130,16 @@ static void vary_call(test *t, const op_case *plain, test_random *random)
     free(list);
 }
 
+/* With --turns half of the descriptions, which the seed chooses, run with 3 and 255 samples, and
+   the others with 17 and 257. */
+static bool takes_turn(const suite *s, size_t n, uint64_t seed)
+{
+    test_random turn = {~seed};
+    const bool first = test_random_below(&turn, 2) == 0;
+    if (!s->turns || n <= 1) return true;
+    return first == (n == 3 || n == 255);
+}
+
 static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
 {
     static const size_t sizes[] = {1, 0, 3, 17, 255, 257};
@@ -138,7 +148,7 @@ static void vary_samples(test *t, const dpt_op_desc *desc, uint64_t seed)
     const bool per_step = signature_of(desc).per_step;
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes && !conformance_enough(t); i++) {
         const size_t n = sizes[i];
-        if (per_step && n != 1) continue;
+        if ((per_step && n != 1) || !takes_turn(suite_of(t), n, seed)) continue;
         if (n * work > (n > 1 ? suite_of(t)->max_work : suite_of(t)->max_single)) continue;
         op_case c = {.desc = *desc, .n_samples = n, .max_samples = n > 0 ? n : 1, .in_place = -1};
         if (!per_step) c.max_samples += test_random_below(&random, 3) * (n + 2);
