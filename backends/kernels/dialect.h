@@ -162,7 +162,7 @@ typedef uint64_t u64;
    Tensors of activations have elements of type act, which only GET reads and only PUT writes.
    Arithmetic is float32.  Code that loads several elements before a branch keeps them as act and
    takes their VALUE behind the branch, because widening waits for the load. */
-#if defined(KERNEL)
+#if defined(GLOBAL_ID) /* a device; in C the CPU backend has a KERNEL of its own */
 
 /* bfloat16 to float32, exactly. */
 DEVICE float widen(u16 half_word)
