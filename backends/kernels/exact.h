@@ -7,7 +7,7 @@
 
    Why the bits are the same:
    - The only operations on floats are +, -, * and FMA, each of which rounds once to the nearest on
-     all devices, comparisons, and the conversion of an integer below 2^24.  All else is integer
+     all devices, and the conversion of an integer of at most 24 bits.  All else is integer
      arithmetic.  Division and square root of a device are used only where they round correctly.
    - No product is an operand of + or -, unless it is exact.  A compiler that contracts such a sum
      to an FMA therefore changes nothing.  Where a rounded product is added, it is FMA(a, b, 0).
@@ -24,11 +24,12 @@
    The largest errors, in units in the last place, are in docs/numerics.md; tests/cpu/test_exact.c
    measures them.  Values at infinities and zeros are those of math.h.
 
-   Coefficients: each polynomial has the smallest weighted sum of squared errors at 200 Chebyshev
-   points of its interval, computed with 50 digits.  The weight makes the error relative to the
-   function's result.  Coefficients were rounded to float32 one after the other, the constant first.
-   After each rounding the remaining coefficients were computed anew.  A constant with a low part is
-   the sum of two float32. */
+   Coefficients: tests/exact/fit.py prints them.  Each polynomial has the smallest weighted sum of
+   squared errors at 200 Chebyshev points of its interval, computed with 50 digits.  The weights
+   make the error relative to the function's result, and were changed in turns until the largest
+   error was small (Lawson's method).  Coefficients were rounded to float32 one after the other, the
+   constant first.  After each rounding the remaining coefficients were computed anew.  A constant
+   with a low part is the sum of two float32. */
 #ifndef DPT_KERNELS_EXACT_H
 #define DPT_KERNELS_EXACT_H
 
@@ -676,8 +677,8 @@ DEVICE float exact_normal_near(float x)
     return sum.high + (sum.low + FMA(x, factor.low, product.low));
 }
 
-/* The normal distribution function at -a, for a from 0.875f to 15: exp(-a^2 / 2) g(t) / (a + 1.0f),
-   where t = 1 / (a + 1.0f).  g is between 0.39 and 0.48. */
+/* The normal distribution function at -a, for a from 0.875 to 15: exp(-a^2 / 2) g(t) / (a + 1),
+   where t = 1 / (a + 1).  g is between 0.42 and 0.53, so that an error of t matters little. */
 DEVICE scaled exact_normal_tail(float a)
 {
     const scaled e = exact_bell_scaled(a);

@@ -26,26 +26,18 @@ static bool tries_all(void)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-/* Units in the last place.  Division and square root are rounded correctly; the other functions
-   have at most 1. */
+/* Units in the last place: a little more than the largest errors in docs/numerics.md.  0.5 is the
+   error of correct rounding. */
 static const double bounds[N_FUNCTIONS] = {
-    [FUNCTION_reciprocal] = 0.50001,
-    [FUNCTION_sqrt] = 0.50001,
-    [FUNCTION_built_sqrt] = 0.50001,
-    [FUNCTION_rsqrt] = 1,
-    [FUNCTION_exp] = 1,
-    [FUNCTION_log] = 1,
-    [FUNCTION_sin] = 1,
-    [FUNCTION_cos] = 1,
-    [FUNCTION_tanh] = 1,
-    [FUNCTION_erf] = 1,
-    [FUNCTION_sigmoid] = 1,
-    [FUNCTION_softplus] = 1,
-    [FUNCTION_bell] = 1,
-    [FUNCTION_normal] = 1,
-    [FUNCTION_divide] = 0.50001,
-    [FUNCTION_built_divide] = 0.50001,
-    [FUNCTION_power] = 1,
+    [FUNCTION_reciprocal] = 0.50001, [FUNCTION_sqrt] = 0.50001,
+    [FUNCTION_built_sqrt] = 0.50001, [FUNCTION_rsqrt] = 0.501,
+    [FUNCTION_exp] = 0.78,           [FUNCTION_log] = 0.65,
+    [FUNCTION_sin] = 0.75,           [FUNCTION_cos] = 0.75,
+    [FUNCTION_tanh] = 0.65,          [FUNCTION_erf] = 0.8,
+    [FUNCTION_sigmoid] = 0.8,        [FUNCTION_softplus] = 0.8,
+    [FUNCTION_bell] = 0.8,           [FUNCTION_normal] = 0.85,
+    [FUNCTION_divide] = 0.50001,     [FUNCTION_built_divide] = 0.50001,
+    [FUNCTION_power] = 0.85,
 };
 
 static void errors_are_small(test *t)

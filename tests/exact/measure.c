@@ -17,6 +17,14 @@ static float float_of(uint32_t bits)
 
 /* ---- The mathematical library ---------------------------------------------------------------- */
 
+/* Most float32 are so small that two or three terms of a series are nearer than a millionth of a
+   unit, or so large that the function has reached its limit.  There the library is not asked, which
+   takes most of the time. */
+static bool is_small(double x)
+{
+    return fabs(x) < 0x1p-13;
+}
+
 static double reciprocal(double x)
 {
     return 1.0 / x;
@@ -27,24 +35,61 @@ static double inverse_sqrt(double x)
     return 1.0 / sqrt(x);
 }
 
+static double exponential(double x)
+{
+    if (is_small(x)) return 1 + x + x * x / 2;
+    if (x < -110) return 0;
+    return x > 110 ? INFINITY : exp(x);
+}
+
+static double sine(double x)
+{
+    return is_small(x) ? x * (1 - x * x / 6) : sin(x);
+}
+
+static double cosine(double x)
+{
+    return is_small(x) ? 1 - x * x / 2 : cos(x);
+}
+
+static double tangent(double x)
+{
+    if (fabs(x) > 20) return copysign(1, x);
+    return is_small(x) ? x * (1 - x * x / 3) : tanh(x);
+}
+
+static double error_function(double x)
+{
+    if (fabs(x) > 7) return copysign(1, x);
+    return is_small(x) ? x * (1.1283791670955125739 - x * x * 0.37612638903183752464) : erf(x);
+}
+
 static double sigmoid(double x)
 {
-    return 1.0 / (1.0 + exp(-x));
+    if (is_small(x)) return 0.5 + x / 4;
+    if (x < -110) return 0;
+    return x > 40 ? 1 : 1 / (1 + exp(-x));
 }
 
 static double softplus(double x)
 {
+    if (is_small(x)) return 0.69314718055994530942 + x / 2 + x * x / 8;
+    if (x < -110) return 0;
+    if (x > 40) return x;
     return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
 }
 
 static double bell(double x)
 {
-    return exp(-0.5 * x * x);
+    if (is_small(x)) return 1 - x * x / 2;
+    return fabs(x) > 15 ? 0 : exp(-0.5 * x * x);
 }
 
 static double normal(double x)
 {
-    return 0.5 * erfc(-x * 0.70710678118654752440);
+    if (is_small(x)) return 0.5 + x * 0.39894228040143267794;
+    if (x < -15) return 0;
+    return x > 10 ? 1 : 0.5 * erfc(-x * 0.70710678118654752440);
 }
 
 static double (*const unary[N_FUNCTIONS])(double) = {
@@ -52,12 +97,12 @@ static double (*const unary[N_FUNCTIONS])(double) = {
     [FUNCTION_sqrt] = sqrt,
     [FUNCTION_built_sqrt] = sqrt,
     [FUNCTION_rsqrt] = inverse_sqrt,
-    [FUNCTION_exp] = exp,
+    [FUNCTION_exp] = exponential,
     [FUNCTION_log] = log,
-    [FUNCTION_sin] = sin,
-    [FUNCTION_cos] = cos,
-    [FUNCTION_tanh] = tanh,
-    [FUNCTION_erf] = erf,
+    [FUNCTION_sin] = sine,
+    [FUNCTION_cos] = cosine,
+    [FUNCTION_tanh] = tangent,
+    [FUNCTION_erf] = error_function,
     [FUNCTION_sigmoid] = sigmoid,
     [FUNCTION_softplus] = softplus,
     [FUNCTION_bell] = bell,
