@@ -35,7 +35,7 @@ static const double bounds[N_FUNCTIONS] = {
     [FUNCTION_sin] = 0.75,           [FUNCTION_cos] = 0.75,
     [FUNCTION_tanh] = 0.65,          [FUNCTION_erf] = 0.8,
     [FUNCTION_sigmoid] = 0.8,        [FUNCTION_softplus] = 0.8,
-    [FUNCTION_bell] = 0.8,           [FUNCTION_normal] = 0.85,
+    [FUNCTION_bell] = 0.8,           [FUNCTION_normal] = 0.95,
     [FUNCTION_divide] = 0.50001,     [FUNCTION_built_divide] = 0.50001,
     [FUNCTION_power] = 0.85,
 };
