@@ -75,6 +75,10 @@ int cli_bench(const cli_options *options)
 {
     return options->help;
 }
+int cli_compare(const cli_options *options)
+{
+    return options->help;
+}
 
 /* ---- What an accepted command line holds ----------------------------------------------------- */
 

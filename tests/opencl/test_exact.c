@@ -103,7 +103,7 @@ static void devices_are_equal(test *t)
     if (clGetPlatformIDs(MOST_PLATFORMS, platforms, &n_platforms) != CL_SUCCESS) n_platforms = 0;
     for (cl_uint i = 0; i < n_platforms; i++) {
         cl_device_id device;
-        opencl cl = {NULL};
+        opencl cl = {.context = NULL};
         if (clGetDeviceIDs(platforms[i], CL_DEVICE_TYPE_ALL, 1, &device, NULL) != CL_SUCCESS)
             continue;
         n_devices++;
