@@ -78,14 +78,13 @@ void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, 
 
 /* ---- A --------------------------------------------------------------------------------------- */
 
-/* Copies n terms of a tile's rows, which are side by side in memory.  Vectors write behind the rows
-   of a term, where the next term comes.  The last term is copied exactly, because what is behind
-   it may be there already.  reads_behind: vectors may also read behind the rows. */
-static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, bool reads_behind,
+/* Copies n terms of a tile's rows, which are side by side in memory.  The first n_vectors terms are
+   copied as whole vectors, which read and write behind the rows of a term. */
+static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, size_t n_vectors,
                        float *to)
 {
     size_t k = 0;
-    for (; reads_behind && k + 1 < n; k++, from += lda, to += n_rows)
+    for (; k < n_vectors; k++, from += lda, to += n_rows)
         for (size_t i = 0; i < n_rows; i += LANES)
             vec_store(to + i, vec_load(from + i));
     for (; k < n; k++, from += lda, to += n_rows)
@@ -94,7 +93,9 @@ static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, b
 
 /* Packs rows of a transposed A.  The rows of a term are consecutive, and terms are far apart in
    memory.  So all tiles get a few terms before the next terms are read: tile by tile, every cache
-   line would be read anew for each of the tiles that have a part of it. */
+   line would be read anew for each of the tiles that have a part of it.  Behind a term is the place
+   of the next term of its tile, which is copied later.  Behind the last term of a tile is the next
+   tile, which is there already, so the last term is copied exactly. */
 static void pack_transposed(const gemm *g, dpt_cpu_range rows, size_t first, size_t n, float *to)
 {
     enum { AT_ONCE = 16 /* terms */ };
@@ -103,8 +104,9 @@ static void pack_transposed(const gemm *g, dpt_cpu_range rows, size_t first, siz
         float *next = to;
         for (size_t row = rows.begin, n_rows; row < rows.end; row += n_rows, next += n_rows * n) {
             n_rows = tile_rows(rows.end - row, PRODUCT_ROWS);
+            const bool reads_behind = row + whole_vectors(n_rows) <= g->m;
             copy_terms(g->a + (first + k) * g->lda + row, g->lda, n_rows, terms,
-                       row + whole_vectors(n_rows) <= g->m, next + k * n_rows);
+                       reads_behind ? terms - (k + terms == n) : 0, next + k * n_rows);
         }
     }
 }
