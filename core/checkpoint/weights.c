@@ -38,13 +38,14 @@ static void release(weights_file *w)
     free(w->flat);
 }
 
-/* Reads the weights; the caller releases *out, also after a failure. */
-static dpt_status read_tensors(dpt_trainer *t, weights_file *out)
+/* Reads the weights; the caller releases *out, also after a failure.  `peeks`: as
+   dpti_trainer_peek does. */
+static dpt_status read_tensors(dpt_trainer *t, bool peeks, weights_file *out)
 {
     dpt_error error = {0};
     *out = (weights_file){.flat = dpti_trainer_make_flat(t)};
     if (!out->flat) return DPT_E_NO_MEMORY;
-    DPT_TRY(dpti_trainer_read_trusted(t, 1, &out->flat));
+    DPT_TRY(peeks ? dpti_trainer_peek(t, out->flat) : dpti_trainer_read_trusted(t, 1, &out->flat));
     dpt_status status = dpti_tensors_create(t->model, 1, &out->tensors, &error);
     if (status == DPT_OK)
         status = dpti_tensors_add_weights(
@@ -74,7 +75,7 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 {
     weights_file w;
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_save"));
-    dpt_status status = read_tensors(trainer, &w);
+    dpt_status status = read_tensors(trainer, false, &w);
     if (status == DPT_OK) status = write_tensors(trainer, path, &w.tensors);
     release(&w);
     return status;
@@ -83,7 +84,7 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 dpt_status dpti_weights_sha256(dpt_trainer *trainer, char out[DPTI_SHA256_TEXT])
 {
     weights_file w;
-    const dpt_status status = read_tensors(trainer, &w);
+    const dpt_status status = read_tensors(trainer, true, &w);
     if (status == DPT_OK) dpti_tensors_sha256(&w.tensors, out);
     release(&w);
     return status;

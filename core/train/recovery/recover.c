@@ -272,6 +272,19 @@ dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float
     return status;
 }
 
+dpt_status dpti_trainer_peek(dpt_trainer *trainer, float *flat)
+{
+    dpt_trainer *t = trainer;
+    dpt_status status = DPT_E_STATE;
+    if (dpti_state_is_kept(t)) {
+        dpti_state_copy_kept(t, 1, &flat);
+        return DPT_OK;
+    }
+    for (size_t i = 0; i < t->n_workers && status != DPT_OK; i++)
+        if (!dpti_is_stale(&t->workers[i])) status = dpti_replica_read(t, i, 1, &flat);
+    return status;
+}
+
 dpt_status dpti_trainer_read_state_buffers(dpt_trainer *trainer,
                                            float *flats[DPTI_MAX_STATE_BUFFERS])
 {
