@@ -14,6 +14,9 @@
     "\n"
 #define STEP(n, rest)  "{\"event\":\"step\",\"step\":" n "," rest "}\n"
 #define LOSS(n, loss)  STEP(n, "\"loss\":" loss ",\"hits\":4,\"shards\":[8]")
+#define SAME_EPOCH     "\"train_loss\":2.25,\"weights_sha256\":\"ab\""
+#define ALGORITHMS     "{\"event\":\"algorithms\",\"device\":0,\"operations\":[]}\n"
+#define LOST           "{\"event\":\"device_lost\",\"step\":3}\n"
 #define EPOCH(n, rest) "{\"event\":\"epoch\",\"epoch\":" n "," rest "}\n"
 
 static dpt_status compare(const char *a, const char *b, dpt_log_comparison *out, dpt_error *error)
@@ -23,23 +26,17 @@ static dpt_status compare(const char *a, const char *b, dpt_log_comparison *out,
     return dpti_compare_logs(logs, out, error);
 }
 
-static const char whole[] = RUN LOSS("1", "2.5") LOSS("2", "2.0")
-    EPOCH("1", "\"train_loss\":2.25,\"weights_sha256\":\"ab\",\"seconds\":1.5")
+static const char whole[] =
+    RUN LOSS("1", "2.5") LOSS("2", "2.0") EPOCH("1", SAME_EPOCH ",\"seconds\":1.5")
         LOSS("3", "null") "{\"event\":\"done\",\"seconds\":4}\n";
 
 static void equal_logs_have_no_difference(test *t)
 {
     /* Times, shards, devices and events of devices are those of the run, and not of the training.
      */
-    static const char other[] =
-        OTHER_RUN "{\"event\":\"algorithms\",\"device\":0,\"operations\":[]}\n" LOSS("1", "2.5")
-            STEP("2", "\"loss\":2.0,\"hits\":4,\"shards\":[4,4],\"seconds\":9") EPOCH(
-                "1",
-                "\"train_loss\":2.25,\"weights_sha256\":\"ab\",\"seconds\":99") "{\"event\":"
-                                                                                "\"device_lost\","
-                                                                                "\"step\":3}"
-                                                                                "\n" LOSS("3",
-                                                                                          "null");
+    static const char other[] = OTHER_RUN ALGORITHMS LOSS("1", "2.5")
+        STEP("2", "\"loss\":2.0,\"hits\":4,\"shards\":[4,4],\"seconds\":9")
+            EPOCH("1", SAME_EPOCH ",\"seconds\":99") LOST LOSS("3", "null");
     dpt_log_comparison found = {0};
     dpt_error error = {0};
     REQUIRE_OK(compare(whole, whole, &found, &error));
