@@ -5,8 +5,8 @@
 #include "checkpoint/tensors.h"
 
 /* Computes the SHA-256 of the bytes that dpt_trainer_save would write behind the header: weights,
-   running statistics and counters of batches.  No step may be in flight.  Errors: those of a device
-   that fails (the next step notices its failure); DPT_E_NO_MEMORY. */
+   running statistics and counters of batches.  No step may be in flight.  Errors: as of
+   dpt_trainer_save, without those of files. */
 DPT_CHECK_RESULT dpt_status dpti_weights_sha256(dpt_trainer *trainer, char out[DPTI_SHA256_TEXT]);
 
 #endif

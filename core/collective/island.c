@@ -222,7 +222,9 @@ dpt_status dpti_island_reduce(const dpti_island_slot *island_slot, const dpti_is
 dpt_status dpti_island_arrived(const dpti_island_slot *island_slot, size_t point, bool *out)
 {
     if (!dpti_island_is_sound(island_slot->island)) return DPT_E_CANCELLED;
-    return own_call(island_slot, dpti_side_stream_passed(island_slot->side, point, out));
+    DPT_TRY(own_call(island_slot, dpti_side_stream_passed(island_slot->side, point, out)));
+    /* A point that is passed because of an abort says nothing about the sums before it. */
+    return dpti_island_is_sound(island_slot->island) ? DPT_OK : DPT_E_CANCELLED;
 }
 
 dpt_status dpti_island_hand_out(const dpti_island_slot *island_slot, const dpti_buffer *data,

@@ -23,8 +23,8 @@ typedef struct dpt_epoch_metrics {
     double seconds; /* of training, without evaluation */
     double images_per_second;
     /* If there is a log: the SHA-256 of the weights after the epoch, as 64 hexadecimal digits
-       (docs/log.md says of which bytes).  "": there is no log, it is of another process, or the
-       weights could not be read because a device has failed. */
+       (docs/log.md says of which bytes).  "": there is no log, it is of another process, or
+       training went back to an earlier step because the devices with these weights failed. */
     char weights_sha256[65];
 } dpt_epoch_metrics;
 

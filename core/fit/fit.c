@@ -315,9 +315,9 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
     f->course.result.no_patience =
         f->options->patience > 0 && f->course.without_better >= f->options->patience;
     dpti_fit_close_epoch(f);
-    /* Without the sum if a device fails now: the next step notices the failure. */
-    if (f->log && dpti_weights_sha256(f->trainer, m.weights_sha256) != DPT_OK)
-        m.weights_sha256[0] = '\0';
+    if (f->log) DPT_TRY(dpti_weights_sha256(f->trainer, m.weights_sha256));
+    /* Training has gone back: the weights are those of an earlier step. */
+    if (dpt_trainer_steps(f->trainer) != step) m.weights_sha256[0] = '\0';
     if (f->log && dpti_log_write_epoch(f->log, &m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     DPT_TRY(dpti_fit_save(f, f->model, epoch, &f->unsaved));

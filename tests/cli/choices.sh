@@ -105,7 +105,8 @@ for i in 1 2; do
 done
 for i in 1 2; do
     wait "${pids[i]}"
-    check "process $i of two: $(cat "both$i.out")" test $? -eq 0
+    code=$?
+    check "process $i of two: $(cat "both$i.out")" test $code -eq 0
 done
 check "the same bits from both" cmp -s both1/model.safetensors both2/model.safetensors
 check "a choice is written once" test -z "$(choices | sort | uniq -d)"

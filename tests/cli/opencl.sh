@@ -131,13 +131,16 @@ snapshot >second.files
 check "nothing is made anew: $(diff first.files second.files | head -5)" cmp -s first.files second.files
 check "the same weights" cmp -s first/model.safetensors second/model.safetensors
 planted clCreateProgramWithSource:1:-6 "$DPTRAIN" "${small[@]}" --devices opencl:0 >/dev/null 2>third.err
-check "no source is compiled: $(cat third.err)" test $? -eq 0
+code=$?
+check "no source is compiled: $(cat third.err)" test $code -eq 0
 planted clCreateProgramWithBinary:1:-6 "$DPTRAIN" "${small[@]}" --devices opencl:0 --checkpoint fourth >/dev/null 2>fourth.err
-check "a binary that is refused is compiled: $(cat fourth.err)" test $? -eq 0 -a ! -s fourth.err
+code=$?
+check "a binary that is refused is compiled: $(cat fourth.err)" test $code -eq 0 -a ! -s fourth.err
 check "the same weights" cmp -s first/model.safetensors fourth/model.safetensors
 rm -r cache
 planted clGetProgramInfo:1:-5 "$DPTRAIN" "${small[@]}" --devices opencl:0 --checkpoint fifth >/dev/null 2>fifth.err
-check "a binary that is not handed out is not kept: $(cat fifth.err)" test $? -eq 0 -a ! -s fifth.err
+code=$?
+check "a binary that is not handed out is not kept: $(cat fifth.err)" test $code -eq 0 -a ! -s fifth.err
 check "the same weights" cmp -s first/model.safetensors fifth/model.safetensors
 
 # ---- A cache that cannot be used ----
@@ -183,7 +186,8 @@ for i in 1 2; do
 done
 for i in 1 2; do
     wait "${pids[i]}"
-    check "process $i of two: $(cat "both$i.err")" test $? -eq 0
+    code=$?
+    check "process $i of two: $(cat "both$i.err")" test $code -eq 0
     check "process $i of two: the same weights" cmp -s good/model.safetensors "both$i/model.safetensors"
 done
 train "${small[@]:1}" --devices opencl:0

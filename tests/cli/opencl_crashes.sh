@@ -116,7 +116,8 @@ for what in clGetDeviceIDs:1:abort clGetDeviceIDs:1:segv clGetPlatformIDs:1:abor
     check "$what: absent: $(head -c 600 listed.out)" grep -qE "^opencl: absent: .*$words" listed.out
     rm -rf went
     ending $what "$DPTRAIN" "${small[@]}" --devices all --split equal --checkpoint went >went.out 2>went.err
-    check "$what: all goes on: $(head -c 600 went.err)" test $? -eq 0
+    code=$?
+    check "$what: all goes on: $(head -c 600 went.err)" test $code -eq 0
     ending $what "$DPTRAIN" "${small[@]}" --devices opencl:0,cpu >named.out 2>named.err
     code=$?
     check "$what: named: status $code" test $code -eq 1 -a "$(wc -l <named.err)" -eq 1
@@ -154,7 +155,8 @@ none_left "interrupted"
 mkdir -p plugins
 cp "$DPTRAIN_BACKEND_PATH"/libdptrain-{cpu,opencl}.so plugins
 DPTRAIN_BACKEND_PATH=$PWD/plugins "$DPTRAIN" "${small[@]}" --devices opencl:0 >bare.out 2>bare.err
-check "without the helper it trains: $(head -c 600 bare.err)" test $? -eq 0
+code=$?
+check "without the helper it trains: $(head -c 600 bare.err)" test $code -eq 0
 check "without the helper one line warns: $(head -c 900 bare.err)" test "$(wc -l <bare.err)" -eq 1
 check "without the helper: $(head -c 900 bare.err)" \
     grep -qE '^dptrain: warning: .*dptrain-opencl-compile does not start' bare.err

@@ -90,7 +90,8 @@ accuracy() { # of the last test in a training's output
 trained=$(accuracy train.out)
 for from in first first/model.safetensors; do
     "$DPTRAIN" eval --dataset "$data" --model mlp --checkpoint "$from" >eval.out 2>eval.err
-    check "eval of $from succeeds: $(cat eval.err)" test $? -eq 0
+    code=$?
+    check "eval of $from succeeds: $(cat eval.err)" test $code -eq 0
     check "eval of $from gives $trained: $(cat eval.out)" test "$(accuracy eval.out)" = "$trained"
 done
 check "eval on other devices gives the same" test "$("$DPTRAIN" eval --dataset "$data" --model mlp \

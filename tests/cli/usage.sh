@@ -203,5 +203,6 @@ check "version" test "$("$DPTRAIN" -V)" = "dptrain $(sed -n 's/#define DPT_VERSI
     "$SRC/core/dptrain/context.h")"
 check "an option's beginning is enough" "$DPTRAIN" --vers >/dev/null
 "$DPTRAIN" --precision fp32 --schedule constant --optimizer sgd "${small[@]}" 2>accepted.err
-check "values that are there are accepted: $(cat accepted.err)" test $? -eq 0
+code=$?
+check "values that are there are accepted: $(cat accepted.err)" test $code -eq 0
 finish

@@ -609,7 +609,7 @@ static bool lost_while_read(test *t, const char *how, size_t n)
     clear_folder();
     snprintf(devices, sizeof devices, "@:threads=1:%s=%zu:entry=download,cpu:threads=1", how, n);
     if (begin(t, devices,
-              (dpt_trainer_options){.size = sizeof(dpt_trainer_options), .device_timeout = 0.2},
+              (dpt_trainer_options){.size = sizeof(dpt_trainer_options), .device_timeout = 0.5},
               &w)) {
         if (!CHECK_OK(dpt_fit(w.trainer, &options, &result)))
             FAIL("%s: %s", w.devices, dpt_error_message(w.context));
@@ -637,7 +637,7 @@ static void read_while_it_dies(test *t)
         n++;
     CHECK(n > 15); /* each step's results, copy and checkpoint */
     for (n = 1; t->n_failures == 0 && n < 12; n++)
-        (void)lost_while_read(t, "stall=300:hang", n);
+        (void)lost_while_read(t, "stall=3000:hang", n);
 }
 
 /* ---- Cases ----------------------------------------------------------------------------------- */

@@ -248,11 +248,23 @@ static dpt_status spare(dpt_trainer *t)
     return dpti_trainer_catch_up(t);
 }
 
+/* Loses the devices that failed while others were read. */
+static dpt_status lose_unread(dpt_trainer *t, const dpt_error **errors)
+{
+    bool any = false;
+    for (size_t i = 0; i < t->n_workers; i++)
+        any = any || errors[i];
+    if (!any || dpti_state_is_salvaged(t) || t->stop_on_loss) return DPT_OK;
+    dpti_standby_stay(t, true);
+    const dpt_status status = dpti_trainer_lose(t, errors);
+    dpti_standby_stay(t, false);
+    return status;
+}
+
 dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float *const *flats)
 {
     dpt_trainer *t = trainer;
     const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
-    bool any = false;
     if (dpti_state_is_kept(t)) {
         dpti_state_copy_kept(t, n_kinds, flats);
         return DPT_OK;
@@ -262,27 +274,20 @@ dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds, float
         return dpt_fail(t->context, DPT_E_STATE,
                         "no device holds trusted weights: nothing to save");
     DPT_TRY(read_first(t, n_kinds, flats, errors));
-    for (size_t i = 0; i < t->n_workers; i++)
-        any = any || errors[i];
-    dpti_standby_stay(t, true);
-    const dpt_status status = any && !dpti_state_is_salvaged(t) && !t->stop_on_loss
-                                  ? dpti_trainer_lose(t, errors)
-                                  : DPT_OK;
-    dpti_standby_stay(t, false);
-    return status;
+    return lose_unread(t, errors);
 }
 
 dpt_status dpti_trainer_peek(dpt_trainer *trainer, float *flat)
 {
     dpt_trainer *t = trainer;
-    dpt_status status = DPT_E_STATE;
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
     if (dpti_state_is_kept(t)) {
         dpti_state_copy_kept(t, 1, &flat);
         return DPT_OK;
     }
-    for (size_t i = 0; i < t->n_workers && status != DPT_OK; i++)
-        if (!dpti_is_stale(&t->workers[i])) status = dpti_replica_read(t, i, 1, &flat);
-    return status;
+    const dpt_status status = read_first(t, 1, &flat, errors);
+    DPT_TRY(lose_unread(t, errors));
+    return status == DPT_OK ? DPT_OK : dpti_trainer_read_trusted(t, 1, &flat);
 }
 
 dpt_status dpti_trainer_read_state_buffers(dpt_trainer *trainer,

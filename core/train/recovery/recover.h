@@ -48,9 +48,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_read_state_buffers(dpt_trainer *trainer
    DPT_E_STATE if no device holds the training state. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_read_trusted(dpt_trainer *trainer, size_t n_kinds,
                                                       float *const *flats);
-/* Reads the weights from the first replica that can be read, for a record of them: no standby
-   device gets the training state before, and a device that fails is not lost.  The next step
-   notices its failure. */
+/* Reads the weights like dpti_trainer_read_trusted, for a record of them: devices on standby do not
+   get the training state before.  If the only devices that hold it fail, training goes back to the
+   state of the devices on standby, and the weights are those. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_peek(dpt_trainer *trainer, float *flat);
 /* Makes the workers that are not lost anew, for their capacities, with the training state as it is;
    nothing in flight.  All processes call it.  A device that fails at it, or hangs, is lost.  After
