@@ -53,13 +53,14 @@ static cl_program load(const build *b, const unsigned char *binary, size_t n_byt
 }
 
 /* Returns NULL if the cache has no binary or the driver does not accept it. */
-static cl_program load_cached(const build *b)
+static cl_program load_cached(build *b)
 {
     size_t n_bytes = 0;
     unsigned char *binary = dpt_cache_read(b->entry->file, &n_bytes);
     if (!binary) return NULL;
     cl_program program = load(b, binary, n_bytes);
     free(binary);
+    b->entry->stored = program != NULL;
     return program;
 }
 
@@ -179,6 +180,12 @@ static bool wants_binary(const dpt_device *device)
     return !cl->tuner.trying && dpt_cache_writable(CACHE_FOLDER);
 }
 
+int dpt_cl_program_lock(const dpt_device *device)
+{
+    const bool is_cpu = dpt_cl_device_of(device)->found->is_cpu;
+    return is_cpu ? dpt_cache_lock(CACHE_FOLDER "any") : -1;
+}
+
 static dpt_cl_trial try_build(const build *b, bool binary)
 {
     const dpt_cl_text program = {.id = b->entry->id,
@@ -220,15 +227,25 @@ static dpt_status begin_build(dpt_cl_program *entry, dpt_device *device, build *
     return DPT_OK;
 }
 
+/* Compiles a program under the lock, if another process has not compiled it meanwhile. */
+static dpt_status make_alone(build *b, cl_program *out)
+{
+    const int lock = dpt_cl_program_lock(b->device);
+    dpt_status status = DPT_OK;
+    if (lock >= 0) *out = load_cached(b);
+    if (!*out) status = compile_contained(b, out);
+    dpt_cache_unlock(lock);
+    return status;
+}
+
 dpt_status dpt_cl_program_make(dpt_device *device, dpt_cl_program *entry)
 {
     build b;
     dpt_status status = begin_build(entry, device, &b);
     if (status == DPT_OK) {
         entry->program = load_cached(&b);
-        entry->stored = entry->program != NULL;
+        if (!entry->program) status = make_alone(&b, &entry->program);
         dpt_cl_tried_read(entry);
-        if (!entry->program) status = compile_contained(&b, &entry->program);
     }
     free(b.source.bytes);
     return status;
@@ -244,7 +261,9 @@ void dpt_cl_program_store(dpt_device *device, dpt_cl_program *entry)
     }
     if (!dpt_cache_writable(CACHE_FOLDER)) return;
     if (begin_build(entry, device, &b) == DPT_OK) {
+        const int lock = dpt_cl_program_lock(device);
         const dpt_cl_trial trial = try_build(&b, true);
+        dpt_cache_unlock(lock);
         if (trial.verdict == DPT_CL_GOOD && trial.n_bytes > 0)
             (void)dpt_cache_write(entry->file, trial.bytes, trial.n_bytes);
         free(trial.bytes);

@@ -11,6 +11,13 @@
 #include "kernel.h"
 #include "state.h"
 
+/* Locks the compiler of a device that is a CPU until dpt_cache_unlock, against other processes of
+   this user.  PoCL keeps files of the programs that it compiles in a folder that all processes
+   share, and makes a program's binary of them.  A binary that is made while another process
+   compiles the same program can be one that ends the process that loads it (PoCL 3.1).  Returns a
+   negative number if the device is no CPU or there is no cache. */
+int dpt_cl_program_lock(const dpt_device *device);
+
 /* Compiles entry->key and fills in the other members of the entry but its kernels.  The options are
    those of the key and -cl-std=CL1.2 -w (some drivers print warnings) -DGROUP=n
    -DDEVICE_IS_CPU=0|1.  DPT_E_DEVICE: the source does not compile; the record names the device, the

@@ -1,5 +1,6 @@
 /* Tries launches in the helper process (trial.h). */
 #include "trial.h"
+#include "cache.h"
 #include "compile.h"
 #include "tried.h"
 
@@ -82,7 +83,10 @@ dpt_status dpt_cl_trial_launched(const dpt_launch *launch, const size_t n_groups
     for (size_t i = 0; i < 3; i++)
         size.wide = size.wide || n_groups[i] * group[i] > NARROW;
     if (dpt_cl_tried_has(launch->kernel, &size)) return DPT_OK;
-    DPT_TRY(try_launch(launch, n_groups, group, &verdict));
+    const int lock = dpt_cl_program_lock(launch->stream->device);
+    const dpt_status status = try_launch(launch, n_groups, group, &verdict);
+    dpt_cache_unlock(lock);
+    DPT_TRY(status);
     dpt_cl_tried_add(launch->kernel, &size, verdict == DPT_CL_GOOD && !cl->tuner.trying);
     return DPT_OK;
 }
