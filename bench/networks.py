@@ -41,7 +41,7 @@ MIXES = (("cpu", None), ("cpu,opencl:0", "3:1"), ("cpu,cpu,cpu", "13:2:1"))
 SETTING = (32, 8, 1e-3)
 SETTINGS = {"resnet18": (64, 16, 2e-6), "resnet50": (64, 16, 1e-4), "mobilenet_v2": (64, 16, 2e-6),
             "efficientnet_b0": (64, 16, 1e-6), "densenet121": (64, 16, 2e-6), "shufflenet_v2": (64, 16, 2e-6),
-            "regnet_y_400mf": (64, 16, 2e-6), "googlenet": (64, 16, 1e-7), "vgg11_bn": (64, 16, 2e-6)}
+            "regnet_y_400mf": (64, 16, 5e-7), "googlenet": (64, 16, 1e-7), "vgg11_bn": (64, 16, 2e-6)}
 
 
 # ---- Networks ----------------------------------------------------------------------------------------------------
@@ -270,7 +270,7 @@ def check_file(args, library, path, data, x, setting):
             continue
         run = tempfile.mkdtemp()
         found = train(args.dptrain, path, data, len(x), lr, devices, split,
-                      ["--epochs", str(STEPS), "--checkpoint", run])
+                      ["--epochs", str(STEPS), "--checkpoint", run, "--checkpoint-every", f"{STEPS}epochs"])
         cells.append(f"{relative(found, reference):.1e}")
     back = os.path.join(run, "back.onnx")
     subprocess.run([args.dptrain, "export", "--checkpoint", run, "--model", path, "--onnx", back, "--dataset",
