@@ -11,8 +11,8 @@
 
 /* The version of everything that backend.h includes.  Every change of a struct, of an enumeration
    or of a function's contract raises the number.  Core refuses a backend of another version.
-   Version 19 adds the family RECURRENT. */
-#define DPT_BACKEND_ABI 19u
+   Version 20 adds dpt_op_request.deterministic. */
+#define DPT_BACKEND_ABI 20u
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
@@ -101,6 +101,8 @@ typedef enum dpt_device_flags {
        batch-norm (output_activation) than as a mask in the operators that read the batch-norm's
        output.  This is so where the convolutions of a library apply no mask. */
     DPT_DEVICE_NORMS_MASK = 1u << 3,
+    /* `prepare` honours dpt_op_request.deterministic. */
+    DPT_DEVICE_DETERMINISTIC = 1u << 4,
 } dpt_device_flags;
 
 typedef struct dpt_device_properties {

@@ -352,6 +352,11 @@ typedef struct dpt_op_request {
        description on such a device earlier, perhaps with another max_samples, in another process.
        NULL: the device chooses. */
     const char *wanted;
+    /* Results have the bits that docs/reproducibility.md defines for this description.  They depend
+       on the inputs alone: not on the device, its threads or its instruction set, and not on other
+       samples of the call.  Outputs that are sums over samples are sums over the samples of the
+       call, in their order.  `wanted` is NULL.  DPT_E_UNSUPPORTED if the device cannot do it. */
+    bool deterministic;
 } dpt_op_request;
 
 enum { DPT_RUN_ACCUMULATE = 1u << 0 };

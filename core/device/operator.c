@@ -48,6 +48,15 @@ static dpt_status check_samples(dpti_device *device, const dpt_op_desc *desc,
     return DPT_OK;
 }
 
+static dpt_status check_deterministic(dpti_device *device, const dpt_op_request *request)
+{
+    if (!request->deterministic || (device->info.flags & DPT_DEVICE_DETERMINISTIC) != 0)
+        return DPT_OK;
+    return DPT_FAIL(&device->base.error, DPT_E_UNSUPPORTED,
+                    "devices of the backend %s do not compute %s with the same bits as others",
+                    device->base.backend->name, dpti_op_name(request->desc->kind));
+}
+
 static dpt_status check_algorithm(const dpti_op *op, const char *wanted)
 {
     const char *has = op->info.algorithm;
@@ -66,6 +75,7 @@ dpt_status dpti_prepare_as(dpti_device *device, const dpt_op_request *request, d
     dpti_op op = {.device = device, .desc = *desc, .max_samples = request->max_samples};
     DPT_TRY(dpti_op_signature(desc, &op.signature, &device->base.error));
     DPT_TRY(check_samples(device, desc, &op.signature, request->max_samples));
+    DPT_TRY(check_deterministic(device, request));
     DPT_TRY(DPTI_CALL(
         device, operators_of(device)->prepare(&device->base, request, &op.handle, &op.info), kind));
     if (!op.info.algorithm) op.info.algorithm = "";
