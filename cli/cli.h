@@ -67,7 +67,7 @@ typedef struct cli_options {
     size_t verify_replicas; /* 0: never */
     double readmit_after;   /* likewise */
     size_t host_copy;       /* likewise */
-    bool normalize, no_shuffle, no_measure, quiet, verbose;
+    bool deterministic, normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
     const char *checkpoint, *load, *fresh, *log, *plot, *trace;
     dpt_interval checkpoint_every; /* all zero: the default */

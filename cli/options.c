@@ -130,6 +130,14 @@ const cli_option cli_option_table[] = {
         .max = MAX_COUNT,
     },
     {
+        .name = "deterministic",
+        .help = "the same bits on any devices that can do it, with any shares: weights, losses and "
+                "logs. Today these are CPUs, in one process",
+        .verbs = CLI_TRAIN | CLI_PLAN,
+        .kind = CLI_FLAG,
+        TARGET(deterministic),
+    },
+    {
         .name = "precision",
         .argument = "NAME",
         .help =
@@ -836,8 +844,6 @@ const cli_option cli_option_table[] = {
         .kind = CLI_FLAG,
         TARGET(version),
     },
-    /* Reserved names, which are refused until they are implemented. */
-    {.name = "deterministic", .verbs = CLI_TRAIN},
     {.name = NULL},
 };
 

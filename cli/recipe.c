@@ -178,6 +178,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .device_timeout = o->device_timeout,
         .verify_replicas = o->verify_replicas,
         .readmit_after = o->readmit_after,
+        .deterministic = o->deterministic,
     };
 }
 
@@ -228,6 +229,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (cli_batch_norm(o) == DPT_BATCH_NORM_LOCAL) printf(", batch-norm local");
     if (cli_batch_norm(o) == DPT_BATCH_NORM_FROZEN) printf(", batch-norm frozen");
     if (is(o->compress, "bf16")) printf(", bf16 between processes");
+    if (o->deterministic) printf(", deterministic");
 }
 
 static void print_augment(const dpt_augment_options *augment)

@@ -100,6 +100,8 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     add_real(s, "label-smoothing", p->label_smoothing);
     dpti_settings_add(s, "batchnorm", "%s", dpti_batch_norm_names[t->batch_norm]);
     add_augment(&p->augment, s);
+    /* An option that earlier versions did not have is recorded only if it is used. */
+    if (p->deterministic) dpti_settings_add(s, "deterministic", "yes");
 }
 
 void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,

@@ -33,7 +33,9 @@ dpti_allgather *dpti_allgather_create(const dpti_gatherers *who, size_t max_coun
     dpti_allgather *a = calloc(1, sizeof *a);
     if (!a) return NULL;
     a->who = *who;
-    a->n_rows = who->processes ? who->firsts[n_processes] : who->n_ranks;
+    a->n_rows = who->n_rows      ? who->n_rows
+                : who->processes ? who->firsts[n_processes]
+                                 : who->n_ranks;
     a->first_row = who->processes ? who->firsts[dpti_processes_rank(who->processes)] : 0;
     a->rendezvous = dpti_rendezvous_create(who->n_ranks);
     a->calls = calloc(who->n_ranks, sizeof *a->calls);
@@ -101,9 +103,22 @@ static size_t row_size(const dpti_gather *what)
     return n;
 }
 
-/* Sets the rows of absent ranks to zero; one present rank does this. */
-static void clear_absent(const dpti_allgather *a, float *table, size_t size)
+/* The rows of the table that are a rank's. */
+static dpti_gather_rows rows_of(const dpti_allgather *a, const dpti_gather *what)
 {
+    if (a->who.n_rows) return what->rows;
+    return (dpti_gather_rows){.first = a->first_row + what->rank, .n = 1, .n_all = a->n_rows};
+}
+
+/* Sets the rows of absent ranks to zero, or those that no rank has; one present rank does this. */
+static void clear_absent(const dpti_allgather *a, const dpti_gather *what, float *table,
+                         size_t size)
+{
+    if (a->who.n_rows) {
+        const size_t n = what->rows.n_all;
+        memset(table + n * size, 0, (a->n_rows - n) * size * sizeof *table);
+        return;
+    }
     for (size_t r = 0; r < a->who.n_ranks; r++)
         if (a->absent[r]) memset(table + (a->first_row + r) * size, 0, size * sizeof *table);
 }
@@ -113,18 +128,23 @@ dpt_status dpti_allgather_fetch(const dpti_gather *what)
     float *to = what->staging;
     for (size_t i = 0; i < what->n; i++) {
         const dpti_gather_part *item = &what->items[i];
-        DPT_TRY(dpti_download(to, item->part.buffer, item->part.offset_bytes,
-                              item->count * sizeof *to));
-        to += item->count;
+        const size_t n = (what->rows.n > 0 ? what->rows.n : 1) * item->count;
+        DPT_TRY(dpti_download(to, item->part.buffer, item->part.offset_bytes, n * sizeof *to));
+        to += n;
     }
     return DPT_OK;
 }
 
-static dpt_status put_row(float *row, size_t size, const dpti_gather *what)
+/* Copies what was downloaded, part by part, into the rows of the table. */
+static dpt_status put_rows(float *rows, size_t n_rows, const dpti_gather *what)
 {
     dpti_device *device = what->items[0].part.buffer->device;
-    memcpy(row, what->staging, size * sizeof *row);
-    if (dpti_all_finite(row, size)) return DPT_OK;
+    const size_t size = row_size(what);
+    const float *from = what->staging;
+    for (size_t i = 0, begin = 0; i < what->n; begin += what->items[i++].count)
+        for (size_t r = 0; r < n_rows; r++, from += what->items[i].count)
+            memcpy(rows + r * size + begin, from, what->items[i].count * sizeof *rows);
+    if (dpti_all_finite(rows, n_rows * size)) return DPT_OK;
     return DPT_FAIL(&device->base.error, DPT_E_NOT_FINITE, "a part is not finite");
 }
 
@@ -181,13 +201,14 @@ void dpti_allgather_contribute(dpti_allgather *allgather, const dpti_gather *wha
     dpti_allgather *a = allgather;
     const size_t size = row_size(what);
     float *table = a->tables[a->calls[what->rank] % TABLES];
-    float *row = table + (a->first_row + what->rank) * size;
+    const dpti_gather_rows rows = rows_of(a, what);
+    float *first = table + rows.first * size;
     const double began = dpti_seconds();
-    if (what->rank == first_present(a)) clear_absent(a, table, size);
-    if (!what->contributes)
-        memset(row, 0, size * sizeof *row);
-    else if (*mine == DPT_OK)
-        *mine = put_row(row, size, what);
+    if (what->rank == first_present(a)) clear_absent(a, what, table, size);
+    if (!what->contributes && !a->who.n_rows)
+        memset(first, 0, size * sizeof *first);
+    else if (what->contributes && *mine == DPT_OK)
+        *mine = put_rows(first, rows.n, what);
     (void)dpti_times_add_since(times, DPTI_SPAN_EXCHANGE, began);
     dpti_rendezvous_come(a->rendezvous, what->rank, *mine);
 }

@@ -17,15 +17,23 @@ typedef struct dpti_gatherers {
        `firsts` stays unchanged. */
     dpti_processes *processes;
     const size_t *firsts;
+    /* Of one process only: the table has so many rows, of which a rank contributes several, or none
+       (dpti_gather.rows).  0: each rank has one row. */
+    size_t n_rows;
 } dpti_gatherers;
+
+/* The rows of the table that a rank contributes, and how many rows all ranks together do. */
+typedef struct dpti_gather_rows {
+    size_t first, n, n_all;
+} dpti_gather_rows;
 
 /* Creates an all-gather in which a rank contributes at most `max_count` float32 at a time.  Returns
    NULL if memory is short. */
 dpti_allgather *dpti_allgather_create(const dpti_gatherers *who, size_t max_count);
 void dpti_allgather_destroy(dpti_allgather *allgather); /* accepts NULL */
 
-/* A part of `count` float32 that every rank has, and where the parts of all ranks go: (ranks of all
-   processes, count). */
+/* A part of `count` float32 that every rank has for each of its rows, and where the parts of all
+   rows go: (rows of all processes, count). */
 typedef struct dpti_gather_part {
     dpti_place part, parts; /* of a rank that contributes */
     size_t count;
@@ -37,6 +45,7 @@ typedef struct dpti_gather {
     bool contributes;
     const dpti_gather_part *items; /* (n) with the same counts for every rank */
     size_t n;
+    dpti_gather_rows rows; /* used if dpti_gatherers.n_rows is not 0 */
     /* Of a rank that contributes only: */
     float *staging;    /* (rows of all processes, all parts) from dpti_host_alloc, for transfers */
     dpt_event *moving; /* recorded before the parts are uploaded */

@@ -52,9 +52,21 @@ dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank, const dpt
     return dpti_view_open(data, allreduce->count, &allreduce->members[rank].view);
 }
 
+dpt_status dpti_allreduce_join_nodes(dpti_allreduce *allreduce, size_t rank,
+                                     const dpti_buffer *nodes, size_t n_nodes)
+{
+    dpti_member *m = &allreduce->members[rank];
+    for (size_t k = 0; k < n_nodes; k++)
+        DPT_TRY(dpti_view_open(&nodes[k], allreduce->count, &m->node_views[k]));
+    return DPT_OK;
+}
+
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank)
 {
-    dpti_view_close(&allreduce->members[rank].view);
+    dpti_member *m = &allreduce->members[rank];
+    for (size_t k = 0; k < DPTI_GRAIN_NODES - 1; k++)
+        if (m->node_views[k].buffer) dpti_view_close(&m->node_views[k]);
+    dpti_view_close(&m->view);
 }
 
 static void forget_runs(dpti_allreduce *a)

@@ -40,6 +40,10 @@ void dpti_allreduce_destroy(dpti_allreduce *allreduce); /* accepts NULL; all ran
    of `data`.  Fails as dpti_view_open does.  `leave` accepts a rank that has not joined. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank,
                                                 const dpti_buffer *data);
+/* [driver] Joins the buffers of the nodes behind the first one (contribution.h).  Sums then follow
+   the tree of grains. */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_join_nodes(dpti_allreduce *allreduce, size_t rank,
+                                                      const dpti_buffer *nodes, size_t n_nodes);
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);
 
 /* Between runs only.  The others do not wait for an absent rank, and its data stay unchanged.  All

@@ -86,6 +86,8 @@ static void show(dpti_allreduce *a, const dpti_contribution *who)
 
 static void begin_contributing(dpti_member *m, const dpti_contribution *who, size_t end)
 {
+    m->n_grains = who->nodes ? who->n_grains : 0;
+    m->nodes = who->nodes ? *who->nodes : (dpti_grain_list){.n = 0};
     m->contributes = who->contributes || m->island_slot.island; /* the others may */
     m->blame = DPTI_BLAME_NOBODY;
     m->high = end;
@@ -191,6 +193,15 @@ dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_sta
 
 /* ---- Contributing ---------------------------------------------------------------------------- */
 
+/* Brings a range of the member's data into host memory: of all its nodes, if it has nodes. */
+static dpt_status download(const dpti_member *m, dpti_range what)
+{
+    DPT_TRY(dpti_view_download(&m->view, what.begin, what.end));
+    for (size_t k = 1; k < m->nodes.n; k++)
+        DPT_TRY(dpti_view_download(&m->node_views[k - 1], what.begin, what.end));
+    return DPT_OK;
+}
+
 void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context *exchange,
                                dpti_range what)
 {
@@ -208,7 +219,7 @@ void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context 
         show_arrived(a, exchange);
     } else if (!m->island_slot.island) {
         if (*mine == DPT_OK && who->contributes)
-            *mine = dpti_view_download(&m->view, what.begin, what.end);
+            *mine = download(m, what);
         look_at_own(a, m, what, mine);
         show(a, who);
     }
@@ -228,7 +239,7 @@ static void find_rest(const dpti_allreduce *a, const dpti_member *m, dpti_range 
 static dpt_status transfer_rest(const dpti_member *m, const dpti_range rest[DPTI_REST])
 {
     for (size_t i = 0; i < DPTI_REST; i++)
-        DPT_TRY(dpti_view_download(&m->view, rest[i].begin, rest[i].end));
+        DPT_TRY(download(m, rest[i]));
     return DPT_OK;
 }
 

@@ -11,6 +11,15 @@ enum {
     MOST_PIECE = 64 * 1024, /* elements that a rank takes upon itself at a time */
 };
 
+/* Whether a member's contribution is finite. */
+static bool is_finite(const dpti_member *m, size_t begin, size_t n)
+{
+    bool finite = dpti_all_finite(m->view.host + begin, n);
+    for (size_t k = 1; k < m->nodes.n; k++)
+        finite = finite && dpti_all_finite(m->node_views[k - 1].host + begin, n);
+    return finite;
+}
+
 /* Called when a sum is not finite.  Marks the members whose contributions are not finite, and
    returns how many are newly marked.  Members of an island are left out: they have checked their
    own contributions, so only their sum can be the reason. */
@@ -20,10 +29,71 @@ static size_t blame(dpti_allreduce *a, size_t begin, size_t n)
     for (size_t r = 0; r < a->n_ranks; r++) {
         dpti_member *m = &a->members[r];
         if (dpti_shows(m) && m->contributes && !m->island_slot.island &&
-            !dpti_all_finite(m->view.host + begin, n))
+            !is_finite(m, begin, n))
             n_more += !atomic_exchange(&m->flawed, true);
     }
     return n_more;
+}
+
+/* Sums in the order of ranks; float addition is not associative, and replicas must agree to the
+   bit.  Returns false if no member contributes. */
+static bool sum_ranks(const dpti_allreduce *a, size_t begin, size_t n, float sum[BLOCK])
+{
+    bool any = false;
+    for (size_t r = 0; r < a->n_ranks; r++) {
+        if (!dpti_shows(&a->members[r]) || !a->members[r].contributes) continue;
+        dpti_add_up(sum, a->members[r].view.host + begin, n, !any);
+        any = true;
+    }
+    return any;
+}
+
+/* Nodes of the tree, from left to right, with their sums. */
+typedef struct summed_nodes {
+    size_t n_grains;
+    dpti_grain_list list;
+    float sums[DPTI_GRAIN_NODES][BLOCK];
+} summed_nodes;
+
+/* Appends a node, and joins nodes that are halves of one. */
+static void append_node(summed_nodes *s, const dpti_grain_node *node, const float *sum, size_t n)
+{
+    dpti_grain_list *l = &s->list;
+    memcpy(s->sums[l->n], sum, n * sizeof *sum);
+    l->nodes[l->n++] = *node;
+    while (l->n > 1 &&
+           dpti_grains_are_halves(&l->nodes[l->n - 2], &l->nodes[l->n - 1], s->n_grains)) {
+        dpti_add_up(s->sums[l->n - 2], s->sums[l->n - 1], n, false);
+        l->nodes[l->n - 2].end = l->nodes[l->n - 1].end;
+        l->n--;
+    }
+}
+
+/* Sums along the tree of grains.  Returns false if no member contributes. */
+static bool sum_nodes(const dpti_allreduce *a, size_t begin, size_t n, float sum[BLOCK])
+{
+    summed_nodes s;
+    s.list.n = 0;
+    for (size_t r = 0; r < a->n_ranks; r++) {
+        const dpti_member *m = &a->members[r];
+        if (!dpti_shows(m) || !m->contributes) continue;
+        s.n_grains = m->n_grains;
+        for (size_t k = 0; k < m->nodes.n; k++)
+            append_node(&s, &m->nodes.nodes[k],
+                        (k == 0 ? m->view.host : m->node_views[k - 1].host) + begin, n);
+    }
+    if (s.list.n == 0) return false;
+    memcpy(sum, s.sums[0], n * sizeof *sum);
+    return true;
+}
+
+/* Whether the members' data are nodes of the tree of grains. */
+static bool has_nodes(const dpti_allreduce *a)
+{
+    for (size_t r = 0; r < a->n_ranks; r++)
+        if (dpti_shows(&a->members[r]) && a->members[r].contributes && a->members[r].n_grains > 0)
+            return true;
+    return false;
 }
 
 bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n_flawed)
@@ -31,19 +101,14 @@ bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n
     dpti_allreduce *a = allreduce;
     const size_t n_written = a->processes ? 1 : a->n_ranks;
     const bool looks = a->wants_finite && !a->processes; /* else each rank has */
+    const bool nodes = has_nodes(a);
     bool finite = true;
     float sum[BLOCK];
     *n_flawed = 0;
     for (size_t begin = what.begin; begin < what.end; begin += BLOCK) {
         const size_t n = what.end - begin < BLOCK ? what.end - begin : BLOCK;
-        bool empty = true;
-        /* Fixed order: float addition is not associative, and replicas must agree to the bit. */
-        for (size_t r = 0; r < a->n_ranks; r++) {
-            if (!dpti_shows(&a->members[r]) || !a->members[r].contributes) continue;
-            dpti_add_up(sum, a->members[r].view.host + begin, n, empty);
-            empty = false;
-        }
-        if (empty) memset(sum, 0, n * sizeof *sum);
+        if (!(nodes ? sum_nodes(a, begin, n, sum) : sum_ranks(a, begin, n, sum)))
+            memset(sum, 0, n * sizeof *sum);
         if (looks && !dpti_all_finite(sum, n)) {
             finite = false;
             *n_flawed += blame(a, begin, n);

@@ -2,6 +2,7 @@
 #ifndef DPTI_CONTRIBUTION_H
 #define DPTI_CONTRIBUTION_H
 
+#include "base/grains.h"
 #include "base/times.h"
 #include "dpt_types.h"
 
@@ -19,6 +20,11 @@ typedef struct dpti_contribution {
        wrong with the sum, such as DPT_E_NOT_FINITE.  NULL: the sum is not checked. */
     dpt_status (*look)(void *user);
     void *user;
+    /* Of deterministic training, else 0 and NULL: the grains of the batch, and the nodes whose sums
+       the rank has.  Node k is in the buffer number k - 1 of dpti_allreduce_join_nodes, node 0 in
+       the rank's data. */
+    size_t n_grains;
+    const dpti_grain_list *nodes;
 } dpti_contribution;
 
 /* One rank's part in an exchange.  It is handed from the trainer through the all-reduce to the

@@ -451,7 +451,7 @@ static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of
     DPT_TRY(find_norm_mask(c, i, &mask));
     *of = (dpti_part){.count = 2 * node->forward.u.batch_norm.channels};
     DPT_TRY(add_scale_gradients(c, node, &dw, &db));
-    DPT_TRY(dpti_add_whole(c, of->count, &of->part));
+    DPT_TRY(dpti_add_part(c, of->count, &of->part));
     dpti_instruction partial = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_BACKWARD_PARTIAL);
     partial.flags = node->weight == SIZE_MAX ? 0 : dpti_gradient_flags(c);
     partial.desc.u.batch_norm.output_activation = mask.activation;

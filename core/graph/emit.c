@@ -1,6 +1,7 @@
 /* Adds tensors, instructions and segments to a program that is being compiled. */
 #include "graph/compile.h"
 
+#include "base/grains.h"
 #include "base/size.h"
 
 #include <stdlib.h>
@@ -56,6 +57,16 @@ dpt_status dpti_add_whole(const dpti_compiler *c, size_t elements, int *out)
 {
     return add_tensor(
         c, (dpti_program_tensor){.home = DPTI_HOME_ARENA, .fixed_bytes = 4 * elements}, out);
+}
+
+dpt_status dpti_add_part(const dpti_compiler *c, size_t elements, int *out)
+{
+    if (!c->options->deterministic || dpti_n_parts(c) == 1) return dpti_add_whole(c, elements, out);
+    return add_tensor(c,
+                      (dpti_program_tensor){.home = DPTI_HOME_ARENA,
+                                            .fixed_bytes = DPTI_GRAINS * 4 * elements,
+                                            .row_bytes = 4 * elements},
+                      out);
 }
 
 dpt_status dpti_add_view(const dpti_compiler *c, dpti_home home, size_t offset, int *out)

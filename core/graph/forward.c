@@ -191,7 +191,7 @@ static dpt_status emit_batch_moments(dpti_compiler *c, size_t i, int x)
     const size_t channels = node->forward.u.batch_norm.channels;
     int mean, variance;
     dpti_part of = {.count = 3 * channels};
-    DPT_TRY(dpti_add_whole(c, of.count, &of.part));
+    DPT_TRY(dpti_add_part(c, of.count, &of.part));
     DPT_TRY(DPTI_EMIT(c, dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_PARTIAL), ((int[]){x}),
                       ((int[]){of.part})));
     DPT_TRY(dpti_contribute_parts(c, &of, 1));

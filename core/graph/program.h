@@ -28,6 +28,7 @@ typedef struct dpti_program_tensor {
     dpti_home home;
     size_t per_sample_bytes; /* ARENA: bytes per sample */
     size_t fixed_bytes;      /* ARENA: bytes of a tensor without a sample axis */
+    size_t row_bytes; /* ARENA: if not 0, the tensor has such a row for each of DPTI_GRAINS grains */
     size_t offset;           /* flat buffers: offset in elements */
     /* ARENA: the instructions that write it first and use it last, which are its lifetime. */
     size_t first, last;
@@ -156,6 +157,9 @@ typedef struct dpti_program_options {
        state while the word is set. */
     bool single_launch;
     bool accumulate; /* gradients are added up over several micro-batches */
+    /* Operators are prepared as deterministic, and sums over samples are computed grain by grain
+       (base/grains.h).  Parts of batch-norms are those of grains: n_parts is DPTI_GRAINS, or 1. */
+    bool deterministic;
     /* Elements of the smallest bucket, which also determines the smallest slice; 0: gradients are
        not exchanged.  The bits of the result depend on this number, but not on the sizes of
        buckets, and not on whether all gradients are exchanged at the end. */

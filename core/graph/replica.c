@@ -5,6 +5,7 @@
 #include "device/operator.h"
 #include "device/signature.h"
 #include "device/stream.h"
+#include "graph/grain_sums.h"
 #include "graph/loss.h"
 
 #include "base/bfloat16.h"
@@ -58,6 +59,8 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     DPT_TRY(make_flat(device, model, &out->parameters));
     if (!options->predicts) DPT_TRY(make_flat(device, model, &out->gradients));
+    for (; out->n_nodes < options->n_nodes; out->n_nodes++)
+        DPT_TRY(make_flat(device, model, &out->nodes[out->n_nodes]));
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
     DPT_TRY(make_constants(device, options, &out->constants));
@@ -84,6 +87,8 @@ void dpti_replica_destroy(dpti_replica *replica)
     dpti_free(&replica->constants);
     dpti_free(&replica->squares);
     dpti_free(&replica->velocity);
+    while (replica->n_nodes > 0)
+        dpti_free(&replica->nodes[--replica->n_nodes]);
     dpti_free(&replica->gradients);
     dpti_free(&replica->parameters);
     *replica = (dpti_replica){0};
@@ -91,9 +96,9 @@ void dpti_replica_destroy(dpti_replica *replica)
 
 size_t dpti_replica_bytes(const dpti_replica *replica)
 {
-    return replica->parameters.n_bytes + replica->gradients.n_bytes + replica->velocity.n_bytes +
-           replica->squares.n_bytes + replica->constants.n_bytes + replica->arena.n_bytes +
-           replica->step.n_bytes + replica->halt.n_bytes;
+    return replica->parameters.n_bytes + (1 + replica->n_nodes) * replica->gradients.n_bytes +
+           replica->velocity.n_bytes + replica->squares.n_bytes + replica->constants.n_bytes +
+           replica->arena.n_bytes + replica->step.n_bytes + replica->halt.n_bytes;
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
@@ -208,7 +213,8 @@ static dpt_status prepare_one(dpti_executable *x, size_t i, dpt_error *error)
     dpt_op_request request = {
         .desc = &instruction->desc,
         .max_samples = samples_of(instruction, x->replica->capacity),
-        .wanted = wanted_algorithm(x, i),
+        .wanted = x->sums ? NULL : wanted_algorithm(x, i),
+        .deterministic = x->sums != NULL,
     };
     dpt_status status = dpti_prepare_as(device, &request, &x->ops[i]);
     if (status == DPT_E_UNSUPPORTED && request.wanted && !x->replica->insists) {
@@ -288,8 +294,10 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_executable_o
     x->args = calloc(n, sizeof *x->args);
     x->exchanges = calloc(n_segments, sizeof *x->exchanges);
     x->recorded = calloc(n_segments, sizeof *x->recorded);
+    if (own.deterministic) x->sums = dpti_grain_sums_create();
     dpt_status status = DPT_OK;
-    if (!workspace_bytes || !x->ops || !x->args || !x->exchanges || !x->recorded)
+    if (!workspace_bytes || !x->ops || !x->args || !x->exchanges || !x->recorded ||
+        (own.deterministic && !x->sums))
         status =
             DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to bind model %s", replica->model->name);
     if (status == DPT_OK) status = prepare_all(x, workspace_bytes, error);
@@ -297,6 +305,7 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_executable_o
         status = dpti_plan_memory(
             &(dpti_plan_request){&x->program, replica->capacity, workspace_bytes}, &plan, error);
     if (status == DPT_OK) status = bind_all(x, &options->data, &plan, error);
+    if (status == DPT_OK && x->sums) status = dpti_grain_sums_prepare(x, error);
     dpti_plan_free(&plan);
     free(workspace_bytes);
     return status;
@@ -315,6 +324,7 @@ void dpti_executable_destroy(dpti_executable *executable)
     if (!x->replica) return;
     release_recordings(x);
     dpti_calls_destroy(x);
+    dpti_grain_sums_destroy(x->sums);
     for (size_t i = 0; x->ops && i < x->program.n_instructions; i++)
         dpti_release(&x->ops[i]);
     dpti_free(&x->arena);
@@ -358,44 +368,68 @@ dpt_status dpti_executable_choices(const dpti_executable *executable, dpti_recor
 
 /* ---- Running --------------------------------------------------------------------------------- */
 
-static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples)
+static dpt_status run_instruction(dpti_executable *x, size_t i, size_t n_samples,
+                                  const dpti_grain_run *run)
+{
+    if (is_call(x, i)) return dpti_calls_run(x, i, n_samples);
+    if (run && dpti_sums_over_grains(x, i)) return dpti_grain_sums_run(x, i, n_samples, run);
+    return dpti_run(&x->ops[i], samples_of(&x->program.instructions[i], n_samples), &x->args[i]);
+}
+
+static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples,
+                          const dpti_grain_run *run)
 {
     const dpti_segment *s = &x->program.segments[segment];
     for (size_t i = s->first; i < s->last; i++) {
         const dpti_instruction *instruction = &x->program.instructions[i];
         x->touched = x->touched || instruction->halts;
-        DPT_TRY(is_call(x, i)
-                    ? dpti_calls_run(x, i, n_samples)
-                    : dpti_run(&x->ops[i], samples_of(instruction, n_samples), &x->args[i]));
+        DPT_TRY(run_instruction(x, i, n_samples, run));
     }
     return DPT_OK;
 }
 
-static bool is_for(const dpti_recorded *entry, size_t n_samples)
+/* What a segment is run for. */
+typedef struct run_key {
+    size_t n_samples;
+    dpti_grain_run run;
+} run_key;
+
+static run_key key_of(size_t n_samples, const dpti_grain_run *run)
 {
-    return entry->used > 0 && entry->n_samples == n_samples;
+    return (run_key){.n_samples = n_samples, .run = run ? *run : (dpti_grain_run){.first = 0}};
 }
 
-/* Returns the entry for this number of samples, or the least recently used entry. */
-static dpti_recorded *find_recorded(dpti_recorded *recorded, size_t n_samples)
+static const dpti_grain_run *run_of(const dpti_recorded *entry)
+{
+    return entry->run.grains.n > 0 ? &entry->run : NULL;
+}
+
+static bool is_for(const dpti_recorded *entry, const run_key *key)
+{
+    return entry->used > 0 && entry->n_samples == key->n_samples &&
+           memcmp(&entry->run, &key->run, sizeof entry->run) == 0;
+}
+
+/* Returns the entry for this run, or the least recently used entry. */
+static dpti_recorded *find_recorded(dpti_recorded *recorded, const run_key *key)
 {
     dpti_recorded *oldest = recorded;
     for (size_t i = 0; i < DPTI_RECORDINGS; i++) {
-        if (is_for(&recorded[i], n_samples)) return &recorded[i];
+        if (is_for(&recorded[i], key)) return &recorded[i];
         if (recorded[i].used < oldest->used) oldest = &recorded[i];
     }
     return oldest;
 }
 
-/* Reuses an entry for a number of samples that is not recorded yet. */
-static dpt_status begin_entry(dpti_device *device, dpti_recorded *entry, size_t n_samples)
+/* Reuses an entry for a run that is not recorded yet. */
+static dpt_status begin_entry(dpti_device *device, dpti_recorded *entry, const run_key *key)
 {
     if (entry->recording) {
         /* Work in the stream may still use the old recording. */
         DPT_TRY(dpti_sync(device));
         dpti_recording_release(device, &entry->recording);
     }
-    *entry = (dpti_recorded){.n_samples = n_samples};
+    *entry = (dpti_recorded){.n_samples = key->n_samples, .run = key->run};
     return DPT_OK;
 }
 
@@ -409,7 +443,7 @@ static dpt_status record(dpti_executable *x, size_t segment, dpti_recorded *entr
     entry->refused = begun == DPT_E_UNSUPPORTED;
     if (begun != DPT_OK) return entry->refused ? DPT_OK : begun;
 
-    const dpt_status status = enqueue(x, segment, entry->n_samples);
+    const dpt_status status = enqueue(x, segment, entry->n_samples, run_of(entry));
     const dpt_error first = device->base.error;
     const dpt_status ended = dpti_recording_end(device, &recording);
     if (ended == DPT_OK && status == DPT_OK) {
@@ -428,14 +462,16 @@ static bool can_record(const dpti_executable *x, size_t segment)
     return dpti_can_record(x->replica->device) && !x->program.segments[segment].calls;
 }
 
-dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size_t n_samples)
+dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size_t n_samples,
+                               const dpti_grain_run *run)
 {
     dpti_executable *x = executable;
     dpti_device *device = x->replica->device;
     x->touched = x->first_run = false;
-    if (!can_record(x, segment)) return enqueue(x, segment, n_samples);
-    dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
-    if (!is_for(entry, n_samples)) DPT_TRY(begin_entry(device, entry, n_samples));
+    if (!can_record(x, segment)) return enqueue(x, segment, n_samples, run);
+    const run_key key = key_of(n_samples, run);
+    dpti_recorded *entry = find_recorded(x->recorded[segment], &key);
+    if (!is_for(entry, &key)) DPT_TRY(begin_entry(device, entry, &key));
     entry->used = ++x->clock;
     if (!dpti_records_late(device) && !entry->recording && !entry->refused) {
         const dpt_status recorded = record(x, segment, entry);
@@ -444,18 +480,20 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
     }
     if (entry->recording) return dpti_recording_replay(device, entry->recording);
     x->first_run = dpti_records_late(device) && !entry->ran;
-    DPT_TRY(enqueue(x, segment, n_samples));
+    DPT_TRY(enqueue(x, segment, n_samples, run));
     entry->ran = true;
     return DPT_OK;
 }
 
-dpt_status dpti_executable_record(dpti_executable *executable, size_t segment, size_t n_samples)
+dpt_status dpti_executable_record(dpti_executable *executable, size_t segment, size_t n_samples,
+                               const dpti_grain_run *run)
 {
     dpti_executable *x = executable;
     dpti_device *device = x->replica->device;
     if (!can_record(x, segment) || !dpti_records_late(device)) return DPT_OK;
-    dpti_recorded *entry = find_recorded(x->recorded[segment], n_samples);
-    const bool due = is_for(entry, n_samples) && entry->ran && !entry->recording && !entry->refused;
+    const run_key key = key_of(n_samples, run);
+    dpti_recorded *entry = find_recorded(x->recorded[segment], &key);
+    const bool due = is_for(entry, &key) && entry->ran && !entry->recording && !entry->refused;
     return due ? record(x, segment, entry) : DPT_OK;
 }
 

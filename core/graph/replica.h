@@ -4,6 +4,7 @@
 #ifndef DPTI_REPLICA_H
 #define DPTI_REPLICA_H
 
+#include "base/grains.h"
 #include "base/recorded.h"
 #include "device/buffer.h"
 #include "device/operator.h"
@@ -30,6 +31,10 @@ typedef struct dpti_replica {
     bool insists;
     size_t capacity; /* largest micro-batch; 0: the device takes part in commits only */
     dpti_buffer parameters, gradients; /* flat_size float32 */
+    /* Deterministic: gradients of the nodes of grains behind the first one, whose gradients are in
+       `gradients`.  The first n_nodes are there. */
+    dpti_buffer nodes[DPTI_GRAIN_NODES - 1];
+    size_t n_nodes;
     dpti_buffer velocity, squares; /* (flat_size) the optimizer's state, if the optimizer has it */
     dpti_buffer constants; /* (model->n_constants) float32, then the table of class weights; empty
                               without both */
@@ -49,6 +54,7 @@ typedef struct dpti_replica_options {
     dpti_optimizer optimizer;   /* decides which buffers of training state are needed */
     const float *class_weights; /* (classes) or NULL */
     bool predicts;              /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
+    size_t n_nodes;             /* buffers for the nodes of grains behind the first one */
 } dpti_replica_options;
 
 /* Allocates the flat buffers that the optimizer needs, filled with zeros.  After a failure `out`
@@ -63,11 +69,20 @@ size_t dpti_replica_bytes(const dpti_replica *replica);
    batch, and those that a change of shards brings. */
 enum { DPTI_RECORDINGS = 4 };
 
+/* The grains of the samples for which a segment of a deterministic program is run. */
+typedef struct dpti_grain_run {
+    dpti_grains grains;     /* of the batch */
+    size_t first;           /* the grain with which the samples begin */
+    dpti_grain_list before; /* the nodes of the samples of the shard before these; unused nodes are
+                               zero */
+} dpti_grain_run;
+
 typedef struct dpti_recorded {
     dpt_recording *recording; /* NULL: not recorded yet, or refused */
     bool refused;             /* the device refuses to record the segment */
     bool ran;                 /* the segment has run directly, with success */
     size_t n_samples;
+    dpti_grain_run run; /* of a deterministic program, else zero */
     uint64_t
         used; /* when it was used last, for replacing the least recently used recording; 0: never */
 } dpti_recorded;
@@ -76,6 +91,8 @@ typedef struct dpti_recorded {
 typedef struct dpti_exchange_places {
     dpti_place part, parts;
 } dpti_exchange_places;
+
+typedef struct dpti_grain_sums dpti_grain_sums;
 
 /* A program bound to a replica: prepared operators, and arguments that point to places in
    memory. */
@@ -94,6 +111,7 @@ struct dpti_executable {
                    a device that records late: libraries have loaded what they need, in the host's
                    time */
     dpti_calls calls;
+    dpti_grain_sums *sums; /* of a deterministic program, else NULL (grain_sums.h) */
 };
 
 /* The places of a program's data, in memory that the device can access. */
@@ -125,13 +143,14 @@ DPT_CHECK_RESULT dpt_status dpti_executable_choices(const dpti_executable *execu
                                                     dpti_recorded_choices *out);
 
 /* Enqueues a segment for n_samples <= capacity.  Replays a recording if there is one.  Otherwise
-   it makes a recording first, unless the device records late. */
+   it makes a recording first, unless the device records late.  `run` tells the grains of the
+   samples of a deterministic program; NULL where the segment sums over no samples. */
 DPT_CHECK_RESULT dpt_status dpti_executable_run(dpti_executable *executable, size_t segment,
-                                                size_t n_samples);
+                                                size_t n_samples, const dpti_grain_run *run);
 /* Records the segment that was run last, if the device records late and has not recorded it yet.
    This takes time on the host and none on the device.  To be called outside of measured times. */
 DPT_CHECK_RESULT dpt_status dpti_executable_record(dpti_executable *executable, size_t segment,
-                                                   size_t n_samples);
+                                                   size_t n_samples, const dpti_grain_run *run);
 /* Enqueues the download of the first n_samples results.  After the download dpti_executable_widen
    converts them to (n, program.result_elements) float32. */
 DPT_CHECK_RESULT dpt_status dpti_executable_result(dpti_executable *executable, size_t n_samples,

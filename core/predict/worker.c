@@ -117,9 +117,9 @@ static dpt_status compute(part *p, dpti_samples run)
     double busy = 0;
     DPT_TRY(send(p, run));
     DPT_TRY(dpti_event_record(w->device, w->replica.start));
-    DPT_TRY(dpti_executable_run(&w->forward, 0, n));
+    DPT_TRY(dpti_executable_run(&w->forward, 0, n, NULL));
     DPT_TRY(dpti_event_record(w->device, w->replica.end));
-    DPT_TRY(dpti_executable_record(&w->forward, 0, n));
+    DPT_TRY(dpti_executable_record(&w->forward, 0, n, NULL));
     DPT_TRY(dpti_executable_result(&w->forward, n, w->result));
     DPT_TRY(dpti_sync(w->device));
     DPT_TRY(dpti_event_elapsed(w->device, w->replica.start, w->replica.end, &busy));

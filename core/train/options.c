@@ -1,6 +1,8 @@
 /* Options of a trainer (options.h): defaults, and checks of options and data against the model. */
 #include "train/options.h"
 
+#include "base/grains.h"
+#include "device/set.h"
 #include "graph/loss.h"
 #include "train/components/batch_norm.h"
 #include "train/evaluation/evaluate.h"
@@ -321,6 +323,38 @@ static dpt_status take_recovery(dpt_trainer *t, const dpt_trainer_options *o)
     return DPT_OK;
 }
 
+/* What cannot be combined with deterministic training. */
+static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    const char *with = NULL;
+    if (!o->deterministic) return DPT_OK;
+    if (t->processes)
+        with = "several processes: train in one process";
+    else if (t->accumulate > 1)
+        with = "several batches in a step: use a larger batch size, or leave accumulate out";
+    else if (t->batch_norm == DPT_BATCH_NORM_LOCAL && dpti_model_has_batch_norm(t->model))
+        with = "batch-norm local, whose statistics depend on the shares: use sync or frozen";
+    if (with)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "deterministic training cannot be combined with %s", with);
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_device *device = t->devices->devices[i];
+        if ((device->info.flags & DPT_DEVICE_DETERMINISTIC) != 0) continue;
+        return dpt_fail(t->context, DPT_E_UNSUPPORTED,
+                        "%s: devices of the backend %s do not compute with the same bits as others: "
+                        "leave the device or deterministic out",
+                        device->id, device->base.backend->name);
+    }
+    return DPT_OK;
+}
+
+/* Batch-norms' statistics that are combined: those of devices, or of grains. */
+static size_t n_parts(const dpt_trainer *t, const dpt_trainer_options *o)
+{
+    if (!meets_in_batch(t, o)) return 1;
+    return o->deterministic ? DPTI_GRAINS : t->n_devices;
+}
+
 static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_options *o)
 {
     return (dpti_program_options){
@@ -335,7 +369,8 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .augment = o->augment,
         .least_bucket = least_bucket(t, o),
         .exchange_at_end = o->no_overlap,
-        .n_parts = meets_in_batch(t, o) ? t->n_devices : 1,
+        .n_parts = n_parts(t, o),
+        .deterministic = o->deterministic,
         .norms_frozen = o->batch_norm == DPT_BATCH_NORM_FROZEN,
         /* Other processes hear of a part when it is taken (allgather.h). */
         .holds_filters = !t->processes};
@@ -348,6 +383,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     DPT_TRY(take_sizes(t, options));
     DPT_TRY(take_modes(t, options));
     DPT_TRY(take_recovery(t, options));
+    DPT_TRY(take_deterministic(t, options));
     t->program = program_of(t, options);
     DPT_TRY(take_optimizer(t, options));
     DPT_TRY(dpti_trainer_take_groups(t, options));

@@ -39,7 +39,7 @@ typedef struct flat_task {
     size_t batch, accumulate, micro_batch, steps;
     dpt_batch_norm_mode mode;
     dpt_compression compress;
-    bool no_overlap;
+    bool no_overlap, deterministic;
     size_t bucket_bytes; /* as those of dpt_trainer_options */
 } flat_task;
 

@@ -380,6 +380,7 @@ FIELD(dpt_trainer_options, groups, 224);
 FIELD(dpt_trainer_options, n_groups, 232);
 FIELD(dpt_trainer_options, own_loss, 240);
 FIELD(dpt_trainer_options, own_loss_user, 248);
+FIELD(dpt_trainer_options, deterministic, 256);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);

@@ -139,8 +139,8 @@ static float inverse_deviation(double variance, float epsilon)
 static void add_share(const dpt_cpu_call *call, float *to, double value)
 {
     const double share = (double)call->n_samples * (double)call->step->inv_batch;
-    const double before = call->accumulate ? (double)*to : 0.0;
-    *to = (float)(call->n_samples > 0 ? before + value * share : before);
+    const float added = call->n_samples > 0 ? (float)(value * share) : 0.0f;
+    *to = call->accumulate ? *to + added : added;
 }
 
 /* parts (n_parts,3,c) -> moments (3,c), mean (c), variance (c) */

@@ -46,6 +46,7 @@ dpt_status dpti_shard_not_finite(dpti_shard *shard, const char *flaw)
 dpt_status dpti_shard_add_results(dpti_shard *shard)
 {
     for (size_t i = 0; i < shard->n_samples; i++) {
+        if (shard->grains.n > 0) dpti_exact_add(&shard->exact_loss, shard->result[2 * i]);
         shard->loss += (double)shard->result[2 * i];
         shard->hits += (size_t)shard->result[2 * i + 1];
     }

@@ -28,7 +28,7 @@ enum { LOOKS = 3 };
 bool dpti_may_use_single_launch(const dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
-    return !t->processes && t->accumulate == 1 && !dpti_model_calls(t->model) &&
+    return !t->processes && t->accumulate == 1 && !t->program.deterministic && !dpti_model_calls(t->model) &&
            !dpti_loss_is_own(t->program.loss) && !dpti_has_micro_batches(worker) &&
            worker->device->throttle == 1.0 && !dpti_host_pointer(&worker->replica.parameters);
 }
@@ -122,7 +122,7 @@ static dpt_status download(const dpti_shard *shard)
     DPT_TRY(download_results(shard));
     DPT_TRY(dpti_event_record(w->device, m->passed));
     /* While the device computes. */
-    return dpti_executable_record(w->compute.single.program, 0, shard->n_samples);
+    return dpti_executable_record(w->compute.single.program, 0, shard->n_samples, NULL);
 }
 
 /* ---- Finishing ------------------------------------------------------------------------------- */
@@ -240,7 +240,7 @@ static dpt_status run(dpti_shard *shard)
     dpti_worker *w = shard->worker;
     DPT_TRY(upload(shard));
     shard->under_way = true;
-    DPT_TRY(dpti_executable_run(w->compute.single.program, 0, shard->n_samples));
+    DPT_TRY(dpti_executable_run(w->compute.single.program, 0, shard->n_samples, NULL));
     shard->first_run = w->compute.single.program->first_run;
     return DPT_OK;
 }

@@ -49,11 +49,11 @@ static dpt_status enqueue(dpti_worker *w, const dpti_segment_run *what)
     dpti_executable *executable = what->executable;
     const size_t segment = what->segment, n = what->n_samples;
     DPT_TRY(dpti_event_record(w->device, w->replica.start));
-    DPT_TRY(dpti_executable_run(executable, segment, n));
+    DPT_TRY(dpti_executable_run(executable, segment, n, what->run));
     w->compute.driver.first_run = w->compute.driver.first_run || executable->first_run;
     DPT_TRY(dpti_event_record(w->device, w->replica.end));
     if (what->contributes) DPT_TRY(fetch_parts(w, what->contributes));
-    DPT_TRY(dpti_executable_record(executable, segment, n));
+    DPT_TRY(dpti_executable_record(executable, segment, n, what->run));
     if (what->result) DPT_TRY(dpti_executable_result(executable, n, what->result));
     if (what->looks) DPT_TRY(dpti_worker_look(w, segment));
     DPT_TRY(dpti_sync(w->device));
@@ -130,7 +130,7 @@ static dpt_status begin(dpti_shard *shard)
     const bool several = has_several_micro_batches(shard);
     /* Of several micro-batches each uploads its own samples, and adds its gradients. */
     DPT_TRY(upload(shard, 0, several ? 0 : shard->n_samples));
-    if (several) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
+    if (several && shard->grains.n == 0) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
     return dpti_worker_clean(w);
 }
 
@@ -139,12 +139,15 @@ typedef struct micro_batch {
     size_t first, n_samples; /* of the shard */
     bool ends;               /* it ends its batch */
     bool last;               /* it ends the shard */
+    /* Deterministic training: its grains, and the nodes that the device has behind it. */
+    dpti_grain_run run;
+    dpti_grain_list nodes;
 } micro_batch;
 
 /* The micro-batch behind the first `done` samples of a batch.  A device takes at least one in each
    batch, without samples if need be, since all devices take part in the exchanges within backward.
    */
-static micro_batch micro_batch_at(const dpti_shard *shard, size_t batch, size_t first, size_t done)
+static micro_batch samples_at(const dpti_shard *shard, size_t batch, size_t first, size_t done)
 {
     const size_t most = shard->worker->replica.capacity, left = shard->of_batch[batch] - done;
     return (micro_batch){.first = first,
@@ -153,10 +156,57 @@ static micro_batch micro_batch_at(const dpti_shard *shard, size_t batch, size_t 
                          .last = left <= most && batch + 1 == shard->n_batches};
 }
 
+static size_t count_grains(size_t n_samples, size_t size)
+{
+    return n_samples / size + (n_samples % size != 0);
+}
+
+/* The same in deterministic training: whole grains, whose nodes follow those of the micro-batch
+   `before`. */
+static micro_batch grains_at(const dpti_shard *shard, const micro_batch *before)
+{
+    const dpti_grains *g = &shard->grains;
+    const size_t most = shard->worker->replica.capacity;
+    const size_t done = before->first + before->n_samples, left = shard->n_samples - done;
+    const size_t begin = dpti_grain_begin(g, shard->first_grain) + done, first = begin / g->size;
+    const size_t n_left = count_grains(left, g->size);
+    const size_t n = left > most ? dpti_next_micro_batch(n_left, most / g->size) : n_left;
+    micro_batch p = {.first = done,
+                     .n_samples = dpti_grain_begin(g, first + n) - begin,
+                     .ends = n == n_left,
+                     .last = n == n_left,
+                     .run = {.grains = *g, .first = first, .before = before->nodes},
+                     .nodes = before->nodes};
+    dpti_grains_plan(&p.nodes, (dpti_grain_node){first, first + n}, g->n, NULL);
+    return p;
+}
+
+static micro_batch micro_batch_behind(const dpti_shard *shard, size_t batch,
+                                      const micro_batch *before, size_t done)
+{
+    if (shard->grains.n > 0 && shard->n_samples > 0) return grains_at(shard, before);
+    return samples_at(shard, batch, before->first + before->n_samples, done);
+}
+
+/* The grains of a micro-batch; NULL: training is not deterministic. */
+static const dpti_grain_run *run_of(const micro_batch *p)
+{
+    return p->run.grains.n > 0 ? &p->run : NULL;
+}
+
+/* The rows of a micro-batch in a table that has a row for each grain. */
+static dpti_gather_rows rows_of(const dpti_shard *shard, const micro_batch *p)
+{
+    return (dpti_gather_rows){.first = p->run.first,
+                              .n = run_of(p) ? count_grains(p->n_samples, p->run.grains.size) : 0,
+                              .n_all = shard->grains.n};
+}
+
 /* What the device contributes, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
-static dpti_gather parts_of(const dpti_worker *w, size_t segment, const micro_batch *p,
+static dpti_gather parts_of(const dpti_shard *shard, size_t segment, const micro_batch *p,
                             dpti_gather_part *items)
 {
+    const dpti_worker *w = shard->worker;
     const dpti_segment *s = &w->train.program.segments[segment];
     const dpti_exchange_places *places = w->train.exchanges[segment];
     for (size_t i = 0; i < s->n_parts; i++)
@@ -165,6 +215,7 @@ static dpti_gather parts_of(const dpti_worker *w, size_t segment, const micro_ba
                          .contributes = p->n_samples > 0,
                          .items = items,
                          .n = s->n_parts,
+                         .rows = rows_of(shard, p),
                          .staging = dpti_exchange_parts(w),
                          .moving = w->replica.moving};
 }
@@ -179,13 +230,14 @@ static dpt_status compute(dpti_shard *shard, size_t segment, const micro_batch *
     if (p->n_samples == 0 || (s->exchange == DPTI_EXCHANGE_TAKE && s->first == s->last))
         return DPT_OK;
     dpti_gather_part items[DPTI_MOST_PARTS];
-    const dpti_gather parts = parts_of(w, segment, p, items);
+    const dpti_gather parts = parts_of(shard, segment, p, items);
     const dpti_segment_run run = {.executable = &w->train,
                                   .segment = segment,
                                   .n_samples = p->n_samples,
                                   .result = ends ? shard->result + 2 * p->first : NULL,
                                   .times = &shard->times,
                                   .looks = p->last,
+                                  .run = run_of(p),
                                   .contributes =
                                       s->exchange == DPTI_EXCHANGE_CONTRIBUTE ? &parts : NULL};
     const dpt_status status = dpti_worker_run(w, &run);
@@ -210,7 +262,7 @@ static void contribute_parts(dpti_shard *shard, size_t segment, const micro_batc
 {
     const dpti_worker *w = shard->worker;
     dpti_gather_part items[DPTI_MOST_PARTS];
-    const dpti_gather what = parts_of(w, segment, p, items);
+    const dpti_gather what = parts_of(shard, segment, p, items);
     const bool sound = *mine == DPT_OK;
     dpti_allgather_contribute(dpti_exchange_allgather(w->trainer), &what, mine, &shard->times);
     if (sound && *mine == DPT_E_NOT_FINITE) *mine = dpti_shard_not_finite(shard, "statistics");
@@ -221,7 +273,7 @@ static dpt_status take_parts(dpti_shard *shard, size_t segment, const micro_batc
 {
     dpti_worker *w = shard->worker;
     dpti_gather_part items[DPTI_MOST_PARTS];
-    const dpti_gather what = parts_of(w, segment, p, items);
+    const dpti_gather what = parts_of(shard, segment, p, items);
     DPT_TRY(dpti_allgather_take(dpti_exchange_allgather(w->trainer), &what, mine, &shard->times));
     if (what.contributes && *mine == DPT_OK) w->compute.driver.pending = DPTI_PENDING_EXCHANGE;
     return DPT_OK;
@@ -274,7 +326,9 @@ static dpt_status exchange(dpti_shard *shard, size_t segment, const micro_batch 
                                    .late = shard->late,
                                    .processes = shard->contributing,
                                    .look = look_at_sum,
-                                   .user = w};
+                                   .user = w,
+                                   .n_grains = shard->grains.n,
+                                   .nodes = run_of(p) ? &p->nodes : NULL};
     switch (s->exchange) {
     case DPTI_EXCHANGE_CONTRIBUTE: contribute_parts(shard, segment, p, mine); return DPT_OK;
     case DPTI_EXCHANGE_TAKE: return take_parts(shard, segment, p, mine);
@@ -304,17 +358,16 @@ static dpt_status run_micro_batch(dpti_shard *shard, const micro_batch *p, dpt_s
    devices learn of it and stop. */
 static dpt_status propose(dpti_shard *shard, dpt_status *mine)
 {
-    size_t first = 0;
+    micro_batch p = {.n_samples = 0};
     *mine = check_stale(shard);
     if (*mine == DPT_OK) *mine = check_read(shard);
     DPT_TRY(dpti_verify_run(shard, mine));
     if (*mine == DPT_OK) *mine = begin(shard);
     for (size_t b = 0; b < shard->n_batches; b++) {
-        micro_batch p = {.ends = false};
+        p.ends = false;
         for (size_t done = 0; !p.ends; done += p.n_samples) {
-            p = micro_batch_at(shard, b, first, done);
+            p = micro_batch_behind(shard, b, &p, done);
             DPT_TRY(run_micro_batch(shard, &p, mine));
-            first += p.n_samples;
         }
     }
     return DPT_OK;
@@ -362,6 +415,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     shard->flaw = NULL;
     shard->diverged = false;
     shard->loss = 0;
+    shard->exact_loss = (dpti_exact_sum){.n_not_finite = 0};
     shard->hits = 0;
     w->compute.driver.pending = DPTI_PENDING_NONE;
     w->compute.driver.first_run = shard->first_run = false;

@@ -3,6 +3,7 @@
 #include "train/evaluation/evaluate.h"
 
 #include "base/clock.h"
+#include "base/exact_sum.h"
 #include "base/softmax.h"
 #include "context/context.h"
 #include "context/sized.h"
@@ -46,7 +47,7 @@ typedef struct evaluate_job {
     bool unread;       /* images could not be read: status and error say why */
     atomic_bool *over; /* set then, so that no device goes on */
     float *outputs;    /* of these samples, (count, outputs), or NULL: loss and hits are wanted */
-    double loss;       /* sum */
+    dpti_exact_sum loss;
     size_t hits;
     uint64_t ticket;
 } evaluate_job;
@@ -86,7 +87,8 @@ static void run_bind(dpti_device *device, void *argument)
                                                    .loss = t->program.loss,
                                                    .own_loss = t->program.own_loss,
                                                    .own_loss_user = t->program.own_loss_user,
-                                                   .huber_delta = t->program.huber_delta},
+                                                   .huber_delta = t->program.huber_delta,
+                                                   .deterministic = t->program.deterministic},
                                        .data = dpti_data_copy_places(copy, t->program.loss)};
     job->status = DPT_OK;
     if (!dpti_data_resident(copy)) {
@@ -241,7 +243,7 @@ static dpt_status compute_micro_batch(evaluate_job *job, dpti_shard *buffers, si
     const dpti_segment_run run = {.executable = &test->evaluate, .n_samples = n, .result = outputs};
     DPT_TRY(dpti_worker_run(w, &run));
     for (size_t i = 0; !job->outputs && i < n; i++) {
-        job->loss += (double)buffers->result[2 * i];
+        dpti_exact_add(&job->loss, buffers->result[2 * i]);
         job->hits += (size_t)buffers->result[2 * i + 1];
     }
     return DPT_OK;
@@ -472,7 +474,7 @@ dpt_status dpti_trainer_check_test(dpt_trainer *trainer, const dpt_dataset *data
 
 /* What came of a device's part, and what its process knows about the whole. */
 typedef struct part {
-    double loss;
+    dpti_exact_sum loss;
     uint64_t hits;
     uint64_t count;   /* samples of all */
     uint64_t written; /* whether weights were, since they were compared */
@@ -566,7 +568,7 @@ static dpt_status do_all(dpt_trainer *t, request *what, part *parts, size_t *row
     return status;
 }
 
-/* Sums are made in the order of devices.  DPT_E_CANCELLED: a device was lost, and the others begin
+/* The sum of the losses does not depend on how samples are divided.  DPT_E_CANCELLED: a device was lost, and the others begin
    anew. */
 static dpt_status attempt(dpt_trainer *t, request *what)
 {
@@ -577,10 +579,12 @@ static dpt_status attempt(dpt_trainer *t, request *what)
         parts && rows
             ? do_all(t, what, parts, rows)
             : dpti_peers_agree(t, dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate"));
+    dpti_exact_sum loss = {.n_not_finite = 0};
     for (size_t i = 0; status == DPT_OK && what->sum && i < t->n_devices; i++) {
-        what->sum->loss += parts[i].loss;
+        dpti_exact_join(&loss, &parts[i].loss);
         what->sum->hits += parts[i].hits;
     }
+    if (status == DPT_OK && what->sum) what->sum->loss = dpti_exact_value(&loss);
     free(rows);
     free(parts);
     return status;

@@ -41,7 +41,10 @@ dpt_status dpti_exchange_create(dpt_trainer *trainer)
         dpti_settled_create(t->n_devices, t->accumulate > 1 ? 1 : DPTI_SETTLED, &x->settled);
     x->allreduce = dpti_allreduce_create(t->n_workers, t->model->flat_size, t->processes);
     if (t->program.n_parts > 1) {
-        const dpti_gatherers who = {t->n_workers, t->processes, dpti_peers_firsts(t)};
+        const dpti_gatherers who = {.n_ranks = t->n_workers,
+                                    .processes = t->processes,
+                                    .firsts = dpti_peers_firsts(t),
+                                    .n_rows = t->program.deterministic ? DPTI_GRAINS : 0};
         x->allgather = dpti_allgather_create(&who, dpti_trainer_part_size(t));
         complete = complete && x->allgather;
     }
@@ -106,7 +109,8 @@ void dpti_exchange_reset(dpt_trainer *trainer)
 dpt_status dpti_exchange_create_parts(dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
-    const size_t n_bytes = t->n_devices * dpti_trainer_part_size(t) * sizeof(float);
+    const size_t n_rows = t->program.deterministic ? DPTI_GRAINS : t->n_devices;
+    const size_t n_bytes = n_rows * dpti_trainer_part_size(t) * sizeof(float);
     void *parts;
     if (!t->exchange.allgather) return DPT_OK;
     DPT_TRY(dpti_host_alloc(worker->device, n_bytes, &parts));
@@ -128,8 +132,10 @@ float *dpti_exchange_parts(const dpti_worker *worker)
 
 dpt_status dpti_exchange_join(dpti_worker *worker)
 {
-    return dpti_allreduce_join(worker->trainer->exchange.allreduce, worker->rank,
-                               &worker->replica.gradients);
+    dpti_allreduce *allreduce = worker->trainer->exchange.allreduce;
+    const dpti_replica *replica = &worker->replica;
+    DPT_TRY(dpti_allreduce_join(allreduce, worker->rank, &replica->gradients));
+    return dpti_allreduce_join_nodes(allreduce, worker->rank, replica->nodes, replica->n_nodes);
 }
 
 void dpti_exchange_leave(dpti_worker *worker)

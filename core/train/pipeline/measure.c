@@ -83,6 +83,16 @@ static step_times find_times(const dpt_trainer *t, const dpti_in_flight_step *in
                         .waited_for_images = fmax(fmin(read - began, finished - began), 0)};
 }
 
+/* The sum of the losses of all samples, which does not depend on the shards.  There is one
+   process. */
+static double find_exact_loss(const dpt_trainer *t, const dpti_in_flight_step *inflight)
+{
+    dpti_exact_sum sum = {.n_not_finite = 0};
+    for (size_t i = 0; i < t->n_workers; i++)
+        dpti_exact_join(&sum, &inflight->jobs[i].exact_loss);
+    return dpti_exact_value(&sum);
+}
+
 void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_step_metrics *out)
 {
     dpt_trainer *t = trainer;
@@ -95,6 +105,7 @@ void dpti_measure_step(dpt_trainer *trainer, dpti_in_flight_step *inflight, dpt_
         hits += inflight->outcomes[i].hits;
         take_times(inflight->outcomes[i].seconds, inflight, i);
     }
+    if (t->program.deterministic) loss = find_exact_loss(t, inflight);
     const step_times times = find_times(t, inflight);
     dpti_steps_set_last_finished(t, times.finished);
     if (dpti_standby_take_time(t))

@@ -45,6 +45,7 @@ static void clear_shard(dpti_shard *shard)
     shard->diverged = false;
     shard->n_samples = 0;
     shard->loss = 0;
+    shard->exact_loss = (dpti_exact_sum){.n_not_finite = 0};
     shard->hits = 0;
     dpti_times_begin(&shard->times, false);
 }
@@ -125,6 +126,9 @@ static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_
         shard->n_samples = 0;
         shard->slot = inflight->cursor.step % DPTI_FEED_SLOTS;
         dpti_stage(shard->staging, &block, NULL, 0);
+        shard->grains = t->program.deterministic ? dpti_grains_of(inflight->n_samples)
+                                                 : (dpti_grains){.n = 0};
+        shard->first_grain = shard->grains.n > 0 ? first / shard->grains.size : 0;
         first += inflight->shards[t->first_device + i];
     }
     for (size_t b = 0; b < dpti_trainer_n_batches(t, inflight->n_samples); b++)

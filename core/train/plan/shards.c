@@ -1,6 +1,7 @@
 /* Shards of a trainer's steps (shards.h), and the most samples that a device will ever see. */
 #include "train/plan/shards.h"
 
+#include "base/grains.h"
 #include "base/text.h"
 #include "context/context.h"
 #include "device/set.h"
@@ -122,6 +123,14 @@ dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps)
                     t->replay.n_steps);
 }
 
+/* In deterministic training a shard is a run of whole grains. */
+static void to_grains(const dpt_trainer *t, size_t n_samples, size_t *rows)
+{
+    const dpti_grains grains = dpti_grains_of(n_samples);
+    if (t->program.deterministic && n_samples <= t->batch_size)
+        dpti_grains_round(&grains, t->n_devices, rows);
+}
+
 void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split, size_t n_rows,
                              size_t *rows)
 {
@@ -142,6 +151,7 @@ void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split
     if (left.n_devices > 0) dpti_split_rows(&left, n_rows, of_left);
     for (size_t i = 0, k = 0; i < t->n_workers; i++)
         rows[i] = dpti_is_lost(&t->workers[i]) ? 0 : of_left[k++];
+    to_grains(t, n_rows, rows);
 }
 
 /* Shards of a log when devices are lost: in the proportions of the others' shards. */
@@ -166,6 +176,7 @@ static dpt_status divide_replayed(dpt_trainer *t, size_t step, size_t n_samples,
                         "the log that is replayed has %zu samples in step %zu, but the batch has "
                         "%zu; is it of the same data set?",
                         sum, step + 1, n_samples);
+    to_grains(t, n_samples, rows);
     return DPT_OK;
 }
 
@@ -254,6 +265,7 @@ dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_in_flight_step *inflig
         return divide_replayed(t, inflight->cursor.step, inflight->n_samples, inflight->shards);
     if (t->plan.balance) {
         inflight->reason = dpti_balance_next(t->plan.balance, n, inflight->shards);
+        to_grains(t, n, inflight->shards);
         (void)dpti_balance_rates(t->plan.balance,
                                  inflight->throughput); /* zero until the rates are known */
     } else {
@@ -312,7 +324,9 @@ dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
         capacities[i] = dpti_peers_device(t, i)->capacity;
     const dpti_balance_options options = {.n_devices = t->n_devices,
                                           .batch_size = t->batch_size,
-                                          .quantum = 1,
+                                          .quantum = t->program.deterministic
+                                                         ? dpti_grains_of(t->batch_size).size
+                                                         : 1,
                                           .capacities = capacities};
     t->plan.balance = dpti_balance_create(&options);
     if (!t->plan.balance) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");

@@ -1,6 +1,7 @@
 /* Making and destroying workers (worker.h). */
 #include "train/programs/worker.h"
 
+#include "base/grains.h"
 #include "base/left_behind.h"
 #include "device/buffer.h"
 #include "device/stream.h"
@@ -60,11 +61,22 @@ void dpti_worker_program(const dpti_worker *worker, dpti_executable_options *opt
     const dpt_trainer *t = w->trainer;
     const size_t most = w->replica.capacity;
     options->program = t->program;
-    options->program.accumulate = most < w->capacity || t->accumulate > 1;
+    /* In deterministic training nodes of grains add up, and no micro-batch adds to another. */
+    options->program.accumulate =
+        !t->program.deterministic && (most < w->capacity || t->accumulate > 1);
     options->program.fed = dpti_is_fed(w) ? most : 0;
     options->data = dpti_is_fed(w)
                         ? dpti_feed_places(dpti_feeding_feed(w))
                         : dpti_data_copy_places(dpti_feeding_copy_of(w), t->program.loss);
+}
+
+/* The buffers for nodes of grains behind the first one: none where one node holds the whole batch
+   at the end of each micro-batch. */
+static size_t count_nodes(const dpti_worker *w, size_t most)
+{
+    const dpt_trainer *t = w->trainer;
+    if (!t->program.deterministic) return 0;
+    return t->n_workers == 1 && most >= t->batch_size ? 0 : DPTI_GRAIN_NODES - 1;
 }
 
 /* Makes the replica, and its program of training, for at most `most` samples at once. */
@@ -76,7 +88,8 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     const dpti_replica_options kind = {.model = t->model,
                                        .capacity = most,
                                        .optimizer = t->program.optimizer,
-                                       .class_weights = t->program.class_weights};
+                                       .class_weights = t->program.class_weights,
+                                       .n_nodes = count_nodes(w, most)};
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);
     dpti_state_note_views(w);
@@ -291,12 +304,37 @@ static dpt_status create_fitting(dpt_trainer *t, const float *weights, dpti_fail
     return create_and_tell(t, weights, failing);
 }
 
+/* Whether every device computes whole grains at once, and with statistics of the batch its whole
+   shard. */
+static dpt_status check_grains(dpt_trainer *t)
+{
+    const size_t size = dpti_grains_of(t->batch_size).size;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        const size_t most = w->replica.capacity;
+        if (dpti_is_lost(w) || most >= w->capacity) continue;
+        if (t->program.n_parts > 1)
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "%s computes %zu samples at once, and batch-norm needs its whole shard: "
+                            "deterministic training needs a smaller batch size, no limit of "
+                            "micro-batches, or batch-norm frozen",
+                            w->device->id, most);
+        if (most < size)
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "%s computes %zu samples at once, and deterministic training needs %zu: "
+                            "use a larger micro-batch or a smaller batch size",
+                            w->device->id, most, size);
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights,
                                        dpti_failing_rank *failing)
 {
     dpt_trainer *t = trainer;
     *failing = (dpti_failing_rank){.rank = t->n_workers};
     DPT_TRY(create_fitting(t, weights, failing));
+    if (t->program.deterministic) return check_grains(t);
     if (!dpti_any_has_micro_batches(t) || t->program.n_parts <= 1) return DPT_OK;
     /* Devices with several micro-batches cannot exchange parts in each of them: each device takes
        its own statistics, for each micro-batch. */

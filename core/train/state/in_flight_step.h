@@ -8,6 +8,8 @@
 #define DPTI_IN_FLIGHT_STEP_H
 
 #include "balance/balance.h"
+#include "base/exact_sum.h"
+#include "base/grains.h"
 #include "base/times.h"
 #include "dpt_types.h"
 #include "dptrain.h"
@@ -34,6 +36,8 @@ typedef struct dpti_shard {
     size_t n_samples;
     size_t *of_batch;         /* (accumulate) samples of each of the step's n_batches batches */
     size_t n_batches;         /* batches of the step */
+    dpti_grains grains;       /* of the batch, in deterministic training; else zero */
+    size_t first_grain;       /* with which the shard begins */
     uint8_t *staging;         /* step block and indices, laid out as the step buffer */
     size_t slot;              /* slot of the host feed that holds the step's samples */
     bool late;                /* as in dpti_contribution */
@@ -51,6 +55,7 @@ typedef struct dpti_shard {
     const char *flaw;  /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
                           DPTI_FLAW_UNREAD */
     double loss;       /* sum over the shard's samples */
+    dpti_exact_sum exact_loss; /* the same, of deterministic training */
     size_t hits;       /* labels that are classified correctly */
     dpti_times times;  /* by kind */
     bool first_run;    /* the times are those of a first run, or are not complete */

@@ -1,0 +1,263 @@
+/* Sums over samples, grain by grain (grain_sums.h). */
+#include "graph/grain_sums.h"
+#include "base/size.h"
+#include "device/buffer.h"
+
+#include <stdlib.h>
+
+/* Adds `count` elements of one sum to another. */
+typedef struct adder {
+    size_t count;
+    dpti_op op;
+} adder;
+
+struct dpti_grain_sums {
+    dpti_buffer scratch[DPTI_GRAIN_SCRATCH]; /* each holds the sums of any one instruction */
+    adder *adders;                           /* with different counts */
+    size_t n_adders;
+};
+
+dpti_grain_sums *dpti_grain_sums_create(void)
+{
+    return calloc(1, sizeof(dpti_grain_sums));
+}
+
+void dpti_grain_sums_destroy(dpti_grain_sums *sums)
+{
+    if (!sums) return;
+    for (size_t i = 0; i < sums->n_adders; i++)
+        dpti_release(&sums->adders[i].op);
+    for (size_t i = 0; i < DPTI_GRAIN_SCRATCH; i++)
+        dpti_free(&sums->scratch[i]);
+    free(sums->adders);
+    free(sums);
+}
+
+/* ---- The outputs of an instruction ----------------------------------------------------------- */
+
+static const dpti_program_tensor *output_of(const dpti_executable *x, size_t i, size_t s)
+{
+    return &x->program.tensors[x->program.instructions[i].out[s]];
+}
+
+/* Whether output s of instruction i is the gradient of a parameter, or a batch's contribution to a
+   running statistic. */
+static bool is_gradient(const dpti_executable *x, size_t i, size_t s)
+{
+    return output_of(x, i, s)->home == DPTI_HOME_GRADIENTS;
+}
+
+static size_t sum_bytes(const dpti_slot *slot)
+{
+    return slot->fixed * sizeof(float);
+}
+
+bool dpti_sums_over_grains(const dpti_executable *executable, size_t i)
+{
+    const dpti_executable *x = executable;
+    const dpti_signature *signature = &x->ops[i].signature;
+    if (!x->ops[i].device || x->program.instructions[i].per_step) return false;
+    for (size_t s = 0; s < signature->n_out; s++)
+        if (!signature->out[s].per_sample &&
+            (is_gradient(x, i, s) || output_of(x, i, s)->row_bytes > 0))
+            return true;
+    return false;
+}
+
+/* ---- Checking -------------------------------------------------------------------------------- */
+
+/* Whether a batch-norm writes the output for itself alone: the moments of all grains, which are the
+   same each time, and the gradients of a scale that is no parameter, which nobody reads. */
+static bool is_of_batch_norm(const dpti_instruction *instruction)
+{
+    return dpt_op_family_of(instruction->desc.kind) == DPT_FAMILY_BATCH_NORM;
+}
+
+/* What hinders the sum of output s of instruction i; NULL: nothing. */
+static const char *hindrance(const dpti_executable *x, size_t i, size_t s)
+{
+    const dpti_instruction *instruction = &x->program.instructions[i];
+    const bool adds = (instruction->flags & DPT_RUN_ACCUMULATE) != 0;
+    const uint32_t marks = dpt_op_traits_of(instruction->desc.kind).marks;
+    const bool gradient = is_gradient(x, i, s);
+    if (instruction->per_step) return gradient && adds ? "several sums add up to one gradient" : NULL;
+    if (x->ops[i].signature.out[s].per_sample) return NULL;
+    if (gradient && adds) return "a parameter has several gradients, which add up";
+    if (gradient && (marks & DPT_MARK_UPDATES)) return "the gradient is written in parts";
+    if (gradient || output_of(x, i, s)->row_bytes > 0 || is_of_batch_norm(instruction)) return NULL;
+    return "a value that is computed from parameters has a gradient";
+}
+
+static dpt_status check(const dpti_executable *x, size_t i, dpt_error *error)
+{
+    const dpti_instruction *instruction = &x->program.instructions[i];
+    for (size_t s = 0; s < x->ops[i].signature.n_out; s++) {
+        const char *what = hindrance(x, i, s);
+        if (what)
+            return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                            "layer %s (%s): %s, which deterministic training cannot do; train "
+                            "without it",
+                            instruction->layer, dpti_op_name(instruction->desc.kind), what);
+    }
+    return DPT_OK;
+}
+
+/* ---- Preparing ------------------------------------------------------------------------------- */
+
+static adder *find_adder(const dpti_grain_sums *sums, size_t count)
+{
+    for (size_t i = 0; i < sums->n_adders; i++)
+        if (sums->adders[i].count == count) return &sums->adders[i];
+    return NULL;
+}
+
+static dpt_status prepare_adder(dpti_executable *x, size_t count, dpt_error *error)
+{
+    dpti_grain_sums *sums = x->sums;
+    dpti_device *device = x->replica->device;
+    const dpt_op_desc desc = {.kind = DPT_OP_ADD,
+                              .u.elementwise = {.count = count, .alpha = 1.0f, .beta = 1.0f}};
+    const dpt_op_request request = {.desc = &desc, .max_samples = 1, .deterministic = true};
+    if (find_adder(sums, count)) return DPT_OK;
+    adder *grown = realloc(sums->adders, (sums->n_adders + 1) * sizeof *grown);
+    if (!grown) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to add up gradients");
+    sums->adders = grown;
+    grown[sums->n_adders] = (adder){.count = count};
+    const dpt_status status = dpti_prepare_as(device, &request, &grown[sums->n_adders].op);
+    if (status == DPT_OK)
+        sums->n_adders++;
+    else
+        *error = device->base.error;
+    return status;
+}
+
+/* Prepares what adds up the gradients of instruction i.  *most becomes the most bytes that they
+   take. */
+static dpt_status prepare_instruction(dpti_executable *x, size_t i, size_t *most, dpt_error *error)
+{
+    const dpti_signature *signature = &x->ops[i].signature;
+    size_t n_bytes = 0;
+    for (size_t s = 0; s < signature->n_out; s++) {
+        if (!is_gradient(x, i, s)) continue;
+        DPT_TRY(prepare_adder(x, signature->out[s].fixed, error));
+        n_bytes += dpti_round_up(sum_bytes(&signature->out[s]), 256);
+    }
+    if (n_bytes > *most) *most = n_bytes;
+    return DPT_OK;
+}
+
+static bool commits(const dpti_executable *x, size_t i)
+{
+    for (size_t s = 0; s < x->program.n_segments; s++)
+        if (i >= x->program.segments[s].first && i < x->program.segments[s].last)
+            return x->program.segments[s].commits;
+    return false;
+}
+
+dpt_status dpti_grain_sums_prepare(dpti_executable *executable, dpt_error *error)
+{
+    dpti_executable *x = executable;
+    size_t most = 0;
+    for (size_t i = 0; i < x->program.n_instructions; i++) {
+        if (!x->ops[i].device || commits(x, i)) continue;
+        DPT_TRY(check(x, i, error));
+        if (dpti_sums_over_grains(x, i)) DPT_TRY(prepare_instruction(x, i, &most, error));
+    }
+    for (size_t k = 0; k < DPTI_GRAIN_SCRATCH && most > 0; k++) {
+        const dpt_status status = dpti_alloc(x->replica->device, most, &x->sums->scratch[k]);
+        if (status != DPT_OK) *error = x->replica->device->base.error;
+        DPT_TRY(status);
+    }
+    return DPT_OK;
+}
+
+/* ---- Running --------------------------------------------------------------------------------- */
+
+/* The work of one instruction. */
+typedef struct work {
+    dpti_executable *x;
+    size_t i;
+    const dpti_grain_run *run;
+} work;
+
+/* Where the sum of output s is kept. */
+static dpti_place place_of(const work *w, size_t s, dpti_grain_place at)
+{
+    const dpti_executable *x = w->x;
+    const dpti_replica *r = x->replica;
+    size_t before = 0;
+    if (!at.is_scratch)
+        return (dpti_place){at.index == 0 ? &r->gradients : &r->nodes[at.index - 1],
+                            output_of(x, w->i, s)->offset * sizeof(float)};
+    for (size_t k = 0; k < s; k++)
+        if (is_gradient(x, w->i, k))
+            before += dpti_round_up(sum_bytes(&x->ops[w->i].signature.out[k]), 256);
+    return (dpti_place){&x->sums->scratch[at.index], before};
+}
+
+static void move_on(dpt_location *location, const dpti_slot *slot, size_t n_samples)
+{
+    location->offset_bytes += n_samples * slot->per_sample * dpt_dtype_bytes(slot->dtype);
+}
+
+static dpt_status run_grain(const work *w, const dpti_grain_step *step)
+{
+    const dpti_executable *x = w->x;
+    const dpti_op *op = &x->ops[w->i];
+    const dpti_signature *signature = &op->signature;
+    const dpti_grains *g = &w->run->grains;
+    const size_t repeat = x->program.instructions[w->i].repeat;
+    const size_t rows = repeat > 0 ? repeat : 1, begin = dpti_grain_begin(g, step->grain);
+    const size_t first = (begin - dpti_grain_begin(g, w->run->first)) * rows;
+    dpt_op_args args = x->args[w->i];
+    args.flags = step->adds && signature->may_accumulate ? DPT_RUN_ACCUMULATE : 0;
+    for (size_t s = 0; s < signature->n_in; s++)
+        move_on(&args.in[s], &signature->in[s], first);
+    for (size_t s = 0; s < signature->n_out; s++) {
+        const dpti_program_tensor *tensor = output_of(x, w->i, s);
+        move_on(&args.out[s], &signature->out[s], first);
+        args.out[s].offset_bytes += (step->grain - w->run->first) * tensor->row_bytes;
+        if (!is_gradient(x, w->i, s)) continue;
+        const dpti_place to = place_of(w, s, step->to);
+        args.out[s] = (dpt_location){to.buffer->handle, to.offset_bytes};
+    }
+    return dpti_run(op, (dpti_grain_begin(g, step->grain + 1) - begin) * rows, &args);
+}
+
+static dpt_status add(const work *w, const dpti_grain_step *step)
+{
+    const dpti_signature *signature = &w->x->ops[w->i].signature;
+    for (size_t s = 0; s < signature->n_out; s++) {
+        if (!is_gradient(w->x, w->i, s)) continue;
+        const dpti_op *op = &find_adder(w->x->sums, signature->out[s].fixed)->op;
+        const dpti_place to = place_of(w, s, step->to);
+        const dpti_binding binding = {.in = {to, place_of(w, s, step->from)}, .out = {to}};
+        dpt_op_args args;
+        DPT_TRY(dpti_bind(op, 1, &binding, &args));
+        DPT_TRY(dpti_run(op, 1, &args));
+    }
+    return DPT_OK;
+}
+
+/* The grain behind the last one of n_samples samples from `first` on. */
+static size_t grain_behind(const dpti_grain_run *run, size_t n_samples)
+{
+    const size_t end = dpti_grain_begin(&run->grains, run->first) + n_samples;
+    size_t grain = run->first;
+    while (grain < run->grains.n && dpti_grain_begin(&run->grains, grain) < end)
+        grain++;
+    return grain;
+}
+
+dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i, size_t n_samples,
+                               const dpti_grain_run *run)
+{
+    const work w = {.x = executable, .i = i, .run = run};
+    dpti_grain_list list = run->before;
+    dpti_grain_work steps;
+    dpti_grains_plan(&list, (dpti_grain_node){run->first, grain_behind(run, n_samples)},
+                     run->grains.n, &steps);
+    for (size_t k = 0; k < steps.n_steps; k++)
+        DPT_TRY(steps.steps[k].is_sum ? add(&w, &steps.steps[k]) : run_grain(&w, &steps.steps[k]));
+    return DPT_OK;
+}

@@ -1,0 +1,25 @@
+/* The instructions of a deterministic program that sum over samples: gradients of parameters, and
+   the parts of batch-norms.  Such an instruction runs once for each grain of the samples, and the
+   gradients of the grains are added up along the tree (base/grains.h).  The gradients of node k of
+   the shard are in the replica's `gradients` (k = 0) or in nodes[k - 1]. */
+#ifndef DPTI_GRAIN_SUMS_H
+#define DPTI_GRAIN_SUMS_H
+
+#include "graph/replica.h"
+
+/* Returns NULL if there is no memory. */
+dpti_grain_sums *dpti_grain_sums_create(void);
+void dpti_grain_sums_destroy(dpti_grain_sums *sums); /* accepts NULL */
+
+/* [driver] Checks that the order of all sums of the program is defined, and prepares what adds them
+   up.  The program is bound.  DPT_E_UNSUPPORTED with the layer that has another sum; or as the
+   device fails. */
+DPT_CHECK_RESULT dpt_status dpti_grain_sums_prepare(dpti_executable *executable, dpt_error *error);
+
+/* Whether instruction i sums over samples. */
+bool dpti_sums_over_grains(const dpti_executable *executable, size_t i);
+/* [driver] Enqueues instruction i, which does, for n_samples samples, a whole number of grains. */
+DPT_CHECK_RESULT dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i,
+                                                size_t n_samples, const dpti_grain_run *run);
+
+#endif

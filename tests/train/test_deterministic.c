@@ -1,0 +1,269 @@
+/* Tests deterministic training: the same bits of weights and losses for any division of a batch,
+   any number of threads, through the loss of a device, and where the memory of a device is not the
+   host's.  The data's last batch is smaller.  What cannot be done is refused. */
+#include "harness.h"
+#include "train/flat.h"
+#include "train/replicas/state.h"
+#include "train/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct baseline {
+    dpt_context *context;
+    dpt_dataset *data;
+    dpt_model *plain, *residual; /* without batch-norm, and with it */
+} baseline;
+
+/* Dropout, layer-norm, GELU and a slice of a large layer. */
+static dpt_status make_plain(dpt_context *context, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(context, "plain", out));
+    dpt_model *m = *out;
+    dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS);
+    const dpt_value y = dpt_conv2d(m, x, "conv1",
+                                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                                         .out_channels = 16,
+                                                         .kernel = {3, 3},
+                                                         .padding = {1, 1},
+                                                         .activation = DPT_ACT_TANH});
+    x = dpt_layer_norm(
+        m, y, "ln",
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_GELU});
+    x = dpt_dropout(m, dpt_add(m, x, y), 0.2f);
+    x = dpt_pool2d(m, x,
+                   &(dpt_pool2d_options){
+                       .size = sizeof(dpt_pool2d_options), .kind = DPT_POOL_MAX, .kernel = {2, 2}});
+    x = dpt_linear(m, dpt_flatten(m, x), "fc1",
+                   &(dpt_linear_options){
+                       .size = sizeof(dpt_linear_options), .out = 160, .activation = DPT_ACT_RELU});
+    x = dpt_linear(m, x, "fc2",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
+    return dpt_model_finish(m, x);
+}
+
+static flat_task task_of(const baseline *b, const dpt_model *model, const char *devices,
+                         const char *split)
+{
+    return (flat_task){.model = model,
+                       .data = b->data,
+                       .devices = devices,
+                       .split = split,
+                       .batch = FLAT_BATCH,
+                       .steps = FLAT_STEPS,
+                       .deterministic = true};
+}
+
+static bool run(test *t, const baseline *b, const flat_task *task, flat_outcome *out)
+{
+    if (CHECK_OK(flat_run(b->context, task, out))) return true;
+    FAIL("%s split %s at most %zu: %s", task->devices, task->split ? task->split : "none",
+         task->micro_batch, dpt_error_message(b->context));
+    return false;
+}
+
+static void check_same(test *t, const baseline *b, const flat_task *task, const flat_outcome *right)
+{
+    const size_t n_bytes = task->model->flat_size * sizeof(float);
+    flat_outcome o;
+    if (run(t, b, task, &o)) {
+        size_t step = 0;
+        while (step < FLAT_STEPS && o.losses[step] == right->losses[step])
+            step++;
+        const bool same = memcmp(o.weights, right->weights, n_bytes) == 0;
+        if (!CHECK(same && step == FLAT_STEPS && o.replicas_agree))
+            FAIL("%s, %s split %s at most %zu: losses differ from step %zu on, weights are %s",
+                 task->model->name, task->devices, task->split ? task->split : "none",
+                 task->micro_batch, step + 1, same ? "the same" : "others");
+    }
+    flat_free(&o);
+}
+
+/* ---- The same bits --------------------------------------------------------------------------- */
+
+static void divisions(test *t)
+{
+    static const char three[] = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
+    static const char staged[] = "cpu:threads=1,faultstaged:threads=1";
+    static const struct {
+        const char *devices, *split;
+        size_t micro_batch; /* with batch-norm: not limited */
+    } cases[] = {
+        {"cpu:threads=1", NULL, 2},
+        {"cpu:threads=1", NULL, 7},
+        {"cpu:threads=1", NULL, 28},
+        {"cpu:threads=2", NULL, 0},
+        {"cpu:threads=3", NULL, 0},
+        {"faultstaged:threads=1", NULL, 0},
+        {"faultstaged:threads=1", NULL, 5},
+        {three, "13:2:1", 0},
+        {three, "13:2:1", 6},
+        {three, "0:1:0", 0},
+        {three, "1:7:8", 3},
+        {three, "1:30:30", 0},
+        {"cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1", "equal", 0},
+        {staged, "3:1", 0},
+        {staged, "1:3", 2},
+        {"cpu:threads=1,cpu:threads=1:throttle=3", "measured", 0},
+    };
+    const baseline *b = t->user;
+    const dpt_model *const models[] = {b->plain, b->residual};
+    for (size_t m = 0; m < 2; m++) {
+        flat_outcome right;
+        flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
+        task.micro_batch = FLAT_BATCH;
+        if (run(t, b, &task, &right)) {
+            CHECK(right.losses[FLAT_STEPS - 1] <= 0.8 * right.losses[0]);
+            for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+                task = task_of(b, models[m], cases[i].devices, cases[i].split);
+                if (m == 0) task.micro_batch = cases[i].micro_batch;
+                check_same(t, b, &task, &right);
+                task.no_overlap = true;
+                if (i % 4 == 0) check_same(t, b, &task, &right);
+            }
+        }
+        flat_free(&right);
+    }
+}
+
+/* Trains on devices one of which dies; the weights of the first device. */
+static void train_through_loss(test *t, const baseline *b, const flat_task *task,
+                               const flat_outcome *right)
+{
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = task->batch,
+                                         .split = dpt_split_from(task->split),
+                                         .lr = FLAT_RATE,
+                                         .momentum = FLAT_MOMENTUM,
+                                         .weight_decay = FLAT_DECAY,
+                                         .deterministic = true,
+                                         .seed = 1,
+                                         .no_shuffle = true};
+    dpt_device_set *set = NULL;
+    dpt_trainer *trainer = NULL;
+    const size_t n_bytes = task->model->flat_size * sizeof(float);
+    float *weights = malloc(n_bytes);
+    dpt_step_metrics m = {.size = sizeof m};
+    if (CHECK(weights) && CHECK_OK(dpt_device_set_open(b->context, task->devices, &set)) &&
+        CHECK_OK(dpt_trainer_create(set, task->model, task->data, &options, &trainer))) {
+        for (size_t s = 0; s < FLAT_STEPS && t->n_failures == 0; s++)
+            if (!CHECK_OK(dpt_trainer_step(trainer, &m)) || !CHECK(m.loss == right->losses[s]))
+                FAIL("%s, %s, step %zu", task->model->name, task->devices, s + 1);
+        CHECK_SIZE(m.n_lost, 1);
+        CHECK_OK(dpti_trainer_read(trainer, 0, DPT_PARAMETER, weights));
+        CHECK(memcmp(weights, right->weights, n_bytes) == 0);
+    }
+    dpt_trainer_destroy(trainer);
+    dpt_device_set_close(set);
+    free(weights);
+}
+
+/* A device dies in some step; the others go on with its grains. */
+static void lost_devices(test *t)
+{
+    const baseline *b = t->user;
+    const dpt_model *const models[] = {b->plain, b->residual};
+    for (size_t m = 0; m < 2; m++) {
+        flat_outcome right;
+        flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
+        task.micro_batch = FLAT_BATCH;
+        if (run(t, b, &task, &right))
+            for (size_t n = 1; n < 40; n += 7) {
+                char devices[128];
+                snprintf(devices, sizeof devices,
+                         "cpu:threads=1,fault:threads=1:after=4:lost=%zu,cpu:threads=1", n);
+                task = task_of(b, models[m], devices, "2:3:1");
+                train_through_loss(t, b, &task, &right);
+            }
+        flat_free(&right);
+    }
+}
+
+/* Training without the option has other bits on another mix, or the test would show nothing. */
+static void bits_differ_without_it(test *t)
+{
+    const baseline *b = t->user;
+    flat_outcome one, three;
+    flat_task task = task_of(b, b->plain, "cpu:threads=1", NULL);
+    task.deterministic = false;
+    if (run(t, b, &task, &one)) {
+        task.devices = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
+        task.split = "9:11:9";
+        if (run(t, b, &task, &three))
+            CHECK(memcmp(one.weights, three.weights, b->plain->flat_size * sizeof(float)) != 0);
+        flat_free(&three);
+    }
+    flat_free(&one);
+}
+
+/* ---- Refusals -------------------------------------------------------------------------------- */
+
+static void refuse(test *t, const baseline *b, const flat_task *task, const char *words)
+{
+    flat_outcome o;
+    CHECK(flat_run(b->context, task, &o) != DPT_OK);
+    CHECK_CONTAINS(dpt_error_message(b->context), words);
+    flat_free(&o);
+}
+
+/* A parameter that two layers share. */
+static dpt_status make_shared(dpt_context *context, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(context, "shared", out));
+    dpt_model *m = *out;
+    dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));
+    x = dpt_linear(m, x, "in", &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 8});
+    const dpt_value w = dpt_parameter(m, "w", (const size_t[]){8}, 1, NULL);
+    x = dpt_elementwise(m, "a * b", (const dpt_value[]){x, w}, 2);
+    x = dpt_elementwise(m, "a + b", (const dpt_value[]){x, w}, 2);
+    x = dpt_linear(m, x, "out",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
+    return dpt_model_finish(m, x);
+}
+
+static void refusals(test *t)
+{
+    const baseline *b = t->user;
+    flat_task task = task_of(b, b->plain, "cpu:threads=1", NULL);
+    task.accumulate = 2;
+    refuse(t, b, &task, "several batches");
+    task = task_of(b, b->residual, "cpu:threads=1", NULL);
+    task.mode = DPT_BATCH_NORM_LOCAL;
+    refuse(t, b, &task, "batch-norm local");
+    task.mode = DPT_BATCH_NORM_SYNC;
+    task.micro_batch = 4;
+    refuse(t, b, &task, "batch-norm needs its whole shard");
+    task = task_of(b, b->plain, "cpu:threads=1", NULL);
+    task.micro_batch = 1;
+    refuse(t, b, &task, "needs 2");
+    dpt_model *shared = NULL;
+    if (CHECK_OK(make_shared(b->context, &shared))) {
+        task = task_of(b, shared, "cpu:threads=1", NULL);
+        refuse(t, b, &task, "deterministic training cannot");
+    }
+    dpt_model_destroy(shared);
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {{"divisions", divisions},
+                                      {"lost devices", lost_devices},
+                                      {"bits differ without it", bits_differ_without_it},
+                                      {"refusals", refusals}};
+    baseline b = {NULL, NULL, NULL, NULL};
+    add_fault_plugins();
+    if (dpt_context_create(&b.context) != DPT_OK ||
+        flat_data(b.context, FLAT_COUNT, 0, &b.data) != DPT_OK ||
+        make_plain(b.context, &b.plain) != DPT_OK ||
+        flat_residual(b.context, &b.residual) != DPT_OK) {
+        fprintf(stderr, "%s\n", dpt_error_message(b.context));
+        return 1;
+    }
+    const int result = test_run((size_t)argc - 1, argv + 1, cases, sizeof cases / sizeof *cases, &b);
+    dpt_model_destroy(b.residual);
+    dpt_model_destroy(b.plain);
+    dpt_dataset_destroy(b.data);
+    dpt_context_destroy(b.context);
+    return result;
+}
