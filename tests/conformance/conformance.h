@@ -10,6 +10,8 @@
 #include "device/operator.h"
 #include "harness.h"
 
+#include <stdio.h>
+
 /* How many calls were prepared as an algorithm. */
 enum { MAX_WAYS = 96 };
 typedef struct suite_way {
@@ -25,6 +27,8 @@ typedef struct suite {
     size_t max_work;     /* multiply-adds, or elements, of a call with several samples, */
     size_t max_single;   /* and with one */
     bool turns; /* a description has one of two numbers of samples that are near each other */
+    bool deterministic; /* operators are prepared so, and their bits are compared */
+    FILE *bits;         /* gets a line for each output of each call; or NULL */
     const char *prefix; /* the device, in front of the cases' names; NULL if there is only one */
     size_t n_compared, n_unsupported;
     char algorithm[256]; /* of the device string: what names must begin with; empty: none given */
@@ -60,6 +64,9 @@ void conformance_vary(test *t, const dpt_op_desc *desc, uint64_t seed);
 void conformance_nan(test *t, const dpt_op_desc *desc);
 /* "CONV2D_FORWARD 5x4x3 ..., n 3 of 8": one line that tells a failing case. */
 void conformance_describe(const op_case *c, char *out, size_t n_bytes);
+
+/* A hash of the bits of n elements.  All NaNs have the same, because devices differ in theirs. */
+uint64_t conformance_bits(const void *data, dpt_dtype dtype, size_t n);
 
 static inline suite *suite_of(test *t)
 {

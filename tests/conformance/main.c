@@ -19,6 +19,10 @@
        --turns          descriptions take turns: one runs with 3 and 255 samples, another
                         with 17 and 257.  Without it each runs with all of these; all run with 0
                         and 1
+       --deterministic  operators are prepared to have the same bits on all devices.  Samples must
+                        then have the same bits alone and among others, and sums over samples must
+                        not depend on max_samples
+       --bits FILE      writes a line with a hash for each output of each call
 
    Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE, names separated by
    commas, has it. */
@@ -39,7 +43,8 @@ typedef struct options {
     char *parts[MAX_CASES];
     size_t n_unwanted;
     char *unwanted[MAX_CASES];
-    bool complete, together, turns;
+    bool complete, together, turns, deterministic;
+    FILE *bits;
     size_t n_hands; /* of each device, among which the cases are dealt out */
     size_t max_work, max_single;
     size_t n_planted;
@@ -227,6 +232,8 @@ static device_run begin(const options *o, dpti_device *device, bool planted)
                               .max_work = o->max_work,
                               .max_single = o->max_single,
                               .turns = o->turns,
+                              .deterministic = o->deterministic,
+                              .bits = o->bits,
                               .prefix = o->together || o->n_hands > 1 ? device->id : NULL},
                     .planted = planted,
                     .result = 1};
@@ -356,6 +363,11 @@ static bool parse(int argc, char **argv, options *o)
             o->together = true;
         } else if (strcmp(argv[i], "--turns") == 0) {
             o->turns = true;
+        } else if (strcmp(argv[i], "--deterministic") == 0) {
+            o->deterministic = true;
+        } else if (strcmp(argv[i], "--bits") == 0 && more) {
+            o->bits = fopen(argv[++i], "w");
+            if (!o->bits) return false;
         } else if (strcmp(argv[i], "--device") == 0 && more) {
             o->device = argv[++i];
         } else if (strcmp(argv[i], "--case") == 0 && more && o->n_parts < MAX_CASES) {
@@ -388,7 +400,8 @@ int main(int argc, char **argv)
     dpt_context *context = NULL;
     if (!parse(argc, argv, &o)) {
         fputs("usage: conformance NAME [--complete] [--device LIST] [--together] [--case PART]... "
-              "[--without PART]... [--deal N] [--work N] [--several N] [--turns] [--self-test "
+              "[--without PART]... [--deal N] [--work N] [--several N] [--turns] "
+              "[--deterministic] [--bits FILE] [--self-test "
               "STRING...]\n",
               stderr);
         return 2;
@@ -397,7 +410,8 @@ int main(int argc, char **argv)
         puts("FAIL: no context");
         return 1;
     }
-    const int result = run_suite(context, &o);
+    int result = run_suite(context, &o);
+    if (o.bits && fclose(o.bits) != 0) result = 1;
     dpt_context_destroy(context);
     return result;
 }

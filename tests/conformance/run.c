@@ -334,6 +334,96 @@ static void compare(test *t, const call *k)
     doubles_destroy(&d);
 }
 
+/* ---- Bits ------------------------------------------------------------------------------------ */
+
+static void write_bits(const call *k, FILE *file)
+{
+    for (size_t i = 0; i < k->op->signature.n_out; i++) {
+        const tensor *out = &k->arena.tensors[k->out[i]];
+        fprintf(file, "%s, seed %016llx: %s %016llx\n", k->text, (unsigned long long)k->c->seed,
+                out->name,
+                (unsigned long long)conformance_bits(arena_after(&k->arena, k->out[i]), out->dtype,
+                                                     out->n));
+    }
+}
+
+/* Copies a tensor of the whole call to the call with some of its samples. */
+static void copy_part(const call *whole, const call *some, size_t from, size_t to, size_t first)
+{
+    const tensor *all = &whole->arena.tensors[from], *part = &some->arena.tensors[to];
+    const size_t width = dpt_dtype_bytes(all->dtype);
+    const size_t each = all->n == part->n ? 0 : all->n / whole->c->n_samples;
+    memcpy(arena_before(&some->arena, to),
+           (const unsigned char *)arena_before(&whole->arena, from) + first * each * width,
+           part->n * width);
+}
+
+/* Whether the outputs of a call with some of the samples have the bits that they have in the whole
+   call.  Sums over samples are compared if all samples are there. */
+static bool same_bits(const call *whole, const call *some, size_t first)
+{
+    bool same = true;
+    for (size_t i = 0; i < some->op->signature.n_out; i++) {
+        const tensor *part = &some->arena.tensors[some->out[i]];
+        const size_t each = some->op->signature.out[i].per_sample;
+        const unsigned char *all = arena_after(&whole->arena, whole->out[i]);
+        if (each == 0 && some->c->n_samples < whole->c->n_samples) continue;
+        all += first * each * dpt_dtype_bytes(part->dtype);
+        same = same &&
+               conformance_bits(all, part->dtype, part->n) ==
+                   conformance_bits(arena_after(&some->arena, some->out[i]), part->dtype, part->n);
+    }
+    return same;
+}
+
+/* Runs samples of a call by themselves, as an operator for max_samples, and compares the bits. */
+static void check_part(test *t, const call *whole, op_case c, size_t first)
+{
+    dpti_op op;
+    test_random random = {c.seed};
+    const dpti_signature *s = &whole->op->signature;
+    call *k = calloc(1, sizeof *k);
+    if (!CHECK(k) || !conformance_prepare(t, &c, &op)) {
+        free(k);
+        return;
+    }
+    k->c = &c;
+    k->op = &op;
+    add_tensors(k);
+    dpt_status status = arena_create(&k->arena, whole->arena.device, c.arena, &random);
+    if (status == DPT_OK) {
+        for (size_t i = 0; i < s->n_in; i++)
+            copy_part(whole, k, whole->in[i], k->in[i], first);
+        for (size_t i = 0; i < s->n_out; i++)
+            if (reads_output(k, i)) copy_part(whole, k, whole->out[i], k->out[i], first);
+        memcpy(arena_before(&k->arena, k->step), &whole->block, sizeof whole->block);
+        status = run_once(k, k->arena.after);
+    }
+    CHECK_OK(status);
+    if (status == DPT_OK && !CHECK(same_bits(whole, k, first)))
+        FAIL("%s: other bits with samples %zu to %zu alone, of at most %zu", whole->text, first,
+             first + c.n_samples - 1, c.max_samples);
+    arena_destroy(&k->arena);
+    dpti_release(&op);
+    free(k);
+}
+
+/* All samples as another operator, one sample alone, and some samples without the others. */
+static void check_parts(test *t, const call *k, test_random *random)
+{
+    op_case c = *k->c;
+    const size_t n = c.n_samples;
+    if (k->op->signature.per_step || c.halt != HALT_NONE || n == 0) return;
+    c.max_samples = n + test_random_below(random, 3 * n + 9);
+    check_part(t, k, c, 0);
+    if (n == 1) return;
+    c.n_samples = c.max_samples = 1;
+    check_part(t, k, c, test_random_below(random, n));
+    c.n_samples = 1 + test_random_below(random, n - 1);
+    c.max_samples = c.n_samples + test_random_below(random, n);
+    check_part(t, k, c, test_random_below(random, n - c.n_samples + 1));
+}
+
 /* ---- A call ---------------------------------------------------------------------------------- */
 
 static bool is_product(dpt_op_kind kind)
@@ -358,7 +448,9 @@ bool conformance_prepare(test *t, const op_case *c, dpti_op *op)
 {
     suite *s = suite_of(t);
     char text[512];
-    const dpt_status status = dpti_prepare(s->device, &c->desc, c->max_samples, op);
+    const dpt_op_request request = {
+        .desc = &c->desc, .max_samples = c->max_samples, .deterministic = s->deterministic};
+    const dpt_status status = dpti_prepare_as(s->device, &request, op);
     const char *message = s->device->base.error.message;
     conformance_describe(c, text, sizeof text);
     if (status == DPT_OK) {
@@ -397,6 +489,8 @@ void conformance_check(test *t, const dpti_op *op, const op_case *c)
         if (op->info.algorithm) count_way(s, op->info.algorithm, op->desc.kind);
         arena_check(t, &k->arena, k->text);
         compare(t, k);
+        if (s->bits) write_bits(k, s->bits);
+        if (s->deterministic) check_parts(t, k, &random);
     } else {
         FAIL("%s: %s: %s", k->text, dpt_status_name(status), s->device->base.error.message);
     }
