@@ -128,6 +128,16 @@ static dpt_status measure(dpt_device *device, dpt_op *op, const candidates *all,
     return status == DPT_E_NO_MEMORY ? DPT_OK : status;
 }
 
+/* A deterministic operator has one algorithm, and nothing is measured. */
+static dpt_status prepare_fixed(const dpt_cpu_kernel_set *kernels, dpt_op *op, dpt_error *error)
+{
+    const dpt_op_kind kind = op->desc.kind;
+    if (kernels->fused) kernels = kernels->fused;
+    DPT_TRY((kernels->fixed[kind] ? kernels->fixed[kind] : kernels->prepare[kind])(op, error));
+    op->plan.algorithm = "fixed";
+    return DPT_OK;
+}
+
 dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op, const char *wanted)
 {
     const dpt_cpu_device *cpu = dpt_cpu_device_of(device);
@@ -135,6 +145,7 @@ dpt_status dpt_cpu_prepare_best(dpt_device *device, dpt_op *op, const char *want
     const char *asked = cpu->algorithm            ? cpu->algorithm
                         : cpu->host->algorithm[0] ? cpu->host->algorithm
                                                   : NULL;
+    if (op->deterministic) return prepare_fixed(kernels, op, &device->error);
     if (!kernels->ways[op->desc.kind]) return kernels->prepare[op->desc.kind](op, &device->error);
     candidates all = {.n = 0};
     size_t best = 0;

@@ -148,7 +148,7 @@ static void fill_info(const dpt_cpu_host *host, dpt_device_properties *info)
         .alignment_bytes = DPT_CPU_ALIGNMENT_BYTES,
         .n_threads = host->n_cores,
         .cache_bytes = host->n_cores * host->cache_bytes,
-        .flags = DPT_DEVICE_IS_HOST_CPU,
+        .flags = DPT_DEVICE_IS_HOST_CPU | DPT_DEVICE_DETERMINISTIC,
         .memory_domain = "host",
         .compute_domain = "host-cores",
         .fault_domain = "host:0",

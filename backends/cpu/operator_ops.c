@@ -34,7 +34,8 @@ static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt
     *op = (dpt_op){.desc = *desc,
                    .max_samples = request->max_samples,
                    .blas = &cpu->host->blas,
-                   .n_threads = cpu->n_threads};
+                   .n_threads = cpu->n_threads,
+                   .deterministic = request->deterministic};
     dpt_status status = dpt_cpu_prepare_best(device, op, request->wanted);
     if (status == DPT_OK && op->plan.workspace_bytes > SIZE_MAX / 4)
         status = DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,

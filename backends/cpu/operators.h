@@ -56,6 +56,7 @@ struct dpt_op {
     const dpt_cpu_blas *blas; /* its sgemm may be NULL */
     unsigned n_threads;       /* of the team */
     bool asked_for; /* an algorithm was asked for by name: it is offered even if it is slow here */
+    bool deterministic; /* as in dpt_op_request: sums have the orders of docs/reproducibility.md */
     dpt_cpu_plan plan;
     float no_workspace;                    /* no kernel reads or writes this number */
     char measured[DPT_CPU_MEASURED_BYTES]; /* as in dpt_op_info; empty if nothing was measured */
@@ -72,6 +73,12 @@ typedef struct dpt_cpu_kernel_set {
     /* Further algorithms of a kind, ended by NULL; or NULL.  A preparation returns
        DPT_E_UNSUPPORTED if its algorithm does not apply.  Plans name their algorithms. */
     dpt_cpu_prepare *const *ways[DPT_OP_COUNT];
+    /* The preparation of a deterministic operator; NULL: that of `prepare`, which then looks at
+       dpt_op.deterministic where it matters. */
+    dpt_cpu_prepare *fixed[DPT_OP_COUNT];
+    /* The set that prepares deterministic operators: the same kernels with fused multiply-adds.
+       NULL: this set itself. */
+    const struct dpt_cpu_kernel_set *fused;
 } dpt_cpu_kernel_set;
 
 /* The best set first, ended by NULL.  The last set is portable and always usable. */

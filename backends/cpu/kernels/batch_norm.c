@@ -9,25 +9,6 @@
 
 #include <math.h>
 
-/* The factors of the corrections of mean and M2 when `added` values join `before` values. */
-typedef struct merging {
-    double mean, m2;
-} merging;
-
-static inline merging merging_of(double before, double added)
-{
-    const double total = before + added;
-    return total > 0.0 ? (merging){added / total, before * (added / total)} : (merging){0.0, 0.0};
-}
-
-/* Merges the statistics of other values into *mean and *m2. */
-static inline void merge(double *mean, double *m2, double other_mean, double other_m2, merging by)
-{
-    const double delta = other_mean - *mean;
-    *mean += delta * by.mean;
-    *m2 += other_m2 + delta * delta * by.m2;
-}
-
 /* ---- Part ------------------------------------------------------------------------------------ */
 
 /* Adds n values of whole rows to the first half of the block. */
@@ -57,7 +38,7 @@ static void add_deviations(const norm_scratch *s, const float *x, size_t n)
 static void add_block(norm_scratch *s, const float *x, size_t n_rows, double before)
 {
     const double count = (double)n_rows, inverse = 1.0 / count;
-    const merging by = merging_of(before, count);
+    const norm_merging by = norm_merging_of(before, count);
     double *means = s->totals, *squares = s->totals + s->channels;
     add_values(s, x, n_rows * s->channels);
     KERNEL(norm_fold)(s);
@@ -70,7 +51,7 @@ static void add_block(norm_scratch *s, const float *x, size_t n_rows, double bef
         /* The sum of the deviations is the rounding error of the mean. */
         const double off = s->sums[c] * inverse;
         const double m2 = s->sums[s->channels + c] - off * s->sums[c];
-        merge(means + c, squares + c, (double)s->factors[c] + off, m2 < 0.0 ? 0.0 : m2, by);
+        norm_merge(means + c, squares + c, (double)s->factors[c] + off, m2 < 0.0 ? 0.0 : m2, by);
     }
 }
 
@@ -87,9 +68,9 @@ static void merge_threads(const dpt_cpu_call *call, const norm_scratch *s, dpt_c
         const dpt_cpu_range rows = dpt_cpu_split(n_rows, 1, i, n_threads);
         const double count = (double)(rows.end - rows.begin);
         const double *totals = (const double *)(const void *)call->workspace + i * distance;
-        const merging by = merging_of(before, count);
+        const norm_merging by = norm_merging_of(before, count);
         for (size_t c = channels.begin; c < channels.end; c++)
-            merge(means + c, squares + c, totals[c], totals[s->channels + c], by);
+            norm_merge(means + c, squares + c, totals[c], totals[s->channels + c], by);
         before += count;
     }
 }
@@ -153,8 +134,8 @@ static void merge_parts(const dpt_cpu_call *call, unsigned thread, unsigned n_th
         const float *part = (const float *)call->in[0] + c;
         double count = 0.0, all_mean = 0.0, m2 = 0.0;
         for (size_t i = 0; i < d->n_parts; i++, part += 3 * d->channels) {
-            merge(&all_mean, &m2, (double)part[d->channels], (double)part[2 * d->channels],
-                  merging_of(count, (double)part[0]));
+            norm_merge(&all_mean, &m2, (double)part[d->channels], (double)part[2 * d->channels],
+                       norm_merging_of(count, (double)part[0]));
             count += (double)part[0];
         }
         const double inverse = count > 0.0 ? 1.0 / count : 0.0;

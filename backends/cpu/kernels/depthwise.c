@@ -6,6 +6,7 @@
 #include "simd.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A tap of an axis of the filter, and the pixel of the source on this axis that it multiplies. */
 typedef struct tap {
@@ -13,7 +14,7 @@ typedef struct tap {
 } tap;
 
 /* The taps of every pixel of the result along an axis: those of pixel i are taps[i * most] and the
-   count[i] - 1 behind it.  They are in the order of the filter. */
+   count[i] - 1 behind it.  They are in the order of the filter, or in the opposite one. */
 typedef struct axis {
     size_t n, most; /* pixels; taps of the filter */
     tap *taps;      /* (n,most) */
@@ -23,6 +24,9 @@ typedef struct axis {
 /* op->plan.state; the tables stand behind it. */
 typedef struct depthwise {
     dpt_conv2d_desc desc;
+    /* Deterministic: a sum begins with 0, and its terms have the order of conv2d_fixed.c and
+       conv2d_fixed_weights.c.  The bias is added to the sum. */
+    bool unbroken;
     size_t channels, n_taps;
     axis rows, columns;              /* of the result: y forward, dx backward-data */
     size_t source_columns;           /* of an image of the source */
@@ -85,7 +89,7 @@ static inline void do_block(const job *j, const place *p)
     vec sum[UNITS];
     DPT_CPU_UNROLL
     for (size_t u = 0; u < UNITS; u++)
-        sum[u] = j->bias ? vec_load(j->bias + p->first + u * LANES) : vec_set(0.0f);
+        sum[u] = j->bias && !v->unbroken ? vec_load(j->bias + p->first + u * LANES) : vec_set(0.0f);
     for (size_t i = 0; i < v->rows.count[p->row]; i++) {
         const float *line =
             j->source + rows[i].of_source * v->source_columns * v->channels + p->first;
@@ -102,6 +106,12 @@ static inline void do_block(const job *j, const place *p)
     float *const to = result_at(j, p);
     DPT_CPU_UNROLL
     for (size_t u = 0; u < UNITS; u++) {
+        if (!v->unbroken) continue;
+        sum[u] = vec_add(sum[u], vec_set(0.0f)); /* as in tile.c: no sum is -0 */
+        if (j->bias) sum[u] = vec_add(sum[u], vec_load(j->bias + p->first + u * LANES));
+    }
+    DPT_CPU_UNROLL
+    for (size_t u = 0; u < UNITS; u++) {
         float *const at = to + u * LANES;
         vec_store(at, j->accumulate ? vec_add(vec_load(at), sum[u]) : sum[u]);
     }
@@ -113,7 +123,7 @@ static inline void do_lanes(const job *j, const place *p)
     const depthwise *v = j->v;
     const tap *rows = v->rows.taps + p->row * v->rows.most;
     const tap *columns = v->columns.taps + p->column * v->columns.most;
-    vec sum = j->bias ? vec_load_n(j->bias + p->first, p->n) : vec_set(0.0f);
+    vec sum = j->bias && !v->unbroken ? vec_load_n(j->bias + p->first, p->n) : vec_set(0.0f);
     for (size_t i = 0; i < v->rows.count[p->row]; i++) {
         const size_t line = rows[i].of_source * v->source_columns;
         const size_t of_filter = rows[i].of_filter * v->desc.kernel_w;
@@ -125,6 +135,8 @@ static inline void do_lanes(const job *j, const place *p)
         }
     }
     float *const at = result_at(j, p);
+    if (v->unbroken) sum = vec_add(sum, vec_set(0.0f));
+    if (v->unbroken && j->bias) sum = vec_add(sum, vec_load_n(j->bias + p->first, p->n));
     vec_store_n(at, j->accumulate ? vec_add(vec_load_n(at, p->n), sum) : sum, p->n);
 }
 
@@ -261,15 +273,17 @@ static inline void add_block(const depthwise *v, const products *p)
     vec sum[UNITS];
     DPT_CPU_UNROLL
     for (size_t u = 0; u < UNITS; u++)
-        sum[u] = vec_set(0.0f);
+        sum[u] = v->unbroken ? vec_load(p->sums + u * LANES) : vec_set(0.0f);
     for (size_t i = 0; i < p->n; i++, a += v->channels, b += step) {
         DPT_CPU_UNROLL
         for (size_t u = 0; u < UNITS; u++)
             sum[u] = vec_fma(vec_load(a + u * LANES), vec_load(b + u * LANES), sum[u]);
     }
     DPT_CPU_UNROLL
-    for (size_t u = 0; u < UNITS; u++)
-        vec_store(p->sums + u * LANES, vec_add(vec_load(p->sums + u * LANES), sum[u]));
+    for (size_t u = 0; u < UNITS; u++) {
+        float *const at = p->sums + u * LANES;
+        vec_store(at, v->unbroken ? sum[u] : vec_add(vec_load(at), sum[u]));
+    }
 }
 
 /* Adds the products of `n` channels, at most LANES. */
@@ -277,15 +291,15 @@ static inline void add_lanes(const depthwise *v, const products *p, size_t n)
 {
     const size_t step = v->desc.stride_w * v->channels;
     const float *a = p->dy, *b = p->x;
-    vec sum = vec_set(0.0f);
+    vec sum = v->unbroken ? vec_load_n(p->sums, n) : vec_set(0.0f);
     for (size_t i = 0; i < p->n; i++, a += v->channels, b += step)
         sum = vec_fma(vec_load_n(a, n), vec_load_n(b, n), sum);
-    vec_store_n(p->sums, vec_add(vec_load_n(p->sums, n), sum), n);
+    vec_store_n(p->sums, v->unbroken ? sum : vec_add(vec_load_n(p->sums, n), sum), n);
 }
 
-static void add_channels(const depthwise *v, products p)
+static void add_channels(const depthwise *v, products p, size_t n_channels)
 {
-    size_t left = v->channels;
+    size_t left = n_channels;
     for (; left >= BLOCK; left -= BLOCK) {
         add_block(v, &p);
         p.dy += BLOCK;
@@ -317,28 +331,37 @@ static size_t sums_size(const depthwise *v)
     return dpt_cpu_round(dpt_cpu_mul(v->n_taps + 1, v->channels));
 }
 
+/* One thread's part of the sums. */
+typedef struct part {
+    float *sums;
+    dpt_cpu_range channels;
+} part;
+
 /* Adds the products of a row of dy. */
-static void add_row(const depthwise *v, const float *dy, const float *x, float *sums, size_t row)
+static void add_row(const depthwise *v, const float *dy, const float *x, const part *own,
+                    size_t row)
 {
     const dpt_conv2d_desc *d = &v->desc;
+    const size_t first = own->channels.begin, n = own->channels.end - first;
     for (size_t i = 0; i < v->n_taps; i++) {
         const overlap *o = &v->overlaps[i];
         if (row < o->rows.begin || row >= o->rows.end) continue;
         const size_t x_row = o->x_row + (row - o->rows.begin) * d->stride_h;
-        add_channels(v, (products){.dy = dy + (row * d->out_w + o->columns.begin) * v->channels,
-                                   .x = x + (x_row * d->in_w + o->x_column) * v->channels,
-                                   .sums = sums + i * v->channels,
-                                   .n = o->columns.end - o->columns.begin});
+        const products p = {.dy = dy + (row * d->out_w + o->columns.begin) * v->channels + first,
+                            .x = x + (x_row * d->in_w + o->x_column) * v->channels + first,
+                            .sums = own->sums + i * v->channels + first,
+                            .n = o->columns.end - o->columns.begin};
+        add_channels(v, p, n);
     }
     if (!d->has_bias) return;
-    float *restrict bias = sums + v->n_taps * v->channels;
-    dy += row * d->out_w * v->channels;
+    float *restrict bias = own->sums + v->n_taps * v->channels + first;
+    dy += row * d->out_w * v->channels + first;
     for (size_t pixel = 0; pixel < d->out_w; pixel++)
-        for (size_t c = 0; c < v->channels; c++)
+        for (size_t c = 0; c < n; c++)
             bias[c] += dy[pixel * v->channels + c];
 }
 
-static void add_sample(const depthwise *v, const float *dy, const float *x, float *sums)
+static void add_sample(const depthwise *v, const float *dy, const float *x, const part *own)
 {
     const dpt_conv2d_desc *d = &v->desc;
     const size_t dy_row = d->out_w * v->channels, x_row = d->in_w * v->channels;
@@ -348,7 +371,7 @@ static void add_sample(const depthwise *v, const float *dy, const float *x, floa
         for (size_t end = least((row + 2) * d->stride_h + d->pad_h, d->in_h); fetched < end;
              fetched++)
             fetch(x + fetched * x_row, x_row);
-        add_row(v, dy, x, sums, row);
+        add_row(v, dy, x, own, row);
     }
 }
 
@@ -361,29 +384,44 @@ static float total(const float *sums, size_t at, unsigned n_threads, size_t dist
     return sum;
 }
 
+/* Adds the sums of all threads, and writes the gradients of some channels. */
+static void write_sums(const dpt_cpu_call *call, const float *all, unsigned n_copies,
+                       dpt_cpu_range channels)
+{
+    const depthwise *v = call->op->plan.state;
+    float *dw = call->out[0], *dbias = v->desc.has_bias ? call->out[1] : NULL;
+    for (size_t i = 0; i <= v->n_taps; i++) {
+        if (i == v->n_taps && !dbias) break;
+        for (size_t c = channels.begin; c < channels.end; c++) {
+            const float sum = total(all, i * v->channels + c, n_copies, sums_size(v)) + 0.0f;
+            float *const to = i < v->n_taps ? &dw[c * v->n_taps + i] : &dbias[c];
+            *to = call->accumulate ? *to + sum : sum;
+        }
+    }
+}
+
 /* dy (n,out_h,out_w,C), x (n,in_h,in_w,C) -> dw (C,kernel_h,kernel_w), dbias (C)
+   Threads divide the samples, or with unbroken sums the channels.
    Workspace: the sums of each thread. */
 static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const depthwise *v = call->op->plan.state;
     const float *dy = call->in[0], *x = call->in[1];
-    float *all = call->workspace, *own = all + thread * sums_size(v);
-    const dpt_cpu_range samples = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
-    memset(own, 0, sums_size(v) * sizeof *own);
-    for (size_t i = samples.begin; i < samples.end; i++)
-        add_sample(v, dy + i * v->result_size, x + i * v->source_size, own);
-    dpt_cpu_barrier(call->team, thread, n_threads);
-
+    float *all = call->workspace;
     const dpt_cpu_range channels = dpt_cpu_split(v->channels, 16, thread, n_threads);
-    float *dw = call->out[0], *dbias = v->desc.has_bias ? call->out[1] : NULL;
-    for (size_t i = 0; i <= v->n_taps; i++) {
-        if (i == v->n_taps && !dbias) break;
-        for (size_t c = channels.begin; c < channels.end; c++) {
-            const float sum = total(all, i * v->channels + c, n_threads, sums_size(v));
-            float *const to = i < v->n_taps ? &dw[c * v->n_taps + i] : &dbias[c];
-            *to = call->accumulate ? *to + sum : sum;
-        }
+    dpt_cpu_range samples = {0, call->n_samples};
+    part own = {.sums = all, .channels = channels};
+    if (!v->unbroken) {
+        samples = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
+        own = (part){.sums = all + thread * sums_size(v), .channels = {0, v->channels}};
     }
+    for (size_t i = 0; i <= v->n_taps; i++)
+        memset(own.sums + i * v->channels + own.channels.begin, 0,
+               (own.channels.end - own.channels.begin) * sizeof *own.sums);
+    for (size_t i = samples.begin; i < samples.end; i++)
+        add_sample(v, dy + i * v->result_size, x + i * v->source_size, &own);
+    if (!v->unbroken) dpt_cpu_barrier(call->team, thread, n_threads);
+    write_sums(call, all, v->unbroken ? 1 : n_threads, channels);
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -401,10 +439,12 @@ static size_t source_of(const line *l, bool is_forward, size_t pixel, size_t k)
     return at < l->n_out ? at : SIZE_MAX;
 }
 
-static void fill_axis(const line *l, bool is_forward, axis *out)
+/* turned: the taps are in the opposite order. */
+static void fill_axis(const line *l, bool is_forward, bool turned, axis *out)
 {
     for (size_t pixel = 0; pixel < out->n; pixel++) {
-        for (size_t k = 0; k < l->kernel; k++) {
+        for (size_t i = 0; i < l->kernel; i++) {
+            const size_t k = turned ? l->kernel - 1 - i : i;
             const size_t source = source_of(l, is_forward, pixel, k);
             if (source == SIZE_MAX) continue;
             out->taps[pixel * out->most + out->count[pixel]++] =
@@ -428,12 +468,13 @@ static void place_axis(char **at, axis *a)
 
 /* The plan of a pass whose result has the pixels of the output, or of the input.  NULL
    without memory. */
-static depthwise *create(const dpt_conv2d_desc *d, bool is_forward)
+static depthwise *create(const dpt_conv2d_desc *d, bool is_forward, bool unbroken)
 {
     const size_t in = d->in_h * d->in_w * d->in_channels;
     const size_t out = d->out_h * d->out_w * d->out_channels;
     depthwise v = {
         .desc = *d,
+        .unbroken = unbroken,
         .channels = d->in_channels,
         .n_taps = d->kernel_h * d->kernel_w,
         .rows = {.n = is_forward ? d->out_h : d->in_h, .most = d->kernel_h},
@@ -456,8 +497,8 @@ static depthwise *create(const dpt_conv2d_desc *d, bool is_forward)
     v.piece_rows = dpt_cpu_ceil_div(PIECE_FLOATS, v.columns.n * v.channels);
     *made = v;
     const line down = line_down(d), right = line_right(d);
-    fill_axis(&down, is_forward, &made->rows);
-    fill_axis(&right, is_forward, &made->columns);
+    fill_axis(&down, is_forward, unbroken && !is_forward, &made->rows);
+    fill_axis(&right, is_forward, unbroken && !is_forward, &made->columns);
     for (size_t i = 0; i < v.n_taps; i++)
         made->overlaps[i] = overlap_of(&v, i);
     return made;
@@ -469,7 +510,7 @@ static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel, dpt_error *error)
     const bool is_forward = op->desc.kind != DPT_OP_CONV2D_BACKWARD_DATA;
     if (!KERNEL(is_depthwise)(d))
         return DPT_FAIL(error, DPT_E_UNSUPPORTED, "this convolution is not depthwise");
-    depthwise *v = create(d, is_forward);
+    depthwise *v = create(d, is_forward, op->deterministic);
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a convolution's plan");
     op->plan.state = v;
     op->plan.kernel = kernel;

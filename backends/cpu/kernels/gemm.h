@@ -18,7 +18,12 @@ typedef struct gemm {
     float *c;
     size_t ldc;
     bool accumulate;
-    const float *bias; /* (n), added to every row, or NULL */
+    /* Our own product only.  An element is one sum over k, however the terms are cut into blocks.
+       A product that accumulates has at most PRODUCT_TERMS terms then.  With `continues` the sum
+       begins with C in place of 0. */
+    bool unbroken, continues;
+    const float *factor; /* of unbroken sums, before C is added; NULL: none */
+    const float *bias;   /* (n), added to every row, or NULL */
     bool relu;
     const float *mask; /* (m,n), rows ldc apart, or NULL: C becomes 0 where it is not positive */
 } gemm;

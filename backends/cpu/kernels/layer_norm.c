@@ -3,7 +3,6 @@
 #include "activation.h"
 #include "kinds.h"
 #include "norm.h"
-#include "simd.h"
 
 #include <math.h>
 #include <string.h>
@@ -14,14 +13,16 @@ static dpt_cpu_range own_rows(const dpt_cpu_call *call, unsigned thread, unsigne
     return dpt_cpu_split(n_rows, 1, thread, n_threads);
 }
 
-/* The sum of a vector's lanes. */
-static double lanes_sum(vec v)
+/* A row is summed up in lanes, of which each takes every PARTS-th element, so that compilers make
+   vectors of them.  Their number is the same for all instruction sets, and so are the bits. */
+enum { PARTS = 16 };
+
+/* The sum of the lanes, in their order. */
+static double sum_of(const float part[PARTS])
 {
-    float lanes[LANES];
     double sum = 0.0;
-    vec_store(lanes, v);
-    for (size_t i = 0; i < LANES; i++)
-        sum += (double)lanes[i];
+    for (size_t k = 0; k < PARTS; k++)
+        sum += (double)part[k];
     return sum;
 }
 
@@ -29,34 +30,35 @@ static double lanes_sum(vec v)
 
 static double mean_of(const float *x, size_t n)
 {
-    vec sum = vec_set(0.0f);
-    double rest = 0.0;
+    float part[PARTS] = {0};
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES)
-        sum = vec_add(sum, vec_load(x + i));
-    for (; i < n; i++)
-        rest += (double)x[i];
-    return (lanes_sum(sum) + rest) / (double)n;
+    for (; i + PARTS <= n; i += PARTS)
+        for (size_t k = 0; k < PARTS; k++)
+            part[k] += x[i + k];
+    for (size_t k = 0; i + k < n; k++)
+        part[k] += x[i + k];
+    return sum_of(part) / (double)n;
 }
 
 /* The mean of (x - center)^2.  *off: the mean of x - center. */
 static double mean_square(const float *x, float center, size_t n, double *off)
 {
-    vec sum = vec_set(0.0f), squares = vec_set(0.0f);
-    double rest = 0.0, rest_squares = 0.0;
+    float part[PARTS] = {0}, squares[PARTS] = {0};
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        const vec deviation = vec_add(vec_load(x + i), vec_set(-center));
-        sum = vec_add(sum, deviation);
-        squares = vec_fma(deviation, deviation, squares);
+    for (; i + PARTS <= n; i += PARTS) {
+        for (size_t k = 0; k < PARTS; k++) {
+            const float deviation = x[i + k] - center;
+            part[k] += deviation;
+            squares[k] += deviation * deviation;
+        }
     }
-    for (; i < n; i++) {
-        const float deviation = x[i] - center;
-        rest += (double)deviation;
-        rest_squares += (double)deviation * (double)deviation;
+    for (size_t k = 0; i + k < n; k++) {
+        const float deviation = x[i + k] - center;
+        part[k] += deviation;
+        squares[k] += deviation * deviation;
     }
-    *off = (lanes_sum(sum) + rest) / (double)n;
-    return (lanes_sum(squares) + rest_squares) / (double)n;
+    *off = sum_of(part) / (double)n;
+    return sum_of(squares) / (double)n;
 }
 
 static void normalise(const float *restrict x, const float *restrict w, const float *restrict b,
@@ -111,21 +113,23 @@ typedef struct row_in {
 /* The means of g = dy * w and of g * (x - mean). */
 static void mean_products(const row_in *r, size_t n, double *offset, double *slope)
 {
-    vec sum = vec_set(0.0f), products = vec_set(0.0f);
-    double rest = 0.0, rest_products = 0.0;
+    const float *dy = r->dy, *x = r->x, *w = r->w, mean = r->mean;
+    float part[PARTS] = {0}, products[PARTS] = {0};
     size_t i = 0;
-    for (; i + LANES <= n; i += LANES) {
-        const vec g = vec_mul(vec_load(r->dy + i), vec_load(r->w + i));
-        sum = vec_add(sum, g);
-        products = vec_fma(g, vec_add(vec_load(r->x + i), vec_set(-r->mean)), products);
+    for (; i + PARTS <= n; i += PARTS) {
+        for (size_t k = 0; k < PARTS; k++) {
+            const float g = dy[i + k] * w[i + k];
+            part[k] += g;
+            products[k] += g * (x[i + k] - mean);
+        }
     }
-    for (; i < n; i++) {
-        const float g = r->dy[i] * r->w[i];
-        rest += (double)g;
-        rest_products += (double)(g * (r->x[i] - r->mean));
+    for (size_t k = 0; i + k < n; k++) {
+        const float g = dy[i + k] * w[i + k];
+        part[k] += g;
+        products[k] += g * (x[i + k] - mean);
     }
-    *offset = (lanes_sum(sum) + rest) / (double)n;
-    *slope = (lanes_sum(products) + rest_products) / (double)n;
+    *offset = sum_of(part) / (double)n;
+    *slope = sum_of(products) / (double)n;
 }
 
 static void differentiate(const row_in *r, float offset, float slope, bool accumulate,

@@ -1,22 +1,47 @@
 /* Linear layers, as matrix products.  Threads divide the result into blocks, so no sums are added
-   between threads. */
+   between threads.
+
+   Deterministic layers take our own product with unbroken sums.  Where a long sum is added to what
+   is there, the sum is finished in the workspace first. */
 #include "activation.h"
 #include "gemm_algorithms.h"
 #include "kinds.h"
+#include "product.h"
 
 #include <stdlib.h>
 
 /* op->plan.state of all three */
 typedef struct linear {
     const gemm_algorithm *algorithm;
+    size_t apart; /* the place of a product of its own in the workspace, in floats; 0: none */
 } linear;
 
-static void multiply(const dpt_cpu_call *call, unsigned thread, unsigned n_threads, const gemm *g)
+/* C += product and the mask, for a part of the elements; the rows lie one behind the other. */
+static void add_product(const gemm *g, const float *product, dpt_cpu_range part)
+{
+    for (size_t i = part.begin; i < part.end; i++) {
+        const float sum = g->c[i] + product[i];
+        g->c[i] = !g->mask || g->mask[i] > 0.0f ? sum : 0.0f;
+    }
+}
+
+static void multiply(const dpt_cpu_call *call, unsigned thread, unsigned n_threads, const gemm *all)
 {
     const linear *v = call->op->plan.state;
     const gemm_crew crew = {
         .team = call->team, .thread = thread, .n_threads = n_threads, .scratch = call->workspace};
-    KERNEL(gemm_run)(v->algorithm, call->op, g, &crew);
+    gemm g = *all;
+    g.unbroken = call->op->deterministic;
+    const bool is_apart = g.unbroken && g.accumulate && g.k > PRODUCT_TERMS;
+    if (is_apart) {
+        g.c = call->workspace + v->apart;
+        g.accumulate = false;
+        g.mask = NULL;
+    }
+    KERNEL(gemm_run)(v->algorithm, call->op, &g, &crew);
+    if (!is_apart) return;
+    dpt_cpu_barrier(call->team, thread, n_threads);
+    add_product(all, g.c, dpt_cpu_split(g.m * g.n, 16, thread, n_threads));
 }
 
 /* Waits until all threads have written n floats.  Returns this thread's part of them. */
@@ -120,6 +145,19 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
 
+/* The elements of a result that may be accumulated and has more terms than a block; 0: no such. */
+static size_t long_sums(const dpt_op *op)
+{
+    const dpt_linear_desc *d = &op->desc.u.linear;
+    switch (op->desc.kind) {
+    case DPT_OP_LINEAR_BACKWARD_DATA:
+        return d->out > PRODUCT_TERMS ? dpt_cpu_mul(op->max_samples, d->in) : 0;
+    case DPT_OP_LINEAR_BACKWARD_WEIGHTS:
+        return op->max_samples > PRODUCT_TERMS ? dpt_cpu_mul(dpt_linear_rows(d), d->in) : 0;
+    default: return 0;
+    }
+}
+
 static dpt_status prepare(dpt_op *op, const gemm_algorithm *algorithm, dpt_error *error)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
@@ -130,6 +168,10 @@ static dpt_status prepare(dpt_op *op, const gemm_algorithm *algorithm, dpt_error
     *v = (linear){.algorithm = algorithm};
     op->plan.state = v;
     op->plan.workspace_bytes = algorithm->scratch(op->n_threads) * sizeof(float);
+    if (op->deterministic && long_sums(op) > 0) {
+        v->apart = dpt_cpu_round(algorithm->scratch(op->n_threads));
+        op->plan.workspace_bytes = dpt_cpu_mul(dpt_cpu_add(v->apart, long_sums(op)), sizeof(float));
+    }
     op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     op->plan.work = op->plan.flops / 20.0;
     op->plan.exact = true;

@@ -3,7 +3,8 @@
    The lanes of a tile lie along the last axis.  If the last axis is kept, a lane is an output.
    Otherwise all lanes belong to one output, and are combined at the end.  Sums and products are in
    double precision.  A sum over all samples is divided among the threads by axis 0: each thread
-   writes its sums to the workspace, and the sums of all threads are added in their order. */
+   writes its sums to the workspace, and the sums of all threads are added in their order.  In a
+   deterministic operator the threads divide the outputs, so that no sum is divided. */
 #include "map_tile.h"
 
 #include <math.h>
@@ -201,14 +202,16 @@ static void map_reduce(const dpt_cpu_call *call, unsigned thread, unsigned n_thr
     const size_t n_outputs = count_kept(&j);
     dpt_cpu_range outputs = dpt_cpu_split(n_outputs, 16, thread, n_threads);
     double *const all = (void *)call->workspace;
-    if (r->sums_samples) {
+    const bool divides = r->sums_samples && !call->op->deterministic;
+    j.rows = (dpt_cpu_range){0, n_rows};
+    if (divides) {
         j.rows = dpt_cpu_split(n_rows, 1, thread, n_threads);
         j.sums = all + thread * n_outputs;
         outputs = (dpt_cpu_range){0, n_outputs};
     }
     for (size_t i = outputs.begin; i < outputs.end;)
         i += reduce_outputs(&j, i, outputs.end - i);
-    if (!r->sums_samples) return;
+    if (!divides) return;
     dpt_cpu_barrier(call->team, thread, n_threads);
     add_sums(&j, all, dpt_cpu_split(n_outputs, 16, thread, n_threads), n_threads);
 }

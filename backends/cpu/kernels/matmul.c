@@ -24,7 +24,8 @@ typedef struct matrix {
 /* op->plan.state.  a and b are exchanged where that makes the columns of y contiguous. */
 typedef struct matmul {
     bool uses_blas;
-    float alpha;         /* for the BLAS */
+    bool unbroken;       /* deterministic: an element is one sum, times alpha */
+    float alpha;         /* for the BLAS, and for unbroken sums */
     unsigned a_in, b_in; /* the inputs of the call */
     matrix a, b, y;
     size_t batch[DPT_MATMUL_AXES], n_batch;
@@ -127,18 +128,22 @@ static void run_columns(const dpt_cpu_call *call, const piece *p, dpt_cpu_range 
         const float *from_b = p->b + term * v->b.row + columns.begin * v->b.column;
         const part a = part_of(&v->a, from_a, n_rows, n_terms, a_scratch);
         const part b = part_of(&v->b, from_b, n_terms, n_columns, b_scratch);
-        const gemm g = {.m = n_rows,
-                        .n = n_columns,
-                        .k = n_terms,
-                        .a = a.data,
-                        .lda = a.ld,
-                        .a_transposed = v->a.transposed,
-                        .b = b.data,
-                        .ldb = b.ld,
-                        .b_transposed = v->b.transposed,
-                        .c = v->y.gathered ? y_scratch : y,
-                        .ldc = v->y.gathered ? n_columns : v->y.ld,
-                        .accumulate = term > 0 || (p->accumulate && !v->y.gathered)};
+        const gemm g = {
+            .m = n_rows,
+            .n = n_columns,
+            .k = n_terms,
+            .a = a.data,
+            .lda = a.ld,
+            .a_transposed = v->a.transposed,
+            .b = b.data,
+            .ldb = b.ld,
+            .b_transposed = v->b.transposed,
+            .c = v->y.gathered ? y_scratch : y,
+            .ldc = v->y.gathered ? n_columns : v->y.ld,
+            .unbroken = v->unbroken,
+            .continues = v->unbroken && term > 0,
+            .accumulate = (term > 0 && !v->unbroken) || (p->accumulate && !v->y.gathered),
+            .factor = v->unbroken && v->alpha != 1.0f && n_terms == left ? &v->alpha : NULL};
         multiply(call->op, &g, call, rest);
     }
     if (v->y.gathered)
@@ -211,11 +216,13 @@ static size_t least(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+enum { GATHERED_COLUMNS = 512 /* the most columns, or terms, that are gathered at once */ };
+
 /* Divides a product into blocks of rows: so large that reading all of b for each of them costs
    little. */
 static void divide(matmul *v)
 {
-    enum { LEAST_ROWS = 128, GRAIN = 16, GATHERED_ROWS = 256, GATHERED_COLUMNS = 512 };
+    enum { LEAST_ROWS = 128, GRAIN = 16, GATHERED_ROWS = 256 };
     static const double least_work = 8e6; /* multiply-adds of a block */
     const double row_work = (double)v->columns * (double)v->inner;
     const double wanted = least_work / row_work;
@@ -228,6 +235,7 @@ static void divide(matmul *v)
     v->block_columns =
         v->b.gathered || v->y.gathered ? least(v->columns, GATHERED_COLUMNS) : v->columns;
     v->block_terms = v->a.gathered || v->b.gathered ? least(v->inner, GATHERED_COLUMNS) : v->inner;
+    if (v->unbroken) v->block_terms = least(v->block_terms, PRODUCT_TERMS);
     if (v->a.gathered) v->a_floats = dpt_cpu_round(v->piece_rows * v->block_terms);
     if (v->b.gathered) v->b_floats = dpt_cpu_round(v->block_terms * v->block_columns);
     if (v->y.gathered) v->y_floats = dpt_cpu_round(v->piece_rows * v->block_columns);
@@ -235,10 +243,11 @@ static void divide(matmul *v)
     if (!v->uses_blas) v->thread_floats += dpt_cpu_round(KERNEL(product_scratch)(1));
 }
 
-static matmul plan_of(const dpt_matmul_desc *d, bool uses_blas)
+static matmul plan_of(const dpt_matmul_desc *d, bool uses_blas, bool unbroken)
 {
     const bool exchanged = exchanges(d);
     matmul v = {.uses_blas = uses_blas,
+                .unbroken = unbroken,
                 .alpha = d->alpha,
                 .a_in = exchanged ? 1 : 0,
                 .b_in = exchanged ? 0 : 1,
@@ -253,7 +262,9 @@ static matmul plan_of(const dpt_matmul_desc *d, bool uses_blas)
     settle(&v.a, v.rows, v.inner);
     settle(&v.b, v.inner, v.columns);
     settle(&v.y, v.rows, v.columns);
-    if (!uses_blas && d->alpha != 1.0f) { /* our own product has no factor */
+    /* A long sum is finished before it is added to what is there. */
+    if (unbroken && v.inner > GATHERED_COLUMNS) v.y.gathered = true;
+    if (!uses_blas && !unbroken && d->alpha != 1.0f) { /* our own product has no such factor */
         if (!v.a.gathered) v.a.transposed = v.inner > 1 && v.a.row < v.a.column;
         v.a.gathered = true;
         v.a.factor = d->alpha;
@@ -270,7 +281,7 @@ static dpt_status prepare(dpt_op *op, bool uses_blas, dpt_error *error)
     matmul *v = malloc(sizeof *v);
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the plan of a product");
     op->plan.state = v;
-    *v = plan_of(d, uses_blas);
+    *v = plan_of(d, uses_blas, op->deterministic);
     if (dpt_cpu_mul(op->max_samples, dpt_cpu_mul(v->n_batch, v->n_pieces)) > INT32_MAX)
         return DPT_FAIL(error, DPT_E_UNSUPPORTED, "%zu samples have 2^31 products or more",
                         op->max_samples);

@@ -54,4 +54,25 @@ static inline double norm_total(const double *totals, size_t distance, unsigned 
     return sum;
 }
 
+/* The factors of the corrections of mean and M2 when `added` values join `before` values. */
+typedef struct norm_merging {
+    double mean, m2;
+} norm_merging;
+
+static inline norm_merging norm_merging_of(double before, double added)
+{
+    const double total = before + added;
+    return total > 0.0 ? (norm_merging){added / total, before * (added / total)}
+                       : (norm_merging){0.0, 0.0};
+}
+
+/* Merges the statistics of other values into *mean and *m2. */
+static inline void norm_merge(double *mean, double *m2, double other_mean, double other_m2,
+                              norm_merging by)
+{
+    const double delta = other_mean - *mean;
+    *mean += delta * by.mean;
+    *m2 += other_m2 + delta * delta * by.m2;
+}
+
 #endif

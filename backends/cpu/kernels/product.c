@@ -90,7 +90,9 @@ static void multiply_panel(const gemm *g, const block *b, size_t chunk, size_t s
                       .lanes = lanes,
                       .units = (lanes + LANES - 1) / LANES,
                       .ldc = g->ldc,
-                      .accumulate = g->accumulate || b->terms.begin > 0,
+                      .continues = g->continues || (g->unbroken && b->terms.begin > 0),
+                      .accumulate = g->accumulate || (!g->unbroken && b->terms.begin > 0),
+                      .factor = last ? g->factor : NULL,
                       .bias = last && g->bias ? g->bias + start : NULL,
                       .relu = last && g->relu};
     for (size_t row = rows.begin; row < rows.end; row += t.n_rows) {

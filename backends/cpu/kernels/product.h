@@ -53,9 +53,11 @@ typedef struct product_tile {
     size_t n_terms, n_rows, lanes, units;
     float *c;
     size_t ldc;
+    bool continues; /* the sums begin with c in place of 0 */
     bool accumulate;
-    const float *bias; /* (lanes), or NULL */
-    const float *mask; /* rows ldc apart, or NULL: results become 0 where it is not positive */
+    const float *factor; /* of the sums, or NULL */
+    const float *bias;   /* (lanes), or NULL */
+    const float *mask;   /* rows ldc apart, or NULL: results become 0 where it is not positive */
     bool relu;
 } product_tile;
 

@@ -5,13 +5,14 @@
 /* The operations at a tile's end, as local variables: the compiler cannot know that storing results
    does not change *t. */
 typedef struct ending {
-    const float *bias, *mask;
+    const float *bias, *mask, *factor;
     bool accumulate, relu;
 } ending;
 
 /* c and mask: of this row.  mask is NULL if there is none. */
 DPT_CPU_INLINE vec finish(ending e, vec x, const float *c, const float *mask, size_t lane, size_t n)
 {
+    if (e.factor) x = vec_mul(x, vec_set(*e.factor));
     if (e.accumulate) x = vec_add(vec_load_n(c + lane, n), x);
     if (e.bias) x = vec_add(x, vec_load_n(e.bias + lane, n));
     if (mask) x = vec_where_positive(vec_load_n(mask + lane, n), x);
@@ -40,6 +41,21 @@ DPT_CPU_INLINE void store_sums(const product_tile *t, const size_t rows, const s
     }
 }
 
+/* Begins sums with the results that are there. */
+DPT_CPU_INLINE void load_sums(const product_tile *t, const size_t rows, const size_t units,
+                              vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    const float *c = t->c;
+    const size_t ldc = t->ldc, last = t->lanes - (units - 1) * LANES;
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u + 1 < units; u++)
+            sum[i][u] = vec_load(c + i * ldc + u * LANES);
+        sum[i][units - 1] = vec_load_n(c + i * ldc + (units - 1) * LANES, last);
+    }
+}
+
 /* rows and units are constants at every call, so the arrays become registers. */
 DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const size_t units)
 {
@@ -52,6 +68,7 @@ DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const si
         for (size_t u = 0; u < units; u++)
             sum[i][u] = vec_set(0.0f);
     }
+    if (t->continues) load_sums(t, rows, units, sum);
 
     const float *a = t->a, *b = t->b;
     DPT_CPU_UNROLL_TWICE
@@ -71,12 +88,15 @@ DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const si
         b += units * LANES;
     }
 
-    if (t->lanes == units * LANES && !t->bias && !t->mask && !t->relu) {
+    if (t->lanes == units * LANES && !t->bias && !t->mask && !t->relu && !t->factor) {
         store_sums(t, rows, units, sum);
         return;
     }
-    const ending e = {
-        .bias = t->bias, .mask = t->mask, .accumulate = t->accumulate, .relu = t->relu};
+    const ending e = {.bias = t->bias,
+                      .mask = t->mask,
+                      .factor = t->factor,
+                      .accumulate = t->accumulate,
+                      .relu = t->relu};
     const size_t ldc = t->ldc, last = t->lanes - (units - 1) * LANES;
     DPT_CPU_UNROLL
     for (size_t i = 0; i < rows; i++) {

@@ -166,6 +166,8 @@ typedef struct block {
     float *c;
     size_t ldc;
     bool accumulate;
+    bool unbroken;  /* deterministic: an element is one sum, which begins with 0, or with c if it is
+                       accumulated */
     float *scratch; /* for a, packed */
 } block;
 
@@ -212,7 +214,8 @@ static void multiply(const weights *w, const block *b, load *l)
                                     .lanes = lanes,
                                     .units = units,
                                     .ldc = b->ldc,
-                                    .accumulate = b->accumulate || first > 0};
+                                    .continues = b->unbroken && (b->accumulate || first > 0),
+                                    .accumulate = !b->unbroken && (b->accumulate || first > 0)};
             multiply_terms(b, &t, of, l);
         }
     }
@@ -403,6 +406,7 @@ static void forward_block(const walk *k)
                              .lda = n,
                              .c = k->own.q,
                              .ldc = wide,
+                             .unbroken = k->call->op->deterministic,
                              .scratch = k->own.packed};
     block of_reset = of_states;
     of_reset.a = k->own.reset;
@@ -542,6 +546,7 @@ static void reset_backward(const walk *k, const backward_tensors *t, size_t i)
                       .lda = k->plan->wide,
                       .c = k->own.reset,
                       .ldc = n,
+                      .unbroken = k->call->op->deterministic,
                       .scratch = k->own.packed},
              &none);
     for (size_t s = 0; s < k->n_rows; s++) {
@@ -561,6 +566,7 @@ static void backward_block(const walk *k)
                             .c = k->own.h,
                             .ldc = n,
                             .accumulate = true,
+                            .unbroken = k->call->op->deterministic,
                             .scratch = k->own.packed};
     load_state(k, NULL, 0, k->own.h);
     load_state(k, d->gives_cell ? t.dy + d->length * n : NULL, places * n, k->own.c);

@@ -32,6 +32,9 @@ static dpt_cpu_prepare *const linear_ways[] = {KERNEL(prepare_linear_packed), NU
 static dpt_cpu_prepare *const matmul_ways[] = {KERNEL(prepare_matmul_packed), NULL};
 
 extern const dpt_cpu_kernel_set KERNEL(kernel_set);
+#if defined(DPT_CPU_FUSED_SET) /* the set of this instruction set with fused multiply-adds */
+extern const dpt_cpu_kernel_set DPT_CPU_JOIN(DPT_CPU_FUSED_SET, kernel_set);
+#endif
 
 const dpt_cpu_kernel_set KERNEL(kernel_set) = {
     .name = EXPANDED_NAME(DPT_CPU_ISA),
@@ -52,4 +55,22 @@ const dpt_cpu_kernel_set KERNEL(kernel_set) = {
             [DPT_OP_LINEAR_BACKWARD_WEIGHTS] = linear_ways,
             [DPT_OP_MATMUL] = matmul_ways,
         },
+    .fixed =
+        {
+            [DPT_OP_CONV2D_FORWARD] = KERNEL(prepare_fixed_forward),
+            [DPT_OP_CONV2D_BACKWARD_DATA] = KERNEL(prepare_fixed_backward_data),
+            [DPT_OP_CONV2D_BACKWARD_WEIGHTS] = KERNEL(prepare_fixed_backward_weights),
+            [DPT_OP_LINEAR_FORWARD] = KERNEL(prepare_linear_packed),
+            [DPT_OP_LINEAR_BACKWARD_DATA] = KERNEL(prepare_linear_packed),
+            [DPT_OP_LINEAR_BACKWARD_WEIGHTS] = KERNEL(prepare_linear_packed),
+            [DPT_OP_BATCH_NORM_PARTIAL] = KERNEL(prepare_fixed_batch_norm_partial),
+            [DPT_OP_BATCH_NORM_BACKWARD_PARTIAL] =
+                KERNEL(prepare_fixed_batch_norm_backward_partial),
+            [DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS] =
+                KERNEL(prepare_fixed_layer_norm_backward_weights),
+            [DPT_OP_MATMUL] = KERNEL(prepare_matmul_packed),
+        },
+#if defined(DPT_CPU_FUSED_SET)
+    .fused = &DPT_CPU_JOIN(DPT_CPU_FUSED_SET, kernel_set),
+#endif
 };

@@ -1,7 +1,7 @@
 /* Vectors of floats, with the same names for all instruction sets: 16 lanes with AVX-512, 8 with
    AVX2, 4 with NEON and in portable code.  A half vector exists with AVX-512 only, and costs half
    as much as a whole one.  vec_fma rounds once if the instruction set has a fused operation, and
-   twice in portable code. */
+   twice in portable code, unless the build defines DPT_CPU_FUSED. */
 #ifndef DPT_CPU_SIMD_H
 #define DPT_CPU_SIMD_H
 
@@ -347,6 +347,33 @@ DPT_CPU_INLINE void vec_transpose(vec x[4])
 
 typedef float vec __attribute__((vector_size(16)));
 
+#if defined(DPT_CPU_FUSED)
+/* a * b + c, rounded once: without an instruction, as exact_fma of kernels/exact.h does it. */
+__attribute__((noinline, unused)) static vec vec_fused(vec a, vec b, vec c)
+{
+    vec y = {0};
+    for (size_t i = 0; i < 4; i++) {
+#if defined(__FMA__) || defined(__aarch64__)
+        y[i] = __builtin_fmaf(a[i], b[i], c[i]);
+#else
+        const double product = (double)a[i] * (double)b[i], sum = product + (double)c[i];
+        const double part = sum - product;
+        const double error = (product - (sum - part)) + ((double)c[i] - part);
+        uint64_t bits;
+        double odd;
+        memcpy(&bits, &sum, sizeof bits);
+        /* Rounds the sum to odd: an inexact sum gets a last bit that is 1. */
+        const uint64_t is_inexact = (uint64_t)(error < 0.0) | (uint64_t)(error > 0.0);
+        const uint64_t is_nearer = (uint64_t)(error < 0.0) ^ bits >> 63;
+        bits += (is_inexact & ~bits & 1) * (1 - 2 * is_nearer);
+        memcpy(&odd, &bits, sizeof odd);
+        y[i] = (float)odd;
+#endif
+    }
+    return y;
+}
+#endif
+
 DPT_CPU_INLINE vec vec_set(float x)
 {
     return (vec){x, x, x, x};
@@ -371,7 +398,11 @@ DPT_CPU_INLINE vec_u64 vec_mul_low(vec_u64 x, uint32_t m)
 }
 DPT_CPU_INLINE vec vec_fma(vec a, vec b, vec c)
 {
+#if defined(DPT_CPU_FUSED)
+    return vec_fused(a, b, c);
+#else
     return a * b + c;
+#endif
 }
 /* Row i, lane k becomes row k, lane i, of LANES rows. */
 DPT_CPU_INLINE void vec_transpose(vec x[4])

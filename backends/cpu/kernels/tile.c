@@ -57,8 +57,11 @@ typedef struct ending {
     bool accumulate, relu;
 } ending;
 
+/* A sum of products can be -0 where products are too small for float32.  It becomes +0, so that the
+   zeros of padding make no difference. */
 DPT_CPU_INLINE vec finish(ending e, vec x, const float *c, size_t lane, size_t n)
 {
+    x = vec_add(x, vec_set(0.0f));
     if (e.accumulate) x = vec_add(vec_load_n(c + lane, n), x);
     if (e.bias) x = vec_add(x, vec_load_n(e.bias + lane, n));
     return e.relu ? vec_relu(x) : x;
@@ -66,6 +69,7 @@ DPT_CPU_INLINE vec finish(ending e, vec x, const float *c, size_t lane, size_t n
 
 DPT_CPU_INLINE half finish_half(ending e, half x, const float *c, size_t lane, size_t n)
 {
+    x = half_add(x, half_set(0.0f));
     if (e.accumulate) x = half_add(half_load_n(c + lane, n), x);
     if (e.bias) x = half_add(x, half_load_n(e.bias + lane, n));
     return e.relu ? half_relu(x) : x;
@@ -88,6 +92,33 @@ DPT_CPU_INLINE void clear(sums *sum, const size_t rows, const size_t units)
         for (size_t u = 0; u < units; u++)
             sum->whole[i][u] = vec_set(0.0f);
         sum->halves[i] = half_set(0.0f);
+    }
+}
+
+/* The sums of a tile that begin with stored ones. */
+DPT_CPU_INLINE void load_sums(sums *sum, const float *from, const size_t rows, const size_t units,
+                              const bool with_half)
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            sum->whole[i][u] = vec_load(from + u * LANES);
+        sum->halves[i] = with_half ? half_load(from + units * LANES) : half_set(0.0f);
+        from += units * LANES + (with_half ? HALF_LANES : 0);
+    }
+}
+
+DPT_CPU_INLINE void store_sums(const sums *sum, float *to, const size_t rows, const size_t units,
+                               const bool with_half)
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            vec_store(to + u * LANES, sum->whole[i][u]);
+        if (with_half) half_store_n(to + units * LANES, sum->halves[i], HALF_LANES);
+        to += units * LANES + (with_half ? HALF_LANES : 0);
     }
 }
 
@@ -126,7 +157,10 @@ DPT_CPU_INLINE void tile_body(const panel *p, const tile *t, const size_t rows, 
     sums sum;
     const size_t a_step = t->a_step;
     const float *b = t->b;
-    clear(&sum, rows, units);
+    if (t->from)
+        load_sums(&sum, t->from, rows, units, with_half);
+    else
+        clear(&sum, rows, units);
     for (size_t s = 0; s < t->n_segments; s++) {
         const float *a[TILE_ROWS];
         DPT_CPU_UNROLL
@@ -135,6 +169,10 @@ DPT_CPU_INLINE void tile_body(const panel *p, const tile *t, const size_t rows, 
         b = add_products(&sum, a, a_step, b, t->segments[s].length, rows, units, with_half);
     }
 
+    if (t->to) {
+        store_sums(&sum, t->to, rows, units, with_half);
+        return;
+    }
     const ending e = {.bias = t->bias, .accumulate = t->accumulate, .relu = t->relu};
     const size_t last = p->lanes - (units - (with_half ? 0 : 1)) * LANES;
     DPT_CPU_UNROLL

@@ -6,9 +6,10 @@
        c[i][lane] (+)= sum over segments s, sum over k < s.length:
                        a[i][s.offset + k * a_step] * b[k'][lane]
 
-   where k' counts through all segments.  The rows of A are read in place: a convolution needs no
-   copy of its patches, because the taps of one filter row are consecutive floats.  B is packed: the
-   rows of a panel follow each other, padded with zeros to the panel's width. */
+   A sum that is -0 becomes +0.  k' counts through all segments.  The rows of A are read in place: a
+   convolution needs no copy of its patches, because the taps of one filter row are consecutive
+   floats.  B is packed: the rows of a panel follow each other, padded with zeros to the panel's
+   width. */
 #ifndef DPT_CPU_TILE_H
 #define DPT_CPU_TILE_H
 
@@ -68,6 +69,11 @@ typedef struct tile {
     const segment *segments;
     size_t n_segments;
     const float *b;
+    /* The sums begin with these (n_rows, width) in place of 0; or NULL. */
+    const float *from;
+    /* The sums are stored here (n_rows, width), and not in c; or NULL.  `from` and `to` may be the
+       same.  With both, a sum goes on from tile to tile as if it were never stored. */
+    float *to;
     float *c[TILE_ROWS]; /* rows of the result; they may overlap, and are added one by one */
     bool accumulate;
     const float *bias; /* (panel.lanes), or NULL */
