@@ -73,17 +73,28 @@ static bool is_of_batch_norm(const dpti_instruction *instruction)
     return dpt_op_family_of(instruction->desc.kind) == DPT_FAMILY_BATCH_NORM;
 }
 
+/* Whether an operator writes all elements of output s, which has no sample axis. */
+static bool writes_all(const dpti_op *op, size_t s)
+{
+    const dpt_map_desc *d = &op->desc.u.map;
+    size_t n = 1;
+    if (dpt_op_family_of(op->desc.kind) != DPT_FAMILY_MAP)
+        return !(dpt_op_traits_of(op->desc.kind).marks & DPT_MARK_UPDATES);
+    for (size_t i = 0; i < d->rank; i++)
+        if (d->out[s].stride[i] != 0) n *= d->extent[i];
+    return d->out[s].offset == 0 && n == op->signature.out[s].fixed;
+}
+
 /* What hinders the sum of output s of instruction i; NULL: nothing. */
 static const char *hindrance(const dpti_executable *x, size_t i, size_t s)
 {
     const dpti_instruction *instruction = &x->program.instructions[i];
     const bool adds = (instruction->flags & DPT_RUN_ACCUMULATE) != 0;
-    const uint32_t marks = dpt_op_traits_of(instruction->desc.kind).marks;
     const bool gradient = is_gradient(x, i, s);
     if (instruction->per_step) return gradient && adds ? "several sums add up to one gradient" : NULL;
     if (x->ops[i].signature.out[s].per_sample) return NULL;
     if (gradient && adds) return "a parameter has several gradients, which add up";
-    if (gradient && (marks & DPT_MARK_UPDATES)) return "the gradient is written in parts";
+    if (gradient && !writes_all(&x->ops[i], s)) return "the gradient is written in parts";
     if (gradient || output_of(x, i, s)->row_bytes > 0 || is_of_batch_norm(instruction)) return NULL;
     return "a value that is computed from parameters has a gradient";
 }

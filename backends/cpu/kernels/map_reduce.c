@@ -154,7 +154,10 @@ static void write_output(const job *j, int64_t element, double value)
 {
     const dpt_map_plan *plan = &j->r->plan;
     void *const out = j->tile.call->out[0];
-    if (j->tile.call->accumulate) value += (double)map_old(out, element);
+    if (j->tile.call->accumulate) {
+        if (j->tile.call->op->deterministic) value = (double)(float)value;
+        value += (double)map_old(out, element);
+    }
     KERNEL(map_put)(out, plan->type[plan->n_in], element, value);
 }
 
