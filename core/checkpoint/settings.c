@@ -100,8 +100,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     add_real(s, "label-smoothing", p->label_smoothing);
     dpti_settings_add(s, "batchnorm", "%s", dpti_batch_norm_names[t->batch_norm]);
     add_augment(&p->augment, s);
-    /* An option that earlier versions did not have is recorded only if it is used. */
-    if (p->deterministic) dpti_settings_add(s, "deterministic", "yes");
+    dpti_settings_add(s, "deterministic", "%s", yes(p->deterministic));
 }
 
 void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,
@@ -162,6 +161,8 @@ const dpti_setting *dpti_settings_differ(const dpti_settings *now, const dpti_se
 {
     for (size_t i = 0; i < now->n; i++) {
         *was = dpti_settings_find(then, now->list[i].key);
+        /* The version that wrote the checkpoint did not have this option. */
+        if (!*was && strcmp(now->list[i].text, yes(false)) == 0) continue;
         if (!*was || strcmp(*was, now->list[i].text) != 0) return &now->list[i];
     }
     return NULL;

@@ -140,9 +140,6 @@ DPTRAIN_TRANSPORT=foo refuse 1 \
 
 # Known, but not in this version
 refuse 2 "--precision: unknown value 'fp33'; did you mean 'fp32'" --precision fp33
-for option in deterministic; do
-    refuse 2 "--${option%%=*} is not available in this version" "--$option"
-done
 
 # Help and version
 for verb in train eval predict export devices bench; do

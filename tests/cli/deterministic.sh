@@ -1,0 +1,62 @@
+#!/usr/bin/env bash
+# --deterministic: the same weights, losses and evaluations on other mixes of CPUs, with other
+# instruction sets, shares and micro-batches, and through a resume on another mix.
+. "$SRC/tests/cli/kit.bash"
+
+# same LOG NAME ARGUMENT...: trains the network of ${net[@]} once more; no step and no epoch differs
+# from those of LOG.
+same() {
+    local log=$1 name=$2
+    shift 2
+    train "${net[@]}" --deterministic --quiet --log "$name.jsonl" "$@"
+    checks=$((checks + 1))
+    "$DPTRAIN" compare "$log" "$name.jsonl" >compare.out 2>compare.err
+    local code=$?
+    [ $code -eq 0 ] && grep -q '^no difference in' compare.out || fail "$name: $code, $(cat compare.out compare.err)"
+}
+
+three=cpu:threads=1,cpu:threads=1,cpu:threads=1
+for network in lenet resnet18; do
+    if [ $network = lenet ]; then
+        net=(--model lenet --dataset synthetic:16x16x1:4:140 --batch-size 50 --epochs 2 --momentum 0.9
+            --augment crop:2,flip --validation 0.2)
+    else
+        net=(--model resnet18 --dataset synthetic:8x8x3:4:70 --batch-size 32 --epochs 2 --optimizer adamw
+            --clip-norm 1 --label-smoothing 0.1)
+    fi
+    train "${net[@]}" --deterministic --quiet --devices cpu:threads=1 --log $network.jsonl
+    same $network.jsonl two --devices cpu:threads=2
+    same $network.jsonl parts --devices $three --split 13:2:1
+    same $network.jsonl alone --devices $three --split 0:1:0
+    same $network.jsonl measured --devices cpu:threads=1,cpu:threads=1:throttle=2
+    rm -rf run
+    same $network.jsonl resumed --devices $three --checkpoint run
+    rm -rf run resumed.jsonl
+    train "${net[@]}" --deterministic --quiet --log resumed.jsonl --devices $three --split 2:1:1 --checkpoint run \
+        --max-steps 3
+    same $network.jsonl resumed --devices cpu:threads=2 --checkpoint run --resume
+done
+net=(--model lenet --dataset synthetic:16x16x1:4:140 --batch-size 50 --epochs 2 --momentum 0.9 --augment
+    crop:2,flip --validation 0.2)
+same lenet.jsonl micro --devices cpu:threads=1 --micro-batch 9
+for isa in avx512 avx2 neon portable; do
+    DPTRAIN_CPU_ISA=$isa "$DPTRAIN" devices --no-measure >isa.out 2>&1 && grep -q "$isa" isa.out || continue
+    DPTRAIN_CPU_ISA=$isa same lenet.jsonl $isa --devices cpu:threads=2
+done
+
+# What it cannot be combined with
+refuse 2 "deterministic training cannot be combined with several batches in a step" train "${net[@]}" \
+    --deterministic --accumulate 2
+net=(--model resnet18 --dataset synthetic:8x8x3:4:70 --batch-size 32 --epochs 1)
+refuse 2 "deterministic training cannot be combined with batch-norm local" train "${net[@]}" \
+    --deterministic --batchnorm local
+refuse 2 "batch-norm needs its whole shard" train "${net[@]}" --deterministic --micro-batch 8
+# The training of a checkpoint stays what it is.
+rm -rf run
+train "${net[@]}" --deterministic --quiet --checkpoint run --max-steps 1
+refuse 2 "deterministic" train "${net[@]}" --quiet --checkpoint run --resume
+if "$DPTRAIN" devices --no-measure | grep -qE '^opencl(:[0-9]+)? +'; then
+    refuse 1 "opencl.* do not compute with the same bits as others" train "${net[@]}" --deterministic \
+        --devices opencl:0
+fi
+finish
