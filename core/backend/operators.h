@@ -356,7 +356,8 @@ typedef struct dpt_op_request {
        on the inputs alone: not on the device, its threads or its instruction set, and not on other
        samples of the call.  Outputs that are sums over samples are sums over the samples of the
        call, in their order, and DPT_RUN_ACCUMULATE adds the finished float32 sum to what was there.
-       Tensors with samples may begin at any sample.  `wanted` is NULL.  DPT_E_UNSUPPORTED if the device cannot do it. */
+       Tensors with samples may begin at any sample.  `wanted` is NULL.  DPT_E_UNSUPPORTED if the
+       device cannot do it. */
     bool deterministic;
 } dpt_op_request;
 

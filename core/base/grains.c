@@ -22,8 +22,8 @@ void dpti_grains_round(const dpti_grains *grains, size_t n_shards, size_t *shard
     for (size_t i = 0; i < n_shards; i++) {
         end += shards[i];
         const size_t grain = grains->size > 0 ? (end + grains->size / 2) / grains->size : 0;
-        const size_t border = end < grains->n_samples ? dpti_grain_begin(grains, grain)
-                                                      : grains->n_samples;
+        const size_t border =
+            end < grains->n_samples ? dpti_grain_begin(grains, grain) : grains->n_samples;
         shards[i] = border - before;
         before = border;
     }

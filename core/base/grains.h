@@ -17,9 +17,9 @@
 #include <stddef.h>
 
 enum {
-    DPTI_GRAINS = 16,        /* the most grains of a batch; a power of two */
-    DPTI_GRAIN_NODES = 7,    /* the most nodes that a device holds at once */
-    DPTI_GRAIN_SCRATCH = 3,  /* the most sums beside those of the nodes */
+    DPTI_GRAINS = 16,       /* the most grains of a batch; a power of two */
+    DPTI_GRAIN_NODES = 7,   /* the most nodes that a device holds at once */
+    DPTI_GRAIN_SCRATCH = 3, /* the most sums beside those of the nodes */
     DPTI_GRAIN_STEPS = 2 * DPTI_GRAINS,
 };
 
@@ -61,9 +61,9 @@ typedef struct dpti_grain_place {
 
 /* One step of the work. */
 typedef struct dpti_grain_step {
-    bool is_sum;           /* to += from; otherwise the sum over a grain is computed: */
+    bool is_sum; /* to += from; otherwise the sum over a grain is computed: */
     size_t grain;
-    bool adds;             /* and added to what `to` has */
+    bool adds; /* and added to what `to` has */
     dpti_grain_place to, from;
 } dpti_grain_step;
 

@@ -218,8 +218,7 @@ void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context 
         add_to_island(a, exchange, what, m->n_brought - 1);
         show_arrived(a, exchange);
     } else if (!m->island_slot.island) {
-        if (*mine == DPT_OK && who->contributes)
-            *mine = download(m, what);
+        if (*mine == DPT_OK && who->contributes) *mine = download(m, what);
         look_at_own(a, m, what, mine);
         show(a, who);
     }

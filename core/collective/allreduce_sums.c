@@ -28,8 +28,7 @@ static size_t blame(dpti_allreduce *a, size_t begin, size_t n)
     size_t n_more = 0;
     for (size_t r = 0; r < a->n_ranks; r++) {
         dpti_member *m = &a->members[r];
-        if (dpti_shows(m) && m->contributes && !m->island_slot.island &&
-            !is_finite(m, begin, n))
+        if (dpti_shows(m) && m->contributes && !m->island_slot.island && !is_finite(m, begin, n))
             n_more += !atomic_exchange(&m->flawed, true);
     }
     return n_more;

@@ -5,7 +5,20 @@
 #ifndef DPTI_GRAIN_SUMS_H
 #define DPTI_GRAIN_SUMS_H
 
-#include "graph/replica.h"
+#include "base/grains.h"
+#include "dpt_error.h"
+#include "graph/call.h"
+
+/* The grains of the samples for which a segment of a deterministic program is run. */
+typedef struct dpti_grain_run {
+    dpti_grains grains;     /* of the batch */
+    size_t first;           /* the grain with which the samples begin */
+    dpti_grain_list before; /* the nodes of the samples of the shard before these; unused nodes are
+                               zero */
+} dpti_grain_run;
+
+/* What adds up the gradients of one executable. */
+typedef struct dpti_grain_sums dpti_grain_sums;
 
 /* Returns NULL if there is no memory. */
 dpti_grain_sums *dpti_grain_sums_create(void);

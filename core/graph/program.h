@@ -28,8 +28,9 @@ typedef struct dpti_program_tensor {
     dpti_home home;
     size_t per_sample_bytes; /* ARENA: bytes per sample */
     size_t fixed_bytes;      /* ARENA: bytes of a tensor without a sample axis */
-    size_t row_bytes; /* ARENA: if not 0, the tensor has such a row for each of DPTI_GRAINS grains */
-    size_t offset;           /* flat buffers: offset in elements */
+    size_t
+        row_bytes; /* ARENA: if not 0, the tensor has such a row for each of DPTI_GRAINS grains */
+    size_t offset; /* flat buffers: offset in elements */
     /* ARENA: the instructions that write it first and use it last, which are its lifetime. */
     size_t first, last;
 } dpti_program_tensor;

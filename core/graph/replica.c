@@ -5,7 +5,6 @@
 #include "device/operator.h"
 #include "device/signature.h"
 #include "device/stream.h"
-#include "graph/grain_sums.h"
 #include "graph/loss.h"
 
 #include "base/bfloat16.h"
@@ -486,7 +485,7 @@ dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size
 }
 
 dpt_status dpti_executable_record(dpti_executable *executable, size_t segment, size_t n_samples,
-                               const dpti_grain_run *run)
+                                  const dpti_grain_run *run)
 {
     dpti_executable *x = executable;
     dpti_device *device = x->replica->device;

@@ -9,6 +9,7 @@
 #include "device/buffer.h"
 #include "device/operator.h"
 #include "graph/call.h"
+#include "graph/grain_sums.h"
 #include "graph/program.h"
 
 /* The step buffer holds the step block, then the record numbers of this device's samples.  One
@@ -69,14 +70,6 @@ size_t dpti_replica_bytes(const dpti_replica *replica);
    batch, and those that a change of shards brings. */
 enum { DPTI_RECORDINGS = 4 };
 
-/* The grains of the samples for which a segment of a deterministic program is run. */
-typedef struct dpti_grain_run {
-    dpti_grains grains;     /* of the batch */
-    size_t first;           /* the grain with which the samples begin */
-    dpti_grain_list before; /* the nodes of the samples of the shard before these; unused nodes are
-                               zero */
-} dpti_grain_run;
-
 typedef struct dpti_recorded {
     dpt_recording *recording; /* NULL: not recorded yet, or refused */
     bool refused;             /* the device refuses to record the segment */
@@ -91,8 +84,6 @@ typedef struct dpti_recorded {
 typedef struct dpti_exchange_places {
     dpti_place part, parts;
 } dpti_exchange_places;
-
-typedef struct dpti_grain_sums dpti_grain_sums;
 
 /* A program bound to a replica: prepared operators, and arguments that point to places in
    memory. */

@@ -340,10 +340,11 @@ static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_device *device = t->devices->devices[i];
         if ((device->info.flags & DPT_DEVICE_DETERMINISTIC) != 0) continue;
-        return dpt_fail(t->context, DPT_E_UNSUPPORTED,
-                        "%s: devices of the backend %s do not compute with the same bits as others: "
-                        "leave the device or deterministic out",
-                        device->id, device->base.backend->name);
+        return dpt_fail(
+            t->context, DPT_E_UNSUPPORTED,
+            "%s: devices of the backend %s do not compute with the same bits as others: "
+            "leave the device or deterministic out",
+            device->id, device->base.backend->name);
     }
     return DPT_OK;
 }

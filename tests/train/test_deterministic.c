@@ -260,7 +260,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", dpt_error_message(b.context));
         return 1;
     }
-    const int result = test_run((size_t)argc - 1, argv + 1, cases, sizeof cases / sizeof *cases, &b);
+    const int result =
+        test_run((size_t)argc - 1, argv + 1, cases, sizeof cases / sizeof *cases, &b);
     dpt_model_destroy(b.residual);
     dpt_model_destroy(b.plain);
     dpt_dataset_destroy(b.data);

@@ -62,8 +62,8 @@ static void join(joined *j, const held *h, size_t n_grains)
     for (size_t i = 0; i < h->list.n; i++) {
         j->nodes[j->n] = h->list.nodes[i];
         j->sums[j->n++] = h->nodes[i];
-        for (; j->n > 1 && dpti_grains_are_halves(&j->nodes[j->n - 2], &j->nodes[j->n - 1],
-                                                  n_grains);
+        for (;
+             j->n > 1 && dpti_grains_are_halves(&j->nodes[j->n - 2], &j->nodes[j->n - 1], n_grains);
              j->n--) {
             j->sums[j->n - 2] += j->sums[j->n - 1];
             j->nodes[j->n - 2].end = j->nodes[j->n - 1].end;

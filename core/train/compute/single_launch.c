@@ -28,9 +28,10 @@ enum { LOOKS = 3 };
 bool dpti_may_use_single_launch(const dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
-    return !t->processes && t->accumulate == 1 && !t->program.deterministic && !dpti_model_calls(t->model) &&
-           !dpti_loss_is_own(t->program.loss) && !dpti_has_micro_batches(worker) &&
-           worker->device->throttle == 1.0 && !dpti_host_pointer(&worker->replica.parameters);
+    return !t->processes && t->accumulate == 1 && !t->program.deterministic &&
+           !dpti_model_calls(t->model) && !dpti_loss_is_own(t->program.loss) &&
+           !dpti_has_micro_batches(worker) && worker->device->throttle == 1.0 &&
+           !dpti_host_pointer(&worker->replica.parameters);
 }
 
 /* ---- Marks ----------------------------------------------------------------------------------- */

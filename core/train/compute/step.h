@@ -16,9 +16,9 @@ typedef struct dpti_segment_run {
     dpti_executable *executable;
     size_t segment;
     size_t n_samples;
-    float *result;     /* gets (n_samples, 2) losses and hits; NULL: not wanted */
-    dpti_times *times; /* gets what the device took, by its own clock; NULL: not wanted */
-    bool looks;        /* the device checks the gradients of this segment (finite.h) */
+    float *result;             /* gets (n_samples, 2) losses and hits; NULL: not wanted */
+    dpti_times *times;         /* gets what the device took, by its own clock; NULL: not wanted */
+    bool looks;                /* the device checks the gradients of this segment (finite.h) */
     const dpti_grain_run *run; /* the grains of the samples, in deterministic training; else NULL */
     const dpti_gather *contributes; /* parts of batch-norms to be fetched behind the segment, or
                                        NULL */

@@ -568,8 +568,8 @@ static dpt_status do_all(dpt_trainer *t, request *what, part *parts, size_t *row
     return status;
 }
 
-/* The sum of the losses does not depend on how samples are divided.  DPT_E_CANCELLED: a device was lost, and the others begin
-   anew. */
+/* The sum of the losses does not depend on how samples are divided.  DPT_E_CANCELLED: a device was
+   lost, and the others begin anew. */
 static dpt_status attempt(dpt_trainer *t, request *what)
 {
     dpti_trainer_update_split(t);

@@ -126,8 +126,8 @@ static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_
         shard->n_samples = 0;
         shard->slot = inflight->cursor.step % DPTI_FEED_SLOTS;
         dpti_stage(shard->staging, &block, NULL, 0);
-        shard->grains = t->program.deterministic ? dpti_grains_of(inflight->n_samples)
-                                                 : (dpti_grains){.n = 0};
+        shard->grains =
+            t->program.deterministic ? dpti_grains_of(inflight->n_samples) : (dpti_grains){.n = 0};
         shard->first_grain = shard->grains.n > 0 ? first / shard->grains.size : 0;
         first += inflight->shards[t->first_device + i];
     }

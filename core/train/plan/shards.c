@@ -322,12 +322,11 @@ dpt_status dpti_trainer_start_balance(dpt_trainer *trainer)
     if (!t->measured) return DPT_OK;
     for (size_t i = 0; i < t->n_devices; i++)
         capacities[i] = dpti_peers_device(t, i)->capacity;
-    const dpti_balance_options options = {.n_devices = t->n_devices,
-                                          .batch_size = t->batch_size,
-                                          .quantum = t->program.deterministic
-                                                         ? dpti_grains_of(t->batch_size).size
-                                                         : 1,
-                                          .capacities = capacities};
+    const dpti_balance_options options = {
+        .n_devices = t->n_devices,
+        .batch_size = t->batch_size,
+        .quantum = t->program.deterministic ? dpti_grains_of(t->batch_size).size : 1,
+        .capacities = capacities};
     t->plan.balance = dpti_balance_create(&options);
     if (!t->plan.balance) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     for (size_t i = 0; i < t->n_workers; i++)

@@ -314,16 +314,18 @@ static dpt_status check_grains(dpt_trainer *t)
         const size_t most = w->replica.capacity;
         if (dpti_is_lost(w) || most >= w->capacity) continue;
         if (t->program.n_parts > 1)
-            return dpt_fail(t->context, DPT_E_INVALID,
-                            "%s computes %zu samples at once, and batch-norm needs its whole shard: "
-                            "deterministic training needs a smaller batch size, no limit of "
-                            "micro-batches, or batch-norm frozen",
-                            w->device->id, most);
+            return dpt_fail(
+                t->context, DPT_E_INVALID,
+                "%s computes %zu samples at once, and batch-norm needs its whole shard: "
+                "deterministic training needs a smaller batch size, no limit of "
+                "micro-batches, or batch-norm frozen",
+                w->device->id, most);
         if (most < size)
-            return dpt_fail(t->context, DPT_E_INVALID,
-                            "%s computes %zu samples at once, and deterministic training needs %zu: "
-                            "use a larger micro-batch or a smaller batch size",
-                            w->device->id, most, size);
+            return dpt_fail(
+                t->context, DPT_E_INVALID,
+                "%s computes %zu samples at once, and deterministic training needs %zu: "
+                "use a larger micro-batch or a smaller batch size",
+                w->device->id, most, size);
     }
     return DPT_OK;
 }

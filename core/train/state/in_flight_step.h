@@ -56,10 +56,10 @@ typedef struct dpti_shard {
                           DPTI_FLAW_UNREAD */
     double loss;       /* sum over the shard's samples */
     dpti_exact_sum exact_loss; /* the same, of deterministic training */
-    size_t hits;       /* labels that are classified correctly */
-    dpti_times times;  /* by kind */
-    bool first_run;    /* the times are those of a first run, or are not complete */
-    double finished;   /* when the shard was done, by the host's clock */
+    size_t hits;               /* labels that are classified correctly */
+    dpti_times times;          /* by kind */
+    bool first_run;            /* the times are those of a first run, or are not complete */
+    double finished;           /* when the shard was done, by the host's clock */
 } dpti_shard;
 
 /* One step in flight, over all devices. */

@@ -1,7 +1,8 @@
 /* Sums over samples, grain by grain (grain_sums.h). */
-#include "graph/grain_sums.h"
 #include "base/size.h"
 #include "device/buffer.h"
+#include "graph/grain_sums.h"
+#include "graph/replica.h"
 
 #include <stdlib.h>
 
@@ -91,7 +92,8 @@ static const char *hindrance(const dpti_executable *x, size_t i, size_t s)
     const dpti_instruction *instruction = &x->program.instructions[i];
     const bool adds = (instruction->flags & DPT_RUN_ACCUMULATE) != 0;
     const bool gradient = is_gradient(x, i, s);
-    if (instruction->per_step) return gradient && adds ? "several sums add up to one gradient" : NULL;
+    if (instruction->per_step)
+        return gradient && adds ? "several sums add up to one gradient" : NULL;
     if (x->ops[i].signature.out[s].per_sample) return NULL;
     if (gradient && adds) return "a parameter has several gradients, which add up";
     if (gradient && !writes_all(&x->ops[i], s)) return "the gradient is written in parts";
