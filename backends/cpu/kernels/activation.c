@@ -2,6 +2,7 @@
    DPT_ACTIVATION_LIST has a line in `value` and in `derivative`; the compiler names one that is
    missing. */
 #include "activation.h"
+#include "exact_loops.h"
 #include "functions.h"
 #include "kinds.h"
 
@@ -39,13 +40,25 @@ static inline float derivative(dpt_activation kind, float y, float dy)
     return dy;
 }
 
+/* The functions that need more than one operation; false for the others. */
+static bool activate_exactly(dpt_activation kind, float *y, const float *x, size_t n)
+{
+    switch (kind) {
+    case DPT_ACT_TANH: return KERNEL(exact_apply)(DPT_MAP_TANH, y, x, NULL, n);
+    case DPT_ACT_SIGMOID: return KERNEL(exact_apply)(DPT_MAP_SIGMOID, y, x, NULL, n);
+    case DPT_ACT_GELU: KERNEL(exact_gelu)(y, x, n); return true;
+    default: return false;
+    }
+}
+
 /* A loop of its own for each line of DPT_ACTIVATION_LIST: the kind is a constant in it. */
-void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n)
+void KERNEL(activate)(const dpt_op *op, dpt_activation kind, float *y, const float *x, size_t n)
 {
     if (kind == DPT_ACT_NONE) {
         if (y != x && n > 0) memcpy(y, x, n * sizeof *y);
         return;
     }
+    if (op->deterministic && activate_exactly(kind, y, x, n)) return;
     switch (kind) {
 #define LOOP(name, number, from, formula)                                                          \
     case DPT_ACT_##name:                                                                           \
@@ -57,11 +70,15 @@ void KERNEL(activate)(dpt_activation kind, float *y, const float *x, size_t n)
     }
 }
 
-void KERNEL(differentiate)(dpt_activation kind, float *dx, const float *y, const float *dy,
-                           size_t n)
+void KERNEL(differentiate)(const dpt_op *op, dpt_activation kind, float *dx, const float *y,
+                           const float *dy, size_t n)
 {
     if (kind == DPT_ACT_NONE) {
         if (dx != dy && n > 0) memcpy(dx, dy, n * sizeof *dx);
+        return;
+    }
+    if (op->deterministic && kind == DPT_ACT_GELU) {
+        KERNEL(exact_gelu_slope)(dx, y, dy, n);
         return;
     }
     switch (kind) {
@@ -90,6 +107,19 @@ static void add_derivatives(dpt_activation kind, float *restrict dx, const float
     }
 }
 
+/* add_derivatives of GELU, by the functions of kernels/exact.h */
+static void add_exact_slopes(float *restrict dx, const float *x, const float *dy, size_t n)
+{
+    enum { MOST = 64 };
+    float slope[MOST];
+    for (size_t at = 0; at < n; at += MOST) {
+        const size_t m = n - at < MOST ? n - at : MOST;
+        KERNEL(exact_gelu_slope)(slope, x + at, dy + at, m);
+        for (size_t i = 0; i < m; i++)
+            dx[at + i] += slope[i];
+    }
+}
+
 bool KERNEL(activation_exact)(dpt_activation kind)
 {
     return kind == DPT_ACT_NONE || kind == DPT_ACT_RELU;
@@ -103,7 +133,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     if (part.begin == part.end) return;
     const float *x = call->in[0];
     float *y = call->out[0];
-    KERNEL(activate)(d->kind, y + part.begin, x + part.begin, part.end - part.begin);
+    KERNEL(activate)(call->op, d->kind, y + part.begin, x + part.begin, part.end - part.begin);
 }
 
 /* dy, y (n,count), or x in place of y -> dx (n,count), which may be dy */
@@ -116,7 +146,12 @@ static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
     float *dx = call->out[0];
     if (!call->accumulate) {
         KERNEL(differentiate)
-        (d->kind, dx + part.begin, y + part.begin, dy + part.begin, part.end - part.begin);
+        (call->op, d->kind, dx + part.begin, y + part.begin, dy + part.begin,
+         part.end - part.begin);
+        return;
+    }
+    if (call->op->deterministic && d->kind == DPT_ACT_GELU) {
+        add_exact_slopes(dx + part.begin, y + part.begin, dy + part.begin, part.end - part.begin);
         return;
     }
     add_derivatives(d->kind, dx + part.begin, y + part.begin, dy + part.begin,

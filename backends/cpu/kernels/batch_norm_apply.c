@@ -60,7 +60,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     for (size_t at = own.begin; at < own.end; at += s.period) {
         const size_t n = norm_least(s.period, own.end - at);
         normalise(&s, x + at, residual ? residual + at : NULL, y + at, n);
-        KERNEL(activate)(d->activation, y + at, y + at, n);
+        KERNEL(activate)(call->op, d->activation, y + at, y + at, n);
     }
 }
 
@@ -247,7 +247,7 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
             gradient = masked;
         }
         differentiate(&s, gradient, x + at, call->accumulate, dx + at, n);
-        KERNEL(differentiate)(d->input_activation, dx + at, x + at, dx + at, n);
+        KERNEL(differentiate)(call->op, d->input_activation, dx + at, x + at, dx + at, n);
     }
 }
 

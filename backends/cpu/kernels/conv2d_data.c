@@ -248,7 +248,7 @@ static void finish_sample(const dpt_cpu_call *call, size_t sample, const float *
     if (v->padded) unframe(v, frame, call->accumulate, dx);
     if (mask == DPT_ACT_NONE) return;
     const float *x = call->in[2];
-    KERNEL(differentiate)(mask, dx, x + sample * v->in_size, dx, v->in_size);
+    KERNEL(differentiate)(call->op, mask, dx, x + sample * v->in_size, dx, v->in_size);
 }
 
 /* dy (n,out_h,out_w,O), w (O,kernel_h,kernel_w,C/groups) -> dx (n,in_h,in_w,C) */

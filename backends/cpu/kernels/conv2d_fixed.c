@@ -408,13 +408,13 @@ static void finish(const job *j, const run *r, size_t channel, size_t n)
     if (v->is_forward) {
         for (size_t i = 0; i < r->n && activation != DPT_ACT_NONE && activation != DPT_ACT_RELU;
              i++)
-            KERNEL(activate)(activation, r->c[i] + channel, r->c[i] + channel, n);
+            KERNEL(activate)(j->call->op, activation, r->c[i] + channel, r->c[i] + channel, n);
         return;
     }
     const float *x = j->call->in[2], *dx = j->call->out[0];
     for (size_t i = 0; i < r->n && mask != DPT_ACT_NONE; i++) {
         float *const to = r->c[i] + channel;
-        KERNEL(differentiate)(mask, to, x + (to - dx), to, n);
+        KERNEL(differentiate)(j->call->op, mask, to, x + (to - dx), to, n);
     }
 }
 

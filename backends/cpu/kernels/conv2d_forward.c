@@ -190,7 +190,8 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
             .relu = activation == DPT_ACT_RELU,
         };
         do_chunk(v, &k);
-        if (activation != DPT_ACT_RELU) KERNEL(activate)(activation, k.y, k.y, n * v->out_size);
+        if (activation != DPT_ACT_RELU)
+            KERNEL(activate)(call->op, activation, k.y, k.y, n * v->out_size);
     }
 }
 

@@ -209,7 +209,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     if (activation == DPT_ACT_NONE || activation == DPT_ACT_RELU) return;
     const dpt_cpu_range part = finished_part(call, thread, n_threads);
     float *y = call->out[0];
-    KERNEL(activate)(activation, y + part.begin, y + part.begin, part.end - part.begin);
+    KERNEL(activate)(call->op, activation, y + part.begin, y + part.begin, part.end - part.begin);
 }
 
 /* dy (n,out_h,out_w,O), w (O,taps,taps,C) -> dx (n,in_h,in_w,C) */
@@ -225,7 +225,7 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
     const float *x = call->in[2];
     float *dx = call->out[0];
     KERNEL(differentiate)
-    (mask, dx + part.begin, x + part.begin, dx + part.begin, part.end - part.begin);
+    (call->op, mask, dx + part.begin, x + part.begin, dx + part.begin, part.end - part.begin);
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */

@@ -173,10 +173,10 @@ static void finish_rows(const dpt_cpu_call *call, size_t at, size_t n)
     const dpt_op_desc *desc = &call->op->desc;
     float *to = (float *)call->out[0] + at;
     if (desc->kind == DPT_OP_CONV2D_FORWARD)
-        KERNEL(activate)(desc->u.conv2d.activation, to, to, n);
+        KERNEL(activate)(call->op, desc->u.conv2d.activation, to, to, n);
     else if (desc->u.conv2d.input_activation != DPT_ACT_NONE)
         KERNEL(differentiate)
-    (desc->u.conv2d.input_activation, to, (const float *)call->in[2] + at, to, n);
+    (call->op, desc->u.conv2d.input_activation, to, (const float *)call->in[2] + at, to, n);
 }
 
 /* Forward:       x (n,in_h,in_w,C), w (C,kernel_h,kernel_w), bias (C) -> y (n,out_h,out_w,C)

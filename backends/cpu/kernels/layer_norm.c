@@ -164,7 +164,7 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
         mean_products(&r, d->channels, &offset, &slope);
         slope *= (double)r.inverse * (double)r.inverse; /* of x - mean, not of xhat */
         differentiate(&r, (float)offset, (float)slope, call->accumulate, dx, d->channels);
-        KERNEL(differentiate)(d->input_activation, dx, r.x, dx, d->channels);
+        KERNEL(differentiate)(call->op, d->input_activation, dx, r.x, dx, d->channels);
     }
 }
 

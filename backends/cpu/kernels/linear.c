@@ -74,7 +74,7 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     multiply(call, thread, n_threads, &g);
     if (d->activation == DPT_ACT_NONE || g.relu) return;
     const dpt_cpu_range own = finished_part(call, g.m * g.n, thread, n_threads);
-    KERNEL(activate)(d->activation, y + own.begin, y + own.begin, own.end - own.begin);
+    KERNEL(activate)(call->op, d->activation, y + own.begin, y + own.begin, own.end - own.begin);
 }
 
 /* ---- Backward -------------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
     if (mask == DPT_ACT_NONE || g.mask) return;
     const dpt_cpu_range own = finished_part(call, g.m * g.n, thread, n_threads);
     KERNEL(differentiate)
-    (mask, dx + own.begin, x + own.begin, dx + own.begin, own.end - own.begin);
+    (call->op, mask, dx + own.begin, x + own.begin, dx + own.begin, own.end - own.begin);
 }
 
 /* dbias = sums over the rows of dy, for a range of the slice's outputs */

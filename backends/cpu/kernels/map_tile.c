@@ -1,6 +1,7 @@
 /* Interprets the program of a MAP.  Every instruction is a loop over the tile, so that what the
    interpreter costs is divided by the indices of a tile. */
 #include "map_tile.h"
+#include "exact_loops.h"
 #include "functions.h"
 #include "map_pairs.h"
 
@@ -279,9 +280,17 @@ static void ask_ahead(const map_values *v, size_t n, unsigned call)
             __builtin_prefetch(v->ahead[k] + line * LINE);
 }
 
+/* Runs an instruction that is a function of kernels/exact.h; false for the others. */
+static bool run_exact(uint8_t code, const step_call *s)
+{
+    if (code >= MAP_PAIR_BEGIN) return false;
+    return KERNEL(exact_apply)((dpt_map_code)code, s->y, s->a, s->b, s->n);
+}
+
 void KERNEL(map_compute)(const map_tile *tile, const map_cursor *cursor, size_t n, map_values *v)
 {
     const dpt_map_plan *p = tile->plan;
+    const bool exact = tile->call->op->deterministic;
     unsigned call = 0;
     for (unsigned i = 0; i < p->n_steps; i++) {
         const dpt_map_step *s = &p->steps[i];
@@ -293,11 +302,12 @@ void KERNEL(map_compute)(const map_tile *tile, const map_cursor *cursor, size_t 
             v->value[s->to] = memory ? memory : own;
             continue;
         }
-        functions[s->code](&(step_call){.y = v->target[s->to],
-                                        .a = v->value[s->a],
-                                        .b = v->value[s->b],
-                                        .c = v->value[s->c],
-                                        .n = n});
+        const step_call step = {.y = v->target[s->to],
+                                .a = v->value[s->a],
+                                .b = v->value[s->b],
+                                .c = v->value[s->c],
+                                .n = n};
+        if (!exact || !run_exact(s->code, &step)) functions[s->code](&step);
         v->value[s->to] = v->target[s->to];
         ask_ahead(v, n, call++);
     }

@@ -229,7 +229,7 @@ static void average_backward(const dpt_cpu_call *call, unsigned thread, unsigned
             .accumulate = call->accumulate,
         };
         average_row_back(d, by, &r);
-        if (mask != DPT_ACT_RELU) KERNEL(differentiate)(mask, r.dx, x, r.dx, row_size);
+        if (mask != DPT_ACT_RELU) KERNEL(differentiate)(call->op, mask, r.dx, x, r.dx, row_size);
     }
 }
 
@@ -271,7 +271,7 @@ static void max_backward(const dpt_cpu_call *call, unsigned thread, unsigned n_t
             const size_t first = window_offset(d, &w);
             max_window_back(d, &w, x + first, dy, dx + first);
         }
-        KERNEL(differentiate)(d->input_activation, dx, x, dx, in_size);
+        KERNEL(differentiate)(call->op, d->input_activation, dx, x, dx, in_size);
     }
 }
 

@@ -344,7 +344,8 @@ static cell_forward forward_row(const walk *k, const forward_tensors *t, size_t 
                           .q = k->own.q + s * wide,
                           .h = k->own.h + s * n,
                           .c = k->own.c + s * n,
-                          .gates = t->gates ? k->own.gates + s * k->plan->saved : NULL};
+                          .gates = t->gates ? k->own.gates + s * k->plan->saved : NULL,
+                          .exact = k->call->op->deterministic};
 }
 
 /* Adds the rows of a place to the load: from a tensor (samples, places, columns) to a buffer, or
@@ -531,7 +532,8 @@ static cell_backward backward_row(const walk *k, const backward_tensors *t, size
                            .dh = k->own.h + s * n,
                            .dc = k->own.c + s * n,
                            .dx = k->own.x + s * wide,
-                           .dq = k->own.q + s * wide};
+                           .dq = k->own.q + s * wide,
+                           .exact = k->call->op->deterministic};
 }
 
 /* The products of GRU_BEFORE that the gradient of r is made of. */

@@ -13,6 +13,7 @@ typedef struct cell_forward {
     float *q;       /* (wide) the product with the state; becomes the gates */
     float *h, *c;   /* the states, before and after; c is read and written for an LSTM only */
     float *gates;   /* (saved, hidden) or NULL */
+    bool exact;     /* deterministic: the functions of kernels/exact.h */
 } cell_forward;
 
 /* For GRU_BEFORE, before the product with the new weights: the gates r and z, and r * h. */
@@ -26,6 +27,7 @@ typedef struct cell_backward {
     float *dh, *dc; /* the gradients of the states behind the place, without dy; they become those
                        of the states before it, without what the product gives */
     float *dx, *dq; /* (wide) dq: GRU only */
+    bool exact;     /* as in cell_forward */
 } cell_backward;
 
 /* Everything before the product. */

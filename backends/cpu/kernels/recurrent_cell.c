@@ -3,6 +3,7 @@
    those of vec_functions.h. */
 #include "recurrent.h"
 
+#include "exact_loops.h"
 #include "vec_functions.h"
 
 /* ---- Activations ----------------------------------------------------------------------------- */
@@ -44,8 +45,11 @@ DPT_CPU_INLINE void activate_all(const dpt_activation kind, float *y, const floa
     if (i < n) activate_vectors(kind, y + i, x + i, 1, n - i);
 }
 
-static void activate(dpt_activation kind, float *y, const float *x, size_t n)
+static void activate(bool exact, dpt_activation kind, float *y, const float *x, size_t n)
 {
+    if (exact && kind == DPT_ACT_SIGMOID && KERNEL(exact_apply)(DPT_MAP_SIGMOID, y, x, NULL, n))
+        return;
+    if (exact && kind == DPT_ACT_TANH && KERNEL(exact_apply)(DPT_MAP_TANH, y, x, NULL, n)) return;
     switch (kind) {
     case DPT_ACT_SIGMOID: activate_all(DPT_ACT_SIGMOID, y, x, n); return;
     case DPT_ACT_TANH: activate_all(DPT_ACT_TANH, y, x, n); return;
@@ -88,7 +92,7 @@ static const float *open_gate(const dpt_recurrent_desc *d, const cell_forward *r
     const float *restrict x = row->x + block_of(d, gate);
     for (size_t j = 0; j < d->hidden; j++)
         q[j] += x[j];
-    activate(f, q, q, d->hidden);
+    activate(row->exact, f, q, q, d->hidden);
     return q;
 }
 
@@ -154,7 +158,7 @@ static void lstm_forward_usual(const dpt_recurrent_desc *d, const cell_forward *
 
 static void lstm_forward(const dpt_recurrent_desc *d, const cell_forward *row)
 {
-    if (is_usual(d)) {
+    if (is_usual(d) && !row->exact) {
         lstm_forward_usual(d, row);
         return;
     }
@@ -165,7 +169,7 @@ static void lstm_forward(const dpt_recurrent_desc *d, const cell_forward *row)
     float *restrict c = row->c, *restrict h = row->h;
     for (size_t j = 0; j < n; j++)
         c[j] = s[j] * c[j] + i[j] * u[j];
-    activate(f[2], h, c, n);
+    activate(row->exact, f[2], h, c, n);
     for (size_t j = 0; j < n; j++)
         h[j] *= o[j];
     const float *const all[] = {i, s, u, o};
@@ -199,7 +203,7 @@ static void gru_forward(const dpt_recurrent_desc *d, const cell_forward *row)
         for (size_t j = 0; j < n; j++)
             u[j] += x[j];
     }
-    activate(f[1], u, u, n);
+    activate(row->exact, f[1], u, u, n);
     for (size_t j = 0; j < n; j++)
         h[j] = (1.0f - z[j]) * u[j] + z[j] * h[j];
     save(d, row, 0, r);
@@ -282,7 +286,7 @@ static void lstm_backward_usual(const dpt_recurrent_desc *d, const cell_backward
 
 static void lstm_backward(const dpt_recurrent_desc *d, const cell_backward *row)
 {
-    if (is_usual(d)) {
+    if (is_usual(d) && !row->exact) {
         lstm_backward_usual(d, row);
         return;
     }
@@ -295,7 +299,7 @@ static void lstm_backward(const dpt_recurrent_desc *d, const cell_backward *row)
     float *restrict du = row->dx + block_of(d, 2), *restrict d_o = row->dx + block_of(d, 3);
     float *restrict dh = row->dh, *restrict dc = row->dc;
     const float *restrict before = row->c_before;
-    activate(f[2], d_o, row->cell, n); /* the output of the cell */
+    activate(row->exact, f[2], d_o, row->cell, n); /* the output of the cell */
     for (size_t j = 0; j < n; j++)
         di[j] = dh[j] * o[j];
     differentiate(f[2], di, d_o, n);

@@ -1,6 +1,8 @@
 /* The softmax of each row of a matrix, or its logarithm, and the gradient.  Threads share the rows.
    Sums are double, in an order that does not depend on the threads. */
+#include "exact_loops.h"
 #include "functions.h"
+#include "kernels/exact.h"
 #include "kinds.h"
 
 #include <math.h>
@@ -65,14 +67,29 @@ static double add_products(const float *a, const float *b, size_t n)
     return sum_of(part);
 }
 
-static void forward_row(const float *restrict x, float *restrict y, size_t n, bool log_of)
+/* y[i] = exp(x[i] - most).  exact: by the function of kernels/exact.h. */
+static void exponentials(const float *restrict x, float most, float *restrict y, size_t n,
+                         bool exact)
 {
-    const float most = greatest(x, n);
+    if (!exact) {
+        for (size_t i = 0; i < n; i++)
+            y[i] = function_exp(x[i] - most);
+        return;
+    }
     for (size_t i = 0; i < n; i++)
-        y[i] = function_exp(x[i] - most);
+        y[i] = x[i] - most;
+    (void)KERNEL(exact_apply)(DPT_MAP_EXP, y, y, NULL, n);
+}
+
+static void forward_row(const dpt_op *op, const float *restrict x, float *restrict y)
+{
+    const size_t n = op->desc.u.row_softmax.columns;
+    const bool log_of = op->desc.u.row_softmax.log;
+    const float most = greatest(x, n);
+    exponentials(x, most, y, n, op->deterministic);
     const double sum = add_up(y, n);
     if (log_of) {
-        const float log_sum = (float)log(sum);
+        const float log_sum = op->deterministic ? exact_log((float)sum) : (float)log(sum);
         for (size_t i = 0; i < n; i++)
             y[i] = x[i] - most - log_sum;
     } else {
@@ -88,8 +105,24 @@ static void forward(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
     const dpt_row_softmax_desc *d = &call->op->desc.u.row_softmax;
     const dpt_cpu_range own = own_rows(call, thread, n_threads);
     for (size_t row = own.begin; row < own.end; row++)
-        forward_row((const float *)call->in[0] + row * d->columns,
-                    (float *)call->out[0] + row * d->columns, d->columns, d->log);
+        forward_row(call->op, (const float *)call->in[0] + row * d->columns,
+                    (float *)call->out[0] + row * d->columns);
+}
+
+/* The gradient of a logarithm of the softmax, by the function of kernels/exact.h. */
+static void exact_log_backward(const float *dy, const float *y, float sum, bool accumulate,
+                               float *dx, size_t n)
+{
+    enum { MOST = 64 };
+    float power[MOST];
+    for (size_t at = 0; at < n; at += MOST) {
+        const size_t m = n - at < MOST ? n - at : MOST;
+        (void)KERNEL(exact_apply)(DPT_MAP_EXP, power, y + at, NULL, m);
+        for (size_t i = 0; i < m; i++) {
+            const float value = dy[at + i] - power[i] * sum;
+            dx[at + i] = accumulate ? dx[at + i] + value : value;
+        }
+    }
 }
 
 /* dy, y (n,rows,columns) -> dx as y */
@@ -103,6 +136,10 @@ static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
         float *restrict dx = (float *)call->out[0] + row * d->columns;
         const float sum =
             (float)(d->log ? add_up(dy, d->columns) : add_products(dy, y, d->columns));
+        if (d->log && call->op->deterministic) {
+            exact_log_backward(dy, y, sum, call->accumulate, dx, d->columns);
+            continue;
+        }
         for (size_t i = 0; i < d->columns; i++) {
             const float value = d->log ? dy[i] - function_exp(y[i]) * sum : y[i] * (dy[i] - sum);
             dx[i] = call->accumulate ? dx[i] + value : value;

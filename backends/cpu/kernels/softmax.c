@@ -1,6 +1,7 @@
 /* Softmax with cross-entropy: loss, hit and, if asked for, the gradient of each sample, in one
  * pass.
  */
+#include "kernels/exact.h"
 #include "kinds.h"
 
 #include <math.h>
@@ -31,12 +32,13 @@ static double sum_of_margins(const float *logits, size_t classes, float most)
     return sum;
 }
 
-/* out[i] = e^(logit - most), in the place of the gradient.  Returns the sum. */
-static double exponentials(const float *logits, size_t classes, float most, float *out)
+/* out[i] = e^(logit - most), in the place of the gradient.  Returns the sum.  exact:
+   by the function of kernels/exact.h. */
+static double exponentials(bool exact, const float *logits, size_t classes, float most, float *out)
 {
     double sum = 0.0;
     for (size_t i = 0; i < classes; i++) {
-        const float e = expf(logits[i] - most);
+        const float e = exact ? exact_exp(logits[i] - most) : expf(logits[i] - most);
         if (out) out[i] = e;
         sum += (double)e;
     }
@@ -75,8 +77,9 @@ static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
         double margin = (double)logits[label] - (double)most;
         if (smoothing > 0.0) /* without it, infinite logits of other classes do not count */
             margin = (1.0 - smoothing) * margin + each * sum_of_margins(logits, classes, most);
-        const double sum = exponentials(logits, classes, most, gradient);
-        result[2 * s] = (float)(log(sum) - margin);
+        const bool exact = call->op->deterministic;
+        const double sum = exponentials(exact, logits, classes, most, gradient);
+        result[2 * s] = (float)((exact ? (double)exact_log((float)sum) : log(sum)) - margin);
         result[2 * s + 1] = hit ? 1.0f : 0.0f;
         if (!with_gradient) continue;
         const float inv_labels = call->step->inv_labels;
