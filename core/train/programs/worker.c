@@ -3,6 +3,7 @@
 
 #include "base/grains.h"
 #include "base/left_behind.h"
+#include "device/arithmetic_test.h"
 #include "device/buffer.h"
 #include "device/stream.h"
 #include "dpt_error.h"
@@ -160,6 +161,7 @@ static dpt_status keep_choices(dpti_worker *w, dpt_error *error)
 
 static dpt_status create(dpti_worker *w, const float *weights, dpt_error *error)
 {
+    if (w->trainer->program.deterministic) DPT_TRY(dpti_arithmetic_test(w->device, error));
     DPT_TRY(create_staging(w));
     DPT_TRY(fit_replica(w, weights, error));
     DPT_TRY(keep_choices(w, error));
