@@ -73,6 +73,8 @@
     X(OVERRUN, overrun)   /* one element behind every output is written */                         \
     X(INPUT, input)       /* the first element of every input is changed */                        \
     X(UNSTABLE, unstable) /* every second run differs in the last bit */                           \
+    X(FLUSH, flush)       /* subnormal results become 0 */                                         \
+    X(ROUND, round)       /* a gradient of filters is rounded otherwise */                         \
     X(SUM, sum)           /* an element of an island's sum is one too much */                      \
     X(APART, apart)       /* its last bit is another one at this device than at the others */      \
     X(SHAKY, shaky)       /* likewise, at all, in every second sum */

@@ -1,6 +1,7 @@
 /* The planted bugs: the result of a run is changed in place, in the wrapped device's memory. */
 #include "fault.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -101,6 +102,11 @@ static void falsify_output(const dpt_op *op, fault_bug bug, void *output, size_t
         break;
     case FAULT_BUG_LAZY: values[n - 1] = NAN; break;
     case FAULT_BUG_OVERRUN: words[n] = 0; break;
+    case FAULT_BUG_FLUSH:
+        for (size_t i = 0; i < n; i++)
+            if (fabsf(values[i]) < FLT_MIN) values[i] = 0.0f;
+        break;
+    case FAULT_BUG_ROUND: words[0] ^= op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS; break;
     case FAULT_BUG_UNSTABLE: words[0] ^= (uint32_t)(op->n_runs & 1); break;
     default: break;
     }

@@ -197,6 +197,23 @@ static void bits_differ_without_it(test *t)
     flat_free(&one);
 }
 
+/* A device that rounds one sum otherwise, as kernels do that take terms in another order, passes the
+   self-test of a few operations.  The bits of training show it. */
+static void other_rounding_shows(test *t)
+{
+    const baseline *b = t->user;
+    flat_outcome right, other;
+    flat_task task = task_of(b, b->residual, "cpu:threads=1", NULL);
+    if (run(t, b, &task, &right)) {
+        task.devices = "cpu:threads=1,fault:threads=1:bug=round";
+        if (run(t, b, &task, &other))
+            CHECK(memcmp(right.weights, other.weights, b->residual->flat_size * sizeof(float)) !=
+                  0);
+        flat_free(&other);
+    }
+    flat_free(&right);
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void refuse(test *t, const baseline *b, const flat_task *task, const char *words)
@@ -237,6 +254,12 @@ static void refusals(test *t)
     task = task_of(b, b->plain, "cpu:threads=1", NULL);
     task.micro_batch = 1;
     refuse(t, b, &task, "needs 2");
+    /* Its arithmetic is tried before. */
+    task = task_of(b, b->plain, "cpu:threads=1,fault:threads=1:bug=flush", NULL);
+    refuse(t, b, &task, "fault:threads=1:bug=flush: ");
+    refuse(t, b, &task, " gives 00000000 in place of ");
+    task.devices = "fault:threads=1:bug=wrong";
+    refuse(t, b, &task, "its arithmetic is not that of deterministic training");
     dpt_model *shared = NULL;
     if (CHECK_OK(make_shared(b->context, &shared))) {
         task = task_of(b, shared, "cpu:threads=1", NULL);
@@ -250,6 +273,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {{"divisions", divisions},
                                       {"lost devices", lost_devices},
                                       {"bits differ without it", bits_differ_without_it},
+                                      {"other rounding shows", other_rounding_shows},
                                       {"refusals", refusals}};
     baseline b = {NULL, NULL, NULL, NULL};
     add_fault_plugins();
