@@ -132,7 +132,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "deterministic",
         .help = "the same bits on any devices that can do it, with any shares: weights, losses and "
-                "logs. Today these are CPUs, in one process",
+                "evaluations. Today these devices are CPUs",
         .verbs = CLI_TRAIN | CLI_PLAN,
         .kind = CLI_FLAG,
         TARGET(deterministic),

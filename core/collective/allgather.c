@@ -186,8 +186,9 @@ static dpt_status over_processes(dpti_allgather *a, const dpti_gather *what, dpt
     dpt_status shared = DPT_OK;
     if (!a->who.processes) return verdict;
     if (what->rank == 0) {
+        const size_t *rows = a->who.n_rows ? what->rows.borders : a->who.firsts;
         for (size_t p = 0; p <= dpti_processes_count(a->who.processes); p++)
-            a->begins[p] = a->who.firsts[p] * row_size(what) * sizeof *table;
+            a->begins[p] = rows[p] * row_size(what) * sizeof *table;
         shared = dpti_processes_share(a->who.processes, &(dpti_table){table, a->begins}, &verdict,
                                       &error);
         if (shared == DPT_OK) shared = verdict;

@@ -17,14 +17,15 @@ typedef struct dpti_gatherers {
        `firsts` stays unchanged. */
     dpti_processes *processes;
     const size_t *firsts;
-    /* Of one process only: the table has so many rows, of which a rank contributes several, or none
-       (dpti_gather.rows).  0: each rank has one row. */
+    /* The table has so many rows, of which a rank contributes several, or none (dpti_gather.rows).
+       0: each rank has one row. */
     size_t n_rows;
 } dpti_gatherers;
 
 /* The rows of the table that a rank contributes, and how many rows all ranks together do. */
 typedef struct dpti_gather_rows {
     size_t first, n, n_all;
+    const size_t *borders; /* (processes + 1) with several: the rows of each process */
 } dpti_gather_rows;
 
 /* Creates an all-gather in which a rank contributes at most `max_count` float32 at a time.  Returns

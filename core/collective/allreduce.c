@@ -341,7 +341,10 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context
 {
     const size_t rank = x->who->rank;
     dpt_status mine = DPT_OK;
-    if (rank == 0) {
+    if (rank == 0 && dpti_allreduce_has_nodes(x->who)) {
+        const dpt_status status = dpti_allreduce_share_nodes(a, x->who, &mine);
+        if (status != DPT_OK) mine = status;
+    } else if (rank == 0) {
         for (size_t i = 0; i < DPTI_REST; i++)
             dpti_allreduce_start_reduction(a, x->who, rest[i], true);
         mine = finish_reductions(a);
@@ -380,7 +383,7 @@ static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
     /* All ranks have contributed their buckets, and none contributes more before the next meeting.
      */
     if (rank == 0) a->rounds[m->n_runs % 2] = (dpti_round){.n_complete = 0};
-    for (size_t i = 0; i < DPTI_REST && a->n_ranks > 1; i++) {
+    for (size_t i = 0; i < DPTI_REST && a->n_ranks > 1 && !dpti_allreduce_has_nodes(x->who); i++) {
         const dpti_range slice = slice_of(a, rest[i], rank);
         size_t n_flawed;
         (void)dpti_allreduce_reduce(a, slice, &n_flawed);

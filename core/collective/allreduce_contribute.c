@@ -14,7 +14,7 @@
 static void look_at_own(const dpti_allreduce *a, dpti_member *m, dpti_range what, dpt_status *mine)
 {
     if (!a->processes || !a->wants_finite || !m->contributes || *mine != DPT_OK) return;
-    if (dpti_all_finite(m->view.host + what.begin, what.end - what.begin)) return;
+    if (dpti_allreduce_is_finite(m, what)) return;
     m->blame = DPTI_BLAME_OWN;
     *mine = DPT_E_NOT_FINITE;
 }

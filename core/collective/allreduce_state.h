@@ -92,6 +92,8 @@ bool dpti_allreduce_is_all(const dpti_allreduce *allreduce, const dpti_member *m
 
 /* ---- Sums (allreduce_sums.c) ---- */
 
+/* Whether a member's contribution is finite, in a range that is in host memory. */
+bool dpti_allreduce_is_finite(const dpti_member *member, dpti_range what);
 /* Sums a range over the contributing members that show their data, and writes the sum to each
    member that shows; with several processes, to the first member only.  Returns whether the sum is
    finite, if that is wanted; it is checked while it is in the cache.  *n_flawed becomes the number
@@ -100,6 +102,16 @@ bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n
 /* Called with the mutex locked, which is unlocked while a piece is summed.  Sums the next piece of
    the complete buckets.  Returns false if there is none now. */
 bool dpti_allreduce_sum_piece(dpti_allreduce *allreduce, dpti_round *round);
+
+/* Whether the members' data are nodes of the tree of grains. */
+bool dpti_allreduce_has_nodes(const dpti_contribution *who);
+/* Called by the first rank of each process when all ranks have contributed all nodes.  Sums all
+   elements along the tree over all processes, into the first member's data.  *verdict becomes
+   DPT_E_NOT_FINITE, alike in all processes, if the sum is not finite and that is wanted.  Fails as
+   the transport does, or with DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_share_nodes(dpti_allreduce *allreduce,
+                                                       const dpti_contribution *who,
+                                                       dpt_status *verdict);
 
 /* ---- Contributions (allreduce_contribute.c) ---- */
 

@@ -4,6 +4,7 @@
 #include "collective/allreduce_state.h"
 #include "device/communicator.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -11,9 +12,9 @@ enum {
     MOST_PIECE = 64 * 1024, /* elements that a rank takes upon itself at a time */
 };
 
-/* Whether a member's contribution is finite. */
-static bool is_finite(const dpti_member *m, size_t begin, size_t n)
+bool dpti_allreduce_is_finite(const dpti_member *m, dpti_range what)
 {
+    const size_t begin = what.begin, n = what.end - what.begin;
     bool finite = dpti_all_finite(m->view.host + begin, n);
     for (size_t k = 1; k < m->nodes.n; k++)
         finite = finite && dpti_all_finite(m->node_views[k - 1].host + begin, n);
@@ -28,7 +29,8 @@ static size_t blame(dpti_allreduce *a, size_t begin, size_t n)
     size_t n_more = 0;
     for (size_t r = 0; r < a->n_ranks; r++) {
         dpti_member *m = &a->members[r];
-        if (dpti_shows(m) && m->contributes && !m->island_slot.island && !is_finite(m, begin, n))
+        if (dpti_shows(m) && m->contributes && !m->island_slot.island &&
+            !dpti_allreduce_is_finite(m, (dpti_range){begin, begin + n}))
             n_more += !atomic_exchange(&m->flawed, true);
     }
     return n_more;
@@ -68,19 +70,25 @@ static void append_node(summed_nodes *s, const dpti_grain_node *node, const floa
     }
 }
 
+/* Sums the nodes of all members as far as they are halves of others. */
+static void sum_members(const dpti_allreduce *a, size_t begin, size_t n, summed_nodes *s)
+{
+    s->list.n = 0;
+    for (size_t r = 0; r < a->n_ranks; r++) {
+        const dpti_member *m = &a->members[r];
+        if (!dpti_shows(m) || !m->contributes) continue;
+        s->n_grains = m->n_grains;
+        for (size_t k = 0; k < m->nodes.n; k++)
+            append_node(s, &m->nodes.nodes[k],
+                        (k == 0 ? m->view.host : m->node_views[k - 1].host) + begin, n);
+    }
+}
+
 /* Sums along the tree of grains.  Returns false if no member contributes. */
 static bool sum_nodes(const dpti_allreduce *a, size_t begin, size_t n, float sum[BLOCK])
 {
     summed_nodes s;
-    s.list.n = 0;
-    for (size_t r = 0; r < a->n_ranks; r++) {
-        const dpti_member *m = &a->members[r];
-        if (!dpti_shows(m) || !m->contributes) continue;
-        s.n_grains = m->n_grains;
-        for (size_t k = 0; k < m->nodes.n; k++)
-            append_node(&s, &m->nodes.nodes[k],
-                        (k == 0 ? m->view.host : m->node_views[k - 1].host) + begin, n);
-    }
+    sum_members(a, begin, n, &s);
     if (s.list.n == 0) return false;
     memcpy(sum, s.sums[0], n * sizeof *sum);
     return true;
@@ -150,4 +158,93 @@ bool dpti_allreduce_sum_piece(dpti_allreduce *allreduce, dpti_round *round)
     r->n_flawed += n_flawed;
     if (--r->n_summing == 0) pthread_cond_broadcast(&a->changed);
     return true;
+}
+
+/* ---- Nodes over processes -------------------------------------------------------------------- */
+
+bool dpti_allreduce_has_nodes(const dpti_contribution *who)
+{
+    return who->n_grains > 0;
+}
+
+/* The nodes of all processes, and a table of the sums of one block: (nodes, BLOCK). */
+typedef struct shared_nodes {
+    size_t n_grains, n_processes, n;
+    dpti_grain_node *nodes;
+    size_t *firsts; /* (processes + 1) the nodes of each process */
+    size_t *begins; /* (processes + 1) bytes in the table */
+    float *table;
+} shared_nodes;
+
+static void free_shared(shared_nodes *s)
+{
+    free(s->table);
+    free(s->begins);
+    free(s->firsts);
+    free(s->nodes);
+}
+
+static bool make_shared(const dpti_allreduce *a, const dpti_contribution *who, shared_nodes *s)
+{
+    const size_t n = dpti_processes_count(a->processes);
+    *s = (shared_nodes){.n_grains = who->n_grains, .n_processes = n};
+    s->nodes = calloc(n * DPTI_GRAIN_NODES, sizeof *s->nodes);
+    s->firsts = calloc(n + 1, sizeof *s->firsts);
+    s->begins = calloc(n + 1, sizeof *s->begins);
+    if (!s->nodes || !s->firsts || !s->begins) return false;
+    for (size_t p = 0; p < n; p++) {
+        dpti_grain_list list = {.n = 0};
+        if (who->borders[p] < who->borders[p + 1])
+            dpti_grains_plan(&list, (dpti_grain_node){who->borders[p], who->borders[p + 1]},
+                             who->n_grains, NULL);
+        memcpy(s->nodes + s->n, list.nodes, list.n * sizeof *list.nodes);
+        s->n += list.n;
+        s->firsts[p + 1] = s->n;
+    }
+    s->table = calloc(s->n * (size_t)BLOCK, sizeof *s->table);
+    return s->table != NULL;
+}
+
+/* Sums one block over all processes, into the first member's data. */
+static dpt_status share_block(const dpti_allreduce *a, const shared_nodes *s, size_t begin,
+                              size_t n, dpt_status *verdict)
+{
+    const size_t own = dpti_processes_rank(a->processes);
+    dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
+    summed_nodes sums;
+    sum_members(a, begin, n, &sums);
+    for (size_t k = 0; k < sums.list.n; k++)
+        memcpy(s->table + (s->firsts[own] + k) * n, sums.sums[k], n * sizeof(float));
+    for (size_t p = 0; p <= s->n_processes; p++)
+        s->begins[p] = s->firsts[p] * n * sizeof(float);
+    DPT_TRY(
+        dpti_processes_share(a->processes, &(dpti_table){s->table, s->begins}, verdict, &error));
+    sums.list.n = 0;
+    sums.n_grains = s->n_grains;
+    for (size_t k = 0; k < s->n; k++)
+        append_node(&sums, &s->nodes[k], s->table + k * n, n);
+    float *to = a->members[0].view.host + begin;
+    if (s->n > 0)
+        memcpy(to, sums.sums[0], n * sizeof *to);
+    else
+        memset(to, 0, n * sizeof *to);
+    if (a->wants_finite && !dpti_all_finite(to, n)) *verdict = DPT_E_NOT_FINITE;
+    return DPT_OK;
+}
+
+dpt_status dpti_allreduce_share_nodes(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                      dpt_status *verdict)
+{
+    const dpti_allreduce *a = allreduce;
+    shared_nodes s;
+    dpt_status status = make_shared(a, who, &s) ? DPT_OK : DPT_E_NO_MEMORY;
+    *verdict = status;
+    for (size_t begin = 0; status == DPT_OK && begin < a->count; begin += BLOCK) {
+        dpt_status block = DPT_OK;
+        const size_t left = a->count - begin;
+        status = share_block(a, &s, begin, left < BLOCK ? left : BLOCK, &block);
+        if (block != DPT_OK) *verdict = block;
+    }
+    free_shared(&s);
+    return status;
 }

@@ -25,6 +25,7 @@ typedef struct dpti_contribution {
        the rank's data. */
     size_t n_grains;
     const dpti_grain_list *nodes;
+    const size_t *borders; /* (processes + 1) with several: the grains of each process */
 } dpti_contribution;
 
 /* One rank's part in an exchange.  It is handed from the trainer through the all-reduce to the

@@ -328,8 +328,8 @@ static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *
 {
     const char *with = NULL;
     if (!o->deterministic) return DPT_OK;
-    if (t->processes)
-        with = "several processes: train in one process";
+    if (o->compress != DPT_COMPRESS_NONE)
+        with = "compress, which rounds sums of processes";
     else if (t->accumulate > 1)
         with = "several batches in a step: use a larger batch size, or leave accumulate out";
     else if (t->batch_norm == DPT_BATCH_NORM_LOCAL && dpti_model_has_batch_norm(t->model))
@@ -369,7 +369,8 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .label_smoothing = o->label_smoothing,
         .augment = o->augment,
         .least_bucket = least_bucket(t, o),
-        .exchange_at_end = o->no_overlap,
+        /* Processes share the sums of nodes, which are complete at the end. */
+        .exchange_at_end = o->no_overlap || (o->deterministic && t->processes),
         .n_parts = n_parts(t, o),
         .deterministic = o->deterministic,
         .norms_frozen = o->batch_norm == DPT_BATCH_NORM_FROZEN,

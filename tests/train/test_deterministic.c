@@ -106,6 +106,9 @@ static void divisions(test *t)
         {staged, "3:1", 0},
         {staged, "1:3", 2},
         {"cpu:threads=1,cpu:threads=1:throttle=3", "measured", 0},
+        {"cpu:threads=1|cpu:threads=1", "3:1", 0},
+        {"cpu:threads=1|cpu:threads=2,faultstaged:threads=1|cpu:threads=1", "1:7:3:5", 4},
+        {"cpu:threads=1|cpu:threads=1|cpu:threads=1", "0:1:0", 0},
     };
     const baseline *b = t->user;
     const dpt_model *const models[] = {b->plain, b->residual};
@@ -197,8 +200,8 @@ static void bits_differ_without_it(test *t)
     flat_free(&one);
 }
 
-/* A device that rounds one sum otherwise, as kernels do that take terms in another order, passes the
-   self-test of a few operations.  The bits of training show it. */
+/* A device that rounds one sum otherwise, as kernels do that take terms in another order, passes
+   the self-test of a few operations.  The bits of training show it. */
 static void other_rounding_shows(test *t)
 {
     const baseline *b = t->user;

@@ -3,6 +3,7 @@
 #ifndef DPTI_OUTCOME_H
 #define DPTI_OUTCOME_H
 
+#include "base/exact_sum.h"
 #include "base/times.h"
 #include "device/device.h"
 
@@ -48,7 +49,8 @@ typedef enum dpti_run_request {
 typedef struct dpti_outcome {
     dpt_status status; /* DPT_E_CANCELLED: another device's failure */
     bool committed;
-    double loss; /* sum */
+    double loss;               /* sum */
+    dpti_exact_sum exact_loss; /* the same, of deterministic training */
     size_t hits;
     double seconds[DPTI_SPAN_KINDS];
     bool first_run; /* of a first run, which says nothing about later steps */

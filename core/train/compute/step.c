@@ -199,7 +199,8 @@ static dpti_gather_rows rows_of(const dpti_shard *shard, const micro_batch *p)
 {
     return (dpti_gather_rows){.first = p->run.first,
                               .n = run_of(p) ? count_grains(p->n_samples, p->run.grains.size) : 0,
-                              .n_all = shard->grains.n};
+                              .n_all = shard->grains.n,
+                              .borders = shard->grain_borders};
 }
 
 /* What the device contributes, or takes, behind a segment; `items` has room for DPTI_MOST_PARTS. */
@@ -328,7 +329,8 @@ static dpt_status exchange(dpti_shard *shard, size_t segment, const micro_batch 
                                    .look = look_at_sum,
                                    .user = w,
                                    .n_grains = shard->grains.n,
-                                   .nodes = run_of(p) ? &p->nodes : NULL};
+                                   .nodes = run_of(p) ? &p->nodes : NULL,
+                                   .borders = shard->grain_borders};
     switch (s->exchange) {
     case DPTI_EXCHANGE_CONTRIBUTE: contribute_parts(shard, segment, p, mine); return DPT_OK;
     case DPTI_EXCHANGE_TAKE: return take_parts(shard, segment, p, mine);

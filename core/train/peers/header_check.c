@@ -155,6 +155,7 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     add(f, "batches of a step", "%zu", o->accumulate);
     add(f, "micro-batch", "%zu", o->micro_batch);
     add(f, "overlap", "%s", on(!o->no_overlap));
+    add(f, "deterministic", "%s", on(o->deterministic));
     if (o->bucket_bytes > 0)
         add(f, "least bucket", "%zu bytes", o->bucket_bytes);
     else

@@ -18,6 +18,7 @@ static dpti_outcome outcome_of(const dpti_shard *shard)
     dpti_outcome o = {.status = shard->status,
                       .committed = shard->committed,
                       .loss = shard->loss,
+                      .exact_loss = shard->exact_loss,
                       .hits = shard->hits,
                       .first_run = shard->first_run};
     memcpy(o.seconds, shard->times.seconds, sizeof o.seconds);

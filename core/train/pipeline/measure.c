@@ -83,13 +83,12 @@ static step_times find_times(const dpt_trainer *t, const dpti_in_flight_step *in
                         .waited_for_images = fmax(fmin(read - began, finished - began), 0)};
 }
 
-/* The sum of the losses of all samples, which does not depend on the shards.  There is one
-   process. */
+/* The sum of the losses of all samples, which does not depend on the shards. */
 static double find_exact_loss(const dpt_trainer *t, const dpti_in_flight_step *inflight)
 {
     dpti_exact_sum sum = {.n_not_finite = 0};
-    for (size_t i = 0; i < t->n_workers; i++)
-        dpti_exact_join(&sum, &inflight->jobs[i].exact_loss);
+    for (size_t i = 0; i < t->n_devices; i++)
+        dpti_exact_join(&sum, &inflight->outcomes[i].exact_loss);
     return dpti_exact_value(&sum);
 }
 

@@ -99,6 +99,21 @@ static dpt_step_block make_block(const dpt_trainer *t, const dpti_in_flight_step
     return block;
 }
 
+/* Which grains each process has. */
+static void find_borders(const dpt_trainer *t, dpti_in_flight_step *inflight)
+{
+    const dpti_grains grains = dpti_grains_of(inflight->n_samples);
+    const size_t *firsts = dpti_peers_firsts(t);
+    size_t n = 0;
+    if (!t->program.deterministic || !t->processes) return;
+    inflight->grain_borders[0] = 0;
+    for (size_t p = 0; p < dpti_processes_count(t->processes); p++) {
+        for (size_t i = firsts[p]; i < firsts[p + 1]; i++)
+            n += inflight->shards[i];
+        inflight->grain_borders[p + 1] = n / grains.size + (n % grains.size != 0);
+    }
+}
+
 /* Lays out the shards: step blocks, indices, and samples for host feeds. */
 static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_t *records)
 {
@@ -129,6 +144,7 @@ static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_
         shard->grains =
             t->program.deterministic ? dpti_grains_of(inflight->n_samples) : (dpti_grains){.n = 0};
         shard->first_grain = shard->grains.n > 0 ? first / shard->grains.size : 0;
+        shard->grain_borders = t->processes ? inflight->grain_borders : NULL;
         first += inflight->shards[t->first_device + i];
     }
     for (size_t b = 0; b < dpti_trainer_n_batches(t, inflight->n_samples); b++)
@@ -203,6 +219,7 @@ dpt_status dpti_submit_step(dpt_trainer *trainer, float lr)
     dpti_steps_set_next(t, dpti_feeding_behind(t, *next));
     inflight->last_of_epoch = next->epoch != inflight->cursor.epoch;
     find_contributing(t, inflight);
+    find_borders(t, inflight);
     lay_out(t, inflight, records);
     post(t, inflight);
     return DPT_OK;

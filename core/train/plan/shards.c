@@ -140,6 +140,7 @@ void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split
     double sum = 0;
     if (t->processes) { /* with several processes no device is lost */
         dpti_split_rows(split, n_rows, rows);
+        to_grains(t, n_rows, rows);
         return;
     }
     for (size_t i = 0; i < t->n_workers; i++) {

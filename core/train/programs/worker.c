@@ -77,7 +77,7 @@ static size_t count_nodes(const dpti_worker *w, size_t most)
 {
     const dpt_trainer *t = w->trainer;
     if (!t->program.deterministic) return 0;
-    return t->n_workers == 1 && most >= t->batch_size ? 0 : DPTI_GRAIN_NODES - 1;
+    return t->n_devices == 1 && most >= t->batch_size ? 0 : DPTI_GRAIN_NODES - 1;
 }
 
 /* Makes the replica, and its program of training, for at most `most` samples at once. */
@@ -338,7 +338,7 @@ dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weight
     dpt_trainer *t = trainer;
     *failing = (dpti_failing_rank){.rank = t->n_workers};
     DPT_TRY(create_fitting(t, weights, failing));
-    if (t->program.deterministic) return check_grains(t);
+    if (t->program.deterministic) return dpti_peers_agree(t, check_grains(t));
     if (!dpti_any_has_micro_batches(t) || t->program.n_parts <= 1) return DPT_OK;
     /* Devices with several micro-batches cannot exchange parts in each of them: each device takes
        its own statistics, for each micro-batch. */

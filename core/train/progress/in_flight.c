@@ -15,7 +15,10 @@ static bool create_slot(const dpt_trainer *t, dpti_in_flight_step *inflight)
 {
     const size_t n = t->n_devices;
     const size_t n_processes = t->processes ? dpti_processes_count(t->processes) : 0;
-    if (n_processes > 0) inflight->contributing = calloc(n_processes, sizeof(bool));
+    if (n_processes > 0) {
+        inflight->contributing = calloc(n_processes, sizeof(bool));
+        inflight->grain_borders = calloc(n_processes + 1, sizeof(size_t));
+    }
     inflight->jobs = calloc(t->n_workers, sizeof *inflight->jobs);
     inflight->outcomes = calloc(n, sizeof *inflight->outcomes);
     inflight->shards = calloc(n, sizeof *inflight->shards);
@@ -23,9 +26,10 @@ static bool create_slot(const dpt_trainer *t, dpti_in_flight_step *inflight)
     inflight->exchange_seconds = calloc(n, sizeof *inflight->exchange_seconds);
     inflight->waiting_seconds = calloc(n, sizeof *inflight->waiting_seconds);
     inflight->throughput = calloc(n, sizeof *inflight->throughput);
-    bool complete = (inflight->contributing || n_processes == 0) && inflight->jobs &&
-                    inflight->outcomes && inflight->shards && inflight->device_seconds &&
-                    inflight->exchange_seconds && inflight->waiting_seconds && inflight->throughput;
+    bool complete = ((inflight->contributing && inflight->grain_borders) || n_processes == 0) &&
+                    inflight->jobs && inflight->outcomes && inflight->shards &&
+                    inflight->device_seconds && inflight->exchange_seconds &&
+                    inflight->waiting_seconds && inflight->throughput;
     for (size_t i = 0; inflight->jobs && i < t->n_workers; i++) {
         dpti_shard *shard = &inflight->jobs[i];
         *shard = (dpti_shard){.worker = &t->workers[i],
@@ -48,6 +52,7 @@ dpt_status dpti_steps_create(dpt_trainer *trainer)
 
 static void destroy_slot(const dpt_trainer *t, dpti_in_flight_step *inflight)
 {
+    free(inflight->grain_borders);
     free(inflight->contributing);
     free(inflight->outcomes);
     for (size_t i = 0; inflight->jobs && i < t->n_workers; i++) {

@@ -34,17 +34,18 @@ typedef struct dpti_shard {
     size_t step; /* number of the step, from 1 */
     float lr;    /* learning rate */
     size_t n_samples;
-    size_t *of_batch;         /* (accumulate) samples of each of the step's n_batches batches */
-    size_t n_batches;         /* batches of the step */
-    dpti_grains grains;       /* of the batch, in deterministic training; else zero */
-    size_t first_grain;       /* with which the shard begins */
-    uint8_t *staging;         /* step block and indices, laid out as the step buffer */
-    size_t slot;              /* slot of the host feed that holds the step's samples */
-    bool late;                /* as in dpti_contribution */
-    const dpt_error *unread;  /* why the step has no images; NULL if it has them */
-    const bool *contributing; /* the in-flight step's field of this name */
-    float *result;            /* (capacity + 1, 2) losses and hits, then the halt word */
-    uint64_t ticket;          /* of the job */
+    size_t *of_batch;            /* (accumulate) samples of each of the step's n_batches batches */
+    size_t n_batches;            /* batches of the step */
+    dpti_grains grains;          /* of the batch, in deterministic training; else zero */
+    size_t first_grain;          /* with which the shard begins */
+    const size_t *grain_borders; /* the in-flight step's field of this name */
+    uint8_t *staging;            /* step block and indices, laid out as the step buffer */
+    size_t slot;                 /* slot of the host feed that holds the step's samples */
+    bool late;                   /* as in dpti_contribution */
+    const dpt_error *unread;     /* why the step has no images; NULL if it has them */
+    const bool *contributing;    /* the in-flight step's field of this name */
+    float *result;               /* (capacity + 1, 2) losses and hits, then the halt word */
+    uint64_t ticket;             /* of the job */
     /* Written by the job. */
     bool under_way;    /* a single-launch step is enqueued, and its outcome is not known yet */
     dpt_status status; /* DPT_E_CANCELLED: another device's failure, or none */
@@ -69,22 +70,25 @@ typedef struct dpti_in_flight_step {
     size_t n_labels;    /* of the global batch, without ignored ones; at least 1 */
     double weight; /* the sum of the class weights of these labels, by which the loss is divided;
                       n_labels without class weights; above 0 */
-    bool last_of_epoch;       /* the step ends an epoch */
-    float lr;                 /* learning rate */
-    double submitted;         /* when, by the host's clock */
-    double data_seconds;      /* waiting for images that are read */
-    dpt_error unread;         /* why this process has no images, or status DPT_OK */
-    dpti_shard *jobs;         /* (n_workers) */
-    bool *contributing;       /* (processes) which processes have samples; NULL with one process */
-    dpti_outcome *outcomes;   /* (n_devices) of all processes' devices, when the step is over */
-    dpt_error failure;        /* with several processes: the first failure, or status DPT_OK */
-    bool diverged;            /* the failure is that processes took different steps */
-    uint64_t weights;         /* as in dpti_outcome */
-    size_t *shards;           /* (n_devices) samples of each device */
-    double *device_seconds;   /* (n_devices) busy time */
-    double *exchange_seconds; /* (n_devices) uploads and exchanges, which are part of busy time */
-    double *waiting_seconds;  /* (n_devices) waiting for other devices */
-    double *throughput;       /* (n_devices) samples a second, as measured; 0: not known yet */
+    bool last_of_epoch;  /* the step ends an epoch */
+    float lr;            /* learning rate */
+    double submitted;    /* when, by the host's clock */
+    double data_seconds; /* waiting for images that are read */
+    dpt_error unread;    /* why this process has no images, or status DPT_OK */
+    dpti_shard *jobs;    /* (n_workers) */
+    bool *contributing;  /* (processes) which processes have samples; NULL with one process */
+    /* (processes + 1) in deterministic training over several processes: process p has the grains
+       [p, p + 1) of these. */
+    size_t *grain_borders;
+    dpti_outcome *outcomes;     /* (n_devices) of all processes' devices, when the step is over */
+    dpt_error failure;          /* with several processes: the first failure, or status DPT_OK */
+    bool diverged;              /* the failure is that processes took different steps */
+    uint64_t weights;           /* as in dpti_outcome */
+    size_t *shards;             /* (n_devices) samples of each device */
+    double *device_seconds;     /* (n_devices) busy time */
+    double *exchange_seconds;   /* (n_devices) uploads and exchanges, which are part of busy time */
+    double *waiting_seconds;    /* (n_devices) waiting for other devices */
+    double *throughput;         /* (n_devices) samples a second, as measured; 0: not known yet */
     dpti_balance_reason reason; /* why the shards differ from those of the step before */
 } dpti_in_flight_step;
 
