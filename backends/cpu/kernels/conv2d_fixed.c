@@ -4,9 +4,10 @@
    Both passes read a source, x or dy, and write a result, y or dx.  The terms of an element are
    the taps of the filter in the order of the pixels of the source that they meet, row by row, and
    for each tap the channels of the source.  Forward, that is the order of the filter; backward, the
-   opposite one.  With a stride, the pixels of dx fall into classes that have different taps.
+   opposite one.  With a stride, the pixels of dx fall into classes that have different taps.  A
+   class is divided into bands: rows near the edges of the image meet fewer rows of the filter.
 
-   A tile is some pixels of a class times channels of the result.  A long sum is cut into blocks,
+   A tile is some pixels of a band times channels of the result.  A long sum is cut into blocks,
    for caches.  It is stored between blocks and goes on as if it had not been cut. */
 #include "activation.h"
 #include "conv2d.h"
@@ -17,18 +18,24 @@
 
 enum { RUN = 192 /* pixels for which a block of packed filters is read */ };
 
-/* Some terms of the sums of a class. */
+/* Some terms of the sums of a band. */
 typedef struct term_block {
     size_t first, n_segments; /* of `segments`: offsets from a pixel's first source */
     size_t term, n_terms;     /* the first one, counted in the class */
 } term_block;
+
+/* Rows of a class that meet the same rows of the filter. */
+typedef struct band {
+    size_t row, n_rows; /* counted in the class */
+    size_t first_block, n_blocks;
+} band;
 
 /* Pixels of the result that have the same taps: those at row, row + step, ... and column, ... */
 typedef struct pixel_class {
     size_t row, column, n_rows, n_columns;
     size_t first_tap, n_taps; /* of `taps` */
     size_t term, n_terms;     /* the terms of the classes before it, and its own */
-    size_t first_block, n_blocks;
+    size_t first_band, n_bands;
 } pixel_class;
 
 /* op->plan.state; the arrays stand behind it. */
@@ -51,6 +58,7 @@ typedef struct fixed {
     size_t most_samples;             /* of a frame */
     size_t n_classes;
     pixel_class *classes;
+    band *bands;
     term_block *blocks;
     segment *segments;
     size_t *taps; /* by class, in the order of the sums */
@@ -155,78 +163,120 @@ static line line_right(const dpt_conv2d_desc *d, bool is_forward)
 
 /* ---- The plan -------------------------------------------------------------------------------- */
 
-/* What `add_class` has filled in. */
+/* What has been filled in. */
 typedef struct filling {
     fixed *v;
     line down, right;
-    size_t n_taps, n_segments, n_blocks;
+    size_t n_taps, n_segments, n_blocks, n_bands;
 } filling;
 
 /* Adds the terms of a tap, which are consecutive floats of the frame, to the last block of the
-   class, and to new ones. */
-static void add_terms(filling *f, pixel_class *c, size_t offset, size_t most)
+   band, and to new ones. */
+static void add_terms(filling *f, band *b, size_t offset, size_t most)
 {
     fixed *v = f->v;
     for (size_t at = 0; at < v->group_terms;) {
-        term_block *b = &v->blocks[f->n_blocks - 1];
-        if (b->n_terms == most) {
-            b = &v->blocks[f->n_blocks++];
-            *b = (term_block){.first = f->n_segments, .term = c->n_terms};
-            c->n_blocks++;
+        term_block *k = &v->blocks[f->n_blocks - 1];
+        if (k->n_terms == most) {
+            k++;
+            *k = (term_block){.first = f->n_segments, .term = k[-1].term + most};
+            f->n_blocks++;
+            b->n_blocks++;
         }
-        const size_t n = least(v->group_terms - at, most - b->n_terms);
-        segment *last = b->n_segments > 0 ? &v->segments[f->n_segments - 1] : NULL;
+        const size_t n = least(v->group_terms - at, most - k->n_terms);
+        segment *last = k->n_segments > 0 ? &v->segments[f->n_segments - 1] : NULL;
         if (last && last->offset + last->length == offset + at) {
             last->length += n;
         } else {
             v->segments[f->n_segments++] = (segment){offset + at, n};
-            b->n_segments++;
+            k->n_segments++;
         }
-        b->n_terms += n;
-        c->n_terms += n;
+        k->n_terms += n;
         at += n;
     }
 }
 
-/* The offset of a tap in the frame. */
-static size_t offset_of(const filling *f, size_t down, size_t right, size_t kh, size_t kw)
+/* The offset of a tap in the frame, from the first pixel of a class. */
+static size_t offset_of(const filling *f, size_t down, size_t right, size_t tap)
 {
     const fixed *v = f->v;
+    const size_t kh = tap / v->desc.kernel_w, kw = tap % v->desc.kernel_w;
     const size_t row = (size_t)(line_at(&f->down, down, kh) + (int64_t)v->top);
     const size_t column = (size_t)(line_at(&f->right, right, kw) + (int64_t)v->left);
     return (row * v->frame_w + column) * v->source_channels;
 }
 
+/* The taps of a class that a row of the class meets within the source: they follow each other. */
+static dpt_cpu_range met_taps(const filling *f, const pixel_class *c, size_t down, size_t row)
+{
+    const fixed *v = f->v;
+    const int64_t at = (int64_t)(row * (f->down.is_forward ? f->down.stride : 1));
+    dpt_cpu_range taps = {0, 0};
+    for (size_t i = 0; i < c->n_taps; i++) {
+        const size_t kh = v->taps[c->first_tap + i] / v->desc.kernel_w;
+        const int64_t source = line_at(&f->down, down, kh) + at;
+        if (source < 0 || source >= (int64_t)v->source_h) continue;
+        if (taps.end == 0) taps.begin = i;
+        taps.end = i + 1;
+    }
+    return taps;
+}
+
+static void add_band(filling *f, const pixel_class *c, size_t down, size_t right,
+                     dpt_cpu_range taps, band *b)
+{
+    fixed *v = f->v;
+    const size_t n_terms = (taps.end - taps.begin) * v->group_terms;
+    const size_t n_blocks = largest(dpt_cpu_ceil_div(n_terms, REDUCTION_MAX), 1);
+    b->first_block = f->n_blocks;
+    b->n_blocks = 1;
+    v->blocks[f->n_blocks++] =
+        (term_block){.first = f->n_segments, .term = taps.begin * v->group_terms};
+    for (size_t i = taps.begin; i < taps.end; i++)
+        add_terms(f, b, offset_of(f, down, right, v->taps[c->first_tap + i]),
+                  dpt_cpu_ceil_div(n_terms, n_blocks));
+}
+
+static void add_bands(filling *f, pixel_class *c, size_t down, size_t right)
+{
+    dpt_cpu_range before = {0, 0};
+    c->first_band = f->n_bands;
+    for (size_t row = 0; row < c->n_rows; row++) {
+        const dpt_cpu_range taps = met_taps(f, c, down, row);
+        if (row > 0 && taps.begin == before.begin && taps.end == before.end) {
+            f->v->bands[f->n_bands - 1].n_rows++;
+            continue;
+        }
+        band *b = &f->v->bands[f->n_bands++];
+        *b = (band){.row = row, .n_rows = 1};
+        add_band(f, c, down, right, taps, b);
+        before = taps;
+    }
+    c->n_bands = f->n_bands - c->first_band;
+}
+
 static void add_class(filling *f, size_t down, size_t right)
 {
     fixed *v = f->v;
-    const size_t kernel_h = v->desc.kernel_h, kernel_w = v->desc.kernel_w;
+    const size_t kernel_w = v->desc.kernel_w, n_taps = v->n_filter_taps;
     pixel_class *c = &v->classes[v->n_classes];
     *c = (pixel_class){.row = line_first(&f->down, down),
                        .column = line_first(&f->right, right),
                        .n_rows = line_count(&f->down, down),
                        .n_columns = line_count(&f->right, right),
                        .first_tap = f->n_taps,
-                       .term = v->n_terms,
-                       .first_block = f->n_blocks,
-                       .n_blocks = 1};
+                       .term = v->n_terms};
     if (c->n_rows == 0 || c->n_columns == 0) return;
     v->n_classes++;
-    for (size_t i = 0; i < kernel_h * kernel_w; i++) {
-        const size_t tap = v->is_forward ? i : kernel_h * kernel_w - 1 - i;
+    for (size_t i = 0; i < n_taps; i++) {
+        const size_t tap = v->is_forward ? i : n_taps - 1 - i;
         if (line_has(&f->down, down, tap / kernel_w) && line_has(&f->right, right, tap % kernel_w))
             v->taps[f->n_taps++] = tap;
     }
     c->n_taps = f->n_taps - c->first_tap;
-    const size_t n_terms = c->n_taps * v->group_terms;
-    const size_t n_blocks = largest(dpt_cpu_ceil_div(n_terms, REDUCTION_MAX), 1);
-    v->blocks[f->n_blocks++] = (term_block){.first = f->n_segments};
-    for (size_t i = 0; i < c->n_taps; i++) {
-        const size_t tap = v->taps[c->first_tap + i];
-        add_terms(f, c, offset_of(f, down, right, tap / kernel_w, tap % kernel_w),
-                  dpt_cpu_ceil_div(n_terms, n_blocks));
-    }
+    c->n_terms = c->n_taps * v->group_terms;
     v->n_terms += c->n_terms;
+    add_bands(f, c, down, right);
 }
 
 static fixed plan_of(const dpt_conv2d_desc *d, bool is_forward, const line *down, const line *right)
@@ -268,10 +318,13 @@ static fixed *create(const dpt_conv2d_desc *d, bool is_forward)
     const size_t n_classes = dpt_cpu_mul(least(line_classes(&f.down), f.down.result),
                                          least(line_classes(&f.right), f.right.result)) +
                              1;
+    const size_t n_bands = dpt_cpu_mul(n_classes, 2 * d->kernel_h + 1);
     const size_t n_terms = dpt_cpu_mul(plan.n_filter_taps, plan.group_terms);
-    const size_t n_blocks = dpt_cpu_add(2 * n_terms / REDUCTION_MAX + 1, 2 * n_classes);
-    const size_t n_segments = dpt_cpu_add(plan.n_filter_taps, n_blocks);
-    const size_t sizes[] = {sizeof plan, dpt_cpu_mul(n_classes, sizeof *plan.classes),
+    const size_t n_blocks = dpt_cpu_mul(n_bands, 2 * n_terms / REDUCTION_MAX + 2);
+    const size_t n_segments = dpt_cpu_add(dpt_cpu_mul(n_bands, plan.n_filter_taps), n_blocks);
+    const size_t sizes[] = {sizeof plan,
+                            dpt_cpu_mul(n_classes, sizeof *plan.classes),
+                            dpt_cpu_mul(n_bands, sizeof *plan.bands),
                             dpt_cpu_mul(n_blocks, sizeof *plan.blocks),
                             dpt_cpu_mul(n_segments, sizeof *plan.segments),
                             dpt_cpu_mul(plan.n_filter_taps, sizeof *plan.taps)};
@@ -282,7 +335,8 @@ static fixed *create(const dpt_conv2d_desc *d, bool is_forward)
     if (!v) return NULL;
     *v = plan;
     v->classes = (void *)(v + 1);
-    v->blocks = (void *)(v->classes + n_classes);
+    v->bands = (void *)(v->classes + n_classes);
+    v->blocks = (void *)(v->bands + n_bands);
     v->segments = (void *)(v->blocks + n_blocks);
     v->taps = (void *)(v->segments + n_segments);
     f.v = v;
@@ -294,12 +348,10 @@ static fixed *create(const dpt_conv2d_desc *d, bool is_forward)
 
 /* ---- Packed filters -------------------------------------------------------------------------- */
 
-/* Ordered by class, group, block, panel, term, lane. */
-static size_t packed_panel(const fixed *v, const pixel_class *c, size_t group, const term_block *b,
-                           const panel *p)
+/* Ordered by class, group, panel, term, lane. */
+static size_t packed_panel(const fixed *v, const pixel_class *c, size_t group, const panel *p)
 {
-    const size_t term = c->term * v->desc.groups + group * c->n_terms + b->term;
-    return term * v->width + p->start * b->n_terms;
+    return (c->term * v->desc.groups + group * c->n_terms) * v->width + p->start * c->n_terms;
 }
 
 /* Transposes n terms of up to LANES filters, with `width` floats from term to term.  room: the
@@ -348,41 +400,28 @@ static void pack_taps(const fixed *v, const pixel_class *c, const float *w, cons
     }
 }
 
-static void pack_block(const fixed *v, const pixel_class *c, const term_block *b, const float *w,
-                       dpt_cpu_range terms, float *packed)
-{
-    for (size_t group = 0; group < v->desc.groups; group++) {
-        for (size_t i = 0; i < v->n_panels; i++) {
-            const panel p = KERNEL(panel_at)(v->group_lanes, i);
-            float *to =
-                packed + packed_panel(v, c, group, b, &p) + (terms.begin - b->term) * p.width;
-            if (v->is_forward)
-                pack_filters(v, w, group * v->group_lanes + p.start, &p, terms, to);
-            else
-                pack_taps(v, c, w + group * v->group_terms * v->n_filter_taps * v->group_lanes, &p,
-                          terms, to);
-        }
-    }
-}
-
 /* Packs a thread's part of the filters. */
 static void pack(const fixed *v, const float *w, float *packed, unsigned thread, unsigned n_threads)
 {
-    for (size_t i = 0; i < v->n_classes; i++) {
-        const pixel_class *c = &v->classes[i];
-        const dpt_cpu_range mine = dpt_cpu_split(c->n_terms, 16, thread, n_threads);
-        for (size_t k = 0; k < c->n_blocks; k++) {
-            const term_block *b = &v->blocks[c->first_block + k];
-            const dpt_cpu_range terms = {largest(b->term, mine.begin),
-                                         least(b->term + b->n_terms, mine.end)};
-            if (terms.begin < terms.end) pack_block(v, c, b, w, terms, packed);
+    const size_t group_floats = v->group_terms * v->n_filter_taps * v->group_lanes;
+    for (size_t i = 0; i < v->n_classes * v->desc.groups; i++) {
+        const pixel_class *c = &v->classes[i / v->desc.groups];
+        const size_t group = i % v->desc.groups;
+        const dpt_cpu_range terms = dpt_cpu_split(c->n_terms, 16, thread, n_threads);
+        for (size_t k = 0; k < v->n_panels && terms.begin < terms.end; k++) {
+            const panel p = KERNEL(panel_at)(v->group_lanes, k);
+            float *to = packed + packed_panel(v, c, group, &p) + terms.begin * p.width;
+            if (v->is_forward)
+                pack_filters(v, w, group * v->group_lanes + p.start, &p, terms, to);
+            else
+                pack_taps(v, c, w + group * group_floats, &p, terms, to);
         }
     }
 }
 
 /* ---- Products -------------------------------------------------------------------------------- */
 
-/* Some pixels of a class: their first source, and their result. */
+/* Some pixels of a band: their first source, and their result. */
 typedef struct run {
     size_t n;
     const float *a[RUN];
@@ -418,19 +457,19 @@ static void finish(const job *j, const run *r, size_t channel, size_t n)
     }
 }
 
-static void multiply(const job *j, const pixel_class *c, const run *r, size_t unit)
+static void multiply(const job *j, const pixel_class *c, const band *of, const run *r, size_t unit)
 {
     const fixed *v = j->call->op->plan.state;
     const size_t group = unit / v->n_panels;
     const panel p = KERNEL(panel_at)(v->group_lanes, unit % v->n_panels);
     const size_t channel = group * v->group_lanes + p.start, most = KERNEL(panel_rows)(&p);
-    for (size_t k = 0; k < c->n_blocks; k++) {
-        const term_block *b = &v->blocks[c->first_block + k];
-        const bool last = k + 1 == c->n_blocks;
+    for (size_t k = 0; k < of->n_blocks; k++) {
+        const term_block *b = &v->blocks[of->first_block + k];
+        const bool last = k + 1 == of->n_blocks;
         tile t = {.a_step = 1,
                   .segments = v->segments + b->first,
                   .n_segments = b->n_segments,
-                  .b = j->packed + packed_panel(v, c, group, b, &p),
+                  .b = j->packed + packed_panel(v, c, group, &p) + b->term * p.width,
                   .accumulate = j->call->accumulate,
                   .bias = v->is_forward && v->desc.has_bias
                               ? (const float *)j->call->in[2] + channel
@@ -450,37 +489,40 @@ static void multiply(const job *j, const pixel_class *c, const run *r, size_t un
     finish(j, r, channel, p.lanes);
 }
 
-/* Finds the next pixels of a class.  at: how many are behind, of all samples. */
-static void find_run(const job *j, const pixel_class *c, size_t at, run *r)
+/* Finds the next pixels of a band.  at: how many are behind, of all samples. */
+static void find_run(const job *j, const pixel_class *c, const band *b, size_t at, run *r)
 {
     const fixed *v = j->call->op->plan.state;
-    const size_t pixels = c->n_rows * c->n_columns;
+    const size_t pixels = b->n_rows * c->n_columns;
     const size_t source_size = v->framed ? v->frame_size : v->source_size;
     size_t sample = at / pixels, row = at % pixels / c->n_columns, column = at % c->n_columns;
     r->n = least(j->n_samples * pixels - at, RUN);
     for (size_t i = 0; i < r->n; i++) {
-        const size_t y = c->row + row * v->step_h, x = c->column + column * v->step_w;
-        r->a[i] = j->source + sample * source_size + row * v->row_step + column * v->column_step;
+        const size_t down = b->row + row;
+        const size_t y = c->row + down * v->step_h, x = c->column + column * v->step_w;
+        r->a[i] = j->source + sample * source_size + down * v->row_step + column * v->column_step;
         r->c[i] = j->result + sample * v->result_size + (y * v->result_w + x) * v->result_channels;
         if (++column < c->n_columns) continue;
         column = 0;
-        if (++row < c->n_rows) continue;
+        if (++row < b->n_rows) continue;
         row = 0;
         sample++;
     }
 }
 
-static void do_job(const job *j)
+static void do_unit(const job *j, size_t unit)
 {
     const fixed *v = j->call->op->plan.state;
     run r;
     for (size_t i = 0; i < v->n_classes; i++) {
         const pixel_class *c = &v->classes[i];
-        const size_t n_pixels = j->n_samples * c->n_rows * c->n_columns;
-        for (size_t at = 0; at < n_pixels; at += r.n) {
-            find_run(j, c, at, &r);
-            for (size_t unit = j->units.begin; unit < j->units.end; unit++)
-                multiply(j, c, &r, unit);
+        for (size_t k = 0; k < c->n_bands; k++) {
+            const band *b = &v->bands[c->first_band + k];
+            const size_t n_pixels = j->n_samples * b->n_rows * c->n_columns;
+            for (size_t at = 0; at < n_pixels; at += r.n) {
+                find_run(j, c, b, at, &r);
+                multiply(j, c, b, &r, unit);
+            }
         }
     }
 }
@@ -565,7 +607,8 @@ static void convolve(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
             .packed = packed,
             .partial = partial};
         if (v->framed) fill_frames(v, source, j.n_samples, frame);
-        do_job(&j);
+        for (size_t unit = j.units.begin; unit < j.units.end; unit++)
+            do_unit(&j, unit);
     }
 }
 
