@@ -148,10 +148,15 @@ static void add_taps(const conv *v, const block *b, const panel *p, const float 
 {
     tile t = {.a_step = v->column_step, .segments = b->rows, .n_segments = b->n_rows, .b = packed};
     const size_t most = KERNEL(panel_rows)(p);
+    size_t offset = KERNEL(conv_tap_offset)(v, taps.begin), channel = taps.begin % v->group_in;
     for (size_t tap = taps.begin; tap < taps.end; tap += t.n_rows) {
         t.n_rows = tile_rows(taps.end - tap, most);
-        for (size_t i = 0; i < t.n_rows; i++)
-            t.a[i] = x + KERNEL(conv_tap_offset)(v, tap + i);
+        for (size_t i = 0; i < t.n_rows; i++) {
+            t.a[i] = x + offset++;
+            if (++channel < v->group_in) continue;
+            offset = KERNEL(conv_tap_offset)(v, tap + i + 1);
+            channel = 0;
+        }
         t.from = t.to = sums + tap * p->width;
         KERNEL(tile_run)(p, &t);
     }
