@@ -68,6 +68,18 @@ void conformance_describe(const op_case *c, char *out, size_t n_bytes);
 /* A hash of the bits of n elements.  All NaNs have the same, because devices differ in theirs. */
 uint64_t conformance_bits(const void *data, dpt_dtype dtype, size_t n);
 
+/* The tensors of a call, for chains.c. */
+typedef struct conformance_tensors {
+    size_t n; /* samples */
+    const float *in[DPT_MAX_INPUTS];
+    const float *before; /* the first output, if the call accumulates; else NULL */
+} conformance_tensors;
+
+/* Whether conformance_chain knows the first output of a deterministic operator to the bit. */
+bool conformance_has_chain(const dpt_op_desc *desc);
+/* Element i of the first output. */
+float conformance_chain(const dpt_op_desc *desc, const conformance_tensors *t, size_t i);
+
 static inline suite *suite_of(test *t)
 {
     return t->user;

@@ -21,7 +21,8 @@
                         and 1
        --deterministic  operators are prepared to have the same bits on all devices.  Samples must
                         then have the same bits alone and among others, and sums over samples must
-                        not depend on max_samples
+                        not depend on max_samples.  Convolutions and linear layers are compared
+                        with the chains that define them
        --bits FILE      writes a line with a hash for each output of each call
 
    Skips (77) if the backend has no device here, unless $DPTRAIN_TEST_REQUIRE, names separated by

@@ -347,6 +347,27 @@ static void write_bits(const call *k, FILE *file)
     }
 }
 
+/* Compares elements of the first output with the chains that define them: some of many. */
+static void check_chains(test *t, const call *k)
+{
+    enum { MOST = 400 };
+    const tensor *out = &k->arena.tensors[k->out[0]];
+    const float *data = arena_after(&k->arena, k->out[0]);
+    const size_t step = 1 + out->n / MOST;
+    conformance_tensors of = {.n = k->c->n_samples};
+    if (k->c->nan || !conformance_has_chain(&k->c->desc)) return;
+    for (size_t i = 0; i < k->op->signature.n_in; i++)
+        of.in[i] = arena_before(&k->arena, k->in[i]);
+    if (k->c->accumulate) of.before = arena_before(&k->arena, k->out[0]);
+    for (size_t i = k->c->seed % step; i < out->n; i += step) {
+        const float expected = conformance_chain(&k->c->desc, &of, i);
+        if (CHECK(memcmp(&data[i], &expected, sizeof expected) == 0)) continue;
+        FAIL("%s: %s[%zu] is %a, its chain %a", k->text, out->name, i, (double)data[i],
+             (double)expected);
+        return;
+    }
+}
+
 /* Copies a tensor of the whole call to the call with some of its samples. */
 static void copy_part(const call *whole, const call *some, size_t from, size_t to, size_t first)
 {
@@ -490,6 +511,7 @@ void conformance_check(test *t, const dpti_op *op, const op_case *c)
         arena_check(t, &k->arena, k->text);
         compare(t, k);
         if (s->bits) write_bits(k, s->bits);
+        if (s->deterministic) check_chains(t, k);
         if (s->deterministic) check_parts(t, k, &random);
     } else {
         FAIL("%s: %s: %s", k->text, dpt_status_name(status), s->device->base.error.message);
