@@ -21,10 +21,10 @@ bits() {
     check "$set, $threads threads: bits were written" test -s "$file"
 }
 
-# Every set once, and the best one with every number of threads.
+# The best set with every number of threads, and the others with one thread.
 sets=()
 for set in avx512 avx2 neon portable; do
-    threads=$((1 + (${#sets[@]} + 1) % 3))
+    threads=$((${#sets[@]} == 0 ? 2 : 1))
     bits "$set" "$set" "$threads" "$@" || continue
     [ ${#sets[@]} -eq 0 ] && best=$set best_threads=$threads
     sets+=("$set")
