@@ -453,11 +453,17 @@ void dpti_balance_observe(dpti_balance *balance, const size_t *shards, const dou
     if (comparable) dpti_recent_add(&b->recent, b->n_devices, shards, seconds);
 }
 
+void dpti_balance_adopt(dpti_balance *balance, const size_t *shards)
+{
+    memcpy(balance->shards, shards, balance->n_devices * sizeof *shards);
+}
+
 bool dpti_balance_bound(dpti_balance *balance, size_t device, size_t most)
 {
     dpti_balance *b = balance;
     balanced_device *d = &b->devices[device];
-    const size_t capacity = most < d->capacity ? most : d->capacity;
+    const size_t whole = most - most % b->quantum;
+    const size_t capacity = most < d->capacity ? whole : d->capacity;
     size_t sum = capacity;
     for (size_t i = 0; i < b->n_devices; i++)
         if (i != device) sum += b->devices[i].capacity; /* each capacity is at most twice a batch */

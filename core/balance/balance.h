@@ -116,6 +116,9 @@ typedef enum dpti_balance_reason {
 
 const char *dpti_balance_reason_words(dpti_balance_reason reason);
 
+/* Takes other shards (n_devices) of a whole batch in place of those that dpti_balance_next gave:
+   rounded ones, which are used from now on. */
+void dpti_balance_adopt(dpti_balance *balance, const size_t *shards);
 /* Returns NULL if there is no memory. */
 dpti_balance *dpti_balance_create(const dpti_balance_options *options);
 void dpti_balance_destroy(dpti_balance *balance); /* accepts NULL */

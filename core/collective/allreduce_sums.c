@@ -239,6 +239,7 @@ dpt_status dpti_allreduce_share_nodes(dpti_allreduce *allreduce, const dpti_cont
     shared_nodes s;
     dpt_status status = make_shared(a, who, &s) ? DPT_OK : DPT_E_NO_MEMORY;
     *verdict = status;
+    if (status != DPT_OK) dpti_processes_give_up(a->processes); /* the others wait for this one */
     for (size_t begin = 0; status == DPT_OK && begin < a->count; begin += BLOCK) {
         dpt_status block = DPT_OK;
         const size_t left = a->count - begin;

@@ -205,10 +205,10 @@ typedef struct dpt_trainer_options {
        NULL with other losses.  Also for evaluation. */
     dpt_loss_function own_loss;
     void *own_loss_user;
-    /* Weights, losses and running statistics have the same bits on any devices that support it,
-       with any shares and micro-batches (docs/reproducibility.md).  DPT_E_UNSUPPORTED, with the
-       device or the layer, if a device or a layer cannot do it; DPT_E_INVALID with several
-       processes, `accumulate`, `compress` or DPT_BATCH_NORM_LOCAL. */
+    /* Weights, running statistics, losses and evaluations have the same bits on any devices that
+       support it, with any shares and micro-batches (docs/reproducibility.md).  DPT_E_UNSUPPORTED,
+       with the device or the layer, if a device or a layer cannot do it; DPT_E_INVALID with
+       `accumulate` above 1, `compress`, DPT_BATCH_NORM_LOCAL, or functions of the program. */
     bool deterministic;
 } dpt_trainer_options;
 

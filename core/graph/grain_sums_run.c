@@ -96,6 +96,8 @@ static const char *hindrance(const dpti_executable *x, size_t i, size_t s)
         return gradient && adds ? "several sums add up to one gradient" : NULL;
     if (x->ops[i].signature.out[s].per_sample) return NULL;
     if (gradient && adds) return "a parameter has several gradients, which add up";
+    if (gradient && !x->ops[i].signature.out[s].accumulates)
+        return "the gradient cannot be added to";
     if (gradient && !writes_all(&x->ops[i], s)) return "the gradient is written in parts";
     if (gradient || output_of(x, i, s)->row_bytes > 0 || is_of_batch_norm(instruction)) return NULL;
     return "a value that is computed from parameters has a gradient";
@@ -223,6 +225,7 @@ static dpt_status run_grain(const work *w, const dpti_grain_step *step)
     const size_t rows = repeat > 0 ? repeat : 1, begin = dpti_grain_begin(g, step->grain);
     const size_t first = (begin - dpti_grain_begin(g, w->run->first)) * rows;
     dpt_op_args args = x->args[w->i];
+    /* Rows of parts are written, and every gradient can be added to. */
     args.flags = step->adds && signature->may_accumulate ? DPT_RUN_ACCUMULATE : 0;
     for (size_t s = 0; s < signature->n_in; s++)
         move_on(&args.in[s], &signature->in[s], first);

@@ -334,6 +334,8 @@ static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *
         with = "several batches in a step: use a larger batch size, or leave accumulate out";
     else if (t->batch_norm == DPT_BATCH_NORM_LOCAL && dpti_model_has_batch_norm(t->model))
         with = "batch-norm local, whose statistics depend on the shares: use sync or frozen";
+    else if (dpti_model_calls(t->model) || dpti_loss_is_own(o->loss))
+        with = "functions of the program, of whose sums the library knows nothing";
     if (with)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "deterministic training cannot be combined with %s", with);

@@ -39,6 +39,8 @@ done
 net=(--model lenet --dataset synthetic:16x16x1:4:140 --batch-size 50 --epochs 2 --momentum 0.9 --augment
     crop:2,flip --validation 0.2)
 same lenet.jsonl micro --devices cpu:threads=1 --micro-batch 9
+train "${net[@]}" --quiet --devices cpu:threads=1,cpu:threads=1 --split 5:3 --log shares.jsonl
+same lenet.jsonl replayed --devices cpu:threads=1,cpu:threads=1 --split replay:shares.jsonl
 for isa in avx512 avx2 neon portable; do
     DPTRAIN_CPU_ISA=$isa "$DPTRAIN" devices --no-measure >isa.out 2>&1 && grep -q "$isa" isa.out || continue
     DPTRAIN_CPU_ISA=$isa same lenet.jsonl $isa --devices cpu:threads=2

@@ -104,6 +104,7 @@ static void divisions(test *t)
         {three, "1:30:30", 0},
         {"cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1", "equal", 0},
         {staged, "3:1", 0},
+        {"fault:threads=1:island=1,fault:threads=1:island=1", "3:1", 0},
         {staged, "1:3", 2},
         {"cpu:threads=1,cpu:threads=1:throttle=3", "measured", 0},
         {"cpu:threads=1|cpu:threads=1", "3:1", 0},
@@ -181,6 +182,26 @@ static void lost_devices(test *t)
             }
         flat_free(&right);
     }
+}
+
+/* Measured shares change, and are whole grains.  A device's time is simulated. */
+static void measured_shares(test *t)
+{
+    const baseline *b = t->user;
+    flat_outcome right, measured;
+    flat_task task = task_of(b, b->residual, "cpu:threads=1", NULL);
+    if (run(t, b, &task, &right)) {
+        task.devices = "fault:threads=1:clock=1,fault:threads=1:clock=4";
+        task.split = "measured";
+        check_same(t, b, &task, &right);
+        task.steps = 7; /* the last whole batch of the first epoch */
+        if (run(t, b, &task, &measured)) {
+            CHECK(measured.shards[0] > measured.shards[1] && measured.shards[0] % 2 == 0);
+            CHECK_SIZE(measured.shards[0] + measured.shards[1], FLAT_BATCH);
+        }
+        flat_free(&measured);
+    }
+    flat_free(&right);
 }
 
 /* Training without the option has other bits on another mix, or the test would show nothing. */
@@ -275,6 +296,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {{"divisions", divisions},
                                       {"lost devices", lost_devices},
+                                      {"measured shares", measured_shares},
                                       {"bits differ without it", bits_differ_without_it},
                                       {"other rounding shows", other_rounding_shows},
                                       {"refusals", refusals}};

@@ -73,7 +73,7 @@ dpt_status dpti_find_micro_batch_limit(dpti_worker *worker, dpt_error *error)
                              .parameter_bytes = t->model->flat_size * sizeof(float)};
     w->plan.micro_batch_limit =
         (dpti_micro_batch_limit){.most = t->micro_batch, .reason = DPTI_LIMIT_GIVEN};
-    if (t->micro_batch == 0 && t->replay.n_steps > 0)
+    if (t->micro_batch == 0 && t->replay.n_steps > 0 && !t->program.deterministic)
         w->plan.micro_batch_limit.most = t->replay.at_once[t->first_device + w->rank];
     if (w->plan.micro_batch_limit.most > 0) return DPT_OK;
     w->plan.micro_batch_limit = (dpti_micro_batch_limit){.most = SIZE_MAX};

@@ -16,6 +16,14 @@
 
 static const char replay_prefix[] = "replay:";
 
+/* In deterministic training a shard is a run of whole grains. */
+static void to_grains(const dpt_trainer *t, size_t n_samples, size_t *rows)
+{
+    const dpti_grains grains = dpti_grains_of(n_samples);
+    if (t->program.deterministic && n_samples > 0 && n_samples <= t->batch_size)
+        dpti_grains_round(&grains, t->n_devices, rows);
+}
+
 /* Forgets recorded algorithms that do not apply: another network has other operations, and a device
    of another backend has other algorithms. */
 static void forget_foreign_choices(dpt_trainer *t)
@@ -26,6 +34,17 @@ static void forget_foreign_choices(dpt_trainer *t)
         const size_t device = t->first_device + i;
         if (!same_model || strcmp(t->replay.backends[device], backend) != 0)
             dpti_replay_forget_choices(&t->replay, device);
+    }
+}
+
+/* The shards of a log that was not written by a deterministic training may be no whole grains. */
+static void round_replayed(dpt_trainer *t)
+{
+    for (size_t s = 0; s < t->replay.n_steps; s++) {
+        size_t *shards = t->replay.shards + s * t->n_devices, n = 0;
+        for (size_t i = 0; i < t->n_devices; i++)
+            n += shards[i];
+        to_grains(t, n, shards);
     }
 }
 
@@ -51,6 +70,7 @@ static dpt_status load_replay(dpt_trainer *t, const char *path)
                             "log %s: step %zu gives a device more samples than the batch has", path,
                             i / t->n_devices + 1);
     forget_foreign_choices(t);
+    round_replayed(t);
     return DPT_OK;
 }
 
@@ -121,14 +141,6 @@ dpt_status dpti_trainer_check_steps(dpt_trainer *trainer, size_t n_steps)
                     "the log that is replayed has shards for %zu steps; ask for no more steps than "
                     "that",
                     t->replay.n_steps);
-}
-
-/* In deterministic training a shard is a run of whole grains. */
-static void to_grains(const dpt_trainer *t, size_t n_samples, size_t *rows)
-{
-    const dpti_grains grains = dpti_grains_of(n_samples);
-    if (t->program.deterministic && n_samples <= t->batch_size)
-        dpti_grains_round(&grains, t->n_devices, rows);
 }
 
 void dpti_trainer_split_left(const dpt_trainer *trainer, const dpti_split *split, size_t n_rows,
@@ -257,6 +269,21 @@ static void multiply_shards(const dpt_trainer *t, dpti_in_flight_step *inflight)
         inflight->shards[i] = n_whole * inflight->shards[i] + rest[i];
 }
 
+/* Whole grains of the last batch of an epoch can be more than a device holds that has little
+   memory. */
+static dpt_status check_room(dpt_trainer *t, const dpti_in_flight_step *inflight)
+{
+    for (size_t i = 0; i < t->n_devices; i++) {
+        const dpti_peer *device = dpti_peers_device(t, i);
+        if (inflight->shards[i] <= device->capacity) continue;
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "%s holds %zu samples, and whole grains of a batch of %zu give it %zu: use "
+                        "another batch size, or more memory",
+                        device->id, device->capacity, inflight->n_samples, inflight->shards[i]);
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_in_flight_step *inflight)
 {
     dpt_trainer *t = trainer;
@@ -267,13 +294,15 @@ dpt_status dpti_trainer_divide(dpt_trainer *trainer, dpti_in_flight_step *inflig
     if (t->plan.balance) {
         inflight->reason = dpti_balance_next(t->plan.balance, n, inflight->shards);
         to_grains(t, n, inflight->shards);
+        if (t->program.deterministic && n == t->batch_size)
+            dpti_balance_adopt(t->plan.balance, inflight->shards);
         (void)dpti_balance_rates(t->plan.balance,
                                  inflight->throughput); /* zero until the rates are known */
     } else {
         dpti_trainer_split_left(t, &t->plan.split, n, inflight->shards);
     }
     multiply_shards(t, inflight);
-    return DPT_OK;
+    return t->program.deterministic ? check_room(t, inflight) : DPT_OK;
 }
 
 dpt_status dpti_trainer_first_shards(dpt_trainer *trainer, size_t *rows)

@@ -129,6 +129,24 @@ static bool keeps_whole(const dpti_worker *w)
            dpti_takes_batch_statistics(t->model, t->batch_norm);
 }
 
+/* The fewest samples that the worker may compute at once: in deterministic training a grain, or its
+   whole shard where batch-norm takes statistics of the batch and the shard is fixed. */
+static size_t least_at_once(const dpti_worker *w)
+{
+    const dpt_trainer *t = w->trainer;
+    const size_t grain = t->program.deterministic ? dpti_grains_of(t->batch_size).size : 1;
+    if (t->program.deterministic && t->program.n_parts > 1 && !keeps_whole(w)) return w->capacity;
+    return grain < w->capacity ? grain : w->capacity;
+}
+
+/* In deterministic training a device holds whole grains. */
+static size_t whole_grains(const dpti_worker *w, size_t n_samples)
+{
+    const dpt_trainer *t = w->trainer;
+    const size_t grain = t->program.deterministic ? dpti_grains_of(t->batch_size).size : 1;
+    return n_samples - n_samples % grain;
+}
+
 /* Halves the number of samples at once until the worker fits into the device's memory.  Before that
    the copy of the data is dropped, since micro-batches change what a batch-norm sees, and feeding
    samples changes nothing.  With measured shards and statistics of the batch the worker's capacity
@@ -136,17 +154,20 @@ static bool keeps_whole(const dpti_worker *w)
 static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
 {
     DPT_TRY(dpti_find_micro_batch_limit(w, error));
-    const size_t limit = dpti_micro_batch_limit_of(w);
+    const size_t least = least_at_once(w), limit = dpti_micro_batch_limit_of(w);
     size_t most = limit < w->capacity ? limit : w->capacity;
+    if (most < least && dpti_is_limited_by_caches(w)) most = least;
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};
         const dpt_status status = create_replica(w, most, weights, error);
         /* A call that did not fill in *error left the details in the device's record. */
         if (status != DPT_OK && error->status == DPT_OK) *error = w->device->base.error;
-        if (status != DPT_E_NO_MEMORY || most <= 1 || dpti_data_bytes(dpti_feeding_copy_of(w)) > 0)
+        if (status != DPT_E_NO_MEMORY || most <= least ||
+            dpti_data_bytes(dpti_feeding_copy_of(w)) > 0)
             return status;
         destroy_replica(w);
-        most = (most + 1) / 2;
+        most = whole_grains(w, (most + 1) / 2);
+        if (most < least) most = least;
         if (keeps_whole(w)) w->capacity = most;
     }
 }

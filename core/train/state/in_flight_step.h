@@ -78,7 +78,7 @@ typedef struct dpti_in_flight_step {
     dpti_shard *jobs;    /* (n_workers) */
     bool *contributing;  /* (processes) which processes have samples; NULL with one process */
     /* (processes + 1) in deterministic training over several processes: process p has the grains
-       [p, p + 1) of these. */
+       [grain_borders[p], grain_borders[p + 1]). */
     size_t *grain_borders;
     dpti_outcome *outcomes;     /* (n_devices) of all processes' devices, when the step is over */
     dpt_error failure;          /* with several processes: the first failure, or status DPT_OK */
