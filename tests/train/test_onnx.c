@@ -59,8 +59,8 @@ static bool freezes_buffers(const char *path)
            strstr(path, "coded_bare");
 }
 
-static dpt_status begin(session *r, const char *path, const mix *where,
-                        const dpt_dataset_memory *memory)
+static dpt_status begin_as(session *r, const char *path, const mix *where,
+                           const dpt_dataset_memory *memory, bool deterministic)
 {
     const dpt_trainer_options options = {.size = sizeof options,
                                          .batch_size = COUNT,
@@ -68,11 +68,18 @@ static dpt_status begin(session *r, const char *path, const mix *where,
                                          .momentum = 0.9f,
                                          .groups = buffers,
                                          .n_groups = freezes_buffers(path) ? 2 : 0,
-                                         .split = dpt_split_from(where->split)};
+                                         .split = dpt_split_from(where->split),
+                                         .deterministic = deterministic};
     DPT_TRY(dpt_device_set_open(r->context, where->devices, &r->devices));
     DPT_TRY(dpt_dataset_from_memory(r->context, memory, &r->data));
     DPT_TRY(dpt_model_from_onnx(r->context, path, &r->model));
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
+}
+
+static dpt_status begin(session *r, const char *path, const mix *where,
+                        const dpt_dataset_memory *memory)
+{
+    return begin_as(r, path, where, memory, false);
 }
 
 /* A predictor, with the weights of the file, predicts what the trainer predicts before its first
@@ -110,22 +117,23 @@ static void compare_losses(test *t, const session *r, const float expected[STEPS
     }
 }
 
-/* One file on one mix of devices. */
-static void train(test *t, size_t network, const char *way, const mix *where)
-{
-    session r = {.context = NULL};
-    char name[64], path[ONNX_PATH_BYTES];
+/* The data of a network. */
+typedef struct kept_data {
     float numbers[MOST];
     int32_t labels[MOST], ids[MOST];
+    size_t n; /* numbers of the samples; the losses stand behind them */
+} kept_data;
+
+/* One file on one mix of devices. */
+static dpt_status begin_network(session *r, kept_data *k, size_t network, const char *name,
+                                const mix *where, bool deterministic)
+{
+    char path[ONNX_PATH_BYTES];
     const size_t n_labels = networks[network].n_labels;
-    snprintf(name, sizeof name, "trained/%s.f32", networks[network].name);
-    const size_t n =
-        COUNT * networks[network].height * networks[network].width * networks[network].channels;
-    REQUIRE(onnx_floats(name, numbers, MOST) == n + STEPS);
     for (size_t i = 0; i < COUNT * n_labels; i++)
-        labels[i] = n_labels > 1 && i % 5 == 2 ? DPT_IGNORED_LABEL : (int32_t)(i % CLASSES);
-    for (size_t i = 0; i < n; i++)
-        ids[i] = (int32_t)numbers[i];
+        k->labels[i] = n_labels > 1 && i % 5 == 2 ? DPT_IGNORED_LABEL : (int32_t)(i % CLASSES);
+    for (size_t i = 0; i < k->n; i++)
+        k->ids[i] = (int32_t)k->numbers[i];
     const bool reads_ids = networks[network].vocabulary > 0;
     const dpt_dataset_memory memory = {.size = sizeof memory,
                                        .count = COUNT,
@@ -134,19 +142,72 @@ static void train(test *t, size_t network, const char *way, const mix *where)
                                        .channels = networks[network].channels,
                                        .outputs = networks[network].classes,
                                        .dtype = reads_ids ? DPT_I32 : DPT_F32,
-                                       .images = reads_ids ? (const void *)ids : numbers,
+                                       .images = reads_ids ? (const void *)k->ids : k->numbers,
                                        .vocabulary = networks[network].vocabulary,
-                                       .labels = labels,
+                                       .labels = k->labels,
                                        .labels_per_sample = n_labels,
                                        .label_dtype = DPT_I32};
+    DPT_TRY(dpt_context_create(&r->context));
+    return begin_as(r, onnx_path(name, path), where, &memory, deterministic);
+}
+
+static bool read_network(test *t, size_t network, kept_data *k)
+{
+    char name[64];
+    snprintf(name, sizeof name, "trained/%s.f32", networks[network].name);
+    k->n = COUNT * networks[network].height * networks[network].width * networks[network].channels;
+    return CHECK_SIZE(onnx_floats(name, k->numbers, MOST), k->n + STEPS);
+}
+
+static void train(test *t, size_t network, const char *way, const mix *where)
+{
+    session r = {.context = NULL};
+    char name[64];
+    kept_data k;
+    REQUIRE(read_network(t, network, &k));
     snprintf(name, sizeof name, "trained/%s_%s.onnx", networks[network].name, way);
-    REQUIRE_OK(dpt_context_create(&r.context));
-    if (begin(&r, onnx_path(name, path), where, &memory) != DPT_OK)
+    if (begin_network(&r, &k, network, name, where, false) != DPT_OK)
         FAIL("%s", dpt_error_message(r.context));
     else
         predict(t, &r, name);
-    compare_losses(t, &r, numbers + n, name, where->devices);
+    compare_losses(t, &r, k.numbers + k.n, name, where->devices);
     session_end(&r);
+}
+
+/* The losses of a deterministic training.  Returns false if it is refused. */
+static bool train_deterministic(test *t, size_t network, const char *name, const mix *where,
+                                double losses[STEPS])
+{
+    session r = {.context = NULL};
+    kept_data k;
+    bool trained = false;
+    if (!read_network(t, network, &k)) return false;
+    if (begin_network(&r, &k, network, name, where, true) == DPT_OK)
+        trained = session_train(t, &r, STEPS, losses);
+    else
+        CHECK_CONTAINS(dpt_error_message(r.context), "which deterministic training cannot do");
+    session_end(&r);
+    return trained;
+}
+
+/* Deterministic training has the same bits on all mixes, or is refused on all of them. */
+static void the_same_bits(test *t)
+{
+    static const char *const ways[] = {"default", "older"};
+    size_t n_trained = 0;
+    for (size_t i = 0; i < 2 * sizeof networks / sizeof *networks; i++) {
+        double first[STEPS], losses[STEPS];
+        char name[64];
+        snprintf(name, sizeof name, "trained/%s_%s.onnx", networks[i / 2].name, ways[i % 2]);
+        const bool trained = train_deterministic(t, i / 2, name, &mixes[0], first);
+        n_trained += trained;
+        for (size_t m = 1; m < N_MIXES; m++)
+            if (!CHECK(train_deterministic(t, i / 2, name, &mixes[m], losses) == trained) ||
+                !CHECK(!trained || memcmp(losses, first, sizeof first) == 0))
+                FAIL("%s on %s", name, mixes[m].devices);
+    }
+    printf("  %zu files are trained\n", n_trained);
+    CHECK(n_trained >= 60);
 }
 
 static void trains_as_pytorch(test *t)
@@ -518,6 +579,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"trains as PyTorch", trains_as_pytorch},
+        {"the same bits", the_same_bits},
         {"trains on other devices", trains_on_other_devices},
         {"drops alike on every mix", drops_alike_on_every_mix},
         {"trains with several inputs", trains_with_several_inputs},
