@@ -206,10 +206,11 @@ static bool make_shared(const dpti_allreduce *a, const dpti_contribution *who, s
 }
 
 /* Sums one block over all processes, into the first member's data. */
-static dpt_status share_block(const dpti_allreduce *a, const shared_nodes *s, size_t begin,
-                              size_t n, dpt_status *verdict)
+static dpt_status share_block(const dpti_allreduce *a, const shared_nodes *s, dpti_range what,
+                              dpt_status *verdict)
 {
     const size_t own = dpti_processes_rank(a->processes);
+    const size_t begin = what.begin, n = what.end - what.begin;
     dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
     summed_nodes sums;
     sum_members(a, begin, n, &sums);
@@ -243,7 +244,8 @@ dpt_status dpti_allreduce_share_nodes(dpti_allreduce *allreduce, const dpti_cont
     for (size_t begin = 0; status == DPT_OK && begin < a->count; begin += BLOCK) {
         dpt_status block = DPT_OK;
         const size_t left = a->count - begin;
-        status = share_block(a, &s, begin, left < BLOCK ? left : BLOCK, &block);
+        const size_t end = begin + (left < BLOCK ? left : BLOCK);
+        status = share_block(a, &s, (dpti_range){begin, end}, &block);
         if (block != DPT_OK) *verdict = block;
     }
     free_shared(&s);

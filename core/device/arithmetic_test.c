@@ -208,27 +208,38 @@ static dpt_op_desc describe(dpt_map_code code, size_t n)
     return desc;
 }
 
-static dpt_status wrong(const dpti_device *device, const char *what, const float operands[2],
-                        const float results[2], dpt_error *error)
+/* An operation with another result than the right one. */
+typedef struct mistake {
+    const char *what;
+    float a, b, result, right;
+} mistake;
+
+static dpt_status tell(const dpti_device *device, const mistake *m, dpt_error *error)
 {
     return DPT_FAIL(error, DPT_E_UNSUPPORTED,
                     "%s: %s of %08" PRIx32 " and %08" PRIx32 " gives %08" PRIx32
                     " in place of %08" PRIx32 ": its arithmetic is not that of deterministic "
                     "training; leave the device or deterministic out",
-                    device->id, what, bits_of(operands[0]), bits_of(operands[1]),
-                    bits_of(results[0]), bits_of(results[1]));
+                    device->id, m->what, bits_of(m->a), bits_of(m->b), bits_of(m->result),
+                    bits_of(m->right));
 }
 
-/* Computes n elements and compares them with what is right. */
-static dpt_status try_code(dpti_device *device, dpt_map_code code, const float *a, const float *b,
-                           const float *right, size_t n, dpt_error *error)
+/* An operation on n elements, with what is right. */
+typedef struct trial {
+    dpt_map_code code;
+    size_t n;
+    float a[MOST], b[MOST], right[MOST];
+} trial;
+
+static dpt_status run_trial(dpti_device *device, const trial *t, dpt_error *error)
 {
     float y[MOST];
-    const dpt_op_desc desc = describe(code, n);
+    const size_t n = t->n;
+    const dpt_op_desc desc = describe(t->code, n);
     const call c = {.device = device,
                     .desc = &desc,
                     .n_samples = 1,
-                    .in = {a, b},
+                    .in = {t->a, t->b},
                     .n_in = {n, desc.u.map.n_in == 2 ? n : 0},
                     .out = y,
                     .n_out = n};
@@ -236,34 +247,33 @@ static dpt_status try_code(dpti_device *device, dpt_map_code code, const float *
     if (status != DPT_OK) *error = device->base.error;
     DPT_TRY(status);
     for (size_t i = 0; i < n; i++)
-        if (bits_of(y[i]) != bits_of(right[i]))
-            return wrong(device, name_of(code), (const float[]){a[i], b[i]},
-                         (const float[]){y[i], right[i]}, error);
+        if (bits_of(y[i]) != bits_of(t->right[i]))
+            return tell(device, &(mistake){name_of(t->code), t->a[i], t->b[i], y[i], t->right[i]},
+                        error);
     return DPT_OK;
 }
 
 static dpt_status try_once(dpti_device *device, dpt_map_code code, dpt_error *error)
 {
-    float a[PAIRS], b[PAIRS], right[PAIRS];
-    make_operands(code, a, b);
+    trial t = {.code = code, .n = PAIRS};
+    make_operands(code, t.a, t.b);
     for (size_t i = 0; i < PAIRS; i++)
-        right[i] = compute(code, a[i], b[i]);
-    return try_code(device, code, a, b, right, PAIRS, error);
+        t.right[i] = compute(code, t.a[i], t.b[i]);
+    return run_trial(device, &t, error);
 }
 
 /* Tries the known results from `first` on that belong to one code.  *end becomes the first one of
    another. */
 static dpt_status try_known(dpti_device *device, size_t first, size_t *end, dpt_error *error)
 {
-    float a[KNOWN], b[KNOWN], right[KNOWN];
-    size_t n = 0;
-    for (; first + n < KNOWN && known[first + n].code == known[first].code; n++) {
-        a[n] = float_of(known[first + n].a);
-        b[n] = float_of(known[first + n].b);
-        right[n] = float_of(known[first + n].result);
+    trial t = {.code = known[first].code};
+    for (; first + t.n < KNOWN && known[first + t.n].code == t.code; t.n++) {
+        t.a[t.n] = float_of(known[first + t.n].a);
+        t.b[t.n] = float_of(known[first + t.n].b);
+        t.right[t.n] = float_of(known[first + t.n].result);
     }
-    *end = first + n;
-    return try_code(device, known[first].code, a, b, right, n, error);
+    *end = first + t.n;
+    return run_trial(device, &t, error);
 }
 
 /* ---- A matrix product ------------------------------------------------------------------------ */
@@ -300,8 +310,7 @@ static dpt_status try_product(dpti_device *device, dpt_error *error)
         for (size_t k = 0; k < INNER; k++)
             right = fmaf(row[k], column[k], right);
         if (bits_of(y[i]) != bits_of(right))
-            return wrong(device, "a product", (const float[]){row[0], column[0]},
-                         (const float[]){y[i], right}, error);
+            return tell(device, &(mistake){"a product", row[0], column[0], y[i], right}, error);
     }
     return DPT_OK;
 }
