@@ -167,7 +167,7 @@ bool dpti_allreduce_has_nodes(const dpti_contribution *who)
     return who->n_grains > 0;
 }
 
-/* The nodes of all processes, and a table of the sums of one block: (nodes, BLOCK). */
+/* The nodes of all processes, and a table of the sums of one piece: (nodes, MOST_PIECE). */
 typedef struct shared_nodes {
     size_t n_grains, n_processes, n;
     dpti_grain_node *nodes;
@@ -201,34 +201,52 @@ static bool make_shared(const dpti_allreduce *a, const dpti_contribution *who, s
         s->n += list.n;
         s->firsts[p + 1] = s->n;
     }
-    s->table = calloc(s->n * (size_t)BLOCK, sizeof *s->table);
+    s->table = calloc(s->n * (size_t)MOST_PIECE, sizeof *s->table);
     return s->table != NULL;
 }
 
-/* Sums one block over all processes, into the first member's data. */
-static dpt_status share_block(const dpti_allreduce *a, const shared_nodes *s, dpti_range what,
-                              dpt_status *verdict)
+/* Where the sum of node k has the element `at` of a piece of n elements. */
+static float *entry(const shared_nodes *s, size_t k, size_t n, size_t at)
 {
-    const size_t own = dpti_processes_rank(a->processes);
-    const size_t begin = what.begin, n = what.end - what.begin;
-    dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
+    return s->table + k * n + at;
+}
+
+/* Sums a block of a piece of n_piece elements along the tree, from the table. */
+static void sum_table(const shared_nodes *s, size_t n_piece, dpti_range block, float *to)
+{
+    const size_t n = block.end - block.begin;
     summed_nodes sums;
-    sum_members(a, begin, n, &sums);
-    for (size_t k = 0; k < sums.list.n; k++)
-        memcpy(s->table + (s->firsts[own] + k) * n, sums.sums[k], n * sizeof(float));
-    for (size_t p = 0; p <= s->n_processes; p++)
-        s->begins[p] = s->firsts[p] * n * sizeof(float);
-    DPT_TRY(
-        dpti_processes_share(a->processes, &(dpti_table){s->table, s->begins}, verdict, &error));
     sums.list.n = 0;
     sums.n_grains = s->n_grains;
     for (size_t k = 0; k < s->n; k++)
-        append_node(&sums, &s->nodes[k], s->table + k * n, n);
-    float *to = a->members[0].view.host + begin;
+        append_node(&sums, &s->nodes[k], entry(s, k, n_piece, block.begin), n);
     if (s->n > 0)
         memcpy(to, sums.sums[0], n * sizeof *to);
     else
         memset(to, 0, n * sizeof *to);
+}
+
+/* Sums one piece over all processes, into the first member's data: block by block, with one message
+   to each process. */
+static dpt_status share_piece(const dpti_allreduce *a, const shared_nodes *s, dpti_range what,
+                              dpt_status *verdict)
+{
+    const size_t own = s->firsts[dpti_processes_rank(a->processes)], n = what.end - what.begin;
+    float *to = a->members[0].view.host + what.begin;
+    dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
+    for (size_t at = 0; at < n; at += BLOCK) {
+        const size_t size = n - at < BLOCK ? n - at : BLOCK;
+        summed_nodes sums;
+        sum_members(a, what.begin + at, size, &sums);
+        for (size_t k = 0; k < sums.list.n; k++)
+            memcpy(entry(s, own + k, n, at), sums.sums[k], size * sizeof(float));
+    }
+    for (size_t p = 0; p <= s->n_processes; p++)
+        s->begins[p] = s->firsts[p] * n * sizeof(float);
+    DPT_TRY(
+        dpti_processes_share(a->processes, &(dpti_table){s->table, s->begins}, verdict, &error));
+    for (size_t at = 0; at < n; at += BLOCK)
+        sum_table(s, n, (dpti_range){at, n - at < BLOCK ? n : at + BLOCK}, to + at);
     if (a->wants_finite && !dpti_all_finite(to, n)) *verdict = DPT_E_NOT_FINITE;
     return DPT_OK;
 }
@@ -241,12 +259,12 @@ dpt_status dpti_allreduce_share_nodes(dpti_allreduce *allreduce, const dpti_cont
     dpt_status status = make_shared(a, who, &s) ? DPT_OK : DPT_E_NO_MEMORY;
     *verdict = status;
     if (status != DPT_OK) dpti_processes_give_up(a->processes); /* the others wait for this one */
-    for (size_t begin = 0; status == DPT_OK && begin < a->count; begin += BLOCK) {
-        dpt_status block = DPT_OK;
+    for (size_t begin = 0; status == DPT_OK && begin < a->count; begin += MOST_PIECE) {
+        dpt_status piece = DPT_OK;
         const size_t left = a->count - begin;
-        const size_t end = begin + (left < BLOCK ? left : BLOCK);
-        status = share_block(a, &s, (dpti_range){begin, end}, &block);
-        if (block != DPT_OK) *verdict = block;
+        const size_t end = begin + (left < MOST_PIECE ? left : MOST_PIECE);
+        status = share_piece(a, &s, (dpti_range){begin, end}, &piece);
+        if (piece != DPT_OK) *verdict = piece;
     }
     free_shared(&s);
     return status;
