@@ -88,10 +88,11 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_model_create(dpt_context *context, const
 /* Makes a finished model of an ONNX file, which begins with the weights of the file.  The name of
    the model is `path`.  docs/onnx.md lists what is taken.  Images of a data set must have the shape
    of the file's input: (height, width, channels) for an input of (N, channels, height, width), (1,
-   1, n) for (N, n), (a, b, 1) for (N, a, b).  The caller owns *out.  Errors: DPT_E_INVALID if an
-   argument is NULL; DPT_E_NOT_FOUND, DPT_E_IO; DPT_E_FORMAT for a damaged file; DPT_E_UNSUPPORTED
-   for a network that cannot be trained, whose message names the node and its operator;
-   DPT_E_NO_MEMORY.
+   1, n) for (N, n), (a, b, 1) for (N, a, b).  Large weights stay in the file, which stays open, and
+   are read when a trainer or predictor is made: the file may be replaced or removed, but must not
+   be written in place (DPT_E_IO then).  The caller owns *out.  Errors: DPT_E_INVALID if an argument
+   is NULL; DPT_E_NOT_FOUND, DPT_E_IO; DPT_E_FORMAT for a damaged file; DPT_E_UNSUPPORTED for a
+   network that cannot be trained, whose message names the node and its operator; DPT_E_NO_MEMORY.
  */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_from_onnx(dpt_context *context, const char *path,
                                                         dpt_model **out);

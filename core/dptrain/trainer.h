@@ -219,7 +219,8 @@ typedef struct dpt_trainer_options {
    takes no part in training (dpt_trainer_next_event tells), unless `stop_on_loss` is set.  Errors:
    DPT_E_INVALID if an option is out of range, the data do not fit the model's input or classes, or
    another pointer is NULL (no message if `devices` is NULL); DPT_E_UNSUPPORTED if a device cannot
-   compute a layer (the message names both); DPT_E_NO_MEMORY; DPT_E_DEVICE_LOST if a device does not
+   compute a layer (the message names both); DPT_E_IO if the weights of a network's file cannot be
+   read (dpt_model_from_onnx); DPT_E_NO_MEMORY; DPT_E_DEVICE_LOST if a device does not
    answer, or is lost and no other is left; the devices' own failures. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_create(dpt_device_set *devices,
                                                        const dpt_model *model,

@@ -17,6 +17,8 @@ typedef struct export_task {
     const char *weights_path;
     dpti_safetensors *file; /* NULL: the weights that the model began with */
     const void **weights;   /* (n_parameters) */
+    void **read;            /* (n_parameters) memory of weights that were read; owned */
+    size_t n_read;
 } export_task;
 
 /* ---- Weights --------------------------------------------------------------------------------- */
@@ -41,21 +43,36 @@ static dpt_status find_tensor(const export_task *x, const dpti_parameter *p, con
     return DPT_OK;
 }
 
+/* The initial values of a parameter, as the model has them. */
+static dpt_status find_initial(export_task *x, const dpti_parameter *p, const void **out,
+                               dpt_error *error)
+{
+    if (!dpti_has_initial(p))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "model %.200s has no weights yet: name a file of weights", x->model->name);
+    *out = p->initial;
+    if (*out) return DPT_OK;
+    float *read = malloc(p->size * sizeof *read);
+    if (!read) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to export a model");
+    x->read[x->n_read++] = read;
+    *out = read;
+    return dpti_file_part_read(&p->stored, read, error);
+}
+
 static dpt_status find_weights(export_task *x, dpt_error *error)
 {
     const dpt_model *m = x->model;
     x->weights = calloc(m->n_parameters, sizeof *x->weights);
-    if (!x->weights) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to export a model");
+    x->read = calloc(m->n_parameters, sizeof *x->read);
+    if (!x->weights || !x->read)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to export a model");
     if (x->weights_path) DPT_TRY(dpti_safetensors_read(x->weights_path, &x->file, error));
     for (size_t i = 0; i < m->n_parameters; i++) {
         const dpti_parameter *p = &m->parameters[i];
         if (x->file)
             DPT_TRY(find_tensor(x, p, &x->weights[i], error));
-        else if (!p->initial)
-            return DPT_FAIL(error, DPT_E_INVALID,
-                            "model %.200s has no weights yet: name a file of weights", m->name);
         else
-            x->weights[i] = p->initial;
+            DPT_TRY(find_initial(x, p, &x->weights[i], error));
     }
     return DPT_OK;
 }
@@ -141,6 +158,9 @@ dpt_status dpt_model_to_onnx(const dpt_model *model, const char *weights, const 
     export_task x = {.model = model, .weights_path = weights};
     const dpt_status status = write_model(&x, path, &o, &error);
     dpti_safetensors_close(x.file);
+    for (size_t i = 0; i < x.n_read; i++)
+        free(x.read[i]);
+    free(x.read);
     free(x.weights);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(model->context, NULL, &error);
 }

@@ -37,6 +37,7 @@ void dpt_model_destroy(dpt_model *model)
     for (size_t i = 0; i < model->n_parameters; i++) {
         free(model->parameters[i].name);
         free(model->parameters[i].initial);
+        dpti_kept_file_release(model->parameters[i].stored.file);
     }
     for (size_t i = 0; i < model->n_inputs; i++)
         free(model->inputs[i].name);

@@ -6,6 +6,7 @@
 #include "backend.h"
 #include "dptrain.h"
 #include "graph/shape.h"
+#include "io/kept_file.h"
 
 enum { DPTI_NODE_INPUTS = 32 };
 
@@ -86,9 +87,12 @@ typedef struct dpti_parameter {
     dpti_layout layout;
     size_t h, w,
         c; /* LINEAR: the extent before flatten; CONV: kernel h, w and channels per group */
-    float *initial; /* (size) initial values, in the checkpoint's layout; NULL: they are drawn */
-    bool is_table;  /* of an embedding: "default" draws it as PyTorch does */
-    bool frozen;    /* a buffer of the module: not trained unless a group says so */
+    /* The initial values, (size) float32 in the checkpoint's layout: `stored` in a file, or
+       `initial` in memory; or drawn, if there are none. */
+    float *initial;
+    dpti_file_part stored;
+    bool is_table; /* of an embedding: "default" draws it as PyTorch does */
+    bool frozen;   /* a buffer of the module: not trained unless a group says so */
 } dpti_parameter;
 
 /* Where the inputs of a JOIN lie in its output. */
@@ -217,8 +221,29 @@ typedef struct dpti_initial {
    DPT_INIT_NORMAL, DPT_INIT_XAVIER (uniform) and DPT_INIT_HE (normal, fan_in, gain sqrt 2): biases
    are 0.  Norms, with their statistics, begin as the identity.  A parameter that brings initial
    values takes them, whatever `init` says.  Errors: DPT_E_INVALID for another kind, or a deviation
-   that is not allowed. */
+   that is not allowed; DPT_E_IO if a file of initial values cannot be read; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial,
                                             float *flat, dpt_error *error);
+
+/* Takes n elements of the flat buffer from element `offset` on. */
+typedef struct dpti_flat_sink {
+    dpt_status (*take)(void *user, size_t offset, const float *values, size_t n);
+    void *user;
+} dpti_flat_sink;
+
+/* As dpti_initialize, but hands the values over in pieces of some MB, so that no second buffer of
+   all weights is needed.  The elements between parameters are left out.  Errors: as
+   dpti_initialize; DPT_E_IO, DPT_E_NO_MEMORY; as the sink fails. */
+DPT_CHECK_RESULT dpt_status dpti_initialize_pieces(const dpt_model *model,
+                                                   const dpti_initial *initial,
+                                                   const dpti_flat_sink *sink, dpt_error *error);
+/* Checks what dpti_initialize would refuse.  Errors: DPT_E_INVALID. */
+DPT_CHECK_RESULT dpt_status dpti_check_initial(const dpti_initial *initial, dpt_error *error);
+
+/* Whether a parameter brings its initial values. */
+static inline bool dpti_has_initial(const dpti_parameter *parameter)
+{
+    return parameter->initial || parameter->stored.file;
+}
 
 #endif

@@ -11,18 +11,24 @@
 
 /* Both layouts that differ are (rows, h*w, c) in the flat buffer and (rows, c, h*w) in a
    checkpoint: the filters of a convolution, and the columns of a linear layer after a flatten. */
-static void transpose_rows(const dpti_parameter *p, const float *from, float *to, bool export)
+/* Transposes n elements, which are whole rows. */
+static void transpose_rows(const dpti_parameter *p, const float *from, float *to, size_t n)
 {
-    const size_t area = p->h * p->w, row = area * p->c, n_rows = p->size / row;
-    for (size_t r = 0; r < n_rows; r++)
-        for (size_t a = 0; a < area; a++)
-            for (size_t c = 0; c < p->c; c++) {
-                const size_t inside = r * row + a * p->c + c, outside = r * row + c * area + a;
-                if (export)
-                    to[outside] = from[inside];
-                else
-                    to[inside] = from[outside];
-            }
+    const size_t area = p->h * p->w, row = area * p->c;
+    for (size_t begin = 0; begin < n; begin += row)
+        for (size_t k = 0; k < area; k++)
+            for (size_t c = 0; c < p->c; c++)
+                to[begin + k * p->c + c] = from[begin + c * area + k];
+}
+
+/* The other way round. */
+static void transpose_back(const dpti_parameter *p, const float *from, float *to)
+{
+    const size_t area = p->h * p->w, row = area * p->c;
+    for (size_t begin = 0; begin < p->size; begin += row)
+        for (size_t k = 0; k < area; k++)
+            for (size_t c = 0; c < p->c; c++)
+                to[begin + c * area + k] = from[begin + k * p->c + c];
 }
 
 void dpti_parameter_export(const dpti_parameter *parameter, const float *inside, float *outside)
@@ -30,15 +36,21 @@ void dpti_parameter_export(const dpti_parameter *parameter, const float *inside,
     if (parameter->layout == DPTI_LAYOUT_PLAIN)
         memcpy(outside, inside, parameter->size * sizeof *outside);
     else
-        transpose_rows(parameter, inside, outside, true);
+        transpose_back(parameter, inside, outside);
+}
+
+/* Brings n elements, which are whole rows, into the order of the flat buffer. */
+static void import_rows(const dpti_parameter *p, const float *outside, float *inside, size_t n)
+{
+    if (p->layout == DPTI_LAYOUT_PLAIN)
+        memcpy(inside, outside, n * sizeof *inside);
+    else
+        transpose_rows(p, outside, inside, n);
 }
 
 void dpti_parameter_import(const dpti_parameter *parameter, const float *outside, float *inside)
 {
-    if (parameter->layout == DPTI_LAYOUT_PLAIN)
-        memcpy(inside, outside, parameter->size * sizeof *inside);
-    else
-        transpose_rows(parameter, outside, inside, false);
+    import_rows(parameter, outside, inside, parameter->size);
 }
 
 /* ---- Initial values -------------------------------------------------------------------------- */
@@ -125,28 +137,115 @@ static dpt_status find_recipe(dpt_init init, const recipe **out, dpt_error *erro
     return DPT_OK;
 }
 
-dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial, float *flat,
+dpt_status dpti_check_initial(const dpti_initial *initial, dpt_error *error)
+{
+    const recipe *r = NULL;
+    return find_recipe(initial->init, &r, error);
+}
+
+/* ---- Pieces ---------------------------------------------------------------------------------- */
+
+enum { PIECE = 1 << 20 }; /* elements that are made at once, or one row if it is longer */
+
+/* Where the values of one parameter come from, in the checkpoint's layout. */
+typedef struct origin {
+    const dpti_parameter *p;
+    law law;
+    dpti_random random;
+    size_t done; /* elements that were taken */
+} origin;
+
+/* Takes the next n values. */
+static dpt_status take_values(origin *from, float *out, size_t n, dpt_error *error)
+{
+    const dpti_parameter *p = from->p;
+    const size_t n_bytes = n * sizeof *out, at = from->done * sizeof *out;
+    from->done += n;
+    if (p->stored.file) {
+        const dpti_file_part part = {p->stored.file, p->stored.offset + at, n_bytes};
+        return dpti_file_part_read(&part, out, error);
+    }
+    if (p->initial)
+        memcpy(out, (const char *)p->initial + at, n_bytes);
+    else
+        draw(from->law, &from->random, out, n);
+    return DPT_OK;
+}
+
+/* The elements of a row of a parameter, which a piece does not divide. */
+static size_t row_of(const dpti_parameter *p)
+{
+    return p->layout == DPTI_LAYOUT_PLAIN ? 1 : p->h * p->w * p->c;
+}
+
+/* The elements of a piece: whole rows. */
+static size_t piece_of(const dpti_parameter *p)
+{
+    const size_t row = row_of(p), most = row < PIECE ? PIECE / row * row : row;
+    return most < p->size ? most : p->size;
+}
+
+/* Who takes the pieces, and memory of one piece before and behind the change of order. */
+typedef struct receiver {
+    const dpti_flat_sink *sink;
+    float *outside, *inside;
+} receiver;
+
+static dpt_status pass(origin *from, const receiver *to, dpt_error *error)
+{
+    const dpti_parameter *p = from->p;
+    const size_t most = piece_of(p);
+    while (from->done < p->size) {
+        const size_t begin = from->done, left = p->size - begin, n = left < most ? left : most;
+        DPT_TRY(take_values(from, to->outside, n, error));
+        import_rows(p, to->outside, to->inside, n);
+        DPT_TRY(to->sink->take(to->sink->user, p->offset + begin, to->inside, n));
+    }
+    return DPT_OK;
+}
+
+static dpt_status pass_all(const dpt_model *model, const dpti_initial *initial, const receiver *to,
                            dpt_error *error)
 {
     const recipe *r = NULL;
-    const double deviation = initial->init.deviation;
     DPT_TRY(find_recipe(initial->init, &r, error));
-    size_t largest = 0;
-    for (size_t i = 0; i < model->n_parameters; i++)
-        if (model->parameters[i].size > largest) largest = model->parameters[i].size;
-    float *outside = calloc(largest, sizeof *outside);
-    if (!outside) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the initial weights");
     for (size_t i = 0; i < model->n_parameters; i++) {
         const dpti_parameter *p = &model->parameters[i];
-        dpti_random random;
-        dpti_random_init(&random, initial->seed, DPTI_RANDOM_INIT, i);
-        if (p->initial) {
-            dpti_parameter_import(p, p->initial, flat + p->offset);
-            continue;
-        }
-        draw((law){distribution_of(r, p), scale_of(r, deviation, p)}, &random, outside, p->size);
-        dpti_parameter_import(p, outside, flat + p->offset);
+        origin from = {.p = p,
+                       .law = {distribution_of(r, p), scale_of(r, initial->init.deviation, p)}};
+        dpti_random_init(&from.random, initial->seed, DPTI_RANDOM_INIT, i);
+        DPT_TRY(pass(&from, to, error));
     }
-    free(outside);
     return DPT_OK;
+}
+
+dpt_status dpti_initialize_pieces(const dpt_model *model, const dpti_initial *initial,
+                                  const dpti_flat_sink *sink, dpt_error *error)
+{
+    size_t largest = 1;
+    for (size_t i = 0; i < model->n_parameters; i++) {
+        const size_t n = piece_of(&model->parameters[i]);
+        if (n > largest) largest = n;
+    }
+    const receiver to = {sink, malloc(largest * sizeof(float)), malloc(largest * sizeof(float))};
+    const dpt_status status =
+        to.outside && to.inside
+            ? pass_all(model, initial, &to, error)
+            : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the initial weights");
+    free(to.outside);
+    free(to.inside);
+    return status;
+}
+
+static dpt_status put_into_flat(void *user, size_t offset, const float *values, size_t n)
+{
+    memcpy((float *)user + offset, values, n * sizeof *values);
+    return DPT_OK;
+}
+
+dpt_status dpti_initialize(const dpt_model *model, const dpti_initial *initial, float *flat,
+                           dpt_error *error)
+{
+    const dpti_flat_sink sink = {put_into_flat, flat};
+    return dpti_initialize_pieces(model, initial, &sink, error);
 }

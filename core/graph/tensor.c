@@ -58,15 +58,19 @@ size_t dpti_build_named(dpt_model *model, const char *name, dpti_parameter param
 {
     if (model->status != DPT_OK) return SIZE_MAX;
     const float *initial = parameter.initial;
+    dpti_kept_file *file = parameter.stored.file;
     parameter.initial = NULL;
+    parameter.stored.file = NULL;
     if (has_parameter(model, name)) {
         (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s: two parameters are called %s",
                               model->name, name);
         return SIZE_MAX;
     }
     const size_t at = dpti_append_parameter(model, dpti_strdup(name), name, parameter);
-    if (at == SIZE_MAX || !initial) return at;
+    if (at == SIZE_MAX) return at;
     dpti_parameter *p = &model->parameters[at];
+    p->stored.file = dpti_kept_file_share(file);
+    if (!initial) return at;
     p->initial = malloc(p->size * sizeof *initial);
     if (!p->initial) {
         (void)DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);

@@ -36,7 +36,8 @@ dpt_map_operand dpti_operand(const dpti_node *node, const dpti_shape *shape);
 /* ---- Leaves ---------------------------------------------------------------------------------- */
 
 /* Adds a parameter with this full name, as dpti_build_parameter does.  `parameter.initial`: its
-   initial values in the checkpoint's layout, which are copied; or NULL. */
+   initial values in the checkpoint's layout, which are copied; or NULL.  `parameter.stored`: the
+   same in a file, of which the parameter becomes a user. */
 size_t dpti_build_named(dpt_model *model, const char *name, dpti_parameter parameter);
 /* A parameter's value, with the parameter's shape: a view if the flat buffer has the elements in
    another order.  Every call adds a node.  The role should be

@@ -87,6 +87,14 @@ static float *numbers_of(const dpti_onnx_tensor *tensor)
     return out;
 }
 
+/* Whether a parameter's values are read from the file when a trainer or predictor is made.  Small
+   ones are copied. */
+static bool stays_in_file(const dpti_onnx_tensor *tensor)
+{
+    enum { LEAST_BYTES = 1 << 16 };
+    return tensor->part.file && tensor->type == DPTI_ONNX_FLOAT && tensor->n_bytes >= LEAST_BYTES;
+}
+
 static dpt_status add_constant_tensor(dpti_importer *im, const dpti_onnx_tensor *tensor,
                                       const dpti_extents *extents, dpt_value *out)
 {
@@ -284,8 +292,11 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
     if (!tensor || tensor->n == 0)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "input %zu must be numbers of the file, not computed ones", i);
-    float *numbers = numbers_of(tensor);
-    if (!numbers) return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "weights are not float32");
+    float *numbers = NULL;
+    if (stays_in_file(tensor))
+        like.stored = tensor->part;
+    else if (!(numbers = numbers_of(tensor)))
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "weights are not float32");
     like.initial = numbers;
     shape_parameter(tensor, &like);
     if (at->n_uses > 1 && like.role == DPTI_ROLE_WEIGHT) like.role = DPTI_ROLE_TENSOR;

@@ -21,6 +21,24 @@ static dpt_status fail_read(dpt_error *error, const char *path, int code)
     return DPT_FAIL_NATIVE(error, status, code, "cannot read %s: %s", path, strerror(code));
 }
 
+dpt_status dpti_file_open(const char *path, int *fd, struct stat *info, dpt_error *error)
+{
+    /* O_NONBLOCK: a pipe without a writer is refused below and must not block here. */
+    const int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (opened < 0) return fail_read(error, path, errno);
+    if (fstat(opened, info) != 0) {
+        const int code = errno;
+        close(opened);
+        return fail_read(error, path, code);
+    }
+    if (!S_ISREG(info->st_mode)) {
+        close(opened);
+        return DPT_FAIL(error, DPT_E_IO, "cannot read %s: it is no regular file", path);
+    }
+    *fd = opened;
+    return DPT_OK;
+}
+
 /* A file that is open for reading. */
 typedef struct open_file {
     const char *path;
@@ -28,25 +46,32 @@ typedef struct open_file {
     size_t n_bytes;
 } open_file;
 
-/* Opens a regular file for reading. */
 static dpt_status open_regular(const char *path, open_file *out, dpt_error *error)
 {
-    /* O_NONBLOCK: a pipe without a writer is refused below and must not block here. */
-    const int opened = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (opened < 0) return fail_read(error, path, errno);
     struct stat info;
-    if (fstat(opened, &info) != 0) {
-        const int code = errno;
-        close(opened);
-        return fail_read(error, path, code);
-    }
-    if (!S_ISREG(info.st_mode)) {
-        close(opened);
-        return DPT_FAIL(error, DPT_E_IO, "cannot read %s: it is no regular file", path);
-    }
-    *out = (open_file){.path = path, .fd = opened, .n_bytes = (size_t)info.st_size};
-
+    DPT_TRY(dpti_file_open(path, &out->fd, &info, error));
+    out->path = path;
+    out->n_bytes = (size_t)info.st_size;
     return DPT_OK;
+}
+
+dpt_status dpti_file_take_memory(const char *path, size_t n_bytes, dpti_content *out,
+                                 dpt_error *error)
+{
+    uint8_t *bytes = n_bytes <= dpti_machine_memory() ? dpti_alloc_aligned(n_bytes) : NULL;
+    if (!bytes)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", n_bytes, path);
+    *out = (dpti_content){.bytes = bytes, .n_bytes = n_bytes};
+    return DPT_OK;
+}
+
+dpt_status dpti_file_check_size(const char *path, size_t n_bytes, size_t max_bytes,
+                                dpt_error *error)
+{
+    if (n_bytes <= max_bytes) return DPT_OK;
+    return DPT_FAIL_NATIVE(error, DPT_E_FORMAT, EFBIG,
+                           "%s has %zu bytes, more than the %zu that it may", path, n_bytes,
+                           max_bytes);
 }
 
 /* Calls read(2) until to->n_bytes are read or the file ends.  to->n_bytes becomes the number of
@@ -72,31 +97,17 @@ dpt_status dpti_file_read_most(const char *path, size_t max_bytes, dpti_content 
                                dpt_error *error)
 {
     open_file file = {.fd = -1};
+    dpti_content content = {.bytes = NULL};
     DPT_TRY(open_regular(path, &file, error));
-
-    dpt_status status;
-    const size_t size = file.n_bytes;
-    dpti_content content = {.n_bytes = size};
-
-    if (size > max_bytes) {
-        status = DPT_FAIL_NATIVE(error, DPT_E_FORMAT, EFBIG,
-                                 "%s has %zu bytes, more than the %zu that it may", path, size,
-                                 max_bytes);
-        goto close_file;
-    }
-    content.bytes = size <= dpti_machine_memory() ? dpti_alloc_aligned(size) : NULL;
-    if (!content.bytes) {
-        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zu bytes of %s", size, path);
-        goto close_file;
-    }
-    status = fill(&file, &content, error);
-    if (status == DPT_OK && content.n_bytes != size)
+    dpt_status status = dpti_file_check_size(path, file.n_bytes, max_bytes, error);
+    if (status == DPT_OK) status = dpti_file_take_memory(path, file.n_bytes, &content, error);
+    if (status == DPT_OK) status = fill(&file, &content, error);
+    if (status == DPT_OK && content.n_bytes != file.n_bytes)
         status = DPT_FAIL(error, DPT_E_IO, "%s became shorter while it was read", path);
     if (status == DPT_OK)
         *out = content;
     else
         free(content.bytes);
-close_file:
     close(file.fd);
     return status;
 }

@@ -22,6 +22,17 @@ DPT_CHECK_RESULT dpt_status dpti_file_read_most(const char *path, size_t max_byt
 DPT_CHECK_RESULT dpt_status dpti_file_read_first(const char *path, size_t most, dpti_content *out,
                                                  dpt_error *error);
 
+/* The parts of reading, for kept_file.h.  Opens a regular file for reading, and describes it.
+   Errors: DPT_E_NOT_FOUND, DPT_E_IO. */
+DPT_CHECK_RESULT dpt_status dpti_file_open(const char *path, int *fd, struct stat *info,
+                                           dpt_error *error);
+/* Errors: DPT_E_FORMAT with EFBIG if a file has more than max_bytes. */
+DPT_CHECK_RESULT dpt_status dpti_file_check_size(const char *path, size_t n_bytes, size_t max_bytes,
+                                                 dpt_error *error);
+/* Allocates memory for a file's content; the caller frees out->bytes.  Errors: DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_file_take_memory(const char *path, size_t n_bytes,
+                                                  dpti_content *out, dpt_error *error);
+
 /* Returns whether two descriptions are of one file or folder. */
 static inline bool dpti_same_file(const struct stat *a, const struct stat *b)
 {

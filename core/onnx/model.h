@@ -3,9 +3,13 @@
 #ifndef DPTI_ONNX_MODEL_H
 #define DPTI_ONNX_MODEL_H
 
+#include "io/kept_file.h"
 #include "onnx/arena.h"
 
-enum { DPTI_ONNX_MAX_RANK = 8 };
+enum {
+    DPTI_ONNX_MAX_RANK = 8,
+    DPTI_ONNX_MOST_FILES = 16, /* that a model keeps open: tensors of others are in memory only */
+};
 #define DPTI_ONNX_NONE SIZE_MAX /* no value, no node */
 
 /* The element types, with ONNX's numbers. */
@@ -42,9 +46,10 @@ typedef struct dpti_onnx_tensor {
     size_t n;                            /* elements */
     const void *data; /* little-endian, at any alignment; bool: one byte each, 0 or 1 */
     size_t n_bytes;
-    bool is_buffer; /* it is no parameter of the module; frozen where it must be a tensor */
-    bool is_folded; /* a parameter under the name of a constant */
-    bool is_noted;  /* the exporter says that it is a parameter of the module */
+    dpti_file_part part; /* where the bytes of `data` are, in a file of the model; or none */
+    bool is_buffer;      /* it is no parameter of the module; frozen where it must be a tensor */
+    bool is_folded;      /* a parameter under the name of a constant */
+    bool is_noted;       /* the exporter says that it is a parameter of the module */
     bool is_number; /* numbers of the code: the exporter says so, or its notes do not have it, and
                        it has one element */
 } dpti_onnx_tensor;
@@ -114,7 +119,10 @@ typedef struct dpti_onnx_merges {
 
 typedef struct dpti_onnx_model {
     dpti_onnx_arena arena;
-    const char *path;     /* for messages */
+    const char *path;                            /* for messages */
+    dpti_kept_file *files[DPTI_ONNX_MOST_FILES]; /* files[0]: the model's own, if there is one */
+    const char *locations[DPTI_ONNX_MOST_FILES]; /* of the others, as the model has them */
+    size_t n_files;
     const char *producer; /* "pytorch 2.15.0"; "" if the file does not say */
     int64_t ir_version, opset;
     size_t n_values, n_nodes, n_inputs, n_outputs;

@@ -72,7 +72,7 @@ static char *resolve(const char *folder, const char *location)
 }
 
 /* Opens the file; -1 with errno. */
-static int open_inside(const char *folder, const char *location, size_t *n_bytes)
+static int open_inside(const char *folder, const char *location)
 {
     char *path = resolve(folder, location);
     if (!path) return -1;
@@ -80,10 +80,7 @@ static int open_inside(const char *folder, const char *location, size_t *n_bytes
     int code = errno;
     free(path);
     struct stat info;
-    if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) {
-        *n_bytes = (size_t)info.st_size;
-        return fd;
-    }
+    if (fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode)) return fd;
     if (fd >= 0) {
         close(fd);
         code = EINVAL;
@@ -92,16 +89,13 @@ static int open_inside(const char *folder, const char *location, size_t *n_bytes
     return -1;
 }
 
-static bool read_at(int fd, uint8_t *to, size_t n_bytes, size_t offset)
+/* The file of a location that the model keeps open; NULL if it keeps none. */
+static dpti_kept_file *find_kept(const dpti_onnx_model *model, const char *location)
 {
-    for (size_t done = 0; done < n_bytes;) {
-        const size_t left = n_bytes - done, most = (size_t)1 << 30;
-        const ssize_t got = pread(fd, to + done, left < most ? left : most, (off_t)(offset + done));
-        if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) return false;
-        done += (size_t)got;
-    }
-    return true;
+    for (size_t i = 0; i < model->n_files; i++)
+        if (model->locations[i] && strcmp(model->locations[i], location) == 0)
+            return model->files[i];
+    return NULL;
 }
 
 static dpt_status fail_open(const dpti_onnx_reading *r, const dpti_onnx_tensor *tensor,
@@ -124,27 +118,58 @@ static dpt_status fail_open(const dpti_onnx_reading *r, const dpti_onnx_tensor *
         tensor->name, location, strerror(code));
 }
 
-static dpt_status read_content(dpti_onnx_reading *r, const place *from, dpti_onnx_tensor *out,
-                               dpt_error *error)
+/* A file that is open while a tensor is read. */
+typedef struct opened {
+    const char *location;
+    dpti_kept_file *file;
+    bool is_kept; /* the model keeps the file open */
+} opened;
+
+static dpt_status open_location(dpti_onnx_reading *r, const dpti_onnx_tensor *tensor, opened *out,
+                                dpt_error *error)
 {
-    size_t size = 0, end = 0;
-    const int fd = open_inside(r->folder, from->location, &size);
-    if (fd < 0) return fail_open(r, out, from->location, error);
-    dpt_status status = DPT_OK;
-    uint8_t *data = NULL;
-    if (!dpti_add(from->offset, out->n_bytes, &end) || end > size)
-        status = dpti_onnx_fail(error, DPT_E_FORMAT,
-                                "%s: tensor \"%.80s\" takes %zu bytes at offset %zu of "
-                                "\"%.200s\", which has %zu; the file is cut off, copy it again",
-                                r->model->path, out->name, out->n_bytes, from->offset,
-                                from->location, size);
-    else if (!(data = dpti_onnx_take(r->arena, 1, out->n_bytes)))
-        status = dpti_onnx_no_memory(error);
-    else if (!read_at(fd, data, out->n_bytes, from->offset))
-        status = dpti_onnx_fail(error, DPT_E_IO, "%s: tensor \"%.80s\": cannot read \"%.200s\"",
-                                r->model->path, out->name, from->location);
+    const char *location = out->location;
+    dpti_onnx_model *m = r->model;
+    out->file = find_kept(m, location);
+    out->is_kept = out->file || m->n_files < DPTI_ONNX_MOST_FILES;
+    if (out->file) return DPT_OK;
+    const int fd = open_inside(r->folder, location);
+    if (fd < 0) return fail_open(r, tensor, location, error);
+    DPT_TRY(dpti_kept_file_take(fd, location, &out->file, error));
+    if (!out->is_kept) return DPT_OK;
+    m->locations[m->n_files] = location;
+    m->files[m->n_files++] = out->file;
+    return DPT_OK;
+}
+
+static dpt_status read_content(dpti_onnx_reading *r, const dpti_file_part *part,
+                               dpti_onnx_tensor *out, dpt_error *error)
+{
+    const size_t size = dpti_kept_file_size(part->file);
+    size_t end = 0;
+    if (!dpti_add(part->offset, out->n_bytes, &end) || end > size)
+        return dpti_onnx_fail(error, DPT_E_FORMAT,
+                              "%s: tensor \"%.80s\" takes %zu bytes at offset %zu of "
+                              "\"%.200s\", which has %zu; the file is cut off, copy it again",
+                              r->model->path, out->name, out->n_bytes, part->offset,
+                              dpti_kept_file_path(part->file), size);
+    uint8_t *data = dpti_onnx_take(r->arena, 1, out->n_bytes);
+    if (!data) return dpti_onnx_no_memory(error);
     out->data = data;
-    close(fd);
+    return dpti_file_part_read(part, data, error);
+}
+
+static dpt_status read_place_of(dpti_onnx_reading *r, const place *from, dpti_onnx_tensor *out,
+                                dpt_error *error)
+{
+    opened o = {.location = from->location};
+    DPT_TRY(open_location(r, out, &o, error));
+    const dpti_file_part part = {o.file, from->offset, out->n_bytes};
+    const dpt_status status = read_content(r, &part, out, error);
+    if (o.is_kept)
+        out->part = part;
+    else
+        dpti_kept_file_release(o.file);
     return status;
 }
 
@@ -172,5 +197,5 @@ dpt_status dpti_onnx_read_external(dpti_onnx_reading *reading, const Dpti__Onnx_
                               "%s: tensor \"%.80s\" has %zu bytes in \"%.200s\", and its type and "
                               "extents say %zu; save the model again",
                               path, out->name, from.length, from.location, out->n_bytes);
-    return read_content(reading, &from, out, error);
+    return read_place_of(reading, &from, out, error);
 }

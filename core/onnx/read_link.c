@@ -72,6 +72,18 @@ static dpt_status make_room(linking *l, dpt_error *error)
 
 /* ---- Uses ------------------------------------------------------------------------------------ */
 
+/* Where the bytes of an initialiser are in the model's own file, if they are there as they are in
+   memory. */
+static void find_part(const dpti_onnx_reading *r, size_t initialiser, dpti_onnx_tensor *tensor)
+{
+    const size_t at = r->raw_at ? r->raw_at[initialiser] : SIZE_MAX;
+    if (tensor->part.file || at >= r->bytes->n_bytes || tensor->n_bytes == 0 ||
+        tensor->n_bytes > r->bytes->n_bytes - at ||
+        memcmp(r->bytes->bytes + at, tensor->data, tensor->n_bytes) != 0)
+        return;
+    tensor->part = (dpti_file_part){r->model->files[0], at, tensor->n_bytes};
+}
+
 /* The value of a name that something uses; an initialiser becomes a value with its first use. */
 static dpt_status use(linking *l, const char *name, size_t *out, dpt_error *error)
 {
@@ -85,6 +97,7 @@ static dpt_status use(linking *l, const char *name, size_t *out, dpt_error *erro
     if (!tensor) return dpti_onnx_no_memory(error);
     tensor->name = name;
     DPT_TRY(dpti_onnx_read_tensor(r, found->pointer, tensor, error));
+    find_part(r, found->index, tensor);
     *out = r->model->n_values;
     DPT_TRY(define(l, name, DPTI_ONNX_NONE, error));
     r->model->values[*out].tensor = tensor;

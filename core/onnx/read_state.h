@@ -2,6 +2,7 @@
 #ifndef DPTI_ONNX_READ_STATE_H
 #define DPTI_ONNX_READ_STATE_H
 
+#include "base/bytes.h"
 #include "onnx/model.h"
 #include "onnx/names.h"
 
@@ -26,7 +27,9 @@ typedef struct dpti_onnx_reading {
     dpti_onnx_model *model;
     dpti_onnx_arena *arena; /* the model's */
     const Dpti__Onnx__Model *proto;
-    const char *folder; /* of external tensors, resolved; NULL: there may be none */
+    const dpti_file_bytes *bytes; /* the model's own file */
+    size_t *raw_at;               /* [initialiser] where its raw bytes begin in the file */
+    const char *folder;           /* of external tensors, resolved; NULL: there may be none */
     size_t max_nodes;
     size_t n_nodes_seen; /* calls of functions included */
     size_t n_flat, capacity;

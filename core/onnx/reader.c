@@ -3,7 +3,7 @@
 
 #include "base/memory.h"
 #include "base/text.h"
-#include "io/file.h"
+#include "io/kept_file.h"
 
 #ifdef DPTRAIN_HAS_ONNX
 #include "onnx/read_state.h"
@@ -16,6 +16,8 @@
 void dpti_onnx_close(dpti_onnx_model *model)
 {
     if (!model) return;
+    for (size_t i = 0; i < model->n_files; i++)
+        dpti_kept_file_release(model->files[i]);
     dpti_onnx_arena_clear(&model->arena);
     free(model);
 }
@@ -121,9 +123,19 @@ static dpt_status read_versions(dpti_onnx_reading *r, dpt_error *error)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
+static dpt_status find_raw(dpti_onnx_reading *r, dpt_error *error)
+{
+    const size_t n = r->proto->graph->n_initializer;
+    r->raw_at = dpti_onnx_take(r->arena, n, sizeof *r->raw_at);
+    if (!r->raw_at) return dpti_onnx_no_memory(error);
+    dpti_onnx_find_raw(r->bytes, n, r->raw_at);
+    return DPT_OK;
+}
+
 static dpt_status read_model(dpti_onnx_reading *r, const dpti_file_bytes *file, dpt_error *error)
 {
     dpti_onnx_counts counts;
+    r->bytes = file;
     r->model->path = dpti_onnx_take_text(r->arena, "%s", file->name);
     if (!r->model->path) return dpti_onnx_no_memory(error);
     DPT_TRY(dpti_onnx_count(file, &counts, error));
@@ -136,6 +148,7 @@ static dpt_status read_model(dpti_onnx_reading *r, const dpti_file_bytes *file, 
                               r->max_nodes);
     DPT_TRY(decode(r, file, error));
     DPT_TRY(read_versions(r, error));
+    if (r->model->n_files > 0) DPT_TRY(find_raw(r, error));
     DPT_TRY(dpti_onnx_flatten(r, error));
     DPT_TRY(dpti_onnx_link(r, error));
     DPT_TRY(dpti_onnx_split_merged(r, error));
@@ -190,15 +203,19 @@ dpt_status dpti_onnx_open(const char *path, const dpti_onnx_limits *limits, dpti
 {
     size_t max_bytes = limits && limits->max_file_bytes ? limits->max_file_bytes : MAX_FILE_BYTES;
     if (max_bytes > MAX_FILE_BYTES) max_bytes = MAX_FILE_BYTES;
+    dpti_kept_file *file = NULL;
     dpti_content content = {0};
-    DPT_TRY(dpti_file_read_most(path, max_bytes, &content, error));
+    DPT_TRY(dpti_kept_file_open(path, &file, error));
     char *folder = folder_of(path);
     dpti_onnx_reading r;
-    dpt_status status;
-    if (!folder || !begin(limits, folder, &r))
+    dpt_status status = dpti_kept_file_read(file, max_bytes, &content, error);
+    if (status == DPT_OK && (!folder || !begin(limits, folder, &r)))
         status = dpti_onnx_no_memory(error);
-    else
+    if (status == DPT_OK) {
+        r.model->files[r.model->n_files++] = dpti_kept_file_share(file);
         status = finish(&(dpti_file_bytes){path, content.bytes, content.n_bytes}, &r, out, error);
+    }
+    dpti_kept_file_release(file);
     free(folder);
     free(content.bytes);
     return status;

@@ -4,6 +4,7 @@
 enum { KIND_VARINT = 0, KIND_8_BYTES = 1, KIND_BYTES = 2, KIND_4_BYTES = 5 };
 enum { MODEL_IR_VERSION = 1, MODEL_GRAPH = 7, MODEL_FUNCTION = 25 };
 enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5 };
+enum { TENSOR_RAW_DATA = 9 };
 
 /* What is left to look at. */
 typedef struct cursor {
@@ -96,4 +97,25 @@ dpt_status dpti_onnx_count(const dpti_file_bytes *file, dpti_onnx_counts *counts
                           "%s: no ONNX file; give one that torch.onnx.export or another exporter "
                           "has written",
                           file->name);
+}
+
+/* The last field of bytes of this number; it is empty if there is none. */
+static cursor find_bytes(cursor message, uint64_t number)
+{
+    cursor found = {NULL, NULL};
+    field f;
+    while (message.at < message.end && take_field(&message, &f))
+        if (f.number == number && f.kind == KIND_BYTES) found = f.content;
+    return found;
+}
+
+void dpti_onnx_find_raw(const dpti_file_bytes *file, size_t n, size_t *offsets)
+{
+    cursor graph = find_bytes((cursor){file->bytes, file->bytes + file->n_bytes}, MODEL_GRAPH);
+    field f;
+    for (size_t i = 0; i < n && graph.at < graph.end && take_field(&graph, &f);) {
+        if (f.number != GRAPH_INITIALIZER || f.kind != KIND_BYTES) continue;
+        const cursor raw = find_bytes(f.content, TENSOR_RAW_DATA);
+        offsets[i++] = raw.at ? (size_t)(raw.at - file->bytes) : SIZE_MAX;
+    }
 }

@@ -15,6 +15,9 @@ typedef struct dpti_onnx_counts {
  */
 DPT_CHECK_RESULT dpt_status dpti_onnx_count(const dpti_file_bytes *file, dpti_onnx_counts *counts,
                                             dpt_error *error);
+/* Finds where the raw bytes of the first n initialisers of the model's graph begin in the file:
+   SIZE_MAX for one without.  The file was counted. */
+void dpti_onnx_find_raw(const dpti_file_bytes *file, size_t n, size_t *offsets);
 /* Counts what a graph holds.  Returns false if its fields are not within its bytes. */
 DPT_CHECK_RESULT bool dpti_onnx_count_graph(const uint8_t *bytes, size_t n_bytes,
                                             dpti_onnx_counts *counts);

@@ -102,32 +102,34 @@ static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)
 static bool has_weights(const dpt_model *model)
 {
     for (size_t i = 0; i < model->n_parameters; i++)
-        if (!model->parameters[i].initial) return false;
+        if (!dpti_has_initial(&model->parameters[i])) return false;
     return true;
 }
 
-/* Fills `flat` (flat_size elements, zeroed before). */
-static dpt_status read_weights(const dpt_predictor *p, const char *path, float *flat)
+/* *out: the weights of a file, which the caller frees, or NULL for those of the model. */
+static dpt_status read_weights(const dpt_predictor *p, const char *path, float **out)
 {
-    dpt_error error = {0};
-    if (path) return dpti_weights_load(p->context, p->model, path, flat);
-    if (!has_weights(p->model))
+    *out = NULL;
+    if (!path && has_weights(p->model)) return DPT_OK;
+    if (!path)
         return dpt_fail(p->context, DPT_E_INVALID,
                         "model %s has no weights yet: name a file in "
                         "dpt_predictor_options.weights",
                         p->model->name);
-    if (dpti_initialize(p->model, &(dpti_initial){.seed = 0}, flat, &error) == DPT_OK)
-        return DPT_OK;
-    return dpti_context_fail(p->context, NULL, &error);
+    *out = calloc(p->model->flat_size + 1, sizeof **out);
+    if (!*out) return dpt_fail(p->context, DPT_E_NO_MEMORY, "no memory for a predictor");
+    return dpti_weights_load(p->context, p->model, path, *out);
 }
 
 /* ---- Workers --------------------------------------------------------------------------------- */
 
-/* Allocated in one piece with the weights: if the device hangs, the job is left to the device. */
+/* Allocated in one piece with a copy of the weights, if there are any: if the device hangs, the job
+   is left to the device. */
 typedef struct create_job {
     dpti_predict_worker *worker;
     size_t micro_batch;
     dpt_status status;
+    bool has_weights;
     dpt_error error;
     float weights[];
 } create_job;
@@ -136,8 +138,8 @@ static void run_create_predictor(dpti_device *device, void *argument)
 {
     create_job *job = argument;
     (void)device;
-    job->status =
-        dpti_predict_worker_create(job->worker, job->micro_batch, job->weights, &job->error);
+    job->status = dpti_predict_worker_create(job->worker, job->micro_batch,
+                                             job->has_weights ? job->weights : NULL, &job->error);
     job->error.status = job->status;
 }
 
@@ -168,7 +170,7 @@ static void note_lost(dpti_predict_worker *worker, const dpt_error *error)
 static dpt_status create_worker(dpt_predictor *p, size_t rank, const dpt_predictor_options *options,
                                 const float *weights)
 {
-    const size_t n_bytes = p->model->flat_size * sizeof *weights;
+    const size_t n_bytes = weights ? p->model->flat_size * sizeof *weights : 0;
     dpti_device *device = p->devices->devices[rank];
     dpti_limit limit = dpti_preparing_limit(p->context, "while it was prepared");
     if (p->device_timeout > 0) limit.seconds = dpti_preparing_seconds(p->device_timeout);
@@ -181,9 +183,10 @@ static dpt_status create_worker(dpt_predictor *p, size_t rank, const dpt_predict
     }
     *w = (dpti_predict_worker){.predictor = p, .device = device, .rank = rank};
     *job = (create_job){.worker = w,
+                        .has_weights = weights != NULL,
                         .micro_batch =
                             options->micro_batch ? options->micro_batch : DEFAULT_MICRO_BATCH};
-    memcpy(job->weights, weights, n_bytes);
+    if (weights) memcpy(job->weights, weights, n_bytes);
     p->workers[rank] = w;
     p->n_workers = rank + 1;
     atomic_fetch_add(&device->n_holders, 1);
@@ -215,12 +218,11 @@ static dpt_status create_workers(dpt_predictor *p, const dpt_predictor_options *
 {
     const size_t n = p->n_workers;
     p->n_workers = 0;
-    float *weights = calloc(p->model->flat_size + 1, sizeof *weights);
+    float *weights = NULL;
     p->workers = calloc(n + 1, sizeof *p->workers);
     dpt_status status = DPT_OK;
-    if (!weights || !p->workers)
-        status = dpt_fail(p->context, DPT_E_NO_MEMORY, "no memory for a predictor");
-    if (status == DPT_OK) status = read_weights(p, options->weights, weights);
+    if (!p->workers) status = dpt_fail(p->context, DPT_E_NO_MEMORY, "no memory for a predictor");
+    if (status == DPT_OK) status = read_weights(p, options->weights, &weights);
     for (size_t i = 0; i < n && status == DPT_OK; i++)
         status = create_worker(p, i, options, weights);
     free(weights);

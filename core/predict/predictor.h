@@ -51,8 +51,9 @@ typedef struct dpti_predict_call {
     dpti_queue queue;
 } dpti_predict_call;
 
-/* [driver] Prepares a worker for at most `micro_batch` samples with these weights (flat_size
-   float32), or for fewer if memory is short.  After a failure the caller releases the worker. */
+/* [driver] Prepares a worker for at most `micro_batch` samples, or for fewer if memory is short.
+   `weights`: flat_size float32; NULL: the model's own.  After a failure the caller releases the
+   worker. */
 DPT_CHECK_RESULT dpt_status dpti_predict_worker_create(dpti_predict_worker *worker,
                                                        size_t micro_batch, const float *weights,
                                                        dpt_error *error);

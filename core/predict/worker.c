@@ -22,6 +22,22 @@ static dpt_status create_buffers(dpti_predict_worker *w, size_t most)
     return DPT_OK;
 }
 
+static dpt_status upload_piece(void *user, size_t offset, const float *values, size_t n)
+{
+    const dpti_predict_worker *w = user;
+    DPT_TRY(
+        dpti_upload(&w->replica.parameters, offset * sizeof *values, values, n * sizeof *values));
+    return dpti_sync(w->device); /* the next piece takes the place of this one */
+}
+
+static dpt_status upload_weights(dpti_predict_worker *w, const float *weights, dpt_error *error)
+{
+    const dpt_model *model = w->predictor->model;
+    const dpti_flat_sink sink = {upload_piece, w};
+    if (weights) return upload_piece(w, 0, weights, model->flat_size);
+    return dpti_initialize_pieces(model, &(dpti_initial){.seed = 0}, &sink, error);
+}
+
 static dpt_status create(dpti_predict_worker *w, size_t most, const float *weights,
                          dpt_error *error)
 {
@@ -33,8 +49,7 @@ static dpt_status create(dpti_predict_worker *w, size_t most, const float *weigh
                                     .host_capacity = most,
                                     .n_slots = 1};
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
-    DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, p->model->flat_size * sizeof(float)));
-    DPT_TRY(dpti_sync(w->device));
+    DPT_TRY(upload_weights(w, weights, error));
     DPT_TRY(dpti_feed_create(w->device, &feed, &w->feed));
     const dpti_executable_options options = {
         .program = {.data = &p->samples, .purpose = DPTI_PURPOSE_PREDICT, .fed = most},

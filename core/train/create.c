@@ -67,14 +67,14 @@ static bool lost_in_creation(const dpt_trainer *t, const dpti_failing_rank *fail
 
 /* A device that is lost while its worker is created, such as a device whose compiler has crashed,
    is lost as in a step: the workers of the others are created for its shard, too. */
-static dpt_status create_left(dpt_trainer *t, const float *weights)
+static dpt_status create_left(dpt_trainer *t)
 {
     dpti_failing_rank failing;
-    dpt_status status = dpti_trainer_create_workers(t, weights, &failing);
+    dpt_status status = dpti_trainer_create_workers(t, DPTI_BEGIN_INITIAL, &failing);
     while (lost_in_creation(t, &failing, status)) {
         dpti_trainer_destroy_workers(t);
         DPT_TRY(dpti_trainer_lose_unmade(t, &failing));
-        status = dpti_trainer_create_workers(t, weights, &failing);
+        status = dpti_trainer_create_workers(t, DPTI_BEGIN_INITIAL, &failing);
     }
     return status;
 }
@@ -82,14 +82,10 @@ static dpt_status create_left(dpt_trainer *t, const float *weights)
 static dpt_status create_workers(dpt_trainer *t, dpt_init init)
 {
     dpt_error error = {0};
-    float *weights = dpti_trainer_make_flat(t);
-    dpt_status status = weights ? DPT_OK : DPT_E_NO_MEMORY;
-    if (status == DPT_OK &&
-        dpti_initialize(t->model, &(dpti_initial){init, t->seed}, weights, &error) != DPT_OK)
-        status = dpti_context_fail(t->context, NULL, &error);
-    status = status == DPT_OK ? create_left(t, weights) : dpti_peers_agree(t, status);
-    free(weights);
-    return status;
+    t->init = init;
+    if (dpti_check_initial(&(dpti_initial){init, t->seed}, &error) != DPT_OK)
+        return dpti_peers_agree(t, dpti_context_fail(t->context, NULL, &error));
+    return create_left(t);
 }
 
 static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)

@@ -34,12 +34,12 @@
 
 /* ---- One worker ------------------------------------------------------------------------------ */
 
-/* Allocated in one piece with the weights: if the device hangs the job is left to the device. */
+/* If the device hangs the job is left to the device. */
 typedef struct worker_job {
     dpti_worker *worker;
+    dpti_begin begin;
     dpt_status status;
     dpt_error error;
-    float weights[];
 } worker_job;
 
 static dpt_status create_staging(dpti_worker *w)
@@ -80,9 +80,23 @@ static size_t count_nodes(const dpti_worker *w, size_t most)
     return t->n_devices == 1 && most >= t->batch_size ? 0 : DPTI_GRAIN_NODES - 1;
 }
 
+static dpt_status upload_piece(void *user, size_t offset, const float *values, size_t n)
+{
+    const dpti_worker *w = user;
+    DPT_TRY(
+        dpti_upload(&w->replica.parameters, offset * sizeof *values, values, n * sizeof *values));
+    return dpti_sync(w->device); /* the next piece takes the place of this one */
+}
+
+static dpt_status upload_initial(dpti_worker *w, dpt_error *error)
+{
+    const dpt_trainer *t = w->trainer;
+    const dpti_flat_sink sink = {upload_piece, w};
+    return dpti_initialize_pieces(t->model, &(dpti_initial){t->init, t->seed}, &sink, error);
+}
+
 /* Makes the replica, and its program of training, for at most `most` samples at once. */
-static dpt_status create_replica(dpti_worker *w, size_t most, const float *weights,
-                                 dpt_error *error)
+static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, dpt_error *error)
 {
     const dpt_trainer *t = w->trainer;
     dpti_executable_options options;
@@ -97,8 +111,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, const float *weigh
     w->replica.insists = t->replay.choices != NULL;
     w->replica.wanted =
         t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
-    DPT_TRY(dpti_upload(&w->replica.parameters, 0, weights, t->model->flat_size * sizeof(float)));
-    DPT_TRY(dpti_sync(w->device));
+    if (begin == DPTI_BEGIN_INITIAL) DPT_TRY(upload_initial(w, error));
     DPT_TRY(single_launch ? dpti_single_launch_create(w) : dpti_worker_create_finite(w));
     DPT_TRY(dpti_verify_create(w));
     DPT_TRY(dpti_feeding_create_feed(w, most));
@@ -151,7 +164,7 @@ static size_t whole_grains(const dpti_worker *w, size_t n_samples)
    the copy of the data is dropped, since micro-batches change what a batch-norm sees, and feeding
    samples changes nothing.  With measured shards and statistics of the batch the worker's capacity
    becomes that number: other devices may have room. */
-static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *error)
+static dpt_status fit_replica(dpti_worker *w, dpti_begin begin, dpt_error *error)
 {
     DPT_TRY(dpti_find_micro_batch_limit(w, error));
     const size_t least = least_at_once(w), limit = dpti_micro_batch_limit_of(w);
@@ -159,7 +172,7 @@ static dpt_status fit_replica(dpti_worker *w, const float *weights, dpt_error *e
     if (most < least && dpti_is_limited_by_caches(w)) most = least;
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};
-        const dpt_status status = create_replica(w, most, weights, error);
+        const dpt_status status = create_replica(w, most, begin, error);
         /* A call that did not fill in *error left the details in the device's record. */
         if (status != DPT_OK && error->status == DPT_OK) *error = w->device->base.error;
         if (status != DPT_E_NO_MEMORY || most <= least ||
@@ -180,11 +193,11 @@ static dpt_status keep_choices(dpti_worker *w, dpt_error *error)
     return status == DPT_OK ? DPT_OK : DPT_FAIL(error, status, "no memory for choices");
 }
 
-static dpt_status create(dpti_worker *w, const float *weights, dpt_error *error)
+static dpt_status create(dpti_worker *w, dpti_begin begin, dpt_error *error)
 {
     if (w->trainer->program.deterministic) DPT_TRY(dpti_arithmetic_test(w->device, error));
     DPT_TRY(create_staging(w));
-    DPT_TRY(fit_replica(w, weights, error));
+    DPT_TRY(fit_replica(w, begin, error));
     DPT_TRY(keep_choices(w, error));
     dpti_memory_begin(w);
     return dpti_exchange_join(w);
@@ -193,23 +206,21 @@ static dpt_status create(dpti_worker *w, const float *weights, dpt_error *error)
 static void run_create_worker(dpti_device *device, void *argument)
 {
     worker_job *job = argument;
-    job->status = create(job->worker, job->weights, &job->error);
+    job->status = create(job->worker, job->begin, &job->error);
     if (job->status != DPT_OK && job->error.status == DPT_OK)
         job->error = *dpti_device_error(device);
     job->error.status = job->status;
 }
 
-dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, size_t rank, const float *weights,
+dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, size_t rank, dpti_begin begin,
                                       dpt_error *error)
 {
     dpti_worker *w = &trainer->workers[rank];
-    const size_t n_bytes = trainer->model->flat_size * sizeof *weights;
     *error = *dpti_hung_error(w);
     if (dpti_is_hung(w)) return DPT_E_DEVICE_LOST;
-    worker_job *job = malloc(sizeof *job + n_bytes);
-    if (!job) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
-    *job = (worker_job){.worker = w};
-    memcpy(job->weights, weights, n_bytes);
+    worker_job *job = malloc(sizeof *job);
+    if (!job) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to prepare a device");
+    *job = (worker_job){.worker = w, .begin = begin};
     if (!dpti_trainer_prepare(trainer, rank, run_create_worker, job)) {
         dpti_leave_behind(job);
         *error = *dpti_hung_error(w);
@@ -259,7 +270,7 @@ void dpti_trainer_destroy_workers(dpt_trainer *trainer)
 
 /* Creates the workers until one fails: its copy of the data is in *crowded if that took memory that
    the worker lacks, else *failing is the worker. */
-static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy **crowded,
+static dpt_status try_all(dpt_trainer *t, dpti_begin begin, dpti_data_copy **crowded,
                           dpti_failing_rank *failing)
 {
     *crowded = NULL;
@@ -267,7 +278,7 @@ static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy *
         dpti_worker *w = &t->workers[i];
         dpt_error error = {.status = DPT_OK};
         if (dpti_is_lost(w)) continue;
-        const dpt_status status = dpti_trainer_create_worker(t, i, weights, &error);
+        const dpt_status status = dpti_trainer_create_worker(t, i, begin, &error);
         if (status == DPT_OK) continue;
         if (status == DPT_E_NO_MEMORY && dpti_data_bytes(dpti_feeding_copy_of(w)) > 0) {
             *crowded = dpti_feeding_copy_of(w);
@@ -279,12 +290,12 @@ static dpt_status try_all(dpt_trainer *t, const float *weights, dpti_data_copy *
     return DPT_OK;
 }
 
-static dpt_status create_all(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
+static dpt_status create_all(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
 {
     for (;;) {
         if (!t->in_micro_batches) DPT_TRY(dpti_trainer_find_capacities(t));
         dpti_data_copy *crowded = NULL;
-        const dpt_status status = try_all(t, weights, &crowded, failing);
+        const dpt_status status = try_all(t, begin, &crowded, failing);
         if (!crowded) return status;
         dpti_trainer_destroy_workers(t);
         dpti_data_copy_drop(crowded);
@@ -299,9 +310,9 @@ bool dpti_any_has_micro_batches(const dpt_trainer *trainer)
 }
 
 /* The same, and all processes learn what all workers can do. */
-static dpt_status create_and_tell(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
+static dpt_status create_and_tell(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
 {
-    return dpti_peers_share_capacities(t, create_all(t, weights, failing));
+    return dpti_peers_share_capacities(t, create_all(t, begin, failing));
 }
 
 /* Where the devices together hold less at once than a batch, each gets a shard in proportion to
@@ -319,12 +330,12 @@ static bool widen_capacities(dpt_trainer *t)
     return true;
 }
 
-static dpt_status create_fitting(dpt_trainer *t, const float *weights, dpti_failing_rank *failing)
+static dpt_status create_fitting(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
 {
-    DPT_TRY(create_and_tell(t, weights, failing));
+    DPT_TRY(create_and_tell(t, begin, failing));
     if (!widen_capacities(t)) return DPT_OK;
     dpti_trainer_destroy_workers(t);
-    return create_and_tell(t, weights, failing);
+    return create_and_tell(t, begin, failing);
 }
 
 /* Whether every device computes whole grains at once, and with statistics of the batch its whole
@@ -353,17 +364,17 @@ static dpt_status check_grains(dpt_trainer *t)
     return DPT_OK;
 }
 
-dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights,
+dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, dpti_begin begin,
                                        dpti_failing_rank *failing)
 {
     dpt_trainer *t = trainer;
     *failing = (dpti_failing_rank){.rank = t->n_workers};
-    DPT_TRY(create_fitting(t, weights, failing));
+    DPT_TRY(create_fitting(t, begin, failing));
     if (t->program.deterministic) return dpti_peers_agree(t, check_grains(t));
     if (!dpti_any_has_micro_batches(t) || t->program.n_parts <= 1) return DPT_OK;
     /* Devices with several micro-batches cannot exchange parts in each of them: each device takes
        its own statistics, for each micro-batch. */
     dpti_trainer_destroy_workers(t);
     t->program.n_parts = 1;
-    return create_and_tell(t, weights, failing);
+    return create_and_tell(t, begin, failing);
 }

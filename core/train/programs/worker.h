@@ -15,19 +15,25 @@ typedef struct dpti_failing_rank {
     dpt_error error;
 } dpti_failing_rank;
 
-/* Makes every worker's replica and programs with these weights (flat_size float32).  Where a
+/* With what weights a worker is made. */
+typedef enum dpti_begin {
+    DPTI_BEGIN_INITIAL, /* the initial weights of the trainer */
+    DPTI_BEGIN_EMPTY,   /* zeros: the caller writes the training state next */
+} dpti_begin;
+
+/* Makes every worker's replica and programs.  Where a
    device's memory does not hold them beside the data, the data are sent to it with each step; where
    it does not hold them then either, they are made for as many samples at once as it holds.  All
    processes call it.  After a failure *failing names the device, and destroy_workers frees what was
    made. */
-DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, const float *weights,
+DPT_CHECK_RESULT dpt_status dpti_trainer_create_workers(dpt_trainer *trainer, dpti_begin begin,
                                                         dpti_failing_rank *failing);
 /* Destroys what all workers hold that are not lost. */
 void dpti_trainer_destroy_workers(dpt_trainer *trainer);
 /* Makes one worker, for its capacity.  *error tells of a failure; DPT_E_DEVICE_LOST if the device
    hangs.  What was made is destroyed with the worker. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_create_worker(dpt_trainer *trainer, size_t rank,
-                                                       const float *weights, dpt_error *error);
+                                                       dpti_begin begin, dpt_error *error);
 void dpti_worker_destroy(dpti_worker *worker); /* [driver] */
 void dpti_worker_destroy_job(dpti_device *device, void *worker);
 /* The options and the places of data of a worker's program of training, in segments. */

@@ -28,16 +28,16 @@
 
 /* As at the beginning: if memory is short, the copy of the data is dropped before shards become
    smaller. */
-static dpt_status create(dpt_trainer *t, dpti_worker *w, const float *weights)
+static dpt_status create(dpt_trainer *t, dpti_worker *w)
 {
     dpti_data_copy *copy = dpti_feeding_copy_of(w);
     dpt_error error = {.status = DPT_OK};
-    const dpt_status status = dpti_trainer_create_worker(t, w->rank, weights, &error);
+    const dpt_status status = dpti_trainer_create_worker(t, w->rank, DPTI_BEGIN_EMPTY, &error);
     if (status != DPT_E_NO_MEMORY || copy->owner != w->device || dpti_data_bytes(copy) == 0)
         return status;
     if (!dpti_trainer_release(t, w->rank, dpti_worker_destroy_job, w)) return DPT_E_DEVICE_LOST;
     dpti_data_copy_drop(copy);
-    return dpti_trainer_create_worker(t, w->rank, weights, &error);
+    return dpti_trainer_create_worker(t, w->rank, DPTI_BEGIN_EMPTY, &error);
 }
 
 /* Finds the worker's capacity.  *grown: other workers have to hold more than they were made for. */
@@ -65,7 +65,7 @@ static dpt_status make_worker(dpt_trainer *t, dpti_worker *w, float *const *flat
     const dpti_placing where = dpti_trainer_placing(t, NULL);
     DPT_TRY(find_capacity(t, w, grown));
     DPT_TRY(dpti_data_store_rejoin(&where, dpti_feeding_store(t), t->data, w->rank));
-    DPT_TRY(create(t, w, flats[0]));
+    DPT_TRY(create(t, w));
     /* In several micro-batches batch-norm would take other statistics than the other devices. */
     if (dpti_has_micro_batches(w) && t->program.n_parts > 1) return DPT_E_NO_MEMORY;
     return dpti_trainer_write_state_buffers(t, w->rank, flats);

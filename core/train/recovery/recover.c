@@ -50,7 +50,7 @@ static dpt_status remake(dpt_trainer *t, float *const *flats)
     dpti_islands_end(t);
     dpti_islands_set_due(t);
     dpti_trainer_destroy_workers(t);
-    dpt_status status = dpti_trainer_create_workers(t, flats[0], &failing);
+    dpt_status status = dpti_trainer_create_workers(t, DPTI_BEGIN_EMPTY, &failing);
     if (status == DPT_OK) status = write_all(t, flats, &failing);
     if (status == DPT_OK || failing.rank == t->n_workers) return status;
     DPT_TRY(dpti_trainer_lose_unmade(t, &failing));

@@ -99,7 +99,8 @@ struct dpt_trainer {
     size_t micro_batch; /* most samples at once; 0: no limit was given */
     size_t accumulate;  /* batches of a step, at least 1 */
     uint64_t seed;
-    bool shuffle; /* samples are taken in a new order in each epoch */
+    dpt_init init; /* of the initial weights */
+    bool shuffle;  /* samples are taken in a new order in each epoch */
     dpt_batch_norm_mode batch_norm;
     dpt_compression compress;
     float lr;                   /* of the next step */
