@@ -30,15 +30,18 @@ static dpt_status emit_node_backward(dpti_compiler *c, size_t i)
 static dpt_status compile_training(dpti_compiler *c)
 {
     const size_t n = c->model->n_nodes;
+    dpti_deferral_begin(c);
     DPT_TRY(dpti_emit_loss_backward(c));
     for (size_t i = n; i-- > 0;)
         DPT_TRY(emit_node_backward(c, i));
     DPT_TRY(dpti_emit_held(c));
     if (c->options->single_launch) {
+        c->program->n_gradients = c->model->flat_size;
         DPT_TRY(dpti_emit_look(c));
     } else {
         dpti_keep(c, c->program->result);
         DPT_TRY(dpti_end_segment(c, (dpti_segment){.exchange = DPTI_EXCHANGE_GRADIENTS}));
+        DPT_TRY(dpti_emit_deferred(c));
     }
     DPT_TRY(dpti_emit_update(c));
     if (c->options->single_launch) dpti_keep(c, c->program->result);
@@ -79,6 +82,7 @@ static void release(dpti_compiler *c)
     free(c->reaches);
     free(c->needs);
     free(c->shared);
+    dpti_deferral_destroy(c->deferral);
 }
 
 static bool allocate(dpti_compiler *c)
@@ -96,6 +100,9 @@ static bool allocate(dpti_compiler *c)
     c->reaches = calloc(n, sizeof *c->reaches);
     c->needs = calloc(n, sizeof *c->needs);
     c->shared = calloc(c->model->n_parameters + 1, sizeof *c->shared);
+    const bool defers = dpti_is_training(c) && c->options->deterministic;
+    if (defers) c->deferral = dpti_deferral_create(c->model);
+    if (defers && !c->deferral) return false;
     if (!c->root || !c->consumers || !c->pending || !c->residual || !c->activation || !c->value ||
         !c->gradient || !c->moments || !c->sums || !c->reaches || !c->needs || !c->shared)
         return false;
@@ -128,6 +135,18 @@ dpt_status dpti_compile(const dpt_model *model, const dpti_program_options *opti
     else
         dpti_program_free(&program);
     return status;
+}
+
+dpt_status dpti_count_gradients(const dpt_model *model, const dpti_program_options *options,
+                                size_t *out, dpt_error *error)
+{
+    dpti_program program;
+    *out = model->flat_size;
+    if (!options->deterministic) return DPT_OK;
+    DPT_TRY(dpti_compile(model, options, &program, error));
+    *out = program.n_gradients;
+    dpti_program_free(&program);
+    return DPT_OK;
 }
 
 void dpti_program_free(dpti_program *program)

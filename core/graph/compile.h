@@ -13,6 +13,8 @@
 
 #include "graph/program.h"
 
+typedef struct dpti_deferral dpti_deferral; /* instructions that run later (deferred.c) */
+
 typedef struct dpti_compiler {
     const dpt_model *model;
     const dpti_program_options *options;
@@ -39,6 +41,7 @@ typedef struct dpti_compiler {
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
     size_t written, bucketed;
+    dpti_deferral *deferral; /* of a deterministic program, else NULL */
 } dpti_compiler;
 
 /* ---- Tensors and instructions (emit.c) ------------------------------------------------------- */
@@ -110,6 +113,22 @@ size_t dpti_slice_begin(const dpti_compiler *c, const dpti_node *linear, size_t 
    which is all of it if `from` is 0.  Ends the segment with a bucket if there is enough for one
    (buckets.c). */
 DPT_CHECK_RESULT dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter, size_t from);
+
+/* ---- Deferred instructions of a deterministic program (deferred.c) ----------------------------
+ */
+
+/* Returns NULL if there is no memory. */
+dpti_deferral *dpti_deferral_create(const dpt_model *model);
+void dpti_deferral_destroy(dpti_deferral *deferral); /* accepts NULL */
+/* Begins with the backward pass: what dpti_emit gets from now on goes through dpti_defer. */
+void dpti_deferral_begin(const dpti_compiler *c);
+/* Takes an instruction of the backward pass, whose tensors are filled in.  *defers: it was
+   deferred, and must not be appended now.  Otherwise its outputs may have other places. */
+DPT_CHECK_RESULT dpt_status dpti_defer(const dpti_compiler *c, dpti_instruction *instruction,
+                                       bool *defers);
+/* Appends what was deferred, as a segment that every device runs; nothing if nothing was deferred.
+   Fills in the program's n_gradients. */
+DPT_CHECK_RESULT dpt_status dpti_emit_deferred(const dpti_compiler *c);
 
 /* ---- Passes ---------------------------------------------------------------------------------- */
 

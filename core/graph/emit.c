@@ -109,8 +109,7 @@ dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, dpti_
                      dpti_tensor_ids out)
 {
     dpti_program *p = c->program;
-    DPT_TRY(grow(c, &(growing){(void **)&p->instructions, &p->instructions_capacity,
-                               p->n_instructions, sizeof *p->instructions}));
+    bool defers;
     size_t slot = 0;
     for (size_t i = 0; i < in.n; i++)
         if (in.ids[i] != DPTI_NO_TENSOR) instruction.in[slot++] = in.ids[i];
@@ -121,6 +120,10 @@ dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, dpti_
         if (out.ids[i] != DPTI_NO_TENSOR) instruction.out[slot++] = out.ids[i];
     while (slot < DPTI_INSTRUCTION_OUTPUTS)
         instruction.out[slot++] = DPTI_NO_TENSOR;
+    DPT_TRY(dpti_defer(c, &instruction, &defers));
+    if (defers) return DPT_OK;
+    DPT_TRY(grow(c, &(growing){(void **)&p->instructions, &p->instructions_capacity,
+                               p->n_instructions, sizeof *p->instructions}));
     for (size_t i = 0; i < DPT_MAX_INPUTS; i++)
         extend_life(p, instruction.in[i], p->n_instructions);
     for (size_t i = 0; i < DPTI_INSTRUCTION_OUTPUTS; i++)

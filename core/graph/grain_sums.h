@@ -6,8 +6,13 @@
 #define DPTI_GRAIN_SUMS_H
 
 #include "base/grains.h"
+#include "device/slots.h"
 #include "dpt_error.h"
 #include "graph/call.h"
+
+/* Whether an instruction with this description writes every element of output s, which has no
+   sample axis. */
+bool dpti_writes_all(const dpt_op_desc *desc, const dpti_signature *signature, size_t s);
 
 /* The grains of the samples for which a segment of a deterministic program is run. */
 typedef struct dpti_grain_run {

@@ -74,16 +74,15 @@ static bool is_of_batch_norm(const dpti_instruction *instruction)
     return dpt_op_family_of(instruction->desc.kind) == DPT_FAMILY_BATCH_NORM;
 }
 
-/* Whether an operator writes all elements of output s, which has no sample axis. */
-static bool writes_all(const dpti_op *op, size_t s)
+bool dpti_writes_all(const dpt_op_desc *desc, const dpti_signature *signature, size_t s)
 {
-    const dpt_map_desc *d = &op->desc.u.map;
+    const dpt_map_desc *d = &desc->u.map;
     size_t n = 1;
-    if (dpt_op_family_of(op->desc.kind) != DPT_FAMILY_MAP)
-        return !(dpt_op_traits_of(op->desc.kind).marks & DPT_MARK_UPDATES);
+    if (dpt_op_family_of(desc->kind) != DPT_FAMILY_MAP)
+        return !(dpt_op_traits_of(desc->kind).marks & DPT_MARK_UPDATES);
     for (size_t i = 0; i < d->rank; i++)
         if (d->out[s].stride[i] != 0) n *= d->extent[i];
-    return d->out[s].offset == 0 && n == op->signature.out[s].fixed;
+    return d->out[s].offset == 0 && n == signature->out[s].fixed;
 }
 
 /* What hinders the sum of output s of instruction i; NULL: nothing. */
@@ -98,7 +97,9 @@ static const char *hindrance(const dpti_executable *x, size_t i, size_t s)
     if (gradient && adds) return "a parameter has several gradients, which add up";
     if (gradient && !x->ops[i].signature.out[s].accumulates)
         return "the gradient cannot be added to";
-    if (gradient && !writes_all(&x->ops[i], s)) return "the gradient is written in parts";
+    if (gradient && !instruction->clears &&
+        !dpti_writes_all(&instruction->desc, &x->ops[i].signature, s))
+        return "the gradient is written in parts";
     if (gradient || output_of(x, i, s)->row_bytes > 0 || is_of_batch_norm(instruction)) return NULL;
     return "a value that is computed from parameters has a gradient";
 }
@@ -236,6 +237,8 @@ static dpt_status run_grain(const work *w, const dpti_grain_step *step)
         if (!is_gradient(x, w->i, s)) continue;
         const dpti_place to = place_of(w, s, step->to);
         args.out[s] = (dpt_location){to.buffer->handle, to.offset_bytes};
+        if (x->program.instructions[w->i].clears && !step->adds)
+            DPT_TRY(dpti_fill(to.buffer, to.offset_bytes, 0, sum_bytes(&signature->out[s])));
     }
     return dpti_run(op, (dpti_grain_begin(g, step->grain + 1) - begin) * rows, &args);
 }

@@ -47,6 +47,7 @@ typedef struct dpti_instruction {
     int in[DPT_MAX_INPUTS], out[DPTI_INSTRUCTION_OUTPUTS]; /* tensor numbers, or DPTI_NO_TENSOR */
     uint32_t flags;                                        /* DPT_RUN_ACCUMULATE */
     bool per_step;     /* runs once per step with n = 1, not per sample */
+    bool clears;       /* deterministic: writes a part of a sum over samples, whose rest is zero */
     bool halts;        /* writes nothing while the halt word is not 0 */
     size_t repeat;     /* takes so many rows of a sample as samples of its own; 0: one */
     const char *layer; /* for messages */
@@ -80,8 +81,9 @@ typedef struct dpti_segment {
     bool calls;        /* it calls functions of the program, so that it cannot be recorded */
     size_t begin, end; /* BUCKET: the first bucket ends where the weights end; each other one ends
                           where the one before it begins */
-    /* The segment changes training state.  It runs only after all votes agree, and on every
-       device, also on devices without samples.  In a single-launch program it obeys the halt word
+    /* The segment runs only after all votes agree, and on every device, also on devices without
+       samples.  The last one changes training state; one before it computes gradients from sums
+       (deferred.c).  In a single-launch program it obeys the halt word
        instead. */
     bool commits;
 } dpti_segment;
@@ -93,6 +95,8 @@ typedef struct dpti_program {
     size_t n_instructions, instructions_capacity;
     dpti_segment *segments;
     size_t n_segments, segments_capacity;
+    size_t n_gradients;     /* of training: elements of the flat buffer of the gradients.  Those
+                               behind the parameters' are sums that are used later (deferred.c) */
     int result;             /* the tensor with a result for every sample: */
     size_t result_elements; /* (n, 2) loss and hit, or the logits, */
     dpt_dtype result_type;  /* whose type is that of activations */
@@ -180,6 +184,10 @@ DPT_CHECK_RESULT dpt_status dpti_compile(const dpt_model *model,
                                          const dpti_program_options *options, dpti_program *out,
                                          dpt_error *error);
 void dpti_program_free(dpti_program *program); /* accepts a zeroed one */
+/* The n_gradients that a program of training with these options has, on any device. */
+DPT_CHECK_RESULT dpt_status dpti_count_gradients(const dpt_model *model,
+                                                 const dpti_program_options *options, size_t *out,
+                                                 dpt_error *error);
 
 /* The static memory plan: the place of every ARENA tensor and of every instruction's workspace.
    Two of them that are alive at the same time never overlap. */

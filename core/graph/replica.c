@@ -13,11 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_buffer *out)
+static dpt_status make_numbers(dpti_device *device, size_t n, dpti_buffer *out)
 {
-    const size_t n_bytes = model->flat_size * sizeof(float);
+    const size_t n_bytes = n * sizeof(float);
     DPT_TRY(dpti_alloc(device, n_bytes, out));
     return dpti_fill(out, 0, 0, n_bytes);
+}
+
+static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_buffer *out)
+{
+    return make_numbers(device, model->flat_size, out);
 }
 
 static dpt_status upload_class_table(dpti_device *device, const dpti_replica_options *options,
@@ -55,11 +60,12 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     const dpti_optimizer *optimizer = &options->optimizer;
     const size_t capacity = options->capacity;
     const bool adamw = optimizer->kind == DPT_OPTIMIZER_ADAMW;
+    const size_t n_gradients = options->n_gradients ? options->n_gradients : model->flat_size;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     DPT_TRY(make_flat(device, model, &out->parameters));
-    if (!options->predicts) DPT_TRY(make_flat(device, model, &out->gradients));
+    if (!options->predicts) DPT_TRY(make_numbers(device, n_gradients, &out->gradients));
     for (; out->n_nodes < options->n_nodes; out->n_nodes++)
-        DPT_TRY(make_flat(device, model, &out->nodes[out->n_nodes]));
+        DPT_TRY(make_numbers(device, n_gradients, &out->nodes[out->n_nodes]));
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
     DPT_TRY(make_constants(device, options, &out->constants));

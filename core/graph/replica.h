@@ -30,8 +30,9 @@ typedef struct dpti_replica {
        chooses for that layer. */
     const dpti_recorded_choices *wanted;
     bool insists;
-    size_t capacity; /* largest micro-batch; 0: the device takes part in commits only */
-    dpti_buffer parameters, gradients; /* flat_size float32 */
+    size_t capacity;        /* largest micro-batch; 0: the device takes part in commits only */
+    dpti_buffer parameters; /* (flat_size) float32 */
+    dpti_buffer gradients;  /* (n_gradients) float32 */
     /* Deterministic: gradients of the nodes of grains behind the first one, whose gradients are in
        `gradients`.  The first n_nodes are there. */
     dpti_buffer nodes[DPTI_GRAIN_NODES - 1];
@@ -55,6 +56,7 @@ typedef struct dpti_replica_options {
     dpti_optimizer optimizer;   /* decides which buffers of training state are needed */
     const float *class_weights; /* (classes) or NULL */
     bool predicts;              /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
+    size_t n_gradients;         /* as in dpti_program; 0: flat_size */
     size_t n_nodes;             /* buffers for the nodes of grains behind the first one */
 } dpti_replica_options;
 

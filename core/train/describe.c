@@ -32,7 +32,7 @@ static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
         const dpti_segment *s = &p->segments[i];
         for (size_t k = 0; s->exchange == DPTI_EXCHANGE_CONTRIBUTE && k < s->n_parts; k++)
             n += s->parts[k].count;
-        if (s->exchange == DPTI_EXCHANGE_GRADIENTS) n += t->model->flat_size;
+        if (s->exchange == DPTI_EXCHANGE_GRADIENTS) n += t->n_gradients;
     }
     return n * sizeof(float);
 }

@@ -2,6 +2,7 @@
 #include "train/options.h"
 
 #include "base/grains.h"
+#include "context/context.h"
 #include "device/set.h"
 #include "graph/loss.h"
 #include "train/components/batch_norm.h"
@@ -380,6 +381,14 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .holds_filters = !t->processes};
 }
 
+static dpt_status count_gradients(dpt_trainer *t)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (dpti_count_gradients(t->model, &t->program, &t->n_gradients, &error) == DPT_OK)
+        return DPT_OK;
+    return dpti_context_fail(t->context, NULL, &error);
+}
+
 dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_options *options)
 {
     dpt_trainer *t = trainer;
@@ -396,6 +405,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     DPT_TRY(dpti_trainer_check_answers(t, t->data));
     DPT_TRY(check_augment(t));
     DPT_TRY(check_batch_norms(t, t->batch_size, "a batch", ""));
+    DPT_TRY(count_gradients(t));
     return check_batch_norms(t, t->data->count % t->batch_size, "the last batch of an epoch", "");
 }
 

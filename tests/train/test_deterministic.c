@@ -14,6 +14,8 @@ typedef struct baseline {
     dpt_context *context;
     dpt_dataset *data;
     dpt_model *plain, *residual; /* without batch-norm, and with it */
+    dpt_model *shared;           /* with parameters of which values are computed */
+    dpt_model *steep;            /* the gradient of a parameter is not finite */
 } baseline;
 
 /* Dropout, layer-norm, GELU and a slice of a large layer. */
@@ -39,6 +41,45 @@ static dpt_status make_plain(dpt_context *context, dpt_model **out)
                    &(dpt_linear_options){
                        .size = sizeof(dpt_linear_options), .out = 160, .activation = DPT_ACT_RELU});
     x = dpt_linear(m, x, "fc2",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
+    return dpt_model_finish(m, x);
+}
+
+/* Parameters that several layers share, and of which values are computed that other layers share:
+   x + x * (v * g) + v * g, the same with v, and a scale that is normalised. */
+static dpt_status make_shared(dpt_context *context, dpt_model **out)
+{
+    enum { N = 24 };
+    DPT_TRY(dpt_model_create(context, "shared", out));
+    dpt_model *m = *out;
+    const size_t extents[] = {N};
+    dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));
+    x = dpt_linear(m, x, "in", &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = N});
+    const dpt_value v = dpt_parameter(m, "v", extents, 1, NULL);
+    const dpt_value g = dpt_parameter(m, "g", extents, 1, NULL);
+    const dpt_value w = dpt_elementwise(m, "a * b", (const dpt_value[]){v, g}, 2);
+    const dpt_value unit = dpt_softmax(m, g, 0);
+    x = dpt_elementwise(m, "max(a, 0)", &x, 1);
+    x = dpt_elementwise(m, "a + a * b + b", (const dpt_value[]){x, w}, 2);
+    x = dpt_elementwise(m, "a + a * b + b", (const dpt_value[]){x, v}, 2);
+    x = dpt_elementwise(m, "a + a * b", (const dpt_value[]){x, unit}, 2);
+    x = dpt_linear(m, x, "out",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
+    return dpt_model_finish(m, x);
+}
+
+/* sqrt(v) is 0, and its gradient is infinite. */
+static dpt_status make_steep(dpt_context *context, dpt_model **out)
+{
+    static const float zeros[4] = {0.0f};
+    DPT_TRY(dpt_model_create(context, "steep", out));
+    dpt_model *m = *out;
+    dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));
+    x = dpt_linear(m, x, "in", &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 4});
+    const dpt_value v = dpt_parameter(m, "v", (const size_t[]){4}, 1, zeros);
+    const dpt_value root = dpt_elementwise(m, "sqrt(a)", &v, 1);
+    x = dpt_elementwise(m, "a + b", (const dpt_value[]){x, root}, 2);
+    x = dpt_linear(m, x, "out",
                    &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
     return dpt_model_finish(m, x);
 }
@@ -112,8 +153,8 @@ static void divisions(test *t)
         {"cpu:threads=1|cpu:threads=1|cpu:threads=1", "0:1:0", 0},
     };
     const baseline *b = t->user;
-    const dpt_model *const models[] = {b->plain, b->residual};
-    for (size_t m = 0; m < 2; m++) {
+    const dpt_model *const models[] = {b->plain, b->residual, b->shared};
+    for (size_t m = 0; m < 3; m++) {
         flat_outcome right;
         flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
         task.micro_batch = FLAT_BATCH;
@@ -121,7 +162,7 @@ static void divisions(test *t)
             CHECK(right.losses[FLAT_STEPS - 1] <= 0.8 * right.losses[0]);
             for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
                 task = task_of(b, models[m], cases[i].devices, cases[i].split);
-                if (m == 0) task.micro_batch = cases[i].micro_batch;
+                if (m != 1) task.micro_batch = cases[i].micro_batch;
                 check_same(t, b, &task, &right);
                 task.no_overlap = true;
                 if (i % 4 == 0) check_same(t, b, &task, &right);
@@ -167,8 +208,8 @@ static void train_through_loss(test *t, const baseline *b, const flat_task *task
 static void lost_devices(test *t)
 {
     const baseline *b = t->user;
-    const dpt_model *const models[] = {b->plain, b->residual};
-    for (size_t m = 0; m < 2; m++) {
+    const dpt_model *const models[] = {b->plain, b->residual, b->shared};
+    for (size_t m = 0; m < 3; m++) {
         flat_outcome right;
         flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
         task.micro_batch = FLAT_BATCH;
@@ -238,6 +279,45 @@ static void other_rounding_shows(test *t)
     flat_free(&right);
 }
 
+/* ---- Gradients that are not finite ----------------------------------------------------------- */
+
+/* What is computed from sums of all devices is not finite: no device changes its weights. */
+static void steep_gradients(test *t)
+{
+    static const struct {
+        const char *devices, *split;
+    } cases[] = {{"cpu:threads=1", NULL},
+                 {"cpu:threads=1,faultstaged:threads=1", "3:1"},
+                 {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "0:1:0"}};
+    const baseline *b = t->user;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const dpt_trainer_options options = {.size = sizeof options,
+                                             .batch_size = FLAT_BATCH,
+                                             .split = dpt_split_from(cases[i].split),
+                                             .lr = FLAT_RATE,
+                                             .deterministic = true};
+        dpt_device_set *set = NULL;
+        dpt_trainer *trainer = NULL;
+        dpt_step_metrics m = {.size = sizeof m};
+        float before[4], after[4], root[4];
+        if (CHECK_OK(dpt_device_set_open(b->context, cases[i].devices, &set)) &&
+            CHECK_OK(dpt_trainer_create(set, b->steep, b->data, &options, &trainer))) {
+            CHECK_OK(dpt_trainer_get(trainer, 0, DPT_PARAMETER, "in.bias", before, 4));
+            CHECK_STATUS(dpt_trainer_step(trainer, &m), DPT_E_NOT_FINITE);
+            CHECK_CONTAINS(dpt_error_message(b->context), "gradients of step 1 are not finite");
+            for (size_t d = 0; d < dpt_device_set_count(set); d++) {
+                CHECK_OK(dpt_trainer_get(trainer, d, DPT_PARAMETER, "in.bias", after, 4));
+                CHECK_OK(dpt_trainer_get(trainer, d, DPT_PARAMETER, "v", root, 4));
+                CHECK(memcmp(before, after, sizeof after) == 0 && root[0] == 0.0f);
+            }
+            /* The trainer can go on. */
+            CHECK_STATUS(dpt_trainer_step(trainer, &m), DPT_E_NOT_FINITE);
+        }
+        dpt_trainer_destroy(trainer);
+        dpt_device_set_close(set);
+    }
+}
+
 /* ---- Refusals -------------------------------------------------------------------------------- */
 
 static void refuse(test *t, const baseline *b, const flat_task *task, const char *words)
@@ -246,21 +326,6 @@ static void refuse(test *t, const baseline *b, const flat_task *task, const char
     CHECK(flat_run(b->context, task, &o) != DPT_OK);
     CHECK_CONTAINS(dpt_error_message(b->context), words);
     flat_free(&o);
-}
-
-/* A parameter that two layers share. */
-static dpt_status make_shared(dpt_context *context, dpt_model **out)
-{
-    DPT_TRY(dpt_model_create(context, "shared", out));
-    dpt_model *m = *out;
-    dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));
-    x = dpt_linear(m, x, "in", &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = 8});
-    const dpt_value w = dpt_parameter(m, "w", (const size_t[]){8}, 1, NULL);
-    x = dpt_elementwise(m, "a * b", (const dpt_value[]){x, w}, 2);
-    x = dpt_elementwise(m, "a + b", (const dpt_value[]){x, w}, 2);
-    x = dpt_linear(m, x, "out",
-                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
-    return dpt_model_finish(m, x);
 }
 
 static void refusals(test *t)
@@ -284,12 +349,6 @@ static void refusals(test *t)
     refuse(t, b, &task, " gives 00000000 in place of ");
     task.devices = "fault:threads=1:bug=wrong";
     refuse(t, b, &task, "its arithmetic is not that of deterministic training");
-    dpt_model *shared = NULL;
-    if (CHECK_OK(make_shared(b->context, &shared))) {
-        task = task_of(b, shared, "cpu:threads=1", NULL);
-        refuse(t, b, &task, "deterministic training cannot");
-    }
-    dpt_model_destroy(shared);
 }
 
 int main(int argc, char **argv)
@@ -299,18 +358,22 @@ int main(int argc, char **argv)
                                       {"measured shares", measured_shares},
                                       {"bits differ without it", bits_differ_without_it},
                                       {"other rounding shows", other_rounding_shows},
+                                      {"steep gradients", steep_gradients},
                                       {"refusals", refusals}};
-    baseline b = {NULL, NULL, NULL, NULL};
+    baseline b = {.context = NULL};
     add_fault_plugins();
     if (dpt_context_create(&b.context) != DPT_OK ||
         flat_data(b.context, FLAT_COUNT, 0, &b.data) != DPT_OK ||
         make_plain(b.context, &b.plain) != DPT_OK ||
-        flat_residual(b.context, &b.residual) != DPT_OK) {
+        flat_residual(b.context, &b.residual) != DPT_OK ||
+        make_shared(b.context, &b.shared) != DPT_OK || make_steep(b.context, &b.steep) != DPT_OK) {
         fprintf(stderr, "%s\n", dpt_error_message(b.context));
         return 1;
     }
     const int result =
         test_run((size_t)argc - 1, argv + 1, cases, sizeof cases / sizeof *cases, &b);
+    dpt_model_destroy(b.steep);
+    dpt_model_destroy(b.shared);
     dpt_model_destroy(b.residual);
     dpt_model_destroy(b.plain);
     dpt_dataset_destroy(b.data);

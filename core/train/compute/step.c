@@ -390,20 +390,46 @@ static dpt_status judge_update(dpti_worker *w, dpt_status mine)
                     "no memory for two updates, one after the other: %.300s", error.message);
 }
 
+/* Computes the gradients that follow from the sums of all devices (graph/deferred.c).  Every device
+   has the same sums, and so the same verdict: DPT_E_NOT_FINITE if a gradient is not finite. */
+static dpt_status run_deferred(dpti_shard *shard)
+{
+    dpti_worker *w = shard->worker;
+    const size_t segment = w->train.program.n_segments - 2;
+    const dpti_segment_run deferred = {
+        .executable = &w->train, .segment = segment, .times = &shard->times};
+    if (!w->train.program.segments[segment].commits) return DPT_OK;
+    DPT_TRY(dpti_worker_run(w, &deferred));
+    return look_at_sum(w);
+}
+
+/* Before it returns DPT_OK, nothing has changed the training state. */
+static dpt_status prepare_update(dpti_shard *shard, dpt_status *mine)
+{
+    dpti_worker *w = shard->worker;
+    if (propose(shard, mine) != DPT_OK) {
+        *mine = dpti_allreduce_settle(dpti_exchange_allreduce(w->trainer), w->rank, *mine);
+        return *mine == DPT_OK ? DPT_E_CANCELLED : *mine;
+    }
+    *mine = run_deferred(shard);
+    if (*mine != DPT_E_NOT_FINITE) return DPT_OK;
+    *mine = shard->n_samples > 0 ? dpti_shard_not_finite(shard, "gradients") : DPT_E_CANCELLED;
+    return *mine;
+}
+
 static void run(dpti_shard *shard)
 {
     dpti_worker *w = shard->worker;
     const size_t last = w->train.program.n_segments - 1;
     dpt_status mine = DPT_OK;
-    if (propose(shard, &mine) != DPT_OK) {
-        mine = dpti_allreduce_settle(dpti_exchange_allreduce(w->trainer), w->rank, mine);
+    if (prepare_update(shard, &mine) != DPT_OK) {
         dpti_shard_fail(shard, mine);
         return;
     }
     shard->committed = true; /* in case the next call never returns */
     const dpti_segment_run update = {
         .executable = &w->train, .segment = last, .times = &shard->times};
-    mine = dpti_worker_run(w, &update);
+    if (mine == DPT_OK) mine = dpti_worker_run(w, &update);
     if (mine != DPT_OK) dpti_change_replica(w, DPTI_REPLICA_MISS);
     dpti_shard_commit(shard, w->trainer->processes ? mine : judge_update(w, mine));
 }

@@ -39,7 +39,7 @@ dpt_status dpti_exchange_create(dpt_trainer *trainer)
     /* Where a step's batches differ they take recordings of their own. */
     bool complete =
         dpti_settled_create(t->n_devices, t->accumulate > 1 ? 1 : DPTI_SETTLED, &x->settled);
-    x->allreduce = dpti_allreduce_create(t->n_workers, t->model->flat_size, t->processes);
+    x->allreduce = dpti_allreduce_create(t->n_workers, t->n_gradients, t->processes);
     if (t->program.n_parts > 1) {
         const dpti_gatherers who = {.n_ranks = t->n_workers,
                                     .processes = t->processes,

@@ -104,6 +104,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
                                        .capacity = most,
                                        .optimizer = t->program.optimizer,
                                        .class_weights = t->program.class_weights,
+                                       .n_gradients = t->n_gradients,
                                        .n_nodes = count_nodes(w, most)};
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);
