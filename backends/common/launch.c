@@ -99,6 +99,21 @@ void dpt_program_key_store(dpt_program_key *key, dpt_dtype type)
     snprintf(key->options + n, sizeof key->options - n, "%s-DBF16=1", n > 0 ? " " : "");
 }
 
+void dpt_program_key_deterministic(dpt_program_key *key)
+{
+    const size_t n = strlen(key->options);
+    key->deterministic = true;
+    snprintf(key->options + n, sizeof key->options - n, "%s-DDETERMINISTIC=1", n > 0 ? " " : "");
+}
+
+dpt_status dpt_kernel_deterministic(dpt_device *device, const char *file, const char *name,
+                                    dpt_kernel **out)
+{
+    dpt_program_key key = {.file = file};
+    dpt_program_key_deterministic(&key);
+    return dpt_kernel_get(device, &key, name, out);
+}
+
 dpt_status dpt_kernel_storing(dpt_device *device, const dpt_stored_kernel *wanted, dpt_kernel **out)
 {
     dpt_program_key key = {.file = wanted->file};

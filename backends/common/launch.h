@@ -21,6 +21,7 @@ typedef struct dpt_traits {
     dpt_dtype activations;    /* as in dpt_device_properties */
     double input_rounding;    /* as in dpt_op_info, of products of float32; not 0 if tensor cores
                                  may compute them */
+    const char *varies;       /* why the device has no deterministic operators, or NULL: it has */
 } dpt_traits;
 
 /* The backend defines this. */
@@ -41,6 +42,7 @@ typedef struct dpt_program_key {
     const char *file;              /* "pool2d.cl", of backends/kernels or of the backend; static */
     char options[DPT_MAX_OPTIONS]; /* macros that make another kernel: "-DTILE_M=8 -DTILE_N=64" */
     char constants[DPT_MAX_OPTIONS]; /* macros that repeat a parameter's value: "-DACTIVATION=1u" */
+    bool deterministic;              /* dpt_program_key_deterministic sets it */
 } dpt_program_key;
 
 /* The backend defines this.  *out: the kernel `name` of a program, which belongs to the device.
@@ -54,6 +56,13 @@ DPT_CHECK_RESULT dpt_status dpt_kernel_of(dpt_device *device, const char *file, 
 /* Adds to a key's options the type in which the program stores activations: nothing for float32,
    BF16 (kernels/dialect.h) for bfloat16. */
 void dpt_program_key_store(dpt_program_key *key, dpt_dtype type);
+/* Makes the program one of deterministic operators: adds DETERMINISTIC (kernels/dialect.h) to the
+   key's options, as their last.  The backend then compiles it such that every operation of float32
+   rounds once to the nearest, and flushes nothing. */
+void dpt_program_key_deterministic(dpt_program_key *key);
+/* dpt_kernel_get of a deterministic program without other macros. */
+DPT_CHECK_RESULT dpt_status dpt_kernel_deterministic(dpt_device *device, const char *file,
+                                                     const char *name, dpt_kernel **out);
 /* A kernel of a program whose only macro is the type of stored activations. */
 typedef struct dpt_stored_kernel {
     const char *file;

@@ -11,6 +11,77 @@ static dpt_op_prepare *const prepare_family[DPT_FAMILY_COUNT] = {
 #undef PREPARE_ROW
 };
 
+/* The families that have deterministic operators. */
+static const bool is_deterministic[DPT_FAMILY_COUNT] = {
+    [DPT_FAMILY_GATHER] = false,
+
+    [DPT_FAMILY_CONV2D] = false,
+
+    [DPT_FAMILY_LINEAR] = false,
+
+    [DPT_FAMILY_POOL2D] = false,
+
+    [DPT_FAMILY_ACTIVATION] = false,
+
+    [DPT_FAMILY_DROPOUT] = false,
+
+    [DPT_FAMILY_BATCH_NORM] = false,
+
+    [DPT_FAMILY_LAYER_NORM] = false,
+
+    [DPT_FAMILY_ROW_SOFTMAX] = false,
+
+    [DPT_FAMILY_TAKE] = false,
+
+    [DPT_FAMILY_SOFTMAX] = false,
+
+    [DPT_FAMILY_SQUARED_ERROR] = false,
+
+    [DPT_FAMILY_ELEMENTWISE] = false,
+
+    [DPT_FAMILY_MAP] = false,
+
+    [DPT_FAMILY_MATMUL] = false,
+
+    [DPT_FAMILY_RECURRENT] = false,
+
+    [DPT_FAMILY_SGD] = false,
+
+    [DPT_FAMILY_ADAMW] = false,
+
+    [DPT_FAMILY_CLIP_NORM] = false,
+
+    [DPT_FAMILY_CHECK_FINITE] = false,
+};
+
+/* Whether a deterministic operator can be prepared, or why not. */
+static dpt_status check_deterministic(dpt_device *device, const dpt_op_desc *desc)
+{
+    static const char *const names[DPT_FAMILY_COUNT] = {
+#define NAME_ROW(FAMILY, name) [DPT_FAMILY_##FAMILY] = #name,
+        DPT_OP_FAMILY_LIST(NAME_ROW)
+#undef NAME_ROW
+    };
+    const dpt_traits *traits = dpt_traits_of(device);
+    const dpt_op_family family = dpt_op_family_of(desc->kind);
+    if (traits->varies)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "%.60s does not compute with the same bits as other devices: %s; leave the "
+                        "device or deterministic out",
+                        traits->name, traits->varies);
+    if (!is_deterministic[family])
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "%.60s does not compute %s with the same bits as other devices yet; leave "
+                        "the device or deterministic out",
+                        traits->name, names[family]);
+    if (traits->activations != DPT_F32 || desc->type != DPT_F32)
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "%.60s stores activations as bfloat16, and deterministic operators need "
+                        "float32: leave precision=bf16 or deterministic out",
+                        traits->name);
+    return DPT_OK;
+}
+
 void dpt_op_plan_clear(dpt_op_plan *plan)
 {
     if (plan->destroy && plan->state)
@@ -35,12 +106,14 @@ static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt
     if (type != DPT_F32 && type != dpt_traits_of(device)->activations)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                         "this device stores activations as float32 and in no other type");
+    if (request->deterministic) DPT_TRY(check_deterministic(device, request->desc));
     dpt_op *op = malloc(sizeof *op);
     if (!op) return DPT_FAIL(&device->error, DPT_E_NO_MEMORY, "no memory for an operator");
     *op = (dpt_op){.device = device,
                    .desc = *request->desc,
                    .max_samples = request->max_samples,
-                   .wanted = request->wanted};
+                   .wanted = request->wanted,
+                   .deterministic = request->deterministic};
     dpt_status status = prepare_family[dpt_op_family_of(op->desc.kind)](op);
     op->wanted = NULL;
     if (status == DPT_OK && op->plan.workspace_bytes > SIZE_MAX / 4)

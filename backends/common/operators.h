@@ -38,12 +38,15 @@ struct dpt_op {
     dpt_op_desc desc;
     size_t max_samples;
     const char *wanted; /* as in dpt_op_request; valid during the preparation only */
+    bool deterministic; /* as in dpt_op_request.  The type is then DPT_F32 */
     dpt_op_plan plan;
     char measured[DPT_MEASURED_BYTES]; /* as in dpt_op_info; empty if nothing was measured */
 };
 
 /* Fills in op->plan, which the caller has zeroed, from the rest of *op.  Failures are recorded in
-   op->device->error.  The caller clears the plan after a failure, too. */
+   op->device->error.  The caller clears the plan after a failure, too.  A preparation sees a
+   deterministic operator only if operators.c lists its family among those that have such operators.
+ */
 typedef dpt_status dpt_op_prepare(dpt_op *op);
 
 /* dpt_prepare_NAME for each family of DPT_OP_FAMILY_LIST.  The backend defines those of

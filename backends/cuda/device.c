@@ -88,7 +88,7 @@ static void fill_info(int ordinal, const struct cudaDeviceProp *p, dpt_device_pr
         .alignment_bytes = DPT_ALIGNMENT_BYTES,
         .n_threads = (unsigned)p->multiProcessorCount,
         /* Libraries load a kernel at its first use, and their convolutions apply no mask. */
-        .flags = DPT_DEVICE_RECORDS_LATE | DPT_DEVICE_NORMS_MASK,
+        .flags = DPT_DEVICE_RECORDS_LATE | DPT_DEVICE_NORMS_MASK | DPT_DEVICE_DETERMINISTIC,
     };
     if (cudaDriverGetVersion(&driver) != cudaSuccess) (void)cudaGetLastError();
     version_text(driver, of_driver);

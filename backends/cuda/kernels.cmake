@@ -5,20 +5,30 @@
 # includes the source, so an object is compiled again when its line in this list changes.  The global
 # property DPTRAIN_CUDA_KERNELS holds these files, and kernel_list.h holds their names, for C.
 
-# cuda_kernel(NAME [OF SOURCE] [STORING] [SEPARATE_ROUNDING] [WITH MACRO=VALUE...]) lists kernels/NAME.cu,
-# or kernels/SOURCE.cu.
+# cuda_kernel(NAME [OF SOURCE] [STORING] [DETERMINISTIC | ALSO_DETERMINISTIC] [SEPARATE_ROUNDING]
+# [WITH MACRO=VALUE...]) lists kernels/NAME.cu, or kernels/SOURCE.cu.
 #   STORING            the kernels read or write activations: compiles NAME_bf16, too (kernels/dialect.h)
+#   ALSO_DETERMINISTIC deterministic operators use the kernels: compiles NAME_deterministic, too
+#   DETERMINISTIC      only deterministic operators use the kernels
 #   SEPARATE_ROUNDING  the kernels change the training state: no multiply-add is contracted
 #   WITH               the macros of a variant; the source names those that are options (kernels/table.h)
 function(cuda_kernel name)
-  cmake_parse_arguments(PARSE_ARGV 1 kernel "STORING;SEPARATE_ROUNDING" "OF" "WITH")
+  cmake_parse_arguments(PARSE_ARGV 1 kernel "STORING;DETERMINISTIC;ALSO_DETERMINISTIC;SEPARATE_ROUNDING"
+    "OF" "WITH")
   if(kernel_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "cuda_kernel(${name}): ${kernel_UNPARSED_ARGUMENTS}?")
   endif()
   if(NOT kernel_OF)
     set(kernel_OF ${name})
   endif()
+  if(kernel_DETERMINISTIC)
+    cuda_object(${name} ${kernel_OF} TRUE ${kernel_WITH} DETERMINISTIC=1)
+    return()
+  endif()
   cuda_object(${name} ${kernel_OF} ${kernel_SEPARATE_ROUNDING} ${kernel_WITH})
+  if(kernel_ALSO_DETERMINISTIC)
+    cuda_object(${name}_deterministic ${kernel_OF} TRUE ${kernel_WITH} DETERMINISTIC=1)
+  endif()
   if(kernel_STORING)
     cuda_object(${name}_bf16 ${kernel_OF} ${kernel_SEPARATE_ROUNDING} ${kernel_WITH} BF16=1)
   endif()

@@ -7,13 +7,39 @@
 #ifndef DPT_KERNELS_ACTIVATION_H
 #define DPT_KERNELS_ACTIVATION_H
 
-#include "dialect.h"
+#include "functions.h"
 
 #define ACTIVATION_NONE    0u
 #define ACTIVATION_RELU    1u
 #define ACTIVATION_TANH    2u
 #define ACTIVATION_SIGMOID 3u
 #define ACTIVATION_GELU    4u
+
+#if DETERMINISTIC
+
+DEVICE float sigmoid(float x)
+{
+    return exact_sigmoid(x);
+}
+
+/* The distribution function of the normal distribution. */
+DEVICE float normal_distribution(float x)
+{
+    return exact_normal(x);
+}
+
+/* exp(-x^2 / 2) */
+DEVICE float bell(float x)
+{
+    return exact_bell(x);
+}
+
+#else
+
+DEVICE float sigmoid(float x)
+{
+    return 1.0f / (1.0f + EXP(-x));
+}
 
 /* The distribution function of the normal distribution.  erfc is precise in the left tail, where
    1 + erf cancels. */
@@ -22,6 +48,14 @@ DEVICE float normal_distribution(float x)
     return 0.5f * ERFC(x * -0.70710678f);
 }
 
+/* exp(-x^2 / 2) */
+DEVICE float bell(float x)
+{
+    return EXP(-0.5f * x * x);
+}
+
+#endif
+
 /* f(x); NaN stays NaN.  The kinds of most layers are tested first.  From a switch over all kinds
    nvcc would make a table, and an indirect jump for every element. */
 DEVICE float activate(u32 kind, float x)
@@ -29,7 +63,7 @@ DEVICE float activate(u32 kind, float x)
     const float least = kind == ACTIVATION_RELU ? 0.0f : -INFINITY;
     if (kind <= ACTIVATION_RELU) return x < least ? least : x;
     if (kind == ACTIVATION_TANH) return TANH(x);
-    if (kind == ACTIVATION_SIGMOID) return 1.0f / (1.0f + EXP(-x));
+    if (kind == ACTIVATION_SIGMOID) return sigmoid(x);
     if (kind == ACTIVATION_GELU) return x * normal_distribution(x);
     return x;
 }
@@ -47,7 +81,7 @@ DEVICE float activation_slope(u32 kind, float y)
 /* The derivative of GELU, as a function of its input. */
 DEVICE float gelu_slope(float x)
 {
-    return normal_distribution(x) + x * (0.39894228f * EXP(-0.5f * x * x));
+    return normal_distribution(x) + x * (0.39894228f * bell(x));
 }
 
 /* f' for the operator that applies it alone: from the output y, or from the input for a function
@@ -55,6 +89,21 @@ DEVICE float gelu_slope(float x)
 DEVICE float activation_own_slope(u32 kind, float y)
 {
     return kind == ACTIVATION_GELU ? gelu_slope(y) : activation_slope(kind, y);
+}
+
+/* dy * f', from the output y, for a function that other operators fuse.  ReLU gives dy or +0: a
+   product with 0 may be -0, or NaN for an infinite dy. */
+DEVICE float with_slope(u32 kind, float y, float dy)
+{
+    if (kind == ACTIVATION_RELU) return y > 0.0f ? dy : 0.0f;
+    return dy * activation_slope(kind, y);
+}
+
+/* The same for the operator that applies the function alone (activation_own_slope). */
+DEVICE float with_own_slope(u32 kind, float y, float dy)
+{
+    if (kind == ACTIVATION_RELU) return y > 0.0f ? dy : 0.0f;
+    return dy * activation_own_slope(kind, y);
 }
 
 #endif

@@ -28,9 +28,19 @@
    constant of the program.
    - Every work item of a group reaches every BARRIER.
    - An offset that counts samples has 64 bits.  An offset within a sample may have 32.
-   - Float literals end in f, because not every device has double precision. */
+   - Float literals end in f, because not every device has double precision.  A program with
+     DETERMINISTIC may use double.
+
+   A program of deterministic operators has the macro DETERMINISTIC (backends/common/launch.h).  In
+   it every operation rounds once to the nearest and nothing is contracted: a * b + c rounds twice,
+   and only FMA is fused.  Nothing is flushed to zero.  Functions, divisions and square roots are
+   those of functions.h, because / and the device's square root need not round correctly. */
 #ifndef DPT_KERNELS_DIALECT_H
 #define DPT_KERNELS_DIALECT_H
+
+#ifndef DETERMINISTIC
+#define DETERMINISTIC 0
+#endif
 
 #if defined(__OPENCL_VERSION__)
 
@@ -55,19 +65,10 @@ typedef ulong u64;
 #define BARRIER()          barrier(CLK_LOCAL_MEM_FENCE)
 
 #define FMA(a, b, c)       fma(a, b, c)
-#define EXP(x)             exp(x)
-#define LOG(x)             log(x)
-#define TANH(x)            tanh(x)
-#define ERF(x)             erf(x)
-#define ERFC(x)            erfc(x)
 #define SQRT(x)            sqrt(x)
 #define ROUND(x)           rint(x)
 #define FLOOR(x)           floor(x)
 #define CEIL(x)            ceil(x)
-#define POW(x, y)          pow(x, y)
-#define SIN(x)             sin(x)
-#define COS(x)             cos(x)
-#define LOG1P(x)           log1p(x)
 #define FMAX(a, b)         fmax(a, b)
 #define FMIN(a, b)         fmin(a, b)
 #define FABS(x)            fabs(x)
@@ -80,6 +81,13 @@ typedef ulong u64;
 #define IS_EXTRA_GROUP(n)  0
 /* From here to the end of the file, a * b + c is rounded twice and never becomes an FMA. */
 #define SEPARATE_ROUNDING _Pragma("OPENCL FP_CONTRACT OFF")
+
+#if DETERMINISTIC
+SEPARATE_ROUNDING
+#ifdef cl_khr_fp64
+#pragma OPENCL EXTENSION cl_khr_fp64 : enable
+#endif
+#endif
 
 #elif defined(__CUDACC__)
 
@@ -104,19 +112,10 @@ typedef unsigned long long u64;
 #define BARRIER()          __syncthreads()
 
 #define FMA(a, b, c)       fmaf(a, b, c)
-#define EXP(x)             expf(x)
-#define LOG(x)             logf(x)
-#define TANH(x)            tanhf(x)
-#define ERF(x)             erff(x)
-#define ERFC(x)            erfcf(x)
 #define SQRT(x)            sqrtf(x)
 #define ROUND(x)           rintf(x)
 #define FLOOR(x)           floorf(x)
 #define CEIL(x)            ceilf(x)
-#define POW(x, y)          powf(x, y)
-#define SIN(x)             sinf(x)
-#define COS(x)             cosf(x)
-#define LOG1P(x)           log1pf(x)
 #define FMAX(a, b)         fmaxf(a, b)
 #define FMIN(a, b)         fminf(a, b)
 #define FABS(x)            fabsf(x)

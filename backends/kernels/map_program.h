@@ -5,6 +5,7 @@
 #ifndef DPT_KERNELS_MAP_PROGRAM_H
 #define DPT_KERNELS_MAP_PROGRAM_H
 
+#include "functions.h"
 #include "map_params.h"
 
 #if DEVICE_IS_CPU

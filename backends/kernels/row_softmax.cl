@@ -1,5 +1,6 @@
 /* The softmax of each row of a matrix, or its logarithm, and the gradient.  A work item computes a
    short row, and a group computes a long one. */
+#include "functions.h"
 #include "reduce.h"
 #include "row_softmax.h"
 

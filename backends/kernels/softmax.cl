@@ -1,5 +1,6 @@
 /* Softmax with cross-entropy: loss, hit and, if asked for, the gradient of each sample, in one pass.
    With few classes a work item computes a sample, with many classes a group does. */
+#include "functions.h"
 #include "reduce.h"
 #include "softmax.h"
 

@@ -219,10 +219,14 @@ static dpt_status begin_build(dpt_cl_program *entry, dpt_device *device, build *
 {
     const dpt_cl_found *found = dpt_cl_device_of(device)->found;
     const dpt_program_key *key = &entry->key;
+    const char *rounding = key->deterministic && found->divides_exactly
+                               ? " -cl-fp32-correctly-rounded-divide-sqrt -DEXACT_BUILT_DIVISION=0"
+                               : "";
     *b = (build){.device = device, .key = key, .entry = entry};
     DPT_TRY(dpt_cl_source_assemble(device, key->file, &b->source));
-    snprintf(b->options, sizeof b->options, "-cl-std=CL1.2 -w -DGROUP=%u -DDEVICE_IS_CPU=%d %s %s",
-             found->group_size, found->is_cpu, key->options, key->constants);
+    snprintf(b->options, sizeof b->options,
+             "-cl-std=CL1.2 -w%s -DGROUP=%u -DDEVICE_IS_CPU=%d %s %s", rounding, found->group_size,
+             found->is_cpu, key->options, key->constants);
     name_binary(b);
     return DPT_OK;
 }

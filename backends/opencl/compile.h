@@ -20,9 +20,11 @@ int dpt_cl_program_lock(const dpt_device *device);
 
 /* Compiles entry->key and fills in the other members of the entry but its kernels.  The options are
    those of the key and -cl-std=CL1.2 -w (some drivers print warnings) -DGROUP=n
-   -DDEVICE_IS_CPU=0|1.  DPT_E_DEVICE: the source does not compile; the record names the device, the
-   file and the first error of the build log, and the file that has the whole log.
-   DPT_E_DEVICE_LOST as dpt_cl_program_fatal; DPT_E_INTERNAL; DPT_E_NO_MEMORY. */
+   -DDEVICE_IS_CPU=0|1.  For deterministic operators divisions and square roots are compiled such
+   that they round correctly, if the device can, and are built of integers (exact.h) otherwise.
+   DPT_E_DEVICE: the source does not compile; the record names the device, the file and the first
+   error of the build log, and the file that has the whole log. DPT_E_DEVICE_LOST as
+   dpt_cl_program_fatal; DPT_E_INTERNAL; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpt_cl_program_make(dpt_device *device, dpt_cl_program *entry);
 
 /* Writes the binary of a program that was compiled only to be timed to the cache. */

@@ -63,7 +63,8 @@ static void fill_info(const dpt_cl_found *found, dpt_device_properties *info)
         .memory_bytes = found->memory_bytes,
         .alignment_bytes = DPT_ALIGNMENT_BYTES,
         .n_threads = found->compute_units,
-        .flags = found->is_host_cpu ? DPT_DEVICE_IS_HOST_CPU : 0,
+        /* `prepare` says why a device has no deterministic operators. */
+        .flags = DPT_DEVICE_DETERMINISTIC | (found->is_host_cpu ? DPT_DEVICE_IS_HOST_CPU : 0),
     };
     snprintf(info->name, sizeof info->name, "%.95s", found->name);
     snprintf(info->detail, sizeof info->detail, "%.60s, driver %.60s", found->platform_name,
@@ -194,6 +195,7 @@ static void set_traits(dpt_cl_device *cl)
         .most_group_size = found->max_group,
         .most_shared_bytes = found->local_bytes,
         .activations = cl->params.activations,
+        .varies = found->varies,
     };
 }
 

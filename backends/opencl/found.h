@@ -28,6 +28,8 @@ typedef struct dpt_cl_found {
     size_t max_group;       /* CL_DEVICE_MAX_WORK_GROUP_SIZE */
     unsigned vector_width;  /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT; 1 on most GPUs */
     unsigned group_size;    /* GROUP of the portable kernels' programs on this device */
+    bool divides_exactly;   /* / and sqrt can be compiled such that they round correctly */
+    const char *varies; /* why there are no deterministic operators, or NULL (launch.h); static */
     unsigned char uuid[16]; /* zero if the driver does not tell */
     char pci_id[16];        /* empty if the driver does not tell */
 } dpt_cl_found;

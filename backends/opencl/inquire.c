@@ -133,6 +133,17 @@ static unsigned group_size(size_t max_group, unsigned most)
     return size;
 }
 
+/* Why operators cannot have the same bits on this device as on others, or NULL. */
+static const char *ask_varies(cl_device_id id)
+{
+    const size_t n_bytes = sizeof(cl_device_fp_config);
+    const cl_ulong single = device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, n_bytes);
+    if (device_number(id, CL_DEVICE_DOUBLE_FP_CONFIG, n_bytes) == 0)
+        return "it has no double precision (cl_khr_fp64)";
+    if ((single & CL_FP_ROUND_TO_NEAREST) == 0) return "its float32 does not round to the nearest";
+    return (single & CL_FP_DENORM) != 0 ? NULL : "its float32 has no subnormal numbers";
+}
+
 bool dpt_cl_ask_device(cl_platform_id platform, cl_device_id id, dpt_cl_found *out)
 {
     if (!device_number(id, CL_DEVICE_AVAILABLE, sizeof(cl_uint)) ||
@@ -153,6 +164,10 @@ bool dpt_cl_ask_device(cl_platform_id platform, cl_device_id id, dpt_cl_found *o
     };
     /* A CPU device of OpenCL is always the CPU of this machine. */
     out->is_host_cpu = out->is_cpu;
+    out->varies = ask_varies(id);
+    out->divides_exactly =
+        (device_number(id, CL_DEVICE_SINGLE_FP_CONFIG, sizeof(cl_device_fp_config)) &
+         CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT) != 0;
     out->group_size = group_size(out->max_group, out->is_cpu ? 64 : 256);
     if (out->vector_width == 0) out->vector_width = 1;
     if (out->compute_units == 0)

@@ -31,8 +31,8 @@ DPT_CUDA_TABLES(DPT_CUDA_DECLARE)
            END_OF_TABLE,
        };
 
-   A source without variants has no OPTIONS.  This header adds BF16, and kernels.cmake defines
-   KERNEL_TABLE. */
+   A source without variants has no OPTIONS.  This header adds BF16 or DETERMINISTIC, and
+   kernels.cmake defines KERNEL_TABLE. */
 extern "C" const struct dpt_kernel KERNEL_TABLE[];
 
 #define TEXT_(x)      #x
@@ -43,6 +43,8 @@ extern "C" const struct dpt_kernel KERNEL_TABLE[];
 #endif
 #if defined(BF16) && BF16
 #define ALL_OPTIONS OPTIONS OPTION(BF16)
+#elif defined(DETERMINISTIC) && DETERMINISTIC
+#define ALL_OPTIONS OPTIONS OPTION(DETERMINISTIC)
 #else
 #define ALL_OPTIONS OPTIONS
 #endif
