@@ -17,4 +17,17 @@ extern const dpt_alternative dpt_conv2d_local[];  /* tiles in local memory */
 extern const dpt_alternative dpt_conv2d_tensor[]; /* the same on tensor cores, for CUDA */
 extern const dpt_alternative dpt_conv2d_few[];    /* few input channels; no BACKWARD_DATA */
 
+/* ---- Deterministic operators ----------------------------------------------------------------- */
+
+/* The linear layer in whose place a convolution of images of one pixel is computed. */
+typedef struct dpt_conv2d_linear {
+    bool is_layer;           /* false: there is none */
+    size_t dy_first, dy_row; /* of backward-weights: the first column of dy, and all columns */
+} dpt_conv2d_linear;
+
+/* Fills in op->plan with the convolution of dpt_conv2d_local[] whose sums are chains in the order
+   of docs/reproducibility.md.  layer: NULL if it is no linear layer.  Fails as
+   dpt_alternative.prepare does. */
+DPT_CHECK_RESULT dpt_status dpt_conv2d_chains_prepare(dpt_op *op, const dpt_conv2d_linear *layer);
+
 #endif

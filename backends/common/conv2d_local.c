@@ -31,10 +31,14 @@ typedef struct state {
     conv2d_local_params params;
     tile tile;
     size_t x_bytes, y_bytes; /* of a sample */
+    size_t dy_at;            /* of backward-weights: where dy begins, in bytes */
     size_t samples_per_launch;
     size_t n_phases; /* of backward-data */
     size_t n_parts;  /* of backward-weights: the most parts */
 } state;
+
+/* A convolution in place of a linear layer, or the one that was asked for. */
+static const dpt_conv2d_linear no_layer = {.is_layer = false};
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
@@ -65,11 +69,16 @@ static size_t larger(size_t a, size_t b)
     return a > b ? a : b;
 }
 
+static bool fits(const dpt_traits *traits, const tile *t)
+{
+    return items_of(t) <= traits->most_group_size && local_bytes_of(t) <= traits->most_shared_bytes;
+}
+
 static dpt_status check_fits(const dpt_op *op, const tile *t)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const dpt_traits *traits = dpt_traits_of(op->device);
-    if (items_of(t) > traits->most_group_size || local_bytes_of(t) > traits->most_shared_bytes)
+    if (!fits(traits, t))
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "a tile of %zux%zux%zu needs groups of %zu with %zu bytes of local memory; "
                         "%s has %zu and %zu",
@@ -109,6 +118,7 @@ static conv2d_local_params params_of(const dpt_conv2d_desc *d)
         .every_h = (u32)(d->stride_h / common_divisor(d->stride_h, d->dilation_h)),
         .every_w = (u32)(d->stride_w / common_divisor(d->stride_w, d->dilation_w)),
         .has_bias = d->has_bias,
+        .dy_row = (u32)d->out_channels,
     };
 }
 
@@ -154,16 +164,27 @@ static dpt_status get_variant(const dpt_op *op, const tile *t, const pass *p, dp
              t->m, t->n, t->k, t->reg_m, t->reg_n, p->a_width, p->b_width, p->c_width,
              t->is_tensor ? " -DTENSOR=1" : "");
     dpt_program_key_store(&key, op->desc.type);
+    if (op->deterministic) dpt_program_key_deterministic(&key);
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%uu",
              dpt_traits_of(op->device)->is_cpu ? 0u : (unsigned)p->activation);
     return dpt_kernel_get(op->device, &key, p->kernel, out);
 }
 
+/* Whether a slice of dy, or a row behind its first, begins between two multiples of four elements.
+ */
+static bool is_slice_aside(const dpt_op *op, const state *s)
+{
+    return op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS &&
+           (s->dy_at % (4 * sizeof(float)) != 0 || s->params.dy_row % 4 != 0);
+}
+
 /* Kernels that are compiled beforehand do not exist for every combination of widths.  If one is
    missing, the kernel of width 1 is taken. */
-static dpt_status get_kernel(const dpt_op *op, const tile *t, dpt_kernel **out)
+static dpt_status get_kernel(const dpt_op *op, const state *s, dpt_kernel **out)
 {
+    const tile *t = &s->tile;
     pass p = pass_of(op);
+    if (is_slice_aside(op, s)) p.a_width = 1;
     const dpt_status status = get_variant(op, t, &p, out);
     if (status != DPT_E_UNSUPPORTED || !dpt_traits_of(op->device)->is_compiled) return status;
     p.a_width = p.b_width = p.c_width = 1;
@@ -242,7 +263,7 @@ static dpt_status run_weights(const dpt_call *call, const share *part)
     dpt_launch_tensor(&l, direct ? args->out[0] : workspace, DPT_F32);
     dpt_launch_tensor(
         &l, direct ? args->out[1] : dpt_at(workspace, s->parts.n_weights * sizeof(float)), DPT_F32);
-    dpt_launch_tensor(&l, dpt_at(args->in[0], part->first * s->y_bytes), type);
+    dpt_launch_tensor(&l, dpt_at(args->in[0], s->dy_at + part->first * s->y_bytes), type);
     dpt_launch_tensor(&l, dpt_at(args->in[1], part->first * s->x_bytes), type);
     DPT_TRY(launch_tiles(s, &l, &params, n_parts));
     return direct ? DPT_OK : dpt_conv2d_parts_add(&s->parts, call, n_parts, part->accumulate);
@@ -320,9 +341,15 @@ static dpt_status limit_launches(dpt_op *op, state *s, size_t rows)
     return DPT_OK;
 }
 
-/* Divides the pixels of backward-weights into chunks. */
+/* Divides the pixels of backward-weights into chunks.  A deterministic operator has one. */
 static dpt_status plan_parts(dpt_op *op, state *s)
 {
+    s->n_parts = 1;
+    if (op->deterministic && op->max_samples > s->samples_per_launch)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "deterministic gradients of filters over more than 2^30 pixels: take "
+                        "smaller batches");
+    if (op->deterministic) return DPT_OK;
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const dpt_traits *traits = dpt_traits_of(op->device);
     s->parts = dpt_conv2d_parts_of(d);
@@ -339,10 +366,19 @@ static dpt_status plan_parts(dpt_op *op, state *s)
     return dpt_conv2d_parts_prepare(op, s->n_parts, &s->parts);
 }
 
-static dpt_status prepare(dpt_op *op, const void *parameters)
+/* The part of the parameters that a linear layer decides. */
+static void set_layer(const dpt_op *op, state *s, const dpt_conv2d_linear *layer)
+{
+    s->params.end = layer->is_layer ? -0.0f : 0.0f;
+    if (op->desc.kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS || !layer->is_layer) return;
+    s->params.dy_row = (u32)layer->dy_row;
+    s->y_bytes = layer->dy_row * sizeof(float);
+    s->dy_at = layer->dy_first * sizeof(float);
+}
+
+static dpt_status prepare_layer(dpt_op *op, const tile *t, const dpt_conv2d_linear *layer)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
-    const tile *t = parameters;
     DPT_TRY(check_fits(op, t));
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
@@ -352,6 +388,7 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     const size_t y_size = d->out_h * d->out_w * d->out_channels;
     s->x_bytes = d->in_h * d->in_w * d->in_channels * dpt_dtype_bytes(op->desc.type);
     s->y_bytes = y_size * dpt_dtype_bytes(op->desc.type);
+    set_layer(op, s, layer);
     size_t rows;
     set_matrix(op, s, &rows);
     DPT_TRY(limit_launches(op, s, rows));
@@ -364,7 +401,12 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
                      (double)(d->in_channels / d->groups);
     op->plan.exact = !t->is_tensor;
     op->plan.input_rounding = t->is_tensor ? dpt_traits_of(op->device)->input_rounding : 0.0;
-    return get_kernel(op, t, &s->kernel);
+    return get_kernel(op, s, &s->kernel);
+}
+
+static dpt_status prepare(dpt_op *op, const void *parameters)
+{
+    return prepare_layer(op, parameters, &no_layer);
 }
 
 #define TENSOR_TILE(name_, m_, n_, k_, reg_m_, reg_n_)                                             \
@@ -399,3 +441,50 @@ const dpt_alternative dpt_conv2d_tensor[] = {
     TENSOR_TILE("64x32x16", 64, 32, 16, 4, 4),
     {.name = NULL},
 };
+
+/* ---- Deterministic operators ----------------------------------------------------------------- */
+
+/* Rows and columns of one group's matrix. */
+typedef struct matrix {
+    size_t rows, columns;
+} matrix;
+
+static matrix matrix_of(const dpt_op *op)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const size_t channels = d->in_channels / d->groups, filters = d->out_channels / d->groups;
+    switch (op->desc.kind) {
+    case DPT_OP_CONV2D_FORWARD:
+        return (matrix){dpt_size_mul(op->max_samples, d->out_h * d->out_w), filters};
+    case DPT_OP_CONV2D_BACKWARD_DATA:
+        return (matrix){dpt_size_mul(op->max_samples, d->in_h * d->in_w), channels};
+    default: return (matrix){filters, d->kernel_h * d->kernel_w * channels};
+    }
+}
+
+/* The tiles, the largest first.  The last one is for few columns. */
+static const tile chain_tiles[] = {
+    {.m = 64, .n = 64, .k = 16, .reg_m = 8, .reg_n = 4},
+    {.m = 32, .n = 32, .k = 16, .reg_m = 4, .reg_n = 4},
+    {.m = 64, .n = 16, .k = 16, .reg_m = 4, .reg_n = 4},
+};
+
+/* A tile that leaves no unit of the device idle, if there is one.  The bits do not depend on it. */
+static const tile *choose_tile(const dpt_op *op)
+{
+    const tile *large = &chain_tiles[0], *small = &chain_tiles[1], *narrow = &chain_tiles[2];
+    const dpt_traits *traits = dpt_traits_of(op->device);
+    const matrix m = matrix_of(op);
+    const size_t n = dpt_size_mul(
+        dpt_size_mul(dpt_ceil_div(m.rows, large->m), dpt_ceil_div(m.columns, large->n)),
+        op->desc.u.conv2d.groups);
+    if (m.columns <= narrow->n) return narrow;
+    return m.columns > small->n && n >= traits->n_units && fits(traits, large) ? large : small;
+}
+
+dpt_status dpt_conv2d_chains_prepare(dpt_op *op, const dpt_conv2d_linear *layer)
+{
+    const tile *t = choose_tile(op);
+    op->plan.algorithm = "chains";
+    return prepare_layer(op, t, layer ? layer : &no_layer);
+}

@@ -72,6 +72,36 @@ dpt_product dpt_linear_product(const dpt_op_desc *desc, size_t n, const dpt_op_a
     return product;
 }
 
+dpt_op_desc dpt_linear_as_conv2d(const dpt_op_desc *desc)
+{
+    const dpt_linear_desc *d = &desc->u.linear;
+    return (dpt_op_desc){
+        .kind = desc->kind == DPT_OP_LINEAR_FORWARD         ? DPT_OP_CONV2D_FORWARD
+                : desc->kind == DPT_OP_LINEAR_BACKWARD_DATA ? DPT_OP_CONV2D_BACKWARD_DATA
+                                                            : DPT_OP_CONV2D_BACKWARD_WEIGHTS,
+        .type = desc->type,
+        .u.conv2d =
+            {
+                .in_h = 1,
+                .in_w = 1,
+                .in_channels = d->in,
+                .out_h = 1,
+                .out_w = 1,
+                .out_channels = dpt_linear_rows(d),
+                .kernel_h = 1,
+                .kernel_w = 1,
+                .stride_h = 1,
+                .stride_w = 1,
+                .dilation_h = 1,
+                .dilation_w = 1,
+                .groups = 1,
+                .has_bias = d->has_bias,
+                .activation = d->activation,
+                .input_activation = d->input_activation,
+            },
+    };
+}
+
 /* ---- Alternatives ---------------------------------------------------------------------------- */
 
 static void describe_tensors(const dpt_op_desc *desc, dpt_alternatives *out)

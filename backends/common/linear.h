@@ -28,6 +28,14 @@ typedef struct dpt_product {
    empty, the product has no tensors.  The gradient of the bias is not part of it. */
 dpt_product dpt_linear_product(const dpt_op_desc *desc, size_t n, const dpt_op_args *args);
 
+/* The convolution of images of one pixel with filters of one tap that computes the same.  For a
+   slice of a layer's weights it has the outputs of the slice alone. */
+dpt_op_desc dpt_linear_as_conv2d(const dpt_op_desc *desc);
+
+/* Fills in op->plan of a deterministic layer: that convolution, by dpt_conv2d_chains_prepare.
+   DPT_E_UNSUPPORTED if the weights or the samples count 2^31 or more, or as there. */
+DPT_CHECK_RESULT dpt_status dpt_linear_chains_prepare(dpt_op *op);
+
 /* Whether a bias, an activation or a mask follows the product of A and B. */
 bool dpt_linear_is_finished(const dpt_op_desc *desc);
 

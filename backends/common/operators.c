@@ -15,9 +15,9 @@ static dpt_op_prepare *const prepare_family[DPT_FAMILY_COUNT] = {
 static const bool is_deterministic[DPT_FAMILY_COUNT] = {
     [DPT_FAMILY_GATHER] = false,
 
-    [DPT_FAMILY_CONV2D] = false,
+    [DPT_FAMILY_CONV2D] = true,
 
-    [DPT_FAMILY_LINEAR] = false,
+    [DPT_FAMILY_LINEAR] = true,
 
     [DPT_FAMILY_POOL2D] = false,
 
@@ -41,9 +41,9 @@ static const bool is_deterministic[DPT_FAMILY_COUNT] = {
 
     [DPT_FAMILY_MAP] = false,
 
-    [DPT_FAMILY_MATMUL] = false,
+    [DPT_FAMILY_MATMUL] = true,
 
-    [DPT_FAMILY_RECURRENT] = false,
+    [DPT_FAMILY_RECURRENT] = true,
 
     [DPT_FAMILY_SGD] = false,
 

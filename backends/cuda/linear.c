@@ -65,41 +65,11 @@ static dpt_status run_own(const dpt_call *call)
     return dpt_cuda_nested_run(&s->conv2d, &dense);
 }
 
-static dpt_op_desc as_conv2d(const dpt_op_desc *desc)
-{
-    const dpt_linear_desc *d = &desc->u.linear;
-    return (dpt_op_desc){
-        .kind = desc->kind == DPT_OP_LINEAR_FORWARD         ? DPT_OP_CONV2D_FORWARD
-                : desc->kind == DPT_OP_LINEAR_BACKWARD_DATA ? DPT_OP_CONV2D_BACKWARD_DATA
-                                                            : DPT_OP_CONV2D_BACKWARD_WEIGHTS,
-        .type = desc->type,
-        .u.conv2d =
-            {
-                .in_h = 1,
-                .in_w = 1,
-                .in_channels = d->in,
-                .out_h = 1,
-                .out_w = 1,
-                .out_channels = dpt_linear_rows(d),
-                .kernel_h = 1,
-                .kernel_w = 1,
-                .stride_h = 1,
-                .stride_w = 1,
-                .dilation_h = 1,
-                .dilation_w = 1,
-                .groups = 1,
-                .has_bias = d->has_bias,
-                .activation = d->activation,
-                .input_activation = d->input_activation,
-            },
-    };
-}
-
 /* Prepares our own convolution and plans its workspace. */
 static dpt_status prepare_conv2d(dpt_op *op, linear *s)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
-    const dpt_op_desc conv2d = as_conv2d(&op->desc);
+    const dpt_op_desc conv2d = dpt_linear_as_conv2d(&op->desc);
     DPT_TRY(dpt_cuda_nested_prepare(op, &conv2d, &s->conv2d));
     op->plan.workspace_bytes = s->conv2d.plan.workspace_bytes;
     if (d->rows > 0)
@@ -250,6 +220,7 @@ dpt_status dpt_prepare_linear(dpt_op *op)
                         "a linear layer of %zu to %zu for %zu samples: weights and samples must "
                         "count less than 2^31",
                         d->in, d->out, op->max_samples);
+    if (op->deterministic) return dpt_linear_chains_prepare(op);
     dpt_linear_describe(&op->desc, key, &choice);
     /* algorithm= may name a tile of a convolution, as "local-64x64x16".  There is one tile here. */
     if (asked && strncmp(asked, "local", strlen("local")) == 0 && !op->wanted) {

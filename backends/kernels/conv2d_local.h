@@ -22,6 +22,8 @@ typedef struct conv2d_local_params {
     u32 has_bias;
     u32 activation; /* of forward, or the mask of backward-data; GPUs use ACTIVATION if defined */
     u32 accumulate;
+    u32 dy_row; /* of backward-weights: elements between two pixels of dy */
+    float end;  /* of deterministic operators: what is added to each sum behind its last term */
     u32 unused;
 } conv2d_local_params;
 

@@ -5,7 +5,10 @@
    rows whose h has the same remainder by the stride.  The rows of a phase meet the same taps:
    first, first + every, ...  From one such tap to the next p changes by the same number, so a phase
    is a convolution of stride 1 that runs backwards.  The same holds for columns.  All phases are
-   parts of one launch. */
+   parts of one launch.
+
+   A deterministic operator begins with the last tap, and so with the first output row that meets the
+   input row. */
 #include "activation.h"
 #include "conv2d_local_window.h"
 
@@ -16,7 +19,7 @@
 typedef struct phase {
     u32 rest; /* the first input row; the next one is stride further */
     u32 size; /* the number of input rows */
-    u32 first_tap;
+    u32 first_tap; /* in the order of K */
     u32 taps;      /* the number of taps that meet the phase */
     int first_out; /* the output row that the first tap shares with the first input row */
 } phase;
@@ -39,7 +42,10 @@ DEVICE phase find_phase(u32 rest, u32 in, u32 pad, u32 kernel_size, u32 stride, 
     f.size = rest < in ? (in - rest - 1) / stride + 1 : 0;
     f.first_tap = tap;
     f.taps = tap < min(every, kernel_size) ? (kernel_size - tap - 1) / every + 1 : 0;
-    f.first_out = ((int)(rest + pad) - (int)(tap * dilation)) / (int)stride;
+#if DETERMINISTIC
+    f.first_tap += (max(f.taps, 1u) - 1) * every;
+#endif
+    f.first_out = ((int)(rest + pad) - (int)(f.first_tap * dilation)) / (int)stride;
     return f;
 }
 
@@ -74,7 +80,7 @@ DEVICE void find_windows(window_row rows_of[LOADS_A], const conv2d_local_params 
 /* The filters, as this pass reads them. */
 typedef struct filter_view {
     u32 first; /* the element of the first filter, the first taps, the tile's first channel */
-    u32 tap_h, tap_w; /* elements between taps that meet the phase */
+    u32 tap_h, tap_w; /* elements between taps that meet the phase; may be negative, modulo 2^32 */
     u32 filter;       /* elements between filters */
     u32 left;         /* channels from the tile's first channel on */
     u32 taps_h;
@@ -122,7 +128,7 @@ DEVICE void write_pixel(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local_
         if (ACTIVATION_IN(p) != ACTIVATION_NONE) {
             read_four_act(other, x, n, channels);
             for (u32 e = 0; e < 4; e++)
-                four[e] *= activation_slope(ACTIVATION_IN(p), other[e]);
+                four[e] = with_slope(ACTIVATION_IN(p), other[e], four[e]);
         }
         write_four_act(dx, n, channels, four);
     }
@@ -149,12 +155,15 @@ DEVICE void write_inputs(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local
     }
 }
 
+/* From a tap of a phase to the next one in the order of K, in units of `every`. */
+#define NEXT_TAP (DETERMINISTIC ? -1 : 1)
+
 /* The outputs that the taps of a phase read; taps_h is the number of its rows of taps. */
 DEVICE window outputs_of(const conv2d_local_params *p, u32 taps_h)
 {
     const window v = {.taps_h = taps_h,
-                      .step_h = -(int)(p->every_h * p->dilation_h / p->stride_h),
-                      .step_w = -(int)(p->every_w * p->dilation_w / p->stride_w),
+                      .step_h = -NEXT_TAP * (int)(p->every_h * p->dilation_h / p->stride_h),
+                      .step_w = -NEXT_TAP * (int)(p->every_w * p->dilation_w / p->stride_w),
                       .height = p->out_h,
                       .width = p->out_w,
                       .channels = p->out_channels};
@@ -168,8 +177,8 @@ DEVICE filter_view filters_of(const conv2d_local_params *p, tile_id tile, phase 
     const u32 line = tile.group * filters * p->kernel_h + fh.first_tap;
     const filter_view f = {
         .first = (line * p->kernel_w + fw.first_tap) * channels + tile.n * TILE_N,
-        .tap_h = p->every_h * p->kernel_w * channels,
-        .tap_w = p->every_w * channels,
+        .tap_h = (u32)NEXT_TAP * p->every_h * p->kernel_w * channels,
+        .tap_w = (u32)NEXT_TAP * p->every_w * channels,
         .filter = p->kernel_h * p->kernel_w * channels,
         .left = channels - tile.n * TILE_N,
         .taps_h = fw.taps > 0 ? fh.taps : 0,
@@ -233,5 +242,6 @@ TILE_KERNEL void dpt_conv2d_local_data(OUT(act, dx), IN(act, dy), IN(float, w), 
         }
         BARRIER();
     }
+    end_sums(sums, &p);
     write_inputs(dx + tile.group * channels, x + tile.group * channels, &p, tile, fh, fw, sums);
 }

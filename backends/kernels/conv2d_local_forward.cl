@@ -70,6 +70,8 @@ DEVICE void write_outputs(GLOBAL act *y, GLOBAL const float *bias, const conv2d_
         const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
         float offset[4];
         read_four(offset, bias, n, p->has_bias ? filters : 0);
+        for (u32 e = 0; e < 4; e++)
+            offset[e] = p->has_bias ? offset[e] : NOTHING;
         UNROLL
         for (u32 i = 0; i < REG_M; i++) {
             const u32 pixel = tile.m * TILE_M + ROW_OF(item, i);
@@ -130,5 +132,6 @@ TILE_KERNEL void dpt_conv2d_local_forward(OUT(act, y), IN(act, x), IN(float, w),
         }
         BARRIER();
     }
+    end_sums(sums, &p);
     write_outputs(y + tile.group * filters, bias + tile.group * filters, &p, tile, sums);
 }

@@ -14,6 +14,9 @@
      TENSOR                     1: CUDA computes products on tensor cores in TF32
                                 (conv2d_local_tensor.h)
 
+   In a program of deterministic operators the sum of an element is one chain, in the order of K.
+   Elements of A that do not exist are -0 there.
+
    Local memory holds slices as (K, M) and (K, N), in lines that are 4 elements longer than the
    tile. Items that write a piece of 4 along K into a column then write to different banks. */
 #ifndef DPT_KERNELS_CONV2D_LOCAL_TILE_H
@@ -65,7 +68,7 @@
 #define FETCHES_AFTER(slice, n_slices) ((slice) + 1 < (n_slices))
 #endif
 
-#if defined(FP_FAST_FMAF) || defined(__CUDACC__)
+#if defined(FP_FAST_FMAF) || defined(__CUDACC__) || DETERMINISTIC
 #define MULTIPLY_ADD(a, b, c) FMA(a, b, c)
 #else
 #define MULTIPLY_ADD(a, b, c) mad(a, b, c)
@@ -209,11 +212,12 @@ DEVICE void fetch(float *to, GLOBAL const float *from, long place, bool exists, 
     }
 }
 
-/* fetch of activations. */
-DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists, u32 width)
+/* fetch of activations.  nothing: what a place has that does not exist. */
+DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists, u32 width,
+                      quad_act nothing)
 {
     if (width == 4) {
-        quad_act piece = quad_of_zeros();
+        quad_act piece = nothing;
         if (exists) piece = *(GLOBAL const quad_act *)(from + place);
         const float4 values = QUAD_VALUES(piece);
         to[0] = values.x;
@@ -221,7 +225,7 @@ DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists
         to[2] = values.z;
         to[3] = values.w;
     } else {
-        to[0] = exists ? GET(from, place) : 0.0f;
+        to[0] = exists ? GET(from, place) : QUAD_VALUES(nothing).x;
     }
 }
 
@@ -283,6 +287,20 @@ DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL c
 
 /* ---- The end --------------------------------------------------------------------------------- */
 
+/* Ends the chains of a deterministic operator: with +0 those of a convolution, which are never -0
+   then, and with -0 those of a linear layer, which it leaves as they are. */
+DEVICE void end_sums(float sums[REG_M][REG_N], const conv2d_local_params *p)
+{
+#if DETERMINISTIC
+    UNROLL
+    for (u32 i = 0; i < REG_M; i++) {
+        UNROLL
+        for (u32 j = 0; j < REG_N; j++)
+            sums[i][j] += p->end;
+    }
+#endif
+}
+
 /* Reads the elements n .. n+3 of a row of C.  Elements from `limit` on do not exist. */
 DEVICE void read_four(float *to, GLOBAL const float *row, u32 n, u32 limit)
 {
@@ -308,7 +326,7 @@ DEVICE void write_four(GLOBAL float *row, u32 n, u32 limit, const float *four)
 DEVICE void read_four_act(float *to, GLOBAL const act *row, u32 n, u32 limit)
 {
 #if C_WIDTH == 4
-    fetch_act(to, row, n, n < limit, 4);
+    fetch_act(to, row, n, n < limit, 4, quad_of_zeros());
 #else
     for (u32 i = 0; i < 4; i++)
         to[i] = n + i < limit ? GET(row, n + i) : 0.0f;

@@ -14,16 +14,16 @@
 #define BIASES   ((TILE_M + ITEMS - 1) / ITEMS)
 
 /* Fetches a slice of gradients.  dy: at the slice's first pixel and the tile's first channel, from
-   which on there are `left` channels. */
-DEVICE void fetch_gradients(float fetched[LOADS_A][A_WIDTH], GLOBAL const act *dy, u32 channels,
+   which on there are `left` channels.  row: elements between pixels. */
+DEVICE void fetch_gradients(float fetched[LOADS_A][A_WIDTH], GLOBAL const act *dy, u32 row,
                             u32 left, u32 pixels)
 {
     const u32 column = PIECE_OF(ACROSS_M) * A_WIDTH;
     UNROLL
     for (u32 i = 0; i < LOADS_A; i++) {
         const u32 line = LINE_OF(i, ACROSS_M);
-        fetch_act(fetched[i], dy, (long)line * channels + column, line < pixels && column < left,
-                  A_WIDTH);
+        fetch_act(fetched[i], dy, (long)line * row + column, line < pixels && column < left, A_WIDTH,
+                  quad_of_nothing());
     }
 }
 
@@ -71,7 +71,8 @@ DEVICE void fetch_inputs(float fetched[LOADS_B][B_WIDTH], GLOBAL const act *x,
             tap.exists && LINE_OF(i, ACROSS_N) < pixels && (u32)h < p->in_h && (u32)w < p->in_w;
         const int place = (h * (int)p->in_w + w) * (int)p->in_channels + (int)tap.channel;
         const u32 sample = p->in_h * p->in_w * p->in_channels;
-        fetch_act(fetched[i], x, (long)((u64)at[i].high * sample) + place, inside, B_WIDTH);
+        fetch_act(fetched[i], x, (long)((u64)at[i].high * sample) + place, inside, B_WIDTH,
+                  quad_of_zeros());
     }
 }
 
@@ -110,7 +111,7 @@ DEVICE void write_filters(GLOBAL float *dw, const conv2d_local_params *p, tile_i
         UNROLL
         for (u32 j = 0; j < REG_N; j += 4) {
             const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
-            float four[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+            float four[4] = {NOTHING, NOTHING, NOTHING, NOTHING};
             if (p->accumulate) read_four(four, dw + (u64)m * taps, n, taps);
             for (u32 e = 0; e < 4; e++)
                 four[e] += sums[i][j + e];
@@ -150,7 +151,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
     u32 pixels = min(p.chunk, n_pixels - first); /* the pixels of the chunk that are left */
 
     GLOBAL const act *dy_slice =
-        dy + (u64)first * p.out_channels + tile.group * filters + tile.m * TILE_M;
+        dy + (u64)first * p.dy_row + tile.group * filters + tile.m * TILE_M;
     const tap_view tap = find_tap(&p, tile);
     const radix r = {p.out_h, p.out_w};
     const digits slice_step = digits_of(TILE_K, r);
@@ -163,7 +164,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
     clear_sums(sums);
     for (u32 i = 0; i < BIASES; i++)
         bias_sums[i] = 0.0f;
-    fetch_gradients(a_next, dy_slice, p.out_channels, left, pixels);
+    fetch_gradients(a_next, dy_slice, p.dy_row, left, pixels);
     fetch_inputs(b_next, x, &p, tap, at, pixels);
     put_gradients(a, a_next);
     put_inputs(b, b_next);
@@ -173,11 +174,11 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
         const u32 now = slice & 1, next = now ^ 1;
         if (FETCHES_AFTER(slice, n_slices)) {
             pixels -= min(pixels, (u32)TILE_K);
-            dy_slice += (u64)TILE_K * p.out_channels;
+            dy_slice += (u64)TILE_K * p.dy_row;
             UNROLL
             for (u32 i = 0; i < LOADS_B; i++)
                 at[i] = digits_add(at[i], slice_step, r);
-            fetch_gradients(a_next, dy_slice, p.out_channels, left, pixels);
+            fetch_gradients(a_next, dy_slice, p.dy_row, left, pixels);
             fetch_inputs(b_next, x, &p, tap, at, pixels);
         }
         add_products(sums, a + now * SLICE_A, b + now * SLICE_B, item);
@@ -188,6 +189,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
         }
         BARRIER();
     }
+    end_sums(sums, &p);
     const u64 part = tile.part * p.part_size;
     write_filters(dw + part + (u64)tile.group * filters * taps, &p, tile, taps, sums);
     if (has_bias) write_bias(dbias + part + tile.group * filters, &p, tile, bias_sums);

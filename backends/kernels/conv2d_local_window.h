@@ -45,7 +45,7 @@ DEVICE void fetch_windows(float fetched[LOADS_A][A_WIDTH], GLOBAL const act *fro
     for (u32 i = 0; i < LOADS_A; i++) {
         const bool inside = tap.high < v->taps_h && (u32)(rows[i].h + dh) < v->height &&
                             (u32)(rows[i].w + dw) < v->width;
-        fetch_act(fetched[i], from, rows[i].place + shift, inside, A_WIDTH);
+        fetch_act(fetched[i], from, rows[i].place + shift, inside, A_WIDTH, quad_of_nothing());
     }
 }
 

@@ -145,6 +145,11 @@ typedef uint64_t u64;
 
 #endif
 
+/* What the left side of a product has where an element does not exist.  The right side has +0
+   there. The sum of a deterministic operator stays as it is then, and keeps the sign of a zero: the
+   product of -0 and +0 is -0. */
+#define NOTHING (DETERMINISTIC ? -0.0f : 0.0f)
+
 /* In front of a loop that the compiler must unroll.  PoCL unrolls no loop by itself. */
 #define UNROLL _Pragma("unroll")
 

@@ -17,6 +17,7 @@ typedef struct side {
     u64 first; /* the element of line 0 and term 0 */
     u32 line, term, n_lines, n_terms;
     u32 stored;
+    float nothing; /* what it has behind its end */
 } side;
 
 DEVICE u64 place_of(const matmul_params *p, const matmul_operand *o, u64 pair)
@@ -37,6 +38,7 @@ DEVICE side side_a(const matmul_params *p, GLOBAL const u8 *base, u64 pair)
     s.n_lines = p->rows;
     s.n_terms = p->inner;
     s.stored = p->a_stored;
+    s.nothing = NOTHING;
     return s;
 }
 
@@ -50,13 +52,14 @@ DEVICE side side_b(const matmul_params *p, GLOBAL const u8 *base, u64 pair)
     s.n_lines = p->columns;
     s.n_terms = p->inner;
     s.stored = p->b_stored;
+    s.nothing = 0.0f;
     return s;
 }
 
-/* An element, or 0 behind the end. */
+/* An element, or nothing behind the end. */
 DEVICE float element_of(const side *s, u32 line, u32 term)
 {
-    if (line >= s->n_lines || term >= s->n_terms) return 0.0f;
+    if (line >= s->n_lines || term >= s->n_terms) return s->nothing;
     const u64 at = s->first + line * s->line + term * s->term;
     return s->stored ? GET((GLOBAL const act *)s->base, at) : ((GLOBAL const float *)s->base)[at];
 }

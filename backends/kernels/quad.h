@@ -72,6 +72,11 @@ DEVICE quad_act quad_of_zeros(void)
     q.x = q.y = 0;
     return q;
 }
+
+DEVICE quad_act quad_of_nothing(void)
+{
+    return quad_of_zeros();
+}
 #else
 #define QUAD_VALUES(q)    (q)
 #define QUAD_STORED(four) (four)
@@ -79,6 +84,11 @@ DEVICE quad_act quad_of_zeros(void)
 DEVICE quad_act quad_of_zeros(void)
 {
     return FLOAT4(0.0f, 0.0f, 0.0f, 0.0f);
+}
+
+DEVICE quad_act quad_of_nothing(void)
+{
+    return FLOAT4(NOTHING, NOTHING, NOTHING, NOTHING);
 }
 #endif
 

@@ -48,7 +48,7 @@ DEVICE void fetch_a(LOCAL float *slice, GLOBAL const float *a, const tile t, u32
     for (u32 i = LOCAL_ID; i < SAMPLES * TERMS; i += ITEMS) {
         const u32 s = i / TERMS, k = i % TERMS;
         const bool inside = t.sample + s < p->n_samples && term + k < p->terms;
-        slice[k * SAMPLES + s] = inside ? a[(t.sample + s) * p->terms + term + k] : 0.0f;
+        slice[k * SAMPLES + s] = inside ? a[(t.sample + s) * p->terms + term + k] : NOTHING;
     }
 }
 
@@ -86,11 +86,10 @@ DEVICE void multiply(float *sum, LOCAL const float *a, LOCAL const float *w)
     }
 }
 
+/* sum (GATES, OWN_S, OWN_U) += the products of all terms */
 DEVICE void product(float *sum, LOCAL float *a_slice, LOCAL float *w_slice, GLOBAL const float *a,
                     GLOBAL const float *w, const tile t, const recurrent_params *p)
 {
-    for (u32 i = 0; i < GATES * OWN_S * OWN_U; i++)
-        sum[i] = 0.0f;
     for (u32 term = 0; term < p->terms; term += TERMS) {
         fetch_a(a_slice, a, t, term, p);
         fetch_w(w_slice, w, t, term, p);
@@ -107,6 +106,21 @@ typedef struct element {
     u64 sample, own; /* own: its place in a part of the workspace with rows of `hidden` */
     u32 unit;
 } element;
+
+/* The element of row s and column u of an item. */
+DEVICE element element_of(const recurrent_params *p, const tile t, u32 s, u32 u)
+{
+    element e;
+    e.sample = t.sample + LOCAL_ID / ITEMS_U * OWN_S + s;
+    e.unit = t.unit + LOCAL_ID % ITEMS_U * OWN_U + u;
+    e.own = e.sample * p->hidden + e.unit;
+    return e;
+}
+
+DEVICE bool exists(const recurrent_params *p, const element *e)
+{
+    return e->sample < p->n_samples && e->unit < p->hidden;
+}
 
 DEVICE u64 place_of(const recurrent_row *row, const element *e)
 {
@@ -224,16 +238,15 @@ KERNEL GROUP_OF(ITEMS) void dpt_recurrent_forward(OUT(act, y), OUT(act, gates), 
     t.state = state_base + state_place;
     t.x = x_base + x_place;
     t.bias = bias_base + bias_place;
+    for (u32 i = 0; i < GATES * OWN_S * OWN_U; i++)
+        sum[i] = 0.0f;
     product(sum, a_slice, w_slice, t.state + p->a_from, w_base + w_place, own, p);
     for (u32 s = 0; s < OWN_S; s++) {
         for (u32 u = 0; u < OWN_U; u++) {
             float q[GATES];
-            element e;
-            e.sample = own.sample + LOCAL_ID / ITEMS_U * OWN_S + s;
-            e.unit = own.unit + LOCAL_ID % ITEMS_U * OWN_U + u;
-            e.own = e.sample * p->hidden + e.unit;
+            const element e = element_of(p, own, s, u);
             UNROLL for (u32 g = 0; g < GATES; g++) q[g] = sum[(g * OWN_S + s) * OWN_U + u];
-            if (e.sample < p->n_samples && e.unit < p->hidden) cell(p, &t, &e, q);
+            if (exists(p, &e)) cell(p, &t, &e, q);
         }
     }
 }
@@ -266,6 +279,13 @@ DEVICE float state_before(const recurrent_params *p, const backward_tensors *t, 
                                 : GET(t->y, place_of(&p->y_before, e));
 }
 
+/* x * the state before the place.  A state that is 0 gives +0, whatever x is. */
+DEVICE float times_state_before(const recurrent_params *p, const backward_tensors *t,
+                                const element *e, float x)
+{
+    return p->before == BEFORE_ZERO ? 0.0f : x * state_before(p, t, e);
+}
+
 /* dx of a gate, and dq, which goes to the next product, too. */
 DEVICE void put_gradient(const recurrent_params *p, const backward_tensors *t, const element *e,
                          u32 gate, float dx, float dq)
@@ -285,11 +305,11 @@ DEVICE void lstm_gradients(const recurrent_params *p, const backward_tensors *t,
     const float i = saved(p, t, e, 0), s = saved(p, t, e, 1), u = saved(p, t, e, 2);
     const float o = saved(p, t, e, 3);
     const float out = activate(p->activation[2], t->cells[place_of(&p->cells, e)]);
-    const float dc = t->state[p->cell + e->own] + dh * o * activation_slope(p->activation[2], out);
-    const float di = dc * u * activation_slope(p->activation[0], i);
-    const float ds = dc * state_before(p, t, e) * activation_slope(p->activation[0], s);
-    const float du = dc * i * activation_slope(p->activation[1], u);
-    const float d_o = dh * out * activation_slope(p->activation[0], o);
+    const float dc = t->state[p->cell + e->own] + with_slope(p->activation[2], out, dh * o);
+    const float di = with_slope(p->activation[0], i, dc * u);
+    const float ds = with_slope(p->activation[0], s, times_state_before(p, t, e, dc));
+    const float du = with_slope(p->activation[1], u, dc * i);
+    const float d_o = with_slope(p->activation[0], o, dh * out);
     t->state[p->cell + e->own] = dc * s;
     t->state[p->keep + e->own] = 0.0f;
     put_gradient(p, t, e, 0, di, di);
@@ -302,13 +322,13 @@ DEVICE void gru_gradients(const recurrent_params *p, const backward_tensors *t, 
                           float dh)
 {
     const float z = saved(p, t, e, 1), u = saved(p, t, e, 2);
-    const float dz = dh * (state_before(p, t, e) - u) * activation_slope(p->activation[0], z);
-    const float du = dh * (1.0f - z) * activation_slope(p->activation[1], u);
+    const float dz = with_slope(p->activation[0], z, dh * (state_before(p, t, e) - u));
+    const float du = with_slope(p->activation[1], u, dh * (1.0f - z));
     t->state[p->keep + e->own] = dh * z;
     put_gradient(p, t, e, 1, dz, dz);
     if (p->type == CELL_GRU) {
         const float r = saved(p, t, e, 0);
-        const float dr = du * saved(p, t, e, 3) * activation_slope(p->activation[0], r);
+        const float dr = with_slope(p->activation[0], r, du * saved(p, t, e, 3));
         put_gradient(p, t, e, 0, dr, dr);
         put_gradient(p, t, e, 2, du, du * r);
     } else {
@@ -316,29 +336,41 @@ DEVICE void gru_gradients(const recurrent_params *p, const backward_tensors *t, 
     }
 }
 
-/* sum: the product of the gradients behind the place. */
+/* Begins the sums with what the gradient of h has already.  The gradient of r * h begins with 0. */
+DEVICE void begin_sums(float *sum, const tile own, const backward_tensors *t,
+                       const recurrent_params *p)
+{
+    for (u32 s = 0; s < OWN_S; s++) {
+        for (u32 u = 0; u < OWN_U; u++) {
+            const element e = element_of(p, own, s, u);
+            const bool begins = p->pass != PASS_RESET && exists(p, &e);
+            sum[s * OWN_U + u] = begins ? t->state[p->keep + e.own] : 0.0f;
+        }
+    }
+}
+
+/* sum: the gradient of h so far, by the gradients behind the place; or of r * h. */
 DEVICE void gradients(const recurrent_params *p, const backward_tensors *t, const element *e,
                       float sum)
 {
     const u64 keep = p->keep + e->own;
     if (p->pass == PASS_RESET) { /* the sum is the gradient of r * h */
         const float r = saved(p, t, e, 0);
-        const float dr = sum * state_before(p, t, e) * activation_slope(p->activation[0], r);
+        const float dr = with_slope(p->activation[0], r, times_state_before(p, t, e, sum));
         t->state[keep] += sum * r;
         put_gradient(p, t, e, 0, dr, dr);
         return;
     }
-    const float before = t->state[keep] + sum;
     if (p->pass == PASS_END) {
-        t->state[keep] = before;
+        t->state[keep] = sum;
         return;
     }
-    const float dh = before + GET(t->dy, place_of(&p->y, e));
+    const float dh = sum + GET(t->dy, place_of(&p->y, e));
     if (p->type == CELL_LSTM) {
         lstm_gradients(p, t, e, dh);
     } else if (p->type == CELL_RNN) {
         const float y = GET(t->y, place_of(&p->y, e));
-        const float dx = dh * activation_slope(p->activation[0], y);
+        const float dx = with_slope(p->activation[0], y, dh);
         t->state[keep] = 0.0f;
         put_gradient(p, t, e, 0, dx, dx);
     } else {
@@ -366,15 +398,12 @@ KERNEL GROUP_OF(ITEMS) void dpt_recurrent_backward(OUT(act, dx), OUT(act, dq), O
     t.gates = gates_base + gates_place;
     t.cells = cells_base + cells_place;
     t.initial = initial_base + initial_place;
+    begin_sums(sum, own, &t, p);
     product(sum, a_slice, w_slice, t.state + p->a_from, w_base + w_place, own, p);
     for (u32 s = 0; s < OWN_S; s++) {
         for (u32 u = 0; u < OWN_U; u++) {
-            element e;
-            e.sample = own.sample + LOCAL_ID / ITEMS_U * OWN_S + s;
-            e.unit = own.unit + LOCAL_ID % ITEMS_U * OWN_U + u;
-            e.own = e.sample * p->hidden + e.unit;
-            if (e.sample < p->n_samples && e.unit < p->hidden)
-                gradients(p, &t, &e, sum[s * OWN_U + u]);
+            const element e = element_of(p, own, s, u);
+            if (exists(p, &e)) gradients(p, &t, &e, sum[s * OWN_U + u]);
         }
     }
 }

@@ -93,6 +93,7 @@ static dpt_status get_kernel(const dpt_op *op, state *s)
         snprintf(key.options, sizeof key.options, "-DTILE=%zu", s->tile);
     }
     dpt_program_key_store(&key, op->desc.type);
+    if (op->deterministic) dpt_program_key_deterministic(&key);
     return dpt_kernel_get(op->device, &key, "dpt_matmul", &s->kernel);
 }
 

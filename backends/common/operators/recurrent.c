@@ -318,6 +318,7 @@ static dpt_status get_kernel(const dpt_op *op, size_t gates, const char *name, d
     dpt_program_key key = {.file = "recurrent.cl"};
     snprintf(key.options, sizeof key.options, "-DGATES=%zu", gates);
     dpt_program_key_store(&key, op->desc.type);
+    if (op->deterministic) dpt_program_key_deterministic(&key);
     return dpt_kernel_get(op->device, &key, name, out);
 }
 

@@ -219,6 +219,7 @@ dpt_status dpt_prepare_linear(dpt_op *op)
     dpt_alternative items[MAX_ALTERNATIVES];
     char key[DPT_LINEAR_KEY_BYTES];
     bool with_clblast = false;
+    if (op->deterministic) return dpt_linear_chains_prepare(op);
     DPT_TRY(dpt_cl_clblast_offered(op->device, op->wanted, &with_clblast));
     dpt_alternatives choice = {.items = items, .n_items = list_alternatives(items, with_clblast)};
     dpt_linear_describe(&op->desc, key, &choice);
