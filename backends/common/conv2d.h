@@ -19,15 +19,18 @@ extern const dpt_alternative dpt_conv2d_few[];    /* few input channels; no BACK
 
 /* ---- Deterministic operators ----------------------------------------------------------------- */
 
-/* The linear layer in whose place a convolution of images of one pixel is computed. */
+/* The linear layer in whose place a convolution of images of one pixel is computed.  Its sums keep
+   the sign of a zero.  Of backward-weights dy has dy_row columns, of which those from dy_first on
+   are the outputs. */
 typedef struct dpt_conv2d_linear {
-    bool is_layer;           /* false: there is none */
-    size_t dy_first, dy_row; /* of backward-weights: the first column of dy, and all columns */
+    size_t dy_first, dy_row;
 } dpt_conv2d_linear;
 
-/* Fills in op->plan with the convolution of dpt_conv2d_local[] whose sums are chains in the order
-   of docs/reproducibility.md.  layer: NULL if it is no linear layer.  Fails as
-   dpt_alternative.prepare does. */
-DPT_CHECK_RESULT dpt_status dpt_conv2d_chains_prepare(dpt_op *op, const dpt_conv2d_linear *layer);
+/* The backend defines this.  It fills in op->plan with a convolution whose sums are chains in the
+   order of docs/reproducibility.md.  layer: NULL if it is no linear layer.  Nothing is measured.
+   Fails as dpt_op_prepare does. */
+DPT_CHECK_RESULT dpt_status dpt_conv2d_chains(dpt_op *op, const dpt_conv2d_linear *layer);
+/* The same by the kernels of dpt_conv2d_local[]. */
+DPT_CHECK_RESULT dpt_status dpt_conv2d_local_chains(dpt_op *op, const dpt_conv2d_linear *layer);
 
 #endif

@@ -37,9 +37,6 @@ typedef struct state {
     size_t n_parts;  /* of backward-weights: the most parts */
 } state;
 
-/* A convolution in place of a linear layer, or the one that was asked for. */
-static const dpt_conv2d_linear no_layer = {.is_layer = false};
-
 /* ---- Sizes ----------------------------------------------------------------------------------- */
 
 static size_t items_of(const tile *t)
@@ -369,8 +366,8 @@ static dpt_status plan_parts(dpt_op *op, state *s)
 /* The part of the parameters that a linear layer decides. */
 static void set_layer(const dpt_op *op, state *s, const dpt_conv2d_linear *layer)
 {
-    s->params.end = layer->is_layer ? -0.0f : 0.0f;
-    if (op->desc.kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS || !layer->is_layer) return;
+    s->params.end = layer ? -0.0f : 0.0f;
+    if (op->desc.kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS || !layer) return;
     s->params.dy_row = (u32)layer->dy_row;
     s->y_bytes = layer->dy_row * sizeof(float);
     s->dy_at = layer->dy_first * sizeof(float);
@@ -406,7 +403,7 @@ static dpt_status prepare_layer(dpt_op *op, const tile *t, const dpt_conv2d_line
 
 static dpt_status prepare(dpt_op *op, const void *parameters)
 {
-    return prepare_layer(op, parameters, &no_layer);
+    return prepare_layer(op, parameters, NULL);
 }
 
 #define TENSOR_TILE(name_, m_, n_, k_, reg_m_, reg_n_)                                             \
@@ -482,9 +479,9 @@ static const tile *choose_tile(const dpt_op *op)
     return m.columns > small->n && n >= traits->n_units && fits(traits, large) ? large : small;
 }
 
-dpt_status dpt_conv2d_chains_prepare(dpt_op *op, const dpt_conv2d_linear *layer)
+dpt_status dpt_conv2d_local_chains(dpt_op *op, const dpt_conv2d_linear *layer)
 {
-    const tile *t = choose_tile(op);
-    op->plan.algorithm = "chains";
-    return prepare_layer(op, t, layer ? layer : &no_layer);
+    const dpt_status status = prepare_layer(op, choose_tile(op), layer);
+    op->plan.algorithm = "local chains";
+    return status;
 }

@@ -32,7 +32,7 @@ dpt_product dpt_linear_product(const dpt_op_desc *desc, size_t n, const dpt_op_a
    slice of a layer's weights it has the outputs of the slice alone. */
 dpt_op_desc dpt_linear_as_conv2d(const dpt_op_desc *desc);
 
-/* Fills in op->plan of a deterministic layer: that convolution, by dpt_conv2d_chains_prepare.
+/* Fills in op->plan of a deterministic layer: that convolution, by dpt_conv2d_chains.
    DPT_E_UNSUPPORTED if the weights or the samples count 2^31 or more, or as there. */
 DPT_CHECK_RESULT dpt_status dpt_linear_chains_prepare(dpt_op *op);
 

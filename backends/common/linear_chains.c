@@ -28,7 +28,7 @@ static dpt_status run(const dpt_call *call)
 dpt_status dpt_linear_chains_prepare(dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
-    const dpt_conv2d_linear layer = {.is_layer = true, .dy_first = d->first, .dy_row = d->out};
+    const dpt_conv2d_linear layer = {.dy_first = d->first, .dy_row = d->out};
     if (dpt_size_mul(d->in, d->out) > INT32_MAX || op->max_samples > INT32_MAX)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "a linear layer of %zu to %zu for %zu samples: weights and samples must "
@@ -41,7 +41,7 @@ dpt_status dpt_linear_chains_prepare(dpt_op *op)
                          .desc = dpt_linear_as_conv2d(&op->desc),
                          .max_samples = op->max_samples,
                          .deterministic = true};
-    DPT_TRY(dpt_conv2d_chains_prepare(&s->conv2d, &layer));
+    DPT_TRY(dpt_conv2d_chains(&s->conv2d, &layer));
     const dpt_op_plan *plan = &s->conv2d.plan;
     op->plan.run = run;
     op->plan.workspace_bytes = plan->workspace_bytes;

@@ -109,3 +109,8 @@ const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device)
                                                  dpt_conv2d_tensor, NULL};
     return dpt_cuda_device_of(device)->dnn ? all : own;
 }
+
+dpt_status dpt_conv2d_chains(dpt_op *op, const dpt_conv2d_linear *layer)
+{
+    return dpt_conv2d_local_chains(op, layer);
+}

@@ -86,6 +86,12 @@ DEVICE void put_inputs(LOCAL float *slice, float fetched[LOADS_B][B_WIDTH])
     }
 }
 
+DEVICE void clear_biases(float sums[BIASES])
+{
+    for (u32 i = 0; i < BIASES; i++)
+        sums[i] = 0.0f;
+}
+
 /* Adds the columns of a slice of A to an item's sums of the bias. */
 DEVICE void add_gradients(float sums[BIASES], LOCAL const float *a)
 {
@@ -162,8 +168,7 @@ TILE_KERNEL void dpt_conv2d_local_weights(OUT(float, dw), OUT(float, dbias), IN(
     float bias_sums[BIASES];
     const bool has_bias = p.has_bias && tile.n == 0;
     clear_sums(sums);
-    for (u32 i = 0; i < BIASES; i++)
-        bias_sums[i] = 0.0f;
+    clear_biases(bias_sums);
     fetch_gradients(a_next, dy_slice, p.dy_row, left, pixels);
     fetch_inputs(b_next, x, &p, tap, at, pixels);
     put_gradients(a, a_next);

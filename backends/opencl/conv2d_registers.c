@@ -17,9 +17,9 @@ static bool has_width(const dpt_cl_device *d, unsigned width)
     return width == (wide ? 16 : 8);
 }
 
-static dpt_status prepare(dpt_op *op, const void *parameters)
+static dpt_status prepare_layer(dpt_op *op, const dpt_cl_conv_tile *tile,
+                                const dpt_conv2d_linear *layer)
 {
-    const dpt_cl_conv_tile *tile = parameters;
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     if (!has_width(dpt_cl_device_of(op->device), tile->width))
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
@@ -31,8 +31,14 @@ static dpt_status prepare(dpt_op *op, const void *parameters)
     op->plan.exact = exact;
     op->plan.flops = 2.0 * (double)(d->out_h * d->out_w) * (double)d->out_channels *
                      (double)(d->kernel_h * d->kernel_w * (d->in_channels / d->groups));
-    return op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS ? dpt_cl_conv_prepare_weights(op, tile)
-                                                           : dpt_cl_conv_prepare_gather(op, tile);
+    return op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS
+               ? dpt_cl_conv_prepare_weights(op, tile, layer)
+               : dpt_cl_conv_prepare_gather(op, tile, layer);
+}
+
+static dpt_status prepare(dpt_op *op, const void *parameters)
+{
+    return prepare_layer(op, parameters, NULL);
 }
 
 /* The tiles for 32 vector registers, then those for 16.  The sums, a row of filters and an input
@@ -53,12 +59,39 @@ const dpt_alternative dpt_cl_conv2d_registers[] = {
     {.name = NULL},
 };
 
+/* ---- Deterministic operators ----------------------------------------------------------------- */
+
+/* A tile whose lanes are nearly full.  The bits do not depend on it. */
+static const dpt_cl_conv_tile *choose_tile(const dpt_op *op)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const bool is_data = op->desc.kind == DPT_OP_CONV2D_BACKWARD_DATA;
+    const size_t channels = (is_data ? d->in_channels : d->out_channels) / d->groups;
+    static const dpt_cl_conv_tile wide[] = {{13, 1, 16}, {13, 2, 16}};
+    static const dpt_cl_conv_tile narrow[] = {{11, 1, 8}, {6, 2, 8}};
+    if (has_width(dpt_cl_device_of(op->device), 16)) return &wide[channels > 16];
+    return &narrow[channels > 8];
+}
+
+dpt_status dpt_conv2d_chains(dpt_op *op, const dpt_conv2d_linear *layer)
+{
+    const dpt_cl_device *cl = dpt_cl_device_of(op->device);
+    if (!cl->found->is_cpu || cl->params.path == DPT_CL_PATH_LOCAL)
+        return dpt_conv2d_local_chains(op, layer);
+    const dpt_status status = prepare_layer(op, choose_tile(op), layer);
+    op->plan.algorithm = "register chains";
+    return status;
+}
+
+/* ---- What the passes share ------------------------------------------------------------------- */
+
 dpt_status dpt_cl_conv_kernel_get(dpt_op *op, const dpt_cl_conv_tile *tile,
                                   const dpt_cl_conv_kernel *kernel, dpt_kernel **out)
 {
     dpt_program_key key = {.file = kernel->file};
     snprintf(key.options, sizeof key.options, "-DROWS=%u -DUNITS=%u -DV=%u %s", tile->rows,
              tile->units, tile->width, kernel->option);
+    if (op->deterministic) dpt_program_key_deterministic(&key);
     return dpt_kernel_get(op->device, &key, kernel->name, out);
 }
 

@@ -234,7 +234,7 @@ static conv_gather_params gather_of(const view *v, const state *s, const axis ax
     };
 }
 
-static void fill_grids(const view *v, state *s, size_t lanes)
+static void fill_grids(const view *v, state *s, size_t lanes, float end)
 {
     const size_t n_w = n_phases(v, &v->w);
     for (size_t i = 0; i < s->n_grids; i++) {
@@ -245,6 +245,7 @@ static void fill_grids(const view *v, state *s, size_t lanes)
         g->gather = gather_of(v, s, axes, lanes);
         g->gather.zeros = s->n_panels * h->taps * w->taps * g->pack.channels * lanes;
         const size_t packed = (g->gather.zeros + g->pack.n_zeros) * sizeof(float);
+        g->gather.end = end;
         g->packed_at = s->packed_bytes;
         g->gather.panels_first = packed <= FILTERS_BYTES;
         s->packed_bytes += dpt_size_align(packed);
@@ -283,6 +284,8 @@ static dpt_status run_grid(const dpt_call *call, const state *s, const grid *g,
     conv_gather_params p = g->gather;
     p.n_pixels = (u64)samples->n * p.grid_h * p.grid_w;
     p.accumulate = call->accumulate;
+    /* A deterministic sum is not stored where the old value is. */
+    if (call->op->deterministic && p.accumulate) p.block = UINT32_MAX;
     /* Enough items for all cores.  With little work there are no more items than that. */
     const size_t share = dpt_ceil_div(p.n_pixels * s->n_panels, 4 * units);
     const size_t pixels = dpt_cl_min(dpt_cl_max(share, 1), ITEM_PIXELS);
@@ -349,7 +352,8 @@ static size_t chunk_samples(const dpt_op *op, const view *v, bool several)
                    : dpt_cl_max(op->max_samples, 1);
 }
 
-dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile)
+dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile,
+                                      const dpt_conv2d_linear *layer)
 {
     const view v = view_of(op);
     const size_t lanes = dpt_cl_conv_lanes(tile);
@@ -367,7 +371,7 @@ dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile)
     s->rows = tile->rows;
     s->n_panels = v.d->groups * dpt_ceil_div(v.out_channels / v.d->groups, lanes);
     s->n_grids = n_grids;
-    fill_grids(&v, s, lanes);
+    fill_grids(&v, s, lanes, dpt_cl_conv_end(layer));
     s->bias_bytes =
         v.forward && v.d->has_bias ? dpt_size_align(s->n_panels * lanes * sizeof(float)) : 0;
     const size_t frames_bytes =

@@ -20,6 +20,8 @@ typedef struct state {
     size_t rows, lanes, n_panels;
     size_t max_parts, n_items; /* the most parts, and how many items are wanted */
     size_t parts_bytes, bias_bytes, tail_bytes;
+    size_t dy_at; /* where dy begins, in bytes */
+    float end;    /* as in conv_reduce_params */
 } state;
 
 /* ---- The plan -------------------------------------------------------------------------------- */
@@ -138,7 +140,8 @@ static dpt_status run_samples(const dpt_call *call, size_t first, size_t n, part
     const dpt_location none = {NULL, 0};
     const dpt_location x = dpt_at(call->args->in[1], first * s->frame.h * s->frame.w *
                                                          s->frame.channels * sizeof(float));
-    const dpt_location dy = dpt_at(call->args->in[0], first * s->p.out_sample * sizeof(float));
+    const dpt_location dy =
+        dpt_at(call->args->in[0], s->dy_at + first * s->p.out_sample * sizeof(float));
     conv_weights_params p = s->p;
     p.n_rows = (u64)n * p.out_h;
     p.part_rows = all.rows;
@@ -186,6 +189,7 @@ static dpt_status run(const dpt_call *call)
         .cut_by_taps = s->by_taps,
         .has_bias = s->p.has_bias,
         .accumulate = call->accumulate,
+        .end = s->end,
     };
     dpt_launch l = dpt_launch_begin(call->stream, s->reduce);
     dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
@@ -211,6 +215,7 @@ static dpt_status get_kernels(dpt_op *op, const dpt_cl_conv_tile *tile, state *s
 
 static void set_sizes(dpt_op *op, state *s)
 {
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const size_t units = dpt_cl_device_of(op->device)->found->compute_units;
     const size_t tile_bytes = s->rows * s->lanes * sizeof(float);
     const size_t part_bytes = dpt_size_mul(s->p.n_tiles, tile_bytes);
@@ -219,13 +224,14 @@ static void set_sizes(dpt_op *op, state *s)
     s->n_items = ITEMS * dpt_cl_max(units, 1);
     s->max_parts =
         dpt_cl_min(dpt_cl_min(PARTS_BYTES / dpt_cl_max(part_bytes, 1), s->n_items), n_blocks);
-    s->max_parts = dpt_cl_max(s->max_parts, 1);
+    s->max_parts = op->deterministic ? 1 : dpt_cl_max(s->max_parts, 1);
     s->parts_bytes = dpt_size_align(dpt_size_mul(part_bytes, s->max_parts));
     s->bias_bytes =
         s->p.has_bias
             ? dpt_size_align(dpt_size_mul(s->n_panels * s->lanes * sizeof(float), s->max_parts))
             : 0;
-    s->tail = (dpt_cl_conv_frame){.h = 1, .w = s->p.out_sample, .channels = 1, .right = s->lanes};
+    s->tail = (dpt_cl_conv_frame){
+        .h = 1, .w = d->out_h * d->out_w * d->out_channels, .channels = 1, .right = s->lanes};
     s->tail_bytes =
         s->p.has_tail ? dpt_size_align(dpt_cl_conv_frame_size(&s->tail) * sizeof(float)) : 0;
     const size_t frames_bytes =
@@ -234,7 +240,18 @@ static void set_sizes(dpt_op *op, state *s)
                                             dpt_size_add(s->tail_bytes, frames_bytes));
 }
 
-dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile)
+/* The part of the plan that a linear layer decides: a row of dy may be longer than the outputs. */
+static void set_layer(state *s, const dpt_conv2d_linear *layer)
+{
+    s->end = dpt_cl_conv_end(layer);
+    if (!layer) return;
+    s->dy_at = layer->dy_first * sizeof(float);
+    s->p.out_sample = layer->dy_row;
+    s->p.out_channels = (u32)layer->dy_row;
+}
+
+dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile,
+                                       const dpt_conv2d_linear *layer)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const dpt_cl_conv_frame frame = frame_of(d);
@@ -252,6 +269,7 @@ dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile)
         s->framed ? dpt_cl_conv_chunk(op, dpt_cl_conv_frame_size(&frame)) : op->max_samples;
     s->n_panels = d->groups * dpt_ceil_div(d->out_channels / d->groups, s->lanes);
     s->p = params_of(d, s);
+    set_layer(s, layer);
     set_sizes(op, s);
     op->plan.run = run;
     return get_kernels(op, tile, s);

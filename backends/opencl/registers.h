@@ -3,6 +3,7 @@
 #ifndef DPT_OPENCL_REGISTERS_H
 #define DPT_OPENCL_REGISTERS_H
 
+#include "conv2d.h"
 #include "families.h"
 #include "kernels/conv2d_registers.h"
 
@@ -28,9 +29,18 @@ DPT_CHECK_RESULT dpt_status dpt_cl_conv_kernel_get(dpt_op *op, const dpt_cl_conv
                                                    dpt_kernel **out);
 
 /* Prepare a pass, as dpt_op_prepare does: gather is forward and backward-data, weights is
-   backward-weights. */
-DPT_CHECK_RESULT dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile);
-DPT_CHECK_RESULT dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile);
+   backward-weights.  layer: as in dpt_conv2d_chains. */
+DPT_CHECK_RESULT dpt_status dpt_cl_conv_prepare_gather(dpt_op *op, const dpt_cl_conv_tile *tile,
+                                                       const dpt_conv2d_linear *layer);
+DPT_CHECK_RESULT dpt_status dpt_cl_conv_prepare_weights(dpt_op *op, const dpt_cl_conv_tile *tile,
+                                                        const dpt_conv2d_linear *layer);
+
+/* What is added to a sum behind its last term: +0, so that no sum of a convolution is -0.  A linear
+   layer keeps the sign of a zero. */
+static inline float dpt_cl_conv_end(const dpt_conv2d_linear *layer)
+{
+    return layer ? -0.0f : 0.0f;
+}
 
 /* Zeros around samples of h x w pixels. */
 typedef struct dpt_cl_conv_frame {

@@ -100,7 +100,7 @@ dpt_status dpt_prepare_conv2d(dpt_op *op)
     if (s.x >= limit || s.y >= limit || s.w >= limit)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "a sample or the filters of a convolution have 2^31 elements or more");
-    if (op->deterministic) return dpt_conv2d_chains_prepare(op, NULL);
+    if (op->deterministic) return dpt_conv2d_chains(op, NULL);
     char key[KEY_BYTES];
     dpt_alternative items[MAX_ITEMS];
     write_key(op, key);

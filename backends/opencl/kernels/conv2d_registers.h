@@ -49,7 +49,9 @@ typedef struct conv_gather_params {
     u32 item_pixels;                        /* pixels of a work item */
     u32 n_panels, group_channels, group_in; /* of a group; result and source channels */
     u32 has_bias, activation, mask, accumulate;
+    float end; /* of deterministic operators: what is added to each sum behind its last term */
     u32 panels_first; /* neighbouring work items have the same pixels, else the same panel */
+    u32 unused;
 } conv_gather_params;
 
 /* dpt_conv2d_weights: sums over pixels.  A tile is ROWS elements of the filters, whose inputs are
@@ -79,6 +81,8 @@ typedef struct conv_reduce_params {
     u32 n_tiles, filter_tiles, tap_tiles, n_panels;
     u32 group_in, group_out, filter_size;
     u32 cut_by_taps, has_bias, accumulate;
+    float end; /* added to each sum behind its last term: +0, or -0, which changes nothing */
+    u32 unused;
 } conv_reduce_params;
 
 enum {

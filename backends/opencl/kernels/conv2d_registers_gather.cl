@@ -1,6 +1,9 @@
 /* Convolution for CPUs: forward and backward-data.  A work item computes some consecutive pixels of a
    panel of channels, tile by tile.  The inputs are read in place.  With CHECKED, taps outside a sample
-   read zeros.  Without CHECKED, the samples are in frames of zeros. */
+   read zeros.  Without CHECKED, the samples are in frames of zeros.
+
+   In a program of deterministic operators a sum is one chain, which begins with 0.  What was there is
+   added behind it. */
 #include "activation.h"
 #include "conv2d_registers.h"
 #include "conv2d_registers_tile.h"
@@ -40,8 +43,8 @@ DEVICE void cursor_next(cursor *c, const conv_gather_params *p)
     c->sample++;
 }
 
-/* Loads the sums so far.  If n < LANES, a row has only the lanes 0 .. n-1. */
-#define LOAD_SUMS(n)                                                                               \
+/* Loads sums.  If n < LANES, a row has only the lanes 0 .. n-1. */
+#define LOAD_SUMS(sum, n)                                                                          \
     if ((n) == LANES) {                                                                            \
         EACH_ROW EACH_UNIT sum[i][u] = VEC_LOAD(at.out[i] + u * V);                                \
     } else {                                                                                       \
@@ -64,7 +67,7 @@ DEVICE void finish(const conv_gather_params *p, const places *at, const float *s
         if (p->mask != ACTIVATION_NONE) {
             GLOBAL const float *m = mask + (to - y);
             for (u32 lane = first; lane < n; lane++)
-                to[lane] = from[lane] * activation_slope(p->mask, m[lane]);
+                to[lane] = with_slope(p->mask, m[lane], from[lane]);
         } else {
             for (u32 lane = first; lane < n; lane++)
                 to[lane] = activate(p->activation, from[lane]);
@@ -114,8 +117,8 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
                 cursor_next(&c, &p);
             }
             vec sum[ROWS][UNITS];
-            if (first > 0 || p.accumulate) {
-                LOAD_SUMS(n)
+            if (first > 0 || (p.accumulate && !DETERMINISTIC)) {
+                LOAD_SUMS(sum, n)
             } else {
                 EACH_ROW EACH_UNIT sum[i][u] = 0.0f;
             }
@@ -152,7 +155,7 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
                     EACH_ROW
                     {
                         const vec value = a[i][k];
-                        EACH_UNIT sum[i][u] += value * row[u];
+                        EACH_UNIT sum[i][u] = MULTIPLY_ADD(value, row[u], sum[i][u]);
                     }
                     b += LANES;
                 }
@@ -169,6 +172,14 @@ ITEM_KERNEL void dpt_conv2d_gather(OUT(float, y), IN(float, x), IN(float, packed
                 }
                 continue;
             }
+#if DETERMINISTIC
+            EACH_ROW EACH_UNIT sum[i][u] += p.end;
+            if (p.accumulate) {
+                vec before[ROWS][UNITS];
+                LOAD_SUMS(before, n)
+                EACH_ROW EACH_UNIT sum[i][u] += before[i][u];
+            }
+#endif
             if (p.has_bias) EACH_ROW EACH_UNIT sum[i][u] += VEC_LOAD(bias + panel * LANES + u * V);
             /* If there is at most a ReLU, whole vectors are finished at once, the rest one by one. */
             const u32 whole = simple ? n / V : 0;

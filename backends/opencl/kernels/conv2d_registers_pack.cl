@@ -64,7 +64,8 @@ ITEM_KERNEL void dpt_conv2d_frame(OUT(float, frame), IN(float, x), const conv_fr
         to[i] = 0.0f;
 }
 
-/* parts -> dw (out_channels, filter_size), db.  A group is one tile.  Parts are added in their order. */
+/* parts -> dw (out_channels, filter_size), db.  A group is one tile.  Parts are added in their order.
+   The sum of one part keeps the sign of a zero, unless p.end is +0. */
 ITEM_KERNEL void dpt_conv2d_reduce(OUT(float, dw), OUT(float, db), IN(float, parts),
                                    IN(float, bias_parts), const conv_reduce_params p)
 {
@@ -80,7 +81,7 @@ ITEM_KERNEL void dpt_conv2d_reduce(OUT(float, dw), OUT(float, db), IN(float, par
     float sums[CONV_TILE_MAX];
 
     for (u32 i = 0; i < size; i++)
-        sums[i] = 0.0f;
+        sums[i] = p.n_parts > 0 ? -0.0f : 0.0f;
     for (u64 part = 0; part < p.n_parts; part++) {
         GLOBAL const float *from = parts + (part * p.n_tiles + index) * size;
         for (u32 i = 0; i < size; i++)
@@ -101,8 +102,10 @@ ITEM_KERNEL void dpt_conv2d_reduce(OUT(float, dw), OUT(float, db), IN(float, par
     for (u32 lane = 0; lane < n; lane++) {
         GLOBAL float *to = dw + (u64)(out + lane) * p.filter_size + element;
         const float *from = sums + skip * p.lanes + lane;
-        for (u32 i = 0; i < end - element; i++)
-            to[i] = (p.accumulate ? to[i] : 0.0f) + from[i * p.lanes];
+        for (u32 i = 0; i < end - element; i++) {
+            const float sum = from[i * p.lanes] + p.end;
+            to[i] = p.accumulate ? to[i] + sum : sum;
+        }
     }
 
     if (!p.has_bias || tile > 0) return;

@@ -31,6 +31,13 @@ DEVICE void __attribute__((overloadable)) store_anywhere(vec x, float *p)
 }
 #endif
 
+/* a * b + c.  A deterministic operator rounds it once. */
+#if DETERMINISTIC
+#define MULTIPLY_ADD(a, b, c) fma(a, b, c)
+#else
+#define MULTIPLY_ADD(a, b, c) ((c) + (a) * (b))
+#endif
+
 #define LANES     (UNITS * V)
 #define UNROLL    _Pragma("unroll")
 #define EACH_ROW  UNROLL for (int i = 0; i < ROWS; i++)

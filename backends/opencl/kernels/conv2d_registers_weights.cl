@@ -91,7 +91,7 @@ ITEM_KERNEL void dpt_conv2d_weights(OUT(float, parts), OUT(float, bias_parts), I
                         EACH_ROW
                         {
                             const vec value = INPUT(i);
-                            EACH_UNIT sum[i][u] += value * values[u];
+                            EACH_UNIT sum[i][u] = MULTIPLY_ADD(value, values[u], sum[i][u]);
                         }
                         a += right_pixel;
                         b += p.out_channels;
@@ -113,14 +113,15 @@ ITEM_KERNEL void dpt_conv2d_weights(OUT(float, parts), OUT(float, bias_parts), I
                     const u64 of = r / p.out_h;
                     GLOBAL const float *b = of == last_sample ? tail : dy + of * p.out_sample;
                     b += (u32)(r % p.out_h) * p.out_w * p.out_channels + channel;
-                    /* Sum row by row, which keeps the rounding errors of a long sum small. */
+                    /* Sum row by row, which keeps the rounding errors of a long sum small.  A
+                       deterministic sum is one chain. */
                     vec line[UNITS];
-                    EACH_UNIT line[u] = (vec)0.0f;
+                    EACH_UNIT line[u] = DETERMINISTIC ? total[u] : (vec)0.0f;
                     for (u32 column = 0; column < p.out_w; column++) {
                         EACH_UNIT line[u] += VEC_LOAD(b + u * V);
                         b += p.out_channels;
                     }
-                    EACH_UNIT total[u] += line[u];
+                    EACH_UNIT total[u] = DETERMINISTIC ? line[u] : total[u] + line[u];
                 }
                 EACH_UNIT VEC_STORE(total[u], to_bias + u * V);
             }
