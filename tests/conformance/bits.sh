@@ -2,10 +2,44 @@
 # bits.sh CONFORMANCE [OPTION...]: deterministic operators of the CPU have the same bits with every
 # instruction set of this processor, and with one, two and three threads.  OPTIONS go to the
 # conformance suite, which also compares every call with the reference.
+#
+# bits.sh CONFORMANCE --as DEVICE [OPTION...]: deterministic operators of the device, such as
+# opencl:0, have the bits of the CPU.
 . "$SRC/tests/cli/kit.bash"
 
 conformance=$1
 shift
+
+# same FILE OTHER: whether two runs of the suite have given the same bits.
+same() {
+    check "$1 and $2: $(diff "$1" "$2" | grep -c '^<') of $(wc -l <"$1") outputs differ, first \
+$(diff "$1" "$2" | head -n 3)" cmp -s "$1" "$2"
+}
+
+# compare_device DEVICE OPTION...
+compare_device() {
+    local device=$1 name code
+    shift
+    for name in "$device" cpu; do
+        "$conformance" "${name%%:*}" --complete --device "$name" --deterministic --bits "$name" "$@" \
+            >"$name.out" 2>&1
+        code=$?
+        if [ $code -eq 77 ]; then
+            echo "skipped: $(head -n 1 "$name.out")"
+            exit 77
+        fi
+        check "$name: status $code: $(grep -v '^ok' "$name.out" | head -n 20)" test $code -eq 0
+        check "$name: bits were written" test -s "$name"
+    done
+    same cpu "$device"
+    echo "compared $(wc -l <cpu) outputs of the CPU and $device"
+    finish
+}
+
+if [ "${1-}" = --as ]; then
+    shift
+    compare_device "$@"
+fi
 
 # bits FILE SET THREADS OPTION...: runs the suite with an instruction set; false if this processor or
 # this build does not have it.
@@ -36,8 +70,7 @@ for threads in 1 2 3; do
 done
 for other in "${sets[@]}"; do
     [ "$other" = "$best" ] && continue
-    check "$best with $best_threads threads and $other: $(diff "$best" "$other" | grep -c '^<') of \
-$(wc -l <"$best") outputs differ, first $(diff "$best" "$other" | head -n 3)" cmp -s "$best" "$other"
+    same "$best" "$other"
 done
 echo "compared $(wc -l <"$best") outputs of: ${sets[*]}"
 finish

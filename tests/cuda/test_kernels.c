@@ -96,11 +96,15 @@ static dpt_status prepare(test *t, const dpt_op_desc *desc, const char *algorith
     return status;
 }
 
+/* Whether operators are asked for as deterministic ones. */
+static bool asks_deterministic;
+
 /* algorithm: the one that is to be found, or NULL for any. */
 static void check_algorithm(test *t, dpt_op_desc desc, const char *algorithm)
 {
     dpt_device *device = t->user;
-    const dpt_op_request request = {.desc = &desc, .max_samples = 3};
+    const dpt_op_request request = {
+        .desc = &desc, .max_samples = 3, .deterministic = asks_deterministic};
     dpt_op *op = NULL;
     dpt_op_info info;
     device->error.message[0] = '\0';
@@ -401,6 +405,60 @@ static void ways(test *t)
     }
 }
 
+/* ---- Deterministic operators ----------------------------------------------------------------- */
+
+/* Convolutions by each tile, with accesses of one element and of four. */
+static void check_chains(test *t)
+{
+    static const struct {
+        dpt_op_kind pass;
+        size_t in, out, image;
+        const char *options;
+    } tiles[] = {
+        {DPT_OP_CONV2D_FORWARD, 3, 5, 1, "-DTILE_M=64 -DTILE_N=16"},
+        {DPT_OP_CONV2D_FORWARD, 3, 23, 1, "-DTILE_M=32 -DTILE_N=32"},
+        {DPT_OP_CONV2D_FORWARD, 8, 24, 1, "-DTILE_M=32 -DTILE_N=32"},
+        {DPT_OP_CONV2D_FORWARD, 3, 65, 64, "-DTILE_M=64 -DTILE_N=64"},
+        {DPT_OP_CONV2D_FORWARD, 8, 64, 64, "-DTILE_M=64 -DTILE_N=64"},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 5, 3, 1, "-DTILE_M=64 -DTILE_N=16"},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 23, 3, 1, "-DTILE_M=32 -DTILE_N=32"},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 24, 8, 1, "-DTILE_M=32 -DTILE_N=32"},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 65, 3, 64, "-DTILE_M=64 -DTILE_N=64"},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 64, 8, 64, "-DTILE_M=64 -DTILE_N=64"},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 5, 3, 1, "-DTILE_M=64 -DTILE_N=16"},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 23, 3, 1, "-DTILE_M=32 -DTILE_N=32"},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 24, 8, 1, "-DTILE_M=32 -DTILE_N=32"},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 1023, 1023, 1, "-DTILE_M=64 -DTILE_N=64"},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 1024, 1024, 1, "-DTILE_M=64 -DTILE_N=64"},
+    };
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+        dpt_op_desc desc = convolution(tiles[i].pass, tiles[i].in, tiles[i].out, 1);
+        dpt_conv2d_desc *d = &desc.u.conv2d;
+        d->in_h = d->in_w = d->out_h = d->out_w = tiles[i].image;
+        last_found = NULL;
+        check(t, desc);
+        const char *options = last_found ? last_found->options : "";
+        CHECK_CONTAINS(options, tiles[i].options);
+        CHECK_CONTAINS(options, tiles[i].in % 4 == 0 ? "-DB_WIDTH=4" : "-DB_WIDTH=1");
+        CHECK_CONTAINS(options, "-DDETERMINISTIC=1");
+    }
+}
+
+static void deterministic(test *t)
+{
+    dpt_cuda_device *cuda = dpt_cuda_device_of(t->user);
+    cuda->traits.activations = DPT_F32;
+    asks_deterministic = true;
+    check_chains(t);
+    for (size_t i = 0; i < N_SIZES; i++)
+        check_convolutions(t, DPT_F32, sizes[i]);
+    check_products(t, DPT_F32, 32);
+    check_products(t, DPT_F32, 33);
+    check_recurrent(t, DPT_F32);
+    asks_deterministic = false;
+    cuda->traits.activations = DPT_BF16;
+}
+
 /* ---- Nothing for nobody ---------------------------------------------------------------------- */
 
 static void ask_in_every_way(test *t, const dpt_op_desc *desc)
@@ -431,6 +489,7 @@ static void all(test *t)
     bfloat16(t);
     ask_for_convolutions(t, DPT_F32);
     ask_for_convolutions(t, DPT_BF16);
+    deterministic(t);
     for (size_t i = 0; i < N_TABLES; i++) {
         if (!is_found[i] && !strstr(tables[i]->file, ".cu"))
             FAIL("no operator asks for %s with '%s'", tables[i]->file, tables[i]->options);
@@ -467,8 +526,9 @@ static void pieces(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {{"float32", float32}, {"bfloat16", bfloat16},
-                                      {"ways", ways},       {"all", all},
-                                      {"merges", merges},   {"pieces", pieces}};
+                                      {"ways", ways},       {"deterministic", deterministic},
+                                      {"all", all},         {"merges", merges},
+                                      {"pieces", pieces}};
     dpt_cuda_device cuda = {
         .traits = {.name = "a card in words",
                    .is_compiled = true,
