@@ -69,16 +69,16 @@ static dpt_status check_deterministic(dpt_device *device, const dpt_op_desc *des
                         "%.60s does not compute with the same bits as other devices: %s; leave the "
                         "device or deterministic out",
                         traits->name, traits->varies);
-    if (!is_deterministic[family])
-        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
-                        "%.60s does not compute %s with the same bits as other devices yet; leave "
-                        "the device or deterministic out",
-                        traits->name, names[family]);
     if (traits->activations != DPT_F32 || desc->type != DPT_F32)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                         "%.60s stores activations as bfloat16, and deterministic operators need "
                         "float32: leave precision=bf16 or deterministic out",
                         traits->name);
+    if (!is_deterministic[family])
+        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
+                        "%.60s does not compute %s with the same bits as other devices yet; leave "
+                        "the device or deterministic out",
+                        traits->name, names[family]);
     return DPT_OK;
 }
 

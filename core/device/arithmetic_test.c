@@ -208,6 +208,17 @@ static dpt_op_desc describe(dpt_map_code code, size_t n)
     return desc;
 }
 
+/* y = a * b + a, in which the product is rounded before it is added. */
+static dpt_op_desc describe_sum(size_t n)
+{
+    dpt_op_desc desc = describe(DPT_MAP_MULTIPLY, n);
+    dpt_map_desc *d = &desc.u.map;
+    d->code[3] = (dpt_map_instruction){.code = DPT_MAP_ADD, .a = 2, .b = 0};
+    d->n_code = 4;
+    d->value[0] = 3;
+    return desc;
+}
+
 /* An operation with another result than the right one. */
 typedef struct mistake {
     const char *what;
@@ -227,6 +238,7 @@ static dpt_status tell(const dpti_device *device, const mistake *m, dpt_error *e
 /* An operation on n elements, with what is right. */
 typedef struct trial {
     dpt_map_code code;
+    bool adds; /* a is added to the result */
     size_t n;
     float a[MOST], b[MOST], right[MOST];
 } trial;
@@ -235,7 +247,8 @@ static dpt_status run_trial(dpti_device *device, const trial *t, dpt_error *erro
 {
     float y[MOST];
     const size_t n = t->n;
-    const dpt_op_desc desc = describe(t->code, n);
+    const dpt_op_desc desc = t->adds ? describe_sum(n) : describe(t->code, n);
+    const char *what = t->adds ? "a product and a sum" : name_of(t->code);
     const call c = {.device = device,
                     .desc = &desc,
                     .n_samples = 1,
@@ -248,8 +261,7 @@ static dpt_status run_trial(dpti_device *device, const trial *t, dpt_error *erro
     DPT_TRY(status);
     for (size_t i = 0; i < n; i++)
         if (bits_of(y[i]) != bits_of(t->right[i]))
-            return tell(device, &(mistake){name_of(t->code), t->a[i], t->b[i], y[i], t->right[i]},
-                        error);
+            return tell(device, &(mistake){what, t->a[i], t->b[i], y[i], t->right[i]}, error);
     return DPT_OK;
 }
 
@@ -259,6 +271,20 @@ static dpt_status try_once(dpti_device *device, dpt_map_code code, dpt_error *er
     make_operands(code, t.a, t.b);
     for (size_t i = 0; i < PAIRS; i++)
         t.right[i] = compute(code, t.a[i], t.b[i]);
+    return run_trial(device, &t, error);
+}
+
+/* A device that fuses the product with the sum rounds once in place of twice. */
+static dpt_status try_sums(dpti_device *device, dpt_error *error)
+{
+    trial t = {.code = DPT_MAP_MULTIPLY, .adds = true, .n = PAIRS};
+    make_operands(t.code, t.a, t.b);
+    for (uint32_t i = 0; i < PAIRS; i++) {
+        const uint32_t exponent = 120 + i % 14; /* near 1 */
+        t.b[i] = float_of((bits_of(t.b[i]) & 0x807fffffu) | exponent << 23);
+        const float product = t.a[i] * t.b[i];
+        t.right[i] = product + t.a[i];
+    }
     return run_trial(device, &t, error);
 }
 
@@ -319,6 +345,7 @@ dpt_status dpti_arithmetic_test(dpti_device *device, dpt_error *error)
 {
     for (size_t i = 0; i < sizeof once / sizeof *once; i++)
         DPT_TRY(try_once(device, once[i], error));
+    DPT_TRY(try_sums(device, error));
     for (size_t i = 0; i < KNOWN;)
         DPT_TRY(try_known(device, i, &i, error));
     return try_product(device, error);

@@ -68,7 +68,7 @@ rm -rf run
 train "${net[@]}" --deterministic --quiet --checkpoint run --max-steps 1
 refuse 2 "deterministic" train "${net[@]}" --quiet --checkpoint run --resume
 if "$DPTRAIN" devices --no-measure | grep -qE '^opencl(:[0-9]+)? +'; then
-    refuse 1 "opencl.* do not compute with the same bits as others" train "${net[@]}" --deterministic \
+    refuse 1 "opencl.*does not compute .*with the same bits as other devices" train "${net[@]}" --deterministic \
         --devices opencl:0
 fi
 finish
