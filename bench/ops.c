@@ -2,14 +2,15 @@
    bound by arithmetic, GB/s for operators that are bound by memory.  Each rate is also given in per
    cent of the peak that was measured in the same run, for this machine's cores or for the device.
 
-       bench-ops [DEVICE [BATCH [PART [cold]]]]        e.g.  bench-ops cpu:threads=1 256 conv
+       bench-ops [DEVICE [BATCH [PART [HOW...]]]]        e.g.  bench-ops cpu:threads=1 256 conv
 
    PART: only operators whose name contains PART; or one convolution, as in "conv 17x15x48 3x3/2+1
    to 96": height, width and channels, filter, stride (default 1) and padding (default 0), channels
    of the result.
 
    An operator that runs repeatedly finds its data in a cache.  In training a whole step lies
-   between two runs: with `cold`, as much memory as a step uses is written before each run. */
+   between two runs: with the word `cold`, as much memory as a step uses is written before each run.
+   With `deterministic` the operators have the same bits on all devices. */
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/size.h"
@@ -164,7 +165,7 @@ static const item items[] = {
 typedef struct measurement {
     const dpt_op_desc *desc;
     size_t n_samples;
-    bool is_cold;
+    bool is_cold, is_deterministic;
     dpt_status status;
     double seconds; /* median of one call */
     double flops, bytes;
@@ -217,7 +218,9 @@ static dpt_status fill_in(dpti_device *device, const dpti_slot *slot, const dpti
 static dpt_status set_up(dpti_device *device, measurement *m, setting *s)
 {
     dpti_binding binding = {0};
-    DPT_TRY(dpti_prepare(device, m->desc, m->n_samples, &s->op));
+    const dpt_op_request request = {
+        .desc = m->desc, .max_samples = m->n_samples, .deterministic = m->is_deterministic};
+    DPT_TRY(dpti_prepare_as(device, &request, &s->op));
     const dpti_signature *sig = &s->op.signature;
     for (size_t i = 0; i < sig->n_in; i++) {
         const size_t n_bytes = dpti_round_up(slot_bytes(&sig->in[i], m->n_samples), 4);
@@ -317,7 +320,7 @@ static void report(const item *it, const measurement *m, double flops, double ba
 typedef struct settings {
     dpti_device *device;
     size_t batch;
-    bool is_cold;
+    bool is_cold, is_deterministic;
     double flops, bandwidth; /* that this machine, or the device, was measured to reach */
 } settings;
 
@@ -378,7 +381,8 @@ static int measure_item(const settings *at, const item *it)
     desc.type = at->device->info.activations;
     measurement m = {.desc = &desc,
                      .n_samples = it->desc.kind == DPT_OP_SGD ? 1 : at->batch,
-                     .is_cold = at->is_cold};
+                     .is_cold = at->is_cold,
+                     .is_deterministic = at->is_deterministic};
     dpti_driver_call(at->device, measure, &m);
     if (m.status == DPT_OK)
         report(it, &m, at->flops, at->bandwidth);
@@ -437,13 +441,14 @@ static int measure_conv(const settings *at, const char *text)
     return failures;
 }
 
-static int run(dpti_device *device, size_t batch, const char *part, bool is_cold)
+static int run(const settings *how, const char *part)
 {
-    settings at = {.device = device, .batch = batch, .is_cold = is_cold};
+    settings at = *how;
     int failures = 0, n_measured = 0;
-    printf("%s: %s, %s\n", device->id, device->info.name, device->info.detail);
+    printf("%s: %s, %s\n", at.device->id, at.device->info.name, at.device->info.detail);
     if (!find_peaks(&at)) return 1;
-    printf("  Batch %zu%s.\n\n", batch, is_cold ? ", nothing in a cache" : "");
+    printf("  Batch %zu%s%s.\n\n", at.batch, at.is_cold ? ", nothing in a cache" : "",
+           at.is_deterministic ? ", deterministic" : "");
     printf("| operator | us | at least | rate | %% of peak | algorithm |\n"
            "|---|--:|--:|--:|--:|---|\n");
     for (size_t i = 0; i < sizeof items / sizeof *items; i++) {
@@ -455,25 +460,39 @@ static int run(dpti_device *device, size_t batch, const char *part, bool is_cold
     return failures ? 1 : 0;
 }
 
+/* Reads the arguments but the device and the part. */
+static bool read_arguments(int argc, char **argv, settings *out)
+{
+    if (argc > 2 && !dpti_parse_size(argv[2], 1, 1 << 20, &out->batch)) {
+        fprintf(stderr, "bench-ops: the batch is a number from 1\n");
+        return false;
+    }
+    for (int i = 4; i < argc; i++) {
+        const bool is_cold = strcmp(argv[i], "cold") == 0;
+        if (!is_cold && strcmp(argv[i], "deterministic") != 0) {
+            fprintf(stderr, "bench-ops: the words behind the part are cold and deterministic\n");
+            return false;
+        }
+        out->is_cold = out->is_cold || is_cold;
+        out->is_deterministic = out->is_deterministic || !is_cold;
+    }
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     dpt_context *context = NULL;
     dpt_device_set *devices = NULL;
-    size_t batch = 256;
-    if (argc > 2 && !dpti_parse_size(argv[2], 1, 1 << 20, &batch)) {
-        fprintf(stderr, "bench-ops: the batch is a number from 1\n");
-        return 2;
-    }
-    if (argc > 4 && strcmp(argv[4], "cold") != 0) {
-        fprintf(stderr, "bench-ops: the fourth argument is cold, or none\n");
-        return 2;
-    }
+    settings at = {.batch = 256};
+    if (!read_arguments(argc, argv, &at)) return 2;
     if (dpt_context_create(&context) != DPT_OK) return 1;
     int code = 1;
-    if (dpt_device_set_open(context, argc > 1 ? argv[1] : "cpu", &devices) == DPT_OK)
-        code = run(devices->devices[0], batch, argc > 3 ? argv[3] : "", argc > 4);
-    else
+    if (dpt_device_set_open(context, argc > 1 ? argv[1] : "cpu", &devices) == DPT_OK) {
+        at.device = devices->devices[0];
+        code = run(&at, argc > 3 ? argv[3] : "");
+    } else {
         fprintf(stderr, "bench-ops: %s\n", dpt_error_message(context));
+    }
     dpt_device_set_close(devices);
     dpt_context_destroy(context);
     return code;
