@@ -101,7 +101,7 @@ typedef enum dpt_device_flags {
        batch-norm (output_activation) than as a mask in the operators that read the batch-norm's
        output.  This is so where the convolutions of a library apply no mask. */
     DPT_DEVICE_NORMS_MASK = 1u << 3,
-    /* `prepare` honours dpt_op_request.deterministic. */
+    /* `prepare` honours dpt_op_request.deterministic, or says why it cannot. */
     DPT_DEVICE_DETERMINISTIC = 1u << 4,
 } dpt_device_flags;
 
