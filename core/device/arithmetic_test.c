@@ -310,7 +310,17 @@ static float term(size_t i)
     return (float)((double)((int32_t)(word ^ word >> 13) >> 8) * 0x1p-22);
 }
 
-/* Each element is one chain of fused multiply-adds that begins with 0, then the bias. */
+/* The second row is so small that its products are subnormal, and those of some columns zeros of
+   both signs. */
+static void make_factors(float x[ROWS * INNER], float w[COLUMNS * INNER])
+{
+    for (size_t i = 0; i < ROWS * INNER; i++)
+        x[i] = term(i) * (i / INNER == 1 ? 0x1p-80f : 1.0f);
+    for (size_t i = 0; i < COLUMNS * INNER; i++)
+        w[i] = term(1000 + i) * (i / INNER < 3 ? 0x1p-90f : i / INNER < 5 ? 0x1p-62f : 1.0f);
+}
+
+/* Each element is one chain of fused multiply-adds that begins with 0. */
 static dpt_status try_product(dpti_device *device, dpt_error *error)
 {
     float x[ROWS * INNER], w[COLUMNS * INNER], y[ROWS * COLUMNS];
@@ -323,10 +333,7 @@ static dpt_status try_product(dpti_device *device, dpt_error *error)
                     .n_in = {ROWS * INNER, COLUMNS * INNER},
                     .out = y,
                     .n_out = ROWS * COLUMNS};
-    for (size_t i = 0; i < ROWS * INNER; i++)
-        x[i] = term(i);
-    for (size_t i = 0; i < COLUMNS * INNER; i++)
-        w[i] = term(1000 + i);
+    make_factors(x, w);
     const dpt_status status = run(&c);
     if (status != DPT_OK) *error = device->base.error;
     DPT_TRY(status);
