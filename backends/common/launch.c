@@ -75,6 +75,17 @@ dpt_status dpt_launch_runs(dpt_launch *launch, size_t count)
                                         traits->group_size);
 }
 
+dpt_status dpt_launch_rows(dpt_launch *launch, size_t n_rows, unsigned lanes)
+{
+    enum { MANY = 64 }; /* groups of each unit: so many that units stay busy until the end */
+    const dpt_traits *traits = dpt_traits_of(dpt_stream_device(launch->stream));
+    const bool many = n_rows >= (size_t)MANY * traits->n_units * traits->group_size;
+    if (!traits->is_cpu && traits->group_size >= lanes)
+        return dpt_launch_items(launch, n_rows * lanes);
+    if (!traits->is_cpu || many) return dpt_launch_items(launch, n_rows);
+    return dpt_launch_groups(launch, (const size_t[3]){n_rows, 1, 1}, (const size_t[3]){1, 1, 1});
+}
+
 bool dpt_takes_quads(const dpt_device *device, size_t count)
 {
     return count % 4 == 0 && !dpt_traits_of(device)->is_cpu;

@@ -116,6 +116,8 @@ DPT_CHECK_RESULT dpt_status dpt_launch_items(dpt_launch *launch, size_t n_items)
    sample is GROUP_ID(1), so the kernel needs no division to find an element in its sample. */
 DPT_CHECK_RESULT dpt_status dpt_launch_elements(dpt_launch *launch, size_t per_sample,
                                                 size_t n_samples);
+/* For kernels with the lanes of lanes.h: n_rows rows that are summed up in `lanes` lanes. */
+DPT_CHECK_RESULT dpt_status dpt_launch_rows(dpt_launch *launch, size_t n_rows, unsigned lanes);
 /* For kernels with FOR_RUNS (span.h): the elements 0 .. count-1. */
 DPT_CHECK_RESULT dpt_status dpt_launch_runs(dpt_launch *launch, size_t count);
 /* For kernels with FOR_QUADS (quad.h), on GPUs: the quads 0 .. per_sample-1 of n_samples samples.

@@ -13,45 +13,45 @@ static dpt_op_prepare *const prepare_family[DPT_FAMILY_COUNT] = {
 
 /* The families that have deterministic operators. */
 static const bool is_deterministic[DPT_FAMILY_COUNT] = {
-    [DPT_FAMILY_GATHER] = false,
+    [DPT_FAMILY_GATHER] = true,
 
     [DPT_FAMILY_CONV2D] = true,
 
     [DPT_FAMILY_LINEAR] = true,
 
-    [DPT_FAMILY_POOL2D] = false,
+    [DPT_FAMILY_POOL2D] = true,
 
-    [DPT_FAMILY_ACTIVATION] = false,
+    [DPT_FAMILY_ACTIVATION] = true,
 
-    [DPT_FAMILY_DROPOUT] = false,
+    [DPT_FAMILY_DROPOUT] = true,
 
-    [DPT_FAMILY_BATCH_NORM] = false,
+    [DPT_FAMILY_BATCH_NORM] = true,
 
-    [DPT_FAMILY_LAYER_NORM] = false,
+    [DPT_FAMILY_LAYER_NORM] = true,
 
-    [DPT_FAMILY_ROW_SOFTMAX] = false,
+    [DPT_FAMILY_ROW_SOFTMAX] = true,
 
-    [DPT_FAMILY_TAKE] = false,
+    [DPT_FAMILY_TAKE] = true,
 
-    [DPT_FAMILY_SOFTMAX] = false,
+    [DPT_FAMILY_SOFTMAX] = true,
 
-    [DPT_FAMILY_SQUARED_ERROR] = false,
+    [DPT_FAMILY_SQUARED_ERROR] = true,
 
-    [DPT_FAMILY_ELEMENTWISE] = false,
+    [DPT_FAMILY_ELEMENTWISE] = true,
 
-    [DPT_FAMILY_MAP] = false,
+    [DPT_FAMILY_MAP] = true,
 
     [DPT_FAMILY_MATMUL] = true,
 
     [DPT_FAMILY_RECURRENT] = true,
 
-    [DPT_FAMILY_SGD] = false,
+    [DPT_FAMILY_SGD] = true,
 
-    [DPT_FAMILY_ADAMW] = false,
+    [DPT_FAMILY_ADAMW] = true,
 
-    [DPT_FAMILY_CLIP_NORM] = false,
+    [DPT_FAMILY_CLIP_NORM] = true,
 
-    [DPT_FAMILY_CHECK_FINITE] = false,
+    [DPT_FAMILY_CHECK_FINITE] = true,
 };
 
 /* Whether a deterministic operator can be prepared, or why not. */
@@ -151,6 +151,21 @@ const dpt_operator_ops dpt_common_operator_ops = {
     .release = release,
     .run = run,
 };
+
+void dpt_op_key(const dpt_op *op, dpt_program_key *key)
+{
+    if (op->deterministic)
+        dpt_program_key_deterministic(key);
+    else
+        dpt_program_key_store(key, op->desc.type);
+}
+
+dpt_status dpt_op_kernel(const dpt_op *op, const char *file, const char *name, dpt_kernel **out)
+{
+    dpt_program_key key = {.file = file};
+    dpt_op_key(op, &key);
+    return dpt_kernel_get(op->device, &key, name, out);
+}
 
 void *dpt_op_state(dpt_op *op, size_t n_bytes)
 {

@@ -61,6 +61,12 @@ DPT_OP_FAMILY_LIST(DPT_PREPARE_FAMILY)
    elements of a sample in 32 bits. */
 DPT_CHECK_RESULT dpt_status dpt_check_sample(const dpt_op *op, size_t n_elements);
 
+/* Adds to a key's options what the operator's type and dpt_op.deterministic ask for. */
+void dpt_op_key(const dpt_op *op, dpt_program_key *key);
+/* dpt_kernel_get of a program whose only macro is that of dpt_op_key. */
+DPT_CHECK_RESULT dpt_status dpt_op_kernel(const dpt_op *op, const char *file, const char *name,
+                                          dpt_kernel **out);
+
 /* Frees the state of a plan and zeroes the plan. */
 void dpt_op_plan_clear(dpt_op_plan *plan);
 

@@ -6,8 +6,10 @@ dpt_status dpt_optimizer_prepare(dpt_op *op, const dpt_optimizer_kernels *kernel
 {
     out->by_quads = dpt_takes_quads(op->device, out->count);
     op->plan.algorithm = out->by_quads ? "an item two quads" : "an item an element";
-    return dpt_kernel_of(op->device, kernels->file,
-                         out->by_quads ? kernels->by_quads : kernels->by_elements, &out->kernel);
+    const char *const name = out->by_quads ? kernels->by_quads : kernels->by_elements;
+    if (op->deterministic)
+        return dpt_kernel_deterministic(op->device, kernels->file, name, &out->kernel);
+    return dpt_kernel_of(op->device, kernels->file, name, &out->kernel);
 }
 
 dpt_status dpt_optimizer_run(const dpt_optimizer *optimizer, const dpt_call *call,

@@ -26,7 +26,7 @@ KERNEL void dpt_activation_backward(OUT(act, dx), IN(act, dy), IN(act, y),
     TENSOR_IN(act, y);
     FOR_ELEMENTS(i, p.count)
     {
-        const float own = GET(dy, i) * activation_own_slope(ACTIVATION, GET(y, i));
+        const float own = with_own_slope(ACTIVATION, GET(y, i), GET(dy, i));
         PUT(dx, i, p.accumulate ? GET(dx, i) + own : own);
     }
 }

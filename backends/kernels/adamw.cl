@@ -1,5 +1,6 @@
 /* Adam with decoupled weight decay over the flat parameters, as PyTorch defines it. */
 #include "adamw.h"
+#include "functions.h"
 #include "quad.h"
 #include "span.h"
 
@@ -31,7 +32,7 @@ DEVICE adapted adapt(adapted e, float g, u64 i, rates r, const adamw_params p)
     const float keep = FMA(-r.lr, i < p.decay_count ? p.weight_decay : 0.0f, 1.0f);
     e.m = p.beta1 * e.m + (1.0f - p.beta1) * g;
     e.v = p.beta2 * e.v + (1.0f - p.beta2) * (g * g);
-    e.w = keep * e.w - r.rate * e.m / (SQRT(e.v) * r.scale_v + p.epsilon);
+    e.w = keep * e.w - DIVIDE(r.rate * e.m, SQRT(e.v) * r.scale_v + p.epsilon);
     return e;
 }
 

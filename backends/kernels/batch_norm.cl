@@ -18,6 +18,13 @@
 #define MASKS p.masks
 #endif
 
+/* a * b + c: rounded once, or twice in a deterministic operator. */
+#if DETERMINISTIC
+#define MULTIPLY_ADD(a, b, c) ((a) * (b) + (c))
+#else
+#define MULTIPLY_ADD(a, b, c) FMA(a, b, c)
+#endif
+
 #define BLOCK 8u /* rows that a reduction takes at once */
 #define ROWS  4u /* rows that a GPU takes at once in a kernel that writes a result for every row */
 
@@ -413,13 +420,14 @@ DEVICE void normalise(const forward_factors *f, GLOBAL const act *RESTRICT x,
 {
     if (p.has_residual) {
         FOR_PLACES (i, n) {
-            const float own = FMA(GET(x, i) - f->mean[i], f->scale[i], f->shift[i]);
+            const float own = MULTIPLY_ADD(GET(x, i) - f->mean[i], f->scale[i], f->shift[i]);
             PUT(y, i, activate(ACTIVATION, own + GET(residual, i)));
         }
         return;
     }
     FOR_PLACES (i, n)
-        PUT(y, i, activate(ACTIVATION, FMA(GET(x, i) - f->mean[i], f->scale[i], f->shift[i])));
+        PUT(y, i, activate(ACTIVATION, MULTIPLY_ADD(GET(x, i) - f->mean[i], f->scale[i],
+                                                    f->shift[i])));
 }
 
 #else
@@ -448,7 +456,8 @@ DEVICE void normalise(const forward_factors *f, GLOBAL const act *x, GLOBAL cons
     UNROLL for (u32 k = 0; k < n; k++) {
         float values[TILE];
         FOR_PLACES (i, TILE) {
-            const float value = FMA(VALUE_AT(own, k, i) - f->mean[i], f->scale[i], f->shift[i]);
+            const float value =
+                MULTIPLY_ADD(VALUE_AT(own, k, i) - f->mean[i], f->scale[i], f->shift[i]);
             const float sum = p.has_residual ? value + VALUE_AT(other, k, i) : value;
             values[i] = activate(ACTIVATION, sum);
         }
@@ -655,6 +664,58 @@ typedef struct backward_factors {
     float shift[TILE]; /* of before_relu */
 } backward_factors;
 
+/* The sum of one value of all parts, and what follows from two of them. */
+#if DETERMINISTIC
+typedef double total;
+#define NO_TOTAL 0.0
+
+DEVICE total add_part(total sum, float value)
+{
+    return sum + (double)value;
+}
+
+DEVICE float offset_of(total sum, float inverse_count)
+{
+    return (float)(sum * (double)inverse_count);
+}
+
+DEVICE float slope_of(total product, float inverse_count, float inverse)
+{
+    return (float)(product * (double)inverse_count * (double)inverse);
+}
+#else
+typedef pair total;
+#define NO_TOTAL pair_of(0.0f, 0.0f)
+
+DEVICE total add_part(total sum, float value)
+{
+    return pair_accumulate(sum, value);
+}
+
+DEVICE float offset_of(total sum, float inverse_count)
+{
+    return pair_value(sum) * inverse_count;
+}
+
+DEVICE float slope_of(total product, float inverse_count, float inverse)
+{
+    return pair_value(product) * inverse_count * inverse;
+}
+#endif
+
+/* dx, from what is added to `before` if the call accumulates, and x. */
+DEVICE float slope_applied(u32 activation, float x, float rest, float scale, float before,
+                           u32 accumulate)
+{
+#if DETERMINISTIC
+    const float value = rest * scale;
+    return with_slope(activation, x, accumulate ? before + value : value);
+#else
+    (void)accumulate;
+    return FMA(rest, scale, before) * activation_slope(activation, x);
+#endif
+}
+
 #if DEVICE_IS_CPU
 
 DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const float *moments,
@@ -665,15 +726,15 @@ DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const floa
     FOR_PLACES (i, t.n) {
         const u32 c = channel_of(p.grid, t.place + i);
         const float inverse = moments[channels + c], inverse_count = moments[2 * channels + c];
-        pair sum = pair_of(0.0f, 0.0f), product = pair_of(0.0f, 0.0f);
+        total sum = NO_TOTAL, product = NO_TOTAL;
         for (u32 k = 0; k < p.n_parts; k++) {
-            sum = pair_accumulate(sum, parts[2 * k * channels + c]);
-            product = pair_accumulate(product, parts[(2 * k + 1) * channels + c]);
+            sum = add_part(sum, parts[2 * k * channels + c]);
+            product = add_part(product, parts[(2 * k + 1) * channels + c]);
         }
         f->mean[i] = moments[c];
         f->scale[i] = w[c] * inverse;
-        f->offset[i] = pair_value(sum) * inverse_count;
-        f->slope[i] = pair_value(product) * inverse_count * inverse;
+        f->offset[i] = offset_of(sum, inverse_count);
+        f->slope[i] = slope_of(product, inverse_count, inverse);
         f->shift[i] = MASKS ? b[c] : 0.0f;
     }
 }
@@ -687,9 +748,10 @@ DEVICE void differentiate(const backward_factors *f, GLOBAL const act *RESTRICT 
         const float deviation = GET(x, i) - f->mean[i];
         const float gradient =
             MASKS ? before_relu(GET(dy, i), deviation, f->scale[i], f->shift[i]) : GET(dy, i);
-        const float rest = FMA(-deviation, f->slope[i], gradient - f->offset[i]);
+        const float rest = MULTIPLY_ADD(-deviation, f->slope[i], gradient - f->offset[i]);
         const float before = p.accumulate ? GET(dx, i) : 0.0f;
-        PUT(dx, i, FMA(rest, f->scale[i], before) * activation_slope(ACTIVATION, GET(x, i)));
+        PUT(dx, i,
+            slope_applied(ACTIVATION, GET(x, i), rest, f->scale[i], before, p.accumulate));
     }
 }
 
@@ -702,26 +764,26 @@ DEVICE void backward_factor(backward_factors *f, const tile t, GLOBAL const floa
     const u64 channels = p.grid.channels;
     const u32 c = channel_of(p.grid, t.place);
     float inverse[TILE], inverse_count[TILE], sum[TILE], product[TILE];
-    pair sums[TILE], products[TILE];
+    total sums[TILE], products[TILE];
     get_floats(f->mean, moments + c);
     get_floats(inverse, moments + channels + c);
     get_floats(inverse_count, moments + 2 * channels + c);
     get_floats(f->scale, w + c);
     if (MASKS) get_floats(f->shift, b + c);
     FOR_PLACES (i, t.n)
-        sums[i] = products[i] = pair_of(0.0f, 0.0f);
+        sums[i] = products[i] = NO_TOTAL;
     for (u32 k = 0; k < p.n_parts; k++) {
         get_floats(sum, parts + 2 * k * channels + c);
         get_floats(product, parts + (2 * k + 1) * channels + c);
         FOR_PLACES (i, t.n) {
-            sums[i] = pair_accumulate(sums[i], sum[i]);
-            products[i] = pair_accumulate(products[i], product[i]);
+            sums[i] = add_part(sums[i], sum[i]);
+            products[i] = add_part(products[i], product[i]);
         }
     }
     FOR_PLACES (i, t.n) {
         f->scale[i] *= inverse[i];
-        f->offset[i] = pair_value(sums[i]) * inverse_count[i];
-        f->slope[i] = pair_value(products[i]) * inverse_count[i] * inverse[i];
+        f->offset[i] = offset_of(sums[i], inverse_count[i]);
+        f->slope[i] = slope_of(products[i], inverse_count[i], inverse[i]);
     }
 }
 
@@ -740,9 +802,9 @@ DEVICE void differentiate(const backward_factors *f, GLOBAL const act *dy, GLOBA
             const float stored = VALUE_AT(gradient, k, i);
             const float own =
                 MASKS ? before_relu(stored, deviation, f->scale[i], f->shift[i]) : stored;
-            const float rest = FMA(-deviation, f->slope[i], own - f->offset[i]);
+            const float rest = MULTIPLY_ADD(-deviation, f->slope[i], own - f->offset[i]);
             const float sum = p.accumulate ? VALUE_AT(before, k, i) : 0.0f;
-            values[i] = FMA(rest, f->scale[i], sum) * activation_slope(ACTIVATION, value);
+            values[i] = slope_applied(ACTIVATION, value, rest, f->scale[i], sum, p.accumulate);
         }
         put_piece(dx + k * period, values);
     }

@@ -1,4 +1,5 @@
 /* Gathering the samples of a shard from the data set, normalising and augmenting them. */
+#include "erase.h"
 #include "gather.h"
 #include "philox.h"
 #include "span.h"
@@ -21,59 +22,21 @@ DEVICE float normalised(float value, u32 i, const gather_params p)
 
 /* ---- Draws ----------------------------------------------------------------------------------- */
 
-/* 11^-(2^-k) for k = 0 to 24, in units of 2^-64. */
-CONSTANT u64 roots_of_inverse_11[25] = {
-    0x1745D1745D1745D1ul, 0x4D2FD8F455A09787ul, 0x8C91D978EBCC1E91ul, 0xBDB309A83D0FE490ul,
-    0xDC5EC74FDCA59588ul, 0xED8498A5508D6302ul, 0xF695FC3D40E4868Bul, 0xFB3FB4B90434E8FCul,
-    0xFD9D013AF1C8C4F1ul, 0xFECDC97A473F3420ul, 0xFF66B6D8E0CA4811ul, 0xFFB34FEFEF151227ul,
-    0xFFD9A51869064C2Eul, 0xFFECD1D4431A415Cul, 0xFFF668BC2379CFE5ul, 0xFFFB34529200EEFEul,
-    0xFFFD9A26690A948Dul, 0xFFFECD127C86F4F1ul, 0xFFFF66891043C990ul, 0xFFFFB3447CA1F51Cul,
-    0xFFFFD9A23B70FE34ul, 0xFFFFECD11D007FF6ul, 0xFFFFF6688E524030ul, 0xFFFFFB34471DA025ul,
-    0xFFFFFD9A238BF016ul};
-
-/* 11^-(n / 2^24) in units of 2^-64, n up to 2^24. */
-DEVICE u64 inverse_power_of_11(u32 n)
-{
-    u64 power = ~(u64)0;
-    for (u32 k = 0; k <= 24; k++)
-        if (n >> (24 - k) & 1u) power = MUL_HIGH_64(power, roots_of_inverse_11[k]);
-    return power;
-}
-
-/* round(sqrt(v)) of 4 v in units of 2^-29, v below 2^32: r with (2r-1)^2 <= 4 v < (2r+1)^2. */
-DEVICE u64 rounded_root(u64 v_4)
-{
-    u64 r = (u64)(0.5f * SQRT((float)(v_4 >> 29)) + 0.5f);
-    while (r > 0 && (2 * r - 1) * (2 * r - 1) << 29 > v_4)
-        r--;
-    while ((2 * r + 1) * (2 * r + 1) << 29 <= v_4)
-        r++;
-    return r;
-}
-
 /* floor(u * m), u the upper 24 bits of a word in units of 2^-24 */
 DEVICE u32 below(u32 word, u32 m)
 {
     return (u32)((u64)(word >> 8) * m >> 24);
 }
 
-/* One attempt to draw a rectangle; true if it fits into the image.  All arithmetic is in integers, so
-   that every device draws the same, with double precision or without:
-     area = h w (2 * 2^24 + 31 u) / (100 * 2^24), ratio = 3/10 11^u' = 33/10 11^-(1-u'),
-     4 area ratio = h w (..) 11^-(1-u') 0.528 / (4 * 2^24), 4 area / ratio with 11^-u' 8/15. */
+/* One attempt to draw a rectangle; true if it fits into the image. */
 DEVICE bool draw_rectangle(GLOBAL gather_drawn *drawn, philox_words word, const gather_params p)
 {
-    const u64 area = (u64)p.height * p.width * ((2u << 24) + 31u * (u64)(word.a >> 8)) << 3;
-    const u32 exponent = word.b >> 8;
-    const u64 tall = MUL_HIGH_64(area, inverse_power_of_11((1u << 24) - exponent));
-    const u64 wide = MUL_HIGH_64(area, inverse_power_of_11(exponent));
-    const u64 height = rounded_root(MUL_HIGH_64(tall, (u64)0x872B020C49BA5E35ul));
-    const u64 width = rounded_root(MUL_HIGH_64(wide, (u64)0x8888888888888889ul));
-    if (height < 1 || width < 1 || height >= p.height || width >= p.width) return false;
-    drawn->erase_height = (u32)height;
-    drawn->erase_width = (u32)width;
-    drawn->erase_top = below(word.c, p.height - (u32)height + 1);
-    drawn->erase_left = below(word.d, p.width - (u32)width + 1);
+    const erase_size size = erase_size_of(word.a, word.b, p.height, p.width);
+    if (size.height == 0) return false;
+    drawn->erase_height = size.height;
+    drawn->erase_width = size.width;
+    drawn->erase_top = below(word.c, p.height - size.height + 1);
+    drawn->erase_left = below(word.d, p.width - size.width + 1);
     return true;
 }
 

@@ -86,6 +86,10 @@ DEVICE void map_store(GLOBAL u8 *base, u32 type, i64 element, float value, u32 a
         ((GLOBAL i32 *)base)[element] = (i32)value;
 }
 
+#if DETERMINISTIC
+#define map_sigmoid(a)  exact_sigmoid(a)
+#define map_softplus(a) exact_softplus(a)
+#else
 DEVICE float map_sigmoid(float a)
 {
     return 1.0f / (1.0f + EXP(-a));
@@ -95,6 +99,7 @@ DEVICE float map_softplus(float a)
 {
     return (a > 0.0f ? a : 0.0f) + LOG1P(EXP(-FABS(a)));
 }
+#endif
 
 DEVICE float map_sign(float a)
 {
@@ -113,7 +118,7 @@ DEVICE void map_step(u32 step, map_values *v, u32 n)
         MAP_CASE(ADD, a[i] + b[i])
         MAP_CASE(SUBTRACT, a[i] - b[i])
         MAP_CASE(MULTIPLY, a[i] * b[i])
-        MAP_CASE(DIVIDE, a[i] / b[i])
+        MAP_CASE(DIVIDE, DIVIDE(a[i], b[i]))
         MAP_CASE(MINIMUM, a[i] != a[i] || a[i] < b[i] ? a[i] : b[i])
         MAP_CASE(MAXIMUM, a[i] != a[i] || a[i] > b[i] ? a[i] : b[i])
         MAP_CASE(POWER, POW(a[i], b[i]))
@@ -123,7 +128,7 @@ DEVICE void map_step(u32 step, map_values *v, u32 n)
         MAP_CASE(FLOOR, FLOOR(a[i]))
         MAP_CASE(CEILING, CEIL(a[i]))
         MAP_CASE(ROUND, ROUND(a[i]))
-        MAP_CASE(RECIPROCAL, 1.0f / a[i])
+        MAP_CASE(RECIPROCAL, DIVIDE(1.0f, a[i]))
         MAP_CASE(SQRT, SQRT(a[i]))
         MAP_CASE(EXP, EXP(a[i]))
         MAP_CASE(LOG, LOG(a[i]))

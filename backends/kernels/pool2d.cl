@@ -30,6 +30,16 @@
 #define POOL_WINDOWS_H ((POOL_KERNEL_H + POOL_STRIDE_H - 1) / POOL_STRIDE_H)
 #define POOL_WINDOWS_W ((POOL_KERNEL_W + POOL_STRIDE_W - 1) / POOL_STRIDE_W)
 
+/* The average of a window from its sum. */
+DEVICE float average(float sum, const pool2d_params p)
+{
+#if DETERMINISTIC
+    return DIVIDE(sum, (float)(POOL_KERNEL_H * POOL_KERNEL_W));
+#else
+    return sum * p.inverse;
+#endif
+}
+
 /* An element of an image.  Rows and columns of inputs count from the first one of the padding. */
 typedef struct element {
     u32 row, column, channel;
@@ -77,7 +87,7 @@ KERNEL void dpt_average_pool2d_forward(OUT(act, y), IN(act, x), const pool2d_par
                 if (in_image(row, column, p)) sum += GET(x, place_in(row, column, e.channel, p));
             }
         }
-        PUT(y, i, sum * p.inverse);
+        PUT(y, i, average(sum, p));
     }
 }
 
@@ -109,15 +119,13 @@ KERNEL void dpt_max_pool2d_forward(OUT(act, y), IN(act, x), const pool2d_params 
 
 /* ---- Backward: dy, x -> dx ------------------------------------------------------------------- */
 
-/* An input sums over the windows that hold it, from the last one to the first: the windows whose first
-   row is less than a kernel above the input's row.  A row above the first one wraps around to a huge
-   number. */
+/* An input sums over the windows that hold it, in their order: the windows whose first row is less than
+   a kernel above the input's row.  A row above the first one wraps around to a huge number. */
 
-/* Adds the sum to dx if asked to, and applies the mask. */
-DEVICE void finish(GLOBAL act *dx, GLOBAL const act *x, u64 i, float sum, const pool2d_params p)
+/* Writes a gradient, after the mask. */
+DEVICE void finish(GLOBAL act *dx, GLOBAL const act *x, u64 i, float whole, const pool2d_params p)
 {
-    const float whole = p.accumulate ? GET(dx, i) + sum : sum;
-    PUT(dx, i, p.mask == ACTIVATION_NONE ? whole : whole * activation_slope(p.mask, GET(x, i)));
+    PUT(dx, i, p.mask == ACTIVATION_NONE ? whole : with_slope(p.mask, GET(x, i), whole));
 }
 
 /* The sum of the gradients of the windows that hold an input. */
@@ -130,7 +138,8 @@ DEVICE float sum_at(GLOBAL const act *dy, u64 i, const pool2d_params p)
     for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
         POOL_LOOP
         for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
-            const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+            const u32 oh = row / POOL_STRIDE_H + a + 1 - POOL_WINDOWS_H;
+            const u32 ow = column / POOL_STRIDE_W + b + 1 - POOL_WINDOWS_W;
             if (oh < p.out_h && row - oh * POOL_STRIDE_H < POOL_KERNEL_H && ow < p.out_w &&
                 column - ow * POOL_STRIDE_W < POOL_KERNEL_W)
                 sum += GET(dy, (oh * p.out_w + ow) * p.channels.value + e.channel);
@@ -146,24 +155,37 @@ KERNEL void dpt_average_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x),
     GLOBAL act *const dx = dx_base + dx_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.in_size;
     GLOBAL const act *const dy = dy_base + dy_place + (u64)GROUP_ID(1) * p.out_size;
-    FOR_ELEMENTS (i, p.in_size)
-        finish(dx, x, i, sum_at(dy, i, p) * p.inverse, p);
+    FOR_ELEMENTS (i, p.in_size) {
+        const float own = average(sum_at(dy, i, p), p);
+        finish(dx, x, i, p.accumulate ? GET(dx, i) + own : own, p);
+    }
 }
 
-/* finish of a quad.  The sums are scaled here. */
-DEVICE quad_act finished(quad_act before, quad_act x, const float *sum, float scale,
-                         const pool2d_params p)
+/* The gradients of a quad, after the mask. */
+DEVICE quad_act finished(const float *whole, quad_act x, const pool2d_params p)
 {
-    const float4 old = QUAD_VALUES(before), y = QUAD_VALUES(x);
-    const float add[4] = {old.x, old.y, old.z, old.w}, mask[4] = {y.x, y.y, y.z, y.w};
+    const float4 y = QUAD_VALUES(x);
+    const float mask[4] = {y.x, y.y, y.z, y.w};
+    float value[4];
+    UNROLL
+    for (u32 j = 0; j < 4; j++)
+        value[j] = p.mask == ACTIVATION_NONE ? whole[j] : with_slope(p.mask, mask[j], whole[j]);
+    return QUAD_STORED(FLOAT4(value[0], value[1], value[2], value[3]));
+}
+
+/* finished of averages, from the sums of windows and what was there. */
+DEVICE quad_act finished_average(const float *sum, quad_act before, quad_act x,
+                                 const pool2d_params p)
+{
+    const float4 old = QUAD_VALUES(before);
+    const float add[4] = {old.x, old.y, old.z, old.w};
     float whole[4];
     UNROLL
     for (u32 j = 0; j < 4; j++) {
-        const float own = sum[j] * scale;
+        const float own = average(sum[j], p);
         whole[j] = p.accumulate ? add[j] + own : own;
-        if (p.mask != ACTIVATION_NONE) whole[j] *= activation_slope(p.mask, mask[j]);
     }
-    return QUAD_STORED(FLOAT4(whole[0], whole[1], whole[2], whole[3]));
+    return finished(whole, x, p);
 }
 
 /* sum_at of four channels of an input. */
@@ -178,7 +200,8 @@ DEVICE void sum_quad(float *sum, GLOBAL const act *dy, u64 i, const pool2d_param
     for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
         POOL_LOOP
         for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
-            const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+            const u32 oh = row / POOL_STRIDE_H + a + 1 - POOL_WINDOWS_H;
+            const u32 ow = column / POOL_STRIDE_W + b + 1 - POOL_WINDOWS_W;
             if (oh < p.out_h && row - oh * POOL_STRIDE_H < POOL_KERNEL_H && ow < p.out_w &&
                 column - ow * POOL_STRIDE_W < POOL_KERNEL_W) {
                 const u32 at = (oh * p.out_w + ow) * p.channels.value + e.channel;
@@ -222,7 +245,7 @@ KERNEL void dpt_average_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act,
         for (u32 k = 0; k < QUADS; k++)
             if (HAS_QUAD(first, k, n))
                 QUAD_OUT(act, dx, first + k * GROUP) =
-                    finished(before[k], masking[k], sum[k], p.inverse, p);
+                    finished_average(sum[k], before[k], masking[k], p);
     }
 }
 
@@ -256,12 +279,13 @@ KERNEL void dpt_max_pool2d_backward(OUT(act, dx), IN(act, dy), IN(act, x), const
         const element e = element_at((u32)i, p.in_columns, p);
         const u32 row = e.row + POOL_PAD_H, column = e.column + POOL_PAD_W;
         const float own = GET(x, i);
-        float sum = 0.0f;
+        float sum = p.accumulate ? GET(dx, i) : 0.0f;
         POOL_LOOP
         for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
             POOL_LOOP
             for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
-                const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+                const u32 oh = row / POOL_STRIDE_H + a + 1 - POOL_WINDOWS_H;
+                const u32 ow = column / POOL_STRIDE_W + b + 1 - POOL_WINDOWS_W;
                 const u32 r = row - oh * POOL_STRIDE_H, s = column - ow * POOL_STRIDE_W;
                 if (oh < p.out_h && r < POOL_KERNEL_H && ow < p.out_w && s < POOL_KERNEL_W) {
                     if (is_first_maximum(x, own, r, s, oh, ow, e.channel, p))
@@ -316,13 +340,15 @@ KERNEL void dpt_max_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act, x),
             const float4 values = QUAD_VALUES(stored);
             const float own[4] = {values.x, values.y, values.z, values.w};
             quad_act before = quad_of_zeros();
-            float sum[4] = {0.0f, 0.0f, 0.0f, 0.0f};
             if (p.accumulate) before = QUAD(act, dx, i);
+            const float4 old = QUAD_VALUES(before);
+            float sum[4] = {old.x, old.y, old.z, old.w};
             POOL_LOOP
             for (u32 a = 0; a < POOL_WINDOWS_H; a++) {
                 POOL_LOOP
                 for (u32 b = 0; b < POOL_WINDOWS_W; b++) {
-                    const u32 oh = row / POOL_STRIDE_H - a, ow = column / POOL_STRIDE_W - b;
+                    const u32 oh = row / POOL_STRIDE_H + a + 1 - POOL_WINDOWS_H;
+                    const u32 ow = column / POOL_STRIDE_W + b + 1 - POOL_WINDOWS_W;
                     const u32 r = row - oh * POOL_STRIDE_H, s = column - ow * POOL_STRIDE_W;
                     if (oh < p.out_h && r < POOL_KERNEL_H && ow < p.out_w && s < POOL_KERNEL_W) {
                         const u32 at = (oh * p.out_w + ow) * p.channels.value + e.channel;
@@ -336,7 +362,7 @@ KERNEL void dpt_max_pool2d_backward_quads(OUT(act, dx), IN(act, dy), IN(act, x),
                     }
                 }
             }
-            QUAD_OUT(act, dx, i) = finished(before, stored, sum, 1.0f, p);
+            QUAD_OUT(act, dx, i) = finished(sum, stored, p);
         }
     }
 }

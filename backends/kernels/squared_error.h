@@ -5,6 +5,7 @@
 #include "dialect.h"
 
 typedef struct squared_error_params {
+    u64 n_samples;
     u32 count;     /* elements of a sample */
     u32 gradient;  /* whether dy is written */
     float inverse; /* 1 / count */

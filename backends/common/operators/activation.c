@@ -34,7 +34,7 @@ dpt_status dpt_prepare_activation(dpt_op *op)
     op->plan.exact = kind == DPT_ACT_NONE || kind == DPT_ACT_RELU;
     op->plan.algorithm = "an item an element";
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du", (int)kind);
-    dpt_program_key_store(&key, op->desc.type);
+    dpt_op_key(op, &key);
     return dpt_kernel_get(op->device, &key,
                           op->desc.kind == DPT_OP_ACTIVATION_FORWARD ? "dpt_activation_forward"
                                                                      : "dpt_activation_backward",

@@ -2,10 +2,12 @@
    first one leaves entries in the workspace, and the second one adds them up. */
 #include "batch_norm.h"
 #include "grid.h"
+#include "norm_fixed.h"
 #include "operators.h"
 
 typedef struct batch_norm_state {
     dpt_kernel *first, *second; /* second: of a reduction, else NULL */
+    dpt_norm_fixed fixed;       /* of a deterministic reduction */
 } batch_norm_state;
 
 static const dpt_batch_norm_desc *desc_of(const dpt_call *call)
@@ -196,6 +198,52 @@ static batch_norm_kind kind_of(dpt_op_kind kind)
     }
 }
 
+/* ---- Deterministic operators ----------------------------------------------------------------- */
+
+static dpt_status run_fixed(const dpt_call *call)
+{
+    const batch_norm_state *s = call->op->plan.state;
+    return dpt_norm_fixed_run(&s->fixed, call);
+}
+
+/* Sums over samples. */
+static dpt_status prepare_fixed(dpt_op *op, const dpt_norm_fixed_kind *kind)
+{
+    const dpt_batch_norm_desc *d = &op->desc.u.batch_norm;
+    batch_norm_state *s = op->plan.state;
+    s->fixed.kind = kind;
+    s->fixed.params = (norm_fixed_params){.rows = (u32)d->area,
+                                          .channels = (u32)d->channels,
+                                          .masks = d->output_activation != DPT_ACT_NONE};
+    op->plan.run = run_fixed;
+    op->plan.exact = op->desc.kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL;
+    return dpt_norm_fixed_prepare(op, &s->fixed);
+}
+
+/* Whether a deterministic operator of this kind has kernels of its own. */
+static bool has_own_kernels(dpt_op_kind kind)
+{
+    return kind != DPT_OP_BATCH_NORM_FORWARD && kind != DPT_OP_BATCH_NORM_BACKWARD_DATA;
+}
+
+static dpt_status prepare_deterministic(dpt_op *op)
+{
+    static const dpt_norm_fixed_kind partial = {"dpt_norm_fixed_moments", "dpt_norm_fixed_part", 1,
+                                                1, false};
+    static const dpt_norm_fixed_kind backward = {
+        "dpt_norm_fixed_products", "dpt_norm_fixed_backward_part", 5, 3, true};
+    const bool merges = op->desc.kind == DPT_OP_BATCH_NORM_MERGE;
+    batch_norm_state *s = op->plan.state;
+    if (op->desc.kind == DPT_OP_BATCH_NORM_PARTIAL) return prepare_fixed(op, &partial);
+    if (op->desc.kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL) return prepare_fixed(op, &backward);
+    op->plan.run = merges ? run_merge : run_freeze;
+    op->plan.algorithm = "loop";
+    return dpt_op_kernel(op, "norm_fixed.cl",
+                         merges ? "dpt_norm_fixed_merge" : "dpt_norm_fixed_freeze", &s->first);
+}
+
+/* ---- Preparing an operator ------------------------------------------------------------------- */
+
 /* The activation that the kernels of this kind apply. */
 static dpt_activation activation_of(const dpt_op *op)
 {
@@ -227,10 +275,11 @@ dpt_status dpt_prepare_batch_norm(dpt_op *op)
     DPT_TRY(dpt_check_sample(op, dpt_size_mul(d->area, d->channels)));
     batch_norm_state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
+    if (op->deterministic && has_own_kernels(op->desc.kind)) return prepare_deterministic(op);
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du -DMASKS=%d", (int)activation,
              d->output_activation != DPT_ACT_NONE);
     dpt_grid_key(&key, op->device, d->channels);
-    dpt_program_key_store(&key, op->desc.type);
+    dpt_op_key(op, &key);
     DPT_TRY(dpt_kernel_get(op->device, &key, kind.first, &s->first));
     if (kind.second) DPT_TRY(dpt_kernel_get(op->device, &key, kind.second, &s->second));
     if (kind.n_floats > 0) op->plan.workspace_bytes = entries_bytes(op, &kind);

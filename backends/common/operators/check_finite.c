@@ -25,5 +25,6 @@ dpt_status dpt_prepare_check_finite(dpt_op *op)
     op->plan.run = run;
     op->plan.exact = true;
     op->plan.algorithm = "an item some elements";
+    /* It compares bits, so a deterministic operator needs no program of its own. */
     return dpt_kernel_of(op->device, "check_finite.cl", "dpt_check_finite", &s->kernel);
 }

@@ -48,6 +48,5 @@ dpt_status dpt_prepare_dropout(dpt_op *op)
     op->plan.run = run;
     op->plan.exact = is_exact(d->p, s->params.scale);
     op->plan.algorithm = "an item four elements";
-    return dpt_kernel_storing(
-        op->device, &(dpt_stored_kernel){"dropout.cl", op->desc.type, "dpt_dropout"}, &s->kernel);
+    return dpt_op_kernel(op, "dropout.cl", "dpt_dropout", &s->kernel);
 }

@@ -71,8 +71,5 @@ dpt_status dpt_prepare_elementwise(dpt_op *op)
     op->plan.run = run;
     op->plan.exact = is_exact(&op->desc);
     op->plan.algorithm = "an item an element";
-    return dpt_kernel_storing(op->device,
-                              &(dpt_stored_kernel){"elementwise.cl", op->desc.type,
-                                                   find_kernel(op->desc.kind, &s->n_inputs)},
-                              &s->kernel);
+    return dpt_op_kernel(op, "elementwise.cl", find_kernel(op->desc.kind, &s->n_inputs), &s->kernel);
 }

@@ -100,17 +100,13 @@ static dpt_status prepare_images(dpt_op *op)
     op->plan.run = gather_images;
     op->plan.exact = is_exact(d);
     if (!augmented)
-        return dpt_kernel_storing(op->device,
-                                  &(dpt_stored_kernel){"gather.cl", op->desc.type,
-                                                       bytes ? "dpt_gather_u8" : "dpt_gather_f32"},
-                                  &s->gather);
+        return dpt_op_kernel(op, "gather.cl", bytes ? "dpt_gather_u8" : "dpt_gather_f32",
+                             &s->gather);
     op->plan.workspace_bytes = dpt_size_mul(op->max_samples, sizeof(gather_drawn));
-    DPT_TRY(dpt_kernel_of(op->device, "gather.cl", "dpt_gather_draw", &s->draw));
-    return dpt_kernel_storing(
-        op->device,
-        &(dpt_stored_kernel){"gather.cl", op->desc.type,
-                             bytes ? "dpt_gather_augmented_u8" : "dpt_gather_augmented_f32"},
-        &s->gather);
+    DPT_TRY(dpt_kernel_of(op->device, "gather.cl", "dpt_gather_draw", &s->draw)); /* of integers */
+    return dpt_op_kernel(op, "gather.cl",
+                         bytes ? "dpt_gather_augmented_u8" : "dpt_gather_augmented_f32",
+                         &s->gather);
 }
 
 static dpt_status prepare_labels(dpt_op *op)

@@ -1,10 +1,12 @@
 /* Layer-norm: launches of backends/kernels/layer_norm.cl. */
 #include "layer_norm.h"
 #include "grid.h"
+#include "norm_fixed.h"
 #include "operators.h"
 
 typedef struct layer_norm_state {
     dpt_kernel *first, *second; /* second: of the gradients of the weights, else NULL */
+    dpt_norm_fixed fixed;       /* of deterministic gradients of the weights */
 } layer_norm_state;
 
 static const dpt_layer_norm_desc *desc_of(const dpt_call *call)
@@ -13,6 +15,8 @@ static const dpt_layer_norm_desc *desc_of(const dpt_call *call)
 }
 
 /* ---- Rows ------------------------------------------------------------------------------------ */
+
+enum { LANES = 16 }; /* of a deterministic sum: that of layer_norm_fixed.cl */
 
 enum {
     CPU_ROWS_ELEMENTS = 4096, /* the fewest elements that are worth a group */
@@ -45,10 +49,12 @@ static layer_norm_params params_of(const dpt_call *call)
     return p;
 }
 
-static dpt_status launch_rows(dpt_launch *launch, const layer_norm_params *params)
+static dpt_status launch_rows(dpt_launch *launch, const dpt_call *call,
+                              const layer_norm_params *params)
 {
     const size_t rows = (size_t)params->teams * params->rows_each;
     dpt_launch_value(launch, params, sizeof *params);
+    if (call->op->deterministic) return dpt_launch_rows(launch, params->n_rows, LANES);
     return dpt_launch_groups(launch, (const size_t[3]){dpt_ceil_div(params->n_rows, rows), 1, 1},
                              (const size_t[3]){(size_t)params->team * params->teams, 1, 1});
 }
@@ -63,7 +69,7 @@ static dpt_status run_forward(const dpt_call *call)
         dpt_launch_tensor(&l, call->args->out[i], i < 1 ? call->op->desc.type : DPT_F32);
     for (size_t i = 0; i < 3; i++)
         dpt_launch_tensor(&l, call->args->in[i], i < 1 ? call->op->desc.type : DPT_F32);
-    return launch_rows(&l, &params);
+    return launch_rows(&l, call, &params);
 }
 
 /* dy, x, moments, w -> dx */
@@ -75,7 +81,7 @@ static dpt_status run_backward_data(const dpt_call *call)
     dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
     for (size_t i = 0; i < 4; i++)
         dpt_launch_tensor(&l, call->args->in[i], i < 2 ? call->op->desc.type : DPT_F32);
-    return launch_rows(&l, &params);
+    return launch_rows(&l, call, &params);
 }
 
 /* ---- Weights --------------------------------------------------------------------------------- */
@@ -126,14 +132,32 @@ static dpt_status prepare_rows(dpt_op *op, layer_norm_state *s, dpt_op_run *run,
 {
     const bool masks = op->desc.kind == DPT_OP_LAYER_NORM_BACKWARD_DATA;
     const dpt_activation mask = op->desc.u.layer_norm.input_activation;
-    dpt_program_key key = {.file = "layer_norm.cl"};
+    dpt_program_key key = {.file = op->deterministic ? "layer_norm_fixed.cl" : "layer_norm.cl"};
     snprintf(key.constants, sizeof key.constants, "-DACTIVATION=%du",
              masks ? (int)mask : (int)DPT_ACT_NONE);
-    dpt_program_key_store(&key, op->desc.type);
+    dpt_op_key(op, &key);
     DPT_TRY(dpt_kernel_get(op->device, &key, kernel, &s->first));
     op->plan.run = run;
     op->plan.algorithm = "rows";
     return DPT_OK;
+}
+
+static dpt_status run_fixed_weights(const dpt_call *call)
+{
+    const layer_norm_state *s = call->op->plan.state;
+    return dpt_norm_fixed_run(&s->fixed, call);
+}
+
+static dpt_status prepare_fixed_weights(dpt_op *op, layer_norm_state *s)
+{
+    static const dpt_norm_fixed_kind kind = {"dpt_norm_fixed_weights", "dpt_norm_fixed_layer_part",
+                                             3, 2, false};
+    const dpt_layer_norm_desc *d = &op->desc.u.layer_norm;
+    s->fixed.kind = &kind;
+    s->fixed.params = (norm_fixed_params){.rows = (u32)d->rows, .channels = (u32)d->channels};
+    op->plan.run = run_fixed_weights;
+    op->plan.exact = true;
+    return dpt_norm_fixed_prepare(op, &s->fixed);
 }
 
 static dpt_status prepare_weights(dpt_op *op, layer_norm_state *s)
@@ -161,6 +185,6 @@ dpt_status dpt_prepare_layer_norm(dpt_op *op)
         return prepare_rows(op, s, run_forward, "dpt_layer_norm_forward");
     case DPT_OP_LAYER_NORM_BACKWARD_DATA:
         return prepare_rows(op, s, run_backward_data, "dpt_layer_norm_backward_data");
-    default: return prepare_weights(op, s);
+    default: return op->deterministic ? prepare_fixed_weights(op, s) : prepare_weights(op, s);
     }
 }

@@ -75,6 +75,13 @@ static dpt_status run_map(const dpt_call *call)
     return dpt_launch_elements(&l, p.count, 1);
 }
 
+/* Operands have types of their own, so there is one program for all types. */
+static dpt_status map_kernel(const dpt_op *op, const char *file, const char *name, dpt_kernel **out)
+{
+    if (op->deterministic) return dpt_kernel_deterministic(op->device, file, name, out);
+    return dpt_kernel_of(op->device, file, name, out);
+}
+
 static dpt_status prepare_map(dpt_op *op, state *s)
 {
     op->plan.run = run_map;
@@ -82,7 +89,7 @@ static dpt_status prepare_map(dpt_op *op, state *s)
     s->n_kept = 1;
     for (size_t axis = 0; axis < s->plan.rank; axis++)
         s->n_kept *= s->plan.extent[axis];
-    return dpt_kernel_of(op->device, "map.cl", "dpt_map", &s->kernel);
+    return map_kernel(op, "map.cl", "dpt_map", &s->kernel);
 }
 
 /* ---- MAP_REDUCE ------------------------------------------------------------------------------ */
@@ -168,6 +175,54 @@ static dpt_status run_reduce(const dpt_call *call)
     return d.n_pieces > 1 ? merge(call, &p) : DPT_OK;
 }
 
+/* ---- Deterministic MAP_REDUCE ---------------------------------------------------------------- */
+
+enum { FIXED_LANES = 256 }; /* REDUCE_LANES of map_reduce_fixed.cl */
+
+/* The work items of an output whose last axis is reduced: a power of two. */
+static size_t team_of(const dpt_traits *traits, size_t extent)
+{
+    size_t team = 1;
+    while (team < extent && team < FIXED_LANES && 2 * team <= traits->group_size)
+        team *= 2;
+    return traits->is_cpu ? 1 : team;
+}
+
+static dpt_status run_fixed_reduce(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    const dpt_traits *traits = dpt_traits_of(call->op->device);
+    const size_t last = s->plan.rank - 1;
+    const division d = divide(call->op->device, s, call->n_samples);
+    const size_t extent = s->plan.extent[last] * (last == 0 ? call->n_samples : 1);
+    const bool keeps_last = (s->params.kept >> last & 1u) != 0;
+    const size_t team = keeps_last ? 1 : team_of(traits, extent);
+    map_params p = s->params;
+    p.n_rows = (u32)(call->n_samples * s->plan.extent[0]);
+    p.count = d.n_reduced;
+    p.accumulate = call->accumulate;
+    p.n_kept = (u32)d.n_kept;
+    p.n_tiles = (u32)d.n_tiles;
+    p.n_pieces = (u32)team;
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_U8);
+    add_inputs(&l, call);
+    dpt_launch_value(&l, &p, sizeof p);
+    return team > 1 ? dpt_launch_items(&l, d.n_kept * team) : dpt_launch_rows(&l, d.n_tiles, 1);
+}
+
+static dpt_status prepare_fixed_reduce(dpt_op *op, state *s)
+{
+    const bool keeps_last = (s->params.kept >> (s->plan.rank - 1) & 1u) != 0;
+    op->plan.run = run_fixed_reduce;
+    op->plan.algorithm = "an interpreter, sums in double precision";
+    return map_kernel(op, "map_reduce_fixed.cl",
+                      keeps_last ? "dpt_map_reduce_fixed_kept" : "dpt_map_reduce_fixed_lanes",
+                      &s->kernel);
+}
+
+/* ---- Preparing a MAP_REDUCE ------------------------------------------------------------------ */
+
 static dpt_status prepare_reduce(dpt_op *op, state *s)
 {
     op->plan.run = run_reduce;
@@ -179,6 +234,7 @@ static dpt_status prepare_reduce(dpt_op *op, state *s)
         if (keeps) s->params.kept |= 1u << axis;
     }
     s->params.how = op->desc.u.map.reduction;
+    if (op->deterministic) return prepare_fixed_reduce(op, s);
     op->plan.workspace_bytes = sums_bytes(op->device, s, op->max_samples);
     DPT_TRY(dpt_kernel_of(op->device, "map_reduce.cl", "dpt_map_merge", &s->merge));
     return dpt_kernel_of(op->device, "map_reduce.cl", "dpt_map_reduce", &s->kernel);

@@ -70,7 +70,7 @@ static dpt_status get_constant(const dpt_op *op, const dpt_pool2d_desc *d, const
     snprintf(key.options, sizeof key.options,
              "-DPOOL_KERNEL=%zuu -DPOOL_STRIDE=%zuu -DPOOL_PAD=%zuu", d->kernel_h, d->stride_h,
              d->pad_h);
-    dpt_program_key_store(&key, op->desc.type);
+    dpt_op_key(op, &key);
     return dpt_kernel_get(op->device, &key, name, out);
 }
 
@@ -83,8 +83,7 @@ static dpt_status get_kernel(dpt_op *op, const dpt_pool2d_desc *d, const char *n
         if (status != DPT_E_UNSUPPORTED) return status;
     }
     op->plan.algorithm = "any window";
-    return dpt_kernel_storing(op->device, &(dpt_stored_kernel){"pool2d.cl", op->desc.type, name},
-                              out);
+    return dpt_op_kernel(op, "pool2d.cl", name, out);
 }
 
 static pool2d_params params_of(const dpt_pool2d_desc *d)

@@ -2,6 +2,8 @@
 #include "row_softmax.h"
 #include "operators.h"
 
+enum { LANES = 8 }; /* of a deterministic sum: that of row_softmax_fixed.cl */
+
 /* Up to this number of columns, a work item computes a whole row. */
 enum { FEW_COLUMNS = 32 };
 
@@ -25,6 +27,7 @@ static dpt_status run(const dpt_call *call)
     for (size_t i = 0; i < s->n_in; i++)
         dpt_launch_tensor(&l, call->args->in[i], call->op->desc.type);
     dpt_launch_value(&l, &p, sizeof p);
+    if (call->op->deterministic) return dpt_launch_rows(&l, p.n_rows, LANES);
     return dpt_launch_items(&l, p.n_rows * (d->columns <= FEW_COLUMNS ? 1 : group));
 }
 
@@ -41,6 +44,13 @@ dpt_status dpt_prepare_row_softmax(dpt_op *op)
     if (!s) return DPT_E_NO_MEMORY;
     s->n_in = is_forward ? 1 : 2;
     op->plan.run = run;
+    if (op->deterministic) {
+        op->plan.algorithm = "lanes";
+        return dpt_kernel_deterministic(op->device, "row_softmax_fixed.cl",
+                                        is_forward ? "dpt_row_softmax_fixed"
+                                                   : "dpt_row_softmax_backward_fixed",
+                                        &s->kernel);
+    }
     op->plan.algorithm = few ? "an item a row" : "a group a row";
     return dpt_kernel_storing(
         op->device, &(dpt_stored_kernel){"row_softmax.cl", op->desc.type, name}, &s->kernel);

@@ -8,6 +8,7 @@ enum { FEW_CLASSES = 32 };
 
 typedef struct state {
     dpt_kernel *kernel;
+    bool few; /* an item computes a sample */
     softmax_params params; /* complete except for n_samples */
 } state;
 
@@ -25,13 +26,15 @@ static dpt_status run(const dpt_call *call)
     dpt_launch_tensor(&l, call->args->in[1], DPT_I32);
     dpt_launch_tensor(&l, call->args->step, DPT_U32);
     dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_items(&l, call->n_samples * (p.classes <= FEW_CLASSES ? 1 : group));
+    if (s->few) return dpt_launch_rows(&l, call->n_samples, 1);
+    return dpt_launch_items(&l, call->n_samples * group);
 }
 
 dpt_status dpt_prepare_softmax(dpt_op *op)
 {
     const dpt_softmax_desc *d = &op->desc.u.softmax;
-    const bool few = d->classes <= FEW_CLASSES;
+    const bool few = d->classes <= FEW_CLASSES ||
+                     (op->deterministic && dpt_traits_of(op->device)->is_cpu);
     const double each = (double)d->smoothing / (double)d->classes;
     DPT_TRY(dpt_check_sample(op, d->classes));
     state *s = dpt_op_state(op, sizeof *s);
@@ -43,8 +46,13 @@ dpt_status dpt_prepare_softmax(dpt_op *op)
         .target_on = (float)(1.0 - (double)d->smoothing + each),
         .target_off = (float)each,
     };
+    s->few = few;
     op->plan.run = run;
     op->plan.algorithm = few ? "an item a sample" : "a group a sample";
+    if (op->deterministic)
+        return dpt_kernel_deterministic(op->device, "softmax_fixed.cl",
+                                        few ? "dpt_softmax_fixed_few" : "dpt_softmax_fixed_many",
+                                        &s->kernel);
     return dpt_kernel_storing(op->device,
                               &(dpt_stored_kernel){"softmax.cl", op->desc.type,
                                                    few ? "dpt_softmax_few" : "dpt_softmax_many"},

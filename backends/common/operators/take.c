@@ -53,9 +53,6 @@ dpt_status dpt_prepare_take(dpt_op *op)
     op->plan.run = is_forward ? run_forward : run_backward;
     op->plan.exact = true;
     op->plan.algorithm = is_forward ? "an item an element" : "a group a row";
-    return dpt_kernel_storing(
-        op->device,
-        &(dpt_stored_kernel){"take.cl", op->desc.type,
-                             is_forward ? "dpt_take_forward" : "dpt_take_backward"},
-        &s->kernel);
+    return dpt_op_kernel(op, "take.cl", is_forward ? "dpt_take_forward" : "dpt_take_backward",
+                         &s->kernel);
 }

@@ -9,7 +9,7 @@ static void update(const dpt_adamw_desc *d, const dpt_step_block *step, float de
                    float *restrict m, float *restrict v)
 {
     const float beta1 = d->beta1, beta2 = d->beta2, epsilon = d->epsilon;
-    const float keep = (float)(1.0 - (double)step->lr * (double)decay);
+    const float keep = fmaf(-step->lr, decay, 1.0f);
     const float rate = step->lr * step->adam_scale_m, scale_v = step->adam_scale_v;
     for (size_t i = range.begin; i < range.end; i++) {
         const float g = gradient[i];

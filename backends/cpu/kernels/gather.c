@@ -1,9 +1,9 @@
 /* Gathering the samples of a shard from the data set, and normalising them.  Augmented images are
    first made in the type of the data, so that padding is normalised like the image. */
+#include "kernels/erase.h"
 #include "kinds.h"
 #include "philox.h"
 
-#include <math.h>
 #include <string.h>
 
 enum {
@@ -140,13 +140,10 @@ static void erase(const dpt_augment *a, const uint32_t *words, float *x, size_t 
 {
     if (!(uniform(words, 3) < (double)a->erase)) return;
     for (size_t k = 4; k <= 4 * N_ATTEMPTS; k += 4) {
-        const double area =
-            (double)a->height * (double)a->width * (0.02 + 0.31 * uniform(words, k));
-        const double ratio = exp(log(0.3) + uniform(words, k + 1) * log(3.3 / 0.3));
-        const double height = round(sqrt(area * ratio)), width = round(sqrt(area / ratio));
-        if (height < 1.0 || width < 1.0 || height >= (double)a->height || width >= (double)a->width)
-            continue;
-        const size_t h = (size_t)height, w = (size_t)width;
+        const erase_size size =
+            erase_size_of(words[k], words[k + 1], (u32)a->height, (u32)a->width);
+        const size_t h = size.height, w = size.width;
+        if (h == 0) continue;
         const size_t top = below(words, k + 2, a->height - h + 1);
         const size_t left = below(words, k + 3, a->width - w + 1);
         for (size_t y = top; y < top + h; y++)

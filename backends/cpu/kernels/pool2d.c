@@ -194,7 +194,8 @@ static void average_row_back(const dpt_pool2d_desc *d, divisor by, const input_r
         if (r->rows.n == 1 && columns.n == 1) { /* one window holds the input */
             for (size_t c = 0; c < channels; c += LANES) {
                 const size_t n = lanes_left(d, c);
-                put_gradient(by, vec_load_n(dy + c, n), accumulate, x ? x + c : NULL, dx + c, n);
+                const vec sum = vec_add(vec_set(0.0f), vec_load_n(dy + c, n)); /* no -0 */
+                put_gradient(by, sum, accumulate, x ? x + c : NULL, dx + c, n);
             }
             continue;
         }
