@@ -20,9 +20,9 @@ typedef struct dpt_norm_fixed {
     norm_fixed_params params; /* complete except for what depends on a call */
 } dpt_norm_fixed;
 
-/* Fills in the plan of an operator whose out->kind, and rows, channels and masks of out->params, the
-   caller has set.  *out is or is part of the plan's state.  The caller sets op->plan.run.  Fails as
-   dpt_kernel_get does. */
+/* Fills in the plan of an operator whose out->kind, and rows, channels and masks of out->params,
+   the caller has set.  *out is or is part of the plan's state.  The caller sets op->plan.run. Fails
+   as dpt_kernel_get does. */
 DPT_CHECK_RESULT dpt_status dpt_norm_fixed_prepare(dpt_op *op, dpt_norm_fixed *out);
 DPT_CHECK_RESULT dpt_status dpt_norm_fixed_run(const dpt_norm_fixed *norm, const dpt_call *call);
 

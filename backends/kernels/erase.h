@@ -1,5 +1,6 @@
-/* The size of a rectangle that an augmentation erases (dpt_augment).  All arithmetic is in integers,
-   so that every device and every processor draws the same, with double precision or without.
+/* The size of a rectangle that an augmentation erases (dpt_augment).  All arithmetic is in
+   integers, so that every device and every processor draws the same, with double precision or
+   without.
 
    Source for OpenCL C 1.2, CUDA C++ and C17. */
 #ifndef DPT_KERNELS_ERASE_H
@@ -14,9 +15,9 @@
 #else
 #include <math.h>
 
-#define ERASE_FUNCTION static inline
-#define ERASE_TABLE    static const
-#define ERASE_ROOT(x)  sqrtf(x)
+#define ERASE_FUNCTION    static inline
+#define ERASE_TABLE       static const
+#define ERASE_ROOT(x)     sqrtf(x)
 #define MUL_HIGH_64(a, b) erase_high(a, b)
 
 /* The upper 64 bits of a product. */

@@ -1,6 +1,6 @@
 /* Rows that are summed up in lanes, for deterministic operators.  A sum has LANES lanes, a power of
-   two, which a file defines before it includes this header.  docs/reproducibility.md says which term
-   goes to which lane.  Lanes are added in their order, in double precision.
+   two, which a file defines before it includes this header.  docs/reproducibility.md says which
+   term goes to which lane.  Lanes are added in their order, in double precision.
 
    On a GPU a team of LANES work items treats a row, and an item has one lane.  On a CPU, and where
    groups have fewer items, an item has all lanes of a row.  dpt_launch_rows launches such
@@ -58,12 +58,10 @@ DEVICE void gather_lanes(LOCAL double *shared, const double *own, double *all)
     LOCAL const double *const of_row = shared + (LOCAL_ID - LOCAL_ID % TEAM);
     shared[LOCAL_ID] = own[0];
     BARRIER();
-    UNROLL for (u32 k = 0; k < LANES; k++)
-        all[k] = of_row[k];
+    UNROLL for (u32 k = 0; k < LANES; k++) all[k] = of_row[k];
     BARRIER();
 #else
-    UNROLL for (u32 k = 0; k < LANES; k++)
-        all[k] = own[k];
+    UNROLL for (u32 k = 0; k < LANES; k++) all[k] = own[k];
 #endif
 }
 
@@ -72,8 +70,7 @@ DEVICE double sum_of_lanes(LOCAL double *shared, const double *own, double begin
 {
     double all[LANES], sum = begin;
     gather_lanes(shared, own, all);
-    UNROLL for (u32 k = 0; k < LANES; k++)
-        sum += all[k];
+    UNROLL for (u32 k = 0; k < LANES; k++) sum += all[k];
     return sum;
 }
 

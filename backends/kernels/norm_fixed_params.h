@@ -4,8 +4,8 @@
 
 #include "dialect.h"
 
-#define NORM_LANES      16u /* of the rows of a sample */
-#define NORM_CPU_WIDTH  64u /* the most channels of a tile on a CPU */
+#define NORM_LANES     16u /* of the rows of a sample */
+#define NORM_CPU_WIDTH 64u /* the most channels of a tile on a CPU */
 
 /* Of the sums of each sample, and of their totals.  Channels are divided into tiles.  On a GPU a
    group treats a tile of some samples with an item for each lane of each channel. */

@@ -230,8 +230,8 @@ static dpt_status prepare_deterministic(dpt_op *op)
 {
     static const dpt_norm_fixed_kind partial = {"dpt_norm_fixed_moments", "dpt_norm_fixed_part", 1,
                                                 1, false};
-    static const dpt_norm_fixed_kind backward = {
-        "dpt_norm_fixed_products", "dpt_norm_fixed_backward_part", 5, 3, true};
+    static const dpt_norm_fixed_kind backward = {"dpt_norm_fixed_products",
+                                                 "dpt_norm_fixed_backward_part", 5, 3, true};
     const bool merges = op->desc.kind == DPT_OP_BATCH_NORM_MERGE;
     batch_norm_state *s = op->plan.state;
     if (op->desc.kind == DPT_OP_BATCH_NORM_PARTIAL) return prepare_fixed(op, &partial);

@@ -71,5 +71,6 @@ dpt_status dpt_prepare_elementwise(dpt_op *op)
     op->plan.run = run;
     op->plan.exact = is_exact(&op->desc);
     op->plan.algorithm = "an item an element";
-    return dpt_op_kernel(op, "elementwise.cl", find_kernel(op->desc.kind, &s->n_inputs), &s->kernel);
+    return dpt_op_kernel(op, "elementwise.cl", find_kernel(op->desc.kind, &s->n_inputs),
+                         &s->kernel);
 }

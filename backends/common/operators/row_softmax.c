@@ -46,10 +46,9 @@ dpt_status dpt_prepare_row_softmax(dpt_op *op)
     op->plan.run = run;
     if (op->deterministic) {
         op->plan.algorithm = "lanes";
-        return dpt_kernel_deterministic(op->device, "row_softmax_fixed.cl",
-                                        is_forward ? "dpt_row_softmax_fixed"
-                                                   : "dpt_row_softmax_backward_fixed",
-                                        &s->kernel);
+        return dpt_kernel_deterministic(
+            op->device, "row_softmax_fixed.cl",
+            is_forward ? "dpt_row_softmax_fixed" : "dpt_row_softmax_backward_fixed", &s->kernel);
     }
     op->plan.algorithm = few ? "an item a row" : "a group a row";
     return dpt_kernel_storing(

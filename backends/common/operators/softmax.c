@@ -8,7 +8,7 @@ enum { FEW_CLASSES = 32 };
 
 typedef struct state {
     dpt_kernel *kernel;
-    bool few; /* an item computes a sample */
+    bool few;              /* an item computes a sample */
     softmax_params params; /* complete except for n_samples */
 } state;
 
@@ -33,8 +33,8 @@ static dpt_status run(const dpt_call *call)
 dpt_status dpt_prepare_softmax(dpt_op *op)
 {
     const dpt_softmax_desc *d = &op->desc.u.softmax;
-    const bool few = d->classes <= FEW_CLASSES ||
-                     (op->deterministic && dpt_traits_of(op->device)->is_cpu);
+    const bool few =
+        d->classes <= FEW_CLASSES || (op->deterministic && dpt_traits_of(op->device)->is_cpu);
     const double each = (double)d->smoothing / (double)d->classes;
     DPT_TRY(dpt_check_sample(op, d->classes));
     state *s = dpt_op_state(op, sizeof *s);
