@@ -139,7 +139,8 @@ typedef struct dpti_program_options {
                    the whole data set is there */
     dpti_purpose purpose;
     dpt_dtype type;  /* the type of activations and their gradients, from dpt_device_properties */
-    bool norms_mask; /* the device's DPT_DEVICE_NORMS_MASK; training is the same within rounding */
+    bool norms_mask; /* the device's DPT_DEVICE_NORMS_MASK; false if training is deterministic,
+                        since it is the same within rounding only */
     dpt_loss loss;
     float huber_delta;          /* of DPT_LOSS_HUBER */
     dpt_loss_function own_loss; /* of DPT_LOSS_OWN_OF_TARGETS and DPT_LOSS_OWN_OF_LABELS */

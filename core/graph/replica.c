@@ -291,7 +291,8 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_executable_o
     *x = (dpti_executable){.replica = replica};
     dpti_program_options own = options->program;
     own.type = replica->device->info.activations;
-    own.norms_mask = (replica->device->info.flags & DPT_DEVICE_NORMS_MASK) != 0;
+    own.norms_mask =
+        (replica->device->info.flags & DPT_DEVICE_NORMS_MASK) != 0 && !own.deterministic;
     DPT_TRY(dpti_compile(replica->model, &own, &x->program, error));
     const size_t n = x->program.n_instructions, n_segments = x->program.n_segments;
     size_t *workspace_bytes = calloc(n, sizeof *workspace_bytes);

@@ -48,7 +48,8 @@ static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error
     dpti_program program = {0};
     dpti_plan plan = {0};
     options.type = w->device->info.activations;
-    options.norms_mask = (w->device->info.flags & DPT_DEVICE_NORMS_MASK) != 0;
+    options.norms_mask =
+        (w->device->info.flags & DPT_DEVICE_NORMS_MASK) != 0 && !options.deterministic;
     dpt_status status = dpti_compile(w->trainer->model, &options, &program, error);
     size_t *none = status == DPT_OK ? calloc(program.n_instructions, sizeof *none) : NULL;
     if (status == DPT_OK && !none)
