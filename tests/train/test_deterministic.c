@@ -3,6 +3,7 @@
    host's.  The data's last batch is smaller.  What cannot be done is refused. */
 #include "harness.h"
 #include "train/flat.h"
+#include "train/mixes.h"
 #include "train/replicas/state.h"
 #include "train/support.h"
 
@@ -166,6 +167,30 @@ static void divisions(test *t)
                 check_same(t, b, &task, &right);
                 task.no_overlap = true;
                 if (i % 4 == 0) check_same(t, b, &task, &right);
+            }
+        }
+        flat_free(&right);
+    }
+}
+
+/* Devices of another backend, alone, beside each other and beside the CPU. */
+static void other_devices(test *t)
+{
+    const baseline *b = t->user;
+    const dpt_model *const models[] = {b->plain, b->residual};
+    const mix_list mixes = tested_mixes(NULL, 0);
+    if (testing_cpu()) SKIP("the other cases have the CPU's devices");
+    for (size_t m = 0; m < 2; m++) {
+        flat_outcome right;
+        flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
+        if (run(t, b, &task, &right)) {
+            CHECK(right.losses[FLAT_STEPS - 1] <= 0.8 * right.losses[0]);
+            for (size_t i = 0; i < mixes.n; i++) {
+                task = task_of(b, models[m], mixes.items[i].devices, mixes.items[i].split);
+                check_same(t, b, &task, &right);
+                if (m == 0) task.micro_batch = 5;
+                task.no_overlap = true;
+                if (i % 2 == 1) check_same(t, b, &task, &right);
             }
         }
         flat_free(&right);
@@ -354,6 +379,7 @@ static void refusals(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {{"divisions", divisions},
+                                      {"other devices", other_devices},
                                       {"lost devices", lost_devices},
                                       {"measured shares", measured_shares},
                                       {"bits differ without it", bits_differ_without_it},
@@ -362,6 +388,8 @@ int main(int argc, char **argv)
                                       {"refusals", refusals}};
     baseline b = {.context = NULL};
     add_fault_plugins();
+    const int missing = tested_backend_missing();
+    if (missing) return missing;
     if (dpt_context_create(&b.context) != DPT_OK ||
         flat_data(b.context, FLAT_COUNT, 0, &b.data) != DPT_OK ||
         make_plain(b.context, &b.plain) != DPT_OK ||

@@ -213,6 +213,29 @@ static void the_same_bits(test *t)
     }
 }
 
+/* The same on devices of another backend, with few files: a driver of OpenCL compiles the kernels
+   of each. */
+static void the_same_bits_on_other_devices(test *t)
+{
+    static const char *const names[] = {"joined", "attention", "computed"};
+    if (testing_cpu()) SKIP("the same bits has the CPU's devices");
+    const mix others[] = {{tested_devices("@0"), NULL},
+                          {tested_devices("@0,cpu:threads=1"), "3:1"}};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        double first[STEPS], losses[STEPS];
+        char name[64];
+        size_t i = 0;
+        while (strcmp(networks[i].name, names[k]) != 0)
+            i++;
+        snprintf(name, sizeof name, "trained/%s_default.onnx", names[k]);
+        if (!CHECK(train_deterministic(t, i, name, &mixes[0], first))) FAIL("%s", name);
+        for (size_t m = 0; m < sizeof others / sizeof *others; m++)
+            if (!CHECK(train_deterministic(t, i, name, &others[m], losses)) ||
+                !CHECK(memcmp(losses, first, sizeof first) == 0))
+                FAIL("%s on %s", name, others[m].devices);
+    }
+}
+
 static void trains_as_pytorch(test *t)
 {
     for (size_t i = 0; i < sizeof networks / sizeof *networks; i++)
@@ -583,6 +606,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"trains as PyTorch", trains_as_pytorch},
         {"the same bits", the_same_bits},
+        {"the same bits on other devices", the_same_bits_on_other_devices},
         {"trains on other devices", trains_on_other_devices},
         {"drops alike on every mix", drops_alike_on_every_mix},
         {"trains with several inputs", trains_with_several_inputs},
