@@ -5,6 +5,7 @@
 #define DPT_KERNELS_FUNCTIONS_H
 
 #include "dialect.h"
+#include "pair.h" /* of exact.h: the OpenCL backend includes a header where it is named first */
 
 #if DETERMINISTIC
 

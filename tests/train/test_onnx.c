@@ -217,7 +217,7 @@ static void the_same_bits(test *t)
    of each. */
 static void the_same_bits_on_other_devices(test *t)
 {
-    static const char *const names[] = {"joined", "attention", "computed"};
+    static const char *const names[] = {"joined", "attention", "capsules", "vit"};
     if (testing_cpu()) SKIP("the same bits has the CPU's devices");
     const mix others[] = {{tested_devices("@0"), NULL},
                           {tested_devices("@0,cpu:threads=1"), "3:1"}};
