@@ -131,7 +131,7 @@ DEVICE void sum_up(LOCAL float *shared, u32 what, GLOBAL const float *a, GLOBAL 
                          what == WEIGHTS ? row_mean : f->mean[i],
                          what == WEIGHTS ? row_scale : f->scale[i], f->shift[i]);
             first[to + i] += of.first;
-            second[to + i] += of.second;
+            if (what != VALUES) second[to + i] += of.second;
         }
     }
 #if BY_ITEMS
