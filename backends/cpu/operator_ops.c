@@ -48,6 +48,7 @@ static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt
                           .flops = op->plan.flops,
                           .exact = op->plan.exact,
                           .mixes = op->plan.mixes,
+                          .has_grains = op->plan.has_grains,
                           .algorithm = op->plan.algorithm,
                           .measured = op->measured};
     *out = op;
@@ -64,7 +65,8 @@ static dpt_status run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dp
                      args->workspace.buffer ? dpt_cpu_address(args->workspace) : &op->no_workspace,
                  .step = dpt_cpu_address(args->step),
                  .halt = dpt_cpu_address(args->halt),
-                 .accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0},
+                 .accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0,
+                 .grain = args->grain},
         .alone = !((double)n_samples * op->plan.work >= alone_work),
     };
     for (size_t i = 0; i < DPT_MAX_INPUTS; i++)

@@ -21,6 +21,7 @@ typedef struct dpt_cpu_call {
     const dpt_step_block *step;
     const float *halt; /* the halt word; the kernel is not called while it is set.  NULL: none */
     bool accumulate;
+    size_t grain;     /* as in dpt_op_args */
     uint32_t pattern; /* of a fill */
 } dpt_cpu_call;
 
@@ -44,7 +45,8 @@ typedef struct dpt_cpu_plan {
     size_t workspace_bytes;
     double flops;
     bool exact;
-    size_t mixes; /* as in dpt_op_info */
+    size_t mixes;    /* as in dpt_op_info */
+    bool has_grains; /* as in dpt_op_info */
     const char *algorithm;
 } dpt_cpu_plan;
 

@@ -342,6 +342,8 @@ typedef struct dpt_op_info {
     /* The measured times of the algorithms, for a person: "winograd4 38.0 ms, direct 54.2 ms". NULL
        or empty if nothing was measured and nothing is remembered.  Valid until `release`. */
     const char *measured;
+    /* Of a deterministic operator: `run` honours dpt_op_args.grain. */
+    bool has_grains;
 } dpt_op_info;
 
 /* What an operator is prepared for. */
@@ -361,7 +363,10 @@ typedef struct dpt_op_request {
     bool deterministic;
 } dpt_op_request;
 
-enum { DPT_RUN_ACCUMULATE = 1u << 0 };
+enum {
+    DPT_RUN_ACCUMULATE = 1u << 0,
+    DPT_MOST_GRAINS = 16, /* of a call */
+};
 
 /* Where one call finds its tensors.  The slots are those of op_list.h, in its order.  Unused slots
    are {NULL, 0}. */
@@ -372,6 +377,13 @@ typedef struct dpt_op_args {
     dpt_location step; /* a dpt_step_block; set for operators that read it */
     dpt_location halt; /* one float32, for operators that honour it; {NULL, 0}: never halts */
     uint32_t flags;
+    /* Samples of a grain, for operators with dpt_op_info.has_grains.  From the first sample on, the
+       samples of the call are cut into grains of so many; the last one may have fewer.  There are
+       at most DPT_MOST_GRAINS.  Each sum over samples is the sum over each grain, and the sums of
+       grains are added up along the tree of docs/reproducibility.md whose grain 0 begins with the
+       call.  DPT_RUN_ACCUMULATE adds the sum of the tree to what was there.  0: all samples are one
+       grain. */
+    size_t grain;
 } dpt_op_args;
 
 struct dpt_operator_ops {

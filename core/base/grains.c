@@ -43,6 +43,7 @@ typedef struct planner {
     dpti_grain_list *list;
     dpti_grain_node range;
     size_t n_grains;
+    bool whole_nodes;      /* one step computes the sum of a node */
     dpti_grain_work *work; /* may be NULL */
 } planner;
 
@@ -64,9 +65,9 @@ static void add_step(const planner *p, dpti_grain_step step)
     p->work->steps[p->work->n_steps++] = step;
 }
 
-static void add_grain(const planner *p, size_t grain, dpti_grain_place to, bool adds)
+static void add_node(const planner *p, dpti_grain_node node, dpti_grain_place to, bool adds)
 {
-    add_step(p, (dpti_grain_step){.grain = grain, .to = to, .adds = adds});
+    add_step(p, (dpti_grain_step){.grains = node, .to = to, .adds = adds});
 }
 
 static void add_sum(const planner *p, dpti_grain_place to, dpti_grain_place from)
@@ -86,14 +87,14 @@ static void build(const planner *p, size_t begin, size_t size, dpti_grain_place 
 {
     while (size > 1 && begin + size / 2 >= p->n_grains)
         size /= 2; /* there is no right half */
-    if (size == 1) {
-        add_grain(p, begin, to, false);
+    if (size == 1 || p->whole_nodes) {
+        add_node(p, existing(p, begin, size), to, false);
         return;
     }
     const dpti_grain_node right = existing(p, begin + size / 2, size / 2);
     build(p, begin, size / 2, to);
     if (right.end - right.begin == 1) {
-        add_grain(p, right.begin, to, true);
+        add_node(p, right, to, true);
         return;
     }
     build(p, right.begin, size / 2, behind(to));
@@ -116,12 +117,12 @@ static void join(const planner *p)
 static void append(const planner *p, dpti_grain_node node, size_t size)
 {
     dpti_grain_list *l = p->list;
-    if (l->n > 0 && node.end - node.begin == 1 &&
+    if (l->n > 0 && (p->whole_nodes || node.end - node.begin == 1) &&
         dpti_grains_are_halves(&l->nodes[l->n - 1], &node, p->n_grains)) {
-        add_grain(p, node.begin, node_place(l->n - 1), true);
+        add_node(p, node, node_place(l->n - 1), true);
         l->nodes[l->n - 1].end = node.end;
     } else {
-        assert(l->n < DPTI_GRAIN_NODES);
+        assert(l->n < DPTI_GRAIN_HELD);
         build(p, node.begin, size, node_place(l->n));
         l->nodes[l->n++] = node;
     }
@@ -146,5 +147,14 @@ void dpti_grains_plan(dpti_grain_list *list, dpti_grain_node range, size_t n_gra
 {
     const planner p = {.list = list, .range = range, .n_grains = n_grains, .work = out};
     if (out) out->n_steps = 0;
+    descend(&p, 0, DPTI_GRAINS);
+}
+
+void dpti_grains_plan_nodes(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
+                            dpti_grain_work *out)
+{
+    const planner p = {
+        .list = list, .range = range, .n_grains = n_grains, .whole_nodes = true, .work = out};
+    out->n_steps = 0;
     descend(&p, 0, DPTI_GRAINS);
 }

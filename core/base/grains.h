@@ -18,7 +18,9 @@
 
 enum {
     DPTI_GRAINS = 16,       /* the most grains of a batch; a power of two */
-    DPTI_GRAIN_NODES = 7,   /* the most nodes that a device holds at once */
+    DPTI_GRAIN_NODES = 7,   /* the most nodes of a list, while one is appended */
+    DPTI_GRAIN_HELD = 6,    /* the most that a device holds at once, */
+    DPTI_GRAIN_LEADING = 4, /* and if its grains begin with the first one */
     DPTI_GRAIN_SCRATCH = 3, /* the most sums beside those of the nodes */
     DPTI_GRAIN_STEPS = 2 * DPTI_GRAINS,
 };
@@ -61,9 +63,9 @@ typedef struct dpti_grain_place {
 
 /* One step of the work. */
 typedef struct dpti_grain_step {
-    bool is_sum; /* to += from; otherwise the sum over a grain is computed: */
-    size_t grain;
-    bool adds; /* and added to what `to` has */
+    bool is_sum;            /* to += from; otherwise the sum over a node is computed: */
+    dpti_grain_node grains; /* the node */
+    bool adds;              /* and added to what `to` has */
     dpti_grain_place to, from;
 } dpti_grain_step;
 
@@ -73,8 +75,13 @@ typedef struct dpti_grain_work {
 } dpti_grain_work;
 
 /* Finds the work for the grains [begin, end), which follow the nodes of the list.  Updates the list
-   to the nodes behind the work.  `out` may be NULL. */
+   to the nodes behind the work.  Each step computes the sum over one grain, or adds two sums.
+   `out` may be NULL. */
 void dpti_grains_plan(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
                       dpti_grain_work *out);
+/* The same where one step can compute the sum of any node.  `out` is not NULL.  It uses no scratch
+   memory. */
+void dpti_grains_plan_nodes(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
+                            dpti_grain_work *out);
 
 #endif

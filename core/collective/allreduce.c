@@ -64,7 +64,7 @@ dpt_status dpti_allreduce_join_nodes(dpti_allreduce *allreduce, size_t rank,
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank)
 {
     dpti_member *m = &allreduce->members[rank];
-    for (size_t k = 0; k < DPTI_GRAIN_NODES - 1; k++)
+    for (size_t k = 0; k < DPTI_GRAIN_HELD - 1; k++)
         if (m->node_views[k].buffer) dpti_view_close(&m->node_views[k]);
     dpti_view_close(&m->view);
 }

@@ -25,9 +25,9 @@ enum {
 typedef struct dpti_allreduce dpti_allreduce;
 
 typedef struct dpti_member {
-    dpti_view view;                             /* of the member's data */
-    dpti_view node_views[DPTI_GRAIN_NODES - 1]; /* of the nodes behind the first */
-    size_t n_grains;                            /* of this run; 0: it has no nodes */
+    dpti_view view;                            /* of the member's data */
+    dpti_view node_views[DPTI_GRAIN_HELD - 1]; /* of the nodes behind the first */
+    size_t n_grains;                           /* of this run; 0: it has no nodes */
     dpti_grain_list nodes;
     bool contributes;
     bool absent;

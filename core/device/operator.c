@@ -175,6 +175,15 @@ static dpt_status check_call(const dpti_op *op, size_t n_samples, uint32_t flags
     return DPT_OK;
 }
 
+static dpt_status check_grains(const dpti_op *op, size_t n_samples, size_t grain)
+{
+    const bool fits = grain == 0 || (n_samples + grain - 1) / grain <= DPT_MOST_GRAINS;
+    if (fits && (grain == 0 || op->info.has_grains)) return DPT_OK;
+    return DPT_FAIL(&op->device->base.error, DPT_E_INTERNAL,
+                    "%s: grains of %zu of %zu samples are not for it", dpti_op_name(op->desc.kind),
+                    grain, n_samples);
+}
+
 dpt_status dpti_bind(const dpti_op *op, size_t n_samples, const dpti_binding *binding,
                      dpt_op_args *out)
 {
@@ -218,6 +227,7 @@ dpt_status dpti_run(const dpti_op *op, size_t n_samples, const dpt_op_args *args
     if (!device) return DPT_E_INTERNAL;
     DPT_TRY(dpti_begin_call(device));
     DPT_TRY(check_call(op, n_samples, args->flags));
+    DPT_TRY(check_grains(op, n_samples, args->grain));
     device->unsynced = true;
     return DPTI_CALL(device, operators_of(device)->run(device->stream, op->handle, n_samples, args),
                      dpti_op_name(op->desc.kind));

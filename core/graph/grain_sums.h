@@ -1,6 +1,7 @@
 /* The instructions of a deterministic program that sum over samples: gradients of parameters, and
    the parts of batch-norms.  Such an instruction runs once for each grain of the samples, and the
-   gradients of the grains are added up along the tree (base/grains.h).  The gradients of node k of
+   gradients of the grains are added up along the tree (base/grains.h).  An operator that adds up
+   the grains itself (dpt_op_info.has_grains) runs once for each node.  The gradients of node k of
    the shard are in the replica's `gradients` (k = 0) or in nodes[k - 1]. */
 #ifndef DPTI_GRAIN_SUMS_H
 #define DPTI_GRAIN_SUMS_H

@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+_Static_assert((int)DPTI_GRAINS <= (int)DPT_MOST_GRAINS, "an operator can add up any node");
+
 /* Adds `count` elements of one sum to another. */
 typedef struct adder {
     size_t count;
@@ -13,8 +15,9 @@ typedef struct adder {
 } adder;
 
 struct dpti_grain_sums {
-    dpti_buffer scratch[DPTI_GRAIN_SCRATCH]; /* each holds the sums of any one instruction */
-    adder *adders;                           /* with different counts */
+    /* Each holds the sums of any one instruction whose operator does not add up grains itself. */
+    dpti_buffer scratch[DPTI_GRAIN_SCRATCH];
+    adder *adders; /* with different counts */
     size_t n_adders;
 };
 
@@ -147,8 +150,8 @@ static dpt_status prepare_adder(dpti_executable *x, size_t count, dpt_error *err
     return status;
 }
 
-/* Prepares what adds up the gradients of instruction i.  *most becomes the most bytes that they
-   take. */
+/* Prepares what adds up the gradients of instruction i.  *most becomes the most scratch bytes that
+   they take. */
 static dpt_status prepare_instruction(dpti_executable *x, size_t i, size_t *most, dpt_error *error)
 {
     const dpti_signature *signature = &x->ops[i].signature;
@@ -158,7 +161,7 @@ static dpt_status prepare_instruction(dpti_executable *x, size_t i, size_t *most
         DPT_TRY(prepare_adder(x, signature->out[s].fixed, error));
         n_bytes += dpti_round_up(sum_bytes(&signature->out[s]), 256);
     }
-    if (n_bytes > *most) *most = n_bytes;
+    if (n_bytes > *most && !x->ops[i].info.has_grains) *most = n_bytes;
     return DPT_OK;
 }
 
@@ -216,31 +219,33 @@ static void move_on(dpt_location *location, const dpti_slot *slot, size_t n_samp
     location->offset_bytes += n_samples * slot->per_sample * dpt_dtype_bytes(slot->dtype);
 }
 
-static dpt_status run_grain(const work *w, const dpti_grain_step *step)
+/* Runs the instruction for a node, which is one grain unless the operator adds up grains. */
+static dpt_status run_node(const work *w, const dpti_grain_step *step)
 {
     const dpti_executable *x = w->x;
     const dpti_op *op = &x->ops[w->i];
     const dpti_signature *signature = &op->signature;
     const dpti_grains *g = &w->run->grains;
     const size_t repeat = x->program.instructions[w->i].repeat;
-    const size_t rows = repeat > 0 ? repeat : 1, begin = dpti_grain_begin(g, step->grain);
+    const size_t rows = repeat > 0 ? repeat : 1, begin = dpti_grain_begin(g, step->grains.begin);
     const size_t first = (begin - dpti_grain_begin(g, w->run->first)) * rows;
     dpt_op_args args = x->args[w->i];
     /* Rows of parts are written, and every gradient can be added to. */
     args.flags = step->adds && signature->may_accumulate ? DPT_RUN_ACCUMULATE : 0;
+    args.grain = op->info.has_grains ? g->size * rows : 0;
     for (size_t s = 0; s < signature->n_in; s++)
         move_on(&args.in[s], &signature->in[s], first);
     for (size_t s = 0; s < signature->n_out; s++) {
         const dpti_program_tensor *tensor = output_of(x, w->i, s);
         move_on(&args.out[s], &signature->out[s], first);
-        args.out[s].offset_bytes += (step->grain - w->run->first) * tensor->row_bytes;
+        args.out[s].offset_bytes += (step->grains.begin - w->run->first) * tensor->row_bytes;
         if (!is_gradient(x, w->i, s)) continue;
         const dpti_place to = place_of(w, s, step->to);
         args.out[s] = (dpt_location){to.buffer->handle, to.offset_bytes};
         if (x->program.instructions[w->i].clears && !step->adds)
             DPT_TRY(dpti_fill(to.buffer, to.offset_bytes, 0, sum_bytes(&signature->out[s])));
     }
-    return dpti_run(op, (dpti_grain_begin(g, step->grain + 1) - begin) * rows, &args);
+    return dpti_run(op, (dpti_grain_begin(g, step->grains.end) - begin) * rows, &args);
 }
 
 static dpt_status add(const work *w, const dpti_grain_step *step)
@@ -274,9 +279,12 @@ dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i, size_t n_s
     const work w = {.x = executable, .i = i, .run = run};
     dpti_grain_list list = run->before;
     dpti_grain_work steps;
-    dpti_grains_plan(&list, (dpti_grain_node){run->first, grain_behind(run, n_samples)},
-                     run->grains.n, &steps);
+    const dpti_grain_node range = {run->first, grain_behind(run, n_samples)};
+    if (executable->ops[i].info.has_grains)
+        dpti_grains_plan_nodes(&list, range, run->grains.n, &steps);
+    else
+        dpti_grains_plan(&list, range, run->grains.n, &steps);
     for (size_t k = 0; k < steps.n_steps; k++)
-        DPT_TRY(steps.steps[k].is_sum ? add(&w, &steps.steps[k]) : run_grain(&w, &steps.steps[k]));
+        DPT_TRY(steps.steps[k].is_sum ? add(&w, &steps.steps[k]) : run_node(&w, &steps.steps[k]));
     return DPT_OK;
 }

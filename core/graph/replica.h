@@ -35,7 +35,7 @@ typedef struct dpti_replica {
     dpti_buffer gradients;  /* (n_gradients) float32 */
     /* Deterministic: gradients of the nodes of grains behind the first one, whose gradients are in
        `gradients`.  The first n_nodes are there. */
-    dpti_buffer nodes[DPTI_GRAIN_NODES - 1];
+    dpti_buffer nodes[DPTI_GRAIN_HELD - 1];
     size_t n_nodes;
     dpti_buffer velocity, squares; /* (flat_size) the optimizer's state, if the optimizer has it */
     dpti_buffer constants; /* (model->n_constants) float32, then the table of class weights; empty

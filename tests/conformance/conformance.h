@@ -43,6 +43,7 @@ typedef enum halt_case { HALT_NONE, HALT_ZERO, HALT_SET, N_HALT_CASES } halt_cas
 typedef struct op_case {
     dpt_op_desc desc;
     size_t n_samples, max_samples;
+    size_t grain; /* samples of a grain (dpt_op_args); 0: none */
     bool accumulate;
     halt_case halt;
     bool integers; /* small-integer inputs: exact methods must match to the bit */

@@ -201,11 +201,48 @@ static void check_large_filters(test *t)
     if (!conformance_enough(t)) conformance_vary(t, &desc, 1);
 }
 
+/* Sums over so many samples that a deterministic operator stores them between blocks: of a part of
+   a grain, of one, and of several. */
+static void check_long_sums(test *t, const dpt_op_desc *desc, size_t n_samples)
+{
+    if (!suite_of(t)->deterministic) return;
+    for (size_t i = 0; i < 6 && !conformance_enough(t); i++) {
+        op_case c = {.desc = *desc,
+                     .n_samples = n_samples,
+                     .max_samples = n_samples + i,
+                     .accumulate = i % 2 == 1,
+                     .in_place = -1,
+                     .seed = 700 + i};
+        dpti_op op;
+        c.desc.type = suite_of(t)->device->info.activations;
+        if (!conformance_prepare(t, &c, &op)) return;
+        conformance_check(t, &op, &c);
+        dpti_release(&op);
+    }
+}
+
+static void check_many_pixels(test *t)
+{
+    static const conv_shape shapes[] = {
+        {12, 11, 16, 9, 3, 3, 1, 1, 1, 1, 1, 1, 1}, /* as a product, and in place */
+        {12, 11, 5, 9, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {9, 12, 32, 24, 1, 3, 2, 1, 0, 1, 1, 1, 2},
+    };
+    for (size_t i = 0; i < N_ELEMENTS(shapes); i++) {
+        dpt_op_desc desc = {.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS,
+                            .u.conv2d = conv_desc(&shapes[i])};
+        desc.u.conv2d.has_bias = true;
+        check_long_sums(t, &desc, 35);
+    }
+}
+
 static void check_conv2d(test *t, dpt_op_kind kind)
 {
     check_convs(t, kind);
     if (kind == DPT_OP_CONV2D_FORWARD) check_nan_in_convs(t);
-    if (kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS) check_large_filters(t);
+    if (kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS) return;
+    check_large_filters(t);
+    check_many_pixels(t);
 }
 
 /* ---- Linear ---------------------------------------------------------------------------------- */
@@ -268,7 +305,13 @@ static void check_linear(test *t, dpt_op_kind kind)
 {
     check_linears(t, kind);
     if (kind == DPT_OP_LINEAR_FORWARD) check_nan_in_linears(t);
-    if (kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS) check_slices(t);
+    if (kind != DPT_OP_LINEAR_BACKWARD_WEIGHTS) return;
+    check_slices(t);
+    for (size_t n = 1100; n < 5000; n = 3 * n - 1500)
+        check_long_sums(
+            t,
+            &(const dpt_op_desc){.kind = kind, .u.linear = {.in = 35, .out = 19, .has_bias = true}},
+            n);
 }
 
 /* ---- Pooling --------------------------------------------------------------------------------- */

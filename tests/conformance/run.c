@@ -145,6 +145,7 @@ static dpt_status run_once(const call *k, unsigned char *const images[])
     dpt_op_args args;
     DPT_TRY(arena_upload(&k->arena));
     DPT_TRY(bind(k, &args));
+    args.grain = k->c->grain;
     DPT_TRY(dpti_run(k->op, k->c->n_samples, &args));
     DPT_TRY(dpti_sync(k->arena.device));
     return arena_download(&k->arena, images);
@@ -397,21 +398,31 @@ static bool same_bits(const call *whole, const call *some, size_t first)
     return same;
 }
 
-/* Runs samples of a call by themselves, as an operator for max_samples, and compares the bits. */
-static void check_part(test *t, const call *whole, op_case c, size_t first)
+static void part_destroy(call *k)
 {
     dpti_op op;
-    test_random random = {c.seed};
+    if (!k) return;
+    op = *k->op;
+    arena_destroy(&k->arena);
+    dpti_release(&op);
+    free(k);
+}
+
+/* Runs samples of a call by themselves, as the operator *op of the case *c, which live as long as
+   the result.  NULL after a failure. */
+static call *run_part(test *t, const call *whole, const op_case *c, size_t first, dpti_op *op)
+{
+    test_random random = {c->seed};
     const dpti_signature *s = &whole->op->signature;
     call *k = calloc(1, sizeof *k);
-    if (!CHECK(k) || !conformance_prepare(t, &c, &op)) {
+    if (!CHECK(k) || !conformance_prepare(t, c, op)) {
         free(k);
-        return;
+        return NULL;
     }
-    k->c = &c;
-    k->op = &op;
+    k->c = c;
+    k->op = op;
     add_tensors(k);
-    dpt_status status = arena_create(&k->arena, whole->arena.device, c.arena, &random);
+    dpt_status status = arena_create(&k->arena, whole->arena.device, c->arena, &random);
     if (status == DPT_OK) {
         for (size_t i = 0; i < s->n_in; i++)
             copy_part(whole, k, whole->in[i], k->in[i], first);
@@ -420,13 +431,20 @@ static void check_part(test *t, const call *whole, op_case c, size_t first)
         memcpy(arena_before(&k->arena, k->step), &whole->block, sizeof whole->block);
         status = run_once(k, k->arena.after);
     }
-    CHECK_OK(status);
-    if (status == DPT_OK && !CHECK(same_bits(whole, k, first)))
+    if (CHECK_OK(status)) return k;
+    part_destroy(k);
+    return NULL;
+}
+
+/* Compares the bits of some samples alone with those of the whole call. */
+static void check_part(test *t, const call *whole, op_case c, size_t first)
+{
+    dpti_op op;
+    call *k = run_part(t, whole, &c, first, &op);
+    if (k && !CHECK(same_bits(whole, k, first)))
         FAIL("%s: other bits with samples %zu to %zu alone, of at most %zu", whole->text, first,
              first + c.n_samples - 1, c.max_samples);
-    arena_destroy(&k->arena);
-    dpti_release(&op);
-    free(k);
+    part_destroy(k);
 }
 
 /* All samples as another operator, one sample alone, and some samples without the others. */
@@ -443,6 +461,76 @@ static void check_parts(test *t, const call *k, test_random *random)
     c.n_samples = 1 + test_random_below(random, n - 1);
     c.max_samples = c.n_samples + test_random_below(random, n);
     check_part(t, k, c, test_random_below(random, n - c.n_samples + 1));
+}
+
+/* ---- Grains ---------------------------------------------------------------------------------- */
+
+/* A call whose grains were also computed one by one. */
+typedef struct grain_calls {
+    size_t n;
+    op_case cases[DPT_MOST_GRAINS];
+    dpti_op ops[DPT_MOST_GRAINS];
+    call *grains[DPT_MOST_GRAINS];
+} grain_calls;
+
+/* Element i of an output: the sum of the `size` grains from `first` on, as far as they exist. */
+static float sum_of_node(const grain_calls *g, size_t output, size_t i, size_t first, size_t size)
+{
+    if (size == 1)
+        return (
+            (const float *)arena_after(&g->grains[first]->arena, g->grains[first]->out[output]))[i];
+    const float left = sum_of_node(g, output, i, first, size / 2);
+    if (first + size / 2 >= g->n) return left;
+    return left + sum_of_node(g, output, i, first + size / 2, size / 2);
+}
+
+static void compare_node(test *t, const call *k, const grain_calls *g, size_t output)
+{
+    const tensor *out = &k->arena.tensors[k->out[output]];
+    const float *data = arena_after(&k->arena, k->out[output]);
+    const float *before = arena_before(&k->arena, k->out[output]);
+    for (size_t i = 0; i < out->n; i++) {
+        float expected = sum_of_node(g, output, i, 0, DPT_MOST_GRAINS);
+        if (k->c->accumulate) expected = before[i] + expected;
+        if (CHECK(memcmp(&data[i], &expected, sizeof expected) == 0 ||
+                  (isnan(data[i]) && isnan(expected))))
+            continue;
+        FAIL("%s, grains of %zu: %s[%zu] is %a, the sum of its tree %a", k->text, k->c->grain,
+             out->name, i, (double)data[i], (double)expected);
+        return;
+    }
+}
+
+/* All samples as some grains, against each grain alone and the tree.  Writes the bits to `file`
+   unless it is NULL. */
+static void check_grains(test *t, const call *whole, test_random *random, FILE *file)
+{
+    grain_calls g = {.n = 0};
+    dpti_op op;
+    op_case c = *whole->c;
+    const size_t n = c.n_samples, n_grains = 1 + test_random_below(random, DPT_MOST_GRAINS);
+    if (!whole->op->info.has_grains || n == 0) return;
+    c.grain = (n + n_grains - 1) / n_grains;
+    c.max_samples = n + test_random_below(random, n);
+    call *all = run_part(t, whole, &c, 0, &op);
+    bool complete = all != NULL;
+    for (size_t at = 0; at < n && complete; at += c.grain, g.n++) {
+        op_case *one = &g.cases[g.n];
+        *one = *whole->c;
+        one->accumulate = false;
+        one->n_samples = one->max_samples = n - at < c.grain ? n - at : c.grain;
+        g.grains[g.n] = run_part(t, whole, one, at, &g.ops[g.n]);
+        complete = g.grains[g.n] != NULL;
+    }
+    if (complete) {
+        snprintf(all->text, sizeof all->text, "%s", whole->text);
+        for (size_t i = 0; i < op.signature.n_out; i++)
+            compare_node(t, all, &g, i);
+        if (file) write_bits(all, file);
+    }
+    for (size_t i = 0; i < DPT_MOST_GRAINS; i++)
+        part_destroy(g.grains[i]);
+    part_destroy(all);
 }
 
 /* ---- A call ---------------------------------------------------------------------------------- */
@@ -513,6 +601,7 @@ void conformance_check(test *t, const dpti_op *op, const op_case *c)
         if (s->bits) write_bits(k, s->bits);
         if (s->deterministic) check_chains(t, k);
         if (s->deterministic) check_parts(t, k, &random);
+        if (s->deterministic) check_grains(t, k, &random, s->bits);
     } else {
         FAIL("%s: %s: %s", k->text, dpt_status_name(status), s->device->base.error.message);
     }

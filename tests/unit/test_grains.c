@@ -23,28 +23,53 @@ static float right_sum(const float *grains, size_t n, size_t begin, size_t size)
 
 typedef struct held {
     dpti_grain_list list;
-    float nodes[DPTI_GRAIN_NODES], scratch[DPTI_GRAIN_SCRATCH];
+    float nodes[DPTI_GRAIN_HELD], scratch[DPTI_GRAIN_SCRATCH];
 } held;
 
 static float *place(test *t, held *h, dpti_grain_place p)
 {
     static float nowhere;
-    const size_t most = p.is_scratch ? DPTI_GRAIN_SCRATCH : DPTI_GRAIN_NODES;
+    const size_t most = p.is_scratch ? DPTI_GRAIN_SCRATCH : DPTI_GRAIN_HELD;
     if (!CHECK(p.index < most)) return &nowhere;
     return p.is_scratch ? &h->scratch[p.index] : &h->nodes[p.index];
 }
 
-static void take(test *t, held *h, dpti_grain_node range, size_t n, const float *grains)
+/* A batch, whose grains have one value each. */
+typedef struct batch {
+    size_t n;
+    float grains[DPTI_GRAINS];
+} batch;
+
+/* The sum of a node, which must be a node of the tree. */
+static float node_sum(test *t, const batch *b, const dpti_grain_node *node)
+{
+    size_t size = 1;
+    while (node->begin + size < node->end)
+        size *= 2;
+    const size_t end = node->begin + size < b->n ? node->begin + size : b->n;
+    CHECK(node->begin % size == 0 && node->end == end);
+    return right_sum(b->grains, node->end, node->begin, size);
+}
+
+/* Computes grains one by one, or whole nodes. */
+static void take(test *t, held *h, dpti_grain_node range, const batch *b, bool whole_nodes)
 {
     dpti_grain_work work;
-    dpti_grains_plan(&h->list, range, n, &work);
+    dpti_grain_list list = h->list;
+    dpti_grains_plan(&h->list, range, b->n, &work);
+    if (whole_nodes) {
+        dpti_grains_plan_nodes(&list, range, b->n, &work);
+        CHECK(memcmp(&list, &h->list, sizeof list) == 0);
+    }
     for (size_t i = 0; i < work.n_steps; i++) {
         const dpti_grain_step *s = &work.steps[i];
         float *to = place(t, h, s->to);
+        CHECK(!whole_nodes || !s->to.is_scratch);
+        CHECK(s->is_sum || whole_nodes || s->grains.end == s->grains.begin + 1);
         if (s->is_sum)
             *to += *place(t, h, s->from);
         else
-            *to = s->adds ? *to + grains[s->grain] : grains[s->grain];
+            *to = s->adds ? *to + node_sum(t, b, &s->grains) : node_sum(t, b, &s->grains);
     }
 }
 
@@ -76,29 +101,32 @@ static void any_division(test *t)
     test_random random = {7};
     for (size_t k = 0; k < 20000 && t->n_failures == 0; k++) {
         const size_t n = 1 + below(&random, DPTI_GRAINS);
-        float grains[DPTI_GRAINS];
+        batch b = {.n = n};
         joined j = {.n = 0};
         for (size_t i = 0; i < n; i++)
-            grains[i] = (float)((double)below(&random, 1u << 30) / 3e7 - 15.0);
+            b.grains[i] = (float)((double)below(&random, 1u << 30) / 3e7 - 15.0);
         for (size_t at = 0; at < n;) {
+            const size_t first = at;
             const size_t end = at + 1 + below(&random, n - at);
             held h = {.list = {.n = 0}};
             for (size_t begin = at; begin < end;) { /* in micro-batches */
                 const size_t next = begin + 1 + below(&random, end - begin);
-                take(t, &h, (dpti_grain_node){begin, next}, n, grains);
+                take(t, &h, (dpti_grain_node){begin, next}, &b, k % 2 == 0);
                 begin = next;
+                CHECK(h.list.n <= (first == 0 ? DPTI_GRAIN_LEADING : DPTI_GRAIN_HELD));
             }
             join(&j, &h, n);
             at = end;
         }
         CHECK_SIZE(j.n, 1);
-        const float right = right_sum(grains, n, 0, DPTI_GRAINS);
+        const float right = right_sum(b.grains, n, 0, DPTI_GRAINS);
         if (!CHECK(memcmp(&right, &j.sums[0], sizeof right) == 0))
             FAIL("%zu grains: %.9g, not %.9g", n, (double)j.sums[0], (double)right);
     }
 }
 
-/* A device with all grains holds one node, and computes every grain once. */
+/* A device with all grains holds one node, and computes every grain once, or the node in one
+   step. */
 static void alone(test *t)
 {
     for (size_t n = 1; n <= DPTI_GRAINS; n++) {
@@ -108,8 +136,12 @@ static void alone(test *t)
         dpti_grains_plan(&list, (dpti_grain_node){0, n}, n, &work);
         CHECK_SIZE(list.n, 1);
         for (size_t i = 0; i < work.n_steps; i++)
-            if (!work.steps[i].is_sum) CHECK_SIZE(work.steps[i].grain, next++);
+            if (!work.steps[i].is_sum) CHECK_SIZE(work.steps[i].grains.begin, next++);
         CHECK_SIZE(next, n);
+        list = (dpti_grain_list){.n = 0};
+        dpti_grains_plan_nodes(&list, (dpti_grain_node){0, n}, n, &work);
+        CHECK(work.n_steps == 1 && work.steps[0].grains.begin == 0 &&
+              work.steps[0].grains.end == n);
     }
 }
 

@@ -1,13 +1,16 @@
-/* Deterministic convolution, backward-weights.  Every gradient of a tap is one sum over the samples
-   of the call in their order, and in a sample over the pixels of dy, row by row.
+/* Deterministic convolution, backward-weights.  Every gradient of a tap is a sum over the samples
+   of each grain in their order, and in a sample over the pixels of dy, row by row.
 
    A tile is a few taps times the output channels.  Its rows are inputs at a distance of one pixel,
    which are read in place.  All threads together copy some samples into frames and pack dy.  The
    threads divide the taps and panels of channels, never the samples.  Sums have the layout (tap,
-   channel) and go on from block to block; they are transposed at the end. */
+   channel) and go on from block to block.  At the end of a grain they are added to those that wait
+   (tree.h), and behind the last grain they are transposed. */
 #include "conv2d.h"
+#include "conv2d_fixed_columns.h"
 #include "depthwise.h"
 #include "kinds.h"
+#include "tree.h"
 
 #include <stdlib.h>
 
@@ -51,7 +54,7 @@ static void choose_chunk(conv *v)
 
 /* Some samples of a call. */
 typedef struct chunk {
-    size_t n_samples;
+    size_t first, n_samples;
     const float *x; /* with padding */
     const float *packed;
 } chunk;
@@ -182,18 +185,6 @@ static void add_block(const conv *v, const part *own, const chunk *k, const bloc
     }
 }
 
-static void add_chunk(const conv *v, const part *own, const chunk *k)
-{
-    const size_t n_rows = k->n_samples * v->desc.out_h;
-    const size_t most = dpt_cpu_ceil_div(BLOCK_PIXELS, v->desc.out_w);
-    block b = {.first = 0};
-    for (; b.first < n_rows; b.first += b.n_rows) {
-        b.n_rows = tile_rows(n_rows - b.first, most);
-        find_rows(v, &b);
-        add_block(v, own, k, &b);
-    }
-}
-
 /* ---- Begin and end --------------------------------------------------------------------------- */
 
 /* Calls a function for each panel of which a part has taps. */
@@ -220,12 +211,10 @@ static void clear_panel(const dpt_cpu_call *call, const part *own, size_t group,
     if (taps.begin == 0) memset(panel_bias(v, own, group, p), 0, p->width * sizeof *sums);
 }
 
-/* to = sums, or to +=.  No sum is -0, as in tile.c. */
+/* to = sums, or to += */
 static void put(float *to, vec sums, bool accumulate, size_t n)
 {
-    vec x = vec_add(sums, vec_set(0.0f));
-    if (accumulate) x = vec_add(vec_load_n(to, n), x);
-    vec_store_n(to, x, n);
+    vec_store_n(to, accumulate ? vec_add(vec_load_n(to, n), sums) : sums, n);
 }
 
 /* Writes dw and dbias of a panel. */
@@ -257,6 +246,53 @@ static void write_panel(const dpt_cpu_call *call, const part *own, size_t group,
     }
 }
 
+/* ---- Grains ---------------------------------------------------------------------------------- */
+
+/* The samples of a grain. */
+static size_t grain_of(const dpt_cpu_call *call)
+{
+    return call->grain > 0 ? call->grain : call->n_samples;
+}
+
+/* Adds a part's sums of the grain that ends with `end` samples to those that wait. */
+static void end_grain(const dpt_cpu_call *call, const part *own, size_t end)
+{
+    const conv *v = call->op->plan.state;
+    const size_t n_panels = KERNEL(panel_count)(v->group_out), distance = sums_size(v);
+    const size_t grain = (end - 1) / grain_of(call);
+    const bool last = end == call->n_samples;
+    for (size_t i = 0; i < v->desc.groups * n_panels; i++) {
+        const dpt_cpu_range taps = part_taps(v, own, i);
+        const panel p = KERNEL(panel_at)(v->group_out, i % n_panels);
+        float *const sums = panel_sums(v, own, i / n_panels, &p) + taps.begin * p.width;
+        float *const bias = panel_bias(v, own, i / n_panels, &p);
+        const tree_sums all = {sums, sums + distance, distance, (taps.end - taps.begin) * p.width};
+        const tree_sums of_bias = {bias, bias + distance, distance, p.width};
+        if (taps.begin == taps.end) continue;
+        KERNEL(tree_add)(&all, grain, last);
+        if (taps.begin == 0 && v->desc.has_bias) KERNEL(tree_add)(&of_bias, grain, last);
+    }
+}
+
+/* No block has samples of two grains. */
+static void add_chunk(const dpt_cpu_call *call, const part *own, const chunk *k)
+{
+    const conv *v = call->op->plan.state;
+    const size_t most = dpt_cpu_ceil_div(BLOCK_PIXELS, v->desc.out_w), grain = grain_of(call);
+    block b = {.first = 0};
+    for (size_t at = 0, n; at < k->n_samples; at += n) {
+        const size_t left = k->n_samples - at, of_grain = grain - (k->first + at) % grain;
+        n = left < of_grain ? left : of_grain;
+        for (const size_t end = (at + n) * v->desc.out_h; b.first < end; b.first += b.n_rows) {
+            b.n_rows = tile_rows(end - b.first, most);
+            find_rows(v, &b);
+            add_block(v, own, k, &b);
+        }
+        const size_t behind = k->first + at + n;
+        if (n == of_grain || behind == call->n_samples) end_grain(call, own, behind);
+    }
+}
+
 /* ---- The operator ---------------------------------------------------------------------------- */
 
 /* Copies samples into frames and packs dy. */
@@ -266,8 +302,9 @@ static chunk make_chunk(const dpt_cpu_call *call, dpt_cpu_range samples, unsigne
     const conv *v = call->op->plan.state;
     const float *dy = (const float *)call->in[0] + samples.begin * v->out_size;
     const float *x = (const float *)call->in[1] + samples.begin * v->in_size;
-    float *frames = call->workspace + sums_size(v), *packed = frames + frames_size(v);
-    const chunk k = {samples.end - samples.begin, v->padded ? frames : x, packed};
+    float *frames = call->workspace + (1 + TREE_LEVELS) * sums_size(v);
+    float *packed = frames + frames_size(v);
+    const chunk k = {samples.begin, samples.end - samples.begin, v->padded ? frames : x, packed};
     dpt_cpu_pieces pieces = dpt_cpu_pieces_of(call->team, k.n_samples, thread, n_threads);
     for (size_t i; dpt_cpu_take(&pieces, &i);) {
         (void)KERNEL(conv_frame)(v, x + i * v->in_size, 1, frames + i * v->padded_size);
@@ -277,7 +314,7 @@ static chunk make_chunk(const dpt_cpu_call *call, dpt_cpu_range samples, unsigne
 }
 
 /* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,kernel_h,kernel_w,C/groups), dbias (O)
-   Workspace: sums, frames, packed dy. */
+   Workspace: sums, those that wait, frames, packed dy. */
 static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const conv *v = call->op->plan.state;
@@ -289,7 +326,7 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
         if (first > 0) dpt_cpu_barrier(call->team, thread, n_threads);
         const chunk k = make_chunk(call, (dpt_cpu_range){first, first + n}, thread, n_threads);
         dpt_cpu_barrier(call->team, thread, n_threads);
-        add_chunk(v, &own, &k);
+        add_chunk(call, &own, &k);
     }
     for_panels(call, &own, write_panel);
 }
@@ -301,11 +338,17 @@ dpt_status KERNEL(prepare_fixed_backward_weights)(dpt_op *op, dpt_error *error)
     conv *v = KERNEL(conv_create)(&op->desc.u.conv2d);
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a convolution's plan");
     op->plan.state = v;
+    if (KERNEL(fixed_columns_suit)(v)) {
+        KERNEL(fixed_columns_prepare)(op, v);
+        return DPT_OK;
+    }
     choose_chunk(v);
     if (v->chunk > op->max_samples) v->chunk = op->max_samples > 0 ? op->max_samples : 1;
     KERNEL(conv_describe)(op, v);
     op->plan.kernel = backward_weights;
+    op->plan.has_grains = true;
     const size_t scratch = dpt_cpu_add(frames_size(v), dpt_cpu_mul(v->chunk, packed_size(v)));
-    op->plan.workspace_bytes = dpt_cpu_mul(dpt_cpu_add(sums_size(v), scratch), sizeof(float));
+    const size_t sums = dpt_cpu_mul(1 + TREE_LEVELS, sums_size(v));
+    op->plan.workspace_bytes = dpt_cpu_mul(dpt_cpu_add(sums, scratch), sizeof(float));
     return DPT_OK;
 }

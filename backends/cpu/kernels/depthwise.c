@@ -3,7 +3,7 @@
    on its column, and is found once, when the operator is prepared. */
 #include "depthwise.h"
 #include "activation.h"
-#include "simd.h"
+#include "tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -384,6 +384,17 @@ static float total(const float *sums, size_t at, unsigned n_threads, size_t dist
     return sum;
 }
 
+/* Adds a part's sums of a grain to those that wait, which stand behind the sums. */
+static void end_grain(const depthwise *v, const part *own, size_t grain, bool last)
+{
+    const size_t n = own->channels.end - own->channels.begin, distance = sums_size(v);
+    for (size_t i = 0; i <= v->n_taps; i++) {
+        float *const sums = own->sums + i * v->channels + own->channels.begin;
+        const tree_sums of_tap = {sums, sums + distance, distance, n};
+        KERNEL(tree_add)(&of_tap, grain, last);
+    }
+}
+
 /* Adds the sums of all threads, and writes the gradients of some channels. */
 static void write_sums(const dpt_cpu_call *call, const float *all, unsigned n_copies,
                        dpt_cpu_range channels)
@@ -402,7 +413,7 @@ static void write_sums(const dpt_cpu_call *call, const float *all, unsigned n_co
 
 /* dy (n,out_h,out_w,C), x (n,in_h,in_w,C) -> dw (C,kernel_h,kernel_w), dbias (C)
    Threads divide the samples, or with unbroken sums the channels.
-   Workspace: the sums of each thread. */
+   Workspace: the sums of each thread, or the sums and those that wait. */
 static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const depthwise *v = call->op->plan.state;
@@ -418,8 +429,12 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
     for (size_t i = 0; i <= v->n_taps; i++)
         memset(own.sums + i * v->channels + own.channels.begin, 0,
                (own.channels.end - own.channels.begin) * sizeof *own.sums);
-    for (size_t i = samples.begin; i < samples.end; i++)
+    const size_t grain = call->grain > 0 ? call->grain : call->n_samples;
+    for (size_t i = samples.begin; i < samples.end; i++) {
+        const bool last = i + 1 == call->n_samples;
         add_sample(v, dy + i * v->result_size, x + i * v->source_size, &own);
+        if (v->unbroken && (last || (i + 1) % grain == 0)) end_grain(v, &own, i / grain, last);
+    }
     if (!v->unbroken) dpt_cpu_barrier(call->team, thread, n_threads);
     write_sums(call, all, v->unbroken ? 1 : n_threads, channels);
 }
@@ -539,6 +554,8 @@ dpt_status KERNEL(prepare_depthwise_backward_data)(dpt_op *op, dpt_error *error)
 dpt_status KERNEL(prepare_depthwise_backward_weights)(dpt_op *op, dpt_error *error)
 {
     DPT_TRY(prepare(op, backward_weights, error));
-    op->plan.workspace_bytes = dpt_cpu_mul(op->plan.workspace_bytes, op->n_threads);
+    op->plan.has_grains = op->deterministic;
+    op->plan.workspace_bytes =
+        dpt_cpu_mul(op->plan.workspace_bytes, op->deterministic ? 1 + TREE_LEVELS : op->n_threads);
     return DPT_OK;
 }

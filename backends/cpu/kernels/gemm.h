@@ -5,9 +5,14 @@
 #include "../operators.h"
 #include "namespace.h"
 
+typedef struct gemm gemm;
+
+/* Packs some columns and terms of B, as product_pack_b does (product.h). */
+typedef void gemm_pack(const gemm *g, dpt_cpu_range columns, dpt_cpu_range terms, float *to);
+
 /* C (m,n) = op(A) (m,k) * op(B) (k,n), or C += ; row-major with leading dimensions in floats.  Then
    bias, ReLU and mask are applied to C, in this order. */
-typedef struct gemm {
+struct gemm {
     size_t m, n, k;
     const float *a;
     size_t lda;
@@ -26,7 +31,15 @@ typedef struct gemm {
     const float *bias;   /* (n), added to every row, or NULL */
     bool relu;
     const float *mask; /* (m,n), rows ldc apart, or NULL: C becomes 0 where it is not positive */
-} gemm;
+    /* Our own product only.  The terms are cut into grains of so many, at most 16, whose sums are
+       added up along the tree (tree.h).  Factor, bias, ReLU and mask are not applied.  0: no tree.
+     */
+    size_t grain;
+    bool no_negative_zero; /* the sum of a grain that is -0 becomes +0 */
+    /* Packs B in place of `b`; NULL: `b` is there.  `source` is for this function. */
+    gemm_pack *pack;
+    const void *source;
+};
 
 /* One of the threads that compute a product together. */
 typedef struct gemm_crew {

@@ -32,7 +32,7 @@ static void multiply(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
         .team = call->team, .thread = thread, .n_threads = n_threads, .scratch = call->workspace};
     gemm g = *all;
     g.unbroken = call->op->deterministic;
-    const bool is_apart = g.unbroken && g.accumulate && g.k > PRODUCT_TERMS;
+    const bool is_apart = g.unbroken && g.accumulate && g.k > PRODUCT_TERMS && g.grain == 0;
     if (is_apart) {
         g.c = call->workspace + v->apart;
         g.accumulate = false;
@@ -104,12 +104,29 @@ static void backward_data(const dpt_cpu_call *call, unsigned thread, unsigned n_
     (call->op, mask, dx + own.begin, x + own.begin, dx + own.begin, own.end - own.begin);
 }
 
+/* The samples of a grain; 0: no tree. */
+static size_t grain_of(const dpt_cpu_call *call)
+{
+    if (!call->op->deterministic) return 0;
+    return call->grain > 0 ? call->grain : call->n_samples;
+}
+
 /* dbias = sums over the rows of dy, for a range of the slice's outputs */
 static void add_bias(const dpt_cpu_call *call, dpt_cpu_range rows)
 {
     enum { WIDTH = 64 };
     const dpt_linear_desc *d = &call->op->desc.u.linear;
     float *dbias = call->out[1];
+    const tree_columns columns = {.x = (const float *)call->in[0] + d->first,
+                                  .ld = d->out,
+                                  .n_rows = call->n_samples,
+                                  .grain = grain_of(call),
+                                  .to = dbias,
+                                  .accumulate = call->accumulate};
+    if (columns.grain > 0) {
+        KERNEL(tree_sum_columns)(&columns, rows);
+        return;
+    }
     for (size_t at = rows.begin; at < rows.end; at += WIDTH) {
         const size_t n = rows.end - at < WIDTH ? rows.end - at : WIDTH;
         float sum[WIDTH] = {0};
@@ -138,7 +155,8 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
                     .ldb = d->in,
                     .c = call->out[0],
                     .ldc = d->in,
-                    .accumulate = call->accumulate};
+                    .accumulate = call->accumulate,
+                    .grain = grain_of(call)};
     if (d->has_bias) add_bias(call, dpt_cpu_split(rows, 16, thread, n_threads));
     multiply(call, thread, n_threads, &g);
 }
@@ -149,13 +167,21 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
 static size_t long_sums(const dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
-    switch (op->desc.kind) {
-    case DPT_OP_LINEAR_BACKWARD_DATA:
-        return d->out > PRODUCT_TERMS ? dpt_cpu_mul(op->max_samples, d->in) : 0;
-    case DPT_OP_LINEAR_BACKWARD_WEIGHTS:
-        return op->max_samples > PRODUCT_TERMS ? dpt_cpu_mul(dpt_linear_rows(d), d->in) : 0;
-    default: return 0;
-    }
+    if (op->desc.kind != DPT_OP_LINEAR_BACKWARD_DATA || d->out <= PRODUCT_TERMS) return 0;
+    return dpt_cpu_mul(op->max_samples, d->in);
+}
+
+/* The workspace of a deterministic layer, in floats. */
+static size_t fixed_workspace(const dpt_op *op, linear *v)
+{
+    const dpt_linear_desc *d = &op->desc.u.linear;
+    const gemm weights = {.m = dpt_linear_rows(d), .n = d->in, .k = op->max_samples};
+    if (op->desc.kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS)
+        return KERNEL(product_tree_scratch)(&weights, op->n_threads);
+    const size_t scratch = KERNEL(product_scratch)(op->n_threads), sums = long_sums(op);
+    if (sums == 0) return scratch;
+    v->apart = dpt_cpu_round(scratch);
+    return dpt_cpu_add(v->apart, sums);
 }
 
 static dpt_status prepare(dpt_op *op, const gemm_algorithm *algorithm, dpt_error *error)
@@ -168,10 +194,8 @@ static dpt_status prepare(dpt_op *op, const gemm_algorithm *algorithm, dpt_error
     *v = (linear){.algorithm = algorithm};
     op->plan.state = v;
     op->plan.workspace_bytes = algorithm->scratch(op->n_threads) * sizeof(float);
-    if (op->deterministic && long_sums(op) > 0) {
-        v->apart = dpt_cpu_round(algorithm->scratch(op->n_threads));
-        op->plan.workspace_bytes = dpt_cpu_mul(dpt_cpu_add(v->apart, long_sums(op)), sizeof(float));
-    }
+    if (op->deterministic)
+        op->plan.workspace_bytes = dpt_cpu_mul(fixed_workspace(op, v), sizeof(float));
     op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     op->plan.work = op->plan.flops / 20.0;
     op->plan.exact = true;
@@ -185,7 +209,7 @@ static dpt_status prepare(dpt_op *op, const gemm_algorithm *algorithm, dpt_error
         op->plan.kernel = backward_data;
         op->plan.exact = KERNEL(activation_exact)(d->input_activation);
         break;
-    default: op->plan.kernel = backward_weights;
+    default: op->plan.kernel = backward_weights; op->plan.has_grains = op->deterministic;
     }
     return DPT_OK;
 }

@@ -30,9 +30,42 @@ size_t KERNEL(product_scratch)(unsigned n_threads)
     return dpt_cpu_round(a) + n_threads * GROUP_FLOATS;
 }
 
+/* Rows of a block of n_terms terms. */
+static size_t most_rows_of(size_t n_terms)
+{
+    return least(PRODUCT_BLOCK_FLOATS / n_terms, PRODUCT_BLOCK_ROWS);
+}
+
+/* The terms of a grain: all, where there is no tree. */
+static size_t grain_of(const gemm *g)
+{
+    return g->grain > 0 ? g->grain : g->k;
+}
+
+/* The columns of all panels. */
+static size_t padded_columns(const gemm *g)
+{
+    return dpt_cpu_ceil_div(g->n, LANES) * LANES;
+}
+
+static size_t packed_scratch(unsigned n_threads)
+{
+    return dpt_cpu_round(KERNEL(product_scratch)(n_threads));
+}
+
+size_t KERNEL(product_tree_scratch)(const gemm *g, unsigned n_threads)
+{
+    /* Where there are several blocks, the first one has more than half of the most terms. */
+    const size_t rows = least(g->m, most_rows_of(PRODUCT_TERMS / 2));
+    const size_t stored = dpt_cpu_mul(dpt_cpu_mul(rows, padded_columns(g)), 1 + TREE_LEVELS);
+    return dpt_cpu_add(packed_scratch(n_threads), g->k > PRODUCT_TERMS ? stored : 0);
+}
+
 /* The part of a product for which A is packed at once: some rows and terms, and all columns. */
 typedef struct block {
     dpt_cpu_range rows, terms;
+    tree_block tree;
+    float *stored;       /* by a product with a tree, between blocks of terms */
     size_t chunk;        /* rows of a chunk */
     size_t chunk_floats; /* floats from one packed chunk to the next */
     size_t group;        /* columns of a group */
@@ -95,13 +128,30 @@ static void multiply_panel(const gemm *g, const block *b, size_t chunk, size_t s
                       .factor = last ? g->factor : NULL,
                       .bias = last && g->bias ? g->bias + start : NULL,
                       .relu = last && g->relu};
+    const size_t n_rows = b->rows.end - b->rows.begin;
+    product_tree tree = {.block = b->tree,
+                         .distance = n_rows * padded_columns(g),
+                         .zero = g->no_negative_zero ? 0.0f : -0.0f};
+    if (g->grain > 0) {
+        t.tree = &tree;
+        t.accumulate = g->accumulate;
+    }
     for (size_t row = rows.begin; row < rows.end; row += t.n_rows) {
         t.n_rows = tile_rows(rows.end - row, PRODUCT_ROWS);
         t.c = g->c + row * g->ldc + start;
         t.mask = last && g->mask ? g->mask + row * g->ldc + start : NULL;
+        tree.stored = b->stored + start * n_rows + (row - b->rows.begin) * t.units * LANES;
         KERNEL(product_tile_run)(&t);
         t.a += t.n_rows * t.n_terms;
     }
+}
+
+static void pack_b(const gemm *g, dpt_cpu_range columns, dpt_cpu_range terms, float *to)
+{
+    if (g->pack)
+        g->pack(g, columns, terms, to);
+    else
+        KERNEL(product_pack_b)(g, columns, terms.begin, terms.end - terms.begin, to);
 }
 
 static void multiply_block(const gemm *g, const gemm_crew *crew, const block *b, float *packed)
@@ -113,8 +163,7 @@ static void multiply_block(const gemm *g, const gemm_crew *crew, const block *b,
     for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
         const size_t group = piece / b->n_chunks, chunk = piece % b->n_chunks;
         const dpt_cpu_range columns = group_columns(g, b, group);
-        if (group != packed_group)
-            KERNEL(product_pack_b)(g, columns, b->terms.begin, n_terms, packed);
+        if (group != packed_group) pack_b(g, columns, b->terms, packed);
         packed_group = group;
         for (size_t start = columns.begin; start < columns.end; start += PRODUCT_LANES)
             multiply_panel(g, b, chunk, start, packed + (start - columns.begin) * n_terms);
@@ -134,15 +183,17 @@ static void pack_block(const gemm *g, const gemm_crew *crew, const block *b)
 void KERNEL(product_run)(const gemm *g, const gemm_crew *crew)
 {
     float *packed = crew->scratch + crew->thread * (size_t)GROUP_FLOATS;
-    block b = {.a = crew->scratch + crew->n_threads * (size_t)GROUP_FLOATS};
-    for (size_t k = 0; k < g->k; k = b.terms.end) {
-        b.terms = (dpt_cpu_range){k, k + block_of(g->k - k, PRODUCT_TERMS)};
-        const size_t most_rows =
-            least(PRODUCT_BLOCK_FLOATS / (b.terms.end - k), PRODUCT_BLOCK_ROWS);
-        for (size_t row = 0; row < g->m; row = b.rows.end) {
+    block b = {.a = crew->scratch + crew->n_threads * (size_t)GROUP_FLOATS,
+               .stored = crew->scratch + packed_scratch(crew->n_threads)};
+    /* The first block of terms is the largest. */
+    const size_t most_rows = most_rows_of(tree_block_at(0, g->k, grain_of(g), PRODUCT_TERMS).n);
+    for (size_t row = 0; row < g->m; row = b.rows.end) {
+        b.rows = (dpt_cpu_range){row, row + block_of(g->m - row, most_rows)};
+        for (size_t k = 0; k < g->k; k = b.terms.end) {
             if (k > 0 || row > 0) /* until no thread reads the block before this one */
                 dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
-            b.rows = (dpt_cpu_range){row, row + block_of(g->m - row, most_rows)};
+            b.tree = tree_block_at(k, g->k, grain_of(g), PRODUCT_TERMS);
+            b.terms = (dpt_cpu_range){k, k + b.tree.n};
             cut(g, crew->n_threads, &b);
             pack_block(g, crew, &b);
             dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);

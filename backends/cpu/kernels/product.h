@@ -13,7 +13,7 @@
 #define DPT_CPU_PRODUCT_H
 
 #include "gemm.h"
-#include "simd.h"
+#include "tree.h"
 
 /* The number of registers decides the largest tile. */
 #if defined(__AVX512F__)
@@ -39,12 +39,24 @@ enum {
 
 /* Floats of scratch for all threads together. */
 size_t KERNEL(product_scratch)(unsigned n_threads);
+/* The same for a product with a tree that has at most the m, n and k of *g. */
+size_t KERNEL(product_tree_scratch)(const gemm *g, unsigned n_threads);
 
 /* Computes one thread's part of *g.  All threads of the crew must call it.  There is no barrier at
    its end. */
 void KERNEL(product_run)(const gemm *g, const gemm_crew *crew);
 
 /* ---- For product*.c and conv2d_columns.c ----------------------------------------------------- */
+
+/* How a tile adds up grains. */
+typedef struct product_tree {
+    tree_block block;
+    /* What the tile stores between blocks (n_rows, units * LANES): the sums of a grain that goes
+       on, and `distance` floats behind them, level by level, those that wait. */
+    float *stored;
+    size_t distance;
+    float zero; /* added to the sum of a grain: 0 or -0 */
+} product_tree;
 
 /* A tile: rows of packed A times a panel of packed B. */
 typedef struct product_tile {
@@ -59,6 +71,7 @@ typedef struct product_tile {
     const float *bias;   /* (lanes), or NULL */
     const float *mask;   /* rows ldc apart, or NULL: results become 0 where it is not positive */
     bool relu;
+    const product_tree *tree; /* NULL: the terms are one sum */
 } product_tile;
 
 void KERNEL(product_tile_run)(const product_tile *t);

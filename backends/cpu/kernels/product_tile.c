@@ -56,23 +56,18 @@ DPT_CPU_INLINE void load_sums(const product_tile *t, const size_t rows, const si
     }
 }
 
-/* rows and units are constants at every call, so the arrays become registers. */
-DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const size_t units)
-{
-    vec sum[PRODUCT_ROWS][PRODUCT_UNITS];
-    DPT_CPU_UNROLL
-    for (size_t i = 0; i < rows; i++) {
-        __builtin_prefetch(t->c + i * t->ldc, 1);
-        __builtin_prefetch(t->c + i * t->ldc + t->lanes - 1, 1);
-        DPT_CPU_UNROLL
-        for (size_t u = 0; u < units; u++)
-            sum[i][u] = vec_set(0.0f);
-    }
-    if (t->continues) load_sums(t, rows, units, sum);
+/* The packed terms that come next. */
+typedef struct terms {
+    const float *a, *b;
+} terms;
 
-    const float *a = t->a, *b = t->b;
+/* rows and units are constants at every call, so the arrays become registers. */
+DPT_CPU_INLINE terms add_terms(terms at, size_t n, const size_t rows, const size_t units,
+                               vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    const float *a = at.a, *b = at.b;
     DPT_CPU_UNROLL_TWICE
-    for (size_t k = t->n_terms; k > 0; k--) {
+    for (size_t k = n; k > 0; k--) {
         vec b_row[PRODUCT_UNITS];
         DPT_CPU_UNROLL
         for (size_t u = 0; u < units; u++)
@@ -87,6 +82,36 @@ DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const si
         a += rows;
         b += units * LANES;
     }
+    return (terms){a, b};
+}
+
+DPT_CPU_INLINE void fetch_results(const product_tile *t, const size_t rows)
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        __builtin_prefetch(t->c + i * t->ldc, 1);
+        __builtin_prefetch(t->c + i * t->ldc + t->lanes - 1, 1);
+    }
+}
+
+DPT_CPU_INLINE void clear(const size_t rows, const size_t units,
+                          vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            sum[i][u] = vec_set(0.0f);
+    }
+}
+
+DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const size_t units)
+{
+    vec sum[PRODUCT_ROWS][PRODUCT_UNITS];
+    fetch_results(t, rows);
+    clear(rows, units, sum);
+    if (t->continues) load_sums(t, rows, units, sum);
+    (void)add_terms((terms){t->a, t->b}, t->n_terms, rows, units, sum);
 
     if (t->lanes == units * LANES && !t->bias && !t->mask && !t->relu && !t->factor) {
         store_sums(t, rows, units, sum);
@@ -114,12 +139,129 @@ DPT_CPU_INLINE void tile_body(const product_tile *t, const size_t rows, const si
     }
 }
 
+/* ---- Tiles with a tree ----------------------------------------------------------------------- */
+
+DPT_CPU_INLINE void load_stored(const float *from, const size_t rows, const size_t units,
+                                vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            sum[i][u] = vec_load(from + (i * units + u) * LANES);
+    }
+}
+
+/* sum = sums (rows, units * LANES) + sum */
+DPT_CPU_INLINE void add_stored(const float *from, const size_t rows, const size_t units,
+                               vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            sum[i][u] = vec_add(vec_load(from + (i * units + u) * LANES), sum[i][u]);
+    }
+}
+
+DPT_CPU_INLINE void store(float *to, const size_t rows, const size_t units,
+                          vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            vec_store(to + (i * units + u) * LANES, sum[i][u]);
+    }
+}
+
+/* A sum that is added to another one need not be treated: -0 adds as +0 does to what is not -0. */
+DPT_CPU_INLINE void end_grain(float zero, const size_t rows, const size_t units,
+                              vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++)
+            sum[i][u] = vec_add(sum[i][u], vec_set(zero));
+    }
+}
+
+/* Writes the results of a tile whose last vector has fewer lanes. */
+DPT_CPU_INLINE void store_narrow(const product_tile *t, const size_t rows, const size_t units,
+                                 vec sum[PRODUCT_ROWS][PRODUCT_UNITS])
+{
+    const size_t ldc = t->ldc, last = t->lanes - (units - 1) * LANES;
+    const bool accumulate = t->accumulate;
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++) {
+        float *c = t->c + i * ldc;
+        DPT_CPU_UNROLL
+        for (size_t u = 0; u < units; u++) {
+            const size_t n = u + 1 < units ? LANES : last;
+            const vec x = sum[i][u];
+            vec_store_n(c + u * LANES, accumulate ? vec_add(vec_load_n(c + u * LANES, n), x) : x,
+                        n);
+        }
+    }
+}
+
+DPT_CPU_INLINE void tree_body(const product_tile *t, const size_t rows, const size_t units)
+{
+    const tree_block k = t->tree->block;
+    const float zero = t->tree->zero;
+    float own[TREE_LEVELS][PRODUCT_ROWS * PRODUCT_LANES]; /* the block's grains that wait */
+    vec sum[PRODUCT_ROWS][PRODUCT_UNITS];
+    terms at = {t->a, t->b};
+    size_t grain = k.grain, n = k.n_first;
+    if (k.last) fetch_results(t, rows);
+    clear(rows, units, sum);
+    if (k.continues) load_stored(t->tree->stored, rows, units, sum);
+    for (size_t left = k.n;;) {
+        at = add_terms(at, n, rows, units, sum);
+        left -= n;
+        if (left == 0) break;
+        size_t level = 0;
+        if ((grain & 1) == 0) end_grain(zero, rows, units, sum);
+        for (; grain >> level & 1; level++)
+            add_stored(own[level], rows, units, sum);
+        store(own[level], rows, units, sum);
+        clear(rows, units, sum);
+        grain++;
+        n = k.each < left ? k.each : left;
+    }
+    if (!k.ends) {
+        store(t->tree->stored, rows, units, sum);
+        return;
+    }
+    if ((grain & 1) == 0) end_grain(zero, rows, units, sum);
+    for (size_t level = 0; level < TREE_LEVELS; level++) {
+        float *const waiting = t->tree->stored + (1 + level) * t->tree->distance;
+        if (grain >> level & 1) {
+            add_stored(level < k.level ? own[level] : waiting, rows, units, sum);
+        } else if (!k.last) {
+            store(waiting, rows, units, sum);
+            return;
+        }
+    }
+    if (t->lanes == units * LANES)
+        store_sums(t, rows, units, sum);
+    else
+        store_narrow(t, rows, units, sum);
+}
+
+/* ---- Sizes ----------------------------------------------------------------------------------- */
+
 typedef void tile_function(const product_tile *t);
 
 #define TILE(rows, units)                                                                          \
     static void tile_##rows##_##units(const product_tile *t)                                       \
     {                                                                                              \
         tile_body(t, rows, units);                                                                 \
+    }                                                                                              \
+    static void tree_##rows##_##units(const product_tile *t)                                       \
+    {                                                                                              \
+        tree_body(t, rows, units);                                                                 \
     }
 
 /* clang-format off */
@@ -134,14 +276,16 @@ typedef void tile_function(const product_tile *t);
 #endif
 #define TILES(rows) TILE(rows, 1) TILE(rows, 2)
 #define ENTRY(rows) {tile_##rows##_1, tile_##rows##_2},
+#define TREE_ENTRY(rows) {tree_##rows##_1, tree_##rows##_2},
 /* clang-format on */
 
 EACH(TILES)
 
 /* Indices: rows - 1, units - 1. */
 static tile_function *const tiles[PRODUCT_ROWS][PRODUCT_UNITS] = {EACH(ENTRY)};
+static tile_function *const trees[PRODUCT_ROWS][PRODUCT_UNITS] = {EACH(TREE_ENTRY)};
 
 void KERNEL(product_tile_run)(const product_tile *t)
 {
-    tiles[t->n_rows - 1][t->units - 1](t);
+    (t->tree ? trees : tiles)[t->n_rows - 1][t->units - 1](t);
 }

@@ -77,7 +77,8 @@ static size_t count_nodes(const dpti_worker *w, size_t most)
 {
     const dpt_trainer *t = w->trainer;
     if (!t->program.deterministic) return 0;
-    return t->n_devices == 1 && most >= t->batch_size ? 0 : DPTI_GRAIN_NODES - 1;
+    if (t->n_devices > 1) return DPTI_GRAIN_HELD - 1;
+    return most >= t->batch_size ? 0 : DPTI_GRAIN_LEADING - 1;
 }
 
 static dpt_status upload_piece(void *user, size_t offset, const float *values, size_t n)
