@@ -414,7 +414,7 @@ static void check_chains(test *t)
         dpt_op_kind pass;
         size_t in, out, image;
         const char *options;
-    } tiles[] = {
+    } chains[] = {
         {DPT_OP_CONV2D_FORWARD, 3, 5, 1, "-DTILE_M=64 -DTILE_N=16"},
         {DPT_OP_CONV2D_FORWARD, 3, 23, 1, "-DTILE_M=32 -DTILE_N=32"},
         {DPT_OP_CONV2D_FORWARD, 8, 24, 1, "-DTILE_M=32 -DTILE_N=32"},
@@ -431,15 +431,15 @@ static void check_chains(test *t)
         {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 1023, 1023, 1, "-DTILE_M=64 -DTILE_N=64"},
         {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 1024, 1024, 1, "-DTILE_M=64 -DTILE_N=64"},
     };
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) {
-        dpt_op_desc desc = convolution(tiles[i].pass, tiles[i].in, tiles[i].out, 1);
+    for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
+        dpt_op_desc desc = convolution(chains[i].pass, chains[i].in, chains[i].out, 1);
         dpt_conv2d_desc *d = &desc.u.conv2d;
-        d->in_h = d->in_w = d->out_h = d->out_w = tiles[i].image;
+        d->in_h = d->in_w = d->out_h = d->out_w = chains[i].image;
         last_found = NULL;
         check(t, desc);
         const char *options = last_found ? last_found->options : "";
-        CHECK_CONTAINS(options, tiles[i].options);
-        CHECK_CONTAINS(options, tiles[i].in % 4 == 0 ? "-DB_WIDTH=4" : "-DB_WIDTH=1");
+        CHECK_CONTAINS(options, chains[i].options);
+        CHECK_CONTAINS(options, chains[i].in % 4 == 0 ? "-DB_WIDTH=4" : "-DB_WIDTH=1");
         CHECK_CONTAINS(options, "-DDETERMINISTIC=1");
     }
 }
