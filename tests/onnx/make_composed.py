@@ -62,6 +62,15 @@ CASES = {
                             coordinate_transformation_mode="asymmetric"),
     "nearest_whole": resize([1, 1, 3, 3], mode="nearest", coordinate_transformation_mode="asymmetric"),
     "nearest_ceil": resize([1, 1, 2, 1.5], mode="nearest", nearest_mode="ceil"),
+    "linear_symmetric": resize([1, 1, 1.6, 0.7], mode="linear", coordinate_transformation_mode="half_pixel_symmetric"),
+    "linear_smooth": resize([1, 1, 0.6, 0.35], mode="linear", antialias=1),
+    "cubic": resize([1, 1, 2, 1.7], mode="cubic"),
+    "cubic_down": resize([1, 1, 0.6, 0.5], mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1),
+    "cubic_corners": resize(sizes=[SAMPLES, CHANNELS, 7, 3], mode="cubic", coordinate_transformation_mode="align_corners"),
+    "cubic_asymmetric": resize([1, 1, 1.6, 0.7], mode="cubic", coordinate_transformation_mode="asymmetric"),
+    "cubic_smooth": resize([1, 1, 0.6, 1.5], mode="cubic", antialias=1),
+    "not_larger": resize(sizes=[7, 9], axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
+    "not_smaller": resize(sizes=[2, 9], axes=[2, 3], mode="linear", keep_aspect_ratio_policy="not_smaller"),
 }
 # name: nodes behind p, tensors; the last output is r
 TOP = helper.make_node("TopK", ["p", "k"], ["v", "i"], axis=1)
@@ -155,7 +164,7 @@ REFUSED = {
     "own_filters": ([helper.make_node("ReduceMean", ["p", "val_axes"], ["m"], keepdims=0),
                      helper.make_node("Mul", ["w", "m"], ["v"]), helper.make_node("Conv", ["p", "v"], ["r"], name="op")],
                     {"w": np.ones((2, CHANNELS, 1, 1), "f"), "val_axes": np.array([1, 2, 3])}),
-    "cubic": resize([1, 1, 2, 2], mode="cubic"),
+    "crop": resize([1, 1, 2, 2], coordinate_transformation_mode="tf_crop_and_resize"),
     "deep": ([LAST, helper.make_node("OneHot", ["i", "d", "o"], ["r"], name="op", axis=1)],
              {"d": np.array(2**40), "o": np.array([0, 1], "f")}),
 }
@@ -188,7 +197,7 @@ def make(case):
     if op == "Resize" and inputs[-1] == "":
         inputs.pop()
     nodes = [helper.make_node("Mul", ["x", "scale"], ["p"])]
-    if op == "Resize" and tensors[1].data_type == TensorProto.INT64:  # the batch of the sizes is N
+    if op == "Resize" and tensors[1].data_type == TensorProto.INT64 and "axes" not in attributes:  # the batch of the sizes is N
         tensors[1] = numpy_helper.from_array(numpy_helper.to_array(tensors[1])[1:], "tail")
         nodes += [helper.make_node("Shape", ["x"], ["n"], end=1),
                   helper.make_node("Concat", ["n", "tail"], [inputs[-1]], axis=0)]

@@ -163,7 +163,7 @@ def resize(mirror, sizes=None, scales=None, **attributes):
         return one("Resize", mirror, "", f(*scales), **attributes)
     text = """n = Shape(p) end=1
 s = Concat(n, rest) axis=0
-r = Resize(p, , , s) """ + " ".join(f"{k}='{v}'" for k, v in attributes.items())
+r = Resize(p, , , s) """ + " ".join(f"{k}={v!r}" for k, v in attributes.items())
     return chain(text, mirror, rest=[CHANNELS, *sizes])
 
 
@@ -304,6 +304,11 @@ r = Where(m, q, p)""", lambda p: torch.where(((p > 0.1) & (p <= 0.4)) | (p >= 0.
                            nearest_mode="floor", coordinate_transformation_mode="asymmetric"),
     "Resize_exact": resize(lambda p: enlarge(p, (7, 9), "nearest-exact"), sizes=[7, 9], mode="nearest",
                            nearest_mode="round_prefer_ceil"),
+    "Resize_cubic": resize(lambda p: enlarge(p, (7, 4), "bicubic"), sizes=[7, 4], mode="cubic"),
+    "Resize_cubic_smooth": resize(lambda p: enlarge(p, (3, 9), "bicubic", antialias=True), sizes=[3, 9], mode="cubic",
+                                  antialias=1, exclude_outside=1, cubic_coeff_a=-0.5),
+    "Resize_smooth": resize(lambda p: enlarge(p, (2, 4), "bilinear", antialias=True), sizes=[2, 4], mode="linear",
+                            antialias=1, exclude_outside=1),
     # by index
     "TopK": chain("v,i = TopK(p, k) axis=1\nr = Identity(v)", lambda p: p.topk(3, 1)[0], k=[3]),
     "TopK_few": chain("q = Reshape(p, s)\nv,i = TopK(q, k) axis=1\nr = Identity(v)",
