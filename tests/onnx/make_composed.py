@@ -38,6 +38,11 @@ CASES = {
     "einsum_order": ("Einsum", ["x"], {"equation": "nchw,nckw->nkhc"}),
     "einsum_weight": ("Einsum", [np.linspace(-1, 1, 8 * 6 * 5, dtype="f").reshape(8, 6, 5)],
                       {"equation": "nchw,cwk->nhk"}),
+    "einsum_dots": ("Einsum", [np.linspace(-1, 1, 4 * 6 * 5, dtype="f").reshape(1, 4, 6, 5)], {"equation": "n...w,...wk->n...k"}),
+    "einsum_implied": ("Einsum", [np.linspace(-1, 1, 8 * 6 * 5, dtype="f").reshape(1, 8, 6, 5)], {"equation": "...zw,...wk"}),
+    "einsum_alphabet": ("Einsum", [], {"equation": "azyx"}),
+    "einsum_ones": ("Einsum", [np.linspace(-1, 1, 8 * 6, dtype="f").reshape(8, 1, 6)], {"equation": "nchw,chk->nwkh"}),
+    "einsum_diagonal": ("Einsum", [np.linspace(-1, 1, 36 * 8, dtype="f").reshape(6, 8, 6)], {"equation": "nchw,wcw->nch"}),
     "dilated": ("MaxPool", [], {"kernel_shape": [2, 3], "dilations": [2, 1], "pads": [1, 0, 0, 2]}),
     "dilated_ceil": ("MaxPool", [], {"kernel_shape": [2, 3], "dilations": [1, 2], "strides": [2, 2], "pads": [1, 1, 0, 1],
                                      "ceil_mode": 1}),
@@ -146,7 +151,9 @@ GRAPHS = {
 }
 REFUSED = {
     "outside": ("CumSum", [np.array(4)], {}),
-    "diagonal": ("Einsum", [np.ones((6, 6), "f")], {"equation": "nchw,ww->nch"}),
+    "twice": ("Einsum", [np.ones((6, 6), "f")], {"equation": "nchw,wk->nchh"}),
+    "many_axes": ("Einsum", [np.ones((1, 1, 1, 1, 1), "f"), np.ones((8, 4, 6, 1, 1, 1, 1, 1), "f")],
+                  {"equation": "nchw,efgij,chwefgij->n"}),
     "mirror": ("Pad", [np.array([0, 0, 1, 0, 0, 0, 1, 0])], {"mode": "mirror"}),
     "far": ("Pad", [np.array([0, 0, 4, 0, 0, 0, 0, 0])], {"mode": "reflect"}),
     "outside_rows": ([helper.make_node("Transpose", ["p"], ["t"], perm=[1, 2, 0, 3]),

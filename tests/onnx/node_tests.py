@@ -270,9 +270,10 @@ def shift_attributes(op, values, attributes, rank):
         attributes["perm"] = [0] + [p + 1 for p in order]
     elif op == "Einsum":
         equation = attributes["equation"].decode().replace(" ", "")
-        if "..." in equation or "->" not in equation:
-            raise LeftOut("Einsum with dots or without a result: the batch needs a letter")
-        left, right = equation.split("->")
+        left, _, right = equation.partition("->")
+        if "->" not in equation:
+            letters = left.replace("...", "").replace(",", "")
+            right = "..." * ("..." in left) + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
         attributes["equation"] = ",".join("Z" + t for t in left.split(",")) + "->Z" + right
     elif op in ("Split", "Gather", "GatherElements", "ScatterElements", "ArgMax", "ArgMin"):
         attributes["axis"] = up([attributes.get("axis", 0)])[0]
