@@ -204,6 +204,11 @@ UNARY = {
     "SpaceToDepth": (lambda p: p.reshape(-1, 8, 2, 2, 3, 2).permute(0, 3, 5, 1, 2, 4), {"blocksize": 2}),
     "GlobalMaxPool": (lambda p: p.amax((2, 3)), {}), "GlobalAveragePool": (lambda p: p.mean((2, 3)), {}),
     "Swish": (lambda p: p * torch.sigmoid(1.3 * p), {"alpha": 1.3}),
+    "Asinh": (torch.asinh, {}), "Cosh": (torch.cosh, {}), "Sinh": (torch.sinh, {}),
+    "LRN": (lambda p: F.local_response_norm(p, 5, alpha=0.7, beta=0.6, k=1.2),
+            {"size": 5, "alpha": 0.7, "beta": 0.6, "bias": 1.2}),
+    "LpNormalization": (lambda p: F.normalize(p, dim=1), {"axis": 1}),
+    "LpNormalization_one": (lambda p: F.normalize(p, p=1, dim=-1), {"p": 1}),
 }
 REDUCTIONS = {
     "ReduceL1": lambda p: p.abs().sum((1, 3)), "ReduceL2": lambda p: (p * p).sum((1, 3)).sqrt(),
@@ -212,7 +217,7 @@ REDUCTIONS = {
     "ReduceSum": lambda p: p.sum((1, 3)),
 }
 NETWORKS = {
-    **{op: one(op, mirror, **attributes) for op, (mirror, attributes) in UNARY.items()},
+    **{op: one(op.split("_")[0], mirror, **attributes) for op, (mirror, attributes) in UNARY.items()},
     **{op: one(op, mirror, np.array([1, 3]), keepdims=0) for op, mirror in REDUCTIONS.items()},
     "ReduceSumSquare": chain("a = Mul(p, c)\nr = ReduceSumSquare(a, axes) keepdims=0",
                              lambda p: (p * p * 0.04).sum((1, 3)), c=f(0.2), axes=[1, 3]),
@@ -229,6 +234,8 @@ NETWORKS = {
     "Gelu_tanh": one("Gelu", lambda p: F.gelu(p, approximate="tanh"), approximate="tanh"),
     "Tan": chain("a = Mul(p, c)\nr = Tan(a)", lambda p: torch.tan(p * 0.25), c=f(0.25)),
     "Log": chain("a = Exp(p)\nb = Add(a, c)\nr = Log(b)", lambda p: torch.log(p.exp() + 0.3), c=f(0.3)),
+    "Acosh": chain("a = Exp(p)\nb = Add(a, c)\nr = Acosh(b)", lambda p: torch.acosh(p.exp() + 1.3), c=f(1.3)),
+    "Atanh": chain("a = Tanh(p)\nb = Mul(a, c)\nr = Atanh(b)", lambda p: torch.atanh(0.8 * p.tanh()), c=f(0.8)),
     "Sqrt": chain("a = Exp(p)\nr = Sqrt(a)", lambda p: p.exp().sqrt()),
     "Reciprocal": chain("a = Exp(p)\nb = Add(a, c)\nr = Reciprocal(b)", lambda p: 1 / (p.exp() + 0.5), c=f(0.5)),
     "Clip": one("Clip", lambda p: p.clamp(-0.4, 0.7), f(-0.4)[0], f(0.7)[0]),

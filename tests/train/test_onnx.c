@@ -478,6 +478,7 @@ static const char *const composed[] = {"to_space",
                                        "hot",
                                        "row",
                                        "column",
+                                       "tiled",
                                        "triangle",
                                        "remainder",
                                        "hard",
@@ -561,6 +562,7 @@ static const struct {
     {"composed/few_blocks.onnx", DPT_E_FORMAT,
      "(Col2Im): its image, its blocks and its input do not fit together"},
     {"composed/own_filters.onnx", DPT_E_UNSUPPORTED, "(Conv): its filters differ between samples"},
+    {"composed/indices.onnx", DPT_E_UNSUPPORTED, "(MaxPool): its indices count over all samples"},
     {"composed/crop.onnx", DPT_E_UNSUPPORTED, "(Resize): only the modes nearest, linear and cubic"},
 };
 
