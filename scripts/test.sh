@@ -191,7 +191,7 @@ onnx_runs=10000000
 
 # New inputs go to a corpus of the build folder; what the project keeps is only read.
 fuzzer() {
-    local name=${1##*/} corpus kept dict limit=-max_total_time=$fuzz_seconds
+    local name=${1##*/} corpus kept dict less= limit=-max_total_time=$fuzz_seconds
     corpus=$work/corpus/$name
     kept=$source/tests/fuzz/corpus/${name#fuzz-}
     mkdir -p "$corpus"
@@ -199,7 +199,10 @@ fuzzer() {
     dict=$source/tests/fuzz/${name#fuzz-}.dict
     [ -f "$dict" ] || dict=
     [ -z "${2:-}" ] || limit=-runs=$2
-    (cd "$corpus" && "$1" "$limit" -timeout=10 -rss_limit_mb=2048 \
+    # A run of it frees less than 16 MiB, as a rule.  Keeping no more freed memory, and two functions of
+    # each allocation, saves a fifth of the time.  A crash that is run again by hand shows all functions.
+    [ "$name" != fuzz-onnx ] || less=:quarantine_size_mb=16:malloc_context_size=2
+    (cd "$corpus" && ASAN_OPTIONS=${ASAN_OPTIONS:-}$less "$1" "$limit" -timeout=10 -rss_limit_mb=2048 \
         ${dict:+-dict="$dict"} -print_final_stats=1 \
         -artifact_prefix="$work/crash-$name-" "$corpus" "$kept")
 }

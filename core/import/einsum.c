@@ -1,44 +1,65 @@
 /* Einsum: one operand after the other.  Axes are put in order and merged, and two matrices are
    multiplied. */
 #include "import/state.h"
+#include "onnx/equation.h"
 
 #include <string.h>
 
-enum { RESULT = 2, OPERANDS = 8 };
+enum { RESULT = 2 };
 
 /* The letters of two operands and of their product. */
 typedef struct equation {
     char term[3][DPT_MAX_RANK + 1];
 } equation;
 
-/* The letters of all operands, and of the result behind them, without spaces. */
+/* The equation of the file, and that of the operands as they are multiplied: an axis of extent 1
+   that others have in full is dropped, and no operand has a letter twice. */
 typedef struct terms {
-    size_t n; /* operands */
-    char term[OPERANDS + 1][DPT_MAX_RANK + 1];
+    dpti_onnx_equation given, taken;
+    size_t n;           /* operands */
+    size_t extent[128]; /* of each letter */
 } terms;
 
-/* Reads the equation.  Returns false if there are more operands than are taken, if the result is
-   not written, or if one of them has a letter twice. */
-static bool read_terms(const char *text, terms *t)
+/* Whether axis d of operand i is dropped. */
+static bool drops(const terms *t, size_t i, size_t d, size_t extent)
 {
-    size_t term = 0, n = 0;
-    bool arrow = false;
+    return extent == 1 && t->extent[(unsigned char)t->given.term[i][d]] != 1;
+}
+
+/* t->taken = the terms of t->given without axes that are dropped and letters that are there. */
+static void shorten_terms(const dpti_importer *im, terms *t)
+{
+    t->taken = t->given;
+    for (size_t i = 0; i < t->n; i++) {
+        const dpti_extents e = dpti_import_extents(dpti_import_fact(im, i));
+        char *term = t->taken.term[i];
+        size_t n = 0;
+        memset(term, 0, sizeof t->taken.term[i]);
+        for (size_t d = 0; d < e.rank; d++)
+            if (!drops(t, i, d, e.extent[d]) && !strchr(term, t->given.term[i][d]))
+                term[n++] = t->given.term[i][d];
+    }
+}
+
+static dpt_status read_terms(const dpti_importer *im, terms *t)
+{
+    size_t ranks[DPTI_ONNX_MAX_OPERANDS];
     memset(t, 0, sizeof *t);
-    for (; *text; text++) {
-        if (*text == ' ') continue;
-        if (*text == ',' || (text[0] == '-' && text[1] == '>')) {
-            if (arrow || term == OPERANDS) return false;
-            arrow = *text == '-';
-            text += arrow;
-            term++;
-            n = 0;
-        } else {
-            if (n == DPT_MAX_RANK || strchr(t->term[term], *text)) return false;
-            t->term[term][n++] = *text;
+    t->n = im->node->n_inputs;
+    for (size_t i = 0; i < t->n; i++)
+        ranks[i] = dpti_import_fact(im, i)->shape.rank;
+    if (!dpti_onnx_read_equation(dpti_onnx_string(im->node, "equation", ""), t->n, ranks,
+                                 &t->given))
+        return dpti_import_refuse(im, DPT_E_INVALID, "its equation does not fit its inputs");
+    for (size_t i = 0; i < t->n; i++) {
+        const dpti_extents e = dpti_import_extents(dpti_import_fact(im, i));
+        for (size_t d = 0; d < e.rank; d++) {
+            size_t *extent = &t->extent[(unsigned char)t->given.term[i][d]];
+            if (*extent <= 1) *extent = e.extent[d];
         }
     }
-    t->n = term;
-    return arrow;
+    shorten_terms(im, t);
+    return DPT_OK;
 }
 
 static bool has(const equation *e, size_t term, char letter)
@@ -104,18 +125,8 @@ typedef struct operand {
 static bool is_in_rest(const terms *t, size_t first, char letter)
 {
     for (size_t i = first; i <= t->n; i++)
-        if (strchr(t->term[i], letter)) return true;
+        if (strchr(t->taken.term[i], letter)) return true;
     return false;
-}
-
-/* Whether a letter has the same extent in both operands. */
-static bool agree(const equation *e, const dpti_extents x[2])
-{
-    for (size_t i = 0; i < x[0].rank; i++) {
-        const char *other = strchr(e->term[1], e->term[0][i]);
-        if (other && x[1].extent[other - e->term[1]] != x[0].extent[i]) return false;
-    }
-    return true;
 }
 
 /* Sums an operand over the letters that no other term has. */
@@ -124,11 +135,13 @@ static dpt_status sum_own_letters(dpti_importer *im, const terms *t, size_t i, o
     const dpti_extents from = dpti_extents_of(im->model, x->value);
     dpti_extents to = {.rank = 0};
     uint32_t axes = 0;
-    const char *own = t->term[i];
+    char own[DPT_MAX_RANK + 1];
+    memcpy(own, x->letters, sizeof own);
+    memset(x->letters, 0, sizeof x->letters);
     for (size_t d = 0; d < from.rank; d++) {
         bool elsewhere = is_in_rest(t, i + 1, own[d]);
         for (size_t k = 0; k < i; k++)
-            elsewhere = elsewhere || strchr(t->term[k], own[d]) != NULL;
+            elsewhere = elsewhere || strchr(t->taken.term[k], own[d]) != NULL;
         if (!elsewhere) {
             axes |= UINT32_C(1) << d;
             continue;
@@ -141,14 +154,59 @@ static dpt_status sum_own_letters(dpti_importer *im, const terms *t, size_t i, o
     return dpti_import_check(im);
 }
 
+/* Makes the axes `first` and `second` of an operand, which have one letter, its last axis: their
+   diagonal. */
+static dpt_status take_diagonal(dpti_importer *im, size_t first, size_t second, operand *x)
+{
+    const dpti_extents from = dpti_extents_of(im->model, x->value);
+    const size_t extent = from.extent[first];
+    const char letter = x->letters[first];
+    size_t order[DPT_MAX_RANK] = {0}, n = 0;
+    dpti_extents to = {.rank = from.rank - 1};
+    for (size_t d = 0; d < from.rank; d++) {
+        if (d == first || d == second) continue;
+        x->letters[n] = x->letters[d];
+        to.extent[n] = from.extent[d];
+        order[n++] = d;
+    }
+    x->letters[n] = letter;
+    x->letters[n + 1] = 0;
+    to.extent[n] = extent * extent;
+    order[n] = first;
+    order[n + 1] = second;
+    if (from.extent[second] != extent || to.extent[n] > DPTI_MAX_EXTENT)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "the diagonal of %zu by %zu elements cannot be taken", extent,
+                                  from.extent[second]);
+    x->value = dpti_reshape(im->model, dpti_transpose(im->model, x->value, order), &to);
+    dpti_run diagonal = {.step = (int64_t)extent + 1, .count = extent};
+    return dpti_import_take_runs(im, &x->value, n, (dpti_runs){&diagonal, 1});
+}
+
 static dpt_status read_operand(dpti_importer *im, const terms *t, size_t i, operand *out)
 {
+    const char *given = t->given.term[i];
+    size_t n = 0;
     memset(out, 0, sizeof *out);
-    memcpy(out->letters, t->term[i], sizeof out->letters);
     DPT_TRY(dpti_import_input(im, i, &out->value));
-    if (dpti_extents_of(im->model, out->value).rank != strlen(t->term[i]))
+    const dpti_extents from = dpti_extents_of(im->model, out->value);
+    dpti_extents to = {.rank = 0};
+    if (from.rank != strlen(given))
         return dpti_import_refuse(im, DPT_E_INVALID, "operand %zu has not %zu axes", i,
-                                  strlen(t->term[i]));
+                                  strlen(given));
+    for (size_t d = 0; d < from.rank; d++) {
+        if (drops(t, i, d, from.extent[d])) continue;
+        out->letters[n++] = given[d];
+        to.extent[to.rank++] = from.extent[d];
+    }
+    if (n < from.rank) out->value = dpti_reshape(im->model, out->value, &to);
+    for (size_t first = 0; out->letters[first];) {
+        const char *second = strchr(out->letters + first + 1, out->letters[first]);
+        if (second)
+            DPT_TRY(take_diagonal(im, first, (size_t)(second - out->letters), out));
+        else
+            first++;
+    }
     return sum_own_letters(im, t, i, out);
 }
 
@@ -174,10 +232,7 @@ static dpt_status multiply_by(dpti_importer *im, const terms *t, size_t i, opera
                                           i + 1, DPT_MAX_RANK);
             e.term[RESULT][n++] = *at;
         }
-    if (i + 1 == t->n) memcpy(e.term[RESULT], t->term[t->n], sizeof e.term[RESULT]);
-    if (!agree(&e, extents))
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "a letter has two extents; expand the operand before");
+    if (i + 1 == t->n) memcpy(e.term[RESULT], t->taken.term[t->n], sizeof e.term[RESULT]);
     const letters shared = choose(&e, 0, &extents[0], (const bool[]){true, true}),
                   summed = choose(&e, 0, &extents[0], (const bool[]){true, false}),
                   left = choose(&e, 0, &extents[0], (const bool[]){false, true}),
@@ -198,35 +253,17 @@ static dpt_status multiply_by(dpti_importer *im, const terms *t, size_t i, opera
 static dpt_status reorder(dpti_importer *im, const terms *t, operand *x)
 {
     size_t order[DPT_MAX_RANK] = {0};
-    for (size_t d = 0; t->term[t->n][d]; d++)
-        order[d] = (size_t)(strchr(x->letters, t->term[t->n][d]) - x->letters);
+    for (size_t d = 0; t->taken.term[t->n][d]; d++)
+        order[d] = (size_t)(strchr(x->letters, t->taken.term[t->n][d]) - x->letters);
     x->value = dpti_transpose(im->model, x->value, order);
     return dpti_import_check(im);
 }
 
-/* Whether every letter of the result is one of an operand. */
-static bool has_result(const terms *t)
-{
-    for (const char *at = t->term[t->n]; *at; at++) {
-        bool found = false;
-        for (size_t i = 0; i < t->n; i++)
-            found = found || strchr(t->term[i], *at) != NULL;
-        if (!found) return false;
-    }
-    return true;
-}
-
 static dpt_status import_einsum(dpti_importer *im)
 {
-    const char *text = dpti_onnx_string(im->node, "equation", "");
     terms t;
     operand x;
-    if (!read_terms(text, &t) || t.n != im->node->n_inputs || !has_result(&t))
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                  "\"%.60s\" is not a product of at most %d operands with each "
-                                  "letter at most once in an operand; write diagonals and dots in "
-                                  "another way",
-                                  text, OPERANDS);
+    DPT_TRY(read_terms(im, &t));
     DPT_TRY(read_operand(im, &t, 0, &x));
     if (t.n == 1) DPT_TRY(reorder(im, &t, &x));
     for (size_t i = 1; i < t.n; i++)

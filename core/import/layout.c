@@ -126,28 +126,51 @@ static dpt_status import_expand(dpti_importer *im)
     return DPT_OK;
 }
 
-/* Every axis becomes two, of which the first is repeated. */
+/* Every axis that is repeated becomes two, of which the first is repeated. */
+static dpt_value tile_at_once(dpti_importer *im, dpt_value x, const dpti_extents *from,
+                              const dpti_extents *to)
+{
+    dpti_extents pairs = {.rank = 0}, repeated = {.rank = 0};
+    for (size_t i = 0; i < from->rank; i++) {
+        if (to->extent[i] > from->extent[i]) {
+            pairs.extent[pairs.rank++] = 1;
+            repeated.extent[repeated.rank++] = to->extent[i] / from->extent[i];
+        }
+        pairs.extent[pairs.rank++] = from->extent[i];
+        repeated.extent[repeated.rank++] = from->extent[i];
+    }
+    return dpti_expand(im->model, dpti_reshape(im->model, x, &pairs), &repeated);
+}
+
+/* Repeats one axis after the other, between those in front and those behind as one axis each. */
+static dpt_value tile_by_axis(dpti_importer *im, dpt_value x, const dpti_extents *from,
+                              const dpti_extents *to)
+{
+    size_t outer = 1, inner = 1;
+    for (size_t i = 0; i < from->rank; i++)
+        outer *= from->extent[i];
+    for (size_t i = from->rank; i-- > 0;) {
+        outer /= from->extent[i];
+        const dpti_extents three = {.rank = 3, .extent = {outer, 1, from->extent[i] * inner}};
+        dpti_extents repeated = three;
+        repeated.extent[1] = to->extent[i] / from->extent[i];
+        inner *= to->extent[i];
+        if (repeated.extent[1] > 1)
+            x = dpti_expand(im->model, dpti_reshape(im->model, x, &three), &repeated);
+    }
+    return x;
+}
+
 static dpt_status import_tile(dpti_importer *im)
 {
     dpt_value x;
-    dpti_import_list times;
+    size_t n = 0;
     DPT_TRY(dpti_import_input(im, 0, &x));
-    DPT_TRY(dpti_import_integers(im, 1, NULL, &times));
     const dpti_extents from = dpti_extents_of(im->model, x),
                        to = dpti_import_extents(dpti_import_result(im, 0));
-    dpti_extents pairs = {.rank = 0}, repeated = {.rank = 0};
-    for (size_t i = 0; i < from.rank && i < times.n; i++) {
-        const size_t n = to.extent[i] / from.extent[i];
-        if (pairs.rank + 2 > DPT_MAX_RANK)
-            return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "too many axes");
-        if (n > 1) {
-            pairs.extent[pairs.rank++] = 1;
-            repeated.extent[repeated.rank++] = n;
-        }
-        pairs.extent[pairs.rank++] = from.extent[i];
-        repeated.extent[repeated.rank++] = from.extent[i];
-    }
-    x = dpti_expand(im->model, dpti_reshape(im->model, x, &pairs), &repeated);
+    for (size_t i = 0; i < from.rank; i++)
+        n += to.extent[i] > from.extent[i] ? 2 : 1;
+    x = n <= DPT_MAX_RANK ? tile_at_once(im, x, &from, &to) : tile_by_axis(im, x, &from, &to);
     dpti_import_give(im, 0, dpti_reshape(im->model, x, &to));
     return DPT_OK;
 }

@@ -2,6 +2,7 @@
 #include "import/window.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { FORMULA_BYTES = 96 };
 
@@ -133,6 +134,67 @@ static dpt_status import_rms_norm(dpti_importer *im)
     return DPT_OK;
 }
 
+/* x divided by the root of its absolute values or its squares along one axis; zeros stay zeros. */
+static dpt_status import_lp_norm(dpti_importer *im)
+{
+    dpt_value x;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const size_t rank = dpti_extents_of(im->model, x).rank;
+    const uint32_t axis = 1u << dpti_import_axis(dpti_onnx_int(im->node, "axis", -1), rank);
+    const bool squares = dpti_onnx_int(im->node, "p", 2) == 2;
+    if (!squares && dpti_onnx_int(im->node, "p", 2) != 1)
+        return dpti_import_refuse(im, DPT_E_INVALID, "p must be 1 or 2");
+    const dpt_value powers = dpti_formula(im->model, squares ? "a * a" : "abs(a)", &x, 1);
+    const dpt_value in[] = {x, dpti_import_reduce(im, powers, axis, DPT_REDUCE_SUM)};
+    dpti_import_give(im, 0,
+                     dpti_formula(im->model,
+                                  squares ? "a / sqrt(select(equal(b, 0), 1, b))"
+                                          : "a / select(equal(b, 0), 1, b)",
+                                  in, 2));
+    return DPT_OK;
+}
+
+/* weights (n, n) = `each` for the `size` channels around a channel; of an even size one more
+   behind it. */
+static void weigh_neighbours(size_t n, size_t size, float each, float *weights)
+{
+    for (size_t c = 0; c < n; c++) {
+        const size_t before = (size - 1) / 2, behind = size / 2;
+        const size_t last = behind < n - c ? c + behind : n - 1;
+        for (size_t i = c > before ? c - before : 0; i <= last; i++)
+            weights[c * n + i] = each;
+    }
+}
+
+/* Each element divided by a power of the squares of the same place in the channels around. */
+static dpt_status import_local_response(dpti_importer *im)
+{
+    enum { MOST_CHANNELS = 4096 };
+    char text[FORMULA_BYTES];
+    dpt_value x, sum;
+    DPT_TRY(dpti_import_input(im, 0, &x));
+    const size_t n = dpti_extents_of(im->model, x).extent[1];
+    const int64_t size = dpti_onnx_int(im->node, "size", 0);
+    if (size < 1 || n > MOST_CHANNELS)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "its size must be at least 1, and its channels at most %d",
+                                  MOST_CHANNELS);
+    const double alpha = (double)dpti_onnx_float(im->node, "alpha", 1e-4f);
+    float *weights = calloc(n * n, sizeof *weights);
+    if (!weights) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    weigh_neighbours(n, (size_t)size, (float)(alpha / (double)size), weights);
+    sum = dpti_formula(im->model, "a * a", &x, 1);
+    const dpt_status status = dpti_import_combine(
+        im, &(dpti_combination){.axis = 1, .n_out = n, .weights = weights}, &sum);
+    free(weights);
+    DPT_TRY(status);
+    snprintf(text, sizeof text, "a * pow(b + %.9g, %.9g)",
+             (double)dpti_onnx_float(im->node, "bias", 1),
+             -(double)dpti_onnx_float(im->node, "beta", 0.75f));
+    dpti_import_give(im, 0, dpti_formula(im->model, text, (dpt_value[]){x, sum}, 2));
+    return DPT_OK;
+}
+
 dpt_status dpti_import_norm_by_values(dpti_importer *im, dpt_value x)
 {
     char text[FORMULA_BYTES];
@@ -163,6 +225,8 @@ dpt_status dpti_import_norm_by_values(dpti_importer *im, dpt_value x)
 const dpti_import_operator dpti_import_norms[] = {
     {"GroupNormalization", import_group_norm},
     {"InstanceNormalization", import_instance_norm},
+    {"LRN", import_local_response},
+    {"LpNormalization", import_lp_norm},
     {"RMSNormalization", import_rms_norm},
     {NULL, NULL},
 };

@@ -11,15 +11,21 @@ typedef struct edge {
     int64_t before, after;
 } edge;
 
-/* The index of the element that place i of the padded axis shows. */
-static int64_t shown(const char *mode, int64_t i, int64_t n)
+/* The places from `from` on, up to `to`, that show elements of an axis of n elements with one
+   step. */
+static dpti_run next_run(const char *mode, int64_t n, int64_t from, int64_t to)
 {
-    const int64_t period = mode[0] == 'r' ? 2 * (n - 1) : n;
-    if (mode[0] == 'e') return i < 0 ? 0 : i >= n ? n - 1 : i;
-    if (period == 0) return 0;
-    i %= period;
-    if (i < 0) i += period;
-    return i < n ? i : period - i;
+    dpti_run run = {.first = from, .step = 1};
+    int64_t end = from < 0 ? 0 : from < n ? n : to;
+    if (mode[0] == 'w') {
+        run.first = (from % n + n) % n;
+        end = from + n - run.first;
+    } else if (from < 0 || from >= n) {
+        run.step = mode[0] == 'r' ? -1 : 0;
+        run.first = mode[0] == 'r' ? (from < 0 ? -from : 2 * (n - 1) - from) : from < 0 ? 0 : n - 1;
+    }
+    run.count = (size_t)((end < to ? end : to) - from);
+    return run;
 }
 
 /* Pads with elements of the value itself. */
@@ -33,13 +39,16 @@ static dpt_status pad_with_itself(dpti_importer *im, const char *mode, const edg
                                   "%lld are there",
                                   (long long)(at->before > at->after ? at->before : at->after),
                                   (long long)extent, at->axis, (long long)extent - 1);
-    dpti_picks picks = {.n = (size_t)(extent + at->before + at->after)};
-    picks.items = malloc((picks.n + 1) * sizeof *picks.items);
-    if (!picks.items) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
-    for (size_t i = 0; i < picks.n; i++)
-        picks.items[i] = shown(mode, (int64_t)i - at->before, extent);
-    const dpt_status status = dpti_import_take(im, x, at->axis, picks);
-    free(picks.items);
+    const int64_t end = extent + at->after, places = end + at->before;
+    const size_t most = places < DPTI_MOST_RUNS ? (size_t)places : DPTI_MOST_RUNS;
+    dpti_runs runs = {.items = malloc((most + 1) * sizeof *runs.items)};
+    if (!runs.items) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    for (int64_t i = -at->before; i < end && runs.n <= DPTI_MOST_RUNS; runs.n++) {
+        runs.items[runs.n] = next_run(mode, extent, i, end);
+        i += (int64_t)runs.items[runs.n].count;
+    }
+    const dpt_status status = dpti_import_take_runs(im, x, at->axis, runs);
+    free(runs.items);
     return status;
 }
 

@@ -3,22 +3,16 @@
 
 #include <stdlib.h>
 
-/* Indices first, first + step, ... */
-typedef struct run {
-    int64_t first, step;
-    size_t count;
-} run;
-
-static run next_run(const int64_t *items, size_t n)
+static dpti_run next_run(const int64_t *items, size_t n)
 {
-    run r = {.first = items[0], .step = n > 1 ? items[1] - items[0] : 1, .count = 1};
+    dpti_run r = {.first = items[0], .step = n > 1 ? items[1] - items[0] : 1, .count = 1};
     while (r.count < n && items[r.count] - items[r.count - 1] == r.step)
         r.count++;
     return r;
 }
 
 /* The part of x that a run names.  A step of 0 repeats one element. */
-static dpt_value take_run(dpti_importer *im, dpt_value x, size_t axis, run r)
+static dpt_value take_run(dpti_importer *im, dpt_value x, size_t axis, dpti_run r)
 {
     const dpti_cut cut = {.axis = axis,
                           .begin = (size_t)r.first,
@@ -57,26 +51,34 @@ static dpt_status make_positive(const dpti_importer *im, int64_t *items, size_t 
     return DPT_OK;
 }
 
-dpt_status dpti_import_take(dpti_importer *im, dpt_value *x, size_t axis, dpti_picks picks)
+dpt_status dpti_import_take_runs(dpti_importer *im, dpt_value *x, size_t axis, dpti_runs runs)
 {
-    enum { MOST_PARTS = 4096 };
-    size_t n = 0;
-    DPT_TRY(make_positive(im, picks.items, picks.n, dpti_extents_of(im->model, *x).extent[axis]));
-    dpt_value *parts = malloc((picks.n + 1) * sizeof *parts);
-    if (!parts) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
-    for (size_t i = 0; i < picks.n && n < MOST_PARTS;) {
-        const run r = next_run(picks.items + i, picks.n - i);
-        parts[n++] = take_run(im, *x, axis, r);
-        i += r.count;
-    }
-    const bool taken = n > 0 && n < MOST_PARTS;
-    if (taken) *x = join(im, parts, n, axis);
-    free(parts);
-    if (!taken)
+    if (runs.n == 0 || runs.n > DPTI_MOST_RUNS)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "its indices make %s; 1 to %d runs of indices can be trained",
-                                  n ? "too many runs" : "nothing", MOST_PARTS - 1);
+                                  runs.n ? "too many runs" : "nothing", DPTI_MOST_RUNS);
+    dpt_value *parts = malloc(runs.n * sizeof *parts);
+    if (!parts) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    for (size_t i = 0; i < runs.n; i++)
+        parts[i] = take_run(im, *x, axis, runs.items[i]);
+    *x = join(im, parts, runs.n, axis);
+    free(parts);
     return dpti_import_check(im);
+}
+
+dpt_status dpti_import_take(dpti_importer *im, dpt_value *x, size_t axis, dpti_picks picks)
+{
+    DPT_TRY(make_positive(im, picks.items, picks.n, dpti_extents_of(im->model, *x).extent[axis]));
+    const size_t most = picks.n < DPTI_MOST_RUNS ? picks.n : DPTI_MOST_RUNS;
+    dpti_runs runs = {.items = malloc((most + 1) * sizeof *runs.items)};
+    if (!runs.items) return dpti_import_refuse(im, DPT_E_NO_MEMORY, "no memory");
+    for (size_t i = 0; i < picks.n && runs.n <= DPTI_MOST_RUNS; runs.n++) {
+        runs.items[runs.n] = next_run(picks.items + i, picks.n - i);
+        i += runs.items[runs.n].count;
+    }
+    const dpt_status status = dpti_import_take_runs(im, x, axis, runs);
+    free(runs.items);
+    return status;
 }
 
 /* The constant integers of input 1, to be freed. */

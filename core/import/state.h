@@ -168,6 +168,20 @@ typedef struct dpti_picks {
     int64_t *items;
     size_t n;
 } dpti_picks;
+/* Indices first, first + step, ...  A step of 0 repeats one index. */
+typedef struct dpti_run {
+    int64_t first, step;
+    size_t count;
+} dpti_run;
+enum { DPTI_MOST_RUNS = 4095 };
+typedef struct dpti_runs {
+    dpti_run *items;
+    size_t n;
+} dpti_runs;
+/* *x = its elements along the axis that the runs name one after another, which are indices of it.
+   More than DPTI_MOST_RUNS are refused. */
+DPT_CHECK_RESULT dpt_status dpti_import_take_runs(dpti_importer *im, dpt_value *x, size_t axis,
+                                                  dpti_runs runs);
 /* *x = its elements along the axis that `picks` names; negative indices become positive. */
 DPT_CHECK_RESULT dpt_status dpti_import_take(dpti_importer *im, dpt_value *x, size_t axis,
                                              dpti_picks picks);

@@ -198,6 +198,10 @@ static dpt_status import_pool(dpti_importer *im)
     const bool most = strcmp(im->node->op, "MaxPool") == 0;
     dpti_window w = {.n_axes = 0};
     dpt_value x;
+    if (dpti_import_wants(im, 1))
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "its indices count over all samples of the batch; only its first "
+                                  "output can be used");
     DPT_TRY(dpti_import_input(im, 0, &x));
     const dpti_extents e = dpti_extents_of(im->model, x);
     if (e.rank == VOLUME_RANK) return dpti_import_pool_by_slices(im);

@@ -1,6 +1,7 @@
 /* One rule for each kind of operator; a rule finds where the samples are in the results. */
 #include "onnx/batch_parallel.h"
 
+#include "onnx/equation.h"
 #include "onnx/infer_state.h"
 
 #include <string.h>
@@ -481,21 +482,22 @@ static dpt_status einsum(proof *p, dpt_error *error)
     const dpti_onnx_shape *y = &p->in.graph->facts[v].shape;
     if (batch && dpti_onnx_batch_axis(y) == y->rank)
         return mixes(p, "it sums over the batch axis", error);
-    const char *at = dpti_onnx_string(p->in.node, "equation", "");
+    size_t ranks[DPTI_ONNX_MAX_OPERANDS];
+    dpti_onnx_equation e;
     char letter = 0;
-    for (size_t i = 0, d = 0; *at && *at != '-'; at++) {
-        if (*at == ' ') continue;
-        if (*at == ',') {
-            i++;
-            d = 0;
-            continue;
-        }
-        if (on_axis(p, i, d++)) {
-            if (letter && letter != *at)
+    for (size_t i = 0; i < p->in.node->n_inputs; i++)
+        ranks[i] = dpti_onnx_input(&p->in, i)->shape.rank;
+    if (!dpti_onnx_read_equation(dpti_onnx_string(p->in.node, "equation", ""), p->in.node->n_inputs,
+                                 ranks, &e))
+        return dpti_onnx_refuse(&p->in, DPT_E_FORMAT, error,
+                                "its equation does not fit its inputs");
+    for (size_t i = 0; i < e.n; i++)
+        for (size_t d = 0; d < ranks[i]; d++) {
+            if (!on_axis(p, i, d)) continue;
+            if (letter && letter != e.term[i][d])
                 return mixes(p, "it pairs samples with one another", error);
-            letter = *at;
+            letter = e.term[i][d];
         }
-    }
     return keep_order(p, error);
 }
 

@@ -31,4 +31,9 @@ DPT_CHECK_RESULT dpt_status dpti_onnx_find_part(const dpti_onnx_graph *graph,
                                                 const dpti_onnx_node *at, dpti_onnx_part *out,
                                                 dpt_error *error);
 
+/* Whether a Resize of x to `sizes` keeps the proportions of its axes; *scale = by which it then
+   multiplies all of them. */
+bool dpti_onnx_keeps_proportions(const dpti_onnx_node *node, const dpti_onnx_shape *x,
+                                 const dpti_onnx_fact *sizes, double *scale);
+
 #endif

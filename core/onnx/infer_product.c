@@ -1,7 +1,7 @@
 /* Matrix products, recurrent layers and attention. */
+#include "onnx/equation.h"
 #include "onnx/infer_state.h"
 
-#include <ctype.h>
 #include <string.h>
 
 static dpt_status fail_shapes(const dpti_onnx_inference *in, dpt_error *error)
@@ -57,71 +57,49 @@ static dpt_status gemm(dpti_onnx_inference *in, dpt_error *error)
 
 /* ---- Einsum ---------------------------------------------------------------------------------- */
 
+/* The extents that letters have in all operands; one of 1 is broadcast to another. */
 typedef struct letters {
     bool known[128];
     dpti_onnx_dim dims[128];
-    unsigned uses[128];
 } letters;
 
-/* Reads the axes of one input; *at is behind them then. */
-static bool read_term(const char **at, const dpti_onnx_shape *shape, letters *l)
+/* Adds the axes of one operand.  Returns false if a letter has two extents. */
+static bool add_term(const char *term, const dpti_onnx_shape *shape, letters *l)
 {
-    size_t d = 0;
-    for (; **at && **at != ',' && **at != '-'; ++*at) {
-        const unsigned char c = (unsigned char)**at;
-        if (c == ' ') continue;
-        if (!isalpha(c) || c > 127 || d == shape->rank) return false;
-        const dpti_onnx_dim dim = shape->dims[d++], one = {1, false};
+    const dpti_onnx_dim one = {1, false};
+    for (size_t d = 0; d < shape->rank; d++) {
+        const unsigned char c = (unsigned char)term[d];
+        const dpti_onnx_dim dim = shape->dims[d];
         if (l->known[c] && !dpti_onnx_same_dim(l->dims[c], dim) &&
             !dpti_onnx_same_dim(l->dims[c], one) && !dpti_onnx_same_dim(dim, one))
             return false;
         if (!l->known[c] || dpti_onnx_same_dim(l->dims[c], one)) l->dims[c] = dim;
         l->known[c] = true;
-        l->uses[c]++;
-    }
-    return d == shape->rank;
-}
-
-/* The axes of the result: those written, or every letter that occurs once, in alphabetical order.
- */
-static bool read_result(const char *at, const letters *l, dpti_onnx_shape *out)
-{
-    char implied[129] = "";
-    size_t n = 0;
-    for (unsigned c = 0; c < 128 && !*at; c++)
-        if (l->uses[c] == 1) implied[n++] = (char)c;
-    if (!*at)
-        at = implied;
-    else if (at[0] != '-' || at[1] != '>')
-        return false;
-    else
-        at += 2;
-    bool used[128] = {false};
-    for (; *at; at++) {
-        const unsigned char c = (unsigned char)*at;
-        if (c == ' ') continue;
-        if (c > 127 || !l->known[c] || used[c] || out->rank == DPTI_ONNX_MAX_RANK) return false;
-        used[c] = true;
-        out->dims[out->rank++] = l->dims[c];
     }
     return true;
 }
 
 static dpt_status einsum(dpti_onnx_inference *in, dpt_error *error)
 {
-    const char *equation = dpti_onnx_string(in->node, "equation", ""), *at = equation;
+    const char *text = dpti_onnx_string(in->node, "equation", "");
+    const size_t n = in->node->n_inputs;
+    size_t ranks[DPTI_ONNX_MAX_OPERANDS];
     letters l = {.known = {false}};
-    DPT_TRY(dpti_onnx_need(in, in->node->n_inputs ? in->node->n_inputs : 1, error));
+    dpti_onnx_equation e;
+    DPT_TRY(dpti_onnx_need(in, n ? n : 1, error));
     dpti_onnx_fact y = {.type = dpti_onnx_input(in, 0)->type};
-    bool fits = true;
-    for (size_t i = 0; fits && i < in->node->n_inputs; i++) {
-        if (i > 0) fits = *at++ == ',';
-        fits = fits && read_term(&at, &dpti_onnx_input(in, i)->shape, &l);
-    }
-    if (!fits || !read_result(at, &l, &y.shape))
+    for (size_t i = 0; i < n && i < DPTI_ONNX_MAX_OPERANDS; i++)
+        ranks[i] = dpti_onnx_input(in, i)->shape.rank;
+    bool fits = dpti_onnx_read_equation(text, n, ranks, &e);
+    for (size_t i = 0; fits && i < n; i++)
+        fits = add_term(e.term[i], &dpti_onnx_input(in, i)->shape, &l);
+    if (!fits)
         return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
-                                "the equation \"%.60s\" does not fit its inputs, or has dots",
-                                equation);
+                                "the equation \"%.60s\" does not fit its inputs; at most %d of "
+                                "them, with at most %d axes, can be taken",
+                                text, DPTI_ONNX_MAX_OPERANDS, DPTI_ONNX_MAX_RANK);
+    for (const char *at = e.term[n]; *at; at++)
+        y.shape.dims[y.shape.rank++] = l.dims[(unsigned char)*at];
     return dpti_onnx_give(in, 0, &y, error);
 }
 

@@ -1,7 +1,9 @@
 /* Operators with a window over a plane: convolution, pooling, resizing.  The axes are samples,
    channels, and one to three spatial ones. */
+#include "onnx/infer.h"
 #include "onnx/infer_state.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { MAX_SPATIAL = 3, MAX_WINDOW = 1 << 24 };
@@ -253,6 +255,42 @@ static dpt_status resize_axis(const dpti_onnx_inference *in, size_t k, dpti_onnx
                             "batch");
 }
 
+bool dpti_onnx_keeps_proportions(const dpti_onnx_node *node, const dpti_onnx_shape *x,
+                                 const dpti_onnx_fact *sizes, double *scale)
+{
+    const char *policy = dpti_onnx_string(node, "keep_aspect_ratio_policy", "stretch");
+    const bool not_larger = strcmp(policy, "not_larger") == 0;
+    size_t n = 0;
+    const int64_t *axes = dpti_onnx_ints(node, "axes", &n);
+    if (!sizes || !sizes->cells || (!not_larger && strcmp(policy, "not_smaller") != 0))
+        return false;
+    for (size_t k = 0; k < sizes->n_cells && (!axes || k < n); k++) {
+        const size_t d = axes ? dpti_onnx_axis(axes[k], x->rank) : k;
+        if (d >= x->rank || x->dims[d].size < 1) return false;
+        const dpti_onnx_cell to = sizes->cells[k];
+        const double quotient = (double)(to.times ? to.times : to.fixed) / (double)x->dims[d].size;
+        if (k == 0 || (not_larger ? quotient < *scale : quotient > *scale)) *scale = quotient;
+    }
+    return sizes->n_cells > 0;
+}
+
+/* The extents that are in proportion; a half is rounded up. */
+static dpt_status resize_alike(dpti_onnx_inference *in, double scale, dpti_onnx_fact *y,
+                               dpt_error *error)
+{
+    size_t n = 0;
+    const int64_t *axes = dpti_onnx_ints(in->node, "axes", &n);
+    for (size_t k = 0; k < (axes ? n : y->shape.rank); k++) {
+        dpti_onnx_dim *dim = &y->shape.dims[axes ? dpti_onnx_axis(axes[k], y->shape.rank) : k];
+        const double size = floor((double)dim->size * scale + 0.5);
+        if (dim->batch ? scale != 1 : !(size >= 0 && size < 1e9))
+            return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                                    "it resizes the batch, or to too many elements");
+        if (!dim->batch) dim->size = (int64_t)size;
+    }
+    return dpti_onnx_give(in, 0, y, error);
+}
+
 static dpt_status resize(dpti_onnx_inference *in, dpt_error *error)
 {
     DPT_TRY(dpti_onnx_need(in, 1, error));
@@ -261,9 +299,7 @@ static dpt_status resize(dpti_onnx_inference *in, dpt_error *error)
     size_t n = 0;
     const int64_t *axes = dpti_onnx_ints(in->node, "axes", &n);
     if (!axes) n = x->shape.rank;
-    if (strcmp(dpti_onnx_string(in->node, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0)
-        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
-                                "keep_aspect_ratio_policy must be stretch");
+    double scale = 1;
     for (size_t k = 0; k < n; k++) {
         const size_t d = axes ? dpti_onnx_axis(axes[k], x->shape.rank) : k;
         if (d == x->shape.rank)
@@ -272,6 +308,10 @@ static dpt_status resize(dpti_onnx_inference *in, dpt_error *error)
         DPT_TRY(resize_axis(in, k, &y.shape.dims[d], error));
         if (before.batch && !dpti_onnx_same_dim(before, y.shape.dims[d]))
             return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error, "it resizes the batch");
+    }
+    if (dpti_onnx_keeps_proportions(in->node, &x->shape, dpti_onnx_input(in, 3), &scale)) {
+        y.shape = x->shape;
+        return resize_alike(in, scale, &y, error);
     }
     return dpti_onnx_give(in, 0, &y, error);
 }

@@ -38,6 +38,11 @@ CASES = {
     "einsum_order": ("Einsum", ["x"], {"equation": "nchw,nckw->nkhc"}),
     "einsum_weight": ("Einsum", [np.linspace(-1, 1, 8 * 6 * 5, dtype="f").reshape(8, 6, 5)],
                       {"equation": "nchw,cwk->nhk"}),
+    "einsum_dots": ("Einsum", [np.linspace(-1, 1, 4 * 6 * 5, dtype="f").reshape(1, 4, 6, 5)], {"equation": "n...w,...wk->n...k"}),
+    "einsum_implied": ("Einsum", [np.linspace(-1, 1, 8 * 6 * 5, dtype="f").reshape(1, 8, 6, 5)], {"equation": "...zw,...wk"}),
+    "einsum_alphabet": ("Einsum", [], {"equation": "azyx"}),
+    "einsum_ones": ("Einsum", [np.linspace(-1, 1, 8 * 6, dtype="f").reshape(8, 1, 6)], {"equation": "nchw,chk->nwkh"}),
+    "einsum_diagonal": ("Einsum", [np.linspace(-1, 1, 36 * 8, dtype="f").reshape(6, 8, 6)], {"equation": "nchw,wcw->nch"}),
     "dilated": ("MaxPool", [], {"kernel_shape": [2, 3], "dilations": [2, 1], "pads": [1, 0, 0, 2]}),
     "dilated_ceil": ("MaxPool", [], {"kernel_shape": [2, 3], "dilations": [1, 2], "strides": [2, 2], "pads": [1, 1, 0, 1],
                                      "ceil_mode": 1}),
@@ -62,6 +67,15 @@ CASES = {
                             coordinate_transformation_mode="asymmetric"),
     "nearest_whole": resize([1, 1, 3, 3], mode="nearest", coordinate_transformation_mode="asymmetric"),
     "nearest_ceil": resize([1, 1, 2, 1.5], mode="nearest", nearest_mode="ceil"),
+    "linear_symmetric": resize([1, 1, 1.6, 0.7], mode="linear", coordinate_transformation_mode="half_pixel_symmetric"),
+    "linear_smooth": resize([1, 1, 0.6, 0.35], mode="linear", antialias=1),
+    "cubic": resize([1, 1, 2, 1.7], mode="cubic"),
+    "cubic_down": resize([1, 1, 0.6, 0.5], mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1),
+    "cubic_corners": resize(sizes=[SAMPLES, CHANNELS, 7, 3], mode="cubic", coordinate_transformation_mode="align_corners"),
+    "cubic_asymmetric": resize([1, 1, 1.6, 0.7], mode="cubic", coordinate_transformation_mode="asymmetric"),
+    "cubic_smooth": resize([1, 1, 0.6, 1.5], mode="cubic", antialias=1),
+    "not_larger": resize(sizes=[7, 9], axes=[2, 3], keep_aspect_ratio_policy="not_larger"),
+    "not_smaller": resize(sizes=[2, 9], axes=[2, 3], mode="linear", keep_aspect_ratio_policy="not_smaller"),
 }
 # name: nodes behind p, tensors; the last output is r
 TOP = helper.make_node("TopK", ["p", "k"], ["v", "i"], axis=1)
@@ -131,13 +145,17 @@ GRAPHS = {
     "column": ([LAST, helper.make_node("Gather", ["val_table", "i"], ["t"], axis=1),
                 helper.make_node("Transpose", ["t"], ["r"], perm=[1, 0, 2, 3])],
                {"val_table": np.linspace(-1, 1, 12, dtype="f").reshape(2, 6)}),
+    "tiled": ([helper.make_node("Unsqueeze", ["p", "at"], ["u"]), helper.make_node("Tile", ["u", "m"], ["r"])],
+              {"m": np.array([1, 2, 1, 1, 2, 2]), "at": np.array([1, 3])}),
     "triangle": ([helper.make_node("Trilu", ["p", "d"], ["r"], upper=0)], {"d": np.array(1)}),
     "remainder": ([helper.make_node("Mod", ["p", "m"], ["r"], fmod=1)], {"m": np.array([0.3], "f")}),
     "hard": ([helper.make_node("Hardmax", ["p"], ["r"], axis=1)], {}),
 }
 REFUSED = {
     "outside": ("CumSum", [np.array(4)], {}),
-    "diagonal": ("Einsum", [np.ones((6, 6), "f")], {"equation": "nchw,ww->nch"}),
+    "twice": ("Einsum", [np.ones((6, 6), "f")], {"equation": "nchw,wk->nchh"}),
+    "many_axes": ("Einsum", [np.ones((1, 1, 1, 1, 1), "f"), np.ones((8, 4, 6, 1, 1, 1, 1, 1), "f")],
+                  {"equation": "nchw,efgij,chwefgij->n"}),
     "mirror": ("Pad", [np.array([0, 0, 1, 0, 0, 0, 1, 0])], {"mode": "mirror"}),
     "far": ("Pad", [np.array([0, 0, 4, 0, 0, 0, 0, 0])], {"mode": "reflect"}),
     "outside_rows": ([helper.make_node("Transpose", ["p"], ["t"], perm=[1, 2, 0, 3]),
@@ -155,7 +173,10 @@ REFUSED = {
     "own_filters": ([helper.make_node("ReduceMean", ["p", "val_axes"], ["m"], keepdims=0),
                      helper.make_node("Mul", ["w", "m"], ["v"]), helper.make_node("Conv", ["p", "v"], ["r"], name="op")],
                     {"w": np.ones((2, CHANNELS, 1, 1), "f"), "val_axes": np.array([1, 2, 3])}),
-    "cubic": resize([1, 1, 2, 2], mode="cubic"),
+    "indices": ([helper.make_node("MaxPool", ["p"], ["m", "i"], name="op", kernel_shape=[2, 2]),
+                 helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+                 helper.make_node("Add", ["m", "f"], ["r"])], {}),
+    "crop": resize([1, 1, 2, 2], coordinate_transformation_mode="tf_crop_and_resize"),
     "deep": ([LAST, helper.make_node("OneHot", ["i", "d", "o"], ["r"], name="op", axis=1)],
              {"d": np.array(2**40), "o": np.array([0, 1], "f")}),
 }
@@ -188,7 +209,7 @@ def make(case):
     if op == "Resize" and inputs[-1] == "":
         inputs.pop()
     nodes = [helper.make_node("Mul", ["x", "scale"], ["p"])]
-    if op == "Resize" and tensors[1].data_type == TensorProto.INT64:  # the batch of the sizes is N
+    if op == "Resize" and tensors[1].data_type == TensorProto.INT64 and "axes" not in attributes:  # the batch of the sizes is N
         tensors[1] = numpy_helper.from_array(numpy_helper.to_array(tensors[1])[1:], "tail")
         nodes += [helper.make_node("Shape", ["x"], ["n"], end=1),
                   helper.make_node("Concat", ["n", "tail"], [inputs[-1]], axis=0)]

@@ -163,7 +163,7 @@ def resize(mirror, sizes=None, scales=None, **attributes):
         return one("Resize", mirror, "", f(*scales), **attributes)
     text = """n = Shape(p) end=1
 s = Concat(n, rest) axis=0
-r = Resize(p, , , s) """ + " ".join(f"{k}='{v}'" for k, v in attributes.items())
+r = Resize(p, , , s) """ + " ".join(f"{k}={v!r}" for k, v in attributes.items())
     return chain(text, mirror, rest=[CHANNELS, *sizes])
 
 
@@ -204,6 +204,11 @@ UNARY = {
     "SpaceToDepth": (lambda p: p.reshape(-1, 8, 2, 2, 3, 2).permute(0, 3, 5, 1, 2, 4), {"blocksize": 2}),
     "GlobalMaxPool": (lambda p: p.amax((2, 3)), {}), "GlobalAveragePool": (lambda p: p.mean((2, 3)), {}),
     "Swish": (lambda p: p * torch.sigmoid(1.3 * p), {"alpha": 1.3}),
+    "Asinh": (torch.asinh, {}), "Cosh": (torch.cosh, {}), "Sinh": (torch.sinh, {}),
+    "LRN": (lambda p: F.local_response_norm(p, 5, alpha=0.7, beta=0.6, k=1.2),
+            {"size": 5, "alpha": 0.7, "beta": 0.6, "bias": 1.2}),
+    "LpNormalization": (lambda p: F.normalize(p, dim=1), {"axis": 1}),
+    "LpNormalization_one": (lambda p: F.normalize(p, p=1, dim=-1), {"p": 1}),
 }
 REDUCTIONS = {
     "ReduceL1": lambda p: p.abs().sum((1, 3)), "ReduceL2": lambda p: (p * p).sum((1, 3)).sqrt(),
@@ -212,7 +217,7 @@ REDUCTIONS = {
     "ReduceSum": lambda p: p.sum((1, 3)),
 }
 NETWORKS = {
-    **{op: one(op, mirror, **attributes) for op, (mirror, attributes) in UNARY.items()},
+    **{op: one(op.split("_")[0], mirror, **attributes) for op, (mirror, attributes) in UNARY.items()},
     **{op: one(op, mirror, np.array([1, 3]), keepdims=0) for op, mirror in REDUCTIONS.items()},
     "ReduceSumSquare": chain("a = Mul(p, c)\nr = ReduceSumSquare(a, axes) keepdims=0",
                              lambda p: (p * p * 0.04).sum((1, 3)), c=f(0.2), axes=[1, 3]),
@@ -229,6 +234,8 @@ NETWORKS = {
     "Gelu_tanh": one("Gelu", lambda p: F.gelu(p, approximate="tanh"), approximate="tanh"),
     "Tan": chain("a = Mul(p, c)\nr = Tan(a)", lambda p: torch.tan(p * 0.25), c=f(0.25)),
     "Log": chain("a = Exp(p)\nb = Add(a, c)\nr = Log(b)", lambda p: torch.log(p.exp() + 0.3), c=f(0.3)),
+    "Acosh": chain("a = Exp(p)\nb = Add(a, c)\nr = Acosh(b)", lambda p: torch.acosh(p.exp() + 1.3), c=f(1.3)),
+    "Atanh": chain("a = Tanh(p)\nb = Mul(a, c)\nr = Atanh(b)", lambda p: torch.atanh(0.8 * p.tanh()), c=f(0.8)),
     "Sqrt": chain("a = Exp(p)\nr = Sqrt(a)", lambda p: p.exp().sqrt()),
     "Reciprocal": chain("a = Exp(p)\nb = Add(a, c)\nr = Reciprocal(b)", lambda p: 1 / (p.exp() + 0.5), c=f(0.5)),
     "Clip": one("Clip", lambda p: p.clamp(-0.4, 0.7), f(-0.4)[0], f(0.7)[0]),
@@ -304,6 +311,11 @@ r = Where(m, q, p)""", lambda p: torch.where(((p > 0.1) & (p <= 0.4)) | (p >= 0.
                            nearest_mode="floor", coordinate_transformation_mode="asymmetric"),
     "Resize_exact": resize(lambda p: enlarge(p, (7, 9), "nearest-exact"), sizes=[7, 9], mode="nearest",
                            nearest_mode="round_prefer_ceil"),
+    "Resize_cubic": resize(lambda p: enlarge(p, (7, 4), "bicubic"), sizes=[7, 4], mode="cubic"),
+    "Resize_cubic_smooth": resize(lambda p: enlarge(p, (3, 9), "bicubic", antialias=True), sizes=[3, 9], mode="cubic",
+                                  antialias=1, exclude_outside=1, cubic_coeff_a=-0.5),
+    "Resize_smooth": resize(lambda p: enlarge(p, (2, 4), "bilinear", antialias=True), sizes=[2, 4], mode="linear",
+                            antialias=1, exclude_outside=1),
     # by index
     "TopK": chain("v,i = TopK(p, k) axis=1\nr = Identity(v)", lambda p: p.topk(3, 1)[0], k=[3]),
     "TopK_few": chain("q = Reshape(p, s)\nv,i = TopK(q, k) axis=1\nr = Identity(v)",

@@ -26,15 +26,15 @@ from onnx import TensorProto, helper, numpy_helper
 
 # The operators of the specification, with those that the documents call trainable.
 NAMED = set(
-    """Abs Add And ArgMax ArgMin Attention AveragePool BatchNormalization Bernoulli Cast CastLike Ceil
-    Celu Clip Col2Im Concat Constant ConstantOfShape Conv ConvTranspose Cos CumSum DepthToSpace Div Dropout
+    """Abs Acosh Add And ArgMax ArgMin Asinh Atanh Attention AveragePool BatchNormalization Bernoulli Cast CastLike Ceil
+    Celu Clip Col2Im Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh CumSum DepthToSpace Div Dropout
     Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm
     GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish
-    Hardmax Identity InstanceNormalization IsInf IsNaN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax
-    LpPool MatMul Max MaxPool Mean Min Mish Mod Mul Neg NonZero Not OneHot Or PRelu Pad Pow RMSNormalization RNN Range
+    Hardmax Identity InstanceNormalization IsInf IsNaN LRN LSTM LayerNormalization LeakyRelu Less LessOrEqual Log LogSoftmax
+    LpNormalization LpPool MatMul Max MaxPool Mean Min Mish Mod Mul Neg NonZero Not OneHot Or PRelu Pad Pow RMSNormalization RNN Range
     Reciprocal ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd
     ReduceSum ReduceSumSquare Relu Reshape Resize Round ScatterElements ScatterND Selu Shape Sigmoid
-    Sign Sin Size Slice Softmax Softplus Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub
+    Sign Sin Sinh Size Slice Softmax Softplus Softsign SpaceToDepth Split SplitToSequence Sqrt Squeeze Sub
     Sum Swish Tan Tanh ThresholdedRelu Tile TopK Transpose Trilu Unsqueeze Where Xor""".split()
 )
 # Inputs that are initialisers: all from this position on.  The others are data.
@@ -46,7 +46,7 @@ CONSTANTS_FROM = collections.defaultdict(
 )  # fmt: skip
 BATCH_IN_FRONT = set(
     """Attention AveragePool BatchNormalization Col2Im Conv ConvTranspose DepthToSpace GlobalAveragePool
-    GlobalLpPool GlobalMaxPool GroupNormalization InstanceNormalization LpPool MaxPool Resize SpaceToDepth Flatten Gemm"""
+    GlobalLpPool GlobalMaxPool GroupNormalization InstanceNormalization LRN LpPool MaxPool Resize SpaceToDepth Flatten Gemm"""
     .split()
 )
 RECURRENT = {"GRU", "LSTM", "RNN"}
@@ -62,6 +62,9 @@ OTHERWISE = {
     "test_resize_downsample_scales_linear_align_corners":
         "Resize with align_corners and an extent that is rounded: the test has 3.142857 where ONNX "
         "Runtime and dptrain have 4",
+    "test_resize_downsample_scales_cubic_align_corners":
+        "Resize with align_corners and an extent that is rounded: the test has 2.395192 where ONNX "
+        "Runtime and dptrain have 2.5",
 }  # fmt: skip
 TYPES = {np.dtype(t) for t in ("float32", "int32", "int64", "bool")}
 # Types whose data are read as another one, which holds their values: all of them, or those of the test
@@ -270,9 +273,10 @@ def shift_attributes(op, values, attributes, rank):
         attributes["perm"] = [0] + [p + 1 for p in order]
     elif op == "Einsum":
         equation = attributes["equation"].decode().replace(" ", "")
-        if "..." in equation or "->" not in equation:
-            raise LeftOut("Einsum with dots or without a result: the batch needs a letter")
-        left, right = equation.split("->")
+        left, _, right = equation.partition("->")
+        if "->" not in equation:
+            letters = left.replace("...", "").replace(",", "")
+            right = "..." * ("..." in left) + "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
         attributes["equation"] = ",".join("Z" + t for t in left.split(",")) + "->Z" + right
     elif op in ("Split", "Gather", "GatherElements", "ScatterElements", "ArgMax", "ArgMin"):
         attributes["axis"] = up([attributes.get("axis", 0)])[0]
