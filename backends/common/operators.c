@@ -11,59 +11,10 @@ static dpt_op_prepare *const prepare_family[DPT_FAMILY_COUNT] = {
 #undef PREPARE_ROW
 };
 
-/* The families that have deterministic operators. */
-static const bool is_deterministic[DPT_FAMILY_COUNT] = {
-    [DPT_FAMILY_GATHER] = true,
-
-    [DPT_FAMILY_CONV2D] = true,
-
-    [DPT_FAMILY_LINEAR] = true,
-
-    [DPT_FAMILY_POOL2D] = true,
-
-    [DPT_FAMILY_ACTIVATION] = true,
-
-    [DPT_FAMILY_DROPOUT] = true,
-
-    [DPT_FAMILY_BATCH_NORM] = true,
-
-    [DPT_FAMILY_LAYER_NORM] = true,
-
-    [DPT_FAMILY_ROW_SOFTMAX] = true,
-
-    [DPT_FAMILY_TAKE] = true,
-
-    [DPT_FAMILY_SOFTMAX] = true,
-
-    [DPT_FAMILY_SQUARED_ERROR] = true,
-
-    [DPT_FAMILY_ELEMENTWISE] = true,
-
-    [DPT_FAMILY_MAP] = true,
-
-    [DPT_FAMILY_MATMUL] = true,
-
-    [DPT_FAMILY_RECURRENT] = true,
-
-    [DPT_FAMILY_SGD] = true,
-
-    [DPT_FAMILY_ADAMW] = true,
-
-    [DPT_FAMILY_CLIP_NORM] = true,
-
-    [DPT_FAMILY_CHECK_FINITE] = true,
-};
-
 /* Whether a deterministic operator can be prepared, or why not. */
 static dpt_status check_deterministic(dpt_device *device, const dpt_op_desc *desc)
 {
-    static const char *const names[DPT_FAMILY_COUNT] = {
-#define NAME_ROW(FAMILY, name) [DPT_FAMILY_##FAMILY] = #name,
-        DPT_OP_FAMILY_LIST(NAME_ROW)
-#undef NAME_ROW
-    };
     const dpt_traits *traits = dpt_traits_of(device);
-    const dpt_op_family family = dpt_op_family_of(desc->kind);
     if (traits->varies)
         return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
                         "%.60s does not compute with the same bits as other devices: %s; leave the "
@@ -74,11 +25,6 @@ static dpt_status check_deterministic(dpt_device *device, const dpt_op_desc *des
                         "%.60s stores activations as bfloat16, and deterministic operators need "
                         "float32: leave precision=bf16 or deterministic out",
                         traits->name);
-    if (!is_deterministic[family])
-        return DPT_FAIL(&device->error, DPT_E_UNSUPPORTED,
-                        "%.60s does not compute %s with the same bits as other devices yet; leave "
-                        "the device or deterministic out",
-                        traits->name, names[family]);
     return DPT_OK;
 }
 
