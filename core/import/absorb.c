@@ -1,6 +1,6 @@
 /* Operators over elements that a layer before or after them computes: the bias that a file adds to
-   a product with a weight, and the number by which it scales a product of two values or one of the
-   factors, as attention does. */
+   a product with a weight, the number by which it scales a product of two values or one of the
+   factors, as attention does, and a sigmoid of which only logarithms are taken. */
 #include "import/window.h"
 
 #include <math.h>
@@ -150,4 +150,28 @@ dpt_value dpti_import_scaled(dpti_importer *im, dpt_value product)
     const dpt_value number =
         dpti_add_constant(im->model, &(dpti_extents){.rank = 0}, &(float){factor});
     return dpti_formula(im->model, "a * b", (dpt_value[]){product, number}, 2);
+}
+
+/* ---- Logarithm of a sigmoid ------------------------------------------------------------------ */
+
+const dpti_onnx_node *dpti_import_sigmoid_of(const dpti_importer *im)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    const size_t producer = m->values[im->node->inputs[0]].producer;
+    if (producer == DPTI_ONNX_NONE || strcmp(m->nodes[producer].op, "Sigmoid") != 0) return NULL;
+    return &m->nodes[producer];
+}
+
+bool dpti_import_skips_sigmoid(dpti_importer *im)
+{
+    const size_t v = im->node->outputs[0];
+    size_t n_logarithms = 0;
+    if (strcmp(im->node->op, "Sigmoid") != 0) return false;
+    for (size_t n = 0; n < im->graph->n_nodes; n++)
+        if (im->imports[n] && strcmp(im->graph->nodes[n]->op, "Log") == 0)
+            n_logarithms += im->graph->nodes[n]->inputs[0] == v;
+    /* An output of the network is a use, too. */
+    if (n_logarithms == 0 || n_logarithms != im->values[v].n_uses) return false;
+    im->values[im->node->inputs[0]].n_uses += n_logarithms - 1;
+    return true;
 }

@@ -169,6 +169,21 @@ static dpt_status import_power(dpti_importer *im)
     return apply(im, formula, 1);
 }
 
+/* PyTorch's exporter writes logsigmoid, and the loss BCEWithLogits, as the logarithm of a sigmoid.
+ */
+static dpt_status import_log(dpti_importer *im)
+{
+    const dpti_onnx_node *log = im->node, *sigmoid = dpti_import_sigmoid_of(im);
+    if (!sigmoid) return import_plain(im);
+    const dpti_onnx_node renamed = dpti_import_rename(im, sigmoid);
+    dpti_onnx_node both = *log;
+    both.inputs = renamed.inputs;
+    im->node = &both;
+    const dpt_status status = apply(im, "-softplus(-a)", 1);
+    im->node = log;
+    return status;
+}
+
 static dpt_status import_activation(dpti_importer *im)
 {
     static const struct {
@@ -176,6 +191,7 @@ static dpt_status import_activation(dpti_importer *im)
         dpt_activation kind;
     } kinds[] = {{"Relu", DPT_ACT_RELU}, {"Tanh", DPT_ACT_TANH}, {"Sigmoid", DPT_ACT_SIGMOID}};
     dpt_value x;
+    if (dpti_import_skips_sigmoid(im)) return DPT_OK;
     DPT_TRY(dpti_import_input(im, 0, &x));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, im->node->op) == 0)
@@ -358,7 +374,7 @@ const dpti_import_operator dpti_import_elementwise[] = {
     {"LeakyRelu", import_with_alpha},
     {"Less", import_order},
     {"LessOrEqual", import_order},
-    {"Log", import_plain},
+    {"Log", import_log},
     {"Max", import_several},
     {"Mean", import_several},
     {"Min", import_several},

@@ -159,6 +159,12 @@ DPT_CHECK_RESULT dpt_status dpti_import_take_bias(dpti_importer *im, bool *done)
 /* A multiplication or division by a constant number becomes part of the product of two values
    before it, or of the one after it.  *done: it did, and the output is given. */
 DPT_CHECK_RESULT dpt_status dpti_import_scale(dpti_importer *im, bool *done);
+/* The Sigmoid whose result the node, a Log, takes; NULL: another operator computes it.  The
+   logarithm of a sigmoid is computed as one function, because the sigmoid of -100 is 0 in float32.
+ */
+const dpti_onnx_node *dpti_import_sigmoid_of(const dpti_importer *im);
+/* Whether the node is a Sigmoid that nothing but such logarithms reads. */
+bool dpti_import_skips_sigmoid(dpti_importer *im);
 /* The product of the node's two inputs, multiplied by what scalings before it left to it. */
 dpt_value dpti_import_scaled(dpti_importer *im, dpt_value product);
 /* Whether the node gives filters fewer axes, for convolutions that take the filters themselves. */
