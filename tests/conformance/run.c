@@ -495,8 +495,8 @@ static void compare_node(test *t, const call *k, const grain_calls *g, size_t ou
         if (CHECK(memcmp(&data[i], &expected, sizeof expected) == 0 ||
                   (isnan(data[i]) && isnan(expected))))
             continue;
-        FAIL("%s, grains of %zu: %s[%zu] is %a, the sum of its tree %a", k->text, k->c->grain,
-             out->name, i, (double)data[i], (double)expected);
+        FAIL("%s: %s[%zu] is %a, the sum of its tree %a", k->text, out->name, i, (double)data[i],
+             (double)expected);
         return;
     }
 }
@@ -523,7 +523,7 @@ static void check_grains(test *t, const call *whole, test_random *random, FILE *
         complete = g.grains[g.n] != NULL;
     }
     if (complete) {
-        snprintf(all->text, sizeof all->text, "%s", whole->text);
+        snprintf(all->text, sizeof all->text, "grains of %zu: %.470s", c.grain, whole->text);
         for (size_t i = 0; i < op.signature.n_out; i++)
             compare_node(t, all, &g, i);
         if (file) write_bits(all, file);

@@ -450,11 +450,7 @@ static void deterministic(test *t)
     cuda->traits.activations = DPT_F32;
     asks_deterministic = true;
     check_chains(t);
-    for (size_t i = 0; i < N_SIZES; i++)
-        check_convolutions(t, DPT_F32, sizes[i]);
-    check_products(t, DPT_F32, 32);
-    check_products(t, DPT_F32, 33);
-    check_recurrent(t, DPT_F32);
+    float32(t);
     asks_deterministic = false;
     cuda->traits.activations = DPT_BF16;
 }
