@@ -132,7 +132,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "deterministic",
         .help = "the same bits on any devices that can do it, with any shares: weights, losses and "
-                "evaluations. Today these devices are CPUs",
+                "evaluations. CPUs, OpenCL devices and NVIDIA cards can, unless they say why not",
         .verbs = CLI_TRAIN | CLI_PLAN,
         .kind = CLI_FLAG,
         TARGET(deterministic),

@@ -232,7 +232,8 @@ typedef struct dpti_flat_sink {
 } dpti_flat_sink;
 
 /* As dpti_initialize, but hands the values over in pieces of some MB, so that no second buffer of
-   all weights is needed.  The elements between parameters are left out.  Errors: as
+   all weights is needed.  The elements between two
+   parameters are zeros or left out.  Errors: as
    dpti_initialize; DPT_E_IO, DPT_E_NO_MEMORY; as the sink fails. */
 DPT_CHECK_RESULT dpt_status dpti_initialize_pieces(const dpt_model *model,
                                                    const dpti_initial *initial,

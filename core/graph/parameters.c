@@ -185,55 +185,96 @@ static size_t piece_of(const dpti_parameter *p)
     return most < p->size ? most : p->size;
 }
 
-/* Who takes the pieces, and memory of one piece before and behind the change of order. */
+/* Who takes the values, in runs of the flat buffer. */
 typedef struct receiver {
     const dpti_flat_sink *sink;
-    float *outside, *inside;
+    dpt_error *error;
+    float *outside;               /* a piece in the checkpoint's layout */
+    float *run;                   /* (capacity) values that the sink takes next, */
+    size_t begin, n;              /* elements [begin, begin + n) of the flat buffer */
+    size_t capacity;              /* at least a piece */
+    const dpti_parameter **order; /* (n_parameters) as they lie in the flat buffer */
 } receiver;
 
-static dpt_status pass(origin *from, const receiver *to, dpt_error *error)
+static dpt_status flush(receiver *to)
+{
+    const size_t n = to->n;
+    to->n = 0;
+    return n > 0 ? to->sink->take(to->sink->user, to->begin, to->run, n) : DPT_OK;
+}
+
+/* *out: where the next n values are put, which begin at element `offset` of the flat buffer.
+   Offsets increase.  The elements between two parameters are zeros. */
+static dpt_status reserve(receiver *to, size_t offset, size_t n, float **out)
+{
+    if (to->n > 0 && offset - to->begin + n > to->capacity) DPT_TRY(flush(to));
+    if (to->n == 0) to->begin = offset;
+    const size_t at = offset - to->begin;
+    memset(to->run + to->n, 0, (at - to->n) * sizeof *to->run);
+    to->n = at + n;
+    *out = to->run + at;
+    return DPT_OK;
+}
+
+static dpt_status pass(origin *from, receiver *to)
 {
     const dpti_parameter *p = from->p;
     const size_t most = piece_of(p);
     while (from->done < p->size) {
         const size_t begin = from->done, left = p->size - begin, n = left < most ? left : most;
-        DPT_TRY(take_values(from, to->outside, n, error));
-        import_rows(p, to->outside, to->inside, n);
-        DPT_TRY(to->sink->take(to->sink->user, p->offset + begin, to->inside, n));
+        float *inside = NULL;
+        DPT_TRY(take_values(from, to->outside, n, to->error));
+        DPT_TRY(reserve(to, p->offset + begin, n, &inside));
+        import_rows(p, to->outside, inside, n);
     }
     return DPT_OK;
 }
 
-static dpt_status pass_all(const dpt_model *model, const dpti_initial *initial, const receiver *to,
-                           dpt_error *error)
+static int by_offset(const void *a, const void *b)
+{
+    const dpti_parameter *const *x = a, *const *y = b;
+    return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
+}
+
+static dpt_status pass_all(const dpt_model *model, const dpti_initial *initial, receiver *to)
 {
     const recipe *r = NULL;
-    DPT_TRY(find_recipe(initial->init, &r, error));
+    DPT_TRY(find_recipe(initial->init, &r, to->error));
+    for (size_t i = 0; i < model->n_parameters; i++)
+        to->order[i] = &model->parameters[i];
+    qsort(to->order, model->n_parameters, sizeof *to->order, by_offset);
     for (size_t i = 0; i < model->n_parameters; i++) {
-        const dpti_parameter *p = &model->parameters[i];
+        const dpti_parameter *p = to->order[i];
         origin from = {.p = p,
                        .law = {distribution_of(r, p), scale_of(r, initial->init.deviation, p)}};
-        dpti_random_init(&from.random, initial->seed, DPTI_RANDOM_INIT, i);
-        DPT_TRY(pass(&from, to, error));
+        dpti_random_init(&from.random, initial->seed, DPTI_RANDOM_INIT,
+                         (uint64_t)(p - model->parameters));
+        DPT_TRY(pass(&from, to));
     }
-    return DPT_OK;
+    return flush(to);
 }
 
 dpt_status dpti_initialize_pieces(const dpt_model *model, const dpti_initial *initial,
                                   const dpti_flat_sink *sink, dpt_error *error)
 {
-    size_t largest = 1;
+    size_t most = PIECE < model->flat_size ? PIECE : model->flat_size + 1;
     for (size_t i = 0; i < model->n_parameters; i++) {
         const size_t n = piece_of(&model->parameters[i]);
-        if (n > largest) largest = n;
+        if (n > most) most = n;
     }
-    const receiver to = {sink, malloc(largest * sizeof(float)), malloc(largest * sizeof(float))};
+    receiver to = {.sink = sink,
+                   .error = error,
+                   .outside = malloc(most * sizeof *to.outside),
+                   .run = malloc(most * sizeof *to.run),
+                   .capacity = most,
+                   .order = calloc(model->n_parameters + 1, sizeof *to.order)};
     const dpt_status status =
-        to.outside && to.inside
-            ? pass_all(model, initial, &to, error)
+        to.outside && to.run && to.order
+            ? pass_all(model, initial, &to)
             : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the initial weights");
     free(to.outside);
-    free(to.inside);
+    free(to.run);
+    free(to.order);
     return status;
 }
 

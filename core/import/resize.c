@@ -49,7 +49,8 @@ static double find_nearest(const resizing *r, size_t o)
 static bool repeats(const resizing *r)
 {
     const size_t n = r->out / r->in;
-    if (r->in == 1 || r->in == r->out) return true;
+    if (r->in == 1) return true;
+    if (r->in == r->out) return !r->cubic || r->scale == 1;
     if (!r->nearest || n * r->in != r->out) return false;
     for (size_t o = 0; o < r->out; o++)
         if (find_nearest(r, o) != (double)(o / n)) return false;
@@ -138,7 +139,8 @@ static double read_scale(const dpti_importer *im, const resizing *r, const dpti_
         return scale;
     for (size_t k = 0; axes && k < n; k++)
         if (dpti_import_axis(axes[k], from->rank) == r->axis) at = k;
-    if (scales && scales->cells && at < scales->n_cells && r->in != r->out)
+    /* As in PyTorch, a scale that keeps the extent counts with cubic weights alone. */
+    if (scales && scales->cells && at < scales->n_cells && (r->cubic || r->in != r->out))
         return scales->cells[at].real;
     return (double)r->out / (double)r->in;
 }

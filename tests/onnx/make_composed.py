@@ -70,6 +70,7 @@ CASES = {
     "linear_symmetric": resize([1, 1, 1.6, 0.7], mode="linear", coordinate_transformation_mode="half_pixel_symmetric"),
     "linear_smooth": resize([1, 1, 0.6, 0.35], mode="linear", antialias=1),
     "cubic": resize([1, 1, 2, 1.7], mode="cubic"),
+    "cubic_same": resize([1, 1, 2, 1.15], mode="cubic"),
     "cubic_down": resize([1, 1, 0.6, 0.5], mode="cubic", cubic_coeff_a=-0.5, exclude_outside=1),
     "cubic_corners": resize(sizes=[SAMPLES, CHANNELS, 7, 3], mode="cubic", coordinate_transformation_mode="align_corners"),
     "cubic_asymmetric": resize([1, 1, 1.6, 0.7], mode="cubic", coordinate_transformation_mode="asymmetric"),
