@@ -10,8 +10,8 @@
 /* ---- Layouts --------------------------------------------------------------------------------- */
 
 /* Both layouts that differ are (rows, h*w, c) in the flat buffer and (rows, c, h*w) in a
-   checkpoint: the filters of a convolution, and the columns of a linear layer after a flatten. */
-/* Transposes n elements, which are whole rows. */
+   checkpoint: the filters of a convolution, and the columns of a linear layer after a flatten.
+   transpose_rows brings n elements, which are whole rows, from the latter to the former. */
 static void transpose_rows(const dpti_parameter *p, const float *from, float *to, size_t n)
 {
     const size_t area = p->h * p->w, row = area * p->c;

@@ -1,6 +1,7 @@
 /* Sums of all elements up to each, and products of all elements. */
 #include "import/state.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- CumSum ---------------------------------------------------------------------------------- */
@@ -34,8 +35,9 @@ static dpt_status import_cumulative_sum(dpti_importer *im)
     double given;
     DPT_TRY(dpti_import_input(im, 0, &x));
     DPT_TRY(dpti_import_number(im, 1, 0, &given));
-    const size_t rank = dpti_extents_of(im->model, x).rank,
-                 axis = dpti_import_axis((int64_t)given, rank);
+    const size_t rank = dpti_extents_of(im->model, x).rank;
+    /* Any number of the file, also one that is no int64_t. */
+    const size_t axis = fabs(given) <= (double)rank ? dpti_import_axis((int64_t)given, rank) : rank;
     if (axis >= rank)
         return dpti_import_refuse(im, DPT_E_INVALID,
                                   "axis %g is none of its %zu axes; correct input 1", given, rank);
