@@ -241,6 +241,8 @@ DPT_CHECK_RESULT dpt_status dpti_initialize_pieces(const dpt_model *model,
 /* Checks what dpti_initialize would refuse.  Errors: DPT_E_INVALID. */
 DPT_CHECK_RESULT dpt_status dpti_check_initial(const dpti_initial *initial, dpt_error *error);
 
+/* For qsort of pointers to parameters: as they lie in the flat buffer. */
+int dpti_by_offset(const void *a, const void *b);
 /* Whether a parameter brings its initial values. */
 static inline bool dpti_has_initial(const dpti_parameter *parameter)
 {

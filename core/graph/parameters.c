@@ -230,7 +230,7 @@ static dpt_status pass(origin *from, receiver *to)
     return DPT_OK;
 }
 
-static int by_offset(const void *a, const void *b)
+int dpti_by_offset(const void *a, const void *b)
 {
     const dpti_parameter *const *x = a, *const *y = b;
     return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
@@ -242,7 +242,7 @@ static dpt_status pass_all(const dpt_model *model, const dpti_initial *initial, 
     DPT_TRY(find_recipe(initial->init, &r, to->error));
     for (size_t i = 0; i < model->n_parameters; i++)
         to->order[i] = &model->parameters[i];
-    qsort(to->order, model->n_parameters, sizeof *to->order, by_offset);
+    qsort(to->order, model->n_parameters, sizeof *to->order, dpti_by_offset);
     for (size_t i = 0; i < model->n_parameters; i++) {
         const dpti_parameter *p = to->order[i];
         origin from = {.p = p,

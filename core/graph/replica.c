@@ -79,6 +79,20 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     return dpti_sync(device);
 }
 
+static dpt_status upload_piece(void *user, size_t offset, const float *values, size_t n)
+{
+    const dpti_replica *r = user;
+    DPT_TRY(dpti_upload(&r->parameters, offset * sizeof *values, values, n * sizeof *values));
+    return dpti_sync(r->device); /* the next piece takes the place of this one */
+}
+
+dpt_status dpti_replica_initialize(dpti_replica *replica, const dpti_initial *initial,
+                                   dpt_error *error)
+{
+    const dpti_flat_sink sink = {upload_piece, replica};
+    return dpti_initialize_pieces(replica->model, initial, &sink, error);
+}
+
 void dpti_replica_destroy(dpti_replica *replica)
 {
     if (!replica->device) return;

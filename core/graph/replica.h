@@ -65,6 +65,10 @@ typedef struct dpti_replica_options {
 DPT_CHECK_RESULT dpt_status dpti_replica_create(dpti_device *device,
                                                 const dpti_replica_options *options,
                                                 dpti_replica *out);
+/* Uploads the initial values of the model's parameters, and waits.  Errors: as
+   dpti_initialize_pieces, in *error; failures of the device, which leave *error as it is. */
+DPT_CHECK_RESULT dpt_status dpti_replica_initialize(dpti_replica *replica,
+                                                    const dpti_initial *initial, dpt_error *error);
 void dpti_replica_destroy(dpti_replica *replica); /* accepts a zeroed struct; sets it to zero */
 size_t dpti_replica_bytes(const dpti_replica *replica);
 

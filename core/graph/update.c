@@ -113,12 +113,6 @@ typedef struct range_list {
     size_t n;
 } range_list;
 
-static int by_offset(const void *a, const void *b)
-{
-    const dpti_parameter *const *x = a, *const *y = b;
-    return ((*x)->offset > (*y)->offset) - ((*x)->offset < (*y)->offset);
-}
-
 static bool same_rule(const dpti_parameter_rule *a, const dpti_parameter_rule *b)
 {
     if (a->frozen || b->frozen) return a->frozen == b->frozen;
@@ -169,7 +163,7 @@ static dpt_status make_ranges(const dpti_compiler *c, range_list *out)
     size_t n = 0;
     for (size_t i = 0; i < m->n_parameters; i++)
         if (!dpti_is_statistic(m->parameters[i].role)) trained[n++] = &m->parameters[i];
-    qsort(trained, n, sizeof *trained, by_offset);
+    qsort(trained, n, sizeof *trained, dpti_by_offset);
     find_ranges(c, trained, n, out);
     free(trained);
     return DPT_OK;

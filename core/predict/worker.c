@@ -22,20 +22,12 @@ static dpt_status create_buffers(dpti_predict_worker *w, size_t most)
     return DPT_OK;
 }
 
-static dpt_status upload_piece(void *user, size_t offset, const float *values, size_t n)
-{
-    const dpti_predict_worker *w = user;
-    DPT_TRY(
-        dpti_upload(&w->replica.parameters, offset * sizeof *values, values, n * sizeof *values));
-    return dpti_sync(w->device); /* the next piece takes the place of this one */
-}
-
 static dpt_status upload_weights(dpti_predict_worker *w, const float *weights, dpt_error *error)
 {
-    const dpt_model *model = w->predictor->model;
-    const dpti_flat_sink sink = {upload_piece, w};
-    if (weights) return upload_piece(w, 0, weights, model->flat_size);
-    return dpti_initialize_pieces(model, &(dpti_initial){.seed = 0}, &sink, error);
+    dpti_replica *r = &w->replica;
+    if (!weights) return dpti_replica_initialize(r, &(dpti_initial){.seed = 0}, error);
+    DPT_TRY(dpti_upload(&r->parameters, 0, weights, r->model->flat_size * sizeof *weights));
+    return dpti_sync(w->device);
 }
 
 static dpt_status create(dpti_predict_worker *w, size_t most, const float *weights,

@@ -177,10 +177,10 @@ static void divisions(test *t)
 static void other_devices(test *t)
 {
     const baseline *b = t->user;
-    const dpt_model *const models[] = {b->plain, b->residual};
+    const dpt_model *const models[] = {b->plain, b->residual, b->shared};
     const mix_list mixes = tested_mixes(NULL, 0);
     if (testing_cpu()) SKIP("the other cases have the CPU's devices");
-    for (size_t m = 0; m < 2; m++) {
+    for (size_t m = 0; m < 3; m++) {
         flat_outcome right;
         flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
         if (run(t, b, &task, &right)) {
@@ -188,7 +188,7 @@ static void other_devices(test *t)
             for (size_t i = 0; i < mixes.n; i++) {
                 task = task_of(b, models[m], mixes.items[i].devices, mixes.items[i].split);
                 check_same(t, b, &task, &right);
-                if (m == 0) task.micro_batch = 5;
+                if (m != 1) task.micro_batch = 5;
                 task.no_overlap = true;
                 if (i % 2 == 1) check_same(t, b, &task, &right);
             }

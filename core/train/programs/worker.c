@@ -81,21 +81,6 @@ static size_t count_nodes(const dpti_worker *w, size_t most)
     return most >= t->batch_size ? 0 : DPTI_GRAIN_LEADING - 1;
 }
 
-static dpt_status upload_piece(void *user, size_t offset, const float *values, size_t n)
-{
-    const dpti_worker *w = user;
-    DPT_TRY(
-        dpti_upload(&w->replica.parameters, offset * sizeof *values, values, n * sizeof *values));
-    return dpti_sync(w->device); /* the next piece takes the place of this one */
-}
-
-static dpt_status upload_initial(dpti_worker *w, dpt_error *error)
-{
-    const dpt_trainer *t = w->trainer;
-    const dpti_flat_sink sink = {upload_piece, w};
-    return dpti_initialize_pieces(t->model, &(dpti_initial){t->init, t->seed}, &sink, error);
-}
-
 /* Makes the replica, and its program of training, for at most `most` samples at once. */
 static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, dpt_error *error)
 {
@@ -113,7 +98,8 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
     w->replica.insists = t->replay.choices != NULL;
     w->replica.wanted =
         t->replay.choices ? &t->replay.choices[t->first_device + w->rank] : &w->kept;
-    if (begin == DPTI_BEGIN_INITIAL) DPT_TRY(upload_initial(w, error));
+    if (begin == DPTI_BEGIN_INITIAL)
+        DPT_TRY(dpti_replica_initialize(&w->replica, &(dpti_initial){t->init, t->seed}, error));
     DPT_TRY(single_launch ? dpti_single_launch_create(w) : dpti_worker_create_finite(w));
     DPT_TRY(dpti_verify_create(w));
     DPT_TRY(dpti_feeding_create_feed(w, most));
