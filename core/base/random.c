@@ -3,6 +3,8 @@
    it. */
 #include "base/random.h"
 
+#include "base/elementary.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -64,8 +66,7 @@ float dpti_random_uniform(dpti_random *random)
 
 float dpti_random_normal(dpti_random *random)
 {
-    static const double tau = 6.283185307179586476925;
     const double u = ((double)dpti_random_u32(random) + 1.0) * 0x1p-32; /* (0, 1] */
     const double v = (double)dpti_random_u32(random) * 0x1p-32;
-    return (float)(sqrt(-2.0 * log(u)) * cos(tau * v));
+    return (float)(sqrt(-2.0 * dpti_log(u)) * dpti_cos_turns(v));
 }

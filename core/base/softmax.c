@@ -1,7 +1,7 @@
 /* Softmax and sigmoid on the host (softmax.h). */
 #include "base/softmax.h"
 
-#include <math.h>
+#include "base/elementary.h"
 
 static void softmax(float *row, size_t n)
 {
@@ -9,9 +9,9 @@ static void softmax(float *row, size_t n)
     for (size_t i = 1; i < n; i++) /* not by fmax: gcc 12.2 for AArch64 breaks down over it */
         if ((double)row[i] > most) most = (double)row[i];
     for (size_t i = 0; i < n; i++)
-        sum += exp((double)row[i] - most);
+        sum += dpti_exp((double)row[i] - most);
     for (size_t i = 0; i < n; i++)
-        row[i] = (float)(exp((double)row[i] - most) / sum);
+        row[i] = (float)(dpti_exp((double)row[i] - most) / sum);
 }
 
 void dpti_softmax_rows(float *rows, size_t n_rows, size_t n)
@@ -23,5 +23,5 @@ void dpti_softmax_rows(float *rows, size_t n_rows, size_t n)
 void dpti_sigmoid_all(float *values, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        values[i] = (float)(1.0 / (1.0 + exp(-(double)values[i])));
+        values[i] = (float)(1.0 / (1.0 + dpti_exp(-(double)values[i])));
 }

@@ -1,8 +1,8 @@
 /* The forward pass: gathering the samples, every layer. */
+#include "base/floats.h"
 #include "graph/compile.h"
 #include "graph/loss.h"
 
-#include <math.h>
 #include <string.h>
 
 /* ---- Data ------------------------------------------------------------------------------------ */
@@ -167,8 +167,8 @@ static dpt_status add_share(dpti_compiler *c, size_t i, size_t statistic, int ow
     const double left = 1.0 - (double)c->model->parameters[statistic].momentum;
     const size_t all = dpti_count_updates(c->model, statistic, 0),
                  behind = dpti_count_updates(c->model, statistic, i + 1);
-    const double moved = 1.0 - pow(left, (double)all);
-    const double share = moved > 0.0 ? (1.0 - left) * pow(left, (double)behind) / moved : 0.0;
+    const double moved = 1.0 - dpti_power(left, all);
+    const double share = moved > 0.0 ? (1.0 - left) * dpti_power(left, behind) / moved : 0.0;
     const bool adds = behind + 1 < all || c->options->accumulate;
     int sum;
     DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, statistic, &sum));

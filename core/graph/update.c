@@ -1,8 +1,8 @@
 /* The committing segment: clipping, the optimizer, running statistics.  For a single-launch
    program also the check that replaces the vote before it. */
+#include "base/floats.h"
 #include "graph/compile.h"
 
-#include <math.h>
 #include <stdlib.h>
 
 static dpti_instruction per_step(dpt_op_desc desc)
@@ -213,7 +213,7 @@ static float all_momentum(const dpti_compiler *c, size_t statistic)
 {
     const float momentum = c->model->parameters[statistic].momentum;
     const size_t n = dpti_count_updates(c->model, statistic, 0);
-    return n < 2 ? momentum : (float)(1.0 - pow(1.0 - (double)momentum, (double)n));
+    return n < 2 ? momentum : (float)(1.0 - dpti_power(1.0 - (double)momentum, n));
 }
 
 /* Emits one instruction for each run of neighbouring statistics with the same momentum.  Those that

@@ -1,4 +1,5 @@
 /* Evaluates nodes whose inputs are known, element by element, with N as a symbol. */
+#include "base/elementary.h"
 #include "onnx/infer_state.h"
 
 #include <math.h>
@@ -250,8 +251,8 @@ static bool fold_power(folding *f)
         const dpti_onnx_cell a = *broadcast_cell(base, f->y, &at);
         const dpti_onnx_cell b = *broadcast_cell(exponent, f->y, &at);
         if (a.times || b.times) return false;
-        const double value =
-            pow(real_base ? a.real : (double)a.fixed, real_exponent ? b.real : (double)b.fixed);
+        const double value = dpti_raise(real_base ? a.real : (double)a.fixed,
+                                        real_exponent ? b.real : (double)b.fixed);
         if (!real_base && !(fabs(value) < 9e15)) return false; /* exact as a double */
         f->cells[i] = (dpti_onnx_cell){0};
         if (real_base)
@@ -293,9 +294,9 @@ static bool compute_unary(const char *op, dpti_onnx_type type, dpti_onnx_cell a,
     else if (is(op, "Sqrt"))
         out->real = sqrt(a.real);
     else if (is(op, "Exp"))
-        out->real = exp(a.real);
+        out->real = dpti_exp(a.real);
     else if (is(op, "Log"))
-        out->real = log(a.real);
+        out->real = dpti_log(a.real);
     else if (is(op, "Reciprocal"))
         out->real = 1 / a.real;
     else

@@ -1,12 +1,11 @@
 /* The learning rate of each step (schedule.h). */
 #include "train/components/schedule.h"
 
+#include "base/elementary.h"
 #include "base/floats.h"
 #include "dpt_error.h"
 
 #include <math.h>
-
-static const double pi = 3.14159265358979323846;
 
 /* OneCycleLR's defaults: the part of the steps that rises, peak / first, first / last. */
 static const double rising = 0.3, first_divisor = 25, last_divisor = 1e4;
@@ -41,7 +40,7 @@ dpt_status dpti_schedule_check(dpti_schedule *schedule, dpt_error *error)
 /* Half a cosine from `from` to `to`, `done` going from 0 to 1. */
 static double anneal(double from, double to, double done)
 {
-    return to + (from - to) / 2 * (1 + cos(pi * done));
+    return to + (from - to) / 2 * (1 + dpti_cos_turns(done / 2));
 }
 
 static double onecycle(double lr, double step, double total)
