@@ -117,7 +117,9 @@ typedef struct dpt_trainer_options {
                           data's count if that is less */
     /* Number of batches in a step.  A step computes this many batches one after the other and adds
        up their gradients before devices exchange them.  The step equals the step of one batch of
-       that total size, except that batch-norm takes its statistics over each batch. 0 means 1. */
+       that total size, except that batch-norm takes its statistics over each batch. 0 means 1. With
+       `deterministic` the two steps have the same bits, and a batch-norm must be
+       DPT_BATCH_NORM_FROZEN (else DPT_E_INVALID). */
     size_t accumulate;
     /* Largest number of samples that a device computes at once. 0: as many as the device's memory
        holds, and no more than its caches hold in a model without batch-norm, or with
@@ -208,7 +210,8 @@ typedef struct dpt_trainer_options {
     /* Weights, running statistics, losses and evaluations have the same bits on any devices that
        support it, with any shares and micro-batches (docs/reproducibility.md).  DPT_E_UNSUPPORTED,
        with the device or the layer, if a device or a layer cannot do it; DPT_E_INVALID with
-       `accumulate` above 1, `compress`, DPT_BATCH_NORM_LOCAL, or functions of the program. */
+       `compress`, DPT_BATCH_NORM_LOCAL, `accumulate` above 1 where a batch-norm takes statistics,
+       and functions of the program. */
     bool deterministic;
 } dpt_trainer_options;
 

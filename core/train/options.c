@@ -270,6 +270,7 @@ static dpt_status take_sizes(dpt_trainer *t, const dpt_trainer_options *o)
     t->seed = o->seed;
     t->micro_batch = o->micro_batch;
     t->accumulate = o->accumulate;
+    t->joined = 1;
     if (t->batch_size > t->data->count)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "a batch of %zu is more than the %zu samples of %s; use a smaller batch "
@@ -324,6 +325,16 @@ static dpt_status take_recovery(dpt_trainer *t, const dpt_trainer_options *o)
     return DPT_OK;
 }
 
+/* Gradients of all samples of a deterministic step are added up along one tree.  So its batches are
+   one batch, of which no device computes more at once than its part of one of them
+   (micro_batches.h). */
+static void join_batches(dpt_trainer *t)
+{
+    t->joined = t->accumulate;
+    t->batch_size *= t->accumulate;
+    t->accumulate = 1;
+}
+
 /* What cannot be combined with deterministic training. */
 static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *o)
 {
@@ -331,8 +342,9 @@ static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *
     if (!o->deterministic) return DPT_OK;
     if (o->compress != DPT_COMPRESS_NONE)
         with = "compress, which rounds sums of processes";
-    else if (t->accumulate > 1)
-        with = "several batches in a step: use a larger batch size, or leave accumulate out";
+    else if (t->accumulate > 1 && meets_in_batch(t, o))
+        with = "several batches in a step, of each of which a batch-norm takes statistics: use a "
+               "larger batch size, or batch-norm frozen";
     else if (t->batch_norm == DPT_BATCH_NORM_LOCAL && dpti_model_has_batch_norm(t->model))
         with = "batch-norm local, whose statistics depend on the shares: use sync or frozen";
     else if (dpti_model_calls(t->model) || dpti_loss_is_own(o->loss))
@@ -349,6 +361,7 @@ static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *
             "leave the device or deterministic out",
             device->id, device->base.backend->name);
     }
+    join_batches(t);
     return DPT_OK;
 }
 

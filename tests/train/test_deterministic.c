@@ -270,6 +270,47 @@ static void measured_shares(test *t)
     flat_free(&right);
 }
 
+/* A step of three batches is that of one batch three times as large, of which a device computes no
+   more at once than its part of one batch, in whole grains. */
+static void several_batches(test *t)
+{
+    enum { N = 3, GRAIN = 6, AT_ONCE = 5 * GRAIN }; /* 87 samples have 15 grains */
+    static const mix of_cpu[] = {
+        {"cpu:threads=1", NULL},
+        {"cpu:threads=2", NULL},
+        {"faultstaged:threads=1", NULL},
+        {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"},
+        {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "0:1:0"},
+        {"cpu:threads=1,faultstaged:threads=1", "1:3"},
+        {"fault:threads=1:clock=1,fault:threads=1:clock=4", "measured"},
+        {"cpu:threads=1|cpu:threads=2,faultstaged:threads=1|cpu:threads=1", "1:7:3:5"},
+    };
+    const baseline *b = t->user;
+    const dpt_model *const models[] = {b->plain, b->residual, b->shared};
+    const mix_list mixes = tested_mixes(of_cpu, sizeof of_cpu / sizeof *of_cpu);
+    for (size_t m = 0; m < 3; m++) {
+        flat_outcome right, o;
+        flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
+        task.batch = N * FLAT_BATCH;
+        task.mode = DPT_BATCH_NORM_FROZEN;
+        task.micro_batch = N * FLAT_BATCH;
+        if (run(t, b, &task, &right)) {
+            CHECK(right.losses[FLAT_STEPS - 1] <= 0.9 * right.losses[0]);
+            task.batch = FLAT_BATCH;
+            task.accumulate = N;
+            if (run(t, b, &task, &o)) CHECK_SIZE(o.at_once[0], AT_ONCE);
+            flat_free(&o);
+            for (size_t i = 0; i < mixes.n; i++) {
+                task.devices = mixes.items[i].devices;
+                task.split = mixes.items[i].split;
+                task.micro_batch = i % 2 > 0 ? 0 : GRAIN;
+                check_same(t, b, &task, &right);
+            }
+        }
+        flat_free(&right);
+    }
+}
+
 /* Training without the option has other bits on another mix, or the test would show nothing. */
 static void bits_differ_without_it(test *t)
 {
@@ -356,10 +397,10 @@ static void refuse(test *t, const baseline *b, const flat_task *task, const char
 static void refusals(test *t)
 {
     const baseline *b = t->user;
-    flat_task task = task_of(b, b->plain, "cpu:threads=1", NULL);
+    flat_task task = task_of(b, b->residual, "cpu:threads=1", NULL);
     task.accumulate = 2;
-    refuse(t, b, &task, "several batches");
-    task = task_of(b, b->residual, "cpu:threads=1", NULL);
+    refuse(t, b, &task, "several batches in a step");
+    task.accumulate = 1;
     task.mode = DPT_BATCH_NORM_LOCAL;
     refuse(t, b, &task, "batch-norm local");
     task.mode = DPT_BATCH_NORM_SYNC;
@@ -382,6 +423,7 @@ int main(int argc, char **argv)
                                       {"other devices", other_devices},
                                       {"lost devices", lost_devices},
                                       {"measured shares", measured_shares},
+                                      {"several batches", several_batches},
                                       {"bits differ without it", bits_differ_without_it},
                                       {"other rounding shows", other_rounding_shows},
                                       {"steep gradients", steep_gradients},

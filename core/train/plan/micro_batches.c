@@ -2,6 +2,7 @@
  */
 #include "train/plan/micro_batches.h"
 
+#include "base/grains.h"
 #include "dpt_error.h"
 #include "train/components/batch_norm.h"
 #include "train/state/trainer.h"
@@ -64,7 +65,15 @@ static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error
     return status;
 }
 
-dpt_status dpti_find_micro_batch_limit(dpti_worker *worker, dpt_error *error)
+/* The worker's part of each of the batches that were joined, in whole grains. */
+static size_t part_of_joined(const dpti_worker *w)
+{
+    const size_t grain = dpti_grains_of(w->trainer->batch_size).size;
+    const size_t per_part = grain * w->trainer->joined;
+    return grain * (w->capacity / per_part + (w->capacity % per_part != 0));
+}
+
+static dpt_status find_limit(dpti_worker *worker, dpt_error *error)
 {
     dpti_worker *w = worker;
     const dpt_trainer *t = w->trainer;
@@ -85,6 +94,16 @@ dpt_status dpti_find_micro_batch_limit(dpti_worker *worker, dpt_error *error)
     if (most < SIZE_MAX)
         w->plan.micro_batch_limit =
             (dpti_micro_batch_limit){.most = most, .reason = DPTI_LIMIT_CACHES};
+    return DPT_OK;
+}
+
+dpt_status dpti_find_micro_batch_limit(dpti_worker *worker, dpt_error *error)
+{
+    dpti_micro_batch_limit *limit = &worker->plan.micro_batch_limit;
+    DPT_TRY(find_limit(worker, error));
+    if (worker->trainer->joined == 1) return DPT_OK;
+    const size_t part = part_of_joined(worker);
+    if (part < limit->most) *limit = (dpti_micro_batch_limit){part, DPTI_LIMIT_GIVEN};
     return DPT_OK;
 }
 

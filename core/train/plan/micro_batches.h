@@ -4,7 +4,10 @@
    where a limit was given, and where the device's caches do not hold what it computes of all
    samples at once: a micro-batch goes forward and backward while activations are in the caches. The
    caches decide only where no batch-norm takes statistics, which would be of fewer samples, and
-   where parameters are so few that going over them once more costs less than is gained. */
+   where parameters are so few that going over them once more costs less than is gained.
+
+   A deterministic step of several batches is computed as one batch.  A device then computes no more
+   at once than its part of one of these batches, rounded up to whole grains (base/grains.h). */
 #ifndef DPTI_MICRO_BATCHES_H
 #define DPTI_MICRO_BATCHES_H
 

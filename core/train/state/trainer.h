@@ -98,6 +98,7 @@ struct dpt_trainer {
     size_t batch_size;
     size_t micro_batch; /* most samples at once; 0: no limit was given */
     size_t accumulate;  /* batches of a step, at least 1 */
+    size_t joined;      /* batches that were made one batch of `batch_size` samples, at least 1 */
     size_t n_gradients; /* elements of the flat buffer of the gradients (dpti_program) */
     uint64_t seed;
     dpt_init init; /* of the initial weights */
