@@ -67,6 +67,14 @@ typedef struct dpt_operator_options {
        depends on a parameter. */
     dpt_operator_function backward;
     void *user; /* given to both functions */
+    /* The functions give the same bits for the same sample on every machine on which the program
+       trains: with any number of samples in a call, in any order of calls and on any thread.  A
+       deterministic training (dpt_trainer_options.deterministic) needs that, and refuses an
+       operator that does not say so.  The library cannot check it.  Functions that add, multiply,
+       divide and take square roots in an order of their own, compiled without contraction
+       (-ffp-contract=off) and without -ffast-math, have the same bits everywhere.  Those that call
+       exp, sin and the like of a C library may not. */
+    bool deterministic;
 } dpt_operator_options;
 
 /* Adds an operator of the program's own: a value of a declared shape, computed from one to

@@ -211,8 +211,11 @@ typedef struct dpt_trainer_options {
        support it, with any shares and micro-batches (docs/reproducibility.md).  DPT_E_UNSUPPORTED,
        with the device or the layer, if a device or a layer cannot do it; DPT_E_INVALID with
        `compress`, DPT_BATCH_NORM_LOCAL, `accumulate` above 1 where a batch-norm takes statistics,
-       and functions of the program. */
+       and functions of the program that do not say that they are deterministic. */
     bool deterministic;
+    /* own_loss gives the same bits for the same sample on every machine, as
+       dpt_operator_options.deterministic says it of an operator.  Ignored with other losses. */
+    bool own_loss_deterministic;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

@@ -7,6 +7,7 @@
 #ifndef DPTI_CALL_H
 #define DPTI_CALL_H
 
+#include "dpt_error.h"
 #include "dptrain.h"
 #include "graph/model.h"
 
@@ -35,6 +36,9 @@ typedef struct dpti_plan dpti_plan;
 
 /* Returns whether a layer of the model is an operator of the program's own. */
 bool dpti_model_calls(const dpt_model *model);
+/* Returns DPT_E_INVALID if such a layer does not say that its functions are deterministic; *error
+   names the layer. */
+DPT_CHECK_RESULT dpt_status dpti_check_calls_declared(const dpt_model *model, dpt_error *error);
 
 /* What a bound executable needs for its calls. */
 typedef struct dpti_calls {

@@ -18,6 +18,20 @@ bool dpti_model_calls(const dpt_model *model)
     return false;
 }
 
+dpt_status dpti_check_calls_declared(const dpt_model *model, dpt_error *error)
+{
+    for (size_t i = 0; i < model->n_nodes; i++) {
+        const dpti_node *node = &model->nodes[i];
+        if (node->kind == DPTI_NODE_CALL && !node->declared_deterministic)
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "layer %s is an operator of the program that does not say that its "
+                            "bits are the same everywhere: set dpt_operator_options.deterministic "
+                            "if they are, or leave deterministic out",
+                            node->name);
+    }
+    return DPT_OK;
+}
+
 /* ---- The layer ------------------------------------------------------------------------------- */
 
 /* The extent of the output.  Returns false after a failure. */
@@ -75,6 +89,7 @@ dpt_value dpt_operator(dpt_model *model, const char *name, const dpt_value *inpu
     node.forward_function = o.forward;
     node.backward_function = o.backward;
     node.user = o.user;
+    node.declared_deterministic = o.deterministic;
     return dpti_add_layer(model, node, DPT_ACT_NONE);
 }
 

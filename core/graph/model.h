@@ -132,6 +132,7 @@ typedef struct dpti_node {
                         its shift is, zeros */
     dpti_join join;  /* JOIN */
     dpt_operator_function forward_function, backward_function; /* CALL */
+    bool declared_deterministic; /* CALL: dpt_operator_options.deterministic */
     void *user;
 } dpti_node;
 

@@ -335,6 +335,21 @@ static void join_batches(dpt_trainer *t)
     t->accumulate = 1;
 }
 
+/* Functions of the program compute each sample by itself.  Whether their bits are the same
+   everywhere only the program knows. */
+static dpt_status check_functions(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (dpti_check_calls_declared(t->model, &error) != DPT_OK)
+        return dpti_context_fail(t->context, NULL, &error);
+    if (dpti_loss_is_own(o->loss) && !o->own_loss_deterministic)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "the loss is a function of the program that does not say that its bits "
+                        "are the same everywhere: set own_loss_deterministic if they are, or "
+                        "leave deterministic out");
+    return DPT_OK;
+}
+
 /* What cannot be combined with deterministic training. */
 static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *o)
 {
@@ -347,11 +362,10 @@ static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *
                "larger batch size, or batch-norm frozen";
     else if (t->batch_norm == DPT_BATCH_NORM_LOCAL && dpti_model_has_batch_norm(t->model))
         with = "batch-norm local, whose statistics depend on the shares: use sync or frozen";
-    else if (dpti_model_calls(t->model) || dpti_loss_is_own(o->loss))
-        with = "functions of the program, of whose sums the library knows nothing";
     if (with)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "deterministic training cannot be combined with %s", with);
+    DPT_TRY(check_functions(t, o));
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_device *device = t->devices->devices[i];
         if ((device->info.flags & DPT_DEVICE_DETERMINISTIC) != 0) continue;

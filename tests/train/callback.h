@@ -16,6 +16,7 @@ typedef struct counts {
     atomic_size_t forwards, backwards, losses, samples;
     atomic_size_t fail_forward, fail_backward, fail_loss; /* from this call on, once; 0: never */
     atomic_bool spoil;                                    /* the gradient is not finite */
+    bool declared; /* the operators of IMAGE_OWN say that they are deterministic */
     float weight;
 } counts;
 

@@ -151,11 +151,13 @@ static dpt_value image_layers(dpt_model *m, counts *own)
                                        .channels = 3,
                                        .forward = forward_tanh,
                                        .backward = backward_tanh,
-                                       .user = own};
+                                       .user = own,
+                                       .deterministic = own && own->declared};
     const dpt_operator_options product = {.size = sizeof product,
                                           .elements = HIDDEN,
                                           .forward = callback_forward_product,
-                                          .backward = callback_backward_product};
+                                          .backward = callback_backward_product,
+                                          .deterministic = own && own->declared};
     dpt_value x = dpt_conv2d(m, dpt_input(m, SIDE, SIDE, CHANNELS), "conv", &conv);
     x = own ? dpt_operator(m, "tanh", &x, 1, &tanh) : dpt_elementwise(m, "1.5 * tanh(a)", &x, 1);
     x = dpt_flatten(m, x);
@@ -218,7 +220,8 @@ static dpt_value scaled_layers(dpt_model *m, bool own)
     const dpt_operator_options product = {.size = sizeof product,
                                           .elements = HIDDEN,
                                           .forward = callback_forward_product,
-                                          .backward = callback_backward_product};
+                                          .backward = callback_backward_product,
+                                          .deterministic = true};
     const dpt_value x = dpt_flatten(m, dpt_input(m, SIDE, SIDE, CHANNELS));
     const dpt_value factors[] = {dpt_linear(m, x, "a", &first),
                                  dpt_parameter(m, "scale", &extent, 1, initial)};

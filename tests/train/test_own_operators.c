@@ -80,6 +80,75 @@ static void bfloat16_is_widened(test *t)
         callback_compare(t, &a, &b, 1, 2e-2);
 }
 
+/* ---- The same bits --------------------------------------------------------------------------- */
+
+/* Operators that say so train deterministically on every mix.  The operator of SCALED_OWN has a
+   parameter as an input. */
+static void bits_are_the_same(test *t)
+{
+    static outcome right, o;
+    static const network networks[] = {IMAGE_OWN, SCALED_OWN};
+    const mix_list mixes = *(const mix_list *)t->user;
+    const mix one = {"cpu:threads=1", "1"};
+    counts c = {.weight = 1, .declared = true};
+    for (size_t k = 0; k < sizeof networks / sizeof *networks; k++) {
+        run r = {.where = &one,
+                 .network = networks[k],
+                 .answers = TARGETS,
+                 .counts = &c,
+                 .options = {.lr = 0.02f,
+                             .loss = DPT_LOSS_OWN_OF_TARGETS,
+                             .own_loss = callback_lose_squares,
+                             .own_loss_user = &c,
+                             .deterministic = true,
+                             .own_loss_deterministic = true}};
+        if (!callback_train(t, &r, &right)) continue;
+        CHECK(right.losses[STEPS - 2] < right.losses[0]);
+        r.options.micro_batch = 5;
+        for (size_t i = 0; i < mixes.n; i++) {
+            r.where = &mixes.items[i];
+            if (!callback_train(t, &r, &o)) continue;
+            CHECK(memcmp(o.losses, right.losses, sizeof o.losses) == 0);
+            CHECK(o.evaluated == right.evaluated);
+            CHECK(memcmp(o.predicted, right.predicted, sizeof o.predicted) == 0);
+        }
+    }
+}
+
+static void refuse_deterministic(test *t, const run *r, const char *words)
+{
+    session s;
+    dpt_trainer_options options = r->options;
+    options.size = sizeof options;
+    options.batch_size = BATCH;
+    dpt_trainer *trainer = NULL;
+    run plain = *r;
+    plain.options = (dpt_trainer_options){.loss = DPT_LOSS_SQUARED_ERROR};
+    if (callback_open(t, &plain, &s)) {
+        CHECK_STATUS(dpt_trainer_create(s.devices, s.model, s.data, &options, &trainer),
+                     DPT_E_INVALID);
+        CHECK_CONTAINS(dpt_error_message(s.context), words);
+    }
+    session_end(&s);
+}
+
+static void undeclared_functions_are_refused(test *t)
+{
+    const mix one = {"cpu:threads=1", "1"};
+    counts c = {.weight = 1};
+    run r = {.where = &one,
+             .network = IMAGE_OWN,
+             .answers = TARGETS,
+             .counts = &c,
+             .options = {.loss = DPT_LOSS_SQUARED_ERROR, .deterministic = true}};
+    refuse_deterministic(t, &r, "layer tanh is an operator of the program that does not say");
+    r.network = SCALED_OWN;
+    r.options.loss = DPT_LOSS_OWN_OF_TARGETS;
+    r.options.own_loss = callback_lose_squares;
+    r.options.own_loss_user = &c;
+    refuse_deterministic(t, &r, "the loss is a function of the program that does not say");
+}
+
 /* ---- Failures -------------------------------------------------------------------------------- */
 
 static bool weights_of(test *t, const session *s, float out[OUTPUTS * HIDDEN])
@@ -320,6 +389,8 @@ int main(int argc, char **argv)
         {"operators take ids", operators_take_ids},
         {"operators take parameters", operators_take_parameters},
         {"bfloat16 is widened", bfloat16_is_widened},
+        {"bits are the same", bits_are_the_same},
+        {"undeclared functions are refused", undeclared_functions_are_refused},
         {"failures lose nothing", failures_lose_nothing},
         {"processes go on", processes_go_on},
         {"predicts and is not exported", predicts_and_is_not_exported},

@@ -381,6 +381,7 @@ FIELD(dpt_trainer_options, n_groups, 232);
 FIELD(dpt_trainer_options, own_loss, 240);
 FIELD(dpt_trainer_options, own_loss_user, 248);
 FIELD(dpt_trainer_options, deterministic, 256);
+FIELD(dpt_trainer_options, own_loss_deterministic, 257);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);
@@ -400,6 +401,7 @@ FIELD(dpt_operator_options, elements, 32);
 FIELD(dpt_operator_options, forward, 40);
 FIELD(dpt_operator_options, backward, 48);
 FIELD(dpt_operator_options, user, 56);
+FIELD(dpt_operator_options, deterministic, 64);
 
 FIELD(dpt_loss_call, size, 0);
 FIELD(dpt_loss_call, user, 8);
