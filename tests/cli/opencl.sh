@@ -55,6 +55,17 @@ if grep -q 'Portable Computing Language' devices.out; then
     check "all takes the cores once" test "$(grep -cE '^ *(devices *)?opencl:' train.out)" -eq 0
 fi
 
+# ---- Devices that cannot train deterministically say why ----
+# without double precision, without rounding to the nearest, without subnormal numbers
+for told in "0x1032:0 it has no double precision" "0x101b:0x81 its float32 does not round to the nearest" \
+    "0x101b:0x86 its float32 has no subnormal numbers"; do
+    LD_PRELOAD="$interpose" DPTRAIN_CL_TELL=${told%% *} "$DPTRAIN" "${small[@]}" --devices opencl:0 --deterministic \
+        >varies.out 2>varies.err
+    check "${told#* }: status" test $? -eq 1
+    check "${told#* }: $(cat varies.err)" grep -qE "^dptrain: .*opencl:0.*${told#* }" varies.err
+    check "one line" test "$(wc -l <varies.err)" -eq 1
+done
+
 # ---- No driver ----
 OCL_ICD_VENDORS=/nonexistent "$DPTRAIN" devices >absent.out 2>absent.err
 check "no platform is no failure" test $? -eq 0

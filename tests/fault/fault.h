@@ -35,6 +35,7 @@
    place=N       the output that `flip` and `wreck` change, from 1 (default 1): the weights, the
                  first moment, the second moment
    late=1        records only work that has run once before
+   varies=1      does not say that it can compute deterministically
    lag=1         an event counts as passed only after a wait for it or for its stream
    refuses=WHAT  refuses recording at its "begin", its "end" or a recorded "run"; or refuses to
                  wrap ("wrap") a small part of the host's memory
@@ -107,7 +108,7 @@ typedef struct fault_state {
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
     size_t again, only, readmission, opening, starve;
     size_t poison, smudge, huge, flip, wreck, place;
-    size_t island, stick, narrow, late, lag, cache;
+    size_t island, stick, narrow, late, lag, cache, varies;
     char entry[24], refuses[8];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;

@@ -30,9 +30,10 @@ const dpt_backend *fault_inner(dpt_error *error)
 /* ---- Parameters ------------------------------------------------------------------------------ */
 
 static const char *const own_keys[] = {
-    "fail",   "lost",   "full",  "for",    "room",    "from",  "clock", "entry", "bug",  "after",
-    "domain", "hang",   "stall", "poison", "smudge",  "again", "away",  "huge",  "flip", "wreck",
-    "place",  "island", "stick", "narrow", "refuses", "late",  "lag",   "cache", "only", "starve"};
+    "fail",    "lost",  "full",   "for",   "room",  "from",   "clock",  "entry",
+    "bug",     "after", "domain", "hang",  "stall", "poison", "smudge", "again",
+    "away",    "huge",  "flip",   "wreck", "place", "island", "stick",  "narrow",
+    "refuses", "late",  "lag",    "cache", "only",  "starve", "varies"};
 
 static bool is_own(const char *key)
 {
@@ -64,7 +65,8 @@ static size_t *count_of(fault_state *state, const char *key)
         {"away", &state->readmission}, {"huge", &state->huge},     {"wreck", &state->wreck},
         {"place", &state->place},      {"island", &state->island}, {"stick", &state->stick},
         {"narrow", &state->narrow},    {"late", &state->late},     {"lag", &state->lag},
-        {"cache", &state->cache},      {"only", &state->only},     {"starve", &state->starve}};
+        {"varies", &state->varies},    {"cache", &state->cache},   {"only", &state->only},
+        {"starve", &state->starve}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;

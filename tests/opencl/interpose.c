@@ -54,9 +54,6 @@
 #define STATUS_LIST(X)                                                                             \
     X(clFinish, true, (cl_command_queue queue), (queue))                                           \
     X(clFlush, false, (cl_command_queue queue), (queue))                                           \
-    X(clGetDeviceInfo, false,                                                                      \
-      (cl_device_id device, cl_device_info what, size_t n_bytes, void *out, size_t *n_out),        \
-      (device, what, n_bytes, out, n_out))                                                         \
     X(clGetEventInfo, false,                                                                       \
       (cl_event event, cl_event_info what, size_t n_bytes, void *out, size_t *n_out),              \
       (event, what, n_bytes, out, n_out))                                                          \
@@ -119,6 +116,8 @@ static struct {
     size_t n, n_calls, n_objects;
     int code;
     bool for_good, fired;
+    cl_device_info what; /* of this the device tells `value`; 0: of none */
+    cl_ulong value;
     cl_program unbuilt; /* the program whose building was failed */
 } state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -134,6 +133,7 @@ static const char *const functions[] = {
         "clBuildProgram",
     "clEnqueueMapBuffer",
     "clGetDeviceIDs",
+    "clGetDeviceInfo",
     "clGetPlatformIDs",
     "clGetProgramBuildInfo",
     NULL};
@@ -183,6 +183,12 @@ __attribute__((constructor)) static void plant_from_environment(void)
     text = getenv("DPTRAIN_CL_END");
     if (text && sscanf(text, "%63[^:]:%zu:%7s", function, &n, state.end) == 3)
         interpose_plant(function, n, 0, false);
+    text = getenv("DPTRAIN_CL_TELL");
+    if (text) {
+        char *end;
+        state.what = (cl_device_info)strtoul(text, &end, 0);
+        state.value = *end == ':' ? strtoull(end + 1, NULL, 0) : 0;
+    }
 }
 
 /* What a driver does that does not survive a call, and prints before. */
@@ -338,6 +344,20 @@ EXPORT cl_int CL_API_CALL clGetDeviceIDs(cl_platform_id platform, cl_device_type
     }
     *(void **)&call = real("clGetDeviceIDs");
     return call(platform, types, n, out, n_out);
+}
+
+EXPORT cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t n_bytes,
+                                          void *out, size_t *n_out)
+{
+    cl_int (*call)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    int planted;
+    if (fails("clGetDeviceInfo", &planted)) return planted;
+    *(void **)&call = real("clGetDeviceInfo");
+    const cl_int code = call(device, what, n_bytes, out, n_out);
+    if (code == CL_SUCCESS && what == state.what && what != 0 && out &&
+        n_bytes <= sizeof state.value)
+        memcpy(out, &state.value, n_bytes); /* little-endian */
+    return code;
 }
 
 /* ---- Building, and its log ------------------------------------------------------------------- */

@@ -6,7 +6,10 @@
 
    $DPTRAIN_CL_END, "FUNCTION:N:HOW", ends the process in that call.  Before, it prints three lines
    on stderr, of which the second begins with "LLVM ERROR: planted".  HOW is abort, exit (with
-   status 7), segv, or hang: the call never returns. */
+   status 7), segv, or hang: the call never returns.
+
+   $DPTRAIN_CL_TELL, "WHAT:VALUE", is what clGetDeviceInfo tells of every device: VALUE for the
+   number WHAT of a cl_device_info, such as 0x1032:0 for a device without double precision. */
 #ifndef DPT_TEST_OPENCL_INTERPOSE_H
 #define DPT_TEST_OPENCL_INTERPOSE_H
 
