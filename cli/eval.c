@@ -19,6 +19,9 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
         .split = dpt_split_from(options->split),
         .loss = cli_loss(options),
         .device_timeout = options->device_timeout,
+        .deterministic = options->deterministic,
+        /* An evaluation takes no statistics, which would limit what is deterministic. */
+        .batch_norm = options->deterministic ? DPT_BATCH_NORM_FROZEN : DPT_BATCH_NORM_SYNC,
     };
     DPT_TRY(dpt_trainer_create(session->devices, session->model, session->test, &trainer,
                                &session->trainer));
@@ -26,6 +29,31 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
     const dpt_status status = dpt_trainer_evaluate(session->trainer, session->test, out);
     cli_session_tell_lost(session);
     return status;
+}
+
+/* The loss, of a deterministic evaluation with the digits that the log of a training has. */
+static void write_loss(const cli_options *options, bool classifies, double loss, char text[32])
+{
+    if (options->deterministic)
+        snprintf(text, 32, "%.9g", loss);
+    else if (classifies)
+        snprintf(text, 32, "%.4f", loss);
+    else
+        snprintf(text, 32, "%.6g", loss);
+}
+
+static void print(const cli_session *session, const cli_options *options, const dpt_evaluation *e)
+{
+    const bool classifies =
+        cli_loss(options) == DPT_LOSS_CROSS_ENTROPY && !dpt_model_gives_loss(session->model);
+    char loss[32];
+    write_loss(options, classifies, e->loss, loss);
+    if (classifies)
+        printf("test loss %s accuracy %.4f  %zu of %zu right  %.1f s  %.0f img/s\n", loss,
+               e->accuracy, e->hits, e->labels, e->seconds,
+               e->seconds > 0 ? (double)e->samples / e->seconds : 0);
+    else
+        printf("test loss %s  %zu samples  %.1f s\n", loss, e->samples, e->seconds);
 }
 
 int cli_eval(const cli_options *options)
@@ -39,17 +67,9 @@ int cli_eval(const cli_options *options)
     dpt_evaluation result = {.size = sizeof result};
     const dpt_status status = evaluate(&session, options, weights, &result);
     int code = CLI_OK;
-    if (status == DPT_OK && dpt_process_rank(session.context) > 0)
-        code = CLI_OK;
-    else if (status == DPT_OK &&
-             (cli_loss(options) != DPT_LOSS_CROSS_ENTROPY || dpt_model_gives_loss(session.model)))
-        printf("test loss %.6g  %zu samples  %.1f s\n", result.loss, result.samples,
-               result.seconds);
-    else if (status == DPT_OK)
-        printf("test loss %.4f accuracy %.4f  %zu of %zu right  %.1f s  %.0f img/s\n", result.loss,
-               result.accuracy, result.hits, result.labels, result.seconds,
-               result.seconds > 0 ? (double)result.samples / result.seconds : 0);
-    else
+    if (status != DPT_OK)
         code = cli_session_fail_working(&session, status);
+    else if (dpt_process_rank(session.context) == 0)
+        print(&session, options, &result);
     return cli_session_close(&session, code);
 }

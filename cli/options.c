@@ -131,9 +131,10 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "deterministic",
-        .help = "the same bits on any devices that can do it, with any shares: weights, losses and "
-                "evaluations. CPUs, OpenCL devices and NVIDIA cards can, unless they say why not",
-        .verbs = CLI_TRAIN | CLI_PLAN,
+        .help = "the same bits on any devices that can do it, with any shares: weights, losses, "
+                "evaluations and predictions. CPUs, OpenCL devices and NVIDIA cards can, unless "
+                "they say why not",
+        .verbs = RUNS,
         .kind = CLI_FLAG,
         TARGET(deterministic),
     },

@@ -379,7 +379,8 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
                   (loss != DPT_LOSS_CROSS_ENTROPY && loss != DPT_LOSS_BINARY_CROSS_ENTROPY),
         .sigmoid = loss == DPT_LOSS_BINARY_CROSS_ENTROPY,
         .split = {DPT_SPLIT_EQUAL, NULL}, /* a repeated command prints the same */
-        .device_timeout = options->device_timeout};
+        .device_timeout = options->device_timeout,
+        .deterministic = options->deterministic};
     const dpt_status status = dpt_predictor_create(s->devices, s->model, &predictor, &p->predictor);
     return status == DPT_E_INVALID && cli_weights_own(s) ? DPT_E_FORMAT : status;
 }

@@ -42,6 +42,11 @@ typedef struct dpt_predictor_options {
     bool sigmoid; /* outputs are the sigmoid of each logit, the probabilities of a model that was
                      trained with DPT_LOSS_BINARY_CROSS_ENTROPY.  Not with `logits` (else
                      DPT_E_INVALID) */
+    /* Outputs have the same bits on any devices that support it, with any split, and they are those
+       that a deterministic trainer evaluates (dpt_trainer_options.deterministic).  With a device, a
+       layer or a function of the program that cannot do it the errors are those of
+       dpt_trainer_create. */
+    bool deterministic;
 } dpt_predictor_options;
 
 /* Creates a predictor: prepares the forward pass on every device and copies the weights.  `options`

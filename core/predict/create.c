@@ -7,6 +7,7 @@
 #include "context/sized.h"
 #include "device/call_limit.h"
 #include "dpt_error.h"
+#include "graph/call.h"
 #include "graph/inputs.h"
 
 #include <math.h>
@@ -68,6 +69,13 @@ static dpt_status take_split(dpt_predictor *p, dpt_split split)
     return dpti_context_fail(p->context, NULL, &error);
 }
 
+static dpt_status check_deterministic(dpt_predictor *p)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (!p->deterministic || dpti_check_calls_declared(p->model, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(p->context, NULL, &error);
+}
+
 static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)
 {
     const dpti_node *in = &p->model->nodes[p->model->input];
@@ -86,6 +94,7 @@ static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)
         return dpt_fail(p->context, DPT_E_INVALID,
                         "dpt_predictor_options has both logits and sigmoid: leave one of them out");
     p->device_timeout = o->device_timeout;
+    p->deterministic = o->deterministic;
     if (!(o->device_timeout >= 0 && isfinite(o->device_timeout)))
         return dpt_fail(p->context, DPT_E_INVALID,
                         "dpt_predictor_options.device_timeout is not a number of seconds");
@@ -93,6 +102,7 @@ static dpt_status take_options(dpt_predictor *p, const dpt_predictor_options *o)
         return dpt_fail(p->context, DPT_E_INVALID,
                         "dpt_predictor_options.micro_batch is %zu: use at most %d", o->micro_batch,
                         MOST_MICRO_BATCH);
+    DPT_TRY(check_deterministic(p));
     DPT_TRY(take_split(p, o->split));
     return o->like ? take_like(p, o->like) : take_fields(p, o);
 }

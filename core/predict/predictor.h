@@ -33,7 +33,7 @@ struct dpt_predictor {
     const dpt_model *model;
     dpt_device_set *devices;
     dpt_dataset samples; /* what the samples are: shape, type and normalisation; without images */
-    bool logits, sigmoid;
+    bool logits, sigmoid, deterministic;
     bool fixed; /* `split` has fixed shards; else devices take samples when they are ready */
     dpti_split split;
     double device_timeout;

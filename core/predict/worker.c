@@ -2,6 +2,7 @@
 #include "predict/predictor.h"
 
 #include "base/clock.h"
+#include "device/arithmetic_test.h"
 #include "device/stream.h"
 #include "device/throttle.h"
 #include "dpt_error.h"
@@ -40,12 +41,15 @@ static dpt_status create(dpti_predict_worker *w, size_t most, const float *weigh
                                     .capacity = most,
                                     .host_capacity = most,
                                     .n_slots = 1};
+    if (p->deterministic) DPT_TRY(dpti_arithmetic_test(w->device, error));
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     DPT_TRY(upload_weights(w, weights, error));
     DPT_TRY(dpti_feed_create(w->device, &feed, &w->feed));
-    const dpti_executable_options options = {
-        .program = {.data = &p->samples, .purpose = DPTI_PURPOSE_PREDICT, .fed = most},
-        .data = dpti_feed_places(&w->feed)};
+    const dpti_executable_options options = {.program = {.data = &p->samples,
+                                                         .purpose = DPTI_PURPOSE_PREDICT,
+                                                         .fed = most,
+                                                         .deterministic = p->deterministic},
+                                             .data = dpti_feed_places(&w->feed)};
     DPT_TRY(dpti_executable_create(&w->replica, &options, &w->forward, error));
     w->most = most;
     return create_buffers(w, most);

@@ -56,12 +56,29 @@ if command -v mpirun >/dev/null 2>&1 &&
     check "three processes" "$DPTRAIN" compare lenet.jsonl processes.jsonl
 fi
 
+# Two batches of 25 are one of 50.
+net=(--model lenet --dataset synthetic:16x16x1:4:140 --batch-size 25 --accumulate 2 --epochs 2 --momentum 0.9
+    --augment crop:2,flip --validation 0.2)
+same lenet.jsonl accumulated --devices $three --split 13:2:1
+
+# Evaluations and predictions of the weights have the same bits on every mix, and those of the training.
+rm -rf run
+train --model lenet --dataset synthetic:16x16x1:4:140 --batch-size 50 --epochs 1 --deterministic --quiet \
+    --devices cpu:threads=1 --log tested.jsonl --checkpoint run
+loss=$(sed -n 's/.*"test_loss": *\([0-9.e-]*\).*/\1/p' tested.jsonl | tail -1)
+check "the training tells the test loss" test -n "$loss"
+for devices in cpu:threads=1 cpu:threads=2 $three; do
+    "$DPTRAIN" eval --deterministic --model lenet --dataset synthetic:16x16x1:4:140 --checkpoint run \
+        --devices $devices >eval.out 2>eval.err
+    check "$devices: the loss is $loss: $(cat eval.out eval.err)" grep -q "^test loss $loss accuracy" eval.out
+done
+
 # What it cannot be combined with
-refuse 2 "deterministic training cannot be combined with several batches in a step" train "${net[@]}" \
-    --deterministic --accumulate 2
 net=(--model resnet18 --dataset synthetic:8x8x3:4:70 --batch-size 32 --epochs 1)
 refuse 2 "deterministic training cannot be combined with batch-norm local" train "${net[@]}" \
     --deterministic --batchnorm local
+refuse 2 "deterministic training cannot be combined with several batches in a step" train "${net[@]}" \
+    --deterministic --accumulate 2
 refuse 2 "batch-norm needs its whole shard" train "${net[@]}" --deterministic --micro-batch 8
 # The training of a checkpoint stays what it is.
 rm -rf run

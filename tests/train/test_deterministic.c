@@ -311,6 +311,60 @@ static void several_batches(test *t)
     }
 }
 
+/* ---- Predictions ----------------------------------------------------------------------------- */
+
+static void compare_predictions(test *t, const baseline *b, const char *devices, const char *path,
+                                const float *right)
+{
+    static float outputs[FLAT_COUNT * FLAT_CLASSES];
+    const dpt_predictor_options options = {
+        .size = sizeof options, .weights = path, .like = b->data, .deterministic = true};
+    char why[DPT_WHY_BYTES] = "";
+    dpt_device_set *set = NULL;
+    dpt_predictor *predictor = NULL;
+    if (CHECK_OK(dpt_device_set_open(b->context, devices, &set)) &&
+        CHECK_OK(dpt_predictor_create(set, b->residual, &options, &predictor)) &&
+        CHECK_OK(dpt_predictor_run_data(predictor, b->data, 0, FLAT_COUNT, outputs, why)) &&
+        !CHECK(memcmp(outputs, right, sizeof outputs) == 0))
+        FAIL("%s: outputs differ", devices);
+    dpt_predictor_destroy(predictor);
+    dpt_device_set_close(set);
+}
+
+/* Predictors give what a trainer predicts.  One whose arithmetic is another is refused. */
+static void predictions(test *t)
+{
+    static const char *const lists[] = {"cpu:threads=1", "cpu:threads=3",
+                                        "cpu:threads=1,faultstaged:threads=1,cpu:threads=2"};
+    static float right[FLAT_COUNT * FLAT_CLASSES];
+    const baseline *b = t->user;
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = FLAT_BATCH, .deterministic = true};
+    const dpt_predictor_options refused = {.size = sizeof refused,
+                                           .weights = "predicted.safetensors",
+                                           .like = b->data,
+                                           .deterministic = true};
+    dpt_device_set *set = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_predictor *predictor = NULL;
+    dpt_step_metrics m = {.size = sizeof m};
+    if (CHECK_OK(dpt_device_set_open(b->context, "cpu:threads=2", &set)) &&
+        CHECK_OK(dpt_trainer_create(set, b->residual, b->data, &options, &trainer)) &&
+        CHECK_OK(dpt_trainer_step(trainer, &m)) &&
+        CHECK_OK(dpt_trainer_save(trainer, refused.weights)) &&
+        CHECK_OK(dpt_trainer_predict(trainer, b->data, 0, FLAT_COUNT, right)))
+        for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+            compare_predictions(t, b, lists[i], refused.weights, right);
+    dpt_trainer_destroy(trainer);
+    dpt_device_set_close(set);
+    if (CHECK_OK(dpt_device_set_open(b->context, "fault:threads=1:bug=flush", &set)))
+        CHECK_STATUS(dpt_predictor_create(set, b->residual, &refused, &predictor),
+                     DPT_E_UNSUPPORTED);
+    CHECK_CONTAINS(dpt_error_message(b->context), " gives 00000000 in place of ");
+    dpt_device_set_close(set);
+    (void)remove(refused.weights);
+}
+
 /* Training without the option has other bits on another mix, or the test would show nothing. */
 static void bits_differ_without_it(test *t)
 {
@@ -413,6 +467,8 @@ static void refusals(test *t)
     task = task_of(b, b->plain, "cpu:threads=1,fault:threads=1:bug=flush", NULL);
     refuse(t, b, &task, "fault:threads=1:bug=flush: ");
     refuse(t, b, &task, " gives 00000000 in place of ");
+    task.devices = "cpu:threads=1,fault:threads=1:varies=1";
+    refuse(t, b, &task, "fault:threads=1:varies=1: devices of the backend fault do not compute");
     task.devices = "fault:threads=1:bug=wrong";
     refuse(t, b, &task, "its arithmetic is not that of deterministic training");
 }
@@ -424,6 +480,7 @@ int main(int argc, char **argv)
                                       {"lost devices", lost_devices},
                                       {"measured shares", measured_shares},
                                       {"several batches", several_batches},
+                                      {"predictions", predictions},
                                       {"bits differ without it", bits_differ_without_it},
                                       {"other rounding shows", other_rounding_shows},
                                       {"steep gradients", steep_gradients},

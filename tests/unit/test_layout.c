@@ -281,6 +281,7 @@ FIELD(dpt_predictor_options, logits, 68);
 FIELD(dpt_predictor_options, split, 72);
 FIELD(dpt_predictor_options, device_timeout, 88);
 FIELD(dpt_predictor_options, sigmoid, 96);
+FIELD(dpt_predictor_options, deterministic, 97);
 
 FIELD(dpt_attention_options, size, 0);
 FIELD(dpt_attention_options, heads, 8);
