@@ -1,6 +1,7 @@
 /* Opens and closes what train, eval and predict have in common. */
 #include "session.h"
 
+#include "patience.h"
 #include "recipe.h"
 
 #include <stdio.h>
@@ -207,6 +208,20 @@ static void tell_remarks(const dpt_model *model)
         (void)cli_error(CLI_OK, "warning: %s", remark);
 }
 
+/* On a terminal the user sees at once what takes long, and elsewhere if it takes long. */
+static dpt_status prepare(cli_session *session, const dpt_trainer_options *trainer, bool quiet)
+{
+    const bool waits = !quiet && !cli_can_redraw(STDERR_FILENO);
+    cli_patience patience;
+    announce(quiet, "preparing (kernels that a device has never run are compiled and timed) ...");
+    if (waits) cli_patience_begin(&patience);
+    const dpt_status status = dpt_trainer_create(session->devices, session->model, session->train,
+                                                 trainer, &session->trainer);
+    if (waits) cli_patience_end(&patience);
+    announce(quiet, "");
+    return status;
+}
+
 dpt_status cli_session_open_training(cli_session *session, const cli_options *options,
                                      unsigned with)
 {
@@ -215,12 +230,7 @@ dpt_status cli_session_open_training(cli_session *session, const cli_options *op
     dpt_dataset_describe(session->train, &data);
     const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
     if (dpt_process_rank(session->context) == 0) tell_remarks(session->model);
-    announce(cli_session_quiet(session, options),
-             "preparing (kernels that a device has never run are compiled and timed) ...");
-    const dpt_status status = dpt_trainer_create(session->devices, session->model, session->train,
-                                                 &trainer, &session->trainer);
-    announce(cli_session_quiet(session, options), "");
-    return status;
+    return prepare(session, &trainer, cli_session_quiet(session, options));
 }
 
 int cli_session_close(cli_session *session, int code)

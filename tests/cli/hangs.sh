@@ -59,6 +59,13 @@ check "in its place: $(cat run.out)" grep -qE "^fault:0 .* cannot be opened: no 
 check "the processor" grep -qE "^cpu .* [0-9.]+\* " run.out
 unset DPTRAIN_FAULT_HANG DPTRAIN_FAULT_APART
 
+# Preparing that takes long is told once, where there is no terminal, but not with --quiet.
+slow=fault:threads=1:entry=prepare:hang=1:stall=16500
+train "${small[@]}" --batch-size 32 --max-steps 1 --devices $slow
+check "what takes long: $(cat train.out)" test "$(grep -c '^preparing takes long' train.out)" -eq 1
+train "${small[@]}" --batch-size 32 --max-steps 1 --devices $slow --quiet
+check "quiet: $(cat train.out)" test ! -s train.out
+
 # One that hangs while it is measured; the next is measured all the same.
 run 0 devices --devices fault:threads=1:entry=run:hang=1,cpu:threads=1 --device-timeout 0.1s
 check "in its place: $(cat run.out)" grep -qE "^fault.* not measured: no answer within 1 s while it was measured" run.out
