@@ -60,6 +60,10 @@ fi
 net=(--model lenet --dataset synthetic:16x16x1:4:140 --batch-size 25 --accumulate 2 --epochs 2 --momentum 0.9
     --augment crop:2,flip --validation 0.2)
 same lenet.jsonl accumulated --devices $three --split 13:2:1
+rm -rf run resumed.jsonl
+train "${net[@]}" --deterministic --quiet --log resumed.jsonl --devices $three --split 2:1:1 --checkpoint run \
+    --max-steps 3
+same lenet.jsonl resumed --devices cpu:threads=2 --checkpoint run --resume
 
 # Evaluations and predictions of the weights have the same bits on every mix, and those of the training.
 rm -rf run
