@@ -5,6 +5,7 @@
 #include "io/file.h"
 #include "io/safetensors.h"
 
+#include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -56,7 +57,8 @@ static dpt_status find_initial(export_task *x, const dpti_parameter *p, const vo
     if (!read) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to export a model");
     x->read[x->n_read++] = read;
     *out = read;
-    return dpti_file_part_read(&p->stored, read, error);
+    DPT_TRY(dpti_file_part_read(&p->stored, read, error));
+    return dpti_file_part_check(&p->stored, libdeflate_crc32(0, read, p->stored.n_bytes), error);
 }
 
 static dpt_status find_weights(export_task *x, dpt_error *error)

@@ -3,6 +3,7 @@
 #include "base/random.h"
 #include "graph/model.h"
 
+#include <libdeflate.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,8 @@ typedef struct origin {
     const dpti_parameter *p;
     law law;
     dpti_random random;
-    size_t done; /* elements that were taken */
+    size_t done;  /* elements that were taken */
+    uint32_t crc; /* of those of a file */
 } origin;
 
 /* Takes the next n values. */
@@ -162,8 +164,11 @@ static dpt_status take_values(origin *from, float *out, size_t n, dpt_error *err
     const size_t n_bytes = n * sizeof *out, at = from->done * sizeof *out;
     from->done += n;
     if (p->stored.file) {
-        const dpti_file_part part = {p->stored.file, p->stored.offset + at, n_bytes};
-        return dpti_file_part_read(&part, out, error);
+        const dpti_file_part part = {
+            .file = p->stored.file, .offset = p->stored.offset + at, .n_bytes = n_bytes};
+        DPT_TRY(dpti_file_part_read(&part, out, error));
+        from->crc = libdeflate_crc32(from->crc, out, n_bytes);
+        return from->done < p->size ? DPT_OK : dpti_file_part_check(&p->stored, from->crc, error);
     }
     if (p->initial)
         memcpy(out, (const char *)p->initial + at, n_bytes);

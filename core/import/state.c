@@ -2,6 +2,7 @@
 #include "import/state.h"
 
 #include <ctype.h>
+#include <libdeflate.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -91,8 +92,8 @@ static float *numbers_of(const dpti_onnx_tensor *tensor)
    ones are copied. */
 static bool stays_in_file(const dpti_onnx_tensor *tensor)
 {
-    enum { LEAST_BYTES = 1 << 16 };
-    return tensor->part.file && tensor->type == DPTI_ONNX_FLOAT && tensor->n_bytes >= LEAST_BYTES;
+    return tensor->part.file && tensor->type == DPTI_ONNX_FLOAT &&
+           tensor->n_bytes >= DPTI_ONNX_LEAST_PART;
 }
 
 static dpt_status add_constant_tensor(dpti_importer *im, const dpti_onnx_tensor *tensor,
@@ -293,10 +294,12 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "input %zu must be numbers of the file, not computed ones", i);
     float *numbers = NULL;
-    if (stays_in_file(tensor))
+    if (stays_in_file(tensor)) {
         like.stored = tensor->part;
-    else if (!(numbers = numbers_of(tensor)))
+        like.stored.crc = libdeflate_crc32(0, tensor->data, tensor->n_bytes);
+    } else if (!(numbers = numbers_of(tensor))) {
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "weights are not float32");
+    }
     like.initial = numbers;
     shape_parameter(tensor, &like);
     if (at->n_uses > 1 && like.role == DPTI_ROLE_WEIGHT) like.role = DPTI_ROLE_TENSOR;

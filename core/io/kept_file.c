@@ -85,6 +85,14 @@ static bool is_as_opened(const dpti_kept_file *file)
            now.st_mtim.tv_nsec == then->st_mtim.tv_nsec;
 }
 
+static dpt_status fail_written(const dpti_kept_file *file, dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_IO,
+                    "%s was written after it was opened, and its content is still needed: start "
+                    "again, and rename a new file into its place instead of writing into it",
+                    file->path);
+}
+
 dpt_status dpti_file_part_read(const dpti_file_part *part, void *to, dpt_error *error)
 {
     const dpti_kept_file *file = part->file;
@@ -102,10 +110,12 @@ dpt_status dpti_file_part_read(const dpti_file_part *part, void *to, dpt_error *
     }
     /* Behind the reading, so that nothing was written before it ended. */
     if (is_as_opened(file)) return DPT_OK;
-    return DPT_FAIL(error, DPT_E_IO,
-                    "%s was written after it was opened, and its content is still needed: read it "
-                    "anew",
-                    file->path);
+    return fail_written(file, error);
+}
+
+dpt_status dpti_file_part_check(const dpti_file_part *part, uint32_t crc, dpt_error *error)
+{
+    return crc == part->crc ? DPT_OK : fail_written(part->file, error);
 }
 
 dpt_status dpti_kept_file_read(dpti_kept_file *file, size_t max_bytes, dpti_content *out,

@@ -33,11 +33,16 @@ DPT_CHECK_RESULT dpt_status dpti_kept_file_read(dpti_kept_file *file, size_t max
 typedef struct dpti_file_part {
     dpti_kept_file *file; /* NULL: there is no part */
     size_t offset, n_bytes;
+    uint32_t crc; /* CRC-32 of the bytes, for dpti_file_part_check */
 } dpti_file_part;
 
 /* Reads a whole part.  Several threads may read one file at a time.  Errors: DPT_E_IO, also if the
-   file has been written since it was opened. */
+   file has been written since it was opened, as far as its size and its time tell. */
 DPT_CHECK_RESULT dpt_status dpti_file_part_read(const dpti_file_part *part, void *to,
                                                 dpt_error *error);
+/* Compares the CRC-32 of all that was read of a part, piece by piece, with the part's `crc`.
+   Errors: DPT_E_IO if they differ, because the file has been written. */
+DPT_CHECK_RESULT dpt_status dpti_file_part_check(const dpti_file_part *part, uint32_t crc,
+                                                 dpt_error *error);
 
 #endif

@@ -9,6 +9,7 @@
 enum {
     DPTI_ONNX_MAX_RANK = 8,
     DPTI_ONNX_MOST_FILES = 16, /* that a model keeps open: tensors of others are in memory only */
+    DPTI_ONNX_LEAST_PART = 1 << 16, /* bytes of a tensor that has a part */
 };
 #define DPTI_ONNX_NONE SIZE_MAX /* no value, no node */
 
@@ -46,7 +47,8 @@ typedef struct dpti_onnx_tensor {
     size_t n;                            /* elements */
     const void *data; /* little-endian, at any alignment; bool: one byte each, 0 or 1 */
     size_t n_bytes;
-    dpti_file_part part; /* where the bytes of `data` are, in a file of the model; or none */
+    dpti_file_part part; /* where the bytes of `data` are, in a file of the model; or none.  Of an
+                            initialiser with at least DPTI_ONNX_LEAST_PART bytes */
     bool is_buffer;      /* it is no parameter of the module; frozen where it must be a tensor */
     bool is_folded;      /* a parameter under the name of a constant */
     bool is_noted;       /* the exporter says that it is a parameter of the module */
@@ -119,6 +121,7 @@ typedef struct dpti_onnx_merges {
 
 typedef struct dpti_onnx_model {
     dpti_onnx_arena arena;
+    void *content;                               /* of its own file, as long as it is open */
     const char *path;                            /* for messages */
     dpti_kept_file *files[DPTI_ONNX_MOST_FILES]; /* files[0]: the model's own, if there is one */
     const char *locations[DPTI_ONNX_MOST_FILES]; /* of the others, as the model has them */

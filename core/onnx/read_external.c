@@ -135,7 +135,15 @@ static dpt_status open_location(dpti_onnx_reading *r, const dpti_onnx_tensor *te
     if (out->file) return DPT_OK;
     const int fd = open_inside(r->folder, location);
     if (fd < 0) return fail_open(r, tensor, location, error);
-    DPT_TRY(dpti_kept_file_take(fd, location, &out->file, error));
+    /* The whole path, as the caller gave the folder. */
+    const char *slash = strrchr(m->path, '/');
+    const int n_folder = slash ? (int)(slash + 1 - m->path) : 0;
+    const char *path = dpti_onnx_take_text(r->arena, "%.*s%s", n_folder, m->path, location);
+    if (!path) {
+        close(fd);
+        return dpti_onnx_no_memory(error);
+    }
+    DPT_TRY(dpti_kept_file_take(fd, path, &out->file, error));
     if (!out->is_kept) return DPT_OK;
     m->locations[m->n_files] = location;
     m->files[m->n_files++] = out->file;
@@ -164,7 +172,7 @@ static dpt_status read_place_of(dpti_onnx_reading *r, const place *from, dpti_on
 {
     opened o = {.location = from->location};
     DPT_TRY(open_location(r, out, &o, error));
-    const dpti_file_part part = {o.file, from->offset, out->n_bytes};
+    const dpti_file_part part = {.file = o.file, .offset = from->offset, .n_bytes = out->n_bytes};
     const dpt_status status = read_content(r, &part, out, error);
     if (o.is_kept)
         out->part = part;

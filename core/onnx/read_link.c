@@ -72,16 +72,15 @@ static dpt_status make_room(linking *l, dpt_error *error)
 
 /* ---- Uses ------------------------------------------------------------------------------------ */
 
-/* Where the bytes of an initialiser are in the model's own file, if they are there as they are in
-   memory. */
+/* Where the bytes of an initialiser are in the model's own file, if they were not decoded. */
 static void find_part(const dpti_onnx_reading *r, size_t initialiser, dpti_onnx_tensor *tensor)
 {
-    const size_t at = r->raw_at ? r->raw_at[initialiser] : SIZE_MAX;
-    if (tensor->part.file || at >= r->bytes->n_bytes || tensor->n_bytes == 0 ||
-        tensor->n_bytes > r->bytes->n_bytes - at ||
-        memcmp(r->bytes->bytes + at, tensor->data, tensor->n_bytes) != 0)
+    const size_t at = r->raw[initialiser].at;
+    if (r->raw[initialiser].field == SIZE_MAX || r->model->n_files == 0 ||
+        tensor->data != r->bytes->bytes + at)
         return;
-    tensor->part = (dpti_file_part){r->model->files[0], at, tensor->n_bytes};
+    tensor->part =
+        (dpti_file_part){.file = r->model->files[0], .offset = at, .n_bytes = tensor->n_bytes};
 }
 
 /* The value of a name that something uses; an initialiser becomes a value with its first use. */

@@ -5,6 +5,7 @@
 #include "base/bytes.h"
 #include "onnx/model.h"
 #include "onnx/names.h"
+#include "onnx/wire.h"
 
 #include "schema.pb-c.h"
 
@@ -28,7 +29,8 @@ typedef struct dpti_onnx_reading {
     dpti_onnx_arena *arena; /* the model's */
     const Dpti__Onnx__Model *proto;
     const dpti_file_bytes *bytes; /* the model's own file */
-    size_t *raw_at;               /* [initialiser] where its raw bytes begin in the file */
+    dpti_onnx_raw *raw;           /* [initialiser] its raw bytes in the file */
+    size_t least_part;            /* of the limits */
     const char *folder;           /* of external tensors, resolved; NULL: there may be none */
     size_t max_nodes;
     size_t n_nodes_seen; /* calls of functions included */

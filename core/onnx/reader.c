@@ -7,7 +7,6 @@
 
 #ifdef DPTRAIN_HAS_ONNX
 #include "onnx/read_state.h"
-#include "onnx/wire.h"
 #endif
 
 #include <stdlib.h>
@@ -19,6 +18,7 @@ void dpti_onnx_close(dpti_onnx_model *model)
     for (size_t i = 0; i < model->n_files; i++)
         dpti_kept_file_release(model->files[i]);
     dpti_onnx_arena_clear(&model->arena);
+    free(model->content);
     free(model);
 }
 
@@ -54,7 +54,8 @@ static dpt_status decode(dpti_onnx_reading *r, const dpti_file_bytes *file, dpt_
 {
     decoder d = {.arena = r->arena};
     ProtobufCAllocator allocator = {decoder_alloc, decoder_free, &d};
-    const size_t limit = r->arena->limit, wanted = 3 * file->n_bytes + DECODE_ALLOWANCE;
+    const size_t limit = r->arena->limit,
+                 wanted = r->arena->used + 3 * file->n_bytes + DECODE_ALLOWANCE;
     if (wanted < limit) r->arena->limit = wanted;
     r->proto = dpti__onnx__model__unpack(&allocator, file->n_bytes, file->bytes);
     r->arena->limit = limit;
@@ -64,6 +65,31 @@ static dpt_status decode(dpti_onnx_reading *r, const dpti_file_bytes *file, dpt_
                           "%s: the ONNX file is damaged: its content cannot be decoded; copy or "
                           "export it again",
                           file->name);
+}
+
+/* Decodes the file without its large initialisers, which stay where they are. */
+static dpt_status decode_all(dpti_onnx_reading *r, size_t n, dpt_error *error)
+{
+    r->raw = dpti_onnx_take(r->arena, n, sizeof *r->raw);
+    if (!r->raw) return dpti_onnx_no_memory(error);
+    if (dpti_onnx_find_raw(r->bytes, r->least_part, n, r->raw) == 0)
+        return decode(r, r->bytes, error);
+    const size_t n_bytes = dpti_onnx_strip(r->bytes, r->raw, NULL);
+    uint8_t *rest = dpti_onnx_take(r->arena, 1, n_bytes);
+    if (!rest) return dpti_onnx_no_memory(error);
+    (void)dpti_onnx_strip(r->bytes, r->raw, rest);
+    const dpti_file_bytes file = {r->bytes->name, rest, n_bytes};
+    const dpt_status status = decode(r, &file, error);
+    dpti_onnx_give_back(r->arena, rest);
+    if (status != DPT_OK) return status;
+    for (size_t i = 0; i < n && i < r->proto->graph->n_initializer; i++) {
+        Dpti__Onnx__Tensor *tensor = r->proto->graph->initializer[i];
+        if (r->raw[i].field == SIZE_MAX) continue;
+        tensor->has_raw_data = true;
+        tensor->raw_data = (ProtobufCBinaryData){
+            r->raw[i].n_bytes, (uint8_t *)(uintptr_t)(r->bytes->bytes + r->raw[i].at)};
+    }
+    return DPT_OK;
 }
 
 dpt_status dpti_onnx_decode_graph(dpti_onnx_reading *reading, const ProtobufCBinaryData *bytes,
@@ -123,15 +149,6 @@ static dpt_status read_versions(dpti_onnx_reading *r, dpt_error *error)
 
 /* ---- The whole ------------------------------------------------------------------------------- */
 
-static dpt_status find_raw(dpti_onnx_reading *r, dpt_error *error)
-{
-    const size_t n = r->proto->graph->n_initializer;
-    r->raw_at = dpti_onnx_take(r->arena, n, sizeof *r->raw_at);
-    if (!r->raw_at) return dpti_onnx_no_memory(error);
-    dpti_onnx_find_raw(r->bytes, n, r->raw_at);
-    return DPT_OK;
-}
-
 static dpt_status read_model(dpti_onnx_reading *r, const dpti_file_bytes *file, dpt_error *error)
 {
     dpti_onnx_counts counts;
@@ -146,9 +163,8 @@ static dpt_status read_model(dpti_onnx_reading *r, const dpti_file_bytes *file, 
                               "each are read",
                               file->name, counts.nodes, counts.tensors, counts.functions,
                               r->max_nodes);
-    DPT_TRY(decode(r, file, error));
+    DPT_TRY(decode_all(r, counts.tensors, error));
     DPT_TRY(read_versions(r, error));
-    if (r->model->n_files > 0) DPT_TRY(find_raw(r, error));
     DPT_TRY(dpti_onnx_flatten(r, error));
     DPT_TRY(dpti_onnx_link(r, error));
     DPT_TRY(dpti_onnx_split_merged(r, error));
@@ -165,6 +181,7 @@ static bool begin(const dpti_onnx_limits *limits, const char *folder, dpti_onnx_
         model->arena.limit = limits->max_memory;
     *r = (dpti_onnx_reading){.model = model, .arena = &model->arena, .folder = folder};
     r->max_nodes = limits && limits->max_nodes ? limits->max_nodes : MAX_NODES;
+    r->least_part = limits && limits->least_part ? limits->least_part : DPTI_ONNX_LEAST_PART;
     return true;
 }
 
@@ -209,15 +226,17 @@ dpt_status dpti_onnx_open(const char *path, const dpti_onnx_limits *limits, dpti
     char *folder = folder_of(path);
     dpti_onnx_reading r;
     dpt_status status = dpti_kept_file_read(file, max_bytes, &content, error);
-    if (status == DPT_OK && (!folder || !begin(limits, folder, &r)))
+    if (status == DPT_OK && (!folder || !begin(limits, folder, &r))) {
+        free(content.bytes);
         status = dpti_onnx_no_memory(error);
+    }
     if (status == DPT_OK) {
+        r.model->content = content.bytes;
         r.model->files[r.model->n_files++] = dpti_kept_file_share(file);
         status = finish(&(dpti_file_bytes){path, content.bytes, content.n_bytes}, &r, out, error);
     }
     dpti_kept_file_release(file);
     free(folder);
-    free(content.bytes);
     return status;
 }
 

@@ -28,6 +28,8 @@ typedef struct dpti_onnx_limits {
     size_t max_memory;     /* of the model, external tensors included, in bytes; default: what this
                               process may use (dpti_machine_memory) */
     size_t max_nodes;      /* after functions were put in place; default: 1 000 000 */
+    size_t least_part;     /* bytes of an initialiser that is not decoded, but stays where it is in
+                              the file's content; default: DPTI_ONNX_LEAST_PART */
 } dpti_onnx_limits;
 
 /* Opens a file.  `limits` may be NULL.  The caller closes *out.  Errors, each one line that begins
@@ -37,8 +39,8 @@ typedef struct dpti_onnx_limits {
    protobuf-c; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_onnx_open(const char *path, const dpti_onnx_limits *limits,
                                            dpti_onnx_model **out, dpt_error *error);
-/* Reads the bytes of a file; they need not stay valid.  External tensors are refused.  Errors: as
-   dpti_onnx_open, but for the file. */
+/* Reads the bytes of a file, which must stay valid until the model is closed.  External tensors are
+   refused.  Errors: as dpti_onnx_open, but for the file. */
 DPT_CHECK_RESULT dpt_status dpti_onnx_parse(const dpti_file_bytes *bytes,
                                             const dpti_onnx_limits *limits, dpti_onnx_model **out,
                                             dpt_error *error);

@@ -1,6 +1,8 @@
 /* Protobuf's encoding: a field is a key, which is number * 8 + kind, and a value. */
 #include "onnx/wire.h"
 
+#include <string.h>
+
 enum { KIND_VARINT = 0, KIND_8_BYTES = 1, KIND_BYTES = 2, KIND_4_BYTES = 5 };
 enum { MODEL_IR_VERSION = 1, MODEL_GRAPH = 7, MODEL_FUNCTION = 25 };
 enum { GRAPH_NODE = 1, GRAPH_INITIALIZER = 5 };
@@ -99,23 +101,108 @@ dpt_status dpti_onnx_count(const dpti_file_bytes *file, dpti_onnx_counts *counts
                           file->name);
 }
 
-/* The last field of bytes of this number; it is empty if there is none. */
-static cursor find_bytes(cursor message, uint64_t number)
+/* ---- Raw bytes ------------------------------------------------------------------------------- */
+
+/* Where a copy is written; nothing is written if there is no memory, so that it is only measured.
+ */
+typedef struct copy {
+    uint8_t *memory;
+    size_t n_bytes;
+} copy;
+
+static void put(copy *to, const uint8_t *begin, const uint8_t *end)
 {
-    cursor found = {NULL, NULL};
-    field f;
-    while (message.at < message.end && take_field(&message, &f))
-        if (f.number == number && f.kind == KIND_BYTES) found = f.content;
-    return found;
+    const size_t n = (size_t)(end - begin);
+    if (to->memory && n > 0) memcpy(to->memory + to->n_bytes, begin, n);
+    to->n_bytes += n;
 }
 
-void dpti_onnx_find_raw(const dpti_file_bytes *file, size_t n, size_t *offsets)
+static void put_varint(copy *to, uint64_t value)
 {
-    cursor graph = find_bytes((cursor){file->bytes, file->bytes + file->n_bytes}, MODEL_GRAPH);
+    uint8_t bytes[10];
+    size_t n = 0;
+    for (; value > 0x7f; value >>= 7)
+        bytes[n++] = (uint8_t)(value | 0x80);
+    bytes[n++] = (uint8_t)value;
+    put(to, bytes, bytes + n);
+}
+
+/* The key and the length of a field of bytes. */
+static void put_head(copy *to, uint64_t number, size_t n_bytes)
+{
+    put_varint(to, number << 3 | KIND_BYTES);
+    put_varint(to, n_bytes);
+}
+
+/* The only raw bytes of a tensor, if they are at least `least`. */
+static dpti_onnx_raw find_raw_of(const dpti_file_bytes *file, cursor tensor, size_t least)
+{
+    dpti_onnx_raw found = {.field = SIZE_MAX};
+    size_t n = 0;
+    while (tensor.at < tensor.end) {
+        const size_t begin = (size_t)(tensor.at - file->bytes);
+        field f;
+        if (!take_field(&tensor, &f)) return (dpti_onnx_raw){.field = SIZE_MAX};
+        if (f.number != TENSOR_RAW_DATA) continue;
+        n++;
+        if (f.kind == KIND_BYTES && (size_t)(f.content.end - f.content.at) >= least)
+            found = (dpti_onnx_raw){begin, (size_t)(f.content.at - file->bytes),
+                                    (size_t)(f.content.end - f.content.at)};
+    }
+    return n == 1 ? found : (dpti_onnx_raw){.field = SIZE_MAX};
+}
+
+size_t dpti_onnx_find_raw(const dpti_file_bytes *file, size_t least, size_t n, dpti_onnx_raw *out)
+{
+    cursor rest = {file->bytes, file->bytes + file->n_bytes}, graph = {NULL, NULL};
     field f;
+    size_t n_found = 0;
+    while (rest.at < rest.end && take_field(&rest, &f))
+        if (f.number == MODEL_GRAPH && f.kind == KIND_BYTES) graph = f.content;
     for (size_t i = 0; i < n && graph.at < graph.end && take_field(&graph, &f);) {
         if (f.number != GRAPH_INITIALIZER || f.kind != KIND_BYTES) continue;
-        const cursor raw = find_bytes(f.content, TENSOR_RAW_DATA);
-        offsets[i++] = raw.at ? (size_t)(raw.at - file->bytes) : SIZE_MAX;
+        out[i] = find_raw_of(file, f.content, least);
+        n_found += out[i++].field != SIZE_MAX;
     }
+    return n_found;
+}
+
+static void put_graph(const dpti_file_bytes *file, const dpti_onnx_raw *raw, cursor graph, copy *to)
+{
+    while (graph.at < graph.end) {
+        const uint8_t *begin = graph.at;
+        field f;
+        if (!take_field(&graph, &f)) return;
+        const bool tensor = f.number == GRAPH_INITIALIZER && f.kind == KIND_BYTES;
+        const dpti_onnx_raw r = tensor ? *raw++ : (dpti_onnx_raw){.field = SIZE_MAX};
+        if (r.field == SIZE_MAX) {
+            put(to, begin, graph.at);
+            continue;
+        }
+        const uint8_t *hole = file->bytes + r.field, *behind = file->bytes + r.at + r.n_bytes;
+        put_head(to, GRAPH_INITIALIZER,
+                 (size_t)(hole - f.content.at) + (size_t)(f.content.end - behind));
+        put(to, f.content.at, hole);
+        put(to, behind, f.content.end);
+    }
+}
+
+size_t dpti_onnx_strip(const dpti_file_bytes *file, const dpti_onnx_raw *raw, uint8_t *to)
+{
+    cursor rest = {file->bytes, file->bytes + file->n_bytes};
+    copy out = {to, 0};
+    while (rest.at < rest.end) {
+        const uint8_t *begin = rest.at;
+        field f;
+        if (!take_field(&rest, &f)) break;
+        if (f.number != MODEL_GRAPH || f.kind != KIND_BYTES) {
+            put(&out, begin, rest.at);
+            continue;
+        }
+        copy measured = {NULL, 0};
+        put_graph(file, raw, f.content, &measured);
+        put_head(&out, MODEL_GRAPH, measured.n_bytes);
+        put_graph(file, raw, f.content, &out);
+    }
+    return out.n_bytes;
 }

@@ -137,7 +137,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     dpt_error error = {.status = DPT_OK};
     dpti_onnx_model *model = NULL;
-    const dpti_onnx_limits limits = {.max_memory = MEMORY, .max_nodes = NODES};
+    const dpti_onnx_limits limits = {.max_memory = MEMORY, .max_nodes = NODES, .least_part = 8};
     const dpt_status status =
         dpti_onnx_parse(&(dpti_file_bytes){"input", data, size}, &limits, &model, &error);
     require((status == DPT_OK) == (model != NULL));

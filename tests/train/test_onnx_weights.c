@@ -230,6 +230,48 @@ static void a_file_that_is_written(test *t)
     end_pair(&x);
 }
 
+/* So it is if the file has its size and its time again. */
+static void a_file_that_is_written_with_its_time(test *t)
+{
+    pair x;
+    struct stat was;
+    char byte = 0;
+    begin_pair(t, &x);
+    REQUIRE(x.now);
+    const off_t last = (off_t)(x.p->stored.offset + x.p->stored.n_bytes - 1);
+    const int fd = open(x.first, O_RDWR | O_CLOEXEC);
+    REQUIRE(fd >= 0 && fstat(fd, &was) == 0 && pread(fd, &byte, 1, last) == 1);
+    const struct timespec times[2] = {was.st_atim, was.st_mtim};
+    byte ^= 1;
+    CHECK(pwrite(fd, &byte, 1, last) == 1 && futimens(fd, times) == 0);
+    expect_changed(t, &x);
+    byte ^= 1;
+    CHECK(pwrite(fd, &byte, 1, last) == 1 && futimens(fd, times) == 0 && close(fd) == 0);
+    CHECK_OK(read_weights(&x.b, x.p, x.now));
+    CHECK(same(&x));
+    end_pair(&x);
+}
+
+/* The error of a file beside the network names the whole path. */
+static void another_file_that_is_written(test *t)
+{
+    pair x;
+    bench other = {.context = NULL};
+    begin_pair(t, &x);
+    REQUIRE(x.now);
+    CHECK_OK(write_network(1, 1000, x.second));
+    const dpt_status status = begin(&other, x.second);
+    strcat(x.second, ".data");
+    const int fd = open(x.second, O_WRONLY | O_CLOEXEC);
+    CHECK(fd >= 0 && ftruncate(fd, 100) == 0 && close(fd) == 0);
+    if (CHECK_OK(status)) CHECK_STATUS(read_weights(&other, x.p, x.now), DPT_E_IO);
+    CHECK(strstr(dpt_error_message(other.context), x.second) != NULL);
+    end(&other);
+    end_pair(&x);
+    x.second[strlen(x.second) - 5] = 0;
+    (void)unlink(x.second);
+}
+
 /* A network can be written over its own file: the new file takes the place of the old one. */
 static void a_network_over_its_own_file(test *t)
 {
@@ -254,6 +296,8 @@ int main(int argc, char **argv)
         {"weights in another file", weights_in_another_file},
         {"a file that is replaced", a_file_that_is_replaced},
         {"a file that is written", a_file_that_is_written},
+        {"a file that is written with its time", a_file_that_is_written_with_its_time},
+        {"another file that is written", another_file_that_is_written},
         {"a network over its own file", a_network_over_its_own_file},
     };
 #ifndef DPTRAIN_HAS_ONNX

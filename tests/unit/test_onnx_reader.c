@@ -5,6 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* No initialiser is decoded if it has raw bytes. */
+static const dpti_onnx_limits in_place = {.least_part = 1};
+
 static const dpti_onnx_value *find_value(const dpti_onnx_model *model, const char *name)
 {
     const size_t v = onnx_value(model, name);
@@ -163,6 +166,36 @@ static void reads_external_tensors(test *t)
     dpti_onnx_close(model);
 }
 
+/* Large initialisers are not decoded: their bytes are those of the file. */
+static void leaves_large_tensors_in_place(test *t)
+{
+    static const char *const files[] = {"good/linear.onnx", "good/typed.onnx", "good/unused.onnx",
+                                        "good/function.onnx", "good/external.onnx"};
+    size_t n_parts = 0;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[ONNX_PATH_BYTES];
+        dpt_error error = {.status = DPT_OK};
+        dpti_onnx_model *decoded = onnx_open(t, files[i]), *model = NULL;
+        REQUIRE(decoded != NULL);
+        REQUIRE_OK(dpti_onnx_open(onnx_path(files[i], path), &in_place, &model, &error));
+        CHECK_SIZE(model->n_values, decoded->n_values);
+        for (size_t v = 0; v < model->n_values && v < decoded->n_values; v++) {
+            const dpti_onnx_tensor *a = model->values[v].tensor, *b = decoded->values[v].tensor;
+            CHECK_TEXT(model->values[v].name, decoded->values[v].name);
+            CHECK((a != NULL) == (b != NULL));
+            if (!a || !b) continue;
+            CHECK(a->type == b->type && a->n_bytes == b->n_bytes &&
+                  memcmp(a->data, b->data, a->n_bytes) == 0);
+            if (a->part.file != model->files[0]) continue;
+            CHECK(a->data == (const char *)model->content + a->part.offset);
+            n_parts++;
+        }
+        dpti_onnx_close(model);
+        dpti_onnx_close(decoded);
+    }
+    CHECK(n_parts >= 2);
+}
+
 /* ---- Bad files ------------------------------------------------------------------------------- */
 
 static const struct refusal {
@@ -205,7 +238,7 @@ static const struct refusal {
     {"absolute", DPT_E_FORMAT, "\"/etc/hostname\", outside of the model's folder"},
     {"missing", DPT_E_NOT_FOUND, "tensor \"w\" is in \"nowhere.bin\""},
     {"number", DPT_E_FORMAT, "no numbers"},
-    {"short", DPT_E_FORMAT, "takes 24 bytes at offset 0 of \"short.bin\", which has 8"},
+    {"short", DPT_E_FORMAT, "bad/short.bin\", which has 8"},
     {"length", DPT_E_FORMAT, "tensor \"w\" has 8 bytes in \"short.bin\""},
 };
 
@@ -219,6 +252,10 @@ static void refuses_bad_files(test *t)
         snprintf(name, sizeof name, "bad/%s.onnx", r->file);
         onnx_path(name, path);
         CHECK_STATUS(dpti_onnx_open(path, NULL, &model, &error), r->status);
+        CHECK_CONTAINS(error.message, r->says);
+        /* The same if no initialiser is decoded. */
+        error = (dpt_error){.status = DPT_OK};
+        CHECK_STATUS(dpti_onnx_open(path, &in_place, &model, &error), r->status);
         CHECK(model == NULL);
         CHECK_CONTAINS(error.message, r->says);
         CHECK(strncmp(error.message, path, strlen(path)) == 0);
@@ -372,6 +409,7 @@ int main(int argc, char **argv)
         {"reads every type", reads_every_type},
         {"reads every kind of attribute", reads_every_kind_of_attribute},
         {"reads external tensors", reads_external_tensors},
+        {"leaves large tensors in place", leaves_large_tensors_in_place},
         {"refuses bad files", refuses_bad_files},
         {"refuses a missing file", refuses_a_missing_file},
         {"follows no link out of the folder", follows_no_link_out_of_the_folder},
