@@ -298,7 +298,9 @@ dpt_status dpti_import_parameter(dpti_importer *im, size_t i, dpti_parameter lik
         like.stored = tensor->part;
         like.stored.crc = libdeflate_crc32(0, tensor->data, tensor->n_bytes);
     } else if (!(numbers = numbers_of(tensor))) {
-        return dpti_import_refuse(im, DPT_E_UNSUPPORTED, "weights are not float32");
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "\"%.80s\" is of type %s; export the network in float32",
+                                  tensor->name, dpti_onnx_type_name(tensor->type));
     }
     like.initial = numbers;
     shape_parameter(tensor, &like);

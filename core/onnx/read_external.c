@@ -110,7 +110,8 @@ static dpt_status fail_open(const dpti_onnx_reading *r, const dpti_onnx_tensor *
                               path, tensor->name, location);
     if (code == EINVAL)
         return dpti_onnx_fail(error, DPT_E_IO,
-                              "%s: tensor \"%.80s\" is in \"%.200s\", which is no regular file",
+                              "%s: tensor \"%.80s\" is in \"%.200s\", which is no regular file; "
+                              "put the file beside the model",
                               path, tensor->name, location);
     return dpti_onnx_fail(
         error, code == ENOENT ? DPT_E_NOT_FOUND : DPT_E_IO,

@@ -924,6 +924,21 @@ class Reused(nn.Module):
         return self.h(self.p(torch.relu(self.p(self.c(y))) * 1.5 + y).amax((2, 3)))
 
 
+class Arcs(nn.Module):
+    """Inverses of sine, cosine and tangent: of zeros, as behind a layer that begins with zeros, and of large numbers."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.h = nn.Linear(6, 8), nn.Linear(6, 8), nn.Linear(8, 3)
+        nn.init.zeros_(self.a.weight)
+        nn.init.zeros_(self.a.bias)
+
+    def forward(self, x):
+        z, y = self.a(x), self.b(x)
+        zeros = torch.atan(z) + torch.asin(z / 2) - torch.acos(z / 2)
+        return self.h(zeros + torch.atan(5 * y) + torch.asin(torch.tanh(y)))
+
+
 def mlp():
     return nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.BatchNorm1d(16), nn.Linear(16, 3))
 
@@ -1161,7 +1176,7 @@ def main():
                 "clips": (Clips, (2, 2, 3, 4, 3)), "twins": (Twins, (4, 5, 5)), "computed": (Computed, (2, 8, 8)),
                 "computed_volume": (ComputedVolume, (2, 4, 5, 4)), "blocks": (Blocks, (2, 6, 6)),
                 "pointed": (Pointed, 17),
-                "branches": (Branches, (2, 4, 4)), "summed": (Summed, (5, 4))}
+                "branches": (Branches, (2, 4, 4)), "summed": (Summed, (5, 4)), "arcs": (Arcs, (6,))}
     os.makedirs(FOLDER, exist_ok=True)
     chosen = sys.argv[1:]
     for name, (make, shape) in networks.items():

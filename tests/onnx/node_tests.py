@@ -26,7 +26,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 # The operators of the specification, with those that the documents call trainable.
 NAMED = set(
-    """Abs Acosh Add And ArgMax ArgMin Asinh Atanh Attention AveragePool BatchNormalization Bernoulli Cast CastLike Ceil
+    """Abs Acos Acosh Add And ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization Bernoulli Cast CastLike Ceil
     Celu Clip Col2Im Concat Constant ConstantOfShape Conv ConvTranspose Cos Cosh CumSum DepthToSpace Div Dropout
     Einsum Elu Equal Erf Exp Expand EyeLike Flatten Floor GRU Gather GatherElements GatherND Gelu Gemm
     GlobalAveragePool GlobalLpPool GlobalMaxPool Greater GreaterOrEqual GroupNormalization HardSigmoid HardSwish
@@ -615,7 +615,8 @@ HEAD = """# The node tests of ONNX
 The package `onnx` has a test for each operator: a model, its inputs and its outputs. `tests/onnx/node_tests.py` runs
 them through the import and the predictor of dptrain, and writes this page:
 
-    node_tests.py build/tests/bin/test-onnx-predict-list DEVICES --table docs/onnx-nodes.md
+    export DPTRAIN_BACKEND_PATH=build/lib/dptrain
+    tests/onnx/node_tests.py build/tests/bin/test-onnx-predict-list DEVICES --table docs/onnx-nodes.md
 
 The script wraps each test into a network that dptrain takes. The inputs are parts of one record, which a parameter of
 ones multiplies. Where a test has no batch, the script moves its axes up by one. It then predicts one sample, and three

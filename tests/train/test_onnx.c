@@ -42,7 +42,8 @@ static const struct {
                 {"clips", 2, 2, 36, 0, 3, 1},   {"twins", 5, 5, 4, 0, 3, 1},
                 {"computed", 8, 8, 2, 0, 3, 1}, {"computed_volume", 2, 4, 20, 0, 3, 1},
                 {"blocks", 6, 6, 2, 0, 3, 1},   {"pointed", 1, 1, 6, 17, 3, 1},
-                {"branches", 4, 4, 2, 0, 3, 1}, {"summed", 5, 4, 1, 0, 3, 1}};
+                {"branches", 4, 4, 2, 0, 3, 1}, {"summed", 5, 4, 1, 0, 3, 1},
+                {"arcs", 1, 1, 6, 0, 3, 1}};
 
 static const mix mixes[] = {{"cpu:threads=2", NULL},
                             {"cpu:threads=1,cpu:threads=1", "3:1"},

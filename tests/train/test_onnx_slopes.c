@@ -5,6 +5,7 @@
    (tests/onnx/make_slopes.py). */
 #include "dptrain.h"
 #include "harness.h"
+#include "train/mixes.h"
 #include "train/session.h"
 #include "unit/onnx_files.h"
 
@@ -14,11 +15,7 @@
 enum { COUNT = 8, STEPS = 20, CLASSES = 3, INPUTS = 3, HEIGHT = 4, WIDTH = 6 };
 enum { N_SAMPLES = COUNT * INPUTS * HEIGHT * WIDTH, MOST_FILES = 256 };
 
-static const struct {
-    const char *devices, *split;
-} mixes[] = {{"cpu:threads=2", NULL}, {"cpu:threads=1,cpu:threads=1", "3:1"}};
-
-static dpt_status begin(session *r, const char *name, const float *samples, size_t mix)
+static dpt_status begin(session *r, const char *name, const float *samples, const mix *where)
 {
     char relative[ONNX_PATH_BYTES / 2], path[ONNX_PATH_BYTES];
     int32_t labels[COUNT];
@@ -38,15 +35,15 @@ static dpt_status begin(session *r, const char *name, const float *samples, size
                                          .batch_size = COUNT,
                                          .lr = 0.01f,
                                          .momentum = 0.9f,
-                                         .split = dpt_split_from(mixes[mix].split)};
+                                         .split = dpt_split_from(where->split)};
     snprintf(relative, sizeof relative, "slopes/%s.onnx", name);
-    DPT_TRY(dpt_device_set_open(r->context, mixes[mix].devices, &r->devices));
+    DPT_TRY(dpt_device_set_open(r->context, where->devices, &r->devices));
     DPT_TRY(dpt_dataset_from_memory(r->context, &memory, &r->data));
     DPT_TRY(dpt_model_from_onnx(r->context, onnx_path(relative, path), &r->model));
     return dpt_trainer_create(r->devices, r->model, r->data, &options, &r->trainer);
 }
 
-static void train(test *t, const char *name, const float *samples, size_t mix)
+static void train(test *t, const char *name, const float *samples, const mix *where)
 {
     session r = {.context = NULL};
     char file[ONNX_PATH_BYTES / 2];
@@ -54,13 +51,14 @@ static void train(test *t, const char *name, const float *samples, size_t mix)
     snprintf(file, sizeof file, "slopes/%s.f32", name);
     REQUIRE(onnx_floats(file, losses, STEPS) == STEPS);
     REQUIRE_OK(dpt_context_create(&r.context));
-    if (begin(&r, name, samples, mix) != DPT_OK) FAIL("%s: %s", name, dpt_error_message(r.context));
+    if (begin(&r, name, samples, where) != DPT_OK)
+        FAIL("%s: %s", name, dpt_error_message(r.context));
     for (size_t i = 0; r.trainer && i < STEPS; i++) {
         dpt_step_metrics step = {.size = sizeof step};
         if (!CHECK_OK(dpt_trainer_step(r.trainer, &step))) break;
         const double expected = (double)losses[i];
         if (!CHECK_NEAR(step.loss, expected, 1e-4 * expected + 1e-6)) {
-            FAIL("%s on %s, step %zu", name, mixes[mix].devices, i + 1);
+            FAIL("%s on %s, step %zu", name, where->devices, i + 1);
             break;
         }
     }
@@ -69,6 +67,10 @@ static void train(test *t, const char *name, const float *samples, size_t mix)
 
 static void trains_as_pytorch(test *t)
 {
+    const mix cpus[] = {{"cpu:threads=2", NULL}, {"cpu:threads=1,cpu:threads=1", "3:1"}};
+    const mix others[] = {{tested_devices("@0"), NULL},
+                          {tested_devices("@0,cpu:threads=1"), "3:1"}};
+    const mix *mixes = testing_cpu() ? cpus : others;
     float samples[N_SAMPLES];
     char path[ONNX_PATH_BYTES], name[ONNX_PATH_BYTES / 4];
     size_t n = 0;
@@ -80,8 +82,8 @@ static void trains_as_pytorch(test *t)
         if (!dot) continue;
         snprintf(name, sizeof name, "%.*s", (int)(dot - entry->d_name), entry->d_name);
         n++;
-        for (size_t mix = 0; mix < sizeof mixes / sizeof *mixes; mix++)
-            train(t, name, samples, mix);
+        for (size_t m = 0; m < sizeof cpus / sizeof *cpus; m++)
+            train(t, name, samples, &mixes[m]);
     }
     closedir(folder);
     CHECK(n >= 90);
@@ -96,5 +98,7 @@ int main(int argc, char **argv)
     puts("this build has no protobuf-c");
     return TEST_SKIP_CODE;
 #endif
+    const int missing = tested_backend_missing();
+    if (missing) return missing;
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
