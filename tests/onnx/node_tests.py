@@ -618,6 +618,8 @@ them through the import and the predictor of dptrain, and writes this page:
     export DPTRAIN_BACKEND_PATH=build/lib/dptrain
     tests/onnx/node_tests.py build/tests/bin/test-onnx-predict-list DEVICES --table docs/onnx-nodes.md
 
+DEVICES is a device list, or several with `;` between them. The script needs NumPy and onnx.
+
 The script wraps each test into a network that dptrain takes. The inputs are parts of one record, which a parameter of
 ones multiplies. Where a test has no batch, the script moves its axes up by one. It then predicts one sample, and three
 equal samples. A floating-point result may differ by 1e-4 of the largest, an integer not at all. In one test of
