@@ -125,7 +125,8 @@ static dpt_value raise(dpti_importer *im, dpt_value x, double p)
 static dpt_value root(dpti_importer *im, dpt_value x, double p)
 {
     if (p == 1) return x;
-    return p == 2 ? power(im, x, "sqrt(a)", p) : power(im, x, "pow(a, %.9g)", 1 / p);
+    if (p == 2) return dpti_formula(im->model, DPTI_IMPORT_ROOT, &x, 1);
+    return power(im, x, "select(equal(a, 0), 0, pow(select(equal(a, 0), 1, a), %.9g))", 1 / p);
 }
 
 static dpt_status pool(dpti_importer *im, kind what)

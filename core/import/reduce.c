@@ -62,7 +62,7 @@ static dpt_status import_reduction(dpti_importer *im)
         dpt_map_reduction reduction;
     } kinds[] = {
         {"ReduceL1", "abs(a)", NULL, DPT_REDUCE_SUM},
-        {"ReduceL2", "a * a", "sqrt(a)", DPT_REDUCE_SUM},
+        {"ReduceL2", "a * a", DPTI_IMPORT_ROOT, DPT_REDUCE_SUM},
         {"ReduceLogSum", NULL, "log(a)", DPT_REDUCE_SUM},
         {"ReduceMax", NULL, NULL, DPT_REDUCE_MAXIMUM},
         {"ReduceMean", "mean", NULL, DPT_REDUCE_SUM},

@@ -114,6 +114,8 @@ typedef struct dpti_sum {
     bool integer;    /* the result is stored as int32 */
 } dpti_sum;
 dpt_value dpti_import_sum(dpti_importer *im, const dpti_sum *sum);
+/* The root of a norm.  Its derivative at 0 is 0, as PyTorch has it, and not infinite. */
+#define DPTI_IMPORT_ROOT "select(equal(a, 0), 0, sqrt(select(equal(a, 0), 1, a)))"
 /* Reduces x along the axes, which keep the extent 1 (reduce.c). */
 dpt_value dpti_import_reduce(dpti_importer *im, dpt_value x, uint32_t axes,
                              dpt_map_reduction reduction);

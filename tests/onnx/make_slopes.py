@@ -101,6 +101,7 @@ PARTS = """t = Reshape(p, shape)
 q,k,v,w = Split(t) axis=3 num_outputs=4
 """
 SHAPE = np.array([0, 2, 4, 24])
+ROWS = np.array([0, 0, 1, 0.5], "f")[:, None]  # norms of the first rows are 0
 
 
 def attention(text, mirror, **tensors):
@@ -274,6 +275,11 @@ r = Where(m, q, p)""", lambda p: torch.where(((p > 0.1) & (p <= 0.4)) | (p >= 0.
     # windows
     "LpPool": one("LpPool", lambda p: lp_pool(p, 3, (2, 3), (1, 2), (1, 0, 0, 1)), kernel_shape=[2, 3], strides=[1, 2],
                   pads=[1, 0, 0, 1], p=3),
+    "ReduceL2_zeros": chain("a = Mul(p, c)\nr = ReduceL2(a, axes) keepdims=0",
+                            lambda p: torch.linalg.vector_norm(p * T(ROWS), dim=(1, 3)), c=ROWS, axes=[1, 3]),
+    "LpPool_zeros": chain("a = Mul(p, c)\nr = LpPool(a) kernel_shape=[2,2] strides=[2,2] p=3",
+                          lambda p: torch.linalg.vector_norm((p * T(ROWS)).reshape(-1, 8, 2, 2, 3, 2), 3, (3, 5)),
+                          c=ROWS),
     "GlobalLpPool": one("GlobalLpPool", lambda p: (p * p).sum((2, 3)).sqrt(), p=2),
     "AveragePool": one("AveragePool", lambda p: dilated_average(p, (2, 3), (2, 2), (1, 2, 0, 1), False),
                        kernel_shape=[2, 3], dilations=[2, 2], pads=[1, 2, 0, 1]),
