@@ -44,6 +44,7 @@ typedef struct planner {
     dpti_grain_node range;
     size_t n_grains;
     bool whole_nodes;      /* one step computes the sum of a node */
+    size_t *most;          /* becomes the most nodes of the list at once */
     dpti_grain_work *work; /* may be NULL */
 } planner;
 
@@ -52,10 +53,15 @@ static dpti_grain_place node_place(size_t index)
     return (dpti_grain_place){.index = index};
 }
 
+static dpti_grain_place scratch_place(size_t index)
+{
+    return (dpti_grain_place){.is_scratch = true, .index = index};
+}
+
 /* The place of the right half of a sum at `place`. */
 static dpti_grain_place behind(dpti_grain_place place)
 {
-    return (dpti_grain_place){.is_scratch = true, .index = place.is_scratch ? place.index + 1 : 0};
+    return scratch_place(place.is_scratch ? place.index + 1 : 0);
 }
 
 static void add_step(const planner *p, dpti_grain_step step)
@@ -117,14 +123,20 @@ static void join(const planner *p)
 static void append(const planner *p, dpti_grain_node node, size_t size)
 {
     dpti_grain_list *l = p->list;
-    if (l->n > 0 && (p->whole_nodes || node.end - node.begin == 1) &&
-        dpti_grains_are_halves(&l->nodes[l->n - 1], &node, p->n_grains)) {
-        add_node(p, node, node_place(l->n - 1), true);
+    if (l->n > 0 && dpti_grains_are_halves(&l->nodes[l->n - 1], &node, p->n_grains)) {
+        const dpti_grain_place to = node_place(l->n - 1);
+        if (p->whole_nodes || node.end - node.begin == 1) {
+            add_node(p, node, to, true);
+        } else {
+            build(p, node.begin, size, scratch_place(0));
+            add_sum(p, to, scratch_place(0));
+        }
         l->nodes[l->n - 1].end = node.end;
     } else {
         assert(l->n < DPTI_GRAIN_HELD);
         build(p, node.begin, size, node_place(l->n));
         l->nodes[l->n++] = node;
+        if (l->n > *p->most) *p->most = l->n;
     }
     join(p);
 }
@@ -142,19 +154,27 @@ static void descend(const planner *p, size_t begin, size_t size)
     descend(p, begin + size / 2, size / 2);
 }
 
-void dpti_grains_plan(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
-                      dpti_grain_work *out)
+size_t dpti_grains_plan(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
+                        dpti_grain_work *out)
 {
-    const planner p = {.list = list, .range = range, .n_grains = n_grains, .work = out};
+    size_t most = list->n;
+    const planner p = {
+        .list = list, .range = range, .n_grains = n_grains, .most = &most, .work = out};
     if (out) out->n_steps = 0;
     descend(&p, 0, DPTI_GRAINS);
+    return most;
 }
 
 void dpti_grains_plan_nodes(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
                             dpti_grain_work *out)
 {
-    const planner p = {
-        .list = list, .range = range, .n_grains = n_grains, .whole_nodes = true, .work = out};
+    size_t most = list->n;
+    const planner p = {.list = list,
+                       .range = range,
+                       .n_grains = n_grains,
+                       .whole_nodes = true,
+                       .most = &most,
+                       .work = out};
     out->n_steps = 0;
     descend(&p, 0, DPTI_GRAINS);
 }

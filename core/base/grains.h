@@ -76,9 +76,9 @@ typedef struct dpti_grain_work {
 
 /* Finds the work for the grains [begin, end), which follow the nodes of the list.  Updates the list
    to the nodes behind the work.  Each step computes the sum over one grain, or adds two sums.
-   `out` may be NULL. */
-void dpti_grains_plan(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
-                      dpti_grain_work *out);
+   `out` may be NULL.  Returns the most nodes that the list has at once. */
+size_t dpti_grains_plan(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
+                        dpti_grain_work *out);
 /* The same where one step can compute the sum of any node.  `out` is not NULL.  It uses no scratch
    memory. */
 void dpti_grains_plan_nodes(dpti_grain_list *list, dpti_grain_node range, size_t n_grains,
