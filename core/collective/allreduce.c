@@ -25,7 +25,9 @@ dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count, dpti_process
     a->finite = true;
     a->all_contribute = calloc(n_processes + 1, sizeof *a->all_contribute);
     a->nothing = calloc(n_processes + 1, sizeof *a->nothing);
-    if (!a->rendezvous || !a->members || !a->brought || !a->all_contribute || !a->nothing) {
+    a->tree.firsts = calloc(n_processes + 1, sizeof *a->tree.firsts);
+    if (!a->rendezvous || !a->members || !a->brought || !a->all_contribute || !a->nothing ||
+        !a->tree.firsts) {
         dpti_allreduce_destroy(a);
         return NULL;
     }
@@ -37,6 +39,7 @@ dpti_allreduce *dpti_allreduce_create(size_t n_ranks, size_t count, dpti_process
 void dpti_allreduce_destroy(dpti_allreduce *allreduce)
 {
     if (!allreduce) return;
+    free(allreduce->tree.firsts);
     free(allreduce->nothing);
     free(allreduce->all_contribute);
     free(allreduce->brought);
@@ -53,11 +56,13 @@ dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank, const dpt
 }
 
 dpt_status dpti_allreduce_join_nodes(dpti_allreduce *allreduce, size_t rank,
-                                     const dpti_buffer *nodes, size_t n_nodes)
+                                     const dpti_node_buffers *nodes)
 {
     dpti_member *m = &allreduce->members[rank];
-    for (size_t k = 0; k < n_nodes; k++)
-        DPT_TRY(dpti_view_open(&nodes[k], allreduce->count, &m->node_views[k]));
+    m->places = nodes->places;
+    for (size_t k = 0; k < nodes->n; k++)
+        if (!m->node_views[k].buffer)
+            DPT_TRY(dpti_view_open(&nodes->items[k], m->places->n_elements, &m->node_views[k]));
     return DPT_OK;
 }
 
@@ -74,6 +79,7 @@ static void forget_runs(dpti_allreduce *a)
     pthread_mutex_lock(&a->mutex);
     memset(a->rounds, 0, sizeof a->rounds);
     a->finite = true;
+    a->tree.n_grains = 0;
     for (size_t r = 0; r < a->n_ranks; r++) {
         a->members[r].n_runs = a->members[r].n_brought = a->members[r].n_shown = 0;
         atomic_store(&a->members[r].flawed, false);
@@ -301,6 +307,7 @@ static dpt_status finish_reductions(dpti_allreduce *a)
     const dpt_status status = dpti_processes_finish_collectives(a->processes, &error);
     const bool finite = a->finite;
     a->finite = true;
+    a->tree.n_grains = 0;
     if (status != DPT_OK) return status;
     return finite ? DPT_OK : DPT_E_NOT_FINITE;
 }
@@ -341,12 +348,10 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context
 {
     const size_t rank = x->who->rank;
     dpt_status mine = DPT_OK;
-    if (rank == 0 && dpti_allreduce_has_nodes(x->who)) {
-        const dpt_status status = dpti_allreduce_share_nodes(a, x->who, &mine);
-        if (status != DPT_OK) mine = status;
-    } else if (rank == 0) {
+    if (rank == 0) {
         for (size_t i = 0; i < DPTI_REST; i++)
-            dpti_allreduce_start_reduction(a, x->who, rest[i], true);
+            (void)dpti_allreduce_start_reduction(a, x->who, rest[i],
+                                                 !dpti_allreduce_has_nodes(x->who));
         mine = finish_reductions(a);
     }
     mine = dpti_rendezvous_meet(a->rendezvous, rank, mine);
@@ -395,6 +400,46 @@ static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
     /* No reduction of the next run starts before this rank has contributed to it. */
     if (rank == 0 && a->feedback) dpti_feedback_commit(a->feedback);
     return DPT_OK;
+}
+
+/* ---- Waiting for buckets --------------------------------------------------------------------- */
+
+static bool are_summed(const dpti_round *r, size_t n_buckets)
+{
+    for (size_t k = 0; k < n_buckets; k++)
+        if (k >= r->n_complete || r->n_summed[k] < dpti_range_size(r->buckets[k])) return false;
+    return true;
+}
+
+/* Called with the mutex locked.  All ranks of this process have contributed the buckets. */
+static dpt_status await_collectives(dpti_allreduce *a, const dpti_round *r, size_t n_buckets)
+{
+    dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
+    const size_t n_collectives = r->n_summed[n_buckets - 1];
+    pthread_mutex_unlock(&a->mutex);
+    const dpt_status status = dpti_processes_await_collectives(a->processes, n_collectives, &error);
+    pthread_mutex_lock(&a->mutex);
+    return status;
+}
+
+dpt_status dpti_allreduce_await(dpti_allreduce *allreduce, size_t rank, size_t n_buckets)
+{
+    dpti_allreduce *a = allreduce;
+    dpt_status status = DPT_OK;
+    if (n_buckets == 0 || dpti_allreduce_is_alone(a)) return DPT_OK;
+    pthread_mutex_lock(&a->mutex);
+    dpti_round *r = &a->rounds[a->members[rank].n_runs % 2];
+    if (a->processes) {
+        while (!a->broken && r->n_complete < n_buckets)
+            pthread_cond_wait(&a->changed, &a->mutex);
+        if (!a->broken) status = await_collectives(a, r, n_buckets);
+    } else {
+        while (!a->broken && !are_summed(r, n_buckets))
+            if (!dpti_allreduce_sum_piece(a, r)) pthread_cond_wait(&a->changed, &a->mutex);
+    }
+    if (a->broken || status != DPT_OK) status = DPT_E_CANCELLED; /* the run will tell */
+    pthread_mutex_unlock(&a->mutex);
+    return status;
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #ifndef DPTI_ALLREDUCE_H
 #define DPTI_ALLREDUCE_H
 
+#include "base/node_places.h"
 #include "base/times.h"
 #include "collective/contribution.h"
 #include "collective/feedback.h"
@@ -40,10 +41,18 @@ void dpti_allreduce_destroy(dpti_allreduce *allreduce); /* accepts NULL; all ran
    of `data`.  Fails as dpti_view_open does.  `leave` accepts a rank that has not joined. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank,
                                                 const dpti_buffer *data);
-/* [driver] Joins the buffers of the nodes behind the first one (contribution.h).  Sums then follow
-   the tree of grains. */
+/* The buffers of nodes, and the places of elements in them. */
+typedef struct dpti_node_buffers {
+    const dpti_node_places *places;
+    const dpti_buffer *items;
+    size_t n;
+} dpti_node_buffers;
+
+/* [driver] Joins the buffers of the nodes behind the first one (contribution.h), which outlive the
+   all-reduce.  A rank may join more nodes before it contributes anything to a run.  Sums then
+   follow the tree of grains. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_join_nodes(dpti_allreduce *allreduce, size_t rank,
-                                                      const dpti_buffer *nodes, size_t n_nodes);
+                                                      const dpti_node_buffers *nodes);
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);
 
 /* Between runs only.  The others do not wait for an absent rank, and its data stay unchanged.  All
@@ -70,6 +79,14 @@ void dpti_allreduce_reset(dpti_allreduce *allreduce);
    island's sum belongs to the run. */
 void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context *exchange,
                                dpti_range what);
+
+/* [driver] Waits until the first n_buckets ranges of the next run, which the rank has contributed,
+   are summed, and sums meanwhile.  The rank may then write these elements of its nodes behind the
+   first one.  DPT_E_CANCELLED if a device does not answer or the transport fails; the run then
+   fails, too.
+ */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_await(dpti_allreduce *allreduce, size_t rank,
+                                                 size_t n_buckets);
 
 /* [driver] Called by every rank.  It contributes what it has not contributed yet.  *exchange->mine
    is the rank's status so far, and becomes the failure of its own transfers.  If any rank comes

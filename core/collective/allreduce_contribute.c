@@ -28,12 +28,42 @@ static void prepare_sum(void *user, float *data, size_t count)
     (void)dpti_allreduce_reduce(a, (dpti_range){first, first + count}, &n_flawed);
 }
 
+/* Adds up this process's nodes of such elements. */
+static void prepare_nodes(void *user, float *data, size_t count)
+{
+    const dpti_allreduce *a = user;
+    const size_t first = (size_t)(data - a->members[0].view.host);
+    dpti_node_sums sums;
+    dpti_allreduce_join_members(a, (dpti_range){first, first + count}, true, &sums);
+}
+
+/* Finds the nodes of all processes.  They stay until all reductions of the run are over. */
+static void find_tree(dpti_allreduce *a, const dpti_contribution *who)
+{
+    dpti_collective_tree *tree = &a->tree;
+    if (tree->n_grains > 0) return;
+    tree->n_grains = who->n_grains;
+    tree->n_nodes = 0;
+    for (size_t p = 0; p < dpti_processes_count(a->processes); p++) {
+        dpti_grain_list list = {.n = 0};
+        (void)dpti_grains_plan(&list, (dpti_grain_node){who->borders[p], who->borders[p + 1]},
+                               who->n_grains, NULL);
+        for (size_t k = 0; k < list.n; k++)
+            tree->nodes[tree->n_nodes++] = list.nodes[k];
+        tree->firsts[p + 1] = tree->n_nodes;
+    }
+}
+
 /* Starts the reduction of a part of the data: `shape` is the reduction of all of them. */
 static void start_part(dpti_allreduce *a, const dpti_collective *shape, dpti_range what,
                        const dpti_feedback *feedback)
 {
+    dpti_node_sums own = {.list = {.n = 0}};
     if (what.begin >= what.end) return;
     dpti_collective reduction = *shape;
+    if (shape->tree) dpti_allreduce_join_members(a, what, false, &own);
+    for (size_t k = 0; k < own.list.n; k++)
+        reduction.own[k] = own.sums[k];
     reduction.data = a->members[0].view.host + what.begin;
     reduction.count = what.end - what.begin;
     reduction.residual = feedback ? feedback->residual + what.begin : NULL;
@@ -41,21 +71,25 @@ static void start_part(dpti_allreduce *a, const dpti_collective *shape, dpti_ran
     dpti_processes_start_collective(a->processes, &reduction);
 }
 
-void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contribution *who,
-                                    dpti_range what, bool summed)
+size_t dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                      dpti_range what, bool summed)
 {
     dpti_allreduce *a = allreduce;
+    const bool nodes = dpti_allreduce_has_nodes(who), prepares = a->n_ranks > 1 && !summed;
     const size_t packed = a->feedback ? a->feedback->count : 0;
     const dpti_range first = {what.begin, what.end < packed ? what.end : packed};
     const dpti_range second = {what.begin > packed ? what.begin : packed, what.end};
     const dpti_collective shape = {.kind = DPTI_ALL_REDUCE,
                                    .contributes =
                                        who->processes ? who->processes : a->all_contribute,
-                                   .prepare = a->n_ranks > 1 && !summed ? prepare_sum : NULL,
+                                   .tree = nodes ? &a->tree : NULL,
+                                   .prepare = prepares ? nodes ? prepare_nodes : prepare_sum : NULL,
                                    .user = a,
                                    .finite = a->wants_finite ? &a->finite : NULL};
+    if (nodes) find_tree(a, who);
     start_part(a, &shape, first, a->feedback);
     start_part(a, &shape, second, NULL);
+    return dpti_processes_count_collectives(a->processes);
 }
 
 void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *who,
@@ -69,10 +103,8 @@ void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *
     if (++r->n_contributing[k] < dpti_allreduce_count_showing(a)) return;
     r->n_complete = k + 1;
     /* Started with the mutex locked, so that all processes start reductions in the same order. */
-    if (a->processes)
-        dpti_allreduce_start_reduction(a, who, what, false);
-    else
-        pthread_cond_broadcast(&a->changed);
+    if (a->processes) r->n_summed[k] = dpti_allreduce_start_reduction(a, who, what, false);
+    pthread_cond_broadcast(&a->changed);
 }
 
 /* Marks the next bucket of the rank as shown in host memory. */
@@ -197,8 +229,10 @@ dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_sta
 static dpt_status download(const dpti_member *m, dpti_range what)
 {
     DPT_TRY(dpti_view_download(&m->view, what.begin, what.end));
-    for (size_t k = 1; k < m->nodes.n; k++)
-        DPT_TRY(dpti_view_download(&m->node_views[k - 1], what.begin, what.end));
+    for (size_t k = 1; k < m->nodes.n; k++) {
+        const size_t begin = dpti_node_place(m->places, what.begin);
+        DPT_TRY(dpti_view_download(&m->node_views[k - 1], begin, begin + dpti_range_size(what)));
+    }
     return DPT_OK;
 }
 

@@ -4,9 +4,11 @@
 #ifndef DPTI_ALLREDUCE_STATE_H
 #define DPTI_ALLREDUCE_STATE_H
 
+#include "base/node_places.h"
 #include "collective/contribution.h"
 #include "collective/feedback.h"
 #include "collective/island.h"
+#include "collective/node_sums.h"
 #include "collective/processes.h"
 #include "collective/range.h"
 #include "collective/rendezvous.h"
@@ -17,16 +19,17 @@
 #include <stdatomic.h>
 
 enum {
-    DPTI_LINE = 16,    /* elements: a cache line */
-    DPTI_BUCKETS = 64, /* further contributions wait for the run */
-    DPTI_REST = 2,     /* a run itself contributes the elements before and after the buckets */
+    DPTI_LINE = 16,                   /* elements: a cache line */
+    DPTI_BUCKETS = DPTI_NODE_BUCKETS, /* further contributions wait for the run */
+    DPTI_REST = 2, /* a run itself contributes the elements before and after the buckets */
 };
 
 typedef struct dpti_allreduce dpti_allreduce;
 
 typedef struct dpti_member {
     dpti_view view;                            /* of the member's data */
-    dpti_view node_views[DPTI_GRAIN_HELD - 1]; /* of the nodes behind the first */
+    dpti_view node_views[DPTI_GRAIN_HELD - 1]; /* of the nodes behind the first, */
+    const dpti_node_places *places;            /* in which elements have these places */
     size_t n_grains;                           /* of this run; 0: it has no nodes */
     dpti_grain_list nodes;
     bool contributes;
@@ -46,6 +49,8 @@ typedef struct dpti_member {
 typedef struct dpti_round {
     dpti_range buckets[DPTI_BUCKETS + DPTI_REST];
     size_t n_contributing[DPTI_BUCKETS + DPTI_REST]; /* ranks that have contributed the bucket */
+    size_t n_summed[DPTI_BUCKETS + DPTI_REST];       /* elements of the bucket; over processes: the
+                                                        collectives that are started with it */
     size_t n_complete;   /* all ranks have contributed the first so many buckets */
     size_t bucket, next; /* the next piece to sum: its bucket, and its first element */
     size_t n_summing;    /* pieces that are being summed */
@@ -64,6 +69,7 @@ struct dpti_allreduce {
     dpti_processes *processes; /* NULL: this process is alone */
     dpti_feedback *feedback;   /* NULL: sums over processes are not packed */
     bool *all_contribute;      /* (processes) */
+    dpti_collective_tree tree; /* of a run over processes; n_grains is 0 between runs */
     size_t *nothing;           /* (processes + 1) zeros: the table of a vote without data */
     bool finite; /* whether all sums over processes so far are finite; the communication thread
                     writes it while a sum is in flight */
@@ -105,20 +111,19 @@ bool dpti_allreduce_sum_piece(dpti_allreduce *allreduce, dpti_round *round);
 
 /* Whether the members' data are nodes of the tree of grains. */
 bool dpti_allreduce_has_nodes(const dpti_contribution *who);
-/* Called by the first rank of each process when all ranks have contributed all nodes.  Sums all
-   elements along the tree over all processes, into the first member's data.  *verdict becomes
-   DPT_E_NOT_FINITE, alike in all processes, if the sum is not finite and that is wanted.  Fails as
-   the transport does, or with DPT_E_NO_MEMORY. */
-DPT_CHECK_RESULT dpt_status dpti_allreduce_share_nodes(dpti_allreduce *allreduce,
-                                                       const dpti_contribution *who,
-                                                       dpt_status *verdict);
+/* Finds the nodes of this process in a range, which all ranks have contributed: those of its
+   members as far as they are not halves of others.  If `adds` is set, halves are added up in place,
+   as is done once for each element. */
+void dpti_allreduce_join_members(const dpti_allreduce *allreduce, dpti_range what, bool adds,
+                                 dpti_node_sums *out);
 
 /* ---- Contributions (allreduce_contribute.c) ---- */
 
 /* Starts the reduction over processes of this process's sum of a range.  If `summed` is false, the
-   communication thread computes this process's sum when it sends it. */
-void dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contribution *who,
-                                    dpti_range what, bool summed);
+   communication thread computes this process's sum, or its nodes, when it sends them.  Returns how
+   many collectives have been started by then. */
+size_t dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_contribution *who,
+                                      dpti_range what, bool summed);
 /* Called with the mutex locked.  A member that shows its data has its next range in host memory. */
 void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *who,
                             dpti_range what);

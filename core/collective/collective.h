@@ -2,6 +2,8 @@
 #ifndef DPTI_COLLECTIVE_H
 #define DPTI_COLLECTIVE_H
 
+#include "base/grains.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -31,6 +33,14 @@ typedef enum dpti_collective_kind {
     DPTI_ALL_GATHER,
 } dpti_collective_kind;
 
+/* The nodes of grains (base/grains.h) whose sums the processes have, from left to right: process p
+   has nodes [firsts[p], firsts[p + 1]). */
+typedef struct dpti_collective_tree {
+    size_t n_grains, n_nodes;
+    dpti_grain_node nodes[DPTI_GRAINS];
+    size_t *firsts; /* (count of processes + 1) */
+} dpti_collective_tree;
+
 typedef struct dpti_collective {
     dpti_collective_kind kind;
     float *data;
@@ -39,9 +49,15 @@ typedef struct dpti_collective {
        one size, in whole cache lines. */
     const size_t *slices;
     const bool *contributes; /* (count of processes); an all-gather ignores it */
+    /* Of an all-reduce only.  If it is not NULL, in all processes or in none, what is summed is not
+       `data` but the nodes' sums, along the tree.  own[k] (count) is the sum of this process's node
+       k, and has any values behind the all-reduce; own[0] may be `data`.  The route is the direct
+       one. */
+    const dpti_collective_tree *tree;
+    float *own[DPTI_GRAIN_HELD];
     /* May be NULL.  The communication thread calls it, if this process contributes, with one run of
        the data after another, until the runs have covered the whole: it writes this process's part
-       of the sum there. */
+       of the sum there, or its nodes' sums. */
     void (*prepare)(void *user, float *data, size_t count);
     void *user;
     /* Of an all-reduce only.  It is packed if `owes` is not NULL, in all processes or in none.

@@ -27,7 +27,7 @@ struct dpti_pipeline {
     dpti_travel travel;
     float *staging;        /* (window, n_staged, DPTI_CHUNK) */
     float *reserved;       /* the same, to be */
-    dpt_message *messages; /* (2 (n - 1)) */
+    dpt_message *messages; /* (dpti_most_messages) */
     inflight slots[DPTI_MOST_WINDOW];
     size_t first, n_under_way;     /* flights first, first + 1, ... modulo the window */
     size_t collective, next_chunk; /* of the unit that is next to start */
@@ -40,14 +40,15 @@ enum { MOST_STAGED = 256 /* chunks: 64 MiB */ };
 
 static size_t n_staged(const dpti_pipeline *p, dpti_route route)
 {
-    const size_t direct = dpti_route_direct.n_staged(p->link.n); /* packed ones are, always */
+    /* Packed ones, and sums along the tree, are direct always. */
+    const size_t direct = dpti_route_direct.n_staged(p->link.n);
     const size_t ring = dpti_route_ring.n_staged(p->link.n);
     return route == DPTI_ROUTE_RING && ring > direct ? ring : direct;
 }
 
 static const dpti_route_steps *route_of(const dpti_pipeline *p, const dpti_collective *what)
 {
-    const bool ring = p->travel.route == DPTI_ROUTE_RING && !dpti_is_packed(what);
+    const bool ring = p->travel.route == DPTI_ROUTE_RING && !dpti_is_packed(what) && !what->tree;
     return ring ? &dpti_route_ring : &dpti_route_direct;
 }
 
@@ -90,7 +91,7 @@ dpti_pipeline *dpti_pipeline_create(const dpti_link *link)
     dpti_pipeline *p = calloc(1, sizeof *p);
     if (!p) return NULL;
     p->link = *link;
-    p->messages = calloc(2 * (link->n - 1) + 1, sizeof *p->messages);
+    p->messages = calloc(dpti_most_messages(link->n) + 1, sizeof *p->messages);
     if (!p->messages || !dpti_pipeline_reserve(p, &travel)) {
         dpti_pipeline_destroy(p);
         return NULL;

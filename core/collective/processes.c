@@ -656,13 +656,27 @@ void dpti_processes_start_collective(dpti_processes *processes, const dpti_colle
     pthread_mutex_unlock(&p->mutex);
 }
 
+size_t dpti_processes_count_collectives(dpti_processes *processes)
+{
+    pthread_mutex_lock(&processes->mutex);
+    const size_t n = processes->n_started;
+    pthread_mutex_unlock(&processes->mutex);
+    return n;
+}
+
 dpt_status dpti_processes_finish_collectives(dpti_processes *processes, dpt_error *error)
+{
+    return dpti_processes_await_collectives(processes, SIZE_MAX, error);
+}
+
+dpt_status dpti_processes_await_collectives(dpti_processes *processes, size_t n, dpt_error *error)
 {
     dpti_processes *p = processes;
     pthread_mutex_lock(&p->mutex);
+    const bool all = n > p->n_started;
     p->n_waiting++;
     pthread_cond_broadcast(&p->changed);
-    while (p->looking || (!p->failed && p->n_over < p->n_started))
+    while ((all && p->looking) || (!p->failed && p->n_over < (all ? p->n_started : n)))
         pthread_cond_wait(&p->changed, &p->mutex);
     p->n_waiting--;
     const bool failed = p->failed;

@@ -98,6 +98,13 @@ enum { DPTI_MOST_COLLECTIVES = 64 };
 /* Starts a collective and returns.  The data, and everything that *collective points to, stay until
    the collective is over. */
 void dpti_processes_start_collective(dpti_processes *processes, const dpti_collective *collective);
+/* Returns how many collectives were ever started. */
+size_t dpti_processes_count_collectives(dpti_processes *processes);
+/* Waits until the first n collectives that were ever started are over.  Fails as the transport
+ * does.
+ */
+DPT_CHECK_RESULT dpt_status dpti_processes_await_collectives(dpti_processes *processes, size_t n,
+                                                             dpt_error *error);
 /* Waits until all collectives that were started are over; returns DPT_OK at once if there are none.
    Fails as the transport does. */
 DPT_CHECK_RESULT dpt_status dpti_processes_finish_collectives(dpti_processes *processes,

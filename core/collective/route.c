@@ -14,25 +14,25 @@ dpti_range dpti_slice_of(const dpti_link *link, const dpti_collective *what, siz
     return (dpti_range){begin, end < what->count ? end : what->count};
 }
 
-dpti_range dpti_chunk_of(dpti_range range, size_t k)
+dpti_range dpti_chunk_of(dpti_range range, size_t k, size_t size)
 {
-    const size_t begin = range.begin + k * DPTI_CHUNK;
-    return dpti_range_common(range, (dpti_range){begin, begin + DPTI_CHUNK});
+    const size_t begin = range.begin + k * size;
+    return dpti_range_common(range, (dpti_range){begin, begin + size});
 }
 
-size_t dpti_count_chunks(size_t n_elements)
+size_t dpti_count_chunks(size_t n_elements, size_t size)
 {
-    return n_elements == 0 ? 1 : (n_elements - 1) / DPTI_CHUNK + 1;
+    return n_elements == 0 ? 1 : (n_elements - 1) / size + 1;
 }
 
-size_t dpti_count_slice_chunks(const dpti_link *link, const dpti_collective *what)
+size_t dpti_count_slice_chunks(const dpti_link *link, const dpti_collective *what, size_t size)
 {
     size_t most = 0;
     for (size_t r = 0; r < link->n; r++) {
-        const size_t size = dpti_range_size(dpti_slice_of(link, what, r));
-        if (size > most) most = size;
+        const size_t n = dpti_range_size(dpti_slice_of(link, what, r));
+        if (n > most) most = n;
     }
-    return dpti_count_chunks(most);
+    return dpti_count_chunks(most, size);
 }
 
 void dpti_prepare_part(const dpti_unit *u, dpti_range elements)

@@ -9,7 +9,7 @@
 #include "collective/link.h"
 #include "collective/range.h"
 
-/* Elements of a chunk: 256 KiB.  A call that somebody waits for, such as the exchange of
+/* The most elements of a chunk: 256 KiB.  A call that somebody waits for, such as the exchange of
    batch-norm's statistics, is sent behind the chunks in flight.  It waits for no more than a window
    of chunks: about two chunks, or 4 ms at 1 Gbit/s, if the network's latency is low. */
 enum { DPTI_CHUNK = 64 * 1024 };
@@ -20,7 +20,7 @@ typedef struct dpti_unit {
     size_t chunk;
     unsigned channel;      /* used by no other unit, so units need no order among each other */
     float *staging;        /* (n_staged of the route, DPTI_CHUNK) */
-    dpt_message *messages; /* (2 (n - 1)) messages of the phase that begins, */
+    dpt_message *messages; /* (dpti_most_messages) messages of the phase that begins, */
     size_t n_messages;     /* of which there are so many */
 } dpti_unit;
 
@@ -35,14 +35,21 @@ typedef struct dpti_route_steps {
 
 extern const dpti_route_steps dpti_route_direct, dpti_route_ring;
 
-/* Return the slice of process r, and chunk k of a range; the chunk is empty past the range's end.
- */
+/* The most messages of a phase with n processes: one to each other process and one from it, or one
+   for each node of the sender. */
+static inline size_t dpti_most_messages(size_t n)
+{
+    return (n - 1) * DPTI_GRAIN_HELD + DPTI_GRAINS + n - 1;
+}
+
+/* Return the slice of process r, and chunk k of a range, in chunks of `size` elements; the chunk is
+   empty past the range's end. */
 dpti_range dpti_slice_of(const dpti_link *link, const dpti_collective *what, size_t r);
-dpti_range dpti_chunk_of(dpti_range range, size_t k);
+dpti_range dpti_chunk_of(dpti_range range, size_t k, size_t size);
 /* Returns how many chunks so many elements make, at least 1. */
-size_t dpti_count_chunks(size_t n_elements);
+size_t dpti_count_chunks(size_t n_elements, size_t size);
 /* Returns how many chunks the largest slice makes. */
-size_t dpti_count_slice_chunks(const dpti_link *link, const dpti_collective *what);
+size_t dpti_count_slice_chunks(const dpti_link *link, const dpti_collective *what, size_t size);
 
 static inline bool dpti_is_packed(const dpti_collective *what)
 {

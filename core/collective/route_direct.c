@@ -2,30 +2,98 @@
    its own slice, and sends the sum to all.  These are two phases of messages, however many
    processes there are.  An all-gather is the second phase only, a reduce-scatter the first.
 
+   The parts of a sum along the tree of grains are the sums of a process's nodes, of which there may
+   be several.  Its chunks are smaller, so that they fit into the same staging memory.
+
    Elements of a packed all-reduce are bfloat16 at the beginning of their memory while they travel.
  */
 #include "base/bfloat16.h"
 #include "base/floats.h"
+#include "collective/node_sums.h"
 #include "collective/route.h"
 
 #include <string.h>
 
-enum { BLOCK = 4096 /* elements that are summed at a time: 16 KiB, which stays in L1 */ };
+enum {
+    BLOCK = 4096, /* elements that are summed at a time: 16 KiB, which stays in L1 */
+    LINE = 16,    /* elements: a cache line */
+};
 
 static size_t n_staged(size_t n)
 {
     return n - 1;
 }
 
+/* Elements of a chunk of a slice. */
+static size_t chunk_size(const dpti_link *link, const dpti_collective *what)
+{
+    const size_t n_parts = what->tree ? what->tree->n_nodes : 0, n_staging = n_staged(link->n);
+    if (n_parts <= n_staging || n_staging == 0) return DPTI_CHUNK;
+    return DPTI_CHUNK * n_staging / n_parts / LINE * LINE;
+}
+
+static size_t n_chunks(const dpti_link *link, const dpti_collective *what)
+{
+    return dpti_count_slice_chunks(link, what, chunk_size(link, what));
+}
+
 static dpti_range part_of(const dpti_unit *u, size_t r)
 {
-    return dpti_chunk_of(dpti_slice_of(u->link, u->what, r), u->chunk);
+    return dpti_chunk_of(dpti_slice_of(u->link, u->what, r), u->chunk,
+                         chunk_size(u->link, u->what));
 }
 
 static float *staging_of(const dpti_unit *u, size_t r)
 {
     return u->staging + (r < u->link->rank ? r : r - 1) * DPTI_CHUNK;
 }
+
+/* ---- Along the tree -------------------------------------------------------------------------- */
+
+static bool is_own(const dpti_unit *u, size_t node)
+{
+    const size_t *firsts = u->what->tree->firsts;
+    return node >= firsts[u->link->rank] && node < firsts[u->link->rank + 1];
+}
+
+/* Where the sum of a node has the element `at` of this process's slice. */
+static float *sum_of_node(const dpti_unit *u, size_t node, size_t at)
+{
+    const dpti_collective *what = u->what;
+    const size_t first = what->tree->firsts[u->link->rank];
+    if (is_own(u, node)) return what->own[node - first] + at;
+    return u->staging + node * chunk_size(u->link, what) + at - part_of(u, u->link->rank).begin;
+}
+
+static void send_nodes(dpti_unit *u, size_t r)
+{
+    const dpti_collective_tree *tree = u->what->tree;
+    const dpti_range his = part_of(u, r), mine = part_of(u, u->link->rank);
+    const size_t *firsts = tree->firsts, rank = u->link->rank;
+    for (size_t k = firsts[rank]; k < firsts[rank + 1]; k++)
+        dpti_unit_send(u, r, u->what->own[k - firsts[rank]] + his.begin, dpti_range_size(his));
+    for (size_t k = firsts[r]; k < firsts[r + 1]; k++)
+        dpti_unit_receive(u, r, sum_of_node(u, k, mine.begin), dpti_range_size(mine));
+}
+
+static void sum_nodes(const dpti_unit *u)
+{
+    const dpti_collective_tree *tree = u->what->tree;
+    const dpti_range mine = part_of(u, u->link->rank);
+    for (size_t begin = mine.begin; begin < mine.end; begin += BLOCK) {
+        const size_t n = mine.end - begin < BLOCK ? mine.end - begin : BLOCK;
+        dpti_node_sums sums = {.list = {.n = 0}};
+        for (size_t k = 0; k < tree->n_nodes; k++)
+            dpti_node_sums_append(&sums, &(dpti_node_sum){tree->nodes[k], tree->n_grains,
+                                                          sum_of_node(u, k, begin), n});
+        if (sums.list.n == 0)
+            memset(u->what->data + begin, 0, n * sizeof(float));
+        else if (sums.sums[0] != u->what->data + begin)
+            memcpy(u->what->data + begin, sums.sums[0], n * sizeof(float));
+    }
+}
+
+/* ---- In the order of ranks ------------------------------------------------------------------- */
 
 /* Rounds the elements of a range, with their residual. */
 static void pack(const dpti_collective *what, dpti_range elements)
@@ -65,6 +133,10 @@ static void contribute_parts(dpti_unit *u)
         const dpti_range his = part_of(u, r);
         make_part(u, r, his);
         if (r == rank) continue;
+        if (what->tree) {
+            send_nodes(u, r);
+            continue;
+        }
         if (what->contributes[rank])
             dpti_unit_send(u, r, what->data + his.begin, dpti_range_size(his));
         if (what->contributes[r])
@@ -150,7 +222,10 @@ static bool begin(dpti_unit *u, unsigned k)
     switch (k) {
     case 0: contribute_parts(u); return true;
     case 1:
-        if (u->what->kind != DPTI_ALL_GATHER) sum(u);
+        if (u->what->tree)
+            sum_nodes(u);
+        else if (u->what->kind != DPTI_ALL_GATHER)
+            sum(u);
         if (gathers) contribute_own(u);
         return gathers;
     default:
@@ -161,6 +236,6 @@ static bool begin(dpti_unit *u, unsigned k)
 
 const dpti_route_steps dpti_route_direct = {
     .n_staged = n_staged,
-    .n_chunks = dpti_count_slice_chunks,
+    .n_chunks = n_chunks,
     .begin = begin,
 };

@@ -22,8 +22,8 @@ static size_t n_staged(size_t n)
 
 static size_t n_chunks(const dpti_link *link, const dpti_collective *what)
 {
-    return what->kind == DPTI_ALL_GATHER ? dpti_count_slice_chunks(link, what)
-                                         : dpti_count_chunks(what->count);
+    return what->kind == DPTI_ALL_GATHER ? dpti_count_slice_chunks(link, what, DPTI_CHUNK)
+                                         : dpti_count_chunks(what->count, DPTI_CHUNK);
 }
 
 /* Returns whether any of processes [0, end) contributes. */
@@ -86,7 +86,7 @@ static void bring_back(dpti_unit *u, dpti_range elements)
 
 static bool begin_sum(dpti_unit *u, unsigned k)
 {
-    const dpti_range all = {0, u->what->count}, elements = dpti_chunk_of(all, u->chunk);
+    const dpti_range all = {0, u->what->count}, elements = dpti_chunk_of(all, u->chunk, DPTI_CHUNK);
     const size_t rank = u->link->rank;
     const bool is_last = rank + 1 == u->link->n;
     switch (k) {
@@ -113,9 +113,9 @@ static bool begin_gather(dpti_unit *u, unsigned k)
     const size_t n = u->link->n, rank = u->link->rank;
     if (k + 1 >= n) return false;
     const dpti_range there =
-        dpti_chunk_of(dpti_slice_of(u->link, u->what, (rank + n - k) % n), u->chunk);
-    const dpti_range here =
-        dpti_chunk_of(dpti_slice_of(u->link, u->what, (rank + n - k - 1) % n), u->chunk);
+        dpti_chunk_of(dpti_slice_of(u->link, u->what, (rank + n - k) % n), u->chunk, DPTI_CHUNK);
+    const dpti_range here = dpti_chunk_of(dpti_slice_of(u->link, u->what, (rank + n - k - 1) % n),
+                                          u->chunk, DPTI_CHUNK);
     dpti_unit_send(u, (rank + 1) % n, u->what->data + there.begin, dpti_range_size(there));
     dpti_unit_receive(u, (rank + n - 1) % n, u->what->data + here.begin, dpti_range_size(here));
     return true;

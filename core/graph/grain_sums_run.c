@@ -205,9 +205,11 @@ static dpti_place place_of(const work *w, size_t s, dpti_grain_place at)
     const dpti_executable *x = w->x;
     const dpti_replica *r = x->replica;
     size_t before = 0;
+    const size_t offset = output_of(x, w->i, s)->offset;
+    if (!at.is_scratch && at.index == 0) return (dpti_place){&r->gradients, offset * sizeof(float)};
     if (!at.is_scratch)
-        return (dpti_place){at.index == 0 ? &r->gradients : &r->nodes[at.index - 1],
-                            output_of(x, w->i, s)->offset * sizeof(float)};
+        return (dpti_place){&r->nodes.buffers[at.index - 1],
+                            dpti_node_place(&r->nodes.places, offset) * sizeof(float)};
     for (size_t k = 0; k < s; k++)
         if (is_gradient(x, w->i, k))
             before += dpti_round_up(sum_bytes(&x->ops[w->i].signature.out[k]), 256);
@@ -283,7 +285,7 @@ dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i, size_t n_s
     if (executable->ops[i].info.has_grains)
         dpti_grains_plan_nodes(&list, range, run->grains.n, &steps);
     else
-        dpti_grains_plan(&list, range, run->grains.n, &steps);
+        (void)dpti_grains_plan(&list, range, run->grains.n, &steps);
     for (size_t k = 0; k < steps.n_steps; k++)
         DPT_TRY(steps.steps[k].is_sum ? add(&w, &steps.steps[k]) : run_node(&w, &steps.steps[k]));
     return DPT_OK;

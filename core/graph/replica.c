@@ -64,8 +64,6 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     DPT_TRY(make_flat(device, model, &out->parameters));
     if (!options->predicts) DPT_TRY(make_numbers(device, n_gradients, &out->gradients));
-    for (; out->n_nodes < options->n_nodes; out->n_nodes++)
-        DPT_TRY(make_numbers(device, n_gradients, &out->nodes[out->n_nodes]));
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
     DPT_TRY(make_constants(device, options, &out->constants));
@@ -106,8 +104,7 @@ void dpti_replica_destroy(dpti_replica *replica)
     dpti_free(&replica->constants);
     dpti_free(&replica->squares);
     dpti_free(&replica->velocity);
-    while (replica->n_nodes > 0)
-        dpti_free(&replica->nodes[--replica->n_nodes]);
+    dpti_grain_nodes_free(&replica->nodes);
     dpti_free(&replica->gradients);
     dpti_free(&replica->parameters);
     *replica = (dpti_replica){0};
@@ -115,9 +112,10 @@ void dpti_replica_destroy(dpti_replica *replica)
 
 size_t dpti_replica_bytes(const dpti_replica *replica)
 {
-    return replica->parameters.n_bytes + (1 + replica->n_nodes) * replica->gradients.n_bytes +
-           replica->velocity.n_bytes + replica->squares.n_bytes + replica->constants.n_bytes +
-           replica->arena.n_bytes + replica->step.n_bytes + replica->halt.n_bytes;
+    return replica->parameters.n_bytes + replica->gradients.n_bytes +
+           dpti_grain_nodes_bytes(&replica->nodes, replica->nodes.n) + replica->velocity.n_bytes +
+           replica->squares.n_bytes + replica->constants.n_bytes + replica->arena.n_bytes +
+           replica->step.n_bytes + replica->halt.n_bytes;
 }
 
 /* ---- Binding --------------------------------------------------------------------------------- */
@@ -400,6 +398,7 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples,
                           const dpti_grain_run *run)
 {
     const dpti_segment *s = &x->program.segments[segment];
+    if (run) DPT_TRY(dpti_grain_nodes_clear(x, segment));
     for (size_t i = s->first; i < s->last; i++) {
         const dpti_instruction *instruction = &x->program.instructions[i];
         x->touched = x->touched || instruction->halts;

@@ -4,11 +4,11 @@
 #ifndef DPTI_REPLICA_H
 #define DPTI_REPLICA_H
 
-#include "base/grains.h"
 #include "base/recorded.h"
 #include "device/buffer.h"
 #include "device/operator.h"
 #include "graph/call.h"
+#include "graph/grain_nodes.h"
 #include "graph/grain_sums.h"
 #include "graph/program.h"
 
@@ -33,10 +33,8 @@ typedef struct dpti_replica {
     size_t capacity;        /* largest micro-batch; 0: the device takes part in commits only */
     dpti_buffer parameters; /* (flat_size) float32 */
     dpti_buffer gradients;  /* (n_gradients) float32 */
-    /* Deterministic: gradients of the nodes of grains behind the first one, whose gradients are in
-       `gradients`.  The first n_nodes are there. */
-    dpti_buffer nodes[DPTI_GRAIN_HELD - 1];
-    size_t n_nodes;
+    dpti_grain_nodes nodes; /* deterministic: gradients of the nodes of grains behind the first one,
+                               whose gradients are in `gradients` */
     dpti_buffer velocity, squares; /* (flat_size) the optimizer's state, if the optimizer has it */
     dpti_buffer constants; /* (model->n_constants) float32, then the table of class weights; empty
                               without both */
@@ -57,7 +55,6 @@ typedef struct dpti_replica_options {
     const float *class_weights; /* (classes) or NULL */
     bool predicts;              /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
     size_t n_gradients;         /* as in dpti_program; 0: flat_size */
-    size_t n_nodes;             /* buffers for the nodes of grains behind the first one */
 } dpti_replica_options;
 
 /* Allocates the flat buffers that the optimizer needs, filled with zeros.  After a failure `out`

@@ -399,8 +399,7 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .label_smoothing = o->label_smoothing,
         .augment = o->augment,
         .least_bucket = least_bucket(t, o),
-        /* Processes share the sums of nodes, which are complete at the end. */
-        .exchange_at_end = o->no_overlap || (o->deterministic && t->processes),
+        .exchange_at_end = o->no_overlap,
         .n_parts = n_parts(t, o),
         .deterministic = o->deterministic,
         .norms_frozen = o->batch_norm == DPT_BATCH_NORM_FROZEN,

@@ -124,16 +124,6 @@ static bool has_several_micro_batches(const dpti_shard *shard)
     return dpti_has_micro_batches(w) || w->trainer->accumulate > 1;
 }
 
-static dpt_status begin(dpti_shard *shard)
-{
-    dpti_worker *w = shard->worker;
-    const bool several = has_several_micro_batches(shard);
-    /* Of several micro-batches each uploads its own samples, and adds its gradients. */
-    DPT_TRY(upload(shard, 0, several ? 0 : shard->n_samples));
-    if (several && shard->grains.n == 0) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
-    return dpti_worker_clean(w);
-}
-
 /* A micro-batch: the samples of the shard, within a batch, that the device computes at once. */
 typedef struct micro_batch {
     size_t first, n_samples; /* of the shard */
@@ -142,6 +132,7 @@ typedef struct micro_batch {
     /* Deterministic training: its grains, and the nodes that the device has behind it. */
     dpti_grain_run run;
     dpti_grain_list nodes;
+    size_t most_nodes; /* that the device has at once in it */
 } micro_batch;
 
 /* The micro-batch behind the first `done` samples of a batch.  A device takes at least one in each
@@ -177,8 +168,20 @@ static micro_batch grains_at(const dpti_shard *shard, const micro_batch *before)
                      .last = n == n_left,
                      .run = {.grains = *g, .first = first, .before = before->nodes},
                      .nodes = before->nodes};
-    dpti_grains_plan(&p.nodes, (dpti_grain_node){first, first + n}, g->n, NULL);
+    p.most_nodes = dpti_grains_plan(&p.nodes, (dpti_grain_node){first, first + n}, g->n, NULL);
     return p;
+}
+
+/* The most nodes that the device has at once in the step. */
+static size_t most_nodes(const dpti_shard *shard)
+{
+    micro_batch p = {.n_samples = 0};
+    size_t most = 0;
+    while (shard->grains.n > 0 && shard->n_samples > 0 && !p.ends) {
+        p = grains_at(shard, &p);
+        if (p.most_nodes > most) most = p.most_nodes;
+    }
+    return most;
 }
 
 static micro_batch micro_batch_behind(const dpti_shard *shard, size_t batch,
@@ -192,6 +195,18 @@ static micro_batch micro_batch_behind(const dpti_shard *shard, size_t batch,
 static const dpti_grain_run *run_of(const micro_batch *p)
 {
     return p->run.grains.n > 0 ? &p->run : NULL;
+}
+
+static dpt_status begin(dpti_shard *shard)
+{
+    dpti_worker *w = shard->worker;
+    const bool several = has_several_micro_batches(shard);
+    const size_t n_nodes = most_nodes(shard);
+    if (n_nodes > 1) DPT_TRY(dpti_exchange_hold_nodes(w, n_nodes - 1));
+    /* Of several micro-batches each uploads its own samples, and adds its gradients. */
+    DPT_TRY(upload(shard, 0, several ? 0 : shard->n_samples));
+    if (several && shard->grains.n == 0) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
+    return dpti_worker_clean(w);
 }
 
 /* The rows of a micro-batch in a table that has a row for each grain. */
@@ -304,6 +319,17 @@ static void contribute(dpti_shard *shard, const dpti_contribution *who, size_t s
     if (sound) look_at_gradients(shard, *mine, mine);
 }
 
+/* Waits behind a bucket until the next one may take the places of others (graph/grain_nodes.h). */
+static void await_places(dpti_shard *shard, size_t segment, const micro_batch *p, dpt_status *mine)
+{
+    const dpti_worker *w = shard->worker;
+    const double began = dpti_seconds();
+    if (p->nodes.n < 2 || *mine != DPT_OK) return;
+    *mine = dpti_allreduce_await(dpti_exchange_allreduce(w->trainer), w->rank,
+                                 dpti_grain_nodes_after(&w->train, segment));
+    (void)dpti_times_add_since(&shard->times, DPTI_SPAN_WAITING, began);
+}
+
 static dpt_status reduce(dpti_shard *shard, const dpti_contribution *who, dpt_status *mine)
 {
     const bool sound = *mine == DPT_OK;
@@ -335,7 +361,9 @@ static dpt_status exchange(dpti_shard *shard, size_t segment, const micro_batch 
     case DPTI_EXCHANGE_CONTRIBUTE: contribute_parts(shard, segment, p, mine); return DPT_OK;
     case DPTI_EXCHANGE_TAKE: return take_parts(shard, segment, p, mine);
     case DPTI_EXCHANGE_BUCKET:
-        if (p->last) contribute(shard, &who, segment, mine);
+        if (!p->last) return DPT_OK;
+        contribute(shard, &who, segment, mine);
+        await_places(shard, segment, p, mine);
         return DPT_OK;
     case DPTI_EXCHANGE_GRADIENTS: return p->last ? reduce(shard, &who, mine) : DPT_OK;
     case DPTI_EXCHANGE_NONE: break;

@@ -133,9 +133,16 @@ float *dpti_exchange_parts(const dpti_worker *worker)
 dpt_status dpti_exchange_join(dpti_worker *worker)
 {
     dpti_allreduce *allreduce = worker->trainer->exchange.allreduce;
-    const dpti_replica *replica = &worker->replica;
-    DPT_TRY(dpti_allreduce_join(allreduce, worker->rank, &replica->gradients));
-    return dpti_allreduce_join_nodes(allreduce, worker->rank, replica->nodes, replica->n_nodes);
+    return dpti_allreduce_join(allreduce, worker->rank, &worker->replica.gradients);
+}
+
+dpt_status dpti_exchange_hold_nodes(dpti_worker *worker, size_t n)
+{
+    dpti_allreduce *allreduce = worker->trainer->exchange.allreduce;
+    const dpti_grain_nodes *nodes = &worker->replica.nodes;
+    DPT_TRY(dpti_grain_nodes_hold(&worker->replica, n));
+    return dpti_allreduce_join_nodes(
+        allreduce, worker->rank, &(dpti_node_buffers){&nodes->places, nodes->buffers, nodes->n});
 }
 
 void dpti_exchange_leave(dpti_worker *worker)

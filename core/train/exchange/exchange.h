@@ -42,6 +42,9 @@ float *dpti_exchange_parts(const dpti_worker *worker);
    DPT_E_NO_MEMORY or the device's failure. */
 DPT_CHECK_RESULT dpt_status dpti_exchange_join(dpti_worker *worker);
 void dpti_exchange_leave(dpti_worker *worker); /* [driver] */
+/* [driver] Between steps: makes sure that the worker holds n nodes of grains behind the first one,
+   and that the all-reduce knows their places.  Fails as join does. */
+DPT_CHECK_RESULT dpt_status dpti_exchange_hold_nodes(dpti_worker *worker, size_t n);
 /* [driver] Destroys the side stream, if there is one. */
 void dpti_exchange_destroy_side(dpti_worker *worker);
 /* Whether the worker's backend sums its gradients with other devices' (islands.h). */

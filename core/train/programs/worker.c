@@ -71,16 +71,6 @@ void dpti_worker_program(const dpti_worker *worker, dpti_executable_options *opt
                         : dpti_data_copy_places(dpti_feeding_copy_of(w), t->program.loss);
 }
 
-/* The buffers for nodes of grains behind the first one: none where one node holds the whole batch
-   at the end of each micro-batch. */
-static size_t count_nodes(const dpti_worker *w, size_t most)
-{
-    const dpt_trainer *t = w->trainer;
-    if (!t->program.deterministic) return 0;
-    if (t->n_devices > 1) return DPTI_GRAIN_HELD - 1;
-    return most >= t->batch_size ? 0 : DPTI_GRAIN_LEADING - 1;
-}
-
 /* Makes the replica, and its program of training, for at most `most` samples at once. */
 static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, dpt_error *error)
 {
@@ -90,8 +80,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
                                        .capacity = most,
                                        .optimizer = t->program.optimizer,
                                        .class_weights = t->program.class_weights,
-                                       .n_gradients = t->n_gradients,
-                                       .n_nodes = count_nodes(w, most)};
+                                       .n_gradients = t->n_gradients};
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);
     dpti_state_note_views(w);
@@ -106,7 +95,10 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
     dpti_worker_program(w, &options);
     options.program.single_launch = single_launch;
     if (single_launch) dpti_single_launch_use_train(w);
-    return dpti_executable_create(&w->replica, &options, &w->train, error);
+    DPT_TRY(dpti_executable_create(&w->replica, &options, &w->train, error));
+    if (t->program.deterministic)
+        dpti_grain_nodes_place(&w->train, dpti_has_micro_batches(w) || t->accumulate > 1);
+    return DPT_OK;
 }
 
 static void destroy_replica(dpti_worker *w)
