@@ -30,6 +30,8 @@ typedef struct dpti_grain_sums dpti_grain_sums;
 /* Returns NULL if there is no memory. */
 dpti_grain_sums *dpti_grain_sums_create(void);
 void dpti_grain_sums_destroy(dpti_grain_sums *sums); /* accepts NULL */
+/* The device memory in which instructions add up grains; 0 for NULL. */
+size_t dpti_grain_sums_bytes(const dpti_grain_sums *sums);
 
 /* [driver] Checks that the order of all sums of the program is defined, and prepares what adds them
    up.  The program is bound.  DPT_E_UNSUPPORTED with the layer that has another sum; or as the

@@ -37,6 +37,14 @@ void dpti_grain_sums_destroy(dpti_grain_sums *sums)
     free(sums);
 }
 
+size_t dpti_grain_sums_bytes(const dpti_grain_sums *sums)
+{
+    size_t n = 0;
+    for (size_t i = 0; sums && i < DPTI_GRAIN_SCRATCH; i++)
+        n += sums->scratch[i].n_bytes;
+    return n;
+}
+
 /* ---- The outputs of an instruction ----------------------------------------------------------- */
 
 static const dpti_program_tensor *output_of(const dpti_executable *x, size_t i, size_t s)

@@ -218,6 +218,7 @@ size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t device)
     if (!dpti_peers_is_own(trainer, device)) return 0;
     const dpti_worker *w = &trainer->workers[device - trainer->first_device];
     if (dpti_is_lost(w)) return 0;
-    return dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes + dpti_worker_finite_bytes(w) +
+    return dpti_replica_bytes(&w->replica) + w->train.arena.n_bytes +
+           dpti_grain_sums_bytes(w->train.sums) + dpti_worker_finite_bytes(w) +
            dpti_feed_bytes(dpti_feeding_feed(w)) + dpti_evaluation_bytes(w);
 }

@@ -10,6 +10,7 @@
 #include "train/membership/events.h"
 #include "train/membership/presence.h"
 #include "train/peers/peers.h"
+#include "train/plan/micro_batches.h"
 #include "train/plan/shards.h"
 #include "train/state/trainer.h"
 
@@ -35,6 +36,24 @@ static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
         if (s->exchange == DPTI_EXCHANGE_GRADIENTS) n += t->n_gradients;
     }
     return n * sizeof(float);
+}
+
+/* The buffers of nodes of grains that the shard of the first batch needs, or those that are there.
+ */
+static size_t node_bytes(const dpti_worker *w, const size_t *rows)
+{
+    const dpt_trainer *t = w->trainer;
+    const dpti_grains grains = dpti_grains_of(t->batch_size);
+    const size_t device = t->first_device + w->rank;
+    size_t first = 0, n = w->replica.nodes.n;
+    if (!t->program.deterministic) return 0;
+    for (size_t i = 0; i < device; i++)
+        first += rows[i];
+    const dpti_grain_node shard = {first / grains.size,
+                                   (first + rows[device] + grains.size - 1) / grains.size};
+    const size_t most = dpti_most_nodes(&grains, shard, w->replica.capacity);
+    if (most > n + 1) n = most - 1;
+    return dpti_grain_nodes_bytes(&w->replica.nodes, n);
 }
 
 static size_t data_bytes(const dpti_worker *w)
@@ -91,6 +110,9 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     if (!rows) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a plan");
     const dpt_status status = dpti_trainer_first_shards(t, rows);
     const size_t samples = rows[device];
+    const size_t n_bytes = status == DPT_OK && dpti_peers_is_own(t, device)
+                               ? node_bytes(&t->workers[device - t->first_device], rows)
+                               : 0;
     free(rows);
     DPT_TRY(status);
     if (!dpti_peers_is_own(t, device)) {
@@ -110,9 +132,9 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
         .samples = samples,
         .micro_batch = r->capacity,
         .cached = dpti_peers_device(t, device)->cached,
-        .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes,
+        .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes + n_bytes,
         .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
-        .activation_bytes = r->arena.n_bytes,
+        .activation_bytes = r->arena.n_bytes + dpti_grain_sums_bytes(w->train.sums),
         .step_bytes = r->step.n_bytes + r->halt.n_bytes + dpti_worker_finite_bytes(w) +
                       dpti_feed_bytes(dpti_feeding_feed(w)) + w->train.calls.copies_bytes,
         .streamed = dpti_feeding_has_feed(w),

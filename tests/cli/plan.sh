@@ -21,6 +21,16 @@ says '^lenet +a sample +129068 +2250360$'
 says '^cpu:threads=1 +192 +[0-9]+ '
 says '^cpu:threads=1 +64 +[0-9]+ '
 
+# Deterministic training holds the sums of nodes of grains: none beside the gradients for 1:1.
+two=(--dataset synthetic:28x28x1:10:512 --model mlp --batch-size 256 --devices cpu:threads=1,cpu:threads=1)
+parameters() { awk '/^cpu/ { sum += $4 } END { print sum }' plan.out; }
+plan "${two[@]}" --split 1:1
+default=$(parameters)
+plan "${two[@]}" --split 1:1 --deterministic
+check "1:1 needs no more: $(cat plan.out)" [ "$(parameters)" = "$default" ]
+plan "${two[@]}" --split 13:3 --deterministic
+check "13:3 needs a bit more: $(cat plan.out)" awk "BEGIN { exit !($(parameters) > $default && $(parameters) < 1.3 * $default) }"
+
 # Long names leave columns where they are.
 unlike=cpu:threads=1,cpu:threads=1:throttle=3:memory=1G
 plan --dataset $images --devices $unlike

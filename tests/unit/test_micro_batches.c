@@ -24,6 +24,38 @@ static void micro_batches_are_equal(test *t)
         }
 }
 
+/* Micro-batches of grains end, none is too large, and a device holds few nodes. */
+static void grains_are_divided(test *t)
+{
+    for (size_t n_samples = 1; n_samples <= 70; n_samples++) {
+        const dpti_grains g = dpti_grains_of(n_samples);
+        for (size_t most = g.size; most <= n_samples + 1; most++) {
+            dpti_grain_node left = {0, g.n};
+            while (left.begin < left.end) {
+                const size_t n = dpti_next_grains(&g, left, most);
+                if (!CHECK(n > 0 && left.begin + n <= left.end)) return;
+                CHECK(dpti_grain_begin(&g, left.begin + n) - dpti_grain_begin(&g, left.begin) <=
+                      most);
+                left.begin += n;
+            }
+        }
+    }
+}
+
+static void few_nodes_are_held(test *t)
+{
+    static const struct {
+        size_t first, end, most, n_nodes; /* of 32 samples in 16 grains */
+    } cases[] = {{0, 16, 32, 1},  {0, 16, 31, 1}, {0, 16, 16, 1}, {0, 16, 15, 2}, {0, 16, 8, 2},
+                 {0, 16, 4, 3},   {0, 16, 2, 4},  {0, 8, 16, 1},  {8, 16, 16, 1}, {0, 13, 32, 3},
+                 {13, 16, 32, 2}, {1, 15, 32, 6}, {5, 5, 32, 0}};
+    const dpti_grains g = dpti_grains_of(32);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        CHECK_SIZE(
+            dpti_most_nodes(&g, (dpti_grain_node){cases[i].first, cases[i].end}, cases[i].most),
+            cases[i].n_nodes);
+}
+
 static void caches_hold(test *t)
 {
     static const struct {
@@ -55,6 +87,8 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"micro-batches are equal", micro_batches_are_equal},
+        {"grains are divided", grains_are_divided},
+        {"few nodes are held", few_nodes_are_held},
         {"caches hold", caches_hold},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);

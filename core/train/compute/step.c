@@ -132,7 +132,6 @@ typedef struct micro_batch {
     /* Deterministic training: its grains, and the nodes that the device has behind it. */
     dpti_grain_run run;
     dpti_grain_list nodes;
-    size_t most_nodes; /* that the device has at once in it */
 } micro_batch;
 
 /* The micro-batch behind the first `done` samples of a batch.  A device takes at least one in each
@@ -157,31 +156,28 @@ static size_t count_grains(size_t n_samples, size_t size)
 static micro_batch grains_at(const dpti_shard *shard, const micro_batch *before)
 {
     const dpti_grains *g = &shard->grains;
-    const size_t most = shard->worker->replica.capacity;
     const size_t done = before->first + before->n_samples, left = shard->n_samples - done;
     const size_t begin = dpti_grain_begin(g, shard->first_grain) + done, first = begin / g->size;
     const size_t n_left = count_grains(left, g->size);
-    const size_t n = left > most ? dpti_next_micro_batch(n_left, most / g->size) : n_left;
+    const size_t n = dpti_next_grains(g, (dpti_grain_node){first, first + n_left},
+                                      shard->worker->replica.capacity);
     micro_batch p = {.first = done,
                      .n_samples = dpti_grain_begin(g, first + n) - begin,
                      .ends = n == n_left,
                      .last = n == n_left,
                      .run = {.grains = *g, .first = first, .before = before->nodes},
                      .nodes = before->nodes};
-    p.most_nodes = dpti_grains_plan(&p.nodes, (dpti_grain_node){first, first + n}, g->n, NULL);
+    (void)dpti_grains_plan(&p.nodes, (dpti_grain_node){first, first + n}, g->n, NULL);
     return p;
 }
 
 /* The most nodes that the device has at once in the step. */
 static size_t most_nodes(const dpti_shard *shard)
 {
-    micro_batch p = {.n_samples = 0};
-    size_t most = 0;
-    while (shard->grains.n > 0 && shard->n_samples > 0 && !p.ends) {
-        p = grains_at(shard, &p);
-        if (p.most_nodes > most) most = p.most_nodes;
-    }
-    return most;
+    const dpti_grains *g = &shard->grains;
+    if (g->n == 0) return 0;
+    const size_t n = count_grains(shard->n_samples, g->size), first = shard->first_grain;
+    return dpti_most_nodes(g, (dpti_grain_node){first, first + n}, shard->worker->replica.capacity);
 }
 
 static micro_batch micro_batch_behind(const dpti_shard *shard, size_t batch,

@@ -26,6 +26,32 @@ size_t dpti_next_micro_batch(size_t left, size_t most)
     return left / n + (left % n != 0);
 }
 
+size_t dpti_next_grains(const dpti_grains *grains, dpti_grain_node left, size_t most)
+{
+    const size_t n_samples =
+        dpti_grain_begin(grains, left.end) - dpti_grain_begin(grains, left.begin);
+    const size_t most_grains = most / grains->size;
+    size_t size = 1;
+    if (n_samples <= most) return left.end - left.begin;
+    while (2 * size <= most_grains)
+        size *= 2;
+    return (left.begin + most_grains) / size * size - left.begin;
+}
+
+size_t dpti_most_nodes(const dpti_grains *grains, dpti_grain_node shard, size_t most)
+{
+    dpti_grain_list list = {.n = 0};
+    size_t most_nodes = 0;
+    for (dpti_grain_node left = shard; left.begin < left.end;) {
+        const size_t end = left.begin + dpti_next_grains(grains, left, most);
+        const size_t n =
+            dpti_grains_plan(&list, (dpti_grain_node){left.begin, end}, grains->n, NULL);
+        if (n > most_nodes) most_nodes = n;
+        left.begin = end;
+    }
+    return most_nodes;
+}
+
 bool dpti_may_fit_cache(const dpti_cached_work *work)
 {
     return work->cache_bytes > 0 &&

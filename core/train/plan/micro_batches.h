@@ -11,6 +11,7 @@
 #ifndef DPTI_MICRO_BATCHES_H
 #define DPTI_MICRO_BATCHES_H
 
+#include "base/grains.h"
 #include "dpt_error.h"
 #include "dptrain.h"
 
@@ -24,6 +25,13 @@ size_t dpti_count_micro_batches(size_t n_samples, size_t most);
 /* Samples of the next micro-batch, of those that are left.  Micro-batches differ by one sample at
    most, and later ones are smaller.  `most` may be 0 where `left` is. */
 size_t dpti_next_micro_batch(size_t left, size_t most);
+
+/* In deterministic training: how many of the grains `left`, of which there is at least one, are in
+   the next micro-batch, which has at most `most` samples.  It ends at a multiple of a power of two,
+   so that the grains before it are few nodes of the tree. */
+size_t dpti_next_grains(const dpti_grains *grains, dpti_grain_node left, size_t most);
+/* The most nodes that a device has at once that computes the grains `shard`; 0 without grains. */
+size_t dpti_most_nodes(const dpti_grains *grains, dpti_grain_node shard, size_t most);
 
 typedef struct dpti_cached_work {
     size_t cache_bytes;     /* caches of all threads; 0: not known */
