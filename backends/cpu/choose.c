@@ -128,13 +128,15 @@ static dpt_status measure(dpt_device *device, dpt_op *op, const candidates *all,
     return status == DPT_E_NO_MEMORY ? DPT_OK : status;
 }
 
-/* A deterministic operator has one algorithm, and nothing is measured. */
+/* A deterministic operator has one algorithm, and nothing is measured.  Winograd convolutions have
+   names of their own. */
 static dpt_status prepare_fixed(const dpt_cpu_kernel_set *kernels, dpt_op *op, dpt_error *error)
 {
     const dpt_op_kind kind = op->desc.kind;
     if (kernels->fused) kernels = kernels->fused;
     DPT_TRY((kernels->fixed[kind] ? kernels->fixed[kind] : kernels->prepare[kind])(op, error));
-    op->plan.algorithm = "fixed";
+    if (strncmp(op->plan.algorithm ? op->plan.algorithm : "", "fixed-", 6) != 0)
+        op->plan.algorithm = "fixed";
     return DPT_OK;
 }
 

@@ -1,6 +1,6 @@
 /* The results of deterministic products to the bit: each element is one chain of fused
    multiply-adds in the order of docs/reproducibility.md, in loops that are as plain as possible. */
-#include "conformance.h"
+#include "winograd.h"
 
 #include <math.h>
 
@@ -104,25 +104,38 @@ static float weight_chain(const dpt_conv2d_desc *d, const conformance_tensors *t
     return sum + 0.0f;
 }
 
-static float conv2d_chain(const dpt_op_desc *desc, const conformance_tensors *t, size_t i)
+/* An element before the bias and before what was there; of a Winograd convolution's backward-data
+   behind it. */
+static float conv2d_sum(const dpt_op_desc *desc, const conformance_tensors *t, size_t i)
 {
     const dpt_conv2d_desc *d = &desc->u.conv2d;
-    const float *before = t->before ? t->before + i : NULL;
+    if (winograd_suits(desc)) return winograd_element(desc, t, i);
     if (desc->kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS) {
         const size_t each = d->in_channels / d->groups, tap = i / each;
         const place p = {tap / d->kernel_w % d->kernel_h, tap % d->kernel_w, i % each};
-        return finish(weight_chain(d, t, tap / d->kernel_w / d->kernel_h, p), before, NULL);
+        return weight_chain(d, t, tap / d->kernel_w / d->kernel_h, p);
     }
     if (desc->kind == DPT_OP_CONV2D_BACKWARD_DATA) {
         const size_t pixel = i / d->in_channels, row = pixel / d->in_w;
         const place p = {row % d->in_h, pixel % d->in_w, i % d->in_channels};
-        const float dx = finish(data_chain(d, t, row / d->in_h, p), before, NULL);
-        return d->input_activation == DPT_ACT_RELU && !(t->in[2][i] > 0.0f) ? 0.0f : dx;
+        return data_chain(d, t, row / d->in_h, p);
     }
     const size_t pixel = i / d->out_channels, row = pixel / d->out_w;
     const place p = {row % d->out_h, pixel % d->out_w, i % d->out_channels};
-    const float y =
-        finish(forward_chain(d, t, row / d->out_h, p), NULL, d->has_bias ? t->in[2] + p.c : NULL);
+    return forward_chain(d, t, row / d->out_h, p);
+}
+
+static float conv2d_chain(const dpt_op_desc *desc, const conformance_tensors *t, size_t i)
+{
+    const dpt_conv2d_desc *d = &desc->u.conv2d;
+    const float *before = t->before ? t->before + i : NULL;
+    const float sum = conv2d_sum(desc, t, i);
+    if (desc->kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS) return finish(sum, before, NULL);
+    if (desc->kind == DPT_OP_CONV2D_BACKWARD_DATA) {
+        const float dx = finish(sum, winograd_suits(desc) ? NULL : before, NULL);
+        return d->input_activation == DPT_ACT_RELU && !(t->in[2][i] > 0.0f) ? 0.0f : dx;
+    }
+    const float y = finish(sum, NULL, d->has_bias ? t->in[2] + i % d->out_channels : NULL);
     return d->activation == DPT_ACT_RELU ? relu(y) : y;
 }
 

@@ -10,9 +10,11 @@
    A tile is some pixels of a band times channels of the result.  A long sum is cut into blocks,
    for caches.  It is stored between blocks and goes on as if it had not been cut. */
 #include "activation.h"
+#include "common/winograd_rule.h"
 #include "conv2d.h"
 #include "depthwise.h"
 #include "kinds.h"
+#include "winograd.h"
 
 #include <stdlib.h>
 
@@ -632,12 +634,14 @@ dpt_status KERNEL(prepare_fixed_forward)(dpt_op *op, dpt_error *error)
 {
     if (KERNEL(is_depthwise)(&op->desc.u.conv2d))
         return KERNEL(prepare_depthwise_forward)(op, error);
-    return prepare(op, true, error);
+    const size_t edge = dpt_winograd_edge(op->desc.kind, &op->desc.u.conv2d);
+    return edge > 0 ? KERNEL(winograd_prepare_fixed)(op, edge, error) : prepare(op, true, error);
 }
 
 dpt_status KERNEL(prepare_fixed_backward_data)(dpt_op *op, dpt_error *error)
 {
     if (KERNEL(is_depthwise)(&op->desc.u.conv2d))
         return KERNEL(prepare_depthwise_backward_data)(op, error);
-    return prepare(op, false, error);
+    const size_t edge = dpt_winograd_edge(op->desc.kind, &op->desc.u.conv2d);
+    return edge > 0 ? KERNEL(winograd_prepare_fixed)(op, edge, error) : prepare(op, false, error);
 }

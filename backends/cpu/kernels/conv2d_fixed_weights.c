@@ -6,11 +6,13 @@
    threads divide the taps and panels of channels, never the samples.  Sums have the layout (tap,
    channel) and go on from block to block.  At the end of a grain they are added to those that wait
    (tree.h), and behind the last grain they are transposed. */
+#include "common/winograd_rule.h"
 #include "conv2d.h"
 #include "conv2d_fixed_columns.h"
 #include "depthwise.h"
 #include "kinds.h"
 #include "tree.h"
+#include "winograd.h"
 
 #include <stdlib.h>
 
@@ -335,6 +337,8 @@ dpt_status KERNEL(prepare_fixed_backward_weights)(dpt_op *op, dpt_error *error)
 {
     if (KERNEL(is_depthwise)(&op->desc.u.conv2d))
         return KERNEL(prepare_depthwise_backward_weights)(op, error);
+    const size_t edge = dpt_winograd_edge(op->desc.kind, &op->desc.u.conv2d);
+    if (edge > 0) return KERNEL(winograd_prepare_fixed_weights)(op, edge, error);
     conv *v = KERNEL(conv_create)(&op->desc.u.conv2d);
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a convolution's plan");
     op->plan.state = v;

@@ -41,7 +41,8 @@ static void multiply_span(const winograd *v, const winograd_crew *crew, size_t n
                             .b = f->packed + point * f->spans->point + (p.start - first) * depth,
                             .c = out->at + point * out->layout->point + p.start,
                             .c_row = out->layout->row,
-                            .accumulate = span->rows.begin > 0};
+                            .accumulate = span->rows.begin > 0,
+                            .unbroken = v->unbroken};
         KERNEL(strip_run)(&p, &rows);
     }
 }
@@ -266,6 +267,14 @@ static dpt_status prepare(dpt_op *op, size_t edge, dpt_cpu_kernel *kernel, dpt_a
         dpt_cpu_add(dpt_cpu_add(v->filters_size, zeros), dpt_cpu_mul(n_crews, scratch_size(v)));
     op->plan.workspace_bytes = dpt_cpu_mul(size, sizeof(float));
     return DPT_OK;
+}
+
+dpt_status KERNEL(winograd_prepare_fixed)(dpt_op *op, size_t edge, dpt_error *error)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    return op->desc.kind == DPT_OP_CONV2D_FORWARD
+               ? prepare(op, edge, forward, d->activation, error)
+               : prepare(op, edge, backward_data, d->input_activation, error);
 }
 
 dpt_status KERNEL(prepare_winograd4_forward)(dpt_op *op, dpt_error *error)

@@ -95,16 +95,22 @@ DPT_CPU_INLINE void clear(sums *sum, const size_t rows, const size_t units)
     }
 }
 
+DPT_CPU_INLINE void load_sums_row(sums *sum, size_t i, const float *from, const size_t units,
+                                  const bool with_half)
+{
+    DPT_CPU_UNROLL
+    for (size_t u = 0; u < units; u++)
+        sum->whole[i][u] = vec_load(from + u * LANES);
+    sum->halves[i] = with_half ? half_load(from + units * LANES) : half_set(0.0f);
+}
+
 /* The sums of a tile that begin with stored ones. */
 DPT_CPU_INLINE void load_sums(sums *sum, const float *from, const size_t rows, const size_t units,
                               const bool with_half)
 {
     DPT_CPU_UNROLL
     for (size_t i = 0; i < rows; i++) {
-        DPT_CPU_UNROLL
-        for (size_t u = 0; u < units; u++)
-            sum->whole[i][u] = vec_load(from + u * LANES);
-        sum->halves[i] = with_half ? half_load(from + units * LANES) : half_set(0.0f);
+        load_sums_row(sum, i, from, units, with_half);
         from += units * LANES + (with_half ? HALF_LANES : 0);
     }
 }
@@ -213,12 +219,20 @@ DPT_CPU_INLINE void strip_store(const sums *sum, float *c, size_t c_row, bool ac
     }
 }
 
+DPT_CPU_INLINE void strip_load(sums *sum, const float *c, size_t c_row, const size_t rows,
+                               const size_t units, const bool with_half)
+{
+    DPT_CPU_UNROLL
+    for (size_t i = 0; i < rows; i++, c += c_row)
+        load_sums_row(sum, i, c, units, with_half);
+}
+
 /* Computes n_tiles tiles of the same number of rows, from row `first` on. */
 DPT_CPU_INLINE void strip_body(const strip *s, size_t first, size_t n_tiles, const size_t rows,
                                const size_t units, const bool with_half)
 {
     const size_t a_row = s->a_row, a_step = s->a_step, c_row = s->c_row, depth = s->depth;
-    const bool accumulate = s->accumulate;
+    const bool continues = s->accumulate && s->unbroken, accumulate = s->accumulate && !continues;
     const float *from = s->a + first * a_row, *b = s->b;
     float *c = s->c + first * c_row;
     for (; n_tiles > 0; n_tiles--) {
@@ -227,7 +241,10 @@ DPT_CPU_INLINE void strip_body(const strip *s, size_t first, size_t n_tiles, con
         DPT_CPU_UNROLL
         for (size_t i = 0; i < rows; i++)
             a[i] = from + i * a_row;
-        clear(&sum, rows, units);
+        if (continues)
+            strip_load(&sum, c, c_row, rows, units, with_half);
+        else
+            clear(&sum, rows, units);
         (void)add_products(&sum, a, a_step, b, depth, rows, units, with_half);
         strip_store(&sum, c, c_row, accumulate, rows, units, with_half);
         from += rows * a_row;

@@ -87,7 +87,8 @@ void KERNEL(tile_run)(const panel *p, const tile *t);
 
        c[i * c_row + lane] (+)= sum over k < depth: a[i * a_row + k * a_step] * b[k][lane]
 
-   Lanes up to the panel's width are written. */
+   Lanes up to the panel's width are written.  If sums are accumulated, they are added to c;
+   unbroken sums begin with c in place of 0 instead, as if they had never been stored. */
 typedef struct strip {
     size_t n_rows, depth;
     const float *a;
@@ -95,7 +96,7 @@ typedef struct strip {
     const float *b;
     float *c;
     size_t c_row;
-    bool accumulate;
+    bool accumulate, unbroken;
 } strip;
 
 void KERNEL(strip_run)(const panel *p, const strip *s);

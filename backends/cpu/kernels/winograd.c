@@ -84,6 +84,7 @@ dpt_status KERNEL(winograd_create)(const dpt_op *op, size_t edge, winograd **out
     v->side = edge + v->taps - 1;
     v->points = v->side * v->side;
     v->adjoint = op->desc.kind == DPT_OP_CONV2D_BACKWARD_DATA;
+    v->unbroken = op->deterministic;
     v->source = (winograd_images){d->in_h, d->in_w, d->in_channels, pad_h, pad_w};
     v->results = (winograd_images){d->out_h, d->out_w, d->out_channels, 0, 0};
     v->tiles_h = dpt_cpu_ceil_div(v->results.h, edge);
@@ -227,7 +228,12 @@ void KERNEL(winograd_describe)(dpt_op *op, const winograd *v)
                      (double)(d->out_channels * v->taps * v->taps) * (double)d->in_channels;
     op->plan.work = op->plan.flops / 40.0;
     op->plan.mixes = v->points;
-    op->plan.algorithm = v->edge == 4 ? "winograd4" : v->edge == 3 ? "winograd3" : "winograd2";
+    if (op->deterministic)
+        op->plan.algorithm = v->edge == 4   ? "fixed-winograd4"
+                             : v->edge == 3 ? "fixed-winograd3"
+                                            : "fixed-winograd2";
+    else
+        op->plan.algorithm = v->edge == 4 ? "winograd4" : v->edge == 3 ? "winograd3" : "winograd2";
 }
 
 static size_t most_channels(const winograd *v)

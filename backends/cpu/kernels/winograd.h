@@ -73,6 +73,7 @@ typedef struct winograd {
     size_t side, points; /* values along an edge of a transformed tile, and all of them */
     winograd_images source, results; /* x or dx, and y or dy */
     bool adjoint;                    /* backward-data */
+    bool unbroken;                   /* deterministic: every sum of products is one chain */
     size_t tiles_h, tiles_w;         /* of a sample */
     bool together;                   /* all threads are one crew */
     size_t block;                    /* the most tiles of a block */
@@ -150,6 +151,13 @@ winograd_span KERNEL(winograd_span_at)(const winograd_spans *s, size_t index);
 dpt_cpu_range KERNEL(winograd_tiles_of_rows)(const winograd *v, dpt_cpu_range rows);
 /* Fills in the parts that the plans of the three operators share. */
 void KERNEL(winograd_describe)(dpt_op *op, const winograd *v);
+
+/* Fill in the plan of a deterministic operator, whose tiles have this edge (winograd_rule.h).  The
+   first is forward or backward-data.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status KERNEL(winograd_prepare_fixed)(dpt_op *op, size_t edge,
+                                                           dpt_error *error);
+DPT_CHECK_RESULT dpt_status KERNEL(winograd_prepare_fixed_weights)(dpt_op *op, size_t edge,
+                                                                   dpt_error *error);
 
 /* A distance between rows or points of at least n_floats: an odd number of cache lines.  With
    powers of two, all rows would share a few sets of a cache. */

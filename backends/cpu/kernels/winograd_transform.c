@@ -245,7 +245,7 @@ static window window_of(const winograd *v, place p)
 DPT_CPU_INLINE void finish(const winograd_ending *e, vec x, vec bias, size_t at, float *y, lanes n,
                            const bool whole)
 {
-    x = vec_add(x, bias);
+    x = vec_add(vec_add(x, vec_set(0.0f)), bias); /* without a bias, too, -0 becomes +0 */
     if (e->relu) x = vec_relu(x);
     store(y + at, x, n, whole);
 }
