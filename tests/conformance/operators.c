@@ -210,7 +210,7 @@ static void check_long_sums(test *t, const dpt_op_desc *desc, size_t n_samples)
         op_case c = {.desc = *desc,
                      .n_samples = n_samples,
                      .max_samples = n_samples + i,
-                     .accumulate = i % 2 == 1,
+                     .accumulate = i % 2 == 1 && desc->kind != DPT_OP_CONV2D_FORWARD,
                      .in_place = -1,
                      .seed = 700 + i};
         dpti_op op;
@@ -236,9 +236,31 @@ static void check_many_pixels(test *t)
     }
 }
 
+/* Deterministic Winograd convolutions: cut tiles, tiles in the padding, channels that do not fill
+   vectors, and of the sums of a gradient: those that one thread has alone, in one and in several
+   blocks of tiles, and those that all threads share, in several spans. */
+static void check_winograd(test *t, dpt_op_kind kind)
+{
+    static const conv_shape shapes[] = {
+        {13, 13, 20, 50, 5, 5, 1, 1, 0, 0, 1, 1, 1}, /* LeNet */
+        {4, 4, 17, 16, 3, 3, 1, 1, 1, 1, 1, 1, 1},   {2, 2, 33, 18, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {9, 14, 16, 35, 3, 3, 1, 1, 0, 2, 1, 1, 1},  {3, 5, 19, 16, 3, 3, 1, 1, 2, 1, 1, 1, 1},
+        {6, 4, 18, 21, 5, 5, 1, 1, 2, 4, 1, 1, 1},   {20, 23, 16, 17, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+        {7, 7, 90, 100, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+    };
+    for (size_t i = 0; i < 2 * N_ELEMENTS(shapes); i++) {
+        dpt_op_desc desc = {.kind = kind, .u.conv2d = conv_desc(&shapes[i / 2])};
+        desc.u.conv2d.has_bias = i % 2 == 1;
+        desc.u.conv2d.activation = i % 2 == 1 ? DPT_ACT_RELU : DPT_ACT_NONE;
+        desc.u.conv2d.input_activation = i % 2 == 1 ? DPT_ACT_RELU : DPT_ACT_NONE;
+        check_long_sums(t, &desc, i % 2 == 1 ? 19 : 5);
+    }
+}
+
 static void check_conv2d(test *t, dpt_op_kind kind)
 {
     check_convs(t, kind);
+    check_winograd(t, kind);
     if (kind == DPT_OP_CONV2D_FORWARD) check_nan_in_convs(t);
     if (kind != DPT_OP_CONV2D_BACKWARD_WEIGHTS) return;
     check_large_filters(t);
