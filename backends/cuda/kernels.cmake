@@ -90,6 +90,11 @@ cuda_kernel(squared_error STORING)
 cuda_kernel(squared_error_fixed DETERMINISTIC)
 cuda_kernel(take STORING ALSO_DETERMINISTIC)
 
+# Deterministic Winograd convolutions: F(2x2, 3x3), F(4x4, 3x3) and F(3x3, 5x5).
+cuda_kernel(winograd_2_3 OF winograd_transform DETERMINISTIC WITH TILE=2 TAPS=3)
+cuda_kernel(winograd_4_3 OF winograd_transform DETERMINISTIC WITH TILE=4 TAPS=3)
+cuda_kernel(winograd_3_5 OF winograd_transform DETERMINISTIC WITH TILE=3 TAPS=5)
+
 # ---- Convolutions in tiles -----------------------------------------------------------------------
 
 # The tiles of common/conv2d_local.c that are compiled, by their columns.

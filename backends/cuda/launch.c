@@ -1,6 +1,7 @@
 /* The functions that backends/common needs: kernels by name, launches, families of convolutions. */
 #include "launch.h"
 #include "conv2d.h"
+#include "conv2d_winograd.h"
 #include "dnn.h"
 #include "fill.h"
 #include "kernels/table.h"
@@ -113,4 +114,9 @@ const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device)
 dpt_status dpt_conv2d_chains(dpt_op *op, const dpt_conv2d_linear *layer)
 {
     return dpt_conv2d_local_chains(op, layer);
+}
+
+dpt_status dpt_winograd_chains(dpt_op *op, size_t tile)
+{
+    return dpt_winograd_local_chains(op, tile);
 }

@@ -71,6 +71,13 @@ DEVICE void store_sum(const matmul_params *p, GLOBAL act *y, u32 row, u32 column
     PUT(to, 0, p->accumulate ? GET(to, 0) + p->alpha * sum : p->alpha * sum);
 }
 
+/* The beginning of a sum. */
+DEVICE float first_sum(const matmul_params *p, GLOBAL const act *y, u32 row, u32 column)
+{
+    if (!p->resume || row >= p->rows || column >= p->columns) return 0.0f;
+    return GET(y, row * p->y.row + column * p->y.column);
+}
+
 #if DEVICE_IS_CPU
 
 /* ---- A work item is a group ------------------------------------------------------------------ */
@@ -128,9 +135,10 @@ KERNEL GROUP_OF(1) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matm
     const side b_side = side_b(p, b_base + b_place, pair);
     const u32 n_rows = min(p->rows - row, (u32)TILE);
     const u32 n_columns = min(p->columns - column, (u32)TILE);
+    GLOBAL act *const to = y_base + y_place + place_of(p, &p->y, pair);
     float sums[TILE * TILE];
     for (u32 i = 0; i < TILE * TILE; i++)
-        sums[i] = 0.0f;
+        sums[i] = first_sum(p, to, row + i / TILE, column + i % TILE);
     for (u32 term = 0; term < p->inner; term += TERMS) {
         fetch(a_slice, &a_side, row, term);
         fetch(b_slice, &b_side, column, term);
@@ -138,7 +146,6 @@ KERNEL GROUP_OF(1) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matm
             for (u32 j = 0; j < n_columns; j += 2 * LANES)
                 multiply(sums + i * TILE + j, a_slice + i, b_slice + j);
     }
-    GLOBAL act *const to = y_base + y_place + place_of(p, &p->y, pair);
     for (u32 i = 0; i < n_rows; i++)
         for (u32 j = 0; j < n_columns; j++)
             store_sum(p, to, row + i, column + j, sums[i * TILE + j]);
@@ -207,10 +214,12 @@ KERNEL GROUP_OF(ITEMS) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const 
     const u32 item_m = LOCAL_ID / ITEMS_N, item_n = LOCAL_ID % ITEMS_N;
     const side a_side = side_a(p, a_base + a_place, pair);
     const side b_side = side_b(p, b_base + b_place, pair);
+    GLOBAL act *const to = y_base + y_place + place_of(p, &p->y, pair);
     float a_next[FETCHES], b_next[FETCHES], sum[REG_M][REG_N];
     UNROLL for (u32 i = 0; i < REG_M; i++)
     {
-        UNROLL for (u32 j = 0; j < REG_N; j++) sum[i][j] = 0.0f;
+        UNROLL for (u32 j = 0; j < REG_N; j++) sum[i][j] =
+            first_sum(p, to, row + item_m + i * ITEMS_M, column + item_n + j * ITEMS_N);
     }
     fetch(a_next, &a_side, row, 0);
     fetch(b_next, &b_side, column, 0);
@@ -223,7 +232,6 @@ KERNEL GROUP_OF(ITEMS) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const 
         multiply(sum, a_slice + item_m, b_slice + item_n);
         BARRIER(); /* before the next slice lies there */
     }
-    GLOBAL act *const to = y_base + y_place + place_of(p, &p->y, pair);
     UNROLL for (u32 i = 0; i < REG_M; i++)
     {
         UNROLL for (u32 j = 0; j < REG_N; j++)

@@ -19,7 +19,7 @@ typedef struct matmul_params {
     u32 a_stored, b_stored; /* 1: the elements are activations; 0: float32 */
     u32 accumulate;
     float alpha;
-    u32 unused;
+    u32 resume; /* the sums do not begin with 0 but with y */
 } matmul_params;
 
 #endif

@@ -1,5 +1,7 @@
 /* Convolutions: the choice among the alternatives of all families (conv2d.h). */
 #include "conv2d.h"
+#include "conv2d_winograd.h"
+#include "winograd_rule.h"
 
 #include <stdio.h>
 
@@ -92,6 +94,12 @@ static void set_extents(const dpt_op *op, sizes s, dpt_alternatives *choice)
     }
 }
 
+static dpt_status prepare_deterministic(dpt_op *op)
+{
+    const size_t tile = dpt_winograd_edge(op->desc.kind, &op->desc.u.conv2d);
+    return tile > 0 ? dpt_winograd_chains(op, tile) : dpt_conv2d_chains(op, NULL);
+}
+
 dpt_status dpt_prepare_conv2d(dpt_op *op)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
@@ -100,7 +108,7 @@ dpt_status dpt_prepare_conv2d(dpt_op *op)
     if (s.x >= limit || s.y >= limit || s.w >= limit)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "a sample or the filters of a convolution have 2^31 elements or more");
-    if (op->deterministic) return dpt_conv2d_chains(op, NULL);
+    if (op->deterministic) return prepare_deterministic(op);
     char key[KEY_BYTES];
     dpt_alternative items[MAX_ITEMS];
     write_key(op, key);

@@ -1,20 +1,11 @@
 /* Batched matrix products (MATMUL): launches of backends/kernels/matmul.cl. */
-#include "matmul.h"
+#include "matmul_kernel.h"
 #include "operators.h"
 
-#include <stdio.h>
-
-enum {
-    TILE = 64,
-    SMALL_TILE = 32, /* for matrices that are no larger, and for devices with small groups */
-    ITEM_SIZE = 32,  /* elements of a tile that a work item of a GPU computes */
-};
-
 typedef struct state {
-    dpt_kernel *kernel;
-    size_t tile, n_items, n_tiles; /* tiles of a product, work items of a group */
-    bool exchanged;                /* the kernel's a is the operator's b, and y is transposed */
-    matmul_params params;          /* complete except for what depends on the call */
+    dpt_matmul_kernel kernel;
+    bool exchanged;       /* the kernel's a is the operator's b, and y is transposed */
+    matmul_params params; /* complete except for what depends on the call */
 } state;
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -26,13 +17,11 @@ static dpt_status run(const dpt_call *call)
     matmul_params p = s->params;
     p.n_pairs = call->n_samples * p.n_batch;
     p.accumulate = call->accumulate;
-    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel.kernel);
     dpt_launch_tensor(&l, args->out[0], call->op->desc.type);
     dpt_launch_tensor(&l, args->in[s->exchanged ? 1 : 0], DPT_U8);
     dpt_launch_tensor(&l, args->in[s->exchanged ? 0 : 1], DPT_U8);
-    dpt_launch_value(&l, &p, sizeof p);
-    return dpt_launch_groups(&l, (const size_t[3]){s->n_tiles, p.n_pairs, 1},
-                             (const size_t[3]){s->n_items, 1, 1});
+    return dpt_matmul_launch(&s->kernel, &l, p);
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -74,29 +63,6 @@ static matmul_params params_of(const dpt_matmul_desc *d, bool exchanged)
     };
 }
 
-/* Chooses the tile, and gets the kernel for it. */
-static dpt_status get_kernel(const dpt_op *op, state *s)
-{
-    enum { LEAST_LANES = 4, MOST_LANES = 16 };
-    const dpt_traits *traits = dpt_traits_of(op->device);
-    dpt_program_key key = {.file = "matmul.cl"};
-    const bool is_small = s->params.rows <= SMALL_TILE || s->params.columns <= SMALL_TILE ||
-                          traits->most_group_size < TILE * TILE / ITEM_SIZE;
-    s->tile = is_small && !traits->is_cpu ? SMALL_TILE : TILE;
-    s->n_items = traits->is_cpu ? 1 : s->tile * s->tile / ITEM_SIZE;
-    if (traits->is_cpu) {
-        unsigned lanes = LEAST_LANES;
-        while (2 * lanes <= traits->vector_width && lanes < MOST_LANES)
-            lanes *= 2;
-        snprintf(key.options, sizeof key.options, "-DTILE=%zu -DLANES=%u", s->tile, lanes);
-    } else {
-        snprintf(key.options, sizeof key.options, "-DTILE=%zu", s->tile);
-    }
-    dpt_program_key_store(&key, op->desc.type);
-    if (op->deterministic) dpt_program_key_deterministic(&key);
-    return dpt_kernel_get(op->device, &key, "dpt_matmul", &s->kernel);
-}
-
 /* Whether products with x keep small integers exact. */
 static bool is_small_integer(float x)
 {
@@ -110,10 +76,7 @@ dpt_status dpt_prepare_matmul(dpt_op *op)
     if (!s) return DPT_E_NO_MEMORY;
     s->exchanged = exchanges(d);
     s->params = params_of(d, s->exchanged);
-    DPT_TRY(get_kernel(op, s));
-    const size_t row_tiles = dpt_ceil_div(s->params.rows, s->tile);
-    s->params.column_tiles = (u32)dpt_ceil_div(s->params.columns, s->tile);
-    s->n_tiles = row_tiles * s->params.column_tiles;
+    DPT_TRY(dpt_matmul_kernel_get(op, s->params.rows, s->params.columns, &s->kernel));
     if (dpt_size_mul(op->max_samples, s->params.n_batch) > INT32_MAX)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "%zu samples have 2^31 products or more", op->max_samples);
@@ -121,6 +84,6 @@ dpt_status dpt_prepare_matmul(dpt_op *op)
     op->plan.flops =
         2.0 * (double)s->params.n_batch * (double)d->rows * (double)d->columns * (double)d->inner;
     op->plan.exact = is_small_integer(d->alpha);
-    op->plan.algorithm = s->tile == TILE ? "tiles of 64" : "tiles of 32";
+    op->plan.algorithm = s->kernel.tile == 64 ? "tiles of 64" : "tiles of 32";
     return DPT_OK;
 }

@@ -26,6 +26,10 @@ winograd_multiply(OUT(float, c), IN(float, a), IN(float, b), const winograd_prod
 /* Rows of A^T that are treated at once, and rows that are summed before a result is stored. */
 #define SUM_ROWS  (WIDTH < 8 ? WIDTH : WIDTH / 2)
 #define SUM_DEPTH 128
+/* Whether a sum goes on from the stored one.  Otherwise parts are added up, whose errors are
+   smaller. */
+#define CONTINUES DETERMINISTIC
+#define SUM_AT(r, n) (to + ((u64)(lane + (r)) * p.b_chunks + other + (n)) * WIDTH)
 
 /* The work items are (chunk of A, point).  An item treats all chunks of B, PANEL at a time. */
 KERNEL __attribute__((reqd_work_group_size(1, 1, 1))) void
@@ -49,7 +53,7 @@ winograd_add(OUT(float, c), IN(float, a), IN(float, b), const winograd_sum p)
                 for (u32 r = 0; r < SUM_ROWS; r++) {
 #pragma unroll
                     for (u32 n = 0; n < PANEL; n++)
-                        acc[r][n] = (vec)(0.0f);
+                        acc[r][n] = CONTINUES && add ? LOAD(SUM_AT(r, n)) : (vec)(0.0f);
                 }
                 for (u32 i = first; i < end; i++) {
                     vec row[PANEL];
@@ -68,9 +72,8 @@ winograd_add(OUT(float, c), IN(float, a), IN(float, b), const winograd_sum p)
                 for (u32 r = 0; r < SUM_ROWS; r++) {
 #pragma unroll
                     for (u32 n = 0; n < PANEL; n++) {
-                        GLOBAL float *at =
-                            to + ((u64)(lane + r) * p.b_chunks + other + n) * WIDTH;
-                        STORE(add ? LOAD(at) + acc[r][n] : acc[r][n], at);
+                        GLOBAL float *at = SUM_AT(r, n);
+                        STORE(!CONTINUES && add ? LOAD(at) + acc[r][n] : acc[r][n], at);
                     }
                 }
             }

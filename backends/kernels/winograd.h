@@ -1,18 +1,18 @@
-/* Parameters of the Winograd kernels, shared with the backend's C code (dialect.h).
+/* Parameters of the Winograd kernels, shared with the backends' C code (dialect.h).
 
-   A convolution with 3x3 taps is computed on tiles of TILE x TILE results (4 or 2).  Tensors are
-   transformed to POINTS x POINTS values for each tile and channel, where POINTS = TILE + 2.  The
-   convolution then is one matrix product for each of these points.  A transformed tensor holds the
-   points one behind the other.  A point has a row for each tile.  A row has the channels in chunks
-   of WIDTH, the width of the device's vector:
+   A convolution with TAPS x TAPS taps is computed on tiles of TILE x TILE results: 4 or 2 with 3
+   taps, 3 with 5 taps.  Tensors are transformed to POINTS x POINTS values for each tile and
+   channel, where POINTS = TILE + TAPS - 1.  The convolution then is one matrix product for each of
+   these points.  A transformed tensor holds the points one behind the other.  A point has a row for
+   each tile.  A row has the channels in chunks of WIDTH, the width of the device's vector:
 
        [block of rows][chunk][row in the block][lane]
 
    A product therefore reads both operands in the order of their addresses.  Channels are padded
    with zeros to whole chunks, and rows to whole blocks.  With blocks of one row and chunks of one
    channel this is a row-major matrix. */
-#ifndef DPT_OPENCL_WINOGRAD_H
-#define DPT_OPENCL_WINOGRAD_H
+#ifndef DPT_KERNELS_WINOGRAD_H
+#define DPT_KERNELS_WINOGRAD_H
 
 #include "dialect.h"
 
@@ -23,7 +23,11 @@ typedef struct winograd_layout {
     u32 chunks;       /* of WIDTH channels */
 } winograd_layout;
 
-/* Images (n, height, width, channels) and the tiles that cover results of some size. */
+/* Images (n, height, width, channels) and the tiles that cover results of some size.
+
+   The adjoint of forward adds up the tiles of x, which overlap.  A region is the TILE x TILE pixels
+   from the first pixel of a tile on.  There are more regions than tiles, because a tile is larger
+   than a region. */
 typedef struct winograd_images {
     winograd_layout layout;
     u64 image_stride; /* elements from one image to the next */
@@ -36,7 +40,8 @@ typedef struct winograd_images {
     u32 mask;             /* of results: the activation by whose derivative they are multiplied */
     u32 accumulate;       /* the results are added to the output */
     u32 has_bias;
-    u32 padding;
+    u32 regions_h, regions_w; /* of an image; of the adjoint */
+    u32 unused;
 } winograd_images;
 
 /* Filters, as a matrix (depth, lanes) for each point; products sum over depth.  In the filters, tap
@@ -79,12 +84,21 @@ typedef struct winograd_sum {
     u32 accumulate;
 } winograd_sum;
 
+/* The gradient of a bias: a chain over the pixels of dy. */
+typedef struct winograd_bias_params {
+    u64 n_pixels;
+    u32 channels;
+    u32 accumulate;
+} winograd_bias_params;
+
 /* The gradient of filters, from a matrix (out_channels, in_channels) for each point. */
 typedef struct winograd_weights {
     u64 point_stride; /* between matrices */
     u32 row_stride;   /* between rows of a matrix */
     u32 in_channels, out_channels;
     u32 accumulate;
+    u32 is_empty; /* there were no samples, and the sums are 0 */
+    u32 unused;
 } winograd_weights;
 
 #endif

@@ -1,8 +1,12 @@
 /* Vectors of WIDTH channels in memory.  The last vector of a row may have fewer channels. */
-#ifndef DPT_OPENCL_WINOGRAD_VECTOR_H
-#define DPT_OPENCL_WINOGRAD_VECTOR_H
+#ifndef DPT_KERNELS_WINOGRAD_VECTOR_H
+#define DPT_KERNELS_WINOGRAD_VECTOR_H
 
 #include "dialect.h"
+
+#ifndef WIDTH
+#define WIDTH 1
+#endif
 
 #define JOIN_(a, b) a##b
 #define JOIN(a, b)  JOIN_(a, b)
