@@ -445,12 +445,35 @@ static void check_chains(test *t)
     }
 }
 
+/* Winograd convolutions by each tile. */
+static void check_winograd(test *t)
+{
+    static const struct {
+        size_t taps, out;
+        const char *options;
+    } tilings[] = {{3, 6, "-DTILE=2 -DTAPS=3 -DDETERMINISTIC=1"},
+                   {3, 8, "-DTILE=4 -DTAPS=3 -DDETERMINISTIC=1"},
+                   {5, 6, "-DTILE=3 -DTAPS=5 -DDETERMINISTIC=1"}};
+    for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
+        for (size_t i = 0; i < sizeof tilings / sizeof *tilings; i++) {
+            dpt_op_desc desc = convolution((dpt_op_kind)kind, 16, 33, tilings[i].taps);
+            dpt_conv2d_desc *d = &desc.u.conv2d;
+            d->out_h = d->out_w = tilings[i].out;
+            d->in_h = d->in_w = tilings[i].out + tilings[i].taps - 1;
+            last_found = NULL;
+            check_algorithm(t, desc, "local winograd chains");
+            CHECK_TEXT(last_found ? last_found->options : "", tilings[i].options);
+        }
+    }
+}
+
 static void deterministic(test *t)
 {
     dpt_cuda_device *cuda = dpt_cuda_device_of(t->user);
     cuda->traits.activations = DPT_F32;
     asks_deterministic = true;
     check_chains(t);
+    check_winograd(t);
     float32(t);
     asks_deterministic = false;
     cuda->traits.activations = DPT_BF16;
