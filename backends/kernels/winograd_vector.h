@@ -28,8 +28,8 @@ DEVICE void store_lanes(vec value, GLOBAL float *to, u32 lanes)
 
 #else
 
-#define JOIN_(a, b) a##b
-#define JOIN(a, b)  JOIN_(a, b)
+#define JOIN_(a, b)           a##b
+#define JOIN(a, b)            JOIN_(a, b)
 typedef JOIN(float, WIDTH) vec;
 #define LOAD(pointer)         JOIN(vload, WIDTH)(0, (pointer))
 #define STORE(value, pointer) JOIN(vstore, WIDTH)((value), 0, (pointer))
