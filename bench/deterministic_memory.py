@@ -26,7 +26,7 @@ MIXES = {
     "micro-batches of 1/4": [["--devices", ONE, "--micro-batch", "QUARTER"]],
     "micro-batches of 1/16": [["--devices", ONE, "--micro-batch", "GRAIN"]],
     "processes 13:2:1": 3 * [["--devices", ONE, "--split", "13:2:1"]],
-    "processes 1:1:1": 3 * [["--devices", ONE]],
+    "processes 1:1:1": 3 * [["--devices", ONE, "--split", "1:1:1"]],
 }
 REFUSED = {("resnet18", mix) for mix in MIXES if mix.startswith("micro")}  # batch-norm
 

@@ -48,7 +48,8 @@ void dpti_trainer_resolve(dpt_trainer_options *options, size_t n_samples)
 
 bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options)
 {
-    return options->bucket_bytes == 0 && !options->no_overlap &&
+    /* In deterministic training the memory of nodes grows with buckets (base/node_places.h). */
+    return options->bucket_bytes == 0 && !options->no_overlap && !options->deterministic &&
            options->compress == DPT_COMPRESS_NONE;
 }
 

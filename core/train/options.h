@@ -10,8 +10,8 @@
 /* Fills every default in, for a data set of n_samples.  The learning rate is scaled to the samples
    of a step.  A bucket_bytes of 0 stays 0. */
 void dpti_trainer_resolve(dpt_trainer_options *options, size_t n_samples);
-/* Whether bucket sizes are chosen by measurement: they are not given, and the results do not depend
-   on them, as they do where gradients are compressed. */
+/* Whether bucket sizes are chosen by measurement: they are not given, the results do not depend on
+   them, as they do where gradients are compressed, and no nodes of grains are held. */
 bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options);
 /* Checks resolved options and data against the model, and writes them to the trainer.  The context
    tells the error: DPT_E_INVALID, or DPT_E_STATE for a model that is not finished. */
