@@ -48,7 +48,7 @@ static void few_nodes_are_held(test *t)
         size_t first, end, most, n_nodes; /* of 32 samples in 16 grains */
     } cases[] = {{0, 16, 32, 1},  {0, 16, 31, 1}, {0, 16, 16, 1}, {0, 16, 15, 2}, {0, 16, 8, 2},
                  {0, 16, 4, 3},   {0, 16, 2, 4},  {0, 8, 16, 1},  {8, 16, 16, 1}, {0, 13, 32, 3},
-                 {13, 16, 32, 2}, {1, 15, 32, 6}, {5, 5, 32, 0}};
+                 {13, 16, 32, 2}, {0, 16, 1, 4},  {0, 2, 0, 1},   {1, 15, 32, 6}, {5, 5, 32, 0}};
     const dpti_grains g = dpti_grains_of(32);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         CHECK_SIZE(

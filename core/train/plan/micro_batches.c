@@ -30,7 +30,7 @@ size_t dpti_next_grains(const dpti_grains *grains, dpti_grain_node left, size_t 
 {
     const size_t n_samples =
         dpti_grain_begin(grains, left.end) - dpti_grain_begin(grains, left.begin);
-    const size_t most_grains = most / grains->size;
+    const size_t most_grains = most > grains->size ? most / grains->size : 1;
     size_t size = 1;
     if (n_samples <= most) return left.end - left.begin;
     while (2 * size <= most_grains)

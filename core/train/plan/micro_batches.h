@@ -27,8 +27,8 @@ size_t dpti_count_micro_batches(size_t n_samples, size_t most);
 size_t dpti_next_micro_batch(size_t left, size_t most);
 
 /* In deterministic training: how many of the grains `left`, of which there is at least one, are in
-   the next micro-batch, which has at most `most` samples.  It ends at a multiple of a power of two,
-   so that the grains before it are few nodes of the tree. */
+   the next micro-batch, which has at most `most` samples, or one grain.  It ends at a multiple of a
+   power of two, so that the grains before it are few nodes of the tree. */
 size_t dpti_next_grains(const dpti_grains *grains, dpti_grain_node left, size_t most);
 /* The most nodes that a device has at once that computes the grains `shard`; 0 without grains. */
 size_t dpti_most_nodes(const dpti_grains *grains, dpti_grain_node shard, size_t most);
