@@ -9,7 +9,8 @@
 
 #include <stdio.h>
 
-/* A larger sample, or larger filters, are refused. */
+/* A larger sample, or larger filters, are refused.  winograd_rule.h has half of it as its limit:
+   padding to whole vectors and panels may double the size. */
 static const size_t most_bytes = (size_t)1 << 30;
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */
