@@ -38,6 +38,8 @@ def arguments():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     parser.add_argument("--variants", help="of PyTorch, by commas (default: all)")
+    parser.add_argument("--deterministic", action="store_true",
+                        help="dptrain computes with --deterministic; PyTorch as fast as it can")
     parser.add_argument("--quick", action="store_true",
                         help="2 runs of 110 steps, counted from step 40, PyTorch contiguous only: "
                              "under a minute, for a look while something is changed")
@@ -103,7 +105,8 @@ def run_dptrain(args):
         done = subprocess.run(
             [args.dptrain, "train", "--quiet", f"--model={args.model}", "--dataset=fashion-mnist", f"--data={args.data}",
              f"--batch-size={args.batch_size}", f"--epochs={args.epochs}",
-             "--lr=0.05", "--momentum=0.9", f"--log={fifo}"] + devices(args) + max_steps(args),
+             "--lr=0.05", "--momentum=0.9", f"--log={fifo}"] + devices(args) + max_steps(args) +
+            (["--deterministic"] if args.deterministic else []),
             check=False)
         if done.returncode != 0:
             sys.exit("vs_pytorch: dptrain failed")
@@ -313,7 +316,7 @@ def report(args, variants, ours, theirs):
           f"medians of {args.runs} runs, img/s after {args.warm_up} steps\n")
     print("| | img/s | from, to | peak memory of the host | start-up | test accuracy |")
     print("|---|---|---|---|---|---|")
-    print(row(f"dptrain {ours[0]['version']}", ours))
+    print(row(f"dptrain {ours[0]['version']}{', deterministic' if args.deterministic else ''}", ours))
     for variant, runs in theirs.items():
         print(row(f"PyTorch {runs[0]['version']}, {variant}", runs))
     for variant in variants:

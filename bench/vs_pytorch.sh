@@ -3,6 +3,7 @@
 # per second, their ratio, peak memory and start-up time of both as a Markdown table.
 #
 #     bench/vs_pytorch.sh [MODEL] [--runs N] [--batch-size N] [--threads N] [--data DIR] [--quick] [--check]
+#                         [--deterministic]
 #                         [--device cuda:0 [--precision fp32|tf32|bf16,...] [--batch-size N,...]]
 #
 # --check fails unless dptrain keeps what it claims.
