@@ -4,8 +4,10 @@
 #
 #   SAME_BITS_STEPS    steps, a multiple of 4 (default 200)
 #   SAME_BITS_NETWORKS of "lenet resnet18 vgg11 attention"
-#   SAME_BITS_OTHERS   other builds of the command, such as of another compiler, whose plug-ins are in
-#                      ../lib/dptrain
+#   SAME_BITS_OTHERS   words COMMAND or COMMAND@DEVICES (default cpu:threads=2): other builds of the command,
+#                      such as of another compiler, and scripts that start a build in an emulator or with
+#                      another driver.  Each finds its plug-ins in ../lib/dptrain or says where they are
+#   SAME_BITS_ONLY     1: the first run and the others alone
 . "$SRC/tests/cli/kit.bash"
 
 steps=${SAME_BITS_STEPS:-200}
@@ -62,12 +64,31 @@ killed() {
     same killed --devices cpu:threads=2 --checkpoint run --resume
 }
 
+# What $SAME_BITS_OTHERS names.
+others() {
+    local other
+    for other in ${SAME_BITS_OTHERS-}; do
+        case $other in *@*) ;; *) other=$other@cpu:threads=2 ;; esac
+        command=${other%%@*} DPTRAIN_BACKEND_PATH= same "$other" --devices "${other#*@}"
+    done
+}
+
+# A device that is lost in the middle of a step: the others compute the step again.
+lost() {
+    [ -n "${DPTRAIN_FAULT_INNER:-}" ] || return
+    DPTRAIN_BACKEND_PATH=$DPTRAIN_BACKEND_PATH:$DPTRAIN_TEST_FAULT_PATH same lost --split 1:2:1 \
+        --devices "cpu:threads=1,fault:threads=1:after=$((steps / 2)):lost=2,cpu:threads=1"
+    check "$network: the device is lost: $(cat train.err)" grep -q 'device fault:.* is lost' train.err
+}
+
 for network in ${SAME_BITS_NETWORKS:-lenet resnet18 vgg11 attention}; do
     choose "$network"
     command=$DPTRAIN
     train "${net[@]}" --devices cpu:threads=1 --log first.jsonl
     printf '%s | %s | %s\n' "$network" first "$(hash_of first.jsonl)"
     check "$network learns" [ "$(grep -c '"weights_sha256"' first.jsonl)" -eq 4 ]
+    others
+    [ "${SAME_BITS_ONLY:-0}" = 1 ] && continue
     same "two threads" --devices cpu:threads=2
     same "three threads" --devices cpu:threads=3
     for isa in avx512 avx2 neon portable; do
@@ -81,6 +102,7 @@ for network in ${SAME_BITS_NETWORKS:-lenet resnet18 vgg11 attention}; do
         for most in 1 3 16; do same "micro-batches of $most" --devices cpu:threads=1 --micro-batch $most; done
     fi
     killed
+    lost
     for device in opencl:0 cuda:0; do
         can $device || continue
         same "$device" --devices $device
@@ -89,9 +111,6 @@ for network in ${SAME_BITS_NETWORKS:-lenet resnet18 vgg11 attention}; do
     if can opencl:0,opencl:1; then
         same "opencl:0,opencl:1" --devices opencl:0,opencl:1
     fi
-    for other in ${SAME_BITS_OTHERS-}; do
-        command=$other DPTRAIN_BACKEND_PATH=$(dirname "$other")/../lib/dptrain same "$other" --devices cpu:threads=2
-    done
     if command -v mpirun >/dev/null 2>&1 &&
         [ -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ] && [ -z "${TSAN_OPTIONS:-}" ]; then
         export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0
