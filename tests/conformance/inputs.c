@@ -260,8 +260,9 @@ uint16_t inputs_bfloat16(float value)
 static void spoil(test_random *random, float *out, size_t n)
 {
     static const float values[] = {INFINITY, -INFINITY, NAN, -NAN};
-    if (n > 0 && test_random_below(random, 2) == 0)
-        out[test_random_below(random, n)] = values[test_random_below(random, 4)];
+    if (n == 0 || test_random_below(random, 2) != 0) return;
+    const size_t place = test_random_below(random, n);
+    out[place] = values[test_random_below(random, 4)];
 }
 
 static void fill_operand(const dpt_map_operand *o, bool integers, test_random *random, void *out,

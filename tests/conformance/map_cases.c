@@ -30,7 +30,8 @@ static uint8_t add_constant(dpt_map_desc *d, float value)
 /* |a| + 1/2, for functions that have no value at 0 or below. */
 static uint8_t add_positive(dpt_map_desc *d, uint8_t a)
 {
-    return add_binary(d, DPT_MAP_ADD, add_unary(d, DPT_MAP_ABSOLUTE, a), add_constant(d, 0.5f));
+    const uint8_t absolute = add_unary(d, DPT_MAP_ABSOLUTE, a);
+    return add_binary(d, DPT_MAP_ADD, absolute, add_constant(d, 0.5f));
 }
 
 static bool wants_positive(dpt_map_code code)

@@ -159,6 +159,15 @@ static size_t any_extent(test_random *random)
     return extents[test_random_below(random, N_ELEMENTS(extents))];
 }
 
+/* One after the other, so that every compiler draws the same ones. */
+static layouts any_layouts(test_random *random)
+{
+    const layout a = (layout)test_random_below(random, N_LAYOUTS);
+    const layout b = (layout)test_random_below(random, N_LAYOUTS);
+    const layout y = (layout)test_random_below(random, N_LAYOUTS);
+    return (layouts){a, b, y};
+}
+
 static void check_random(test *t)
 {
     enum { N_RANDOM = 80 };
@@ -170,11 +179,8 @@ static void check_random(test *t)
                 axis < DPT_MATMUL_AXES ? 1 + test_random_below(&random, 3) : any_extent(&random);
         dpt_op_desc desc = product_of(shape);
         dpt_matmul_desc *d = &desc.u.matmul;
-        place_all(d,
-                  (layouts){(layout)test_random_below(&random, N_LAYOUTS),
-                            (layout)test_random_below(&random, N_LAYOUTS),
-                            (layout)test_random_below(&random, N_LAYOUTS)},
-                  test_random_below(&random, 3));
+        const layouts places = any_layouts(&random);
+        place_all(d, places, test_random_below(&random, 3));
         broadcast(&d->a, &random);
         broadcast(&d->b, &random);
         d->a.per_sample = test_random_below(&random, 4) != 0;
