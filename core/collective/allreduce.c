@@ -415,7 +415,7 @@ static bool are_summed(const dpti_round *r, size_t n_buckets)
 static dpt_status await_collectives(dpti_allreduce *a, const dpti_round *r, size_t n_buckets)
 {
     dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
-    const size_t n_collectives = r->n_summed[n_buckets - 1];
+    const size_t n_collectives = r->n_started[n_buckets - 1];
     pthread_mutex_unlock(&a->mutex);
     const dpt_status status = dpti_processes_await_collectives(a->processes, n_collectives, &error);
     pthread_mutex_lock(&a->mutex);

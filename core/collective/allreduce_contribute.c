@@ -103,7 +103,7 @@ void dpti_allreduce_hand_on(dpti_allreduce *allreduce, const dpti_contribution *
     if (++r->n_contributing[k] < dpti_allreduce_count_showing(a)) return;
     r->n_complete = k + 1;
     /* Started with the mutex locked, so that all processes start reductions in the same order. */
-    if (a->processes) r->n_summed[k] = dpti_allreduce_start_reduction(a, who, what, false);
+    if (a->processes) r->n_started[k] = dpti_allreduce_start_reduction(a, who, what, false);
     pthread_cond_broadcast(&a->changed);
 }
 

@@ -49,8 +49,8 @@ typedef struct dpti_member {
 typedef struct dpti_round {
     dpti_range buckets[DPTI_BUCKETS + DPTI_REST];
     size_t n_contributing[DPTI_BUCKETS + DPTI_REST]; /* ranks that have contributed the bucket */
-    size_t n_summed[DPTI_BUCKETS + DPTI_REST];       /* elements of the bucket; over processes: the
-                                                        collectives that are started with it */
+    size_t n_summed[DPTI_BUCKETS + DPTI_REST];       /* elements of the bucket, in one process */
+    size_t n_started[DPTI_BUCKETS + DPTI_REST];      /* collectives ever, up to the bucket's */
     size_t n_complete;   /* all ranks have contributed the first so many buckets */
     size_t bucket, next; /* the next piece to sum: its bucket, and its first element */
     size_t n_summing;    /* pieces that are being summed */
