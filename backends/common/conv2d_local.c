@@ -4,6 +4,7 @@
 #include "conv2d_local.h"
 #include "conv2d.h"
 #include "conv2d_parts.h"
+#include "tree.h"
 
 #include <stdio.h>
 
@@ -17,6 +18,9 @@ enum {
     MIN_CHUNK = 512,             /* the fewest pixels that are worth a chunk */
     MIN_TENSOR_CHUNK = 256,      /* the same on tensor cores, which are faster */
     MAX_PARTS_BYTES = 128 << 20, /* the most memory of the sums of all chunks */
+    MAX_GRAINS_BYTES = 16 << 20, /* the same of deterministic operators */
+    /* Of deterministic operators: fewer groups of a unit leave it waiting for memory. */
+    MIN_CHAIN_GROUPS = 4,
 };
 
 /* A tile, as the options of kernels/conv2d_local_tile.h describe it. */
@@ -33,8 +37,9 @@ typedef struct state {
     size_t x_bytes, y_bytes; /* of a sample */
     size_t dy_at;            /* of backward-weights: where dy begins, in bytes */
     size_t samples_per_launch;
-    size_t n_phases; /* of backward-data */
-    size_t n_parts;  /* of backward-weights: the most parts */
+    size_t n_phases;  /* of backward-data */
+    size_t n_parts;   /* of backward-weights: the most parts */
+    dpt_kernel *tree; /* of deterministic backward-weights in several parts */
 } state;
 
 /* ---- Sizes ----------------------------------------------------------------------------------- */
@@ -48,6 +53,7 @@ static size_t items_of(const tile *t)
 static size_t local_bytes_of(const tile *t)
 {
     const size_t pad = t->is_tensor ? 8 : 4;
+    if (t->reg_m == 1) return 2 * (t->k + pad) * (t->m + t->n) * sizeof(float);
     return 2 * t->k * (t->m + pad + t->n + pad) * sizeof(float);
 }
 
@@ -241,6 +247,52 @@ static dpt_status run_data(const dpt_call *call, const share *part)
     return launch_tiles(s, &l, &params, s->n_phases);
 }
 
+/* The sums of parts of a deterministic operator. */
+static dpt_status add_grains(const dpt_call *call, size_t n_parts)
+{
+    const state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    dpt_tree_parts parts = {
+        .n = n_parts,
+        .size = s->parts.size,
+        .count = s->parts.n_weights,
+        .parts = args->workspace,
+        .to = args->out[0],
+        .accumulate = call->accumulate,
+    };
+    DPT_TRY(dpt_tree_add(s->tree, call->stream, &parts));
+    if (s->parts.n_biases == 0) return DPT_OK;
+    parts.count = s->parts.n_biases;
+    parts.parts = dpt_at(args->workspace, s->parts.n_weights * sizeof(float));
+    parts.to = args->out[1];
+    return dpt_tree_add(s->tree, call->stream, &parts);
+}
+
+/* Deterministic backward-weights: a chunk is a grain, and a part is a run of grains. */
+static dpt_status run_grains(const dpt_call *call)
+{
+    const state *s = call->op->plan.state;
+    const dpt_op_args *args = call->args;
+    const dpt_dtype type = call->op->desc.type;
+    const dpt_location workspace = args->workspace;
+    conv2d_local_params params = s->params;
+    params.n_samples = (u32)call->n_samples;
+    params.chunk = (u32)(dpt_grain_of(call) * params.out_h * params.out_w);
+    params.n_chunks = (u32)dpt_grains_of(call);
+    params.run = (u32)(DPT_MOST_GRAINS / s->n_parts);
+    const size_t n_parts = dpt_ceil_div(params.n_chunks, params.run);
+    const bool direct = n_parts == 1;
+    params.accumulate = direct && call->accumulate;
+    dpt_launch l = dpt_launch_begin(call->stream, s->kernel);
+    dpt_launch_tensor(&l, direct ? args->out[0] : workspace, DPT_F32);
+    dpt_launch_tensor(
+        &l, direct ? args->out[1] : dpt_at(workspace, s->parts.n_weights * sizeof(float)), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(args->in[0], s->dy_at), type);
+    dpt_launch_tensor(&l, args->in[1], type);
+    DPT_TRY(launch_tiles(s, &l, &params, n_parts));
+    return direct ? DPT_OK : add_grains(call, n_parts);
+}
+
 static dpt_status run_weights(const dpt_call *call, const share *part)
 {
     const state *s = call->op->plan.state;
@@ -338,15 +390,32 @@ static dpt_status limit_launches(dpt_op *op, state *s, size_t rows)
     return DPT_OK;
 }
 
-/* Divides the pixels of backward-weights into chunks.  A deterministic operator has one. */
-static dpt_status plan_parts(dpt_op *op, state *s)
+/* Divides the grains of deterministic backward-weights into parts: as many as keep the device busy,
+   and as fit. */
+static dpt_status plan_grains(dpt_op *op, state *s)
 {
-    s->n_parts = 1;
-    if (op->deterministic && op->max_samples > s->samples_per_launch)
+    const size_t n_tiles = (size_t)s->params.tiles_m * s->params.tiles_n * op->desc.u.conv2d.groups;
+    const size_t wanted = (size_t)dpt_traits_of(op->device)->n_units * GROUPS_PER_UNIT;
+    if (op->max_samples > s->samples_per_launch)
         return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
                         "deterministic gradients of filters over more than 2^30 pixels: take "
                         "smaller batches");
-    if (op->deterministic) return DPT_OK;
+    s->parts = dpt_conv2d_parts_of(&op->desc.u.conv2d);
+    s->params.part_size = s->parts.size;
+    const size_t part_bytes = s->parts.size * sizeof(float);
+    s->n_parts = 1;
+    while (s->n_parts < DPT_MOST_GRAINS && n_tiles * s->n_parts < wanted &&
+           2 * s->n_parts * part_bytes <= MAX_GRAINS_BYTES)
+        s->n_parts *= 2;
+    op->plan.has_grains = true;
+    if (s->n_parts == 1) return DPT_OK;
+    op->plan.workspace_bytes = s->n_parts * part_bytes;
+    return dpt_tree_prepare(op->device, &s->tree);
+}
+
+/* Divides the pixels of backward-weights into chunks. */
+static dpt_status plan_parts(dpt_op *op, state *s)
+{
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
     const dpt_traits *traits = dpt_traits_of(op->device);
     s->parts = dpt_conv2d_parts_of(d);
@@ -392,7 +461,9 @@ static dpt_status prepare_layer(dpt_op *op, const tile *t, const dpt_conv2d_line
     switch (op->desc.kind) {
     case DPT_OP_CONV2D_FORWARD: op->plan.run = forward; break;
     case DPT_OP_CONV2D_BACKWARD_DATA: op->plan.run = backward_data; break;
-    default: op->plan.run = backward_weights; DPT_TRY(plan_parts(op, s));
+    default:
+        op->plan.run = op->deterministic ? run_grains : backward_weights;
+        DPT_TRY(op->deterministic ? plan_grains(op, s) : plan_parts(op, s));
     }
     op->plan.flops = 2.0 * (double)y_size * (double)d->kernel_h * (double)d->kernel_w *
                      (double)(d->in_channels / d->groups);
@@ -459,24 +530,36 @@ static matrix matrix_of(const dpt_op *op)
     }
 }
 
-/* The tiles, the largest first.  The last one is for few columns. */
+/* The tiles, the largest first, and two for few columns. */
 static const tile chain_tiles[] = {
     {.m = 64, .n = 64, .k = 16, .reg_m = 8, .reg_n = 4},
     {.m = 32, .n = 32, .k = 16, .reg_m = 4, .reg_n = 4},
     {.m = 64, .n = 16, .k = 16, .reg_m = 4, .reg_n = 4},
+    {.m = 16, .n = 16, .k = 32, .reg_m = 1, .reg_n = 1},
 };
 
-/* A tile that leaves no unit of the device idle, if there is one.  The bits do not depend on it. */
+/* The groups that compute the matrices of an operator, for the most samples. */
+static size_t groups_of(const dpt_op *op, const tile *t)
+{
+    const matrix m = matrix_of(op);
+    const bool weights = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+    const size_t n = dpt_size_mul(dpt_ceil_div(m.rows, t->m), dpt_ceil_div(m.columns, t->n));
+    return dpt_size_mul(dpt_size_mul(n, op->desc.u.conv2d.groups), weights ? DPT_MOST_GRAINS : 1);
+}
+
+/* The largest tile that leaves no unit of the device idle, or the smallest one.  The bits do not
+   depend on it. */
 static const tile *choose_tile(const dpt_op *op)
 {
-    const tile *large = &chain_tiles[0], *small = &chain_tiles[1], *narrow = &chain_tiles[2];
+    const tile *large = &chain_tiles[0], *medium = &chain_tiles[1], *narrow = &chain_tiles[2];
+    const tile *small = &chain_tiles[3];
     const dpt_traits *traits = dpt_traits_of(op->device);
-    const matrix m = matrix_of(op);
-    const size_t n = dpt_size_mul(
-        dpt_size_mul(dpt_ceil_div(m.rows, large->m), dpt_ceil_div(m.columns, large->n)),
-        op->desc.u.conv2d.groups);
-    if (m.columns <= narrow->n) return narrow;
-    return m.columns > small->n && n >= traits->n_units && fits(traits, large) ? large : small;
+    const size_t columns = matrix_of(op).columns;
+    if (columns > medium->n && groups_of(op, large) >= traits->n_units && fits(traits, large))
+        return large;
+    const tile *other = columns > narrow->n ? medium : narrow;
+    const bool is_busy = groups_of(op, other) >= (size_t)traits->n_units * MIN_CHAIN_GROUPS;
+    return is_busy || !fits(traits, small) ? other : small;
 }
 
 dpt_status dpt_conv2d_local_chains(dpt_op *op, const dpt_conv2d_linear *layer)

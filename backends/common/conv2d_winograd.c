@@ -6,6 +6,7 @@
    the adjoint of forward, or a forward with rotated filters.  Backward-weights has a tile of dy as
    the filter and a sum over all tiles. */
 #include "conv2d_winograd.h"
+#include "tree_params.h"
 
 #include <stdio.h>
 
@@ -153,6 +154,39 @@ static dpt_status set_blocks(const dpt_op *op, dpt_winograd *w)
     return DPT_OK;
 }
 
+/* ---- Grains ---------------------------------------------------------------------------------- */
+
+enum {
+    MOST_SUMS = 64 << 20,      /* the most bytes of the sums of grains, but for those of one */
+    MOST_GRADIENTS = 16 << 20, /* the most bytes of gradients that stand apart */
+};
+
+static bool has_grains(const dpt_op *op, const dpt_winograd *w)
+{
+    return op->deterministic && w->form.multiply_grains &&
+           op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+}
+
+/* Plans the memory of the sums and gradients of grains.  *n_bytes: all of it. */
+static dpt_status plan_grains(dpt_op *op, dpt_winograd *w, size_t *n_bytes)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    dpt_winograd_sums *g = &w->grains;
+    g->n_weights = d->out_channels * w->taps * w->taps * d->in_channels;
+    g->n_biases = d->has_bias ? d->out_channels : 0;
+    g->grain_stride = w->matrix_stride * w->points;
+    g->most = DPT_MOST_GRAINS;
+    while (g->most > 1 && g->most * g->grain_stride * sizeof(float) > MOST_SUMS)
+        g->most /= 2;
+    const size_t apart = DPT_MOST_GRAINS * g->n_weights * sizeof(float);
+    g->is_tree = apart > MOST_GRADIENTS;
+    g->weights_at = dpt_size_align(g->most * g->grain_stride * sizeof(float));
+    g->biases_at = g->weights_at + (g->is_tree ? apart / DPT_MOST_GRAINS * TREE_LEVELS : apart);
+    *n_bytes = g->biases_at + DPT_MOST_GRAINS * g->n_biases * sizeof(float);
+    op->plan.has_grains = true;
+    return dpt_tree_prepare(op->device, &g->tree);
+}
+
 /* ---- Kernels --------------------------------------------------------------------------------- */
 
 typedef struct wanted_kernel {
@@ -238,7 +272,9 @@ static dpt_status get_sums(const dpt_op *op, dpt_winograd *w, size_t *n_bytes)
 dpt_status dpt_winograd_complete(dpt_op *op, dpt_winograd *w, size_t scratch_bytes, bool is_fused)
 {
     DPT_TRY(get_sums(op, w, &scratch_bytes));
-    w->source_at = dpt_size_align(w->matrix_stride * w->points * sizeof(float));
+    size_t of_sums = w->matrix_stride * w->points * sizeof(float);
+    if (has_grains(op, w)) DPT_TRY(plan_grains(op, w, &of_sums));
+    w->source_at = dpt_size_align(of_sums);
     w->results_at = w->scratch_at = w->source_at;
     if (!is_fused) {
         w->results_at = w->source_at + tensor_bytes(w, w->block_samples, w->source_c);

@@ -7,7 +7,7 @@
 #define DPT_COMMON_CONV2D_WINOGRAD_H
 
 #include "column_sums.h"
-#include "operators.h"
+#include "tree.h"
 #include "winograd.h"
 
 typedef struct dpt_winograd dpt_winograd;
@@ -23,6 +23,19 @@ typedef struct dpt_winograd_block {
    before, if there are any. */
 typedef dpt_status dpt_winograd_multiply(const dpt_winograd_block *block);
 
+/* Grains among the tiles of a block of backward-weights. */
+typedef struct dpt_winograd_grains {
+    size_t first;      /* tile of the block with which they begin */
+    size_t n;          /* grains, at least 1 */
+    size_t each, last; /* tiles of each grain but the last, and of the last */
+    bool resumes;      /* the first grain has begun in the block before; n is 1 */
+} dpt_winograd_grains;
+
+/* Enqueues the products of grains of a block.  Each grain has sums of its own, grain_stride
+   elements apart. */
+typedef dpt_status dpt_winograd_multiply_grains(const dpt_winograd_block *block,
+                                                const dpt_winograd_grains *grains);
+
 /* The part of a plan that the products decide. */
 typedef struct dpt_winograd_form {
     size_t tile;  /* a tile has tile x tile results */
@@ -33,7 +46,20 @@ typedef struct dpt_winograd_form {
        Deterministic operators are the adjoint. */
     bool adjoint;
     dpt_winograd_multiply *multiply;
+    /* Of deterministic backward-weights, in place of `multiply`.  NULL: the plan has no grains. */
+    dpt_winograd_multiply_grains *multiply_grains;
 } dpt_winograd_form;
+
+/* The memory of deterministic backward-weights. */
+typedef struct dpt_winograd_sums {
+    size_t n_weights, n_biases; /* of a gradient */
+    size_t grain_stride;        /* elements between the sums of two grains */
+    size_t most;                /* grains whose sums stand side by side; a power of two */
+    bool is_tree;               /* a few gradients wait for others; if not, all stand apart */
+    size_t weights_at;          /* bytes in the workspace: the gradients */
+    size_t biases_at;           /* the same: the gradients of the bias of all grains */
+    dpt_kernel *tree;
+} dpt_winograd_sums;
 
 /* The beginning of op->plan.state.  Samples are treated in blocks, whose transformed tiles stay in
    a cache.  The source is what is transformed and multiplied by filters: x, or dy in backward-data.
@@ -54,6 +80,7 @@ struct dpt_winograd {
     dpt_kernel *weights_back;      /* of backward-weights */
     dpt_kernel *bias;              /* of deterministic backward-weights with a bias */
     dpt_column_sums sums;          /* of other backward-weights with a bias */
+    dpt_winograd_sums grains;      /* of backward-weights with grains */
 };
 
 /* ---- Preparing ------------------------------------------------------------------------------- */

@@ -21,38 +21,86 @@ static matmul_operand transposed(matmul_operand m)
     return m;
 }
 
-/* Forward and backward-data: (tile, source) * (source, results) is (tile, results).
-   Backward-weights: (tile, results)^T * (tile, source) is (results, source). */
+/* Forward and backward-data: (tile, source) * (source, results) is (tile, results). */
 static dpt_status multiply(const dpt_winograd_block *b)
 {
     const state *s = b->call->op->plan.state;
     const dpt_winograd *w = &s->w;
-    const bool weights = b->call->op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
-    const matmul_operand source = matrix(w->source_c, b->source.layout.point_stride);
-    const matmul_operand results = matrix(w->result_c, b->results.layout.point_stride);
-    const matmul_operand matrices = matrix(weights ? w->source_c : w->result_c, w->matrix_stride);
     const matmul_params p = {
         .n_pairs = w->points,
-        .a = weights ? transposed(results) : source,
-        .b = weights ? source : matrices,
-        .y = weights ? matrices : results,
+        .a = matrix(w->source_c, b->source.layout.point_stride),
+        .b = matrix(w->result_c, w->matrix_stride),
+        .y = matrix(w->result_c, b->results.layout.point_stride),
         .n_batch = 1,
         .batch1 = 1,
         .batch2 = 1,
-        .rows = weights ? (u32)w->result_c : b->source.n_tiles,
-        .columns = (u32)(weights ? w->source_c : w->result_c),
-        .inner = weights ? b->source.n_tiles : (u32)w->source_c,
+        .rows = b->source.n_tiles,
+        .columns = (u32)w->result_c,
+        .inner = (u32)w->source_c,
         .alpha = 1.0f,
-        .resume = weights && b->first > 0,
     };
-    const dpt_location of_source = dpt_winograd_source(b->call);
-    const dpt_location of_results = dpt_winograd_results(b->call);
-    const dpt_location of_matrices = dpt_winograd_matrices(b->call);
     dpt_launch l = dpt_launch_begin(b->call->stream, s->matmul.kernel);
-    dpt_launch_tensor(&l, weights ? of_matrices : of_results, DPT_F32);
-    dpt_launch_tensor(&l, weights ? of_results : of_source, DPT_U8);
-    dpt_launch_tensor(&l, weights ? of_source : of_matrices, DPT_U8);
+    dpt_launch_tensor(&l, dpt_winograd_results(b->call), DPT_F32);
+    dpt_launch_tensor(&l, dpt_winograd_source(b->call), DPT_U8);
+    dpt_launch_tensor(&l, dpt_winograd_matrices(b->call), DPT_U8);
     return dpt_matmul_launch(&s->matmul, &l, p);
+}
+
+/* The matrices of the points of grains: a point is an element of the batch, and a grain a
+   sample. */
+static matmul_operand of_grains(matmul_operand points, size_t grain_stride)
+{
+    points.batch[0] = (u32)points.sample;
+    points.sample = grain_stride;
+    return points;
+}
+
+/* Backward-weights: (tile, results)^T * (tile, source) is (results, source), for n grains of as
+   many tiles from `first` on.  at: the first grain's place among the sums. */
+static dpt_status multiply_alike(const dpt_winograd_block *b, const dpt_winograd_grains *alike,
+                                 size_t at)
+{
+    const state *s = b->call->op->plan.state;
+    const dpt_winograd *w = &s->w;
+    const matmul_operand source = matrix(w->source_c, b->source.layout.point_stride);
+    const matmul_operand results = matrix(w->result_c, b->results.layout.point_stride);
+    const matmul_operand sums = matrix(w->source_c, w->matrix_stride);
+    const matmul_params p = {
+        .n_pairs = w->points * alike->n,
+        .a = of_grains(transposed(results), alike->each * w->result_c),
+        .b = of_grains(source, alike->each * w->source_c),
+        .y = of_grains(sums, w->grains.grain_stride),
+        .n_batch = (u32)w->points,
+        .batch1 = 1,
+        .batch2 = 1,
+        .rows = (u32)w->result_c,
+        .columns = (u32)w->source_c,
+        .inner = (u32)alike->each,
+        .alpha = 1.0f,
+        .resume = alike->resumes,
+    };
+    const size_t size = sizeof(float);
+    dpt_launch l = dpt_launch_begin(b->call->stream, s->matmul.kernel);
+    dpt_launch_tensor(
+        &l, dpt_at(dpt_winograd_matrices(b->call), at * w->grains.grain_stride * size), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(dpt_winograd_results(b->call), alike->first * w->result_c * size),
+                      DPT_U8);
+    dpt_launch_tensor(&l, dpt_at(dpt_winograd_source(b->call), alike->first * w->source_c * size),
+                      DPT_U8);
+    return dpt_matmul_launch(&s->matmul, &l, p);
+}
+
+static dpt_status multiply_grains(const dpt_winograd_block *b, const dpt_winograd_grains *grains)
+{
+    dpt_winograd_grains alike = *grains;
+    const bool odd = grains->last != grains->each; /* the last grain has a launch of its own */
+    alike.n = odd ? grains->n - 1 : grains->n;
+    if (alike.n > 0) DPT_TRY(multiply_alike(b, &alike, 0));
+    if (!odd) return DPT_OK;
+    alike.first += alike.n * grains->each;
+    alike.each = grains->last;
+    alike.n = 1;
+    return multiply_alike(b, &alike, grains->n - 1);
 }
 
 dpt_status dpt_winograd_local_chains(dpt_op *op, size_t tile)
@@ -63,7 +111,8 @@ dpt_status dpt_winograd_local_chains(dpt_op *op, size_t tile)
                                     .panel = 1,
                                     .block_bytes = (size_t)256 << 20, /* enough work for a GPU */
                                     .adjoint = true,
-                                    .multiply = multiply};
+                                    .multiply = multiply,
+                                    .multiply_grains = multiply_grains};
     const bool weights = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;

@@ -53,25 +53,31 @@ static void fit(const dpt_winograd *w, size_t n_samples, size_t block_rows, wino
         dpt_winograd_stride(n_rows * images->layout.chunks * w->form.width);
 }
 
-/* The block of a call that begins with a sample: all blocks have about the same size.  Vectors of
-   backward-weights are one block of rows, because the product sums over the rows. */
-static dpt_winograd_block block_at(const dpt_call *call, size_t first)
+/* The block of n_samples samples of a call from `first` on.  Vectors of backward-weights are one
+   block of rows, because the product sums over the rows. */
+static dpt_winograd_block block_of(const dpt_call *call, size_t first, size_t n_samples)
 {
     const dpt_winograd *w = plan_of(call);
     const bool weights = call->op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
-    const size_t n_blocks = dpt_ceil_div(call->n_samples, w->block_samples);
-    const size_t most = dpt_ceil_div(call->n_samples, n_blocks), left = call->n_samples - first;
     dpt_winograd_block b = {.call = call,
                             .first = first,
-                            .n_samples = left < most ? left : most,
+                            .n_samples = n_samples,
                             .source = w->source,
                             .results = w->results};
-    const size_t n_tiles = w->tiles_h * w->tiles_w * b.n_samples;
+    const size_t n_tiles = w->tiles_h * w->tiles_w * n_samples;
     const size_t rows = weights && w->form.width > 1 ? n_tiles : w->form.rows;
-    fit(w, b.n_samples, rows, &b.source);
-    fit(w, b.n_samples, rows, &b.results);
+    fit(w, n_samples, rows, &b.source);
+    fit(w, n_samples, rows, &b.results);
     b.results.accumulate = call->accumulate;
     return b;
+}
+
+/* The block of a call that begins with a sample: all blocks have about the same size. */
+static dpt_winograd_block block_at(const dpt_call *call, size_t first)
+{
+    const size_t n_blocks = dpt_ceil_div(call->n_samples, plan_of(call)->block_samples);
+    const size_t most = dpt_ceil_div(call->n_samples, n_blocks), left = call->n_samples - first;
+    return block_of(call, first, left < most ? left : most);
 }
 
 /* ---- Transforms ------------------------------------------------------------------------------ */
@@ -147,46 +153,92 @@ dpt_status dpt_winograd_run(const dpt_call *call)
 
 /* ---- Backward weights ------------------------------------------------------------------------ */
 
-static dpt_status transform_weights_back(const dpt_call *call)
+/* Grains of a call whose sums are complete. */
+typedef struct ended_grains {
+    size_t first, n;
+    bool is_last; /* the call ends with them */
+} ended_grains;
+
+static dpt_status transform_weights_back(const dpt_call *call, const ended_grains *ended)
 {
     const dpt_winograd *w = plan_of(call);
+    const dpt_winograd_sums *g = &w->grains;
     const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
+    const bool is_one = dpt_grains_of(call) == 1, is_tree = g->is_tree && !is_one;
+    const bool is_apart = !is_tree && !is_one;
+    const dpt_location none = {NULL, 0}, gradients = dpt_at(call->args->workspace, g->weights_at);
     const winograd_weights p = {
         .point_stride = w->matrix_stride,
+        .grain_stride = g->grain_stride,
+        .part = g->n_weights,
         .row_stride = (u32)w->source_c,
         .in_channels = (u32)d->in_channels,
         .out_channels = (u32)d->out_channels,
-        .accumulate = call->accumulate,
+        .n_grains = (u32)ended->n,
+        .first = (u32)ended->first,
+        .is_tree = is_tree,
+        .is_last = ended->is_last,
+        .accumulate = call->accumulate && !is_apart,
         .is_empty = call->n_samples == 0,
     };
     dpt_launch l = dpt_launch_begin(call->stream, w->weights_back);
-    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, is_apart ? gradients : call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, is_tree ? gradients : none, DPT_F32);
     dpt_launch_tensor(&l, dpt_winograd_matrices(call), DPT_F32);
     dpt_launch_value(&l, &p, sizeof p);
-    return launch_rows(w, &l, p.out_channels, dpt_ceil_div(p.in_channels, w->form.width));
+    return launch_rows(w, &l, (size_t)p.out_channels * (is_tree ? 1 : p.n_grains),
+                       dpt_ceil_div(p.in_channels, w->form.width));
 }
 
-static dpt_status sum_bias_chain(const dpt_call *call)
+/* Adds up gradients of all grains of a call. */
+static dpt_status add_grains(const dpt_call *call, size_t at, size_t n, dpt_location to)
 {
-    const dpt_winograd *w = plan_of(call);
-    const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
-    const winograd_bias_params p = {
-        .n_pixels = (u64)call->n_samples * d->out_h * d->out_w,
-        .channels = (u32)d->out_channels,
+    const dpt_tree_parts parts = {
+        .n = dpt_grains_of(call),
+        .size = n,
+        .count = n,
+        .parts = dpt_at(call->args->workspace, at),
+        .to = to,
         .accumulate = call->accumulate,
     };
+    return dpt_tree_add(plan_of(call)->grains.tree, call->stream, &parts);
+}
+
+static dpt_status sum_bias_chains(const dpt_call *call)
+{
+    enum { CHANNELS_OF_GROUP = 32 };
+    const dpt_winograd *w = plan_of(call);
+    const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
+    const size_t n_grains = dpt_grains_of(call), n_pixels = d->out_h * d->out_w;
+    const bool is_one = n_grains == 1;
+    const winograd_bias_params p = {
+        .n_pixels = (u64)call->n_samples * n_pixels,
+        .grain = (u64)dpt_grain_of(call) * n_pixels,
+        .part = is_one ? 0 : w->grains.n_biases,
+        .n_grains = (u32)n_grains,
+        .channels = (u32)d->out_channels,
+        .accumulate = is_one && call->accumulate,
+    };
+    const dpt_location parts = dpt_at(call->args->workspace, w->grains.biases_at);
+    const bool vectors = w->form.width > 1;
+    const size_t channels = vectors ? w->form.width : CHANNELS_OF_GROUP;
+    const size_t n_groups = n_grains * dpt_ceil_div(p.channels, channels);
+    const size_t n_items = vectors ? 1 : dpt_traits_of(call->op->device)->group_size;
     dpt_launch l = dpt_launch_begin(call->stream, w->bias);
-    dpt_launch_tensor(&l, call->args->out[1], DPT_F32);
+    dpt_launch_tensor(&l, is_one ? call->args->out[1] : parts, DPT_F32);
     dpt_launch_tensor(&l, call->args->in[0], DPT_F32);
     dpt_launch_value(&l, &p, sizeof p);
-    return launch_rows(w, &l, dpt_ceil_div(p.channels, w->form.width), 1);
+    DPT_TRY(
+        dpt_launch_groups(&l, (const size_t[3]){n_groups, 1, 1}, (const size_t[3]){n_items, 1, 1}));
+    if (is_one) return DPT_OK;
+    return add_grains(call, w->grains.biases_at, p.channels, call->args->out[1]);
 }
 
 static dpt_status sum_bias(const dpt_call *call)
 {
     const dpt_winograd *w = plan_of(call);
     const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
-    if (call->op->deterministic) return sum_bias_chain(call);
+    if (call->op->deterministic) return sum_bias_chains(call);
     const dpt_column_sums_args args = {
         .rows = call->n_samples * d->out_h * d->out_w,
         .columns = d->out_channels,
@@ -199,7 +251,8 @@ static dpt_status sum_bias(const dpt_call *call)
     return dpt_column_sums_run(&w->sums, call->stream, &args);
 }
 
-dpt_status dpt_winograd_run_weights(const dpt_call *call)
+/* All samples are one grain. */
+static dpt_status sum_weights(const dpt_call *call)
 {
     const dpt_winograd *w = plan_of(call);
     for (size_t first = 0; first < call->n_samples;) {
@@ -209,6 +262,88 @@ dpt_status dpt_winograd_run_weights(const dpt_call *call)
         DPT_TRY(w->form.multiply(&b));
         first += b.n_samples;
     }
-    DPT_TRY(transform_weights_back(call));
+    return transform_weights_back(call, &(const ended_grains){.n = 1, .is_last = true});
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Transforms a block of backward-weights. */
+static dpt_status transform_block(const dpt_winograd_block *b)
+{
+    DPT_TRY(transform_source(b, b->call->args->in[1]));
+    return transform_gradient(b);
+}
+
+/* Sums up a grain that is larger than a block. */
+static dpt_status sum_large_grain(const dpt_call *call, size_t grain)
+{
+    const dpt_winograd *w = plan_of(call);
+    const size_t size = dpt_grain_of(call), begin = grain * size;
+    const size_t end = smaller(begin + size, call->n_samples);
+    for (size_t first = begin; first < end;) {
+        const dpt_winograd_block b = block_of(call, first, smaller(w->block_samples, end - first));
+        const dpt_winograd_grains all = {
+            .n = 1, .last = b.source.n_tiles, .resumes = first > begin};
+        DPT_TRY(transform_block(&b));
+        DPT_TRY(w->form.multiply_grains(&b, &all));
+        first += b.n_samples;
+    }
+    const ended_grains ended = {.first = grain, .n = 1, .is_last = end == call->n_samples};
+    return transform_weights_back(call, &ended);
+}
+
+/* Sums up the grains of a block, which begins with grain `first`, some at a time. */
+static dpt_status sum_grains(const dpt_winograd_block *b, size_t first)
+{
+    const dpt_call *call = b->call;
+    const dpt_winograd *w = plan_of(call);
+    const size_t size = dpt_grain_of(call), tiles = w->tiles_h * w->tiles_w;
+    const size_t n_grains = dpt_ceil_div(b->n_samples, size);
+    for (size_t i = 0; i < n_grains;) {
+        const size_t n = smaller(w->grains.most, n_grains - i);
+        const size_t behind = (n_grains - i - n) * size; /* samples that are behind these grains */
+        const size_t last = i + n < n_grains ? size : b->n_samples - (i + n - 1) * size;
+        const dpt_winograd_grains some = {
+            .first = i * size * tiles, .n = n, .each = size * tiles, .last = last * tiles};
+        const ended_grains ended = {.first = first + i,
+                                    .n = n,
+                                    .is_last =
+                                        behind == 0 && b->first + b->n_samples == call->n_samples};
+        DPT_TRY(w->form.multiply_grains(b, &some));
+        DPT_TRY(transform_weights_back(call, &ended));
+        i += n;
+    }
+    return DPT_OK;
+}
+
+static dpt_status sum_all_grains(const dpt_call *call)
+{
+    const dpt_winograd *w = plan_of(call);
+    const size_t size = dpt_grain_of(call), n_grains = dpt_grains_of(call);
+    const size_t in_block = w->block_samples / size; /* whole grains of a block */
+    for (size_t grain = 0; grain < n_grains;) {
+        if (in_block == 0) {
+            DPT_TRY(sum_large_grain(call, grain));
+            grain++;
+            continue;
+        }
+        const size_t first = grain * size;
+        const size_t n_samples = smaller(in_block * size, call->n_samples - first);
+        const dpt_winograd_block b = block_of(call, first, n_samples);
+        DPT_TRY(transform_block(&b));
+        DPT_TRY(sum_grains(&b, grain));
+        grain += in_block;
+    }
+    if (n_grains == 1 || w->grains.is_tree) return DPT_OK;
+    return add_grains(call, w->grains.weights_at, w->grains.n_weights, call->args->out[0]);
+}
+
+dpt_status dpt_winograd_run_weights(const dpt_call *call)
+{
+    const bool grains = call->op->plan.has_grains && call->n_samples > 0;
+    DPT_TRY(grains ? sum_all_grains(call) : sum_weights(call));
     return call->op->desc.u.conv2d.has_bias ? sum_bias(call) : DPT_OK;
 }

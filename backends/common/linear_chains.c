@@ -47,6 +47,7 @@ dpt_status dpt_linear_chains_prepare(dpt_op *op)
     op->plan.workspace_bytes = plan->workspace_bytes;
     op->plan.flops = plan->flops;
     op->plan.exact = dpt_linear_is_exact(&op->desc);
+    op->plan.has_grains = plan->has_grains;
     op->plan.algorithm = plan->algorithm;
     return DPT_OK;
 }

@@ -74,6 +74,7 @@ static dpt_status prepare(dpt_device *device, const dpt_op_request *request, dpt
                           .exact = op->plan.exact,
                           .mixes = op->plan.mixes,
                           .input_rounding = op->plan.input_rounding,
+                          .has_grains = op->plan.has_grains,
                           .algorithm = op->plan.algorithm,
                           .measured = op->measured};
     *out = op;
@@ -88,6 +89,7 @@ static dpt_status run(dpt_stream *stream, dpt_op *op, size_t n_samples, const dp
         .n_samples = n_samples,
         .args = args,
         .accumulate = (args->flags & DPT_RUN_ACCUMULATE) != 0,
+        .grain = args->grain,
     };
     return op->plan.run(&call);
 }

@@ -15,6 +15,7 @@ typedef struct dpt_call {
     size_t n_samples;
     const dpt_op_args *args;
     bool accumulate;
+    size_t grain; /* as in dpt_op_args; 0 for an operator whose plan does not have has_grains */
 } dpt_call;
 
 /* Enqueues the call. */
@@ -30,6 +31,7 @@ typedef struct dpt_op_plan {
     bool exact;            /* as in dpt_op_info */
     size_t mixes;          /* as in dpt_op_info */
     double input_rounding; /* as in dpt_op_info */
+    bool has_grains;       /* as in dpt_op_info */
     const char *algorithm; /* static, or part of the state */
 } dpt_op_plan;
 

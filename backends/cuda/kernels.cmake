@@ -89,6 +89,7 @@ cuda_kernel(softmax_fixed DETERMINISTIC)
 cuda_kernel(squared_error STORING)
 cuda_kernel(squared_error_fixed DETERMINISTIC)
 cuda_kernel(take STORING ALSO_DETERMINISTIC)
+cuda_kernel(tree DETERMINISTIC)
 
 # Deterministic Winograd convolutions: F(2x2, 3x3), F(4x4, 3x3) and F(3x3, 5x5).
 cuda_kernel(winograd_2_3 OF winograd_transform DETERMINISTIC WITH TILE=2 TAPS=3)
@@ -108,6 +109,7 @@ set(tile_tensor_32 TILE_M=64 TILE_N=32 TILE_K=16 REG_M=4 REG_N=4 TENSOR=1)
 set(tile_chains_64x64 ${tile_local_64})
 set(tile_chains_64x16 ${tile_local_16})
 set(tile_chains_32x32 TILE_M=32 TILE_N=32 TILE_K=16 REG_M=4 REG_N=4)
+set(tile_chains_16x16 TILE_M=16 TILE_N=16 TILE_K=32 REG_M=1 REG_N=1)
 
 # cuda_tile(WAY PASS COLUMNS [STORING WIDTHS...] [PLAIN WIDTHS...] [DETERMINISTIC WIDTHS...]): 14 is for
 # accesses of one element to what has the input's channels, and of four to what has the output's.
@@ -149,6 +151,7 @@ foreach(pass IN ITEMS forward data weights)
   cuda_tile(chains ${pass} 64x64 DETERMINISTIC 11 44)
   cuda_tile(chains ${pass} 64x16 DETERMINISTIC 11)
   cuda_tile(chains ${pass} 32x32 DETERMINISTIC 11 44)
+  cuda_tile(chains ${pass} 16x16 DETERMINISTIC 11 44)
 endforeach()
 
 # ---- Sources without a line ----------------------------------------------------------------------

@@ -18,7 +18,9 @@ typedef struct conv2d_local_params {
     u32 tiles_m, tiles_n; /* of one group's matrix; of backward-data, of one phase of it */
     u32 phases_w;         /* of backward-data: phases of columns for each phase of rows */
     u32 every_h, every_w; /* of backward-data: stride / gcd(stride, dilation) */
-    u32 chunk;            /* of backward-weights: pixels of a chunk, a multiple of TILE_K */
+    u32 chunk;            /* of backward-weights: pixels of a chunk */
+    u32 n_chunks;         /* the same: at least 1 */
+    u32 run;              /* of deterministic backward-weights: chunks of a part, a power of two */
     u32 has_bias;
     u32 activation; /* of forward, or the mask of backward-data; GPUs use ACTIVATION if defined */
     u32 accumulate;

@@ -115,22 +115,22 @@ DEVICE void write_pixel(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local_
     const item_id item = own_item();
     const u32 channels = p->in_channels / p->groups;
     UNROLL
-    for (u32 j = 0; j < REG_N; j += 4) {
+    for (u32 j = 0; j < REG_N; j += PIECE) {
         const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
-        float four[4], other[4];
-        for (u32 e = 0; e < 4; e++)
-            four[e] = sums[j + e];
+        float piece[PIECE], other[PIECE];
+        for (u32 e = 0; e < PIECE; e++)
+            piece[e] = sums[j + e];
         if (p->accumulate) {
-            read_four_act(other, dx, n, channels);
-            for (u32 e = 0; e < 4; e++)
-                four[e] += other[e];
+            read_piece_act(other, dx, n, channels);
+            for (u32 e = 0; e < PIECE; e++)
+                piece[e] += other[e];
         }
         if (ACTIVATION_IN(p) != ACTIVATION_NONE) {
-            read_four_act(other, x, n, channels);
-            for (u32 e = 0; e < 4; e++)
-                four[e] = with_slope(ACTIVATION_IN(p), other[e], four[e]);
+            read_piece_act(other, x, n, channels);
+            for (u32 e = 0; e < PIECE; e++)
+                piece[e] = with_slope(ACTIVATION_IN(p), other[e], piece[e]);
         }
-        write_four_act(dx, n, channels, four);
+        write_piece_act(dx, n, channels, piece);
     }
 }
 

@@ -66,20 +66,20 @@ DEVICE void write_outputs(GLOBAL act *y, GLOBAL const float *bias, const conv2d_
     const u32 filters = p->out_channels / p->groups;
     const u32 n_pixels = p->n_samples * p->out_h * p->out_w;
     UNROLL
-    for (u32 j = 0; j < REG_N; j += 4) {
+    for (u32 j = 0; j < REG_N; j += PIECE) {
         const u32 n = tile.n * TILE_N + COLUMN_OF(item, j);
-        float offset[4];
-        read_four(offset, bias, n, p->has_bias ? filters : 0);
-        for (u32 e = 0; e < 4; e++)
+        float offset[PIECE];
+        read_piece(offset, bias, n, p->has_bias ? filters : 0);
+        for (u32 e = 0; e < PIECE; e++)
             offset[e] = p->has_bias ? offset[e] : NOTHING;
         UNROLL
         for (u32 i = 0; i < REG_M; i++) {
             const u32 pixel = tile.m * TILE_M + ROW_OF(item, i);
-            float four[4];
-            for (u32 e = 0; e < 4; e++)
-                four[e] = activate(ACTIVATION_IN(p), sums[i][j + e] + offset[e]);
+            float piece[PIECE];
+            for (u32 e = 0; e < PIECE; e++)
+                piece[e] = activate(ACTIVATION_IN(p), sums[i][j + e] + offset[e]);
             if (pixel < n_pixels)
-                write_four_act(y + (u64)pixel * p->out_channels, n, filters, four);
+                write_piece_act(y + (u64)pixel * p->out_channels, n, filters, piece);
         }
     }
 }

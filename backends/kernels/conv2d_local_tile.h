@@ -7,7 +7,8 @@
 
    Options of a program:
      TILE_M, TILE_N, TILE_K     the tile; multiples of 8
-     REG_M, REG_N               the part of the tile that an item sums up in registers; 4 or 8
+     REG_M, REG_N               the part of the tile that an item sums up in registers; 4 or 8, or
+                                both 1
      ACTIVATION                 of forward: the activation; of backward-data: the mask
      A_WIDTH, B_WIDTH, C_WIDTH  elements that one access to global memory moves: 4 if the channels
                                 are a multiple of 4, else 1
@@ -18,7 +19,11 @@
    Elements of A that do not exist are -0 there.
 
    Local memory holds slices as (K, M) and (K, N), in lines that are 4 elements longer than the
-   tile. Items that write a piece of 4 along K into a column then write to different banks. */
+   tile. Items that write a piece of 4 along K into a column then write to different banks.
+
+   An item with one sum reads four elements along K at once.  Slices are then (M, K) and (N, K).
+   Such tiles are for small matrices: more items have work, and each chain has fewer instructions
+   between two terms. */
 #ifndef DPT_KERNELS_CONV2D_LOCAL_TILE_H
 #define DPT_KERNELS_CONV2D_LOCAL_TILE_H
 
@@ -35,8 +40,16 @@
 #define PAD     (TENSOR ? 8 : 4)
 #define LINE_M  (TILE_M + PAD)
 #define LINE_N  (TILE_N + PAD)
+#define LINE_K  (TILE_K + PAD)
+#define IS_ONE  (REG_M == 1 && REG_N == 1)
+#define PIECE   (REG_N < 4 ? REG_N : 4) /* neighbouring columns of an item's sums */
+#if IS_ONE
+#define SLICE_A (TILE_M * LINE_K)
+#define SLICE_B (TILE_N * LINE_K)
+#else
 #define SLICE_A (TILE_K * LINE_M)
 #define SLICE_B (TILE_K * LINE_N)
+#endif
 
 #if ITEMS < TILE_M || ITEMS < TILE_N || ITEMS % TILE_K != 0
 #error "an item cannot have the same piece of every line that it fetches"
@@ -114,6 +127,20 @@ typedef struct item_id {
 
 #if TENSOR
 #include "conv2d_local_tensor.h"
+#elif IS_ONE
+
+DEVICE item_id own_item(void)
+{
+    item_id item;
+    item.m = LOCAL_ID / TILE_N;
+    item.n = LOCAL_ID % TILE_N;
+    return item;
+}
+
+#define ROW_OF(item, i)    ((item).m)
+#define COLUMN_OF(item, j) ((item).n)
+#define PLACE(tile, k, at) ((at)*LINE_K + (k))
+
 #else
 
 /* An item has the rows m .. m+3, and if REG_M is 8 also those ITEMS_M * 4 further on; likewise for
@@ -233,19 +260,33 @@ DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists
 DEVICE void put_upright(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
                         u32 width)
 {
+#if IS_ONE
+    LOCAL float *to = slice + PLACE(tile, k, column);
+    if (width == 4)
+        *(LOCAL float4 *)to = FLOAT4(piece[0], piece[1], piece[2], piece[3]);
+    else
+        to[0] = piece[0];
+#else
     for (u32 i = 0; i < width; i++)
         slice[PLACE(tile, k + i, column)] = piece[i];
+#endif
 }
 
 /* Puts a piece along M or N into line k. */
 DEVICE void put_along(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
                       u32 width)
 {
+#if IS_ONE
+    UNROLL
+    for (u32 i = 0; i < width; i++)
+        slice[PLACE(tile, k, column + i)] = piece[i];
+#else
     LOCAL float *to = slice + PLACE(tile, k, column);
     if (width == 4)
         *(LOCAL float4 *)to = FLOAT4(piece[0], piece[1], piece[2], piece[3]);
     else
         to[0] = piece[0];
+#endif
 }
 
 /* ---- Multiplying ----------------------------------------------------------------------------- */
@@ -262,6 +303,19 @@ DEVICE void clear_sums(float sums[REG_M][REG_N])
 
 #if TENSOR && HAS_TENSOR_CORES
 #define add_products add_tensor_products
+#elif IS_ONE
+DEVICE void add_products(float sums[1][1], LOCAL const float *a, LOCAL const float *b, item_id item)
+{
+    UNROLL
+    for (u32 k = 0; k < TILE_K; k += 4) {
+        float a_k[4], b_k[4];
+        take(a_k, a + PLACE(TILE_M, k, item.m));
+        take(b_k, b + PLACE(TILE_N, k, item.n));
+        UNROLL
+        for (u32 i = 0; i < 4; i++)
+            sums[0][0] = MULTIPLY_ADD(a_k[i], b_k[i], sums[0][0]);
+    }
+}
 #else
 DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL const float *b,
                          item_id item)
@@ -301,46 +355,46 @@ DEVICE void end_sums(float sums[REG_M][REG_N], const conv2d_local_params *p)
 #endif
 }
 
-/* Reads the elements n .. n+3 of a row of C.  Elements from `limit` on do not exist. */
-DEVICE void read_four(float *to, GLOBAL const float *row, u32 n, u32 limit)
+/* Reads the elements n .. n + PIECE - 1 of a row of C.  Elements from `limit` on do not exist. */
+DEVICE void read_piece(float *to, GLOBAL const float *row, u32 n, u32 limit)
 {
-#if C_WIDTH == 4
+#if C_WIDTH == 4 && PIECE == 4
     fetch(to, row, n, n < limit, 4);
 #else
-    for (u32 i = 0; i < 4; i++)
+    for (u32 i = 0; i < PIECE; i++)
         to[i] = n + i < limit ? row[n + i] : 0.0f;
 #endif
 }
 
-DEVICE void write_four(GLOBAL float *row, u32 n, u32 limit, const float *four)
+DEVICE void write_piece(GLOBAL float *row, u32 n, u32 limit, const float *piece)
 {
-#if C_WIDTH == 4
-    if (n < limit) *(GLOBAL float4 *)(row + n) = FLOAT4(four[0], four[1], four[2], four[3]);
+#if C_WIDTH == 4 && PIECE == 4
+    if (n < limit) *(GLOBAL float4 *)(row + n) = FLOAT4(piece[0], piece[1], piece[2], piece[3]);
 #else
-    for (u32 i = 0; i < 4; i++)
-        if (n + i < limit) row[n + i] = four[i];
+    for (u32 i = 0; i < PIECE; i++)
+        if (n + i < limit) row[n + i] = piece[i];
 #endif
 }
 
-/* read_four of activations. */
-DEVICE void read_four_act(float *to, GLOBAL const act *row, u32 n, u32 limit)
+/* read_piece of activations. */
+DEVICE void read_piece_act(float *to, GLOBAL const act *row, u32 n, u32 limit)
 {
-#if C_WIDTH == 4
+#if C_WIDTH == 4 && PIECE == 4
     fetch_act(to, row, n, n < limit, 4, quad_of_zeros());
 #else
-    for (u32 i = 0; i < 4; i++)
+    for (u32 i = 0; i < PIECE; i++)
         to[i] = n + i < limit ? GET(row, n + i) : 0.0f;
 #endif
 }
 
-DEVICE void write_four_act(GLOBAL act *row, u32 n, u32 limit, const float *four)
+DEVICE void write_piece_act(GLOBAL act *row, u32 n, u32 limit, const float *piece)
 {
-#if C_WIDTH == 4
+#if C_WIDTH == 4 && PIECE == 4
     if (n < limit)
-        *(GLOBAL quad_act *)(row + n) = QUAD_STORED(FLOAT4(four[0], four[1], four[2], four[3]));
+        *(GLOBAL quad_act *)(row + n) = QUAD_STORED(FLOAT4(piece[0], piece[1], piece[2], piece[3]));
 #else
-    for (u32 i = 0; i < 4; i++)
-        if (n + i < limit) PUT(row, n + i, four[i]);
+    for (u32 i = 0; i < PIECE; i++)
+        if (n + i < limit) PUT(row, n + i, piece[i]);
 #endif
 }
 

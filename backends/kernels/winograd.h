@@ -84,18 +84,31 @@ typedef struct winograd_sum {
     u32 accumulate;
 } winograd_sum;
 
-/* The gradient of a bias: a chain over the pixels of dy. */
+/* The gradient of a bias: a chain over the pixels of dy of each grain. */
 typedef struct winograd_bias_params {
-    u64 n_pixels;
+    u64 n_pixels; /* of all grains */
+    u64 grain;    /* pixels of each grain but the last */
+    u64 part;     /* elements between the gradients of two grains */
+    u32 n_grains; /* at least 1 */
     u32 channels;
     u32 accumulate;
+    u32 unused;
 } winograd_bias_params;
 
-/* The gradient of filters, from a matrix (out_channels, in_channels) for each point. */
+/* The gradient of filters, from a matrix (out_channels, in_channels) for each point of each grain.
+   The gradients of grains stay apart, or are added up along the tree (tree_params.h), where one
+   launch goes on from the one before. */
 typedef struct winograd_weights {
     u64 point_stride; /* between matrices */
+    u64 grain_stride; /* between the matrices of grains */
+    u64 part;         /* elements between the gradients of grains that stay apart, or between sums
+                         that wait */
     u32 row_stride;   /* between rows of a matrix */
     u32 in_channels, out_channels;
+    u32 n_grains; /* of the launch, at least 1 */
+    u32 first;    /* the number of its first grain */
+    u32 is_tree;  /* the gradients are added up */
+    u32 is_last;  /* the launch has the last grain of the tree */
     u32 accumulate;
     u32 is_empty; /* there were no samples, and the sums are 0 */
     u32 unused;

@@ -1,6 +1,7 @@
 /* Winograd's transforms of images, gradients, filters and products (winograd.h).  If channels are
    vectors, a work item treats all channels of a tile, WIDTH at a time, and is a group.  Otherwise
    neighbouring work items are neighbouring channels. */
+#include "tree_params.h"
 #include "winograd_tile.h"
 
 /* Runs through the chunks of a row that belong to the work item. */
@@ -161,40 +162,100 @@ KERNEL void winograd_results(OUT(float, y), IN(float, m), IN(float, bias), IN(fl
                             chunk * WIDTH);
 }
 
-/* m -> dw: the sums of the points to TAPS x TAPS taps.  A row is a filter. */
-KERNEL void winograd_weights_back(OUT(float, dw), IN(float, m), const winograd_weights p)
+/* ---- Gradients of filters -------------------------------------------------------------------- */
+
+/* The sums of the points of a filter and a chunk to TAPS x TAPS taps. */
+DEVICE void transform_sums(GLOBAL const float *m, const winograd_weights *p,
+                           vec taps[TAPS][TAPS])
+{
+    vec t[TAPS][POINTS];
+    UNROLL
+    for (u32 j = 0; j < POINTS; j++) {
+        vec column[POINTS], r[TAPS];
+        UNROLL
+        for (u32 i = 0; i < POINTS; i++) {
+            GLOBAL const float *sum = m + (i * POINTS + j) * p->point_stride;
+            column[i] = p->is_empty ? (vec)(0.0f) : weight_of(i) * LOAD(sum);
+        }
+        interpolate(column, r, TAPS);
+        UNROLL
+        for (u32 i = 0; i < TAPS; i++)
+            t[i][j] = weight_of(j) * r[i];
+    }
+    UNROLL
+    for (u32 i = 0; i < TAPS; i++) {
+        interpolate(t[i], taps[i], TAPS);
+        UNROLL
+        for (u32 j = 0; j < TAPS; j++)
+            taps[i][j] += (vec)(0.0f); /* no gradient is -0 */
+    }
+}
+
+/* Where the taps of a filter and a chunk are: tap t is t * in_channels elements further on. */
+typedef struct tap_place {
+    u64 first;
+    u32 lanes;
+} tap_place;
+
+DEVICE void store_taps(GLOBAL float *to, const winograd_weights *p, tap_place at,
+                       vec taps[TAPS][TAPS], bool adds)
+{
+    UNROLL
+    for (u32 i = 0; i < ALL_TAPS; i++) {
+        GLOBAL float *const tap = to + at.first + i * p->in_channels;
+        const vec sum = taps[i / TAPS][i % TAPS];
+        store_lanes(adds ? sum + load_lanes(tap, at.lanes) : sum, tap, at.lanes);
+    }
+}
+
+DEVICE void add_taps(vec taps[TAPS][TAPS], GLOBAL const float *from, const winograd_weights *p,
+                     tap_place at)
+{
+    UNROLL
+    for (u32 i = 0; i < ALL_TAPS; i++)
+        taps[i / TAPS][i % TAPS] += load_lanes(from + at.first + i * p->in_channels, at.lanes);
+}
+
+/* Adds the gradient of grain `grain` to those that wait.  The sum of the last one goes to dw. */
+DEVICE void add_grain(GLOBAL float *dw, GLOBAL float *waiting, const winograd_weights *p,
+                      tap_place at, vec taps[TAPS][TAPS], u32 grain)
+{
+    const bool is_last = p->is_last && grain + 1 == p->first + p->n_grains;
+    u32 level = 0;
+    for (; level < TREE_LEVELS && (is_last || tree_adds(grain, level)); level++)
+        if (tree_adds(grain, level)) add_taps(taps, waiting + level * p->part, p, at);
+    if (is_last)
+        store_taps(dw, p, at, taps, p->accumulate);
+    else
+        store_taps(waiting + level * p->part, p, at, taps, false);
+}
+
+/* m -> dw: of each filter and each chunk.  waiting: if the gradients of grains are added up.  A row
+   is a filter, or a filter of a grain. */
+KERNEL void winograd_weights_back(OUT(float, dw), OUT(float, waiting), IN(float, m),
+                                  const winograd_weights p)
 {
     TENSOR_OUT(float, dw);
+    TENSOR_OUT(float, waiting);
     TENSOR_IN(float, m);
     const u32 n_chunks = (p.in_channels + WIDTH - 1) / WIDTH;
-    FOR_CHUNKS (filter, chunk, p.out_channels, n_chunks) {
-        const u32 channel = chunk * WIDTH, lanes = p.in_channels - channel;
+    const u32 n_rows = p.out_channels * (p.is_tree ? 1 : p.n_grains);
+    FOR_CHUNKS (row, chunk, n_rows, n_chunks) {
+        const u32 channel = chunk * WIDTH, apart = row / p.out_channels;
+        const u32 filter = row - apart * p.out_channels;
         const u64 from = (u64)filter * p.row_stride + channel;
-        vec t[TAPS][POINTS];
-        UNROLL
-        for (u32 j = 0; j < POINTS; j++) {
-            vec column[POINTS], r[TAPS];
-            UNROLL
-            for (u32 i = 0; i < POINTS; i++) {
-                GLOBAL const float *sum = m + (i * POINTS + j) * p.point_stride + from;
-                column[i] = p.is_empty ? (vec)(0.0f) : weight_of(i) * LOAD(sum);
+        vec taps[TAPS][TAPS];
+        tap_place at;
+        at.first = (u64)filter * ALL_TAPS * p.in_channels + channel;
+        at.lanes = p.in_channels - channel;
+        if (p.is_tree) {
+            for (u32 i = 0; i < p.n_grains; i++) {
+                transform_sums(m + from + i * p.grain_stride, &p, taps);
+                add_grain(dw, waiting, &p, at, taps, p.first + i);
             }
-            interpolate(column, r, TAPS);
-            UNROLL
-            for (u32 i = 0; i < TAPS; i++)
-                t[i][j] = weight_of(j) * r[i];
-        }
-        UNROLL
-        for (u32 i = 0; i < TAPS; i++) {
-            vec r[TAPS];
-            interpolate(t[i], r, TAPS);
-            UNROLL
-            for (u32 j = 0; j < TAPS; j++) {
-                GLOBAL float *to =
-                    dw + ((u64)filter * ALL_TAPS + i * TAPS + j) * p.in_channels + channel;
-                const vec sum = r[j] + (vec)(0.0f); /* no gradient is -0 */
-                store_lanes(p.accumulate ? sum + load_lanes(to, lanes) : sum, to, lanes);
-            }
+        } else {
+            transform_sums(m + from + apart * p.grain_stride, &p, taps);
+            store_taps(dw + (p.first + apart) * p.part, &p, at, taps, p.accumulate);
         }
     }
 }
@@ -222,17 +283,81 @@ KERNEL void winograd_regions(OUT(float, dx), IN(float, m), IN(float, x), const w
 
 /* ---- The gradient of a bias ------------------------------------------------------------------ */
 
-/* dy -> db: a chain over all pixels.  The work items are vectors of channels. */
+#if WIDTH > 1
+
+/* dy -> db: a chain over the pixels of each grain.  The work items are vectors of channels. */
 KERNEL void winograd_bias(OUT(float, db), IN(float, dy), const winograd_bias_params p)
 {
     TENSOR_OUT(float, db);
     TENSOR_IN(float, dy);
-    const u32 channel = (WIDTH > 1 ? GROUP_ID(0) : (u32)GLOBAL_ID) * WIDTH;
-    if (channel >= p.channels) return;
-    const u32 lanes = p.channels - channel;
+    const u32 n_chunks = (p.channels + WIDTH - 1) / WIDTH;
+    const u32 grain = GROUP_ID(0) / n_chunks;
+    const u32 channel = (GROUP_ID(0) - grain * n_chunks) * WIDTH, lanes = p.channels - channel;
+    const u64 first = grain * p.grain, end = min(first + p.grain, p.n_pixels);
+    GLOBAL float *const to = db + grain * p.part + channel;
     vec sum = (vec)(0.0f);
-    for (u64 i = 0; i < p.n_pixels; i++)
+    for (u64 i = first; i < end; i++)
         sum += load_lanes(dy + i * p.channels + channel, lanes);
-    if (p.accumulate) sum += load_lanes(db + channel, lanes);
-    store_lanes(sum, db + channel, lanes);
+    if (p.accumulate) sum += load_lanes(to, lanes);
+    store_lanes(sum, to, lanes);
 }
+
+#else
+
+/* A group has 32 channels of a grain.  Its items fetch a slice of pixels into local memory, while
+   one item for each channel adds up the slice before: the chain would wait for each load. */
+#define BIAS_CHANNELS 32
+#define BIAS_PIXELS   128
+#define BIAS_LOADS    (BIAS_CHANNELS * BIAS_PIXELS / GROUP)
+#define BIAS_CHAINS   (GROUP < BIAS_CHANNELS ? BIAS_CHANNELS / GROUP : 1)
+
+/* dy: at the slice's first pixel and the group's first channel. */
+DEVICE void fetch_bias(float to[BIAS_LOADS], GLOBAL const float *dy, u32 channels, u32 left,
+                       u64 pixels)
+{
+    UNROLL
+    for (u32 i = 0; i < BIAS_LOADS; i++) {
+        const u32 at = i * GROUP + LOCAL_ID, pixel = at / BIAS_CHANNELS, c = at % BIAS_CHANNELS;
+        to[i] = pixel < pixels && c < left ? dy[(u64)pixel * channels + c] : 0.0f;
+    }
+}
+
+/* dy -> db: a chain over the pixels of each grain. */
+KERNEL void winograd_bias(OUT(float, db), IN(float, dy), const winograd_bias_params p)
+{
+    SHARED float slice[BIAS_CHANNELS * BIAS_PIXELS];
+    TENSOR_OUT(float, db);
+    TENSOR_IN(float, dy);
+    const u32 n_columns = (p.channels + BIAS_CHANNELS - 1) / BIAS_CHANNELS;
+    const u32 grain = GROUP_ID(0) / n_columns;
+    const u32 channel = (GROUP_ID(0) - grain * n_columns) * BIAS_CHANNELS;
+    const u32 left = p.channels - channel;
+    const u64 first = grain * p.grain, end = min(first + p.grain, p.n_pixels);
+    float sums[BIAS_CHAINS], next[BIAS_LOADS];
+    for (u32 i = 0; i < BIAS_CHAINS; i++)
+        sums[i] = 0.0f;
+    fetch_bias(next, dy + first * p.channels + channel, p.channels, left, end - first);
+    for (u64 pixel = first; pixel < end; pixel += BIAS_PIXELS) {
+        const u64 behind = min(pixel + BIAS_PIXELS, end);
+        UNROLL
+        for (u32 i = 0; i < BIAS_LOADS; i++)
+            slice[i * GROUP + LOCAL_ID] = next[i];
+        BARRIER();
+        fetch_bias(next, dy + behind * p.channels + channel, p.channels, left, end - behind);
+        for (u32 i = 0; i < BIAS_CHAINS; i++) {
+            const u32 c = i * GROUP + LOCAL_ID;
+            if (c >= BIAS_CHANNELS) continue;
+            for (u32 k = 0; k < (u32)(behind - pixel); k++)
+                sums[i] += slice[k * BIAS_CHANNELS + c];
+        }
+        BARRIER(); /* before the next slice lies there */
+    }
+    for (u32 i = 0; i < BIAS_CHAINS; i++) {
+        const u32 c = i * GROUP + LOCAL_ID;
+        if (c >= BIAS_CHANNELS || c >= left) continue;
+        GLOBAL float *const to = db + grain * p.part + channel + c;
+        *to = p.accumulate ? sums[i] + *to : sums[i];
+    }
+}
+
+#endif
