@@ -8,6 +8,7 @@
      TILE   rows and columns of a tile
      LANES  on CPUs: the floats of a vector */
 #include "matmul.h"
+#include "quad.h"
 
 /* ---- Both sides of a product ----------------------------------------------------------------- */
 
@@ -155,9 +156,9 @@ KERNEL GROUP_OF(1) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matm
 
 /* ---- A work item is a part of a tile --------------------------------------------------------- */
 
-/* An item computes REG_M rows and REG_N columns, which are as far apart as the tile allows, so that
-   neighbouring items access neighbouring elements.  While a slice is used, the next one is on its
-   way to registers. */
+/* An item computes REG_M neighbouring rows and REG_N neighbouring columns: it reads four elements of
+   a slice at once, and writes four of y.  While a slice is used, the next one is on its way to
+   registers. */
 #define TERMS         16
 #define REG_M         8
 #define REG_N         4
@@ -165,7 +166,7 @@ KERNEL GROUP_OF(1) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matm
 #define ITEMS_N       (TILE / REG_N)
 #define ITEMS         (ITEMS_M * ITEMS_N)
 #define FETCHES       (TILE * TERMS / ITEMS)
-#define PITCH         (TILE + 1) /* puts the terms of a line into different banks */
+#define PITCH         (TILE + 4) /* puts the terms of a line into different banks */
 
 /* Neighbouring items read neighbouring elements of the shorter stride. */
 #define LINE_OF(s, i) ((s)->term <= (s)->line ? (i) / TERMS : (i) % TILE)
@@ -189,13 +190,24 @@ DEVICE void put(LOCAL float *slice, const side *s, const float *from)
     }
 }
 
+/* Reads four neighbouring elements of a slice. */
+DEVICE void take(float *to, LOCAL const float *from)
+{
+    const float4 four = *(LOCAL const float4 *)from;
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}
+
 DEVICE void multiply(float sum[REG_M][REG_N], LOCAL const float *a, LOCAL const float *b)
 {
     UNROLL for (u32 k = 0; k < TERMS; k++)
     {
         float x[REG_M], z[REG_N];
-        UNROLL for (u32 i = 0; i < REG_M; i++) x[i] = a[k * PITCH + i * ITEMS_M];
-        UNROLL for (u32 j = 0; j < REG_N; j++) z[j] = b[k * PITCH + j * ITEMS_N];
+        take(x, a + k * PITCH);
+        take(x + 4, a + k * PITCH + 4);
+        take(z, b + k * PITCH);
         UNROLL for (u32 i = 0; i < REG_M; i++)
         {
             UNROLL for (u32 j = 0; j < REG_N; j++) sum[i][j] = FMA(x[i], z[j], sum[i][j]);
@@ -203,23 +215,38 @@ DEVICE void multiply(float sum[REG_M][REG_N], LOCAL const float *a, LOCAL const 
     }
 }
 
+/* Stores REG_N sums of a row from `column` on.  place: of the product's matrix. */
+DEVICE void store_row(const matmul_params *p, GLOBAL act *y, u64 place, u32 row, u32 column,
+                      const float sum[REG_N])
+{
+    const u64 at = place + row * p->y.row + column;
+    if (!p->accumulate && p->y.column == 1 && at % 4 == 0 && row < p->rows &&
+        column + REG_N <= p->columns) {
+        *(GLOBAL quad_act *)(y + at) = QUAD_STORED(FLOAT4(
+            p->alpha * sum[0], p->alpha * sum[1], p->alpha * sum[2], p->alpha * sum[3]));
+        return;
+    }
+    UNROLL for (u32 j = 0; j < REG_N; j++) store_sum(p, y + place, row, column + j, sum[j]);
+}
+
 KERNEL GROUP_OF(ITEMS) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matmul_params given)
 {
-    SHARED float a_slice[TERMS * PITCH], b_slice[TERMS * PITCH];
+    SHARED float4 a_quads[TERMS * PITCH / 4], b_quads[TERMS * PITCH / 4];
+    LOCAL float *const a_slice = (LOCAL float *)a_quads, *const b_slice = (LOCAL float *)b_quads;
     const matmul_params *const p = &given;
     if (IS_EXTRA_GROUP(p->n_pairs)) return;
     const u64 pair = GROUP_ID(1);
     const u32 row = GROUP_ID(0) / p->column_tiles * TILE;
     const u32 column = GROUP_ID(0) % p->column_tiles * TILE;
-    const u32 item_m = LOCAL_ID / ITEMS_N, item_n = LOCAL_ID % ITEMS_N;
+    const u32 item_m = LOCAL_ID / ITEMS_N * REG_M, item_n = LOCAL_ID % ITEMS_N * REG_N;
     const side a_side = side_a(p, a_base + a_place, pair);
     const side b_side = side_b(p, b_base + b_place, pair);
-    GLOBAL act *const to = y_base + y_place + place_of(p, &p->y, pair);
+    const u64 place = y_place + place_of(p, &p->y, pair);
     float a_next[FETCHES], b_next[FETCHES], sum[REG_M][REG_N];
     UNROLL for (u32 i = 0; i < REG_M; i++)
     {
         UNROLL for (u32 j = 0; j < REG_N; j++) sum[i][j] =
-            first_sum(p, to, row + item_m + i * ITEMS_M, column + item_n + j * ITEMS_N);
+            first_sum(p, y_base + place, row + item_m + i, column + item_n + j);
     }
     fetch(a_next, &a_side, row, 0);
     fetch(b_next, &b_side, column, 0);
@@ -233,10 +260,7 @@ KERNEL GROUP_OF(ITEMS) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const 
         BARRIER(); /* before the next slice lies there */
     }
     UNROLL for (u32 i = 0; i < REG_M; i++)
-    {
-        UNROLL for (u32 j = 0; j < REG_N; j++)
-            store_sum(p, to, row + item_m + i * ITEMS_M, column + item_n + j * ITEMS_N, sum[i][j]);
-    }
+        store_row(p, y_base, place, row + item_m + i, column + item_n, sum[i]);
 }
 
 #endif
