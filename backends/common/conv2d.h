@@ -13,9 +13,10 @@
 const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device);
 
 /* Families for GPUs. */
-extern const dpt_alternative dpt_conv2d_local[];  /* tiles in local memory */
-extern const dpt_alternative dpt_conv2d_tensor[]; /* the same on tensor cores, for CUDA */
-extern const dpt_alternative dpt_conv2d_few[];    /* few input channels; no BACKWARD_DATA */
+extern const dpt_alternative dpt_conv2d_local[];    /* tiles in local memory */
+extern const dpt_alternative dpt_conv2d_tensor[];   /* the same on tensor cores, for CUDA */
+extern const dpt_alternative dpt_conv2d_few[];      /* few input channels; no BACKWARD_DATA */
+extern const dpt_alternative dpt_conv2d_winograd[]; /* in float32 */
 
 /* ---- Deterministic operators ----------------------------------------------------------------- */
 

@@ -163,8 +163,7 @@ enum {
 
 static bool has_grains(const dpt_op *op, const dpt_winograd *w)
 {
-    return op->deterministic && w->form.multiply_grains &&
-           op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
+    return w->form.multiply_grains && op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
 }
 
 /* Plans the memory of the sums and gradients of grains.  *n_bytes: all of it. */
@@ -182,8 +181,8 @@ static dpt_status plan_grains(dpt_op *op, dpt_winograd *w, size_t *n_bytes)
     g->is_tree = apart > MOST_GRADIENTS;
     g->weights_at = dpt_size_align(g->most * g->grain_stride * sizeof(float));
     g->biases_at = g->weights_at + (g->is_tree ? apart / DPT_MOST_GRAINS * TREE_LEVELS : apart);
-    *n_bytes = g->biases_at + DPT_MOST_GRAINS * g->n_biases * sizeof(float);
-    op->plan.has_grains = true;
+    *n_bytes = dpt_size_add(g->biases_at, DPT_MOST_GRAINS * g->n_biases * sizeof(float));
+    op->plan.has_grains = op->deterministic;
     return dpt_tree_prepare(op->device, &g->tree);
 }
 

@@ -1,4 +1,5 @@
-/* Deterministic Winograd convolutions whose products are those of kernels/matmul.cl: for GPUs. */
+/* Winograd convolutions whose products are those of kernels/matmul.cl: for GPUs. */
+#include "conv2d.h"
 #include "conv2d_winograd.h"
 #include "matmul_kernel.h"
 
@@ -103,7 +104,7 @@ static dpt_status multiply_grains(const dpt_winograd_block *b, const dpt_winogra
     return multiply_alike(b, &alike, grains->n - 1);
 }
 
-dpt_status dpt_winograd_local_chains(dpt_op *op, size_t tile)
+static dpt_status prepare_tile(dpt_op *op, size_t tile)
 {
     const dpt_winograd_form form = {.tile = tile,
                                     .width = 1,
@@ -119,6 +120,42 @@ dpt_status dpt_winograd_local_chains(dpt_op *op, size_t tile)
     DPT_TRY(dpt_winograd_prepare(op, &form, &s->w));
     const size_t rows = weights ? s->w.result_c : s->w.block_samples * s->w.tiles_h * s->w.tiles_w;
     DPT_TRY(dpt_matmul_kernel_get(op, rows, weights ? s->w.source_c : s->w.result_c, &s->matmul));
-    op->plan.algorithm = "local winograd chains";
     return dpt_winograd_complete(op, &s->w, 0, false);
 }
+
+dpt_status dpt_winograd_local_chains(dpt_op *op, size_t tile)
+{
+    op->plan.algorithm = "local winograd chains";
+    return prepare_tile(op, tile);
+}
+
+/* ---- Alternatives ---------------------------------------------------------------------------- */
+
+enum {
+    LEAST_CHANNELS = 16, /* with fewer, transforms take longer than products */
+};
+
+static dpt_status prepare(dpt_op *op, const void *tile)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const dpt_traits *traits = dpt_traits_of(op->device);
+    if (op->desc.type != DPT_F32 || traits->input_rounding != 0.0)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "these Winograd convolutions are for true float32");
+    if (d->in_channels < LEAST_CHANNELS || d->out_channels < LEAST_CHANNELS)
+        return DPT_FAIL(&op->device->error, DPT_E_UNSUPPORTED,
+                        "too few channels for a Winograd convolution");
+    return prepare_tile(op, *(const size_t *)tile);
+}
+
+#define TILE(edge)                                                                                 \
+    &(const size_t)                                                                                \
+    {                                                                                              \
+        edge                                                                                       \
+    }
+const dpt_alternative dpt_conv2d_winograd[] = {
+    {.name = "winograd4", .parameters = TILE(4), .prepare = prepare},
+    {.name = "winograd2", .parameters = TILE(2), .prepare = prepare},
+    {.name = "winograd3", .parameters = TILE(3), .prepare = prepare},
+    {.name = NULL},
+};

@@ -341,9 +341,17 @@ static dpt_status sum_all_grains(const dpt_call *call)
     return add_grains(call, w->grains.weights_at, w->grains.n_weights, call->args->out[0]);
 }
 
+/* The sums of several grains keep a device busier than one, so other operators have grains, too. */
+static dpt_status sum_by_grains(const dpt_call *call)
+{
+    dpt_call cut = *call;
+    if (!call->op->deterministic) cut.grain = dpt_ceil_div(call->n_samples, DPT_MOST_GRAINS);
+    return sum_all_grains(&cut);
+}
+
 dpt_status dpt_winograd_run_weights(const dpt_call *call)
 {
-    const bool grains = call->op->plan.has_grains && call->n_samples > 0;
-    DPT_TRY(grains ? sum_all_grains(call) : sum_weights(call));
+    const bool grains = plan_of(call)->form.multiply_grains && call->n_samples > 0;
+    DPT_TRY(grains ? sum_by_grains(call) : sum_weights(call));
     return call->op->desc.u.conv2d.has_bias ? sum_bias(call) : DPT_OK;
 }

@@ -91,10 +91,10 @@ cuda_kernel(squared_error_fixed DETERMINISTIC)
 cuda_kernel(take STORING ALSO_DETERMINISTIC)
 cuda_kernel(tree DETERMINISTIC)
 
-# Deterministic Winograd convolutions: F(2x2, 3x3), F(4x4, 3x3) and F(3x3, 5x5).
-cuda_kernel(winograd_2_3 OF winograd_transform DETERMINISTIC WITH TILE=2 TAPS=3)
-cuda_kernel(winograd_4_3 OF winograd_transform DETERMINISTIC WITH TILE=4 TAPS=3)
-cuda_kernel(winograd_3_5 OF winograd_transform DETERMINISTIC WITH TILE=3 TAPS=5)
+# Winograd convolutions: F(2x2, 3x3), F(4x4, 3x3) and F(3x3, 5x5).
+cuda_kernel(winograd_2_3 OF winograd_transform ALSO_DETERMINISTIC WITH TILE=2 TAPS=3)
+cuda_kernel(winograd_4_3 OF winograd_transform ALSO_DETERMINISTIC WITH TILE=4 TAPS=3)
+cuda_kernel(winograd_3_5 OF winograd_transform ALSO_DETERMINISTIC WITH TILE=3 TAPS=5)
 
 # ---- Convolutions in tiles -----------------------------------------------------------------------
 

@@ -105,9 +105,10 @@ dpt_status dpt_cuda_move(dpt_stream *stream, void *to, const void *from, size_t 
 const dpt_alternative *const *dpt_conv2d_families(const dpt_device *device)
 {
     static const dpt_alternative *const all[] = {dpt_cuda_conv2d_dnn, dpt_conv2d_few,
+                                                 dpt_conv2d_winograd, dpt_conv2d_local,
+                                                 dpt_conv2d_tensor,   NULL};
+    static const dpt_alternative *const own[] = {dpt_conv2d_few, dpt_conv2d_winograd,
                                                  dpt_conv2d_local, dpt_conv2d_tensor, NULL};
-    static const dpt_alternative *const own[] = {dpt_conv2d_few, dpt_conv2d_local,
-                                                 dpt_conv2d_tensor, NULL};
     return dpt_cuda_device_of(device)->dnn ? all : own;
 }
 
