@@ -12,6 +12,7 @@ typedef struct dpt_norm_fixed_kind {
     unsigned n_in;      /* the inputs of the call, which `samples` takes */
     unsigned n_out;     /* the outputs of the call, which `all` writes */
     bool takes_moments; /* `all` takes the third input, too */
+    bool adds_up;       /* `all` adds up grains; otherwise it writes a row for each */
 } dpt_norm_fixed_kind;
 
 typedef struct dpt_norm_fixed {

@@ -18,6 +18,7 @@ typedef struct batch_norm_params {
 /* Of MERGE and FREEZE. */
 typedef struct batch_norm_merge_params {
     u64 n_samples;
+    u64 grain; /* samples of a grain.  Only norm_fixed.cl honours it */
     u32 channels;
     u32 n_parts;
     float epsilon;

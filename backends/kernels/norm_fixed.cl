@@ -3,11 +3,13 @@
 
    Each sample is summed up by itself.  Row r goes to lane r % NORM_LANES.  A lane is a sum in
    float32 in the order of its rows.  The lanes are added in double precision in their order, and so
-   are the samples. */
+   are the samples of a grain.  The sums of grains are added up along the tree (tree_params.h), and
+   the moments of each grain are a row of their own. */
 #include "batch_norm.h"
 #include "functions.h"
 #include "norm_fixed_params.h"
 #include "span.h"
+#include "tree_params.h"
 
 #ifndef MASKS
 #define MASKS p.masks
@@ -243,7 +245,7 @@ KERNEL void dpt_norm_fixed_weights(OUT(float, samples), IN(float, dy), IN(float,
     put_sums((GLOBAL double *)(samples_base + samples_place), &s, t, p);
 }
 
-/* ---- All samples ----------------------------------------------------------------------------- */
+/* ---- The samples of a grain ------------------------------------------------------------------ */
 
 /* Mean and M2 of some values. */
 typedef struct statistics {
@@ -269,70 +271,161 @@ DEVICE statistics no_statistics(void)
     return all;
 }
 
-/* samples (n,2,channels) -> part (3,channels).  An item for each channel. */
+/* The samples of a grain. */
+typedef struct grain_samples {
+    u64 begin, end;
+} grain_samples;
+
+DEVICE grain_samples samples_of(u32 grain, const norm_fixed_params p)
+{
+    const u64 begin = grain * p.grain, left = p.n_samples - begin;
+    grain_samples s;
+    s.begin = begin;
+    s.end = begin + (p.grain < left ? p.grain : left);
+    return s;
+}
+
+/* samples (n,2,channels) -> part (n_grains,3,channels).  An item for each channel of each grain. */
 KERNEL void dpt_norm_fixed_part(OUT(float, part), IN(float, samples), const norm_fixed_params p)
 {
     TENSOR_OUT(float, part);
-    const u64 c = GLOBAL_ID;
-    GLOBAL const double *of = (GLOBAL const double *)(samples_base + samples_place) + c;
+    const u32 grain = (u32)(GLOBAL_ID / p.channels), c = (u32)(GLOBAL_ID % p.channels);
+    const grain_samples own = samples_of(grain, p);
+    const u64 distance = 2 * (u64)p.channels;
+    GLOBAL const double *of =
+        (GLOBAL const double *)(samples_base + samples_place) + own.begin * distance + c;
+    GLOBAL float *const row = part + (u64)grain * 3u * p.channels + c;
     statistics all = no_statistics();
-    if (c >= p.channels) return;
-    for (u64 i = 0; i < p.n_samples; i++, of += 2 * (u64)p.channels)
+    if (grain >= p.n_grains) return;
+    for (u64 i = own.begin; i < own.end; i++, of += distance)
         all = merged(all, (double)p.rows, of[0], of[p.channels]);
-    part[c] = (float)(p.n_samples * p.rows);
-    part[p.channels + c] = (float)all.mean;
-    part[2 * (u64)p.channels + c] = (float)all.m2;
+    row[0] = (float)((own.end - own.begin) * p.rows);
+    row[p.channels] = (float)all.mean;
+    row[distance] = (float)all.m2;
 }
 
-typedef struct two_totals {
-    double first, second;
-} two_totals;
+/* ---- Sums of all samples --------------------------------------------------------------------- */
 
-/* The sums of a channel over all samples. */
-DEVICE two_totals totals_of(GLOBAL const double *samples, u64 c, const norm_fixed_params p)
+/* On a GPU a group treats some channels with an item for each grain of each channel, and the item
+   of the first grain adds up the tree.  On a CPU an item has all grains of a channel. */
+#if BY_ITEMS
+#define CHANNELS_OF_GROUP (GROUP / NORM_LANES)
+#endif
+
+typedef struct two_floats {
+    float first, second;
+} two_floats;
+
+/* The channel of a work item. */
+DEVICE u64 own_channel(void)
 {
-    two_totals all;
-    all.first = all.second = 0.0;
-    for (u64 i = 0; i < p.n_samples; i++, samples += 2 * (u64)p.channels) {
-        all.first += samples[c];
-        all.second += samples[p.channels + c];
+#if BY_ITEMS
+    return (u64)GROUP_ID(0) * CHANNELS_OF_GROUP + LOCAL_ID % CHANNELS_OF_GROUP;
+#else
+    return GLOBAL_ID;
+#endif
+}
+
+/* Whether the item has the sums of its channel. */
+DEVICE bool has_sums(u64 c, const norm_fixed_params p)
+{
+#if BY_ITEMS
+    return LOCAL_ID < CHANNELS_OF_GROUP && c < p.channels;
+#else
+    return c < p.channels;
+#endif
+}
+
+/* The sums of channel c over the samples of a grain.  The second one is multiplied by `factor`.
+   With `gives` they are also written to part (n_grains,2,channels). */
+DEVICE two_floats sums_of_grain(GLOBAL const double *samples, u64 c, u32 grain, double factor,
+                                u32 gives, GLOBAL float *part, const norm_fixed_params p)
+{
+    const grain_samples own = samples_of(grain, p);
+    const u64 distance = 2 * (u64)p.channels;
+    GLOBAL const double *of = samples + own.begin * distance + c;
+    double first = 0.0, second = 0.0;
+    two_floats sums;
+    for (u64 i = own.begin; i < own.end; i++, of += distance) {
+        first += of[0];
+        second += of[p.channels];
     }
+    sums.first = (float)first;
+    sums.second = (float)(second * factor);
+    if (gives) {
+        part[grain * distance + c] = sums.first;
+        part[grain * distance + p.channels + c] = sums.second;
+    }
+    return sums;
+}
+
+/* The sums of channel c over all samples, for the item that has_sums; as sums_of_grain. */
+DEVICE two_floats sums_of_grains(LOCAL float *shared, GLOBAL const double *samples, u64 c,
+                                 double factor, u32 gives, GLOBAL float *part,
+                                 const norm_fixed_params p)
+{
+    float first[TREE_LEVELS], second[TREE_LEVELS];
+    two_floats all;
+    all.first = all.second = 0.0f;
+#if BY_ITEMS
+    const u32 own = LOCAL_ID / CHANNELS_OF_GROUP;
+    if (own < p.n_grains && c < p.channels) {
+        const two_floats sums = sums_of_grain(samples, c, own, factor, gives, part, p);
+        shared[LOCAL_ID] = sums.first;
+        shared[GROUP + LOCAL_ID] = sums.second;
+    }
+    BARRIER();
+#endif
+    for (u32 grain = 0; grain < p.n_grains && has_sums(c, p); grain++) {
+        const bool is_last = grain + 1 == p.n_grains;
+#if BY_ITEMS
+        two_floats sums;
+        sums.first = shared[grain * CHANNELS_OF_GROUP + LOCAL_ID];
+        sums.second = shared[GROUP + grain * CHANNELS_OF_GROUP + LOCAL_ID];
+#else
+        const two_floats sums = sums_of_grain(samples, c, grain, factor, gives, part, p);
+#endif
+        all.first = tree_add(first, sums.first, grain, is_last);
+        all.second = tree_add(second, sums.second, grain, is_last);
+    }
+    (void)shared;
     return all;
 }
 
-/* samples (n,2,channels), moments (3,channels) -> part (2,channels), dw, db.  An item for each
-   channel. */
+/* samples (n,2,channels), moments (3,channels) -> part (n_grains,2,channels), dw, db. */
 KERNEL void dpt_norm_fixed_backward_part(OUT(float, part), OUT(float, dw), OUT(float, db),
                                          IN(float, samples), IN(float, moments),
                                          const norm_fixed_params p)
 {
+    SHARED float shared[SHARED_SUMS];
     TENSOR_OUT(float, part);
     TENSOR_OUT(float, dw);
     TENSOR_OUT(float, db);
     TENSOR_IN(float, moments);
-    const u64 c = GLOBAL_ID;
-    if (c >= p.channels) return;
-    const two_totals all = totals_of((GLOBAL const double *)(samples_base + samples_place), c, p);
-    const float to_b = (float)all.first;
-    const float to_w = (float)(all.second * (double)moments[p.channels + c]);
-    part[c] = to_b;
-    part[p.channels + c] = to_w;
-    db[c] = p.accumulate ? db[c] + to_b : to_b;
-    dw[c] = p.accumulate ? dw[c] + to_w : to_w;
+    const u64 c = own_channel();
+    const double inverse = c < p.channels ? (double)moments[p.channels + c] : 0.0;
+    const two_floats all =
+        sums_of_grains(shared, (GLOBAL const double *)(samples_base + samples_place), c, inverse,
+                       1u, part, p);
+    if (!has_sums(c, p)) return;
+    db[c] = p.accumulate ? db[c] + all.first : all.first;
+    dw[c] = p.accumulate ? dw[c] + all.second : all.second;
 }
 
-/* samples (n,2,channels) -> dw, db of a layer-norm.  An item for each channel. */
+/* samples (n,2,channels) -> dw, db of a layer-norm. */
 KERNEL void dpt_norm_fixed_layer_part(OUT(float, dw), OUT(float, db), IN(float, samples),
                                       const norm_fixed_params p)
 {
+    SHARED float shared[SHARED_SUMS];
     TENSOR_OUT(float, dw);
     TENSOR_OUT(float, db);
-    const u64 c = GLOBAL_ID;
-    if (c >= p.channels) return;
-    const two_totals all = totals_of((GLOBAL const double *)(samples_base + samples_place), c, p);
-    const float to_b = (float)all.first, to_w = (float)all.second;
-    db[c] = p.accumulate ? db[c] + to_b : to_b;
-    dw[c] = p.accumulate ? dw[c] + to_w : to_w;
+    const u64 c = own_channel();
+    const two_floats all =
+        sums_of_grains(shared, (GLOBAL const double *)(samples_base + samples_place), c, 1.0, 0u,
+                       dw, p);
+    if (!has_sums(c, p)) return;
+    db[c] = p.accumulate ? db[c] + all.first : all.first;
+    dw[c] = p.accumulate ? dw[c] + all.second : all.second;
 }
 
 /* ---- The moments of batch-norm --------------------------------------------------------------- */
@@ -342,10 +435,18 @@ DEVICE float inverse_deviation_of(double variance, float epsilon)
     return (float)(1.0 / sqrt(variance + (double)epsilon));
 }
 
-/* Adds a value, weighted with this device's part of the global batch, to a running statistic. */
-DEVICE void add_share(GLOBAL float *to, double value, double share, const batch_norm_merge_params p)
+/* Adds a value, weighted with this device's part of the global batch, to a running statistic, grain
+   by grain.  inverse: 1 / the samples of the global batch. */
+DEVICE void add_share(GLOBAL float *to, double value, double inverse,
+                      const batch_norm_merge_params p)
 {
-    const float added = p.n_samples > 0 ? (float)(value * share) : 0.0f;
+    float waiting[TREE_LEVELS], added = 0.0f;
+    u32 grain = 0;
+    for (u64 at = 0; at < p.n_samples; at += p.grain, grain++) {
+        const u64 left = p.n_samples - at, samples = p.grain < left ? p.grain : left;
+        added = tree_add(waiting, (float)(value * ((double)samples * inverse)), grain,
+                         left <= p.grain);
+    }
     *to = p.accumulate ? *to + added : added;
 }
 
@@ -365,12 +466,12 @@ KERNEL void dpt_norm_fixed_merge(OUT(float, moments), OUT(float, mean), OUT(floa
         all = merged(all, (double)part[0], (double)part[p.channels],
                      (double)part[2 * (u64)p.channels]);
     const double inverse = all.count > 0.0 ? 1.0 / all.count : 0.0;
-    const double share = (double)p.n_samples * (double)AS_FLOAT(step[STEP_INV_BATCH]);
+    const double of_sample = (double)AS_FLOAT(step[STEP_INV_BATCH]);
     moments[c] = (float)all.mean;
     moments[p.channels + c] = inverse_deviation_of(all.m2 * inverse, p.epsilon);
     moments[2 * (u64)p.channels + c] = (float)inverse;
-    add_share(mean + c, all.mean, share, p);
-    add_share(variance + c, all.count > 1.0 ? all.m2 / (all.count - 1.0) : 0.0, share, p);
+    add_share(mean + c, all.mean, of_sample, p);
+    add_share(variance + c, all.count > 1.0 ? all.m2 / (all.count - 1.0) : 0.0, of_sample, p);
 }
 
 /* mean, variance -> moments (3,channels).  An item for each channel. */

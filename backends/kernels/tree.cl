@@ -9,20 +9,7 @@ KERNEL void dpt_tree(OUT(float, to), IN(float, parts), const tree_params p)
     const u64 i = GLOBAL_ID;
     if (i >= p.count) return;
     float waiting[TREE_LEVELS], sum = 0.0f;
-    for (u32 part = 0; part < p.n_parts; part++) {
-        const bool is_last = part + 1 == p.n_parts;
-        bool waits = false;
-        sum = parts[part * p.part + i];
-        UNROLL
-        for (u32 level = 0; level < TREE_LEVELS; level++) {
-            if (waits) continue;
-            if (tree_adds(part, level)) {
-                sum += waiting[level];
-            } else if (!is_last) {
-                waiting[level] = sum;
-                waits = true;
-            }
-        }
-    }
+    for (u32 part = 0; part < p.n_parts; part++)
+        sum = tree_add(waiting, parts[part * p.part + i], part, part + 1 == p.n_parts);
     to[i] = p.accumulate ? to[i] + sum : sum;
 }

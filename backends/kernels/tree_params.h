@@ -27,6 +27,24 @@ DEVICE bool tree_adds(u32 i, u32 level)
     return (i >> level & 1u) != 0;
 }
 
+/* Adds the sum of grain i to those that wait (TREE_LEVELS).  Returns the result behind the last
+   grain. */
+DEVICE float tree_add(float *waiting, float sum, u32 i, bool is_last)
+{
+    bool waits = false;
+    UNROLL
+    for (u32 level = 0; level < TREE_LEVELS; level++) {
+        if (waits) continue;
+        if (tree_adds(i, level)) {
+            sum = waiting[level] + sum;
+        } else if (!is_last) {
+            waiting[level] = sum;
+            waits = true;
+        }
+    }
+    return sum;
+}
+
 #endif
 
 #endif

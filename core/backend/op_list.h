@@ -69,6 +69,9 @@
                DPT_IN(slot, type, axis, size)   an input
                DPT_OUT(slot, type, axis, size)  an output, which is written over
                DPT_SUM(slot, type, axis, size)  an output that DPT_RUN_ACCUMULATE adds to
+               DPT_PART(slot, type, axis, size) an output that is written over and, in a call with
+                                                grains (dpt_op_args.grain), has a row of `size`
+                                                elements for each grain
              DPT_IN_IF, DPT_OUT_IF and DPT_SUM_IF have a condition in front: without it there is no
              such slot, and the later slots move up.
 
@@ -148,7 +151,7 @@
     X(DROPOUT, dropout, DROPOUT, 1, DPT_MARK_STEP, \
         DPT_IN(x, T, N, x) DPT_IN(sample, U32, N, one) DPT_SUM(y, T, N, y)) \
     X(BATCH_NORM_PARTIAL, batch_norm_partial, BATCH_NORM, 0, DPT_MARK_NONE, \
-        DPT_IN(x, T, N, x) DPT_OUT(part, F32, ALL, moments)) \
+        DPT_IN(x, T, N, x) DPT_PART(part, F32, ALL, moments)) \
     X(BATCH_NORM_MERGE, batch_norm_merge, BATCH_NORM, 0, DPT_MARK_STEP, \
         DPT_IN(parts, F32, ALL, parts) \
         DPT_OUT(moments, F32, ALL, moments) DPT_SUM(mean, F32, ALL, w) DPT_SUM(variance, F32, ALL, w)) \
@@ -160,7 +163,7 @@
     X(BATCH_NORM_BACKWARD_PARTIAL, batch_norm_backward_partial, BATCH_NORM, 0, DPT_MARK_NONE, \
         DPT_IN(dy, T, N, y) DPT_IN(x, T, N, x) DPT_IN(moments, F32, ALL, moments) \
         DPT_IN_IF(output_mask, w, F32, ALL, w) DPT_IN_IF(output_mask, b, F32, ALL, bias) \
-        DPT_OUT(part, F32, ALL, sums) DPT_SUM(dw, F32, ALL, w) DPT_SUM(db, F32, ALL, bias)) \
+        DPT_PART(part, F32, ALL, sums) DPT_SUM(dw, F32, ALL, w) DPT_SUM(db, F32, ALL, bias)) \
     X(BATCH_NORM_BACKWARD_DATA, batch_norm_backward_data, BATCH_NORM, 0, DPT_MARK_NONE, \
         DPT_IN(dy, T, N, y) DPT_IN(x, T, N, x) DPT_IN(moments, F32, ALL, moments) \
         DPT_IN(w, F32, ALL, w) DPT_IN(parts, F32, ALL, all_sums) \

@@ -381,8 +381,9 @@ typedef struct dpt_op_args {
        samples of the call are cut into grains of so many; the last one may have fewer.  There are
        at most DPT_MOST_GRAINS.  Each sum over samples is the sum over each grain, and the sums of
        grains are added up along the tree of docs/reproducibility.md whose grain 0 begins with the
-       call.  DPT_RUN_ACCUMULATE adds the sum of the tree to what was there.  0: all samples are one
-       grain. */
+       call.  DPT_RUN_ACCUMULATE adds the sum of the tree to what was there.  An output that is a
+       DPT_PART (op_list.h) has a row for each grain instead, in the order of the grains.  0: all
+       samples are one grain. */
     size_t grain;
 } dpt_op_args;
 

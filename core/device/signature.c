@@ -31,26 +31,28 @@ typedef enum slot_axis { AXIS_N, AXIS_ALL } slot_axis;
 typedef struct slot_row {
     const char *name; /* NULL ends the rows of a kind */
     dpti_slot_role role;
-    bool accumulates;
+    bool accumulates, per_grain;
     slot_type type;
     slot_axis axis;
     size_t size, condition; /* offsets in op_shape */
 } slot_row;
 
-#define SLOT(role_, sums_, condition_, name_, type_, axis_, size_)                                 \
+#define SLOT(role_, sums_, rows_, condition_, name_, type_, axis_, size_)                          \
     {.name = #name_,                                                                               \
      .role = DPTI_SLOT_##role_,                                                                    \
      .accumulates = sums_,                                                                         \
+     .per_grain = rows_,                                                                           \
      .type = TYPE_##type_,                                                                         \
      .axis = AXIS_##axis_,                                                                         \
      .size = offsetof(op_shape, size_),                                                            \
      .condition = offsetof(op_shape, condition_)},
-#define DPT_IN(...)     SLOT(IN, false, always, __VA_ARGS__)
-#define DPT_OUT(...)    SLOT(OUT, false, always, __VA_ARGS__)
-#define DPT_SUM(...)    SLOT(OUT, true, always, __VA_ARGS__)
-#define DPT_IN_IF(...)  SLOT(IN, false, __VA_ARGS__)
-#define DPT_OUT_IF(...) SLOT(OUT, false, __VA_ARGS__)
-#define DPT_SUM_IF(...) SLOT(OUT, true, __VA_ARGS__)
+#define DPT_IN(...)     SLOT(IN, false, false, always, __VA_ARGS__)
+#define DPT_OUT(...)    SLOT(OUT, false, false, always, __VA_ARGS__)
+#define DPT_SUM(...)    SLOT(OUT, true, false, always, __VA_ARGS__)
+#define DPT_PART(...)   SLOT(OUT, false, true, always, __VA_ARGS__)
+#define DPT_IN_IF(...)  SLOT(IN, false, false, __VA_ARGS__)
+#define DPT_OUT_IF(...) SLOT(OUT, false, false, __VA_ARGS__)
+#define DPT_SUM_IF(...) SLOT(OUT, true, false, __VA_ARGS__)
 
 #define SLOT_ROWS(kind, name_, family, in_place, marks, slots)                                     \
     static const slot_row name_##_slots[] = {slots{.name = NULL}};
@@ -84,6 +86,7 @@ static void add_slot(const slot_row *row, const dpt_op_desc *desc, const op_shap
         .per_sample = row->axis == AXIS_N ? elements : 0,
         .fixed = row->axis == AXIS_ALL ? elements : 0,
         .accumulates = row->accumulates,
+        .per_grain = row->per_grain,
     };
     if (!*(const bool *)((const char *)shape + row->condition)) return;
     if (row->role == DPTI_SLOT_IN)

@@ -13,6 +13,7 @@ typedef struct dpti_slot {
     size_t per_sample; /* elements a sample; 0 if the tensor has no sample axis */
     size_t fixed;      /* elements, if it has none */
     bool accumulates;  /* an output that DPT_RUN_ACCUMULATE adds to; others are written over */
+    bool per_grain;    /* an output of which a call with grains writes a row for each grain */
 } dpti_slot;
 
 /* The tensors of an operator.  This is the one place that knows them: dispatch, the graph and the

@@ -53,8 +53,8 @@ DPT_CHECK_RESULT dpt_status dpti_add_activations(const dpti_compiler *c, size_t 
    tensor of `elements` float32 in total. */
 DPT_CHECK_RESULT dpt_status dpti_add_sampled(const dpti_compiler *c, size_t elements, int *out);
 DPT_CHECK_RESULT dpt_status dpti_add_whole(const dpti_compiler *c, size_t elements, int *out);
-/* The same for the part of a batch-norm.  In a deterministic program it has a row for each grain.
- */
+/* The same for the part of a batch-norm.  In a deterministic program it has a row for each grain,
+   unless one part of a batch is all there is. */
 DPT_CHECK_RESULT dpt_status dpti_add_part(const dpti_compiler *c, size_t elements, int *out);
 /* Adds a tensor that is a view: `offset` elements into a flat buffer. */
 DPT_CHECK_RESULT dpt_status dpti_add_view(const dpti_compiler *c, dpti_home home, size_t offset,

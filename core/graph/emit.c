@@ -61,7 +61,9 @@ dpt_status dpti_add_whole(const dpti_compiler *c, size_t elements, int *out)
 
 dpt_status dpti_add_part(const dpti_compiler *c, size_t elements, int *out)
 {
-    if (!c->options->deterministic || dpti_n_parts(c) == 1) return dpti_add_whole(c, elements, out);
+    /* A frozen batch-norm has parts in backward only, which its gradients do not depend on. */
+    const bool one = dpti_n_parts(c) == 1 && !c->options->norms_frozen;
+    if (!c->options->deterministic || one) return dpti_add_whole(c, elements, out);
     return add_tensor(c,
                       (dpti_program_tensor){.home = DPTI_HOME_ARENA,
                                             .fixed_bytes = DPTI_GRAINS * 4 * elements,

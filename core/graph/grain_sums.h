@@ -1,9 +1,9 @@
 /* The instructions of a deterministic program that sum over samples: gradients of parameters, and
    the parts of batch-norms.  Such an instruction runs once for each grain of the samples, and the
-   gradients of the grains are added up along the tree (base/grains.h).  An operator that adds up
-   the grains itself (dpt_op_info.has_grains) runs once for each node.  The gradients of the
-   first node of the shard are in the replica's `gradients`, those of the others in grain_nodes.h's
-   buffers. */
+   gradients of the grains are added up along the tree (base/grains.h).  An operator that treats
+   the grains itself (dpt_op_info.has_grains) runs once for each node, and writes the parts of all
+   grains of the node.  The gradients of the first node of the shard are in the replica's
+   `gradients`, those of the others in grain_nodes.h's buffers. */
 #ifndef DPTI_GRAIN_SUMS_H
 #define DPTI_GRAIN_SUMS_H
 

@@ -21,9 +21,15 @@ typedef struct call {
     dpt_step_block block;
 } call;
 
-static size_t slot_elements(const dpti_slot *slot, size_t n)
+static size_t n_grains_of(const op_case *c)
 {
-    return slot->per_sample ? slot->per_sample * n : slot->fixed;
+    return c->grain > 0 && c->n_samples > 0 ? (c->n_samples + c->grain - 1) / c->grain : 1;
+}
+
+static size_t slot_elements(const dpti_slot *slot, const op_case *c)
+{
+    if (slot->per_grain) return slot->fixed * n_grains_of(c);
+    return slot->per_sample ? slot->per_sample * c->n_samples : slot->fixed;
 }
 
 /* ---- Setting up ------------------------------------------------------------------------------ */
@@ -36,7 +42,7 @@ static void add_tensors(call *k)
     for (size_t i = 0; i < s->n_in; i++) {
         k->in[i] = arena_add(a, &(tensor){.name = s->in[i].name,
                                           .dtype = s->in[i].dtype,
-                                          .n = slot_elements(&s->in[i], c->n_samples),
+                                          .n = slot_elements(&s->in[i], c),
                                           .written = c->in_place == (int)i});
     }
     for (size_t i = 0; i < s->n_out; i++) {
@@ -44,7 +50,7 @@ static void add_tensors(call *k)
                         ? k->in[c->in_place]
                         : arena_add(a, &(tensor){.name = s->out[i].name,
                                                  .dtype = s->out[i].dtype,
-                                                 .n = slot_elements(&s->out[i], c->n_samples),
+                                                 .n = slot_elements(&s->out[i], c),
                                                  .written = true});
     }
     k->workspace = arena_add(a, &(tensor){.name = "workspace",
@@ -473,29 +479,45 @@ typedef struct grain_calls {
     call *grains[DPT_MOST_GRAINS];
 } grain_calls;
 
+/* Element i of an output of a grain's call. */
+static float element_of_grain(const grain_calls *g, size_t grain, size_t output, size_t i)
+{
+    const call *k = g->grains[grain];
+    return ((const float *)arena_after(&k->arena, k->out[output]))[i];
+}
+
 /* Element i of an output: the sum of the `size` grains from `first` on, as far as they exist. */
 static float sum_of_node(const grain_calls *g, size_t output, size_t i, size_t first, size_t size)
 {
-    if (size == 1)
-        return (
-            (const float *)arena_after(&g->grains[first]->arena, g->grains[first]->out[output]))[i];
+    if (size == 1) return element_of_grain(g, first, output, i);
     const float left = sum_of_node(g, output, i, first, size / 2);
     if (first + size / 2 >= g->n) return left;
     return left + sum_of_node(g, output, i, first + size / 2, size / 2);
 }
 
-static void compare_node(test *t, const call *k, const grain_calls *g, size_t output)
+/* Element i of an output as the grains' calls have it: of a sum that of their tree, of a part that
+   of a grain.  What is neither is the same for all grains. */
+static float expected_of(const call *k, const grain_calls *g, size_t output, size_t i)
 {
+    const dpti_slot *slot = &k->op->signature.out[output];
+    if (slot->per_grain) return element_of_grain(g, i / slot->fixed, output, i % slot->fixed);
+    return slot->accumulates ? sum_of_node(g, output, i, 0, DPT_MOST_GRAINS)
+                             : element_of_grain(g, 0, output, i);
+}
+
+static void compare_grains(test *t, const call *k, const grain_calls *g, size_t output)
+{
+    const bool adds = k->c->accumulate && k->op->signature.out[output].accumulates;
     const tensor *out = &k->arena.tensors[k->out[output]];
     const float *data = arena_after(&k->arena, k->out[output]);
     const float *before = arena_before(&k->arena, k->out[output]);
     for (size_t i = 0; i < out->n; i++) {
-        float expected = sum_of_node(g, output, i, 0, DPT_MOST_GRAINS);
-        if (k->c->accumulate) expected = before[i] + expected;
+        float expected = expected_of(k, g, output, i);
+        if (adds) expected = before[i] + expected;
         if (CHECK(memcmp(&data[i], &expected, sizeof expected) == 0 ||
                   (isnan(data[i]) && isnan(expected))))
             continue;
-        FAIL("%s: %s[%zu] is %a, the sum of its tree %a", k->text, out->name, i, (double)data[i],
+        FAIL("%s: %s[%zu] is %a, of the grains alone %a", k->text, out->name, i, (double)data[i],
              (double)expected);
         return;
     }
@@ -525,7 +547,7 @@ static void check_grains(test *t, const call *whole, test_random *random, FILE *
     if (complete) {
         snprintf(all->text, sizeof all->text, "grains of %zu: %.470s", c.grain, whole->text);
         for (size_t i = 0; i < op.signature.n_out; i++)
-            compare_node(t, all, &g, i);
+            compare_grains(t, all, &g, i);
         if (file) write_bits(all, file);
     }
     for (size_t i = 0; i < DPT_MOST_GRAINS; i++)

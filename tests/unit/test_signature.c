@@ -802,6 +802,7 @@ static const list_line list_lines[] = {
 #define DPT_OUT_IF(...) +100
 #define DPT_SUM(...)    +100
 #define DPT_SUM_IF(...) +100
+#define DPT_PART(...)   +100
 #define LINE(kind_, name_, family, in_place, marks, slots)                                         \
     {.kind = #kind_, .name = #name_, .n_in = (0 slots) % 100, .n_out = (0 slots) / 100},
     DPT_OP_LIST(LINE)

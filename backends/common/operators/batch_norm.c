@@ -4,6 +4,7 @@
 #include "grid.h"
 #include "norm_fixed.h"
 #include "operators.h"
+#include "tree.h"
 
 typedef struct batch_norm_state {
     dpt_kernel *first, *second; /* second: of a reduction, else NULL */
@@ -59,6 +60,7 @@ static batch_norm_merge_params merge_params(const dpt_call *call)
 {
     const dpt_batch_norm_desc *d = desc_of(call);
     return (batch_norm_merge_params){.n_samples = call->n_samples,
+                                     .grain = dpt_grain_of(call),
                                      .channels = (u32)d->channels,
                                      .n_parts = (u32)d->n_parts,
                                      .epsilon = d->epsilon,
@@ -228,16 +230,17 @@ static bool has_own_kernels(dpt_op_kind kind)
 
 static dpt_status prepare_deterministic(dpt_op *op)
 {
-    static const dpt_norm_fixed_kind partial = {"dpt_norm_fixed_moments", "dpt_norm_fixed_part", 1,
-                                                1, false};
-    static const dpt_norm_fixed_kind backward = {"dpt_norm_fixed_products",
-                                                 "dpt_norm_fixed_backward_part", 5, 3, true};
+    static const dpt_norm_fixed_kind partial = {
+        "dpt_norm_fixed_moments", "dpt_norm_fixed_part", 1, 1, false, false};
+    static const dpt_norm_fixed_kind backward = {
+        "dpt_norm_fixed_products", "dpt_norm_fixed_backward_part", 5, 3, true, true};
     const bool merges = op->desc.kind == DPT_OP_BATCH_NORM_MERGE;
     batch_norm_state *s = op->plan.state;
     if (op->desc.kind == DPT_OP_BATCH_NORM_PARTIAL) return prepare_fixed(op, &partial);
     if (op->desc.kind == DPT_OP_BATCH_NORM_BACKWARD_PARTIAL) return prepare_fixed(op, &backward);
     op->plan.run = merges ? run_merge : run_freeze;
     op->plan.algorithm = "loop";
+    op->plan.has_grains = merges;
     return dpt_op_kernel(op, "norm_fixed.cl",
                          merges ? "dpt_norm_fixed_merge" : "dpt_norm_fixed_freeze", &s->first);
 }

@@ -150,8 +150,8 @@ static dpt_status run_fixed_weights(const dpt_call *call)
 
 static dpt_status prepare_fixed_weights(dpt_op *op, layer_norm_state *s)
 {
-    static const dpt_norm_fixed_kind kind = {"dpt_norm_fixed_weights", "dpt_norm_fixed_layer_part",
-                                             3, 2, false};
+    static const dpt_norm_fixed_kind kind = {
+        "dpt_norm_fixed_weights", "dpt_norm_fixed_layer_part", 3, 2, false, true};
     const dpt_layer_norm_desc *d = &op->desc.u.layer_norm;
     s->fixed.kind = &kind;
     s->fixed.params = (norm_fixed_params){.rows = (u32)d->rows, .channels = (u32)d->channels};

@@ -6,6 +6,7 @@
    difference of two large sums. */
 #include "kinds.h"
 #include "norm.h"
+#include "tree.h"
 
 #include <math.h>
 
@@ -116,11 +117,22 @@ static float inverse_deviation(double variance, float epsilon)
     return (float)(1.0 / sqrt(variance + (double)epsilon));
 }
 
-/* Adds `value` to a running statistic, weighted with this device's part of the global batch. */
+/* `value`, weighted with the part that n samples are of the global batch. */
+static float share_of(const dpt_cpu_call *call, size_t n, double value)
+{
+    const double share = (double)n * (double)call->step->inv_batch;
+    return (float)(value * share);
+}
+
+/* Adds `value` to a running statistic, weighted with this device's part of the global batch, grain
+   by grain. */
 static void add_share(const dpt_cpu_call *call, float *to, double value)
 {
-    const double share = (double)call->n_samples * (double)call->step->inv_batch;
-    const float added = call->n_samples > 0 ? (float)(value * share) : 0.0f;
+    const size_t n = call->n_samples, grain = call->grain > 0 && call->grain < n ? call->grain : n;
+    float waiting[TREE_LEVELS], added = 0.0f;
+    for (size_t at = 0; at < n; at += grain)
+        added = tree_add_one(waiting, share_of(call, norm_least(grain, n - at), value), at / grain,
+                             n - at <= grain);
     *to = call->accumulate ? *to + added : added;
 }
 
@@ -174,6 +186,7 @@ static dpt_status prepare_alone(dpt_op *op, dpt_cpu_kernel *kernel)
 dpt_status KERNEL(prepare_batch_norm_merge)(dpt_op *op, dpt_error *error)
 {
     (void)error;
+    op->plan.has_grains = op->deterministic;
     return prepare_alone(op, merge_parts);
 }
 

@@ -2,10 +2,11 @@
 
    Each sample is summed up by itself.  Its rows go to LANES_OF_ROWS lanes in turn: row r goes to
    lane r % LANES_OF_ROWS.  A lane is a sum in float32 in the order of its rows.  The lanes are
-   added in double precision in their order, and so are the samples.  Statistics are merged as in
-   batch_norm.c.  A thread takes a sample, or some channels of one. */
+   added in double precision in their order, and so are the samples of a grain.  Statistics are
+   merged as in batch_norm.c.  A thread takes a sample, or some channels of one. */
 #include "kinds.h"
 #include "norm.h"
+#include "tree.h"
 
 #include <math.h>
 #include <string.h>
@@ -292,50 +293,94 @@ static dpt_cpu_range each_sample(const dpt_cpu_call *call, void (*sum_up)(const 
     return dpt_cpu_split(of.channels, 16, thread, n_threads);
 }
 
-/* The sum of a channel over all samples. */
-static double total(const dpt_cpu_call *call, shape of, size_t at)
+/* Grains of the call; at least one. */
+static size_t grains_of(const dpt_cpu_call *call)
+{
+    const bool several = call->grain > 0 && call->n_samples > 0;
+    return several ? dpt_cpu_ceil_div(call->n_samples, call->grain) : 1;
+}
+
+static dpt_cpu_range samples_of(const dpt_cpu_call *call, size_t grain)
+{
+    const size_t begin = grain * call->grain, left = call->n_samples - begin;
+    return (dpt_cpu_range){begin, begin + (call->grain > 0 ? norm_least(call->grain, left) : left)};
+}
+
+/* The sum of a channel over some samples. */
+static double total(const dpt_cpu_call *call, shape of, dpt_cpu_range samples, size_t at)
 {
     double sum = 0.0;
-    for (size_t i = 0; i < call->n_samples; i++)
+    for (size_t i = samples.begin; i < samples.end; i++)
         sum += sums_of(call, of, i)[at];
     return sum;
 }
 
-/* x (n,area,c) -> part (3,c) */
-static void partial(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+/* What the two sums of a channel are added to, and what they are multiplied with. */
+typedef struct channel {
+    float *first, *second;
+    double factor; /* of the second one */
+    float *rows;   /* where the sums of the first grain go; NULL: nowhere */
+} channel;
+
+/* Adds up the sums of channel c. */
+static void add_up(const dpt_cpu_call *call, shape of, size_t c, const channel *to)
 {
-    const dpt_cpu_range own = each_sample(call, find_moments, thread, n_threads);
+    float first[TREE_LEVELS], second[TREE_LEVELS], sum = 0.0f, product = 0.0f;
+    for (size_t g = 0, n = grains_of(call); g < n; g++) {
+        const dpt_cpu_range samples = samples_of(call, g);
+        sum = (float)total(call, of, samples, c);
+        product = (float)(total(call, of, samples, of.channels + c) * to->factor);
+        if (to->rows) {
+            to->rows[2 * g * of.channels] = sum;
+            to->rows[(2 * g + 1) * of.channels] = product;
+        }
+        sum = tree_add_one(first, sum, g, g + 1 == n);
+        product = tree_add_one(second, product, g, g + 1 == n);
+    }
+    *to->first = call->accumulate ? *to->first + sum : sum;
+    *to->second = call->accumulate ? *to->second + product : product;
+}
+
+/* The moments of some channels and samples, to part (3,c). */
+static void merge_samples(const dpt_cpu_call *call, dpt_cpu_range samples, dpt_cpu_range own,
+                          float *part)
+{
     const shape of = shape_of(call->op);
     const double rows = (double)of.rows;
-    float *part = call->out[0];
     for (size_t c = own.begin; c < own.end; c++) {
         double mean = 0.0, m2 = 0.0;
-        for (size_t i = 0; i < call->n_samples; i++) {
+        for (size_t i = samples.begin; i < samples.end; i++) {
             const double *sums = sums_of(call, of, i);
             norm_merge(&mean, &m2, sums[c], sums[of.channels + c],
-                       norm_merging_of((double)i * rows, rows));
+                       norm_merging_of((double)(i - samples.begin) * rows, rows));
         }
-        part[c] = (float)(call->n_samples * of.rows);
+        part[c] = (float)((samples.end - samples.begin) * of.rows);
         part[of.channels + c] = (float)mean;
         part[2 * of.channels + c] = (float)m2;
     }
 }
 
-/* dy, x (n,area,c), moments (3,c), [w (c), b (c)] -> part (2,c), dw (c), db (c) */
+/* x (n,area,c) -> part (n_grains,3,c) */
+static void partial(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
+{
+    const dpt_cpu_range own = each_sample(call, find_moments, thread, n_threads);
+    float *part = call->out[0];
+    for (size_t g = 0, n = grains_of(call); g < n; g++)
+        merge_samples(call, samples_of(call, g), own, part + g * 3 * shape_of(call->op).channels);
+}
+
+/* dy, x (n,area,c), moments (3,c), [w (c), b (c)] -> part (n_grains,2,c), dw (c), db (c) */
 static void backward_partial(const dpt_cpu_call *call, unsigned thread, unsigned n_threads)
 {
     const dpt_cpu_range own = each_sample(call, find_products, thread, n_threads);
     const shape of = shape_of(call->op);
     const float *inverse = (const float *)call->in[2] + of.channels;
     float *part = call->out[0], *dw = call->out[1], *db = call->out[2];
-    for (size_t c = own.begin; c < own.end; c++) {
-        const float sum = (float)total(call, of, c);
-        const float product = (float)(total(call, of, of.channels + c) * (double)inverse[c]);
-        part[c] = sum;
-        part[of.channels + c] = product;
-        db[c] = call->accumulate ? db[c] + sum : sum;
-        dw[c] = call->accumulate ? dw[c] + product : product;
-    }
+    for (size_t c = own.begin; c < own.end; c++)
+        add_up(
+            call, of, c,
+            &(channel){
+                .first = db + c, .second = dw + c, .factor = (double)inverse[c], .rows = part + c});
 }
 
 /* dy, x (n,rows,c), moments (n,rows,2) -> dw (c), db (c) */
@@ -344,12 +389,8 @@ static void backward_weights(const dpt_cpu_call *call, unsigned thread, unsigned
     const dpt_cpu_range own = each_sample(call, find_weights, thread, n_threads);
     const shape of = shape_of(call->op);
     float *dw = call->out[0], *db = call->out[1];
-    for (size_t c = own.begin; c < own.end; c++) {
-        const float sum = (float)total(call, of, c);
-        const float product = (float)total(call, of, of.channels + c);
-        dw[c] = call->accumulate ? dw[c] + product : product;
-        db[c] = call->accumulate ? db[c] + sum : sum;
-    }
+    for (size_t c = own.begin; c < own.end; c++)
+        add_up(call, of, c, &(channel){.first = db + c, .second = dw + c, .factor = 1.0});
 }
 
 /* ---- Preparing ------------------------------------------------------------------------------- */
@@ -363,6 +404,7 @@ static dpt_status prepare(dpt_op *op, dpt_cpu_kernel *kernel)
     op->plan.workspace_bytes = dpt_cpu_mul(dpt_cpu_add(sums, scratch), sizeof(float));
     op->plan.work = (double)of.rows * (double)of.channels * 0.3;
     op->plan.exact = kernel != partial;
+    op->plan.has_grains = true;
     return DPT_OK;
 }
 

@@ -49,6 +49,19 @@ static inline tree_block tree_block_at(size_t first, size_t total, size_t each, 
     return b;
 }
 
+/* ---- One sum --------------------------------------------------------------------------------- */
+
+/* Adds the sum of a grain to those that wait (TREE_LEVELS).  Returns the result behind the last
+   grain. */
+static inline float tree_add_one(float *waiting, float sum, size_t grain, bool last)
+{
+    size_t level = 0;
+    for (; level < TREE_LEVELS && (last || (grain >> level & 1)); level++)
+        if (grain >> level & 1) sum = waiting[level] + sum;
+    if (!last) waiting[level] = sum;
+    return sum;
+}
+
 /* ---- Sums in memory -------------------------------------------------------------------------- */
 
 /* Sums of a grain that has ended.  Those that wait are `distance` floats apart, level by level. */
