@@ -174,11 +174,11 @@ static dpt_status plan_grains(dpt_op *op, dpt_winograd *w, size_t *n_bytes)
     g->n_weights = d->out_channels * w->taps * w->taps * d->in_channels;
     g->n_biases = d->has_bias ? d->out_channels : 0;
     g->grain_stride = w->matrix_stride * w->points;
-    g->most = DPT_MOST_GRAINS;
+    g->most = w->form.sum_grains ? 1 : DPT_MOST_GRAINS;
     while (g->most > 1 && g->most * g->grain_stride * sizeof(float) > MOST_SUMS)
         g->most /= 2;
     const size_t apart = DPT_MOST_GRAINS * g->n_weights * sizeof(float);
-    g->is_tree = apart > MOST_GRADIENTS;
+    g->is_tree = w->form.sum_grains || apart > MOST_GRADIENTS;
     g->weights_at = dpt_size_align(g->most * g->grain_stride * sizeof(float));
     g->biases_at = g->weights_at + (g->is_tree ? apart / DPT_MOST_GRAINS * TREE_LEVELS : apart);
     *n_bytes = dpt_size_add(g->biases_at, DPT_MOST_GRAINS * g->n_biases * sizeof(float));

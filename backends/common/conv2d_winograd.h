@@ -36,6 +36,12 @@ typedef struct dpt_winograd_grains {
 typedef dpt_status dpt_winograd_multiply_grains(const dpt_winograd_block *block,
                                                 const dpt_winograd_grains *grains);
 
+/* Enqueues the products of grains of a block, transforms their sums to gradients, and adds these up
+   along the tree, as *weights says.  The grains have not begun before. */
+typedef dpt_status dpt_winograd_sum_grains(const dpt_winograd_block *block,
+                                           const dpt_winograd_grains *grains,
+                                           const winograd_weights *weights);
+
 /* The part of a plan that the products decide. */
 typedef struct dpt_winograd_form {
     size_t tile;  /* a tile has tile x tile results */
@@ -48,6 +54,9 @@ typedef struct dpt_winograd_form {
     dpt_winograd_multiply *multiply;
     /* Of deterministic backward-weights, in place of `multiply`.  NULL: the plan has no grains. */
     dpt_winograd_multiply_grains *multiply_grains;
+    /* The same in place of the products and transforms of grains that fit a block.  It may be NULL.
+       The sums of one grain stand in memory at a time, if any. */
+    dpt_winograd_sum_grains *sum_grains;
 } dpt_winograd_form;
 
 /* The memory of deterministic backward-weights. */
@@ -110,6 +119,8 @@ DPT_CHECK_RESULT dpt_status dpt_winograd_transform_filters(const dpt_call *call)
 dpt_location dpt_winograd_source(const dpt_call *call);
 dpt_location dpt_winograd_results(const dpt_call *call);
 dpt_location dpt_winograd_matrices(const dpt_call *call);
+/* The gradients of grains that stand apart or wait. */
+dpt_location dpt_winograd_gradients(const dpt_call *call);
 /* The image of a tensor with which a block begins.  {NULL, 0} stays. */
 dpt_location dpt_winograd_images_at(dpt_location tensor, const winograd_images *images,
                                     size_t first);

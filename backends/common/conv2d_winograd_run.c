@@ -23,6 +23,11 @@ dpt_location dpt_winograd_results(const dpt_call *call)
     return dpt_at(call->args->workspace, plan_of(call)->results_at);
 }
 
+dpt_location dpt_winograd_gradients(const dpt_call *call)
+{
+    return dpt_at(call->args->workspace, plan_of(call)->grains.weights_at);
+}
+
 dpt_location dpt_winograd_images_at(dpt_location tensor, const winograd_images *images,
                                     size_t first)
 {
@@ -159,15 +164,18 @@ typedef struct ended_grains {
     bool is_last; /* the call ends with them */
 } ended_grains;
 
-static dpt_status transform_weights_back(const dpt_call *call, const ended_grains *ended)
+/* Whether the gradients of grains stand apart, until they are added up. */
+static bool are_apart(const dpt_call *call)
+{
+    return dpt_grains_of(call) > 1 && !plan_of(call)->grains.is_tree;
+}
+
+static winograd_weights weights_of(const dpt_call *call, const ended_grains *ended)
 {
     const dpt_winograd *w = plan_of(call);
     const dpt_winograd_sums *g = &w->grains;
     const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
-    const bool is_one = dpt_grains_of(call) == 1, is_tree = g->is_tree && !is_one;
-    const bool is_apart = !is_tree && !is_one;
-    const dpt_location none = {NULL, 0}, gradients = dpt_at(call->args->workspace, g->weights_at);
-    const winograd_weights p = {
+    return (winograd_weights){
         .point_stride = w->matrix_stride,
         .grain_stride = g->grain_stride,
         .part = g->n_weights,
@@ -176,17 +184,24 @@ static dpt_status transform_weights_back(const dpt_call *call, const ended_grain
         .out_channels = (u32)d->out_channels,
         .n_grains = (u32)ended->n,
         .first = (u32)ended->first,
-        .is_tree = is_tree,
+        .is_tree = dpt_grains_of(call) > 1 && g->is_tree,
         .is_last = ended->is_last,
-        .accumulate = call->accumulate && !is_apart,
+        .accumulate = call->accumulate && !are_apart(call),
         .is_empty = call->n_samples == 0,
     };
+}
+
+static dpt_status transform_weights_back(const dpt_call *call, const ended_grains *ended)
+{
+    const dpt_winograd *w = plan_of(call);
+    const dpt_location none = {NULL, 0}, gradients = dpt_winograd_gradients(call);
+    const winograd_weights p = weights_of(call, ended);
     dpt_launch l = dpt_launch_begin(call->stream, w->weights_back);
-    dpt_launch_tensor(&l, is_apart ? gradients : call->args->out[0], DPT_F32);
-    dpt_launch_tensor(&l, is_tree ? gradients : none, DPT_F32);
+    dpt_launch_tensor(&l, are_apart(call) ? gradients : call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, p.is_tree ? gradients : none, DPT_F32);
     dpt_launch_tensor(&l, dpt_winograd_matrices(call), DPT_F32);
     dpt_launch_value(&l, &p, sizeof p);
-    return launch_rows(w, &l, (size_t)p.out_channels * (is_tree ? 1 : p.n_grains),
+    return launch_rows(w, &l, (size_t)p.out_channels * (p.is_tree ? 1 : p.n_grains),
                        dpt_ceil_div(p.in_channels, w->form.width));
 }
 
@@ -303,7 +318,7 @@ static dpt_status sum_grains(const dpt_winograd_block *b, size_t first)
     const size_t size = dpt_grain_of(call), tiles = w->tiles_h * w->tiles_w;
     const size_t n_grains = dpt_ceil_div(b->n_samples, size);
     for (size_t i = 0; i < n_grains;) {
-        const size_t n = smaller(w->grains.most, n_grains - i);
+        const size_t n = w->form.sum_grains ? n_grains : smaller(w->grains.most, n_grains - i);
         const size_t behind = (n_grains - i - n) * size; /* samples that are behind these grains */
         const size_t last = i + n < n_grains ? size : b->n_samples - (i + n - 1) * size;
         const dpt_winograd_grains some = {
@@ -312,9 +327,14 @@ static dpt_status sum_grains(const dpt_winograd_block *b, size_t first)
                                     .n = n,
                                     .is_last =
                                         behind == 0 && b->first + b->n_samples == call->n_samples};
+        i += n;
+        if (w->form.sum_grains) {
+            const winograd_weights p = weights_of(call, &ended);
+            DPT_TRY(w->form.sum_grains(b, &some, &p));
+            continue;
+        }
         DPT_TRY(w->form.multiply_grains(b, &some));
         DPT_TRY(transform_weights_back(call, &ended));
-        i += n;
     }
     return DPT_OK;
 }

@@ -114,4 +114,15 @@ typedef struct winograd_weights {
     u32 unused;
 } winograd_weights;
 
+/* Backward-weights of some grains of a block in one kernel.  An item computes `strip` chunks of A
+   by `span` chunks of B, and the sums of one chunk of A exist at a time: lanes of A, each with its
+   chunks of B, for each point. */
+typedef struct winograd_weights_fusion {
+    winograd_sum sum; /* of the block, but for what concerns C */
+    winograd_weights weights;
+    u64 group_stride;          /* elements of scratch from one group to the next */
+    u32 first_row, grain_rows; /* of the first grain; of each grain but the last */
+    u32 strip, span;
+} winograd_weights_fusion;
+
 #endif

@@ -31,6 +31,9 @@ typedef struct state {
     size_t scratch_bytes;
     winograd_fusion fusion; /* if fused: complete except for what depends on the samples */
     size_t most_groups;
+    dpt_kernel *sum_grains; /* of deterministic backward-weights in registers */
+    winograd_weights_fusion
+        of_grains; /* the same: complete except for what depends on the grains */
 } state;
 
 /* ---- In registers ---------------------------------------------------------------------------- */
@@ -61,19 +64,25 @@ static dpt_status multiply_rows(const dpt_winograd_block *b)
                              (const size_t[3]){1, 1, 1});
 }
 
-/* The sums of backward-weights. */
-static dpt_status add_rows(const dpt_winograd_block *b)
+static winograd_sum sum_of(const dpt_winograd_block *b, bool accumulate)
 {
     const state *s = b->call->op->plan.state;
-    const winograd_sum p = {
+    return (winograd_sum){
         .a_stride = b->results.layout.point_stride,
         .b_stride = b->source.layout.point_stride,
         .c_stride = s->w.matrix_stride,
         .n_rows = b->source.n_rows,
         .a_chunks = b->results.layout.chunks,
         .b_chunks = b->source.layout.chunks,
-        .accumulate = b->first > 0,
+        .accumulate = accumulate,
     };
+}
+
+/* The sums of backward-weights, of a whole block. */
+static dpt_status launch_sum(const dpt_winograd_block *b, bool accumulate)
+{
+    const state *s = b->call->op->plan.state;
+    const winograd_sum p = sum_of(b, accumulate);
     dpt_launch l = dpt_launch_begin(b->call->stream, s->multiply);
     dpt_launch_tensor(&l, dpt_winograd_matrices(b->call), DPT_F32);
     dpt_launch_tensor(&l, dpt_winograd_results(b->call), DPT_F32);
@@ -81,6 +90,17 @@ static dpt_status add_rows(const dpt_winograd_block *b)
     dpt_launch_value(&l, &p, sizeof p);
     return dpt_launch_groups(&l, (const size_t[3]){p.a_chunks, s->w.points, 1},
                              (const size_t[3]){1, 1, 1});
+}
+
+static dpt_status add_rows(const dpt_winograd_block *b)
+{
+    return launch_sum(b, b->first > 0);
+}
+
+/* A part of a grain, which is a whole block. */
+static dpt_status add_grain_rows(const dpt_winograd_block *b, const dpt_winograd_grains *grains)
+{
+    return launch_sum(b, grains->resumes);
 }
 
 static dpt_status get_product(const dpt_op *op, state *s)
@@ -93,6 +113,64 @@ static dpt_status get_product(const dpt_op *op, state *s)
     if (op->deterministic) dpt_program_key_deterministic(&key);
     return dpt_kernel_get(op->device, &key, weights ? "winograd_add" : "winograd_multiply",
                           &s->multiply);
+}
+
+/* ---- Grains in registers --------------------------------------------------------------------- */
+
+/* Plans the scratch of the work items, and divides filters and channels among them. */
+static void set_grains(const dpt_op *op, state *s)
+{
+    dpt_winograd *w = &s->w;
+    winograd_weights_fusion *p = &s->of_grains;
+    const size_t width = w->form.width, panel = w->form.panel,
+                 n_units = dpt_traits_of(op->device)->n_units;
+    const size_t a_chunks = w->result_c / width, b_chunks = w->source_c / width;
+    const size_t most = fused_bytes / (w->points * width * width * sizeof(float));
+    const size_t n_spans = dpt_ceil_div(b_chunks, most > panel ? most : panel);
+    const size_t span = dpt_ceil_div(dpt_ceil_div(b_chunks, n_spans), panel) * panel;
+    s->most_groups = 4 * n_units;
+    const size_t strip = a_chunks * n_spans / s->most_groups;
+    p->span = (u32)span;
+    p->strip = strip < 1 ? 1 : strip > 4 ? 4 : (u32)strip;
+    p->weights.point_stride = dpt_winograd_stride(width * width * span);
+    p->group_stride = w->points * p->weights.point_stride;
+    s->scratch_bytes = s->most_groups * (size_t)p->group_stride * sizeof(float);
+}
+
+static dpt_status sum_grains(const dpt_winograd_block *b, const dpt_winograd_grains *grains,
+                             const winograd_weights *weights)
+{
+    const dpt_call *call = b->call;
+    const state *s = call->op->plan.state;
+    const dpt_location none = {NULL, 0};
+    winograd_weights_fusion p = s->of_grains;
+    const u64 point_stride = p.weights.point_stride;
+    p.sum = sum_of(b, false);
+    p.weights = *weights;
+    p.weights.point_stride = point_stride;
+    p.first_row = (u32)grains->first;
+    p.grain_rows = (u32)grains->each;
+    const size_t n_items =
+        dpt_ceil_div(p.sum.a_chunks, p.strip) * dpt_ceil_div(p.sum.b_chunks, p.span);
+    const size_t n_groups = n_items < s->most_groups ? n_items : s->most_groups;
+    dpt_launch l = dpt_launch_begin(call->stream, s->sum_grains);
+    dpt_launch_tensor(&l, call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, weights->is_tree ? dpt_winograd_gradients(call) : none, DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(call->args->workspace, s->w.scratch_at), DPT_F32);
+    dpt_launch_tensor(&l, dpt_winograd_results(call), DPT_F32);
+    dpt_launch_tensor(&l, dpt_winograd_source(call), DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_groups(&l, (const size_t[3]){n_groups, 1, 1}, (const size_t[3]){1, 1, 1});
+}
+
+static dpt_status get_grains(const dpt_op *op, state *s)
+{
+    const dpt_winograd_form *f = &s->w.form;
+    dpt_program_key key = {.file = "winograd_fused_weights.cl"};
+    snprintf(key.options, sizeof key.options, "-DTILE=%zu -DTAPS=%zu -DWIDTH=%zu -DPANEL=%zu",
+             f->tile, s->w.taps, f->width, f->panel);
+    dpt_program_key_deterministic(&key);
+    return dpt_kernel_get(op->device, &key, "winograd_fused_weights", &s->sum_grains);
 }
 
 /* ---- By gemm.h ------------------------------------------------------------------------------- */
@@ -251,6 +329,9 @@ static dpt_winograd_form form_of(const dpt_op *op, const method *m)
     f.panel = 2;
     f.block_bytes = block_bytes_cpu;
     f.multiply = weights ? add_rows : multiply_rows;
+    if (!weights || !op->deterministic) return f;
+    f.multiply_grains = add_grain_rows;
+    f.sum_grains = sum_grains;
     return f;
 }
 
@@ -272,6 +353,10 @@ static dpt_status prepare_method(dpt_op *op, const method *m)
         op->plan.run = run_fused;
     } else {
         DPT_TRY(get_product(op, s));
+    }
+    if (form.sum_grains) {
+        set_grains(op, s);
+        DPT_TRY(get_grains(op, s));
     }
     return dpt_winograd_complete(op, &s->w, s->scratch_bytes, m->fused);
 }
