@@ -21,6 +21,7 @@ enum {
     MAX_GRAINS_BYTES = 16 << 20, /* the same of deterministic operators */
     /* Of deterministic operators: fewer groups of a unit leave it waiting for memory. */
     MIN_CHAIN_GROUPS = 4,
+    LONG_CHAIN = 512, /* terms */
 };
 
 /* A tile, as the options of kernels/conv2d_local_tile.h describe it. */
@@ -53,7 +54,7 @@ static size_t items_of(const tile *t)
 static size_t local_bytes_of(const tile *t)
 {
     const size_t pad = t->is_tensor ? 8 : 4;
-    if (t->reg_m == 1) return 2 * (t->k + pad) * (t->m + t->n) * sizeof(float);
+    if (t->reg_m < 4) return 2 * (t->k + pad) * (t->m + t->n) * sizeof(float);
     return 2 * t->k * (t->m + pad + t->n + pad) * sizeof(float);
 }
 
@@ -530,12 +531,16 @@ static matrix matrix_of(const dpt_op *op)
     }
 }
 
-/* The tiles, the largest first, and two for few columns. */
 static const tile chain_tiles[] = {
+    /* For many pixels or filters, */
     {.m = 64, .n = 64, .k = 16, .reg_m = 8, .reg_n = 4},
     {.m = 32, .n = 32, .k = 16, .reg_m = 4, .reg_n = 4},
     {.m = 64, .n = 16, .k = 16, .reg_m = 4, .reg_n = 4},
+    /* for fewer, */
+    {.m = 32, .n = 32, .k = 32, .reg_m = 2, .reg_n = 2},
     {.m = 16, .n = 16, .k = 32, .reg_m = 1, .reg_n = 1},
+    /* and for few with long sums. */
+    {.m = 16, .n = 16, .k = 128, .reg_m = 1, .reg_n = 1},
 };
 
 /* The groups that compute the matrices of an operator, for the most samples. */
@@ -547,19 +552,32 @@ static size_t groups_of(const dpt_op *op, const tile *t)
     return dpt_size_mul(dpt_size_mul(n, op->desc.u.conv2d.groups), weights ? DPT_MOST_GRAINS : 1);
 }
 
+/* The terms of a sum. */
+static size_t terms_of(const dpt_op *op)
+{
+    const dpt_conv2d_desc *d = &op->desc.u.conv2d;
+    const size_t taps = d->kernel_h * d->kernel_w;
+    switch (op->desc.kind) {
+    case DPT_OP_CONV2D_FORWARD: return dpt_size_mul(taps, d->in_channels / d->groups);
+    case DPT_OP_CONV2D_BACKWARD_DATA: return dpt_size_mul(taps, d->out_channels / d->groups);
+    default:
+        return dpt_size_mul(dpt_ceil_div(op->max_samples, DPT_MOST_GRAINS), d->out_h * d->out_w);
+    }
+}
+
 /* The largest tile that leaves no unit of the device idle, or the smallest one.  The bits do not
    depend on it. */
 static const tile *choose_tile(const dpt_op *op)
 {
-    const tile *large = &chain_tiles[0], *medium = &chain_tiles[1], *narrow = &chain_tiles[2];
-    const tile *small = &chain_tiles[3];
+    const tile *t = chain_tiles;
     const dpt_traits *traits = dpt_traits_of(op->device);
-    const size_t columns = matrix_of(op).columns;
-    if (columns > medium->n && groups_of(op, large) >= traits->n_units && fits(traits, large))
-        return large;
-    const tile *other = columns > narrow->n ? medium : narrow;
-    const bool is_busy = groups_of(op, other) >= (size_t)traits->n_units * MIN_CHAIN_GROUPS;
-    return is_busy || !fits(traits, small) ? other : small;
+    const size_t columns = matrix_of(op).columns, n_units = traits->n_units;
+    const tile *other = columns > t[2].n ? &t[1] : &t[2];
+    if (columns > t[1].n && groups_of(op, &t[0]) >= n_units && fits(traits, &t[0])) return &t[0];
+    if (groups_of(op, other) >= n_units * MIN_CHAIN_GROUPS) return other;
+    if (columns > t[2].n && groups_of(op, &t[3]) >= n_units && fits(traits, &t[3])) return &t[3];
+    if (terms_of(op) >= LONG_CHAIN && fits(traits, &t[5])) return &t[5];
+    return fits(traits, &t[4]) ? &t[4] : other;
 }
 
 dpt_status dpt_conv2d_local_chains(dpt_op *op, const dpt_conv2d_linear *layer)

@@ -109,7 +109,9 @@ set(tile_tensor_32 TILE_M=64 TILE_N=32 TILE_K=16 REG_M=4 REG_N=4 TENSOR=1)
 set(tile_chains_64x64 ${tile_local_64})
 set(tile_chains_64x16 ${tile_local_16})
 set(tile_chains_32x32 TILE_M=32 TILE_N=32 TILE_K=16 REG_M=4 REG_N=4)
-set(tile_chains_16x16 TILE_M=16 TILE_N=16 TILE_K=32 REG_M=1 REG_N=1)
+set(tile_chains_32x32x32 TILE_M=32 TILE_N=32 TILE_K=32 REG_M=2 REG_N=2)
+set(tile_chains_16x16x32 TILE_M=16 TILE_N=16 TILE_K=32 REG_M=1 REG_N=1)
+set(tile_chains_16x16x128 TILE_M=16 TILE_N=16 TILE_K=128 REG_M=1 REG_N=1)
 
 # cuda_tile(WAY PASS COLUMNS [STORING WIDTHS...] [PLAIN WIDTHS...] [DETERMINISTIC WIDTHS...]): 14 is for
 # accesses of one element to what has the input's channels, and of four to what has the output's.
@@ -151,7 +153,9 @@ foreach(pass IN ITEMS forward data weights)
   cuda_tile(chains ${pass} 64x64 DETERMINISTIC 11 44)
   cuda_tile(chains ${pass} 64x16 DETERMINISTIC 11)
   cuda_tile(chains ${pass} 32x32 DETERMINISTIC 11 44)
-  cuda_tile(chains ${pass} 16x16 DETERMINISTIC 11 44)
+  foreach(tile IN ITEMS 32x32x32 16x16x32 16x16x128)
+    cuda_tile(chains ${pass} ${tile} DETERMINISTIC 11 44)
+  endforeach()
 endforeach()
 
 # ---- Sources without a line ----------------------------------------------------------------------

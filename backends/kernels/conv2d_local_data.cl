@@ -144,7 +144,7 @@ DEVICE void write_inputs(GLOBAL act *dx, GLOBAL const act *x, const conv2d_local
     digits at;
     UNROLL
     for (u32 i = 0; i < REG_M; i++) {
-        if (i % 4 == 0)
+        if (IS_DEEP || i % 4 == 0)
             at = digits_of(tile.m * TILE_M + ROW_OF(item, i), r);
         else
             at = digits_add(at, one, r);

@@ -8,7 +8,7 @@
    Options of a program:
      TILE_M, TILE_N, TILE_K     the tile; multiples of 8
      REG_M, REG_N               the part of the tile that an item sums up in registers; 4 or 8, or
-                                both 1
+                                both 1 or both 2
      ACTIVATION                 of forward: the activation; of backward-data: the mask
      A_WIDTH, B_WIDTH, C_WIDTH  elements that one access to global memory moves: 4 if the channels
                                 are a multiple of 4, else 1
@@ -21,9 +21,9 @@
    Local memory holds slices as (K, M) and (K, N), in lines that are 4 elements longer than the
    tile. Items that write a piece of 4 along K into a column then write to different banks.
 
-   An item with one sum reads four elements along K at once.  Slices are then (M, K) and (N, K).
-   Such tiles are for small matrices: more items have work, and each chain has fewer instructions
-   between two terms. */
+   An item with one or four sums reads four elements along K at once.  Slices are then (M, K) and
+   (N, K).  Such tiles are for small matrices: more items have work, and each chain has fewer
+   instructions between two terms. */
 #ifndef DPT_KERNELS_CONV2D_LOCAL_TILE_H
 #define DPT_KERNELS_CONV2D_LOCAL_TILE_H
 
@@ -41,9 +41,9 @@
 #define LINE_M  (TILE_M + PAD)
 #define LINE_N  (TILE_N + PAD)
 #define LINE_K  (TILE_K + PAD)
-#define IS_ONE  (REG_M == 1 && REG_N == 1)
-#define PIECE   (REG_N < 4 ? REG_N : 4) /* neighbouring columns of an item's sums */
-#if IS_ONE
+#define IS_DEEP (REG_M < 4)
+#define PIECE   (IS_DEEP ? 1 : 4) /* neighbouring columns of an item's sums */
+#if IS_DEEP
 #define SLICE_A (TILE_M * LINE_K)
 #define SLICE_B (TILE_N * LINE_K)
 #else
@@ -127,18 +127,18 @@ typedef struct item_id {
 
 #if TENSOR
 #include "conv2d_local_tensor.h"
-#elif IS_ONE
+#elif IS_DEEP
 
 DEVICE item_id own_item(void)
 {
     item_id item;
-    item.m = LOCAL_ID / TILE_N;
-    item.n = LOCAL_ID % TILE_N;
+    item.m = LOCAL_ID / ITEMS_N;
+    item.n = LOCAL_ID % ITEMS_N;
     return item;
 }
 
-#define ROW_OF(item, i)    ((item).m)
-#define COLUMN_OF(item, j) ((item).n)
+#define ROW_OF(item, i)    ((item).m + (i) * ITEMS_M)
+#define COLUMN_OF(item, j) ((item).n + (j) * ITEMS_N)
 #define PLACE(tile, k, at) ((at)*LINE_K + (k))
 
 #else
@@ -260,7 +260,7 @@ DEVICE void fetch_act(float *to, GLOBAL const act *from, long place, bool exists
 DEVICE void put_upright(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
                         u32 width)
 {
-#if IS_ONE
+#if IS_DEEP
     LOCAL float *to = slice + PLACE(tile, k, column);
     if (width == 4)
         *(LOCAL float4 *)to = FLOAT4(piece[0], piece[1], piece[2], piece[3]);
@@ -276,7 +276,7 @@ DEVICE void put_upright(LOCAL float *slice, u32 tile, u32 k, u32 column, const f
 DEVICE void put_along(LOCAL float *slice, u32 tile, u32 k, u32 column, const float *piece,
                       u32 width)
 {
-#if IS_ONE
+#if IS_DEEP
     UNROLL
     for (u32 i = 0; i < width; i++)
         slice[PLACE(tile, k, column + i)] = piece[i];
@@ -303,17 +303,28 @@ DEVICE void clear_sums(float sums[REG_M][REG_N])
 
 #if TENSOR && HAS_TENSOR_CORES
 #define add_products add_tensor_products
-#elif IS_ONE
-DEVICE void add_products(float sums[1][1], LOCAL const float *a, LOCAL const float *b, item_id item)
+#elif IS_DEEP
+DEVICE void add_products(float sums[REG_M][REG_N], LOCAL const float *a, LOCAL const float *b,
+                         item_id item)
 {
     UNROLL
     for (u32 k = 0; k < TILE_K; k += 4) {
-        float a_k[4], b_k[4];
-        take(a_k, a + PLACE(TILE_M, k, item.m));
-        take(b_k, b + PLACE(TILE_N, k, item.n));
+        float a_k[REG_M][4], b_k[REG_N][4];
         UNROLL
-        for (u32 i = 0; i < 4; i++)
-            sums[0][0] = MULTIPLY_ADD(a_k[i], b_k[i], sums[0][0]);
+        for (u32 i = 0; i < REG_M; i++)
+            take(a_k[i], a + PLACE(TILE_M, k, ROW_OF(item, i)));
+        UNROLL
+        for (u32 j = 0; j < REG_N; j++)
+            take(b_k[j], b + PLACE(TILE_N, k, COLUMN_OF(item, j)));
+        UNROLL
+        for (u32 e = 0; e < 4; e++) {
+            UNROLL
+            for (u32 i = 0; i < REG_M; i++) {
+                UNROLL
+                for (u32 j = 0; j < REG_N; j++)
+                    sums[i][j] = MULTIPLY_ADD(a_k[i][e], b_k[j][e], sums[i][j]);
+            }
+        }
     }
 }
 #else

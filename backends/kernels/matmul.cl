@@ -168,12 +168,63 @@ KERNEL GROUP_OF(1) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matm
 #define FETCHES       (TILE * TERMS / ITEMS)
 #define PITCH         (TILE + 4) /* puts the terms of a line into different banks */
 
+#define SLICE         (TERMS * PITCH)
+
 /* Neighbouring items read neighbouring elements of the shorter stride. */
 #define LINE_OF(s, i) ((s)->term <= (s)->line ? (i) / TERMS : (i) % TILE)
 #define TERM_OF(s, i) ((s)->term <= (s)->line ? (i) % TERMS : (i) / TILE)
 
-DEVICE void fetch(float *to, const side *s, u32 line, u32 term)
+/* Whether four neighbouring elements of a side are read at once. */
+DEVICE bool has_quads(const side *s)
 {
+    const bool along_terms = s->term == 1;
+    const u32 other = along_terms ? s->line : s->term, n = along_terms ? s->n_terms : s->n_lines;
+    return !s->stored && (along_terms || s->line == 1) && (other | n) % 4 == 0 &&
+           (s->first * sizeof(float) + (u64)(size_t)s->base) % 16 == 0;
+}
+
+/* The place of quad q in a slice: its first line and its first term. */
+#define QUAD_LINE(s, q) ((s)->term == 1 ? (q) / (TERMS / 4) : (q) % (TILE / 4) * 4)
+#define QUAD_TERM(s, q) ((s)->term == 1 ? (q) % (TERMS / 4) * 4 : (q) / (TILE / 4))
+
+DEVICE void fetch_quads(float *to, const side *s, u32 line, u32 term)
+{
+    UNROLL for (u32 f = 0; f < FETCHES / 4; f++)
+    {
+        const u32 q = f * ITEMS + LOCAL_ID;
+        const u32 l = line + QUAD_LINE(s, q), t = term + QUAD_TERM(s, q);
+        float4 four = FLOAT4(s->nothing, s->nothing, s->nothing, s->nothing);
+        if (l < s->n_lines && t < s->n_terms)
+            four = *(GLOBAL const float4 *)((GLOBAL const float *)s->base + s->first +
+                                            (u64)l * s->line + (u64)t * s->term);
+        to[4 * f] = four.x;
+        to[4 * f + 1] = four.y;
+        to[4 * f + 2] = four.z;
+        to[4 * f + 3] = four.w;
+    }
+}
+
+DEVICE void put_quads(LOCAL float *slice, const side *s, const float *from)
+{
+    UNROLL for (u32 f = 0; f < FETCHES / 4; f++)
+    {
+        const u32 q = f * ITEMS + LOCAL_ID;
+        LOCAL float *const to = slice + QUAD_TERM(s, q) * PITCH + QUAD_LINE(s, q);
+        const float *const four = from + 4 * f;
+        if (s->term == 1) {
+            UNROLL for (u32 e = 0; e < 4; e++) to[e * PITCH] = four[e];
+        } else {
+            *(LOCAL float4 *)to = FLOAT4(four[0], four[1], four[2], four[3]);
+        }
+    }
+}
+
+DEVICE void fetch(float *to, const side *s, u32 line, u32 term, bool quads)
+{
+    if (quads) {
+        fetch_quads(to, s, line, term);
+        return;
+    }
     UNROLL for (u32 f = 0; f < FETCHES; f++)
     {
         const u32 i = f * ITEMS + LOCAL_ID;
@@ -181,8 +232,12 @@ DEVICE void fetch(float *to, const side *s, u32 line, u32 term)
     }
 }
 
-DEVICE void put(LOCAL float *slice, const side *s, const float *from)
+DEVICE void put(LOCAL float *slice, const side *s, const float *from, bool quads)
 {
+    if (quads) {
+        put_quads(slice, s, from);
+        return;
+    }
     UNROLL for (u32 f = 0; f < FETCHES; f++)
     {
         const u32 i = f * ITEMS + LOCAL_ID;
@@ -231,8 +286,8 @@ DEVICE void store_row(const matmul_params *p, GLOBAL act *y, u64 place, u32 row,
 
 KERNEL GROUP_OF(ITEMS) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const matmul_params given)
 {
-    SHARED float4 a_quads[TERMS * PITCH / 4], b_quads[TERMS * PITCH / 4];
-    LOCAL float *const a_slice = (LOCAL float *)a_quads, *const b_slice = (LOCAL float *)b_quads;
+    SHARED float4 a_slices[2 * SLICE / 4], b_slices[2 * SLICE / 4]; /* this one and the next */
+    LOCAL float *const a = (LOCAL float *)a_slices, *const b = (LOCAL float *)b_slices;
     const matmul_params *const p = &given;
     if (IS_EXTRA_GROUP(p->n_pairs)) return;
     const u64 pair = GROUP_ID(1);
@@ -248,16 +303,22 @@ KERNEL GROUP_OF(ITEMS) void dpt_matmul(OUT(act, y), IN(u8, a), IN(u8, b), const 
         UNROLL for (u32 j = 0; j < REG_N; j++) sum[i][j] =
             first_sum(p, y_base + place, row + item_m + i, column + item_n + j);
     }
-    fetch(a_next, &a_side, row, 0);
-    fetch(b_next, &b_side, column, 0);
+    const bool a_quads = has_quads(&a_side), b_quads = has_quads(&b_side);
+    fetch(a_next, &a_side, row, 0, a_quads);
+    fetch(b_next, &b_side, column, 0, b_quads);
+    put(a, &a_side, a_next, a_quads);
+    put(b, &b_side, b_next, b_quads);
+    BARRIER();
+    u32 now = 0;
     for (u32 term = 0; term < p->inner; term += TERMS) {
-        put(a_slice, &a_side, a_next);
-        put(b_slice, &b_side, b_next);
+        const u32 next = SLICE - now;
+        fetch(a_next, &a_side, row, term + TERMS, a_quads);
+        fetch(b_next, &b_side, column, term + TERMS, b_quads);
+        multiply(sum, a + now + item_m, b + now + item_n);
+        put(a + next, &a_side, a_next, a_quads);
+        put(b + next, &b_side, b_next, b_quads);
         BARRIER();
-        fetch(a_next, &a_side, row, term + TERMS);
-        fetch(b_next, &b_side, column, term + TERMS);
-        multiply(sum, a_slice + item_m, b_slice + item_n);
-        BARRIER(); /* before the next slice lies there */
+        now = next;
     }
     UNROLL for (u32 i = 0; i < REG_M; i++)
         store_row(p, y_base, place, row + item_m + i, column + item_n, sum[i]);
