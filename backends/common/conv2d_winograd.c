@@ -159,7 +159,19 @@ static dpt_status set_blocks(const dpt_op *op, dpt_winograd *w)
 enum {
     MOST_SUMS = 64 << 20,      /* the most bytes of the sums of grains, but for those of one */
     MOST_GRADIENTS = 16 << 20, /* the most bytes of gradients that stand apart */
+    GROUPS_PER_UNIT = 8,       /* groups that keep a compute unit busy, */
+    GROUP_SIDE = 64,           /* of so many rows and columns of a product */
 };
+
+/* The sums of several grains keep a device busy where those of one would not. */
+static size_t cuts_of(const dpt_op *op, const dpt_winograd *w)
+{
+    const size_t groups =
+        w->points * dpt_ceil_div(w->source_c, GROUP_SIDE) * dpt_ceil_div(w->result_c, GROUP_SIDE);
+    const size_t wanted = (size_t)dpt_traits_of(op->device)->n_units * GROUPS_PER_UNIT;
+    const size_t n = dpt_ceil_div(wanted, groups);
+    return n < DPT_MOST_GRAINS ? n : DPT_MOST_GRAINS;
+}
 
 static bool has_grains(const dpt_op *op, const dpt_winograd *w)
 {
@@ -174,11 +186,13 @@ static dpt_status plan_grains(dpt_op *op, dpt_winograd *w, size_t *n_bytes)
     g->n_weights = d->out_channels * w->taps * w->taps * d->in_channels;
     g->n_biases = d->has_bias ? d->out_channels : 0;
     g->grain_stride = w->matrix_stride * w->points;
-    g->most = w->form.sum_grains ? 1 : DPT_MOST_GRAINS;
+    const bool always = w->form.sum_grains && w->form.few_tiles == 0;
+    g->most = always ? 1 : DPT_MOST_GRAINS;
     while (g->most > 1 && g->most * g->grain_stride * sizeof(float) > MOST_SUMS)
         g->most /= 2;
+    g->cuts = cuts_of(op, w);
     const size_t apart = DPT_MOST_GRAINS * g->n_weights * sizeof(float);
-    g->is_tree = w->form.sum_grains || apart > MOST_GRADIENTS;
+    g->is_tree = always || apart > MOST_GRADIENTS;
     g->weights_at = dpt_size_align(g->most * g->grain_stride * sizeof(float));
     g->biases_at = g->weights_at + (g->is_tree ? apart / DPT_MOST_GRAINS * TREE_LEVELS : apart);
     *n_bytes = dpt_size_add(g->biases_at, DPT_MOST_GRAINS * g->n_biases * sizeof(float));

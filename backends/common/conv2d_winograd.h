@@ -57,6 +57,9 @@ typedef struct dpt_winograd_form {
     /* The same in place of the products and transforms of grains that fit a block.  It may be NULL.
        The sums of one grain stand in memory at a time, if any. */
     dpt_winograd_sum_grains *sum_grains;
+    /* 0, or sum_grains is only for calls whose grains have at most so many tiles and are one block.
+       It then adds up no gradients that stand apart. */
+    size_t few_tiles;
 } dpt_winograd_form;
 
 /* The memory of deterministic backward-weights. */
@@ -64,6 +67,7 @@ typedef struct dpt_winograd_sums {
     size_t n_weights, n_biases; /* of a gradient */
     size_t grain_stride;        /* elements between the sums of two grains */
     size_t most;                /* grains whose sums stand side by side; a power of two */
+    size_t cuts;                /* of an operator that is not deterministic: grains of a call */
     bool is_tree;               /* a few gradients wait for others; if not, all stand apart */
     size_t weights_at;          /* bytes in the workspace: the gradients */
     size_t biases_at;           /* the same: the gradients of the bias of all grains */

@@ -3,9 +3,16 @@
 #include "conv2d_winograd.h"
 #include "matmul_kernel.h"
 
+#include <stdio.h>
+
+enum {
+    FEW_TILES = 64, /* of a grain: with more, products with sums in memory are as fast */
+};
+
 typedef struct state {
     dpt_winograd w; /* comes first */
     dpt_matmul_kernel matmul;
+    dpt_kernel *grains; /* winograd_grains.cl, or NULL */
 } state;
 
 /* A row-major matrix for each point, with the distance between rows and between points. */
@@ -104,22 +111,71 @@ static dpt_status multiply_grains(const dpt_winograd_block *b, const dpt_winogra
     return multiply_alike(b, &alike, grains->n - 1);
 }
 
+/* Deterministic backward-weights by winograd_grains.cl. */
+static dpt_status sum_grains(const dpt_winograd_block *b, const dpt_winograd_grains *grains,
+                             const winograd_weights *w)
+{
+    const dpt_call *call = b->call;
+    const state *s = call->op->plan.state;
+    const size_t side = WINOGRAD_SIDE;
+    const bool apart = !w->is_tree && w->n_grains > 1;
+    const winograd_grains p = {
+        .weights = *w,
+        .x_stride = b->source.layout.point_stride,
+        .dy_stride = b->results.layout.point_stride,
+        .n_tiles = b->source.n_tiles,
+        .each = (u32)grains->each,
+        .columns = (u32)dpt_ceil_div(w->in_channels, side),
+    };
+    const size_t groups[3] = {dpt_ceil_div(w->out_channels, side) * p.columns,
+                              apart ? w->n_grains : 1, 1};
+    dpt_launch l = dpt_launch_begin(call->stream, s->grains);
+    dpt_launch_tensor(&l, apart ? dpt_winograd_gradients(call) : call->args->out[0], DPT_F32);
+    dpt_launch_tensor(&l, dpt_winograd_results(call), DPT_F32);
+    dpt_launch_tensor(&l, dpt_winograd_source(call), DPT_F32);
+    dpt_launch_value(&l, &p, sizeof p);
+    return dpt_launch_groups(&l, groups, (const size_t[3]){side * side, 1, 1});
+}
+
+/* Whether winograd_grains.cl can sum up grains.  The points of 5x5 filters would not fit into
+   registers. */
+static bool can_sum_grains(const dpt_op *op, size_t tile)
+{
+    const dpt_traits *traits = dpt_traits_of(op->device);
+    const size_t side = WINOGRAD_SIDE, points = (tile + 2) * (tile + 2);
+    return op->deterministic && op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS && tile != 3 &&
+           side * side <= traits->most_group_size &&
+           8 * points * side * sizeof(float) <= traits->most_shared_bytes;
+}
+
+static dpt_status get_grains(const dpt_op *op, size_t tile, dpt_kernel **out)
+{
+    dpt_program_key key = {.file = "winograd_grains.cl"};
+    snprintf(key.options, sizeof key.options, "-DTILE=%zu -DTAPS=3", tile);
+    dpt_program_key_deterministic(&key);
+    return dpt_kernel_get(op->device, &key, "winograd_grains_of", out);
+}
+
 static dpt_status prepare_tile(dpt_op *op, size_t tile)
 {
+    const bool grains = can_sum_grains(op, tile);
     const dpt_winograd_form form = {.tile = tile,
                                     .width = 1,
                                     .rows = 1,
                                     .panel = 1,
-                                    .block_bytes = (size_t)256 << 20, /* enough work for a GPU */
+                                    .block_bytes = (size_t)512 << 20, /* enough work for a GPU */
                                     .adjoint = true,
                                     .multiply = multiply,
-                                    .multiply_grains = multiply_grains};
+                                    .multiply_grains = multiply_grains,
+                                    .sum_grains = grains ? sum_grains : NULL,
+                                    .few_tiles = FEW_TILES};
     const bool weights = op->desc.kind == DPT_OP_CONV2D_BACKWARD_WEIGHTS;
     state *s = dpt_op_state(op, sizeof *s);
     if (!s) return DPT_E_NO_MEMORY;
     DPT_TRY(dpt_winograd_prepare(op, &form, &s->w));
     const size_t rows = weights ? s->w.result_c : s->w.block_samples * s->w.tiles_h * s->w.tiles_w;
     DPT_TRY(dpt_matmul_kernel_get(op, rows, weights ? s->w.source_c : s->w.result_c, &s->matmul));
+    if (grains) DPT_TRY(get_grains(op, tile, &s->grains));
     return dpt_winograd_complete(op, &s->w, 0, false);
 }
 

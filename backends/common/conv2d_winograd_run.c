@@ -310,6 +310,15 @@ static dpt_status sum_large_grain(const dpt_call *call, size_t grain)
     return transform_weights_back(call, &ended);
 }
 
+/* Whether the form sums up the grains of a block at once. */
+static bool sums_at_once(const dpt_winograd_block *b)
+{
+    const dpt_winograd *w = plan_of(b->call);
+    const size_t tiles = dpt_grain_of(b->call) * w->tiles_h * w->tiles_w;
+    const bool is_small = b->n_samples == b->call->n_samples && tiles <= w->form.few_tiles;
+    return w->form.sum_grains && (w->form.few_tiles == 0 || is_small);
+}
+
 /* Sums up the grains of a block, which begins with grain `first`, some at a time. */
 static dpt_status sum_grains(const dpt_winograd_block *b, size_t first)
 {
@@ -317,8 +326,9 @@ static dpt_status sum_grains(const dpt_winograd_block *b, size_t first)
     const dpt_winograd *w = plan_of(call);
     const size_t size = dpt_grain_of(call), tiles = w->tiles_h * w->tiles_w;
     const size_t n_grains = dpt_ceil_div(b->n_samples, size);
+    const bool at_once = sums_at_once(b);
     for (size_t i = 0; i < n_grains;) {
-        const size_t n = w->form.sum_grains ? n_grains : smaller(w->grains.most, n_grains - i);
+        const size_t n = at_once ? n_grains : smaller(w->grains.most, n_grains - i);
         const size_t behind = (n_grains - i - n) * size; /* samples that are behind these grains */
         const size_t last = i + n < n_grains ? size : b->n_samples - (i + n - 1) * size;
         const dpt_winograd_grains some = {
@@ -328,7 +338,7 @@ static dpt_status sum_grains(const dpt_winograd_block *b, size_t first)
                                     .is_last =
                                         behind == 0 && b->first + b->n_samples == call->n_samples};
         i += n;
-        if (w->form.sum_grains) {
+        if (at_once) {
             const winograd_weights p = weights_of(call, &ended);
             DPT_TRY(w->form.sum_grains(b, &some, &p));
             continue;
@@ -361,11 +371,12 @@ static dpt_status sum_all_grains(const dpt_call *call)
     return add_grains(call, w->grains.weights_at, w->grains.n_weights, call->args->out[0]);
 }
 
-/* The sums of several grains keep a device busier than one, so other operators have grains, too. */
+/* Operators that are not deterministic have grains, too. */
 static dpt_status sum_by_grains(const dpt_call *call)
 {
+    const dpt_winograd *w = plan_of(call);
     dpt_call cut = *call;
-    if (!call->op->deterministic) cut.grain = dpt_ceil_div(call->n_samples, DPT_MOST_GRAINS);
+    if (!call->op->deterministic) cut.grain = dpt_ceil_div(call->n_samples, w->grains.cuts);
     return sum_all_grains(&cut);
 }
 

@@ -95,6 +95,8 @@ cuda_kernel(tree DETERMINISTIC)
 cuda_kernel(winograd_2_3 OF winograd_transform ALSO_DETERMINISTIC WITH TILE=2 TAPS=3)
 cuda_kernel(winograd_4_3 OF winograd_transform ALSO_DETERMINISTIC WITH TILE=4 TAPS=3)
 cuda_kernel(winograd_3_5 OF winograd_transform ALSO_DETERMINISTIC WITH TILE=3 TAPS=5)
+cuda_kernel(winograd_grains_2_3 OF winograd_grains DETERMINISTIC WITH TILE=2 TAPS=3)
+cuda_kernel(winograd_grains_4_3 OF winograd_grains DETERMINISTIC WITH TILE=4 TAPS=3)
 
 # ---- Convolutions in tiles -----------------------------------------------------------------------
 

@@ -114,6 +114,21 @@ typedef struct winograd_weights {
     u32 unused;
 } winograd_weights;
 
+/* Deterministic backward-weights in one kernel, from the transformed x and dy: rows of channels,
+   one for each tile. */
+typedef struct winograd_grains {
+    winograd_weights weights;
+    u64 x_stride, dy_stride; /* between points */
+    u32 n_tiles;             /* of all grains */
+    u32 each;                /* tiles of each grain but the last */
+    u32 columns;             /* groups of WINOGRAD_SIDE input channels */
+    u32 unused;
+} winograd_grains;
+
+#define WINOGRAD_SIDE                                                                              \
+    16 /* input channels, and output channels, of a group of winograd_grains.cl                    \
+        */
+
 /* Backward-weights of some grains of a block in one kernel.  An item computes `strip` chunks of A
    by `span` chunks of B, and the sums of one chunk of A exist at a time: lanes of A, each with its
    chunks of B, for each point. */

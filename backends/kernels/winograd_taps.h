@@ -10,23 +10,19 @@
 
 #define ALL_TAPS (TAPS * TAPS)
 
-/* The sums of the points of a filter and a chunk to TAPS x TAPS taps. */
-DEVICE void transform_sums(GLOBAL const float *m, const winograd_weights *p, vec taps[TAPS][TAPS])
+/* Column j of the sums of the points, times the weights of its rows, to column j of t. */
+DEVICE void transform_column(const vec column[POINTS], u32 j, vec t[TAPS][POINTS])
 {
-    vec t[TAPS][POINTS];
+    vec r[TAPS];
+    interpolate(column, r, TAPS);
     UNROLL
-    for (u32 j = 0; j < POINTS; j++) {
-        vec column[POINTS], r[TAPS];
-        UNROLL
-        for (u32 i = 0; i < POINTS; i++) {
-            GLOBAL const float *sum = m + (i * POINTS + j) * p->point_stride;
-            column[i] = p->is_empty ? (vec)(0.0f) : weight_of(i) * LOAD(sum);
-        }
-        interpolate(column, r, TAPS);
-        UNROLL
-        for (u32 i = 0; i < TAPS; i++)
-            t[i][j] = weight_of(j) * r[i];
-    }
+    for (u32 i = 0; i < TAPS; i++)
+        t[i][j] = weight_of(j) * r[i];
+}
+
+/* The columns of all points to TAPS x TAPS taps. */
+DEVICE void transform_rows(const vec t[TAPS][POINTS], vec taps[TAPS][TAPS])
+{
     UNROLL
     for (u32 i = 0; i < TAPS; i++) {
         interpolate(t[i], taps[i], TAPS);
@@ -34,6 +30,23 @@ DEVICE void transform_sums(GLOBAL const float *m, const winograd_weights *p, vec
         for (u32 j = 0; j < TAPS; j++)
             taps[i][j] += (vec)(0.0f); /* no gradient is -0 */
     }
+}
+
+/* The sums of the points of a filter and a chunk to TAPS x TAPS taps. */
+DEVICE void transform_sums(GLOBAL const float *m, const winograd_weights *p, vec taps[TAPS][TAPS])
+{
+    vec t[TAPS][POINTS];
+    UNROLL
+    for (u32 j = 0; j < POINTS; j++) {
+        vec column[POINTS];
+        UNROLL
+        for (u32 i = 0; i < POINTS; i++) {
+            GLOBAL const float *sum = m + (i * POINTS + j) * p->point_stride;
+            column[i] = p->is_empty ? (vec)(0.0f) : weight_of(i) * LOAD(sum);
+        }
+        transform_column(column, j, t);
+    }
+    transform_rows(t, taps);
 }
 
 /* Where the taps of a filter and a chunk are: tap t is t * in_channels elements further on. */
