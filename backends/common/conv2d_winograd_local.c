@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 enum {
-    FEW_TILES = 64, /* of a grain: with more, products with sums in memory are as fast */
+    FEW_TILES = 16, /* of a grain: with more, products with sums in memory are as fast */
 };
 
 typedef struct state {

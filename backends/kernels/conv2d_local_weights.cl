@@ -151,17 +151,10 @@ DEVICE void leave_waiting(float sums[REG_M][REG_N], float bias_sums[BIASES], tre
 DEVICE void add_grain(float sums[REG_M][REG_N], float bias_sums[BIASES], tree_sums *tree, u32 i,
                       bool is_last)
 {
-    bool waits = false;
-    UNROLL
-    for (u32 level = 0; level < TREE_LEVELS; level++) { /* constant levels are registers */
-        if (waits) continue;
-        if (tree_adds(i, level)) {
-            take_waiting(sums, bias_sums, tree, level);
-        } else if (!is_last) {
-            leave_waiting(sums, bias_sums, tree, level);
-            waits = true;
-        }
-    }
+    u32 level = 0; /* not a constant: sums that wait would take too many registers */
+    for (; level < TREE_LEVELS && (is_last || tree_adds(i, level)); level++)
+        if (tree_adds(i, level)) take_waiting(sums, bias_sums, tree, level);
+    if (!is_last) leave_waiting(sums, bias_sums, tree, level);
 }
 
 #endif

@@ -10,7 +10,11 @@
 #define ITEMS  (SIDE * SIDE)
 #define CHUNK  4 /* tiles */
 #define COUNT  (POINTS * POINTS)
-#define LOADS  ((COUNT * CHUNK * SIDE + ITEMS - 1) / ITEMS)
+#define POINTS_APART (ITEMS / (SIDE * CHUNK))
+
+#if COUNT % POINTS_APART != 0
+#error "an item cannot have the same number of points as others"
+#endif
 
 /* One side of the products: rows of channels, from the group's first one on. */
 typedef struct operand {
@@ -21,27 +25,21 @@ typedef struct operand {
     float nothing;
 } operand;
 
-/* Fetches the tiles [first, end), at most CHUNK, of all points. */
-DEVICE void fetch(float to[LOADS], const operand *o, u32 first, u32 end)
+/* Moves the tiles [first, end), at most CHUNK, of all points to local memory: for each point and
+   each channel the tiles.  An item moves one tile and one channel of every POINTS_APART-th point. */
+DEVICE void fetch(LOCAL float *to, const operand *o, u32 first, u32 end)
 {
+    const u32 channel = LOCAL_ID % SIDE, tile = LOCAL_ID / SIDE % CHUNK;
+    const u32 own = LOCAL_ID / (SIDE * CHUNK);
+    const bool exists = first + tile < end && channel < o->left;
+    const u64 step = POINTS_APART * o->point_stride;
+    u64 at = own * o->point_stride + (u64)(first + tile) * o->channels + channel;
+    LOCAL float *place = to + (own * SIDE + channel) * CHUNK + tile;
     UNROLL
-    for (u32 i = 0; i < LOADS; i++) {
-        const u32 at = i * ITEMS + LOCAL_ID, point = at / (CHUNK * SIDE);
-        const u32 tile = first + at / SIDE % CHUNK, channel = at % SIDE;
-        const bool exists = point < COUNT && tile < end && channel < o->left;
-        to[i] = exists ? o->rows[point * o->point_stride + (u64)tile * o->channels + channel]
-                       : o->nothing;
-    }
-}
-
-/* Puts them into local memory: for each point and each channel the tiles. */
-DEVICE void put(LOCAL float *to, const float from[LOADS])
-{
-    UNROLL
-    for (u32 i = 0; i < LOADS; i++) {
-        const u32 at = i * ITEMS + LOCAL_ID, point = at / (CHUNK * SIDE);
-        const u32 tile = at / SIDE % CHUNK, channel = at % SIDE;
-        if (point < COUNT) to[(point * SIDE + channel) * CHUNK + tile] = from[i];
+    for (u32 i = 0; i < COUNT / POINTS_APART; i++) {
+        *place = exists ? o->rows[at] : o->nothing;
+        place += POINTS_APART * SIDE * CHUNK;
+        at += step;
     }
 }
 
@@ -61,18 +59,13 @@ DEVICE void multiply(float sums[COUNT], LOCAL const float4 *a, LOCAL const float
 DEVICE void sum_tiles(float sums[COUNT], LOCAL float4 *a, LOCAL float4 *b, const operand *dy,
                       const operand *x, u32 first, u32 end)
 {
-    float a_next[LOADS], b_next[LOADS];
     UNROLL
     for (u32 point = 0; point < COUNT; point++)
         sums[point] = 0.0f;
-    fetch(a_next, dy, first, end);
-    fetch(b_next, x, first, end);
     for (u32 tile = first; tile < end; tile += CHUNK) {
-        put((LOCAL float *)a, a_next);
-        put((LOCAL float *)b, b_next);
+        fetch((LOCAL float *)a, dy, tile, end);
+        fetch((LOCAL float *)b, x, tile, end);
         BARRIER();
-        fetch(a_next, dy, tile + CHUNK, end);
-        fetch(b_next, x, tile + CHUNK, end);
         multiply(sums, a + LOCAL_ID / SIDE, b + LOCAL_ID % SIDE);
         BARRIER(); /* before the next tiles lie there */
     }
@@ -82,19 +75,17 @@ DEVICE void sum_tiles(float sums[COUNT], LOCAL float4 *a, LOCAL float4 *b, const
 DEVICE void add_to_tree(float taps[TAPS][TAPS], float waiting[TREE_LEVELS][TAPS][TAPS], u32 i,
                         bool is_last)
 {
-    bool waits = false;
-    UNROLL
-    for (u32 level = 0; level < TREE_LEVELS; level++) { /* constant levels are registers */
-        if (waits || (is_last && !tree_adds(i, level))) continue;
-        waits = !tree_adds(i, level);
+    u32 level = 0; /* not a constant: sums that wait would take too many registers */
+    for (; level < TREE_LEVELS && (is_last || tree_adds(i, level)); level++) {
+        if (!tree_adds(i, level)) continue;
         UNROLL
-        for (u32 t = 0; t < ALL_TAPS; t++) {
-            if (waits)
-                waiting[level][t / TAPS][t % TAPS] = taps[t / TAPS][t % TAPS];
-            else
-                taps[t / TAPS][t % TAPS] += waiting[level][t / TAPS][t % TAPS];
-        }
+        for (u32 t = 0; t < ALL_TAPS; t++)
+            taps[t / TAPS][t % TAPS] += waiting[level][t / TAPS][t % TAPS];
     }
+    if (is_last) return;
+    UNROLL
+    for (u32 t = 0; t < ALL_TAPS; t++)
+        waiting[level][t / TAPS][t % TAPS] = taps[t / TAPS][t % TAPS];
 }
 
 DEVICE void end_points(float sums[COUNT], float taps[TAPS][TAPS])
