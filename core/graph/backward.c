@@ -186,7 +186,7 @@ dpt_status dpti_emit_held(dpti_compiler *c)
 /* Returns whether devices still have a rendezvous over the sums of a batch-norm before node i. */
 static bool meets_before(const dpti_compiler *c, size_t i)
 {
-    if (dpti_n_parts(c) == 1) return false;
+    if (!dpti_meets(c)) return false;
     while (i-- > 0)
         if (c->model->nodes[i].kind == DPTI_NODE_BATCH_NORM && c->needs[i] &&
             c->sums[i] == DPTI_NO_TENSOR)
@@ -464,7 +464,7 @@ static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of
    to one rendezvous. */
 static bool is_twin(const dpti_compiler *c, size_t residual)
 {
-    return residual != SIZE_MAX && dpti_n_parts(c) > 1 && c->needs[residual] &&
+    return residual != SIZE_MAX && dpti_meets(c) && c->needs[residual] &&
            c->model->nodes[residual].kind == DPTI_NODE_BATCH_NORM && c->pending[residual] == 1 &&
            c->activation[residual] == DPT_ACT_NONE;
 }

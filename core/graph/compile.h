@@ -142,6 +142,12 @@ static inline size_t dpti_n_parts(const dpti_compiler *c)
     return c->options->n_parts > 1 ? c->options->n_parts : 1;
 }
 
+/* Whether devices exchange the parts of batch-norms. */
+static inline bool dpti_meets(const dpti_compiler *c)
+{
+    return dpti_n_parts(c) > 1 && !c->options->alone;
+}
+
 static inline uint32_t dpti_gradient_flags(const dpti_compiler *c)
 {
     return c->options->accumulate ? DPT_RUN_ACCUMULATE : 0;

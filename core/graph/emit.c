@@ -211,16 +211,16 @@ dpt_status dpti_contribute_parts(const dpti_compiler *c, dpti_part *parts, size_
     const size_t n_devices = dpti_n_parts(c);
     for (size_t i = 0; i < n; i++) {
         parts[i].parts = parts[i].part;
-        if (n_devices == 1) continue;
+        if (!dpti_meets(c)) continue;
         DPT_TRY(dpti_add_whole(c, n_devices * parts[i].count, &parts[i].parts));
         extend_life(c->program, parts[i].part, c->program->n_instructions - 1);
     }
-    return n_devices > 1 ? end_at_rendezvous(c, DPTI_EXCHANGE_CONTRIBUTE, parts, n) : DPT_OK;
+    return dpti_meets(c) ? end_at_rendezvous(c, DPTI_EXCHANGE_CONTRIBUTE, parts, n) : DPT_OK;
 }
 
 dpt_status dpti_take_parts(const dpti_compiler *c, const dpti_part *parts, size_t n)
 {
-    if (dpti_n_parts(c) == 1) return DPT_OK;
+    if (!dpti_meets(c)) return DPT_OK;
     /* The gathered parts exist only after the last instruction.  The part itself was read when it
        was contributed, so later tensors may use its memory. */
     for (size_t i = 0; i < n; i++)

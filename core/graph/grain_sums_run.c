@@ -283,6 +283,19 @@ static size_t grain_behind(const dpti_grain_run *run, size_t n_samples)
     return grain;
 }
 
+/* Clears the parts of grains that the batch does not have, behind the n that it has. */
+static dpt_status clear_parts(const work *w, size_t n)
+{
+    const dpti_executable *x = w->x;
+    const dpti_buffer *arena = x->arena.handle ? &x->arena : &x->replica->arena;
+    for (size_t s = 0; s < x->ops[w->i].signature.n_out; s++) {
+        const size_t row_bytes = output_of(x, w->i, s)->row_bytes;
+        const size_t at = x->args[w->i].out[s].offset_bytes + n * row_bytes;
+        if (row_bytes > 0) DPT_TRY(dpti_fill(arena, at, 0, (DPTI_GRAINS - n) * row_bytes));
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i, size_t n_samples,
                                const dpti_grain_run *run)
 {
@@ -296,5 +309,7 @@ dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i, size_t n_s
         (void)dpti_grains_plan(&list, range, run->grains.n, &steps);
     for (size_t k = 0; k < steps.n_steps; k++)
         DPT_TRY(steps.steps[k].is_sum ? add(&w, &steps.steps[k]) : run_node(&w, &steps.steps[k]));
-    return DPT_OK;
+    /* A device that has the whole batch may not exchange parts: then these are the parts of all. */
+    if (run->first > 0 || range.end < run->grains.n || range.end == DPTI_GRAINS) return DPT_OK;
+    return clear_parts(&w, range.end);
 }

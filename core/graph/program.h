@@ -155,6 +155,7 @@ typedef struct dpti_program_options {
                            batch-norm; 0 or 1: every device uses its own statistics */
     bool norms_frozen;  /* batch-norms normalise by their running statistics, which keep their bits;
                            n_parts is then 0 or 1 */
+    bool alone;         /* the device has all parts of each batch, so it exchanges none */
     bool holds_filters; /* if n_parts > 1: gradients of filters are computed during a rendezvous,
                            between contribute and take; the bits are the same */
     /* Single-launch: a step is one segment, which the host does not inspect.  It is for a device

@@ -402,6 +402,7 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .least_bucket = least_bucket(t, o),
         .exchange_at_end = o->no_overlap,
         .n_parts = n_parts(t, o),
+        .alone = t->n_devices == 1,
         .deterministic = o->deterministic,
         .norms_frozen = o->batch_norm == DPT_BATCH_NORM_FROZEN,
         /* Other processes hear of a part when it is taken (allgather.h). */
