@@ -137,8 +137,8 @@ DEVICE item_id own_item(void)
     return item;
 }
 
-#define ROW_OF(item, i)    ((item).m + (i) * ITEMS_M)
-#define COLUMN_OF(item, j) ((item).n + (j) * ITEMS_N)
+#define ROW_OF(item, i)    ((item).m + (i)*ITEMS_M)
+#define COLUMN_OF(item, j) ((item).n + (j)*ITEMS_N)
 #define PLACE(tile, k, at) ((at)*LINE_K + (k))
 
 #else
