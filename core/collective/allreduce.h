@@ -50,7 +50,8 @@ typedef struct dpti_node_buffers {
 
 /* [driver] Joins the buffers of the nodes behind the first one (contribution.h), which outlive the
    all-reduce.  A rank may join more nodes before it contributes anything to a run.  Sums then
-   follow the tree of grains. */
+   follow the tree of grains.  A rank that comes to a run without all of its nodes must come with a
+   failure. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_join_nodes(dpti_allreduce *allreduce, size_t rank,
                                                       const dpti_node_buffers *nodes);
 void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank);

@@ -20,9 +20,11 @@ bool dpti_allreduce_has_nodes(const dpti_contribution *who)
     return who->n_grains > 0;
 }
 
+/* A rank that had no memory for the buffer of a node has failed, and nobody relies on the sums.
+   They are computed all the same, with the first node in place of such a node. */
 static float *sum_of_node(const dpti_member *m, size_t k, size_t begin)
 {
-    if (k == 0) return m->view.host + begin;
+    if (k == 0 || !m->node_views[k - 1].buffer) return m->view.host + begin;
     return m->node_views[k - 1].host + dpti_node_place(m->places, begin);
 }
 

@@ -43,15 +43,8 @@ static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
 static size_t node_bytes(const dpti_worker *w, const size_t *rows)
 {
     const dpt_trainer *t = w->trainer;
-    const dpti_grains grains = dpti_grains_of(t->batch_size);
-    const size_t device = t->first_device + w->rank;
-    size_t first = 0, n = w->replica.nodes.n;
-    if (!t->program.deterministic) return 0;
-    for (size_t i = 0; i < device; i++)
-        first += rows[i];
-    const dpti_grain_node shard = {first / grains.size,
-                                   (first + rows[device] + grains.size - 1) / grains.size};
-    const size_t most = dpti_most_nodes(&grains, shard, w->replica.capacity);
+    const size_t most = dpti_trainer_nodes_in(t, t->first_device + w->rank, rows);
+    size_t n = w->replica.nodes.n;
     if (most > n + 1) n = most - 1;
     return dpti_grain_nodes_bytes(&w->replica.nodes, n);
 }

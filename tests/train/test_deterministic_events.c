@@ -251,13 +251,72 @@ static void little_memory(test *t)
     }
 }
 
+/* The least memory with which the course can begin; `devices` then has it. */
+static size_t least_memory(test *t, const char *format, course *c, char devices[TEXT])
+{
+    size_t too_little = 0, enough = 8 << 20;
+    while (enough - too_little > 1) {
+        const size_t limit = (too_little + enough) / 2;
+        opened o;
+        snprintf(devices, TEXT, format, limit);
+        if (open_course(t->user, 0, c, &o) == DPT_OK)
+            enough = limit;
+        else
+            too_little = limit;
+        close_course(&o);
+    }
+    snprintf(devices, TEXT, format, enough);
+    return enough;
+}
+
+/* With fixed shards a device without room for the nodes of its grains is refused before the first
+   step.  With a byte more it trains. */
+static void no_room_for_nodes(test *t)
+{
+    static const char format[] = "cpu:threads=1,cpu:threads=1:memory=%zu";
+    const baseline *b = t->user;
+    char devices[TEXT];
+    course c = {.devices = devices, .split = "9:20"};
+    const size_t limit = least_memory(t, format, &c, devices);
+    opened o;
+    train(t, 0, &c);
+    snprintf(devices, sizeof devices, format, limit - 1);
+    CHECK_STATUS(open_course(b, 0, &c, &o), DPT_E_NO_MEMORY);
+    CHECK_CONTAINS(dpt_error_message(b->context), devices + strlen("cpu:threads=1,"));
+    CHECK_CONTAINS(dpt_error_message(b->context), "more sums of gradients");
+    CHECK_CONTAINS(dpt_error_message(b->context), "use a split that needs fewer");
+    close_course(&o);
+}
+
+/* With measured shards such a device gets a shard that it has room for. */
+static void measured_without_room_for_nodes(test *t)
+{
+    enum { PIECE = 2 << 10, PIECES = 16 };
+    static const char format[] = "cpu:threads=1:memory=%zu,cpu:threads=1,cpu:threads=1";
+    char devices[TEXT];
+    course c = {.devices = devices, .split = "measured"};
+    const size_t limit = least_memory(t, format, &c, devices);
+    size_t n_less = 0;
+    for (size_t i = 0; i < PIECES && t->n_failures == 0; i++) {
+        snprintf(devices, sizeof devices, format, limit + i * PIECE);
+        c.early[0] = c.late[0] = 0;
+        train(t, 0, &c);
+        n_less += c.early[0] < 10 && c.late[0] < 10; /* of 29 samples a third is 10 */
+        CHECK_SIZE(c.n_events[DPT_DEVICE_LOST], 0);
+    }
+    CHECK(n_less > 0);
+}
+
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {{"restored replicas", restored_replicas},
-                                      {"readmitted devices", readmitted_devices},
-                                      {"standby devices", standby_devices},
-                                      {"short of memory", short_of_memory},
-                                      {"little memory", little_memory}};
+    static const test_case cases[] = {
+        {"no room for nodes", no_room_for_nodes},
+        {"measured without room for nodes", measured_without_room_for_nodes},
+        {"restored replicas", restored_replicas},
+        {"readmitted devices", readmitted_devices},
+        {"standby devices", standby_devices},
+        {"short of memory", short_of_memory},
+        {"little memory", little_memory}};
     baseline b = {.context = NULL};
     add_fault_plugins();
     bool made = setenv("DPTRAIN_FAULT_REPORT", report, 1) == 0 &&

@@ -7,6 +7,7 @@
 #include "device/set.h"
 #include "train/membership/presence.h"
 #include "train/peers/peers.h"
+#include "train/plan/micro_batches.h"
 #include "train/progress/in_flight.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
@@ -391,6 +392,48 @@ static void raise_replayed(const dpt_trainer *t, size_t step, size_t *capacities
         dpti_trainer_batch_rows(t, &(dpti_step_batch){shards, n, b}, rows);
         raise(capacities, rows, t->n_devices);
     }
+}
+
+/* ---- Nodes of grains ---- */
+
+size_t dpti_trainer_nodes_in(const dpt_trainer *trainer, size_t device, const size_t *rows)
+{
+    const dpt_trainer *t = trainer;
+    const dpti_grains grains = dpti_grains_of(sum_of(rows, t->n_devices));
+    const size_t first = sum_of(rows, device), end = first + rows[device];
+    if (!t->program.deterministic || rows[device] == 0) return 0;
+    const dpti_grain_node shard = {first / grains.size, (end + grains.size - 1) / grains.size};
+    return dpti_most_nodes(&grains, shard, t->workers[device - t->first_device].replica.capacity);
+}
+
+static size_t nodes_in_split(const dpt_trainer *t, size_t device, size_t n_samples)
+{
+    size_t rows[DPTI_SPLIT_MAX_DEVICES];
+    if (n_samples == 0) return 0;
+    dpti_trainer_split_left(t, &t->plan.split, n_samples, rows);
+    return dpti_trainer_nodes_in(t, device, rows);
+}
+
+static size_t nodes_in_log(const dpt_trainer *t, size_t device)
+{
+    size_t most = 0, shards[DPTI_SPLIT_MAX_DEVICES];
+    for (size_t s = 0; s < t->replay.n_steps; s++) {
+        memcpy(shards, t->replay.shards + s * t->n_devices, t->n_devices * sizeof *shards);
+        if (dpti_trainer_n_lost(t) > 0) divide_rows_left(t, sum_of(shards, t->n_devices), shards);
+        const size_t n = dpti_trainer_nodes_in(t, device, shards);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+size_t dpti_trainer_known_nodes(const dpt_trainer *trainer, size_t device)
+{
+    const dpt_trainer *t = trainer;
+    if (t->measured) return 0;
+    if (t->replay.n_steps > 0) return nodes_in_log(t, device);
+    const size_t whole = nodes_in_split(t, device, t->batch_size);
+    const size_t rest = nodes_in_split(t, device, t->data->count % t->batch_size);
+    return whole > rest ? whole : rest;
 }
 
 dpt_status dpti_trainer_find_capacities(dpt_trainer *trainer)

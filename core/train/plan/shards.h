@@ -47,6 +47,12 @@ void dpti_trainer_observe(dpt_trainer *trainer, const dpti_in_flight_step *infli
                           double seconds);
 /* The shards (n_devices) of the first batch. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_first_shards(dpt_trainer *trainer, size_t *rows);
+/* The most nodes of grains (base/grains.h) that a device of this process holds at once with these
+   shards of a batch; 0 where training is not deterministic. */
+size_t dpti_trainer_nodes_in(const dpt_trainer *trainer, size_t device, const size_t *rows);
+/* The same for all batches whose shards are known beforehand: with fixed shards and those of a log.
+   0 where shards are measured. */
+size_t dpti_trainer_known_nodes(const dpt_trainer *trainer, size_t device);
 /* Makes the balance, when the workers are made and their capacities known.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_start_balance(dpt_trainer *trainer);
 /* The balance; NULL where shards are not measured, and before it is made. */

@@ -71,6 +71,25 @@ void dpti_worker_program(const dpti_worker *worker, dpti_executable_options *opt
                         : dpti_data_copy_places(dpti_feeding_copy_of(w), t->program.loss);
 }
 
+/* Takes memory for the nodes of grains that are known to be needed.  Their places depend on whether
+   there are several micro-batches. */
+static dpt_status hold_nodes(dpti_worker *w, dpt_error *error)
+{
+    const dpt_trainer *t = w->trainer;
+    const size_t n = dpti_trainer_known_nodes(t, t->first_device + w->rank);
+    dpti_grain_nodes_place(&w->train, dpti_has_micro_batches(w) || t->accumulate > 1);
+    if (n < 2) return DPT_OK;
+    const dpt_status status = dpti_grain_nodes_hold(&w->replica, n - 1);
+    if (status != DPT_E_NO_MEMORY) return status;
+    return DPT_FAIL(
+        error, status,
+        "%.300s; with %zu samples at once deterministic training holds %zu more sums of "
+        "gradients there, of %zu bytes each: use a split that needs fewer, such as equal "
+        "shards of 2, 4 or 8 devices, or leave the device out",
+        w->device->base.error.message, w->replica.capacity, n - 1,
+        dpti_grain_nodes_bytes(&w->replica.nodes, 1));
+}
+
 /* Makes the replica, and its program of training, for at most `most` samples at once. */
 static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, dpt_error *error)
 {
@@ -96,9 +115,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
     options.program.single_launch = single_launch;
     if (single_launch) dpti_single_launch_use_train(w);
     DPT_TRY(dpti_executable_create(&w->replica, &options, &w->train, error));
-    if (t->program.deterministic)
-        dpti_grain_nodes_place(&w->train, dpti_has_micro_batches(w) || t->accumulate > 1);
-    return DPT_OK;
+    return t->program.deterministic ? hold_nodes(w, error) : DPT_OK;
 }
 
 static void destroy_replica(dpti_worker *w)
