@@ -10,7 +10,6 @@
 #include "train/membership/events.h"
 #include "train/membership/presence.h"
 #include "train/peers/peers.h"
-#include "train/plan/micro_batches.h"
 #include "train/plan/shards.h"
 #include "train/state/trainer.h"
 

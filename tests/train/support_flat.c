@@ -200,8 +200,11 @@ static dpt_status train_part(dpt_context *context, size_t rank, void *user)
     together *all = user;
     char devices[256];
     flat_task own = *all->task;
+    dpt_dataset data = *own.data; /* a trainer counts its steps that read the data */
+    data.context = context;
     stand_ins_devices(own.devices, rank, devices);
     own.devices = devices;
+    own.data = &data;
     return flat_run(context, &own, &all->outcomes[rank]);
 }
 

@@ -124,14 +124,39 @@ static void check_same(test *t, const baseline *b, const flat_task *task, const 
 
 /* ---- The same bits --------------------------------------------------------------------------- */
 
+typedef struct division {
+    const char *devices, *split;
+    size_t micro_batch; /* with batch-norm: not limited */
+} division;
+
+static void check_divisions(test *t, const division *cases, size_t n)
+{
+    const baseline *b = t->user;
+    const dpt_model *const models[] = {b->plain, b->residual, b->shared};
+    for (size_t m = 0; m < 3; m++) {
+        flat_outcome right;
+        flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
+        task.micro_batch = FLAT_BATCH;
+        if (run(t, b, &task, &right)) {
+            CHECK(right.losses[FLAT_STEPS - 1] <= 0.8 * right.losses[0]);
+            for (size_t i = 0; i < n; i++) {
+                task = task_of(b, models[m], cases[i].devices, cases[i].split);
+                if (m != 1) task.micro_batch = cases[i].micro_batch;
+                task.bucket_bytes = i % 4 != 3; /* as many buckets as there are weights, or none */
+                check_same(t, b, &task, &right);
+                task.no_overlap = true;
+                if (i % 4 == 0) check_same(t, b, &task, &right);
+            }
+        }
+        flat_free(&right);
+    }
+}
+
 static void divisions(test *t)
 {
     static const char three[] = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
     static const char staged[] = "cpu:threads=1,faultstaged:threads=1";
-    static const struct {
-        const char *devices, *split;
-        size_t micro_batch; /* with batch-norm: not limited */
-    } cases[] = {
+    static const division cases[] = {
         {"cpu:threads=1", NULL, 2},
         {"cpu:threads=1", NULL, 7},
         {"cpu:threads=1", NULL, 28},
@@ -149,29 +174,19 @@ static void divisions(test *t)
         {"fault:threads=1:island=1,fault:threads=1:island=1", "3:1", 0},
         {staged, "1:3", 2},
         {"cpu:threads=1,cpu:threads=1:throttle=3", "measured", 0},
+    };
+    check_divisions(t, cases, sizeof cases / sizeof *cases);
+}
+
+/* The same over processes, which are threads here. */
+static void processes(test *t)
+{
+    static const division cases[] = {
         {"cpu:threads=1|cpu:threads=1", "3:1", 0},
         {"cpu:threads=1|cpu:threads=2,faultstaged:threads=1|cpu:threads=1", "1:7:3:5", 4},
         {"cpu:threads=1|cpu:threads=1|cpu:threads=1", "0:1:0", 0},
     };
-    const baseline *b = t->user;
-    const dpt_model *const models[] = {b->plain, b->residual, b->shared};
-    for (size_t m = 0; m < 3; m++) {
-        flat_outcome right;
-        flat_task task = task_of(b, models[m], "cpu:threads=1", NULL);
-        task.micro_batch = FLAT_BATCH;
-        if (run(t, b, &task, &right)) {
-            CHECK(right.losses[FLAT_STEPS - 1] <= 0.8 * right.losses[0]);
-            for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-                task = task_of(b, models[m], cases[i].devices, cases[i].split);
-                if (m != 1) task.micro_batch = cases[i].micro_batch;
-                task.bucket_bytes = i % 4 != 3; /* as many buckets as there are weights, or none */
-                check_same(t, b, &task, &right);
-                task.no_overlap = true;
-                if (i % 4 == 0) check_same(t, b, &task, &right);
-            }
-        }
-        flat_free(&right);
-    }
+    check_divisions(t, cases, sizeof cases / sizeof *cases);
 }
 
 /* Devices of another backend, alone, beside each other and beside the CPU. */
@@ -480,6 +495,7 @@ static void refusals(test *t)
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {{"divisions", divisions},
+                                      {"processes", processes},
                                       {"other devices", other_devices},
                                       {"lost devices", lost_devices},
                                       {"measured shares", measured_shares},
