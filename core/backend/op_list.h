@@ -302,7 +302,7 @@
        elements of y[s, i] NaN.
      BACKWARD: dtable[r] = sum of dy[s, i] over all s and i with index[s, i] = r, in the order of s
        and then of i.  Rows that no index names become 0.  An index that is out of range adds
-       nothing.
+       nothing.  When it accumulates, each dy is added to what dtable has.
 
    SOFTMAX_XENT: result (n,2) is the loss of a sample and a hit, 0 or 1.  The loss is
      -sum(target * log softmax(logits)), computed with the maximum subtracted.  It is a hit if the

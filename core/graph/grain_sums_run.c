@@ -17,7 +17,8 @@ typedef struct adder {
 struct dpti_grain_sums {
     /* Each holds the sums of any one instruction whose operator does not add up grains itself. */
     dpti_buffer scratch[DPTI_GRAIN_SCRATCH];
-    adder *adders; /* with different counts */
+    dpti_buffer apart; /* of an instruction that adds_terms */
+    adder *adders;     /* with different counts */
     size_t n_adders;
 };
 
@@ -33,13 +34,14 @@ void dpti_grain_sums_destroy(dpti_grain_sums *sums)
         dpti_release(&sums->adders[i].op);
     for (size_t i = 0; i < DPTI_GRAIN_SCRATCH; i++)
         dpti_free(&sums->scratch[i]);
+    dpti_free(&sums->apart);
     free(sums->adders);
     free(sums);
 }
 
 size_t dpti_grain_sums_bytes(const dpti_grain_sums *sums)
 {
-    size_t n = 0;
+    size_t n = sums ? sums->apart.n_bytes : 0;
     for (size_t i = 0; sums && i < DPTI_GRAIN_SCRATCH; i++)
         n += sums->scratch[i].n_bytes;
     return n;
@@ -74,6 +76,14 @@ bool dpti_sums_over_grains(const dpti_executable *executable, size_t i)
             (is_gradient(x, i, s) || output_of(x, i, s)->row_bytes > 0))
             return true;
     return false;
+}
+
+/* Whether the operator adds each of its terms to what the output has, and not their sum.  Then the
+   sum of a grain must be computed apart, before it is added to that of another. */
+static bool adds_terms(const dpti_executable *x, size_t i)
+{
+    return x->program.instructions[i].desc.kind == DPT_OP_TAKE_BACKWARD &&
+           !x->ops[i].info.has_grains;
 }
 
 /* ---- Checking -------------------------------------------------------------------------------- */
@@ -181,21 +191,29 @@ static bool commits(const dpti_executable *x, size_t i)
     return false;
 }
 
+static dpt_status allocate(const dpti_executable *x, size_t n_bytes, dpti_buffer *out,
+                           dpt_error *error)
+{
+    if (n_bytes == 0) return DPT_OK;
+    const dpt_status status = dpti_alloc(x->replica->device, n_bytes, out);
+    if (status != DPT_OK) *error = x->replica->device->base.error;
+    return status;
+}
+
 dpt_status dpti_grain_sums_prepare(dpti_executable *executable, dpt_error *error)
 {
     dpti_executable *x = executable;
-    size_t most = 0;
+    size_t most = 0, apart = 0;
     for (size_t i = 0; i < x->program.n_instructions; i++) {
         if (!x->ops[i].device || commits(x, i)) continue;
         DPT_TRY(check(x, i, error));
-        if (dpti_sums_over_grains(x, i)) DPT_TRY(prepare_instruction(x, i, &most, error));
+        if (!dpti_sums_over_grains(x, i)) continue;
+        DPT_TRY(prepare_instruction(x, i, &most, error));
+        if (adds_terms(x, i)) DPT_TRY(prepare_instruction(x, i, &apart, error));
     }
-    for (size_t k = 0; k < DPTI_GRAIN_SCRATCH && most > 0; k++) {
-        const dpt_status status = dpti_alloc(x->replica->device, most, &x->sums->scratch[k]);
-        if (status != DPT_OK) *error = x->replica->device->base.error;
-        DPT_TRY(status);
-    }
-    return DPT_OK;
+    for (size_t k = 0; k < DPTI_GRAIN_SCRATCH; k++)
+        DPT_TRY(allocate(x, most, &x->sums->scratch[k], error));
+    return allocate(x, apart, &x->sums->apart, error);
 }
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -206,6 +224,8 @@ typedef struct work {
     size_t i;
     const dpti_grain_run *run;
 } work;
+
+enum { APART = DPTI_GRAIN_SCRATCH }; /* the index of the scratch memory `apart` */
 
 /* Where the sum of output s is kept. */
 static dpti_place place_of(const work *w, size_t s, dpti_grain_place at)
@@ -221,7 +241,7 @@ static dpti_place place_of(const work *w, size_t s, dpti_grain_place at)
     for (size_t k = 0; k < s; k++)
         if (is_gradient(x, w->i, k))
             before += dpti_round_up(sum_bytes(&x->ops[w->i].signature.out[k]), 256);
-    return (dpti_place){&x->sums->scratch[at.index], before};
+    return (dpti_place){at.index == APART ? &x->sums->apart : &x->sums->scratch[at.index], before};
 }
 
 static void move_on(dpt_location *location, const dpti_slot *slot, size_t n_samples)
@@ -273,6 +293,18 @@ static dpt_status add(const work *w, const dpti_grain_step *step)
     return DPT_OK;
 }
 
+static dpt_status run_step(const work *w, const dpti_grain_step *step)
+{
+    const dpti_grain_place apart = {.is_scratch = true, .index = APART};
+    dpti_grain_step alone = *step, sum = *step;
+    if (step->is_sum) return add(w, step);
+    if (!step->adds || !adds_terms(w->x, w->i)) return run_node(w, step);
+    alone.to = sum.from = apart;
+    alone.adds = false;
+    DPT_TRY(run_node(w, &alone));
+    return add(w, &sum);
+}
+
 /* The grain behind the last one of n_samples samples from `first` on. */
 static size_t grain_behind(const dpti_grain_run *run, size_t n_samples)
 {
@@ -308,7 +340,7 @@ dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i, size_t n_s
     else
         (void)dpti_grains_plan(&list, range, run->grains.n, &steps);
     for (size_t k = 0; k < steps.n_steps; k++)
-        DPT_TRY(steps.steps[k].is_sum ? add(&w, &steps.steps[k]) : run_node(&w, &steps.steps[k]));
+        DPT_TRY(run_step(&w, &steps.steps[k]));
     /* A device that has the whole batch may not exchange parts: then these are the parts of all. */
     if (run->first > 0 || range.end < run->grains.n || range.end == DPTI_GRAINS) return DPT_OK;
     return clear_parts(&w, range.end);
