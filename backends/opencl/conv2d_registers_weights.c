@@ -2,17 +2,20 @@
    divided into parts, and the tiles of the filters among work items.  Each item writes its own
    sums.  The parts are added in their order at the end. */
 #include "registers.h"
+#include "tree.h"
+#include "tree_params.h"
 
 enum {
     PARTS_BYTES = 32 << 20, /* the most memory of the sums of all parts */
     BLOCK_PIXELS = 192,     /* pixels of a block, whose dy stays in the first-level cache */
+    SHORT_PIXELS = 1024,    /* a deterministic call of so many is one block, of all grains */
     FEW_CHANNELS = 16,
     ITEMS = 4, /* work items for each core */
 };
 
 typedef struct state {
     dpt_kernel *weights, *reduce, *copy;
-    conv_weights_params p; /* complete except for n_rows, part_rows, item_tiles and resume */
+    conv_weights_params p; /* complete except for what depends on a launch */
     bool by_taps;
     bool framed;
     dpt_cl_conv_frame frame, tail; /* of x; of the last sample of dy */
@@ -20,8 +23,9 @@ typedef struct state {
     size_t rows, lanes, n_panels;
     size_t max_parts, n_items; /* the most parts, and how many items are wanted */
     size_t parts_bytes, bias_bytes, tail_bytes;
-    size_t dy_at; /* where dy begins, in bytes */
-    float end;    /* as in conv_reduce_params */
+    size_t waiting_at, bias_waiting_at; /* bytes in the workspace, of deterministic operators */
+    size_t dy_at;                       /* where dy begins, in bytes */
+    float end;                          /* as in conv_reduce_params */
 } state;
 
 /* ---- The plan -------------------------------------------------------------------------------- */
@@ -145,7 +149,9 @@ static dpt_status run_samples(const dpt_call *call, size_t first, size_t n, part
     conv_weights_params p = s->p;
     p.n_rows = (u64)n * p.out_h;
     p.part_rows = all.rows;
-    p.resume = first > 0;
+    p.before = (u64)first * p.out_h;
+    p.grain_rows = (u64)dpt_grain_of(call) * p.out_h;
+    p.ends = first + n == call->n_samples;
     const size_t pieces = dpt_cl_min(dpt_ceil_div(s->n_items, all.n), p.n_tiles);
     p.item_tiles = (u32)dpt_ceil_div(p.n_tiles, pieces);
     p.has_tail = p.has_tail && first + n == call->n_samples;
@@ -157,6 +163,8 @@ static dpt_status run_samples(const dpt_call *call, size_t first, size_t n, part
     dpt_launch l = dpt_launch_begin(call->stream, s->weights);
     dpt_launch_tensor(&l, parts_at(call), DPT_F32);
     dpt_launch_tensor(&l, bias_at(call, s), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(call->args->workspace, s->waiting_at), DPT_F32);
+    dpt_launch_tensor(&l, dpt_at(call->args->workspace, s->bias_waiting_at), DPT_F32);
     dpt_launch_tensor(&l, dy, DPT_F32);
     dpt_launch_tensor(&l, p.has_tail ? tail_at(call, s) : none, DPT_F32);
     dpt_launch_tensor(&l, s->framed ? frames_at(call, s) : x, DPT_F32);
@@ -213,6 +221,21 @@ static dpt_status get_kernels(dpt_op *op, const dpt_cl_conv_tile *tile, state *s
     return dpt_cl_conv_kernel_get(op, tile, &weights, &s->weights);
 }
 
+/* Plans the memory of sums of grains that wait. */
+static void set_grains(dpt_op *op, state *s)
+{
+    const size_t pixels = dpt_size_mul(op->max_samples, (size_t)s->p.out_h * s->p.out_w);
+    const size_t each = TREE_LEVELS * s->lanes * sizeof(float);
+    s->p.by_item = pixels <= SHORT_PIXELS && s->frame_samples >= op->max_samples;
+    const size_t n_waiting = s->p.by_item ? dpt_cl_min(s->n_items, s->p.n_tiles) : s->p.n_tiles;
+    s->waiting_at = dpt_size_align(op->plan.workspace_bytes);
+    s->bias_waiting_at =
+        dpt_size_add(s->waiting_at, dpt_size_mul(n_waiting, dpt_size_mul(each, s->rows)));
+    op->plan.workspace_bytes =
+        dpt_size_add(s->bias_waiting_at, s->p.has_bias ? dpt_size_mul(each, s->n_panels) : 0);
+    op->plan.has_grains = true;
+}
+
 static void set_sizes(dpt_op *op, state *s)
 {
     const dpt_conv2d_desc *d = &op->desc.u.conv2d;
@@ -238,12 +261,13 @@ static void set_sizes(dpt_op *op, state *s)
         s->framed ? dpt_size_mul(s->p.in_sample * sizeof(float), s->frame_samples) : 0;
     op->plan.workspace_bytes = dpt_size_add(dpt_size_add(s->parts_bytes, s->bias_bytes),
                                             dpt_size_add(s->tail_bytes, frames_bytes));
+    if (op->deterministic) set_grains(op, s);
 }
 
 /* The part of the plan that a linear layer decides: a row of dy may be longer than the outputs. */
 static void set_layer(state *s, const dpt_conv2d_linear *layer)
 {
-    s->end = dpt_cl_conv_end(layer);
+    s->end = s->p.end = dpt_cl_conv_end(layer);
     if (!layer) return;
     s->dy_at = layer->dy_first * sizeof(float);
     s->p.out_sample = layer->dy_row;

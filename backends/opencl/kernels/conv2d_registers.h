@@ -57,10 +57,14 @@ typedef struct conv_gather_params {
 /* dpt_conv2d_weights: sums over pixels.  A tile is ROWS elements of the filters, whose inputs are
    broadcast, times a panel of dy.  Tiles are numbered by group, panel, tile of the filter.  The
    tiles of a part of the pixels are stored one behind the other, and dpt_conv2d_reduce adds up the
-   parts. */
+   parts.  A deterministic operator has one part, in which the sums of grains are added up along the
+   tree.  Those that wait lie in memory of the tile, or of the work item if an item treats all
+   pixels of a tile before the next one. */
 typedef struct conv_weights_params {
-    u64 n_rows;    /* rows of output pixels of all samples */
-    u64 part_rows; /* rows of a part */
+    u64 before;     /* rows of earlier launches of the call; of deterministic operators, too: */
+    u64 grain_rows; /* rows of a grain, at least 1 */
+    u64 n_rows;     /* rows of output pixels of all samples */
+    u64 part_rows;  /* rows of a part */
     u64 in_sample, out_sample;
     u32 block_rows;              /* rows whose products are added before a store */
     u32 n_tiles, item_tiles;     /* all tiles, and tiles of a work item */
@@ -72,7 +76,9 @@ typedef struct conv_weights_params {
     u32 kernel_h, kernel_w, group_in, group_out;
     u32 has_bias;
     u32 has_tail; /* the last sample of dy is a copy, behind whose end the kernel may read */
-    u32 resume;   /* the sums are added to those of an earlier launch */
+    u32 ends;     /* the call ends with the launch */
+    u32 by_item;  /* of deterministic operators: all rows are one block */
+    float end;    /* the same: what is added to the sum of a grain behind its last term */
 } conv_weights_params;
 
 typedef struct conv_reduce_params {
