@@ -283,7 +283,7 @@ static void no_room_for_nodes(test *t)
     snprintf(devices, sizeof devices, format, limit - 1);
     CHECK_STATUS(open_course(b, 0, &c, &o), DPT_E_NO_MEMORY);
     CHECK_CONTAINS(dpt_error_message(b->context), devices + strlen("cpu:threads=1,"));
-    CHECK_CONTAINS(dpt_error_message(b->context), "more sums of gradients");
+    CHECK_CONTAINS(dpt_error_message(b->context), "further sums of gradients");
     CHECK_CONTAINS(dpt_error_message(b->context), "use a split that needs fewer");
     close_course(&o);
 }

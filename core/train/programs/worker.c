@@ -83,9 +83,9 @@ static dpt_status hold_nodes(dpti_worker *w, dpt_error *error)
     if (status != DPT_E_NO_MEMORY) return status;
     return DPT_FAIL(
         error, status,
-        "%.300s; with %zu samples at once deterministic training holds %zu more sums of "
-        "gradients there, of %zu bytes each: use a split that needs fewer, such as equal "
-        "shards of 2, 4 or 8 devices, or leave the device out",
+        "%.300s; with micro-batches of %zu deterministic training keeps further sums of gradients "
+        "there (%zu, each of %zu bytes): use a split that needs fewer, such as equal shards of 2, "
+        "4 or 8 devices, or leave the device out",
         w->device->base.error.message, w->replica.capacity, n - 1,
         dpti_grain_nodes_bytes(&w->replica.nodes, 1));
 }
