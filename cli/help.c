@@ -78,6 +78,8 @@ static void print_models(void)
     printf("\nModels\n");
     for (const char *const *name = dpt_model_names(); *name; name++)
         print_folded(dpt_model_help(*name), printf("  %s", *name), HELP_COLUMN);
+    for (const char *const *name = dpt_text_model_names(); *name; name++)
+        print_folded(dpt_model_help(*name), printf("  %s", *name), HELP_COLUMN);
 }
 
 static void print_verbs(void)

@@ -41,7 +41,7 @@ bool cli_is_arrays(const char *name)
    may choose others, such as synthetic data of any size. */
 static const char *known_model(const char *name)
 {
-    return find(dpt_model_names(), name);
+    return dpt_model_is_known(name) ? name : NULL;
 }
 
 static const char *known_data(const char *name)

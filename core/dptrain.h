@@ -75,6 +75,7 @@
 #include "dptrain/predictor.h"
 #include "dptrain/process.h"
 #include "dptrain/report.h"
+#include "dptrain/sequence.h"
 #include "dptrain/split.h"
 #include "dptrain/tensor.h"
 #include "dptrain/trainer.h"

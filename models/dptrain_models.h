@@ -13,17 +13,28 @@ typedef struct dpt_model_shape {
     size_t height, width, channels, classes;
 } dpt_model_shape;
 
-/* Returns the known names as a NULL-terminated static list: "linear", "mlp", "lenet", ...
-   Cannot fail. */
+/* Returns the names of the networks for images as a NULL-terminated static list: "linear", "mlp",
+   "lenet", ...  Cannot fail. */
 DPT_API const char *const *dpt_model_names(void);
+/* Returns the names of the networks that read ids of tokens and score the next token at each place
+   (docs/models.md), as a NULL-terminated static list: "gpt2", "gpt2-medium", ...  Some are forms,
+   such as "gpt:LAYERS:HEADS:WIDTH:CONTEXT[:VOCABULARY]", of which "gpt:6:6:384:256" is a name.
+   Cannot fail. */
+DPT_API const char *const *dpt_text_model_names(void);
+/* Returns whether `name` is that of a network of either list, or begins as a form does.  Cannot
+   fail. */
+DPT_API bool dpt_model_is_known(const char *name);
 /* Returns one line of help on a network, or NULL if `name` is unknown.  The string is static.
    Cannot fail. */
 DPT_API const char *dpt_model_help(const char *name);
-/* Builds and finishes a network.  A name that ends with ".onnx" is the path of a file, which
-   dpt_model_from_onnx reads: its shape is that of the file, whatever `shape` says.  The caller owns
-   *out and destroys it with dpt_model_destroy. Errors: DPT_E_INVALID if the name is unknown (the
-   message lists the known names and suggests the nearest name) or the images are too small for the
-   network (the message names the layer); DPT_E_NO_MEMORY; those of dpt_model_from_onnx. */
+/* Builds and finishes a network.  A network that reads ids has `channels` tokens in a sample, with
+   height and width 1, and its vocabulary is `classes` if the name does not say it.  A name that
+   ends with ".onnx" is the path of a file, which dpt_model_from_onnx reads: its shape is that of
+   the file, whatever `shape` says.  The caller owns *out and destroys it with dpt_model_destroy.
+   Errors: DPT_E_INVALID if the name is unknown (the message lists the known names and suggests the
+   nearest name) or the images are too small for the network (the message names the layer), or the
+   data have more tokens in a sample or in their vocabulary than the network; DPT_E_NO_MEMORY; those
+   of dpt_model_from_onnx. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_by_name(dpt_context *context, const char *name,
                                                       const dpt_model_shape *shape,
                                                       dpt_model **out);

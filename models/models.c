@@ -1,5 +1,5 @@
 /* Networks by name.  Names, help and builders come from one table. */
-#include "models_table.h"
+#include "text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,22 +47,33 @@ static const model_entry *find(const char *name)
     return NULL;
 }
 
+bool dpt_model_is_known(const char *name)
+{
+    return find(name) || dptm_is_text(name);
+}
+
 const char *dpt_model_help(const char *name)
 {
     const model_entry *entry = find(name);
-    return entry ? entry->help : NULL;
+    return entry ? entry->help : dptm_text_help(name);
+}
+
+static void append_names(const char *const *list, char *known, size_t n_bytes, size_t *used)
+{
+    for (; *list && *used < n_bytes; list++) {
+        const int length =
+            snprintf(known + *used, n_bytes - *used, "%s%s", *used ? ", " : "", *list);
+        if (length < 0) break;
+        *used += (size_t)length;
+    }
 }
 
 static dpt_status unknown_name(dpt_context *context, const char *name)
 {
-    char known[256] = "";
+    char known[1024] = "";
     size_t used = 0;
-    for (const char *const *n = names; *n && used < sizeof known; n++) {
-        const int length =
-            snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", *n);
-        if (length < 0) break;
-        used += (size_t)length;
-    }
+    append_names(names, known, sizeof known, &used);
+    append_names(dpt_text_model_names(), known, sizeof known, &used);
     const char *nearest = dpt_nearest(name, names);
     if (nearest)
         return dpt_fail(context, DPT_E_INVALID, "unknown model '%s'; did you mean '%s'? Known: %s",
@@ -80,6 +91,7 @@ dpt_status dpt_model_by_name(dpt_context *context, const char *name, const dpt_m
                              dpt_model **out)
 {
     if (name && is_onnx_path(name)) return dpt_model_from_onnx(context, name, out);
+    if (name && dptm_is_text(name)) return dptm_text_by_name(context, name, shape, out);
     const model_entry *entry = find(name);
     if (!entry) return unknown_name(context, name);
     dpt_model *model;

@@ -48,9 +48,10 @@ typedef struct dpt_linear_options {
 } dpt_linear_options;
 
 typedef struct dpt_embedding_options {
-    size_t size;  /* sizeof(dpt_embedding_options) */
-    size_t rows;  /* of the table: ids are from 0 to rows - 1 */
-    size_t width; /* elements of a row */
+    size_t size;     /* sizeof(dpt_embedding_options) */
+    size_t rows;     /* of the table: ids are from 0 to rows - 1 */
+    size_t width;    /* elements of a row */
+    float deviation; /* of the normal numbers that the init "default" draws; default 1 */
 } dpt_embedding_options;
 
 typedef struct dpt_recurrent_options {
@@ -148,7 +149,7 @@ DPT_API dpt_value dpt_layer_norm(dpt_model *model, dpt_value x, const char *name
 /* Adds an embedding: each id becomes a row of the parameter NAME.weight (rows, width).  `ids` is
    the value of dpt_input_ids.  The output is an image of height 1 whose pixels are the rows, in the
    order of the ids: a convolution with a kernel of 1x1 is a linear layer for each of them.  With
-   the init "default" the table begins with normal numbers of deviation 1, as in PyTorch.  A failure
+   the init "default" the table begins with normal numbers, of deviation 1 as in PyTorch.  A failure
    sticks to the model (DPT_E_INVALID, DPT_E_STATE or DPT_E_NO_MEMORY). */
 DPT_API dpt_value dpt_embedding(dpt_model *model, dpt_value ids, const char *name,
                                 const dpt_embedding_options *options);

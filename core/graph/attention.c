@@ -1,4 +1,6 @@
-/* Attention with several heads: dpt_attention. */
+/* Attention with several heads: dpt_attention, and dpt_attend without linear layers. */
+#include "dptrain/sequence.h"
+
 #include "graph/product.h"
 #include "graph/recurrent.h"
 #include "graph/sequence.h"
@@ -10,6 +12,13 @@
 /* What is added to the score of a place that may not be read.  It is finite, so that no device
    computes with infinities. */
 #define MASKED (-1e30f)
+
+/* The heads of an attention. */
+typedef struct heads {
+    size_t n, of_keys; /* heads of queries; heads of keys and values */
+    size_t width;      /* channels of a head */
+    bool causal;
+} heads;
 
 /* A layer that is being added. */
 typedef struct layer {
@@ -84,23 +93,34 @@ static void project(dpt_model *model, const layer *l, const dpt_value sequences[
         parts[i] = take(model, l, both, (third){1, i - 1, 1});
 }
 
-/* (length, width) as (heads, length, width / heads), or with the last two axes exchanged. */
-static dpt_value divide(dpt_model *model, const layer *l, dpt_value x, bool exchanged)
+/* ---- Reading --------------------------------------------------------------------------------- */
+
+/* (length, heads * width) as (heads, length, width), or with the last two axes exchanged.  With
+   fewer heads of keys than of queries, the heads are two axes: heads of keys, and those that read
+   the same keys. */
+static dpt_value divide(dpt_model *model, const heads *h, dpt_value x, bool exchanged)
 {
-    static const size_t rows[DPT_MAX_RANK] = {1, 0, 2}, columns[DPT_MAX_RANK] = {1, 2, 0};
+    static const size_t rows[DPT_MAX_RANK] = {1, 0, 2}, columns[DPT_MAX_RANK] = {1, 2, 0},
+                        grouped_rows[DPT_MAX_RANK] = {1, 2, 0, 3},
+                        grouped_columns[DPT_MAX_RANK] = {1, 2, 3, 0};
     if (!x.id) return x;
-    const dpti_extents e = {
-        .rank = 3, .extent = {dpti_extents_of(model, x).extent[0], l->heads, l->width / l->heads}};
-    return dpti_transpose(model, dpti_reshape(model, x, &e), exchanged ? columns : rows);
+    const dpti_extents from = dpti_extents_of(model, x);
+    const size_t n = from.extent[1] / h->width, length = from.extent[0];
+    if (h->of_keys == h->n) {
+        const dpti_extents e = {.rank = 3, .extent = {length, n, h->width}};
+        return dpti_transpose(model, dpti_reshape(model, x, &e), exchanged ? columns : rows);
+    }
+    const dpti_extents e = {.rank = 4, .extent = {length, h->of_keys, n / h->of_keys, h->width}};
+    return dpti_transpose(model, dpti_reshape(model, x, &e),
+                          exchanged ? grouped_columns : grouped_rows);
 }
 
-/* ---- Scores ---------------------------------------------------------------------------------- */
-
-/* Adds MASKED to the scores (heads, length, length) of the places behind each place. */
+/* Adds MASKED to the scores (..., length, length) of the places behind each place. */
 static dpt_value mask(dpt_model *model, dpt_value scores)
 {
     if (!scores.id) return scores;
-    const size_t n = dpti_extents_of(model, scores).extent[1];
+    const dpti_extents e = dpti_extents_of(model, scores);
+    const size_t n = e.extent[e.rank - 1];
     float *numbers = calloc(n * n, sizeof *numbers);
     if (!numbers)
         return DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
@@ -113,21 +133,35 @@ static dpt_value mask(dpt_model *model, dpt_value scores)
     return dpti_formula(model, "a + b", (dpt_value[]){scores, constant}, 2);
 }
 
-static dpt_value attend(dpt_model *model, const layer *l, const dpt_value sequences[2])
+/* Reads the values, parts[2], with the queries parts[0] and the keys parts[1], all of them (length,
+   heads * width): (length, heads * width). */
+static dpt_value read_values(dpt_model *model, const heads *h, const dpt_value parts[3])
 {
-    static const size_t order[DPT_MAX_RANK] = {1, 0, 2};
-    dpt_value parts[3];
-    project(model, l, sequences, parts);
+    static const size_t order[DPT_MAX_RANK] = {1, 0, 2}, grouped_order[DPT_MAX_RANK] = {2, 0, 1, 3};
+    const bool grouped = h->of_keys != h->n;
     dpt_value y =
-        dpti_product(model, divide(model, l, parts[0], false), divide(model, l, parts[1], true));
+        dpti_product(model, divide(model, h, parts[0], false), divide(model, h, parts[1], true));
     if (!y.id) return y;
-    model->nodes[y.id - 1].forward.u.matmul.alpha = 1 / sqrtf((float)(l->width / l->heads));
-    if (l->options->causal) y = mask(model, y);
-    y = dpti_softmax(model, y, &(dpti_softmax_options){.axis = 2});
-    y = dpti_transpose(model, dpti_product(model, y, divide(model, l, parts[2], false)), order);
+    model->nodes[y.id - 1].forward.u.matmul.alpha = 1 / sqrtf((float)h->width);
+    if (h->causal) y = mask(model, y);
+    y = dpti_softmax(model, y, &(dpti_softmax_options){.axis = grouped ? 3 : 2});
+    y = dpti_transpose(model, dpti_product(model, y, divide(model, h, parts[2], false)),
+                       grouped ? grouped_order : order);
     if (!y.id) return y;
     const size_t length = dpti_extents_of(model, y).extent[0];
-    y = dpti_reshape(model, y, &(dpti_extents){.rank = 2, .extent = {length, l->width}});
+    return dpti_reshape(model, y, &(dpti_extents){.rank = 2, .extent = {length, h->n * h->width}});
+}
+
+static dpt_value attend(dpt_model *model, const layer *l, const dpt_value sequences[2])
+{
+    const heads h = {.n = l->heads,
+                     .of_keys = l->heads,
+                     .width = l->width / l->heads,
+                     .causal = l->options->causal};
+    dpt_value parts[3];
+    project(model, l, sequences, parts);
+    const dpt_value y = read_values(model, &h, parts);
+    if (!y.id) return y;
     const dpti_linear_values out = {.w = add_weight(model, l, "out_proj.weight", l->width),
                                     .bias = add_bias(model, l, "out_proj.bias", l->width)};
     return dpti_sequence_as_image(model, dpti_projection(model, y, &out));
@@ -175,4 +209,65 @@ dpt_value dpt_attention(dpt_model *model, dpt_value x, const char *name,
     sequences[0] = dpti_as_sequence(model, x);
     sequences[1] = memory.id == x.id ? sequences[0] : dpti_as_sequence(model, memory);
     return attend(model, &l, sequences);
+}
+
+/* ---- Attention alone ------------------------------------------------------------------------- */
+
+/* Cuts x (length, channels) into queries, keys and values. */
+static void cut(dpt_model *model, const heads *h, dpt_value x, dpt_value parts[3])
+{
+    size_t begin = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const size_t count = (i == 0 ? h->n : h->of_keys) * h->width;
+        parts[i] =
+            dpti_slice(model, x, (dpti_cut){.axis = 1, .begin = begin, .count = count, .step = 1});
+        begin += count;
+    }
+}
+
+/* Finds the width of a head, and checks the extents of queries, keys and values. */
+static bool find_width(dpt_model *model, heads *h, const dpt_value parts[3], bool packed)
+{
+    const size_t n = packed ? h->n + 2 * h->of_keys : h->n;
+    const dpti_extents x = dpti_extents_of(model, parts[0]);
+    h->width = x.extent[1] / n;
+    if (h->n % h->of_keys != 0 || h->width < 1 || x.extent[1] % n != 0) {
+        (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                              "layer attend-%zu: %zu channels do not fit %zu heads of queries and "
+                              "%zu of keys",
+                              model->n_nodes, x.extent[1], h->n, h->of_keys);
+        return false;
+    }
+    const dpti_extents k = packed ? x : dpti_extents_of(model, parts[1]),
+                       v = packed ? x : dpti_extents_of(model, parts[2]);
+    const size_t channels = h->of_keys * h->width;
+    if (packed || (k.extent[1] == channels && v.extent[1] == channels &&
+                   k.extent[0] == v.extent[0] && (!h->causal || k.extent[0] == x.extent[0])))
+        return true;
+    (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                          "layer attend-%zu: keys of %zux%zu and values of %zux%zu do not fit "
+                          "queries of %zux%zu (length x channels)",
+                          model->n_nodes, k.extent[0], k.extent[1], v.extent[0], v.extent[1],
+                          x.extent[0], x.extent[1]);
+    return false;
+}
+
+dpt_value dpt_attend(dpt_model *model, dpt_value x, const dpt_attend_options *options)
+{
+    dpt_attend_options o;
+    if (!dpti_usable(model, x, "attend") ||
+        !dpti_take_options(model, "attend", &(dpti_sized){"dpt_attend_options", options, sizeof o},
+                           &o))
+        return (dpt_value){0};
+    const bool packed = o.keys.id == 0 && o.values.id == 0;
+    heads h = {.n = o.heads > 0 ? o.heads : 1, .causal = o.causal};
+    h.of_keys = o.key_heads > 0 ? o.key_heads : h.n;
+    dpt_value parts[3] = {dpti_rows_of_sequence(model, x, "attend")};
+    if (!packed) {
+        parts[1] = dpti_rows_of_sequence(model, o.keys, "attend");
+        parts[2] = dpti_rows_of_sequence(model, o.values, "attend");
+    }
+    if (model->status != DPT_OK || !find_width(model, &h, parts, packed)) return (dpt_value){0};
+    if (packed) cut(model, &h, parts[0], parts);
+    return dpti_sequence_as_image(model, read_values(model, &h, parts));
 }

@@ -80,13 +80,14 @@ dpt_value dpt_embedding(dpt_model *model, dpt_value ids, const char *name,
                                          .width = options->width,
                                          .rows = options->rows}};
     if (!dpti_describes(model, name, &desc)) return (dpt_value){0};
-    const size_t table =
-        dpti_build_parameter(model, name, "weight",
-                             (dpti_parameter){.shape = {options->rows, options->width},
-                                              .rank = 2,
-                                              .fan_in = options->width,
-                                              .fan_out = options->width,
-                                              .is_table = true});
+    const size_t table = dpti_build_parameter(
+        model, name, "weight",
+        (dpti_parameter){.shape = {options->rows, options->width},
+                         .rank = 2,
+                         .fan_in = options->width,
+                         .fan_out = options->width,
+                         .start = DPTI_START_NORMAL,
+                         .deviation = options->deviation > 0 ? options->deviation : 1});
     if (table == SIZE_MAX) return (dpt_value){0};
     dpti_node node = embedding_over(model, name, ids, table);
     node.extent = (dpti_extent){.h = 1, .w = desc.u.take.count, .c = options->width};

@@ -124,7 +124,10 @@ dpt_value dpti_given_linear(dpt_model *model, dpt_value x, const dpti_given *giv
                                  .u.linear = {.in = before.extent[before.rank - 1],
                                               .out = out,
                                               .has_bias = given->bias != SIZE_MAX}};
-    return dpti_add_unnamed(model, "linear", node);
+    if (!given->name) return dpti_add_unnamed(model, "linear", node);
+    node.name = (char *)(uintptr_t)given->name; /* dpti_add_node copies it */
+    return dpti_describes(model, given->name, &node.forward) ? dpti_add_node(model, node)
+                                                             : (dpt_value){0};
 }
 
 /* The scale and the shift of a batch-norm without parameters. */

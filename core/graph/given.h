@@ -13,6 +13,7 @@ typedef struct dpti_given {
        value, with the shape that the weight would have, and its bias.  Both must be the same for
        all samples.  id 0: none. */
     dpt_value filters, shift;
+    const char *name; /* of a linear layer; NULL: one that is made of its kind and its place */
 } dpti_given;
 
 /* Some layers over an image take several images of one size, which lie below one another in the

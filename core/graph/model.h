@@ -75,6 +75,13 @@ static inline bool dpti_is_statistic(dpti_role role)
     return role == DPTI_ROLE_RUNNING_MEAN || role == DPTI_ROLE_RUNNING_VARIANCE;
 }
 
+/* How DPT_INIT_DEFAULT begins a weight or a bias that brings no values. */
+typedef enum dpti_start {
+    DPTI_START_UNIFORM, /* in +-1/sqrt(fan_in), as PyTorch's linear layers and convolutions */
+    DPTI_START_NORMAL,  /* with the parameter's deviation */
+    DPTI_START_ZERO,
+} dpti_start;
+
 typedef struct dpti_parameter {
     char *name;
     size_t shape[DPT_MAX_RANK]; /* in the checkpoint's layout */
@@ -91,8 +98,9 @@ typedef struct dpti_parameter {
        `initial` in memory; or drawn, if there are none. */
     float *initial;
     dpti_file_part stored;
-    bool is_table; /* of an embedding: "default" draws it as PyTorch does */
-    bool frozen;   /* a buffer of the module: not trained unless a group says so */
+    dpti_start start;
+    float deviation; /* of DPTI_START_NORMAL */
+    bool frozen;     /* a buffer of the module: not trained unless a group says so */
 } dpti_parameter;
 
 /* Where the inputs of a JOIN lie in its output. */
@@ -218,7 +226,8 @@ typedef struct dpti_initial {
 
 /* Fills the flat buffer (flat_size elements, zeroed before) with initial weights.  They are a
    function of the seed and the parameter's place, and are computed in the layout of a checkpoint.
-   DPT_INIT_DEFAULT: as PyTorch, uniform in +-1/sqrt(fan_in) for weights and biases.
+   DPT_INIT_DEFAULT: as PyTorch, uniform in +-1/sqrt(fan_in) for weights and biases, unless the
+   parameter says otherwise (dpti_start).
    DPT_INIT_NORMAL, DPT_INIT_XAVIER (uniform) and DPT_INIT_HE (normal, fan_in, gain sqrt 2): biases
    are 0.  Norms, with their statistics, begin as the identity.  A parameter that brings initial
    values takes them, whatever `init` says.  Errors: DPT_E_INVALID for another kind, or a deviation

@@ -91,16 +91,16 @@ static const recipe recipes[] = {
     [DPT_INIT_HE] = {DPT_INIT_HE, NORMAL, ZERO},
 };
 
-/* The default of tables is PyTorch's: normal, with deviation 1. */
-static bool is_normal_table(const recipe *r, const dpti_parameter *p)
+/* Whether a parameter begins in a way of its own. */
+static bool starts(const recipe *r, const dpti_parameter *p, dpti_start start)
 {
-    return p->is_table && r->kind == DPT_INIT_DEFAULT;
+    return r->kind == DPT_INIT_DEFAULT && p->start == start;
 }
 
 static double scale_of(const recipe *r, double deviation, const dpti_parameter *p)
 {
     const double fan_in = (double)p->fan_in;
-    if (is_normal_table(r, p)) return 1.0;
+    if (starts(r, p, DPTI_START_NORMAL)) return (double)p->deviation;
     if (r->kind == DPT_INIT_DEFAULT) return 1.0 / sqrt(fan_in);
     if (r->kind == DPT_INIT_NORMAL) return deviation;
     if (r->kind == DPT_INIT_XAVIER) return sqrt(6.0 / (fan_in + (double)p->fan_out));
@@ -109,7 +109,8 @@ static double scale_of(const recipe *r, double deviation, const dpti_parameter *
 
 static distribution distribution_of(const recipe *r, const dpti_parameter *p)
 {
-    if (is_normal_table(r, p)) return NORMAL;
+    if (starts(r, p, DPTI_START_NORMAL)) return NORMAL;
+    if (starts(r, p, DPTI_START_ZERO)) return ZERO;
     switch (p->role) {
     case DPTI_ROLE_TENSOR:
     case DPTI_ROLE_WEIGHT: return r->weights;

@@ -12,6 +12,21 @@ bool dpti_is_sequence(dpt_model *model, dpt_value x, const char *layer)
     return false;
 }
 
+dpt_value dpti_rows_of_sequence(dpt_model *model, dpt_value x, const char *layer)
+{
+    static const size_t order[DPT_MAX_RANK] = {1, 2, 0};
+    if (!dpti_usable(model, x, layer)) return (dpt_value){0};
+    const dpti_extents e = dpti_extents_of(model, x);
+    if (e.rank != 3 || e.extent[1] != 1)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                               "layer %s: its input is no sequence; give it an image of height 1, "
+                               "whose pixels are the places of the sequence, or a part of its "
+                               "channels",
+                               layer);
+    x = dpti_transpose(model, x, order);
+    return dpti_reshape(model, x, &(dpti_extents){.rank = 2, .extent = {e.extent[2], e.extent[0]}});
+}
+
 dpt_value dpti_as_sequence(dpt_model *model, dpt_value x)
 {
     static const size_t order[DPT_MAX_RANK] = {1, 2, 0};

@@ -115,5 +115,7 @@ typedef struct dpti_mapping {
 dpt_value dpti_map(dpt_model *model, const dpti_mapping *mapping);
 /* The formula of dpt_elementwise (dptrain.h) over at most DPTI_FORMULA_INPUTS values. */
 dpt_value dpti_formula(dpt_model *model, const char *formula, const dpt_value *inputs, size_t n);
+/* The mean of a formula over x along the axes (as bits), which keep the extent 1. */
+dpt_value dpti_mean(dpt_model *model, const char *formula, dpt_value x, uint32_t axes);
 
 #endif

@@ -1,7 +1,11 @@
 /* Programs over values of any rank, and values that are put side by side. */
 #include "graph/tensor.h"
 
+#include "base/print.h"
+
 #include <string.h>
+
+enum { FORMULA_BYTES = 96 };
 
 /* ---- Programs -------------------------------------------------------------------------------- */
 
@@ -133,6 +137,27 @@ dpt_value dpti_formula(dpt_model *model, const char *formula, const dpt_value *i
                                model->n_nodes, formula, error.message);
     return dpti_map(model,
                     &(dpti_mapping){.what = "formula", .code = &code, .inputs = inputs, .n = n});
+}
+
+dpt_value dpti_mean(dpt_model *model, const char *formula, dpt_value x, uint32_t axes)
+{
+    char text[FORMULA_BYTES];
+    dpti_map_code code;
+    dpt_error error = {.status = DPT_OK};
+    if (!model || model->status != DPT_OK) return (dpt_value){0};
+    const dpti_extents e = dpti_extents_of(model, x);
+    double n = 1;
+    for (size_t i = 0; i < e.rank; i++)
+        if (axes >> i & 1) n *= (double)e.extent[i];
+    dpti_print(text, sizeof text, "%s * %.9g", formula, 1 / n);
+    if (dpti_map_parse(text, 1, &code, &error) != DPT_OK)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "%s", error.message);
+    return dpti_map(model, &(dpti_mapping){.what = "mean",
+                                           .code = &code,
+                                           .inputs = &x,
+                                           .n = 1,
+                                           .reduced = axes,
+                                           .reduction = DPT_REDUCE_SUM});
 }
 
 /* ---- Joining --------------------------------------------------------------------------------- */

@@ -199,7 +199,8 @@ dpt_status dpti_import_embedding(dpti_importer *im, bool *done)
         im, 0,
         (dpti_parameter){.fan_in = width,
                          .fan_out = width,
-                         .is_table = true,
+                         .start = DPTI_START_NORMAL,
+                         .deviation = 1,
                          .role = indices->cells ? DPTI_ROLE_TENSOR : DPTI_ROLE_WEIGHT},
         &table));
     if (indices->cells)

@@ -12,32 +12,11 @@ static dpt_value shaped(dpti_importer *im, dpt_value x, const dpti_extents *to)
     return dpti_reshape(im->model, x, to);
 }
 
-/* The mean of a program over values along the axes, which keep the extent 1. */
-static dpt_value mean_of(dpti_importer *im, const char *formula, dpt_value x, uint32_t axes)
-{
-    char text[FORMULA_BYTES];
-    dpti_map_code code;
-    const dpti_extents e = dpti_extents_of(im->model, x);
-    double n = 1;
-    for (size_t i = 0; i < e.rank; i++)
-        if (axes >> i & 1) n *= (double)e.extent[i];
-    snprintf(text, sizeof text, "%s * %.9g", formula, 1 / n);
-    dpt_error error = {.status = DPT_OK};
-    if (dpti_map_parse(text, 1, &code, &error) != DPT_OK)
-        return DPTI_MODEL_FAIL(im->model, DPT_E_INVALID, "%s", error.message);
-    return dpti_map(im->model, &(dpti_mapping){.what = "mean",
-                                               .code = &code,
-                                               .inputs = &x,
-                                               .n = 1,
-                                               .reduced = axes,
-                                               .reduction = DPT_REDUCE_SUM});
-}
-
 /* x divided by the root of the mean of its squares along the axes. */
 static dpt_value scale_to_one(dpti_importer *im, dpt_value x, uint32_t axes)
 {
     char text[FORMULA_BYTES];
-    const dpt_value squares = mean_of(im, "a * a", x, axes);
+    const dpt_value squares = dpti_mean(im->model, "a * a", x, axes);
     snprintf(text, sizeof text, "a / sqrt(b + %.9g)",
              (double)dpti_onnx_float(im->node, "epsilon", 1e-5f));
     return dpti_formula(im->model, text, (dpt_value[]){x, squares}, 2);
@@ -64,7 +43,7 @@ static dpt_status norm_groups(dpti_importer *im, size_t groups)
     const dpti_extents wide = {.rank = 3, .extent = {groups, n == groups ? 1 : channels, 1}};
     x = shaped(im, x, &grouped);
     const uint32_t axes = 4u | 8u;
-    const dpt_value mean = mean_of(im, "a", x, axes);
+    const dpt_value mean = dpti_mean(im->model, "a", x, axes);
     x = scale_to_one(im, dpti_formula(im->model, "a - b", (dpt_value[]){x, mean}, 2), axes);
     const dpt_value all[] = {x, shaped(im, scale, &wide), shaped(im, bias, &wide)};
     x = dpti_formula(im->model, "a * b + c", all, 3);
@@ -88,7 +67,7 @@ static dpt_status import_group_norm(dpti_importer *im)
 static dpt_value inverse_deviation(dpti_importer *im, dpt_value x, uint32_t axes)
 {
     char text[FORMULA_BYTES];
-    const dpt_value squares = mean_of(im, "a * a", x, axes);
+    const dpt_value squares = dpti_mean(im->model, "a * a", x, axes);
     snprintf(text, sizeof text, "1 / sqrt(a + %.9g)",
              (double)dpti_onnx_float(im->node, "epsilon", 1e-5f));
     return dpti_formula(im->model, text, &squares, 1);
@@ -110,7 +89,7 @@ dpt_status dpti_import_norm_apart(dpti_importer *im)
     DPT_TRY(dpti_import_input(im, 0, &x));
     DPT_TRY(dpti_import_input(im, 1, &scale));
     const uint32_t axes = normalized_axes(im, x);
-    const dpt_value mean = mean_of(im, "a", x, axes);
+    const dpt_value mean = dpti_mean(im->model, "a", x, axes);
     x = dpti_formula(im->model, "a - b", (dpt_value[]){x, mean}, 2);
     dpti_import_give(im, 1, mean);
     const dpt_value inverse = inverse_deviation(im, x, axes);
@@ -211,9 +190,9 @@ dpt_status dpti_import_norm_by_values(dpti_importer *im, dpt_value x)
     }
     if (of_batch) {
         const uint32_t axes = ((1u << e.rank) - 1) & ~2u;
-        in[3] = mean_of(im, "a", x, axes);
+        in[3] = dpti_mean(im->model, "a", x, axes);
         const dpt_value apart = dpti_formula(im->model, "a - b", (dpt_value[]){x, in[3]}, 2);
-        in[4] = mean_of(im, "a * a", apart, axes);
+        in[4] = dpti_mean(im->model, "a * a", apart, axes);
     }
     snprintf(text, sizeof text, "(a - b) / sqrt(c + %.9g)",
              (double)dpti_onnx_float(im->node, "epsilon", 1e-5f));

@@ -123,6 +123,7 @@ FIELD(dpt_device_report, alone_throughput, 56);
 FIELD(dpt_embedding_options, size, 0);
 FIELD(dpt_embedding_options, rows, 8);
 FIELD(dpt_embedding_options, width, 16);
+FIELD(dpt_embedding_options, deviation, 24);
 
 FIELD(dpt_epoch_metrics, size, 0);
 FIELD(dpt_epoch_metrics, epoch, 8);
@@ -288,6 +289,28 @@ FIELD(dpt_attention_options, heads, 8);
 FIELD(dpt_attention_options, memory, 16);
 FIELD(dpt_attention_options, causal, 20);
 FIELD(dpt_attention_options, no_bias, 21);
+
+FIELD(dpt_sequence_linear_options, size, 0);
+FIELD(dpt_sequence_linear_options, out, 8);
+FIELD(dpt_sequence_linear_options, table, 16);
+FIELD(dpt_sequence_linear_options, deviation, 24);
+FIELD(dpt_sequence_linear_options, no_bias, 28);
+FIELD(dpt_sequence_linear_options, in_first, 29);
+
+FIELD(dpt_positions_options, size, 0);
+FIELD(dpt_positions_options, rows, 8);
+FIELD(dpt_positions_options, deviation, 16);
+
+FIELD(dpt_rotary_options, size, 0);
+FIELD(dpt_rotary_options, heads, 8);
+FIELD(dpt_rotary_options, base, 16);
+
+FIELD(dpt_attend_options, size, 0);
+FIELD(dpt_attend_options, keys, 8);
+FIELD(dpt_attend_options, values, 12);
+FIELD(dpt_attend_options, heads, 16);
+FIELD(dpt_attend_options, key_heads, 24);
+FIELD(dpt_attend_options, causal, 32);
 
 FIELD(dpt_recurrent_options, size, 0);
 FIELD(dpt_recurrent_options, hidden, 8);

@@ -1,0 +1,225 @@
+/* Language models by name.  A name is a fixed one, such as gpt2, or a form with numbers. */
+#include "text.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_NUMBERS = 8, MOST_LAYERS = 512 };
+
+/* The numbers of a form, in the order in which they stand. */
+typedef enum number {
+    LAYERS,
+    HEADS,
+    KEY_HEADS,
+    WIDTH,
+    CONTEXT,
+    VOCABULARY,
+    HIDDEN,
+    ROTARY_BASE,
+    N_NUMBERS
+} number;
+
+typedef struct form {
+    const char *name; /* as help shows it */
+    const char *help;
+    dptm_text_builder *build;
+    uint8_t n_needed, n_numbers;   /* of `numbers`; the others may be left out */
+    uint8_t numbers[MOST_NUMBERS]; /* of a form */
+    dptm_text fixed;               /* of a fixed name */
+    bool tied;
+} form;
+
+#define GPT2(name_, help_, layers_, heads_, width_)                                                \
+    {                                                                                              \
+        .name = (name_), .help = (help_), .build = dptm_gpt, .fixed = {                            \
+            .layers = (layers_),                                                                   \
+            .heads = (heads_),                                                                     \
+            .width = (width_),                                                                     \
+            .context = 1024,                                                                       \
+            .vocabulary = 50257                                                                    \
+        }                                                                                          \
+    }
+
+static const form forms[] = {
+    GPT2("gpt2", "GPT-2 of 124 million parameters; reads ids of tokens (data set text or tokens)",
+         12, 12, 768),
+    GPT2("gpt2-medium", "GPT-2 of 355 million parameters", 24, 16, 1024),
+    GPT2("gpt2-large", "GPT-2 of 774 million parameters", 36, 20, 1280),
+    GPT2("gpt2-xl", "GPT-2 of 1558 million parameters", 48, 25, 1600),
+    {.name = "gpt:LAYERS:HEADS:WIDTH:CONTEXT[:VOCABULARY]",
+     .help = "GPT-2 of any size. Without a vocabulary, it is that of the data",
+     .build = dptm_gpt,
+     .n_needed = 4,
+     .n_numbers = 5,
+     .numbers = {LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY}},
+    {.name = "llama:LAYERS:HEADS:KVHEADS:WIDTH:CONTEXT[:VOCABULARY[:HIDDEN[:BASE]]]",
+     .help = "Llama: rotary positions of this base (10000), RMS norms, SwiGLU of this hidden width "
+             "(8/3 of the width, rounded up to a multiple of 256), grouped-query attention",
+     .build = dptm_llama,
+     .n_needed = 5,
+     .n_numbers = 8,
+     .numbers = {LAYERS, HEADS, KEY_HEADS, WIDTH, CONTEXT, VOCABULARY, HIDDEN, ROTARY_BASE}},
+    {.name = "llama-tied:LAYERS:HEADS:KVHEADS:WIDTH:CONTEXT[:VOCABULARY[:HIDDEN[:BASE]]]",
+     .help = "Llama whose head shares the table of the tokens",
+     .build = dptm_llama,
+     .n_needed = 5,
+     .n_numbers = 8,
+     .numbers = {LAYERS, HEADS, KEY_HEADS, WIDTH, CONTEXT, VOCABULARY, HIDDEN, ROTARY_BASE},
+     .tied = true},
+    {.name = "lstm:LAYERS:WIDTH:CONTEXT[:VOCABULARY]",
+     .help = "LSTM layers between a table of tokens and a linear layer",
+     .build = dptm_lstm,
+     .n_needed = 3,
+     .n_numbers = 4,
+     .numbers = {LAYERS, WIDTH, CONTEXT, VOCABULARY}},
+};
+
+enum { N_FORMS = sizeof forms / sizeof forms[0] };
+
+static const char *const names[N_FORMS + 1] = {
+    forms[0].name, forms[1].name, forms[2].name, forms[3].name,
+    forms[4].name, forms[5].name, forms[6].name, forms[7].name,
+};
+_Static_assert(N_FORMS == 8, "every form has a name in the list");
+
+const char *const *dpt_text_model_names(void)
+{
+    return names;
+}
+
+/* Returns the form of a name, or NULL. */
+static const form *find_form(const char *name)
+{
+    for (size_t i = 0; i < N_FORMS; i++) {
+        const size_t n = strcspn(forms[i].name, ":");
+        const bool same = strncmp(forms[i].name, name, n) == 0;
+        if (same && (forms[i].n_numbers ? name[n] == ':' || name[n] == '\0' : name[n] == '\0'))
+            return &forms[i];
+    }
+    return NULL;
+}
+
+bool dptm_is_text(const char *name)
+{
+    return find_form(name) != NULL;
+}
+
+const char *dptm_text_help(const char *name)
+{
+    for (size_t i = 0; i < N_FORMS; i++)
+        if (strcmp(forms[i].name, name) == 0) return forms[i].help;
+    return NULL;
+}
+
+/* ---- Numbers --------------------------------------------------------------------------------- */
+
+/* Reads the decimal number at *at, which ends at ':' or at the end, and moves *at behind it. */
+static bool read_number(const char **at, size_t *out)
+{
+    enum { MOST = 1 << 24 };
+    const char *s = *at;
+    size_t value = 0;
+    if (*s < '1' || *s > '9') return false;
+    for (; *s >= '0' && *s <= '9'; s++) {
+        value = 10 * value + (size_t)(*s - '0');
+        if (value > MOST) return false;
+    }
+    if (*s != ':' && *s != '\0') return false;
+    *at = s + (*s == ':' && s[1] != '\0');
+    *out = value;
+    return true;
+}
+
+static bool read_numbers(const form *f, const char *name, size_t numbers[N_NUMBERS])
+{
+    const char *at = name + strcspn(name, ":");
+    size_t n = 0;
+    if (*at == ':') at++;
+    for (; *at && n < f->n_numbers; n++)
+        if (!read_number(&at, &numbers[f->numbers[n]])) return false;
+    return *at == '\0' && n >= f->n_needed;
+}
+
+/* Llama's rule. */
+static size_t default_hidden(size_t width)
+{
+    const size_t n = 8 * width / 3;
+    return (n + 255) / 256 * 256;
+}
+
+static dpt_status read_name(dpt_context *context, const char *name, const form *f, dptm_text *out)
+{
+    size_t n[N_NUMBERS] = {0};
+    *out = f->fixed;
+    if (f->n_numbers > 0) {
+        if (!read_numbers(f, name, n))
+            return dpt_fail(context, DPT_E_INVALID,
+                            "unknown model '%s'; its form is %s, with numbers from 1 to 16777216",
+                            name, f->name);
+        *out = (dptm_text){.layers = n[LAYERS],
+                           .heads = n[HEADS],
+                           .key_heads = n[KEY_HEADS],
+                           .width = n[WIDTH],
+                           .context = n[CONTEXT],
+                           .vocabulary = n[VOCABULARY],
+                           .hidden = n[HIDDEN],
+                           .rotary_base = (double)n[ROTARY_BASE],
+                           .tied = f->tied};
+    }
+    if (out->hidden == 0)
+        out->hidden = f->build == dptm_gpt ? 4 * out->width : default_hidden(out->width);
+    if (out->rotary_base == 0) out->rotary_base = 10000;
+    if (out->layers > MOST_LAYERS)
+        return dpt_fail(context, DPT_E_INVALID, "model %s: more than %d layers", name, MOST_LAYERS);
+    const size_t heads = out->heads ? out->heads : 1;
+    if (out->width % heads != 0 || (out->key_heads && heads % out->key_heads != 0))
+        return dpt_fail(context, DPT_E_INVALID,
+                        "model %s: the width must be a multiple of the heads, and the heads a "
+                        "multiple of those of keys and values",
+                        name);
+    return DPT_OK;
+}
+
+/* ---- Building -------------------------------------------------------------------------------- */
+
+/* Compares the data with the network. */
+static dpt_status check_data(dpt_context *context, const char *name, const dpt_model_shape *shape,
+                             const dptm_text *t)
+{
+    if (shape->height != 1 || shape->width != 1)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "model %s reads ids of tokens, and the data are %zux%zux%zu images; use "
+                        "--dataset text:CONTEXT, tokens:CONTEXT or npz",
+                        name, shape->height, shape->width, shape->channels);
+    if (shape->channels > t->context)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "model %s has a context of %zu tokens, and the samples have %zu: use a "
+                        "shorter context",
+                        name, t->context, shape->channels);
+    if (shape->classes > t->vocabulary)
+        return dpt_fail(context, DPT_E_INVALID,
+                        "model %s has a vocabulary of %zu tokens, and the data one of %zu", name,
+                        t->vocabulary, shape->classes);
+    return DPT_OK;
+}
+
+dpt_status dptm_text_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
+                             dpt_model **out)
+{
+    const form *f = find_form(name);
+    dptm_text text;
+    dpt_model *model;
+    DPT_TRY(read_name(context, name, f, &text));
+    if (text.vocabulary == 0) text.vocabulary = shape->classes;
+    DPT_TRY(check_data(context, name, shape, &text));
+    DPT_TRY(dpt_model_create(context, name, &model));
+    const dpt_value ids = dpt_input_ids(model, shape->channels);
+    const dpt_status status = dpt_model_finish_per_pixel(model, f->build(model, ids, &text));
+    if (status != DPT_OK) {
+        dpt_model_destroy(model);
+        return status;
+    }
+    *out = model;
+    return DPT_OK;
+}
