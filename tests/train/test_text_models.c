@@ -1,0 +1,331 @@
+/* Language models by name against `transformers` and PyTorch: the same weights and batches, 30
+   steps of AdamW, labels that are ignored at other places of each sample. tests/golden/make_text.py
+   has made the losses and the logits, and computes weights and samples as this program does.
+
+   Any devices compute what one device computes, by two measures:
+   (a) After one step every gradient is as near to that of one device as 8 times the distance by
+       which it changes if the samples of the batch stand in another order, or a millionth of it.
+   (b) The losses of all steps are PyTorch's within 1e-4. */
+#include "dptrain.h"
+#include "dptrain_models.h"
+#include "harness.h"
+#include "train/mixes.h"
+#include "train/session.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { COUNT = 48, BATCH = 16, LENGTH = 16, VOCABULARY = 61, STEPS = 30, TENSORS = 64 };
+
+typedef struct golden {
+    const char *name, *model;
+    float lr;
+} golden;
+
+static const golden runs[] = {
+    {"gpt", "gpt:4:4:32:24", 2e-3f},
+    {"llama", "llama:4:4:2:32:24:61:88", 2e-3f},
+    {"llama-tied", "llama-tied:4:4:2:32:24:61:88", 2e-3f},
+    {"lstm", "lstm:2:32:24:61", 1e-2f},
+};
+enum { N_RUNS = sizeof runs / sizeof *runs };
+
+static const mix cpu_mixes[] = {{"cpu:threads=2", NULL},
+                                {"cpu:threads=1,cpu:threads=1", "3:1"},
+                                {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"}};
+enum { N_MIXES = sizeof cpu_mixes / sizeof *cpu_mixes };
+
+/* ---- What both sides compute ----------------------------------------------------------------- */
+
+/* Number i of a sequence. */
+static uint32_t hash(uint32_t seed, uint32_t i)
+{
+    uint32_t x = seed + i * 2654435761u;
+    x = (x ^ (x >> 16)) * 0x7feb352du;
+    x = (x ^ (x >> 15)) * 0x846ca68bu;
+    return x ^ (x >> 16);
+}
+
+static uint32_t seed_of(const char *name)
+{
+    uint32_t seed = 2166136261u; /* FNV-1a */
+    for (; *name; name++)
+        seed = (seed ^ (uint8_t)*name) * 16777619u;
+    return seed;
+}
+
+static void make_weights(const dpt_parameter_info *p, float *out)
+{
+    const size_t n = strlen(p->name);
+    const bool norm = strstr(p->name, ".ln_") || strstr(p->name, "norm");
+    const double shift = norm && strcmp(p->name + n - 7, ".weight") == 0 ? 1 : 0;
+    for (size_t i = 0; i < p->elements; i++) {
+        const double u = (hash(seed_of(p->name), (uint32_t)i) >> 8) * 0x1p-24 - 0.5;
+        out[i] = (float)((norm ? 0.4 : 0.5) * u + shift);
+    }
+}
+
+typedef struct samples {
+    int32_t ids[COUNT][LENGTH], labels[COUNT][LENGTH];
+} samples;
+
+static void make_sample(size_t i, int32_t *ids, int32_t *labels)
+{
+    int32_t id = (int32_t)(hash(1000 + (uint32_t)i, 0) % VOCABULARY);
+    for (uint32_t k = 0; k < LENGTH; k++) {
+        const uint32_t h = hash(1000 + (uint32_t)i, k + 1);
+        ids[k] = id;
+        id = (h >> 8) % 4 == 0 ? (int32_t)(h % VOCABULARY) : (3 * id + 1) % VOCABULARY;
+        labels[k] = k < i * 5 % 13 ? DPT_IGNORED_LABEL : id;
+    }
+}
+
+/* ---- Training -------------------------------------------------------------------------------- */
+
+typedef struct task {
+    const golden *run;
+    mix where;
+    bool reversed; /* the samples of each batch */
+    bool deterministic;
+} task;
+
+static dpt_status set_weights(const session *s)
+{
+    static float values[1 << 14];
+    dpt_status status = DPT_OK;
+    for (size_t i = 0; status == DPT_OK && i < dpt_model_tensor_count(s->model); i++) {
+        dpt_parameter_info p = {.size = sizeof p};
+        dpt_model_tensor(s->model, i, &p);
+        if (p.elements > sizeof values / sizeof *values) return DPT_E_INTERNAL;
+        make_weights(&p, values);
+        status = dpt_trainer_set(s->trainer, DPT_PARAMETER, p.name, values, p.elements);
+    }
+    return status;
+}
+
+static dpt_status create_data(session *s, bool reversed)
+{
+    static samples all;
+    for (size_t i = 0; i < COUNT; i++) {
+        const size_t at = reversed ? i / BATCH * BATCH + BATCH - 1 - i % BATCH : i;
+        make_sample(i, all.ids[at], all.labels[at]);
+    }
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = COUNT,
+                                       .height = 1,
+                                       .width = 1,
+                                       .channels = LENGTH,
+                                       .outputs = VOCABULARY,
+                                       .dtype = DPT_I32,
+                                       .images = all.ids,
+                                       .labels = all.labels,
+                                       .label_dtype = DPT_I32,
+                                       .vocabulary = VOCABULARY,
+                                       .labels_per_sample = LENGTH};
+    return dpt_dataset_from_memory(s->context, &memory, &s->data);
+}
+
+static dpt_status begin(session *s, const task *of)
+{
+    const dpt_model_shape shape = {1, 1, LENGTH, VOCABULARY};
+    const dpt_trainer_options options = {.size = sizeof options,
+                                         .batch_size = BATCH,
+                                         .split = dpt_split_from(of->where.split),
+                                         .optimizer = DPT_OPTIMIZER_ADAMW,
+                                         .lr = of->run->lr,
+                                         .weight_decay = 0.1f,
+                                         .no_bias_decay = true,
+                                         .no_shuffle = true,
+                                         .deterministic = of->deterministic};
+    DPT_TRY(dpt_context_create(&s->context));
+    DPT_TRY(create_data(s, of->reversed));
+    DPT_TRY(dpt_device_set_open(s->context, of->where.devices, &s->devices));
+    DPT_TRY(dpt_model_by_name(s->context, of->run->model, &shape, &s->model));
+    DPT_TRY(dpt_trainer_create(s->devices, s->model, s->data, &options, &s->trainer));
+    return set_weights(s);
+}
+
+static bool may_begin(test *t, session *s, const task *of)
+{
+    *s = (session){0};
+    if (CHECK_OK(begin(s, of))) return true;
+    FAIL("%s on %s: %s", of->run->model, of->where.devices, dpt_error_message(s->context));
+    session_end(s);
+    return false;
+}
+
+/* ---- PyTorch --------------------------------------------------------------------------------- */
+
+typedef struct expected {
+    double logits[VOCABULARY], losses[STEPS];
+} expected;
+
+static bool read_expected(test *t, const golden *run, expected *out)
+{
+    char path[128], line[256];
+    size_t n_logits = 0, n_losses = 0;
+    snprintf(path, sizeof path, "golden/text-%s.txt", run->name);
+    FILE *file = test_open(path);
+    if (!CHECK(file)) return false;
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, "logit ", 6) == 0 && n_logits < VOCABULARY)
+            out->logits[n_logits++] = strtod(line + 6, NULL);
+        if (strncmp(line, "loss ", 5) == 0 && n_losses < STEPS)
+            out->losses[n_losses++] = strtod(line + 5, NULL);
+    }
+    fclose(file);
+    return CHECK_SIZE(n_logits, VOCABULARY) && CHECK_SIZE(n_losses, STEPS);
+}
+
+/* The logits of the last place of sample 0, with the weights that a file has. */
+static void check_logits(test *t, const session *s, const char *weights, const expected *e)
+{
+    static float logits[LENGTH * VOCABULARY];
+    char why[DPT_WHY_BYTES] = "";
+    dpt_predictor *predictor = NULL;
+    const dpt_predictor_options options = {
+        .size = sizeof options, .weights = weights, .like = s->data, .logits = true};
+    CHECK_OK(dpt_predictor_create(s->devices, s->model, &options, &predictor));
+    if (!predictor) FAIL("%s", dpt_error_message(s->context));
+    if (predictor && CHECK_OK(dpt_predictor_run_data(predictor, s->data, 0, 1, logits, why)))
+        for (size_t i = 0; i < VOCABULARY; i++)
+            CHECK_NEAR((double)logits[(LENGTH - 1) * VOCABULARY + i], e->logits[i], 1e-4);
+    dpt_predictor_destroy(predictor);
+}
+
+static void logits(test *t)
+{
+    static const char path[] = "text-models.safetensors";
+    for (size_t i = 0; i < N_RUNS; i++) {
+        const task of = {.run = &runs[i], .where = {"cpu", NULL}};
+        session s;
+        expected e;
+        if (!read_expected(t, of.run, &e) || !may_begin(t, &s, &of)) continue;
+        if (CHECK_OK(dpt_trainer_save(s.trainer, path))) check_logits(t, &s, path, &e);
+        remove(path);
+        session_end(&s);
+    }
+}
+
+static void losses(test *t)
+{
+    const mix_list mixes = tested_mixes(cpu_mixes, N_MIXES);
+    for (size_t i = 0; i < N_RUNS; i++)
+        for (size_t k = 0; k < mixes.n; k++) {
+            const task of = {.run = &runs[i], .where = mixes.items[k]};
+            double found[STEPS];
+            session s;
+            expected e;
+            if (!read_expected(t, of.run, &e) || !may_begin(t, &s, &of)) continue;
+            if (session_train(t, &s, STEPS, found))
+                for (size_t step = 0; step < STEPS; step++)
+                    if (!CHECK_NEAR(found[step], e.losses[step], 1e-4))
+                        FAIL("%s on %s, step %zu", of.run->model, of.where.devices, step);
+            session_end(&s);
+        }
+}
+
+/* ---- Any devices ----------------------------------------------------------------------------- */
+
+/* The gradients after one step, tensor behind tensor. */
+typedef struct gradients {
+    size_t n_tensors, size[TENSORS];
+    float *values;
+} gradients;
+
+static bool find_gradients(test *t, const task *of, gradients *out)
+{
+    session s;
+    size_t n = 0;
+    *out = (gradients){.values = NULL};
+    if (!may_begin(t, &s, of)) return false;
+    out->n_tensors = dpt_model_tensor_count(s.model);
+    out->values = calloc(dpt_model_parameter_count(s.model), sizeof *out->values);
+    bool right =
+        CHECK(out->values) && CHECK(out->n_tensors <= TENSORS) && session_train(t, &s, 1, NULL);
+    for (size_t i = 0; right && i < out->n_tensors; i++) {
+        dpt_parameter_info p = {.size = sizeof p};
+        dpt_model_tensor(s.model, i, &p);
+        out->size[i] = p.elements;
+        right = CHECK_OK(
+            dpt_trainer_get(s.trainer, 0, DPT_GRADIENT, p.name, out->values + n, p.elements));
+        n += p.elements;
+    }
+    session_end(&s);
+    return right;
+}
+
+static double distance(const float *a, const float *b, size_t n)
+{
+    double sum = 0;
+    for (size_t i = 0; i < n; i++) {
+        const double d = (double)a[i] - (b ? (double)b[i] : 0);
+        sum += d * d;
+    }
+    return sqrt(sum);
+}
+
+static void compare_gradients(test *t, const task *of, const gradients *g, const gradients *one,
+                              const gradients *reversed)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < g->n_tensors; at += g->size[i++]) {
+        const double norm = distance(one->values + at, NULL, g->size[i]),
+                     moved = distance(reversed->values + at, one->values + at, g->size[i]),
+                     off = distance(g->values + at, one->values + at, g->size[i]);
+        if (!CHECK(off <= 8 * moved + 1e-6 * norm))
+            FAIL("%s on %s split %s: gradient %zu is off by %g of %g, and by %g in another order",
+                 of->run->model, of->where.devices, of->where.split, i, off, norm, moved);
+    }
+}
+
+static void same_gradients(test *t)
+{
+    const mix_list mixes = tested_mixes(cpu_mixes, N_MIXES);
+    for (size_t i = 0; i < N_RUNS; i++) {
+        gradients one, reversed, g;
+        task of = {.run = &runs[i], .where = {"cpu", NULL}};
+        const task other = {.run = &runs[i], .where = of.where, .reversed = true};
+        const bool right = find_gradients(t, &of, &one);
+        if (find_gradients(t, &other, &reversed) && right)
+            for (size_t k = 0; k < mixes.n; k++) {
+                of.where = mixes.items[k];
+                if (find_gradients(t, &of, &g)) compare_gradients(t, &of, &g, &one, &reversed);
+                free(g.values);
+            }
+        free(one.values);
+        free(reversed.values);
+    }
+}
+
+/* Losses of deterministic runs, which have the same bits on any devices. */
+static void same_bits(test *t)
+{
+    const mix_list mixes = tested_mixes(cpu_mixes, N_MIXES);
+    for (size_t i = 0; i < N_RUNS; i++) {
+        double first[STEPS], other[STEPS];
+        for (size_t k = 0; k < mixes.n; k++) {
+            const task of = {.run = &runs[i], .where = mixes.items[k], .deterministic = true};
+            session s;
+            if (!may_begin(t, &s, &of)) continue;
+            if (session_train(t, &s, STEPS, k == 0 ? first : other) && k > 0 &&
+                !CHECK(memcmp(first, other, sizeof first) == 0))
+                FAIL("%s on %s split %s", of.run->model, of.where.devices, of.where.split);
+            session_end(&s);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"logits are PyTorch's", logits},
+        {"losses are PyTorch's on any devices", losses},
+        {"gradients are those of one device", same_gradients},
+        {"deterministic runs have the same bits on any devices", same_bits},
+    };
+    const int missing = tested_backend_missing();
+    if (missing) return missing;
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
