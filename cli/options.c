@@ -234,9 +234,10 @@ const cli_option cli_option_table[] = {
     },
     {
         .name = "load",
-        .argument = "FILE",
-        .help = "start from the weights of this safetensors file. The file is not read if --resume "
-                "finds a checkpoint",
+        .argument = "FILE|DIR",
+        .help = "start from the weights of this safetensors file, of the index of several files, "
+                "or of a directory with model.safetensors. They are not read if --resume finds a "
+                "checkpoint",
         .verbs = CLI_TRAIN,
         .kind = CLI_TEXT,
         TARGET(load),

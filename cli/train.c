@@ -114,14 +114,28 @@ static bool goes_on(const cli_options *options)
     return options->resume && cli_has_checkpoint(options->checkpoint);
 }
 
+static dpt_status load(const cli_session *session, const cli_options *options)
+{
+    char path[4096];
+    dpt_weights_info info = {.size = sizeof info};
+    if (!cli_weights_path(options->load, path, sizeof path))
+        return dpt_fail(session->context, DPT_E_INVALID, "--load: the path is too long");
+    DPT_TRY(dpt_trainer_load_except(session->trainer, path, options->fresh));
+    DPT_TRY(dpt_weights_describe(session->context, path, &info));
+    if (strcmp(info.type, "F32") != 0 && info.type[0] && !cli_session_quiet(session, options))
+        (void)cli_error(CLI_OK, "%s stores weights as %s; each becomes the float32 of its value",
+                        path, info.type);
+    dpt_weights_release(&info);
+    return DPT_OK;
+}
+
 /* Trains.  A device that fails before the first step counts as one that cannot train, and
    --supervise does not try again, unless the device is lost or does not answer. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
     const bool quiet = cli_session_quiet(session, options);
-    if (options->load && !goes_on(options))
-        DPT_TRY(dpt_trainer_load_except(session->trainer, options->load, options->fresh));
+    if (options->load && !goes_on(options)) DPT_TRY(load(session, options));
     if (!quiet) {
         DPT_TRY(print_header(session, options));
         DPT_TRY(cli_print_memory(session, options));

@@ -7,13 +7,22 @@
 #include <string.h>
 #include <sys/stat.h>
 
+static bool join(const char *path, const char *name, char *out, size_t out_bytes)
+{
+    const int length = snprintf(out, out_bytes, "%s%s", path, name);
+    return length > 0 && (size_t)length < out_bytes;
+}
+
 bool cli_weights_path(const char *path, char *out, size_t out_bytes)
 {
+    static const char one[] = "/model.safetensors", index[] = "/model.safetensors.index.json";
     struct stat info;
-    const bool directory = stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-    const int length =
-        snprintf(out, out_bytes, "%s%s", path, directory ? "/model.safetensors" : "");
-    return length > 0 && (size_t)length < out_bytes;
+    if (stat(path, &info) != 0 || !S_ISDIR(info.st_mode)) return join(path, "", out, out_bytes);
+    /* Weights in several files have an index. */
+    if (join(path, one, out, out_bytes) && stat(out, &info) != 0 &&
+        join(path, index, out, out_bytes) && stat(out, &info) == 0)
+        return true;
+    return join(path, one, out, out_bytes);
 }
 
 static const char default_model[] = "lenet", default_data[] = "fashion-mnist";

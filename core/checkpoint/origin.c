@@ -8,6 +8,7 @@
 #include "context/sized.h"
 #include "dpt_error.h"
 #include "graph/builder.h" /* DPTI_MAX_EXTENT */
+#include "io/shards.h"
 
 #include <float.h>
 #include <jansson.h>
@@ -252,8 +253,10 @@ dpt_status dpt_weights_describe(dpt_context *context, const char *path, dpt_weig
     dpti_safetensors *file = NULL;
     dpt_weights_info info;
     DPT_TRY(dpti_check_sized(context, "dpt_weights_info", out));
-    dpt_status status = dpti_safetensors_read_metadata(path, &file, &error);
+    dpt_status status = dpti_shards_read_metadata(path, &file, &error);
     if (status == DPT_OK) status = dpti_origin_read(file, path, &info, &error);
+    const char *type = status == DPT_OK ? dpti_safetensors_type(file) : NULL;
+    if (type) snprintf(info.type, sizeof info.type, "%s", type);
     dpti_safetensors_close(file);
     if (status == DPT_OK) (void)dpti_give_sized(&info, sizeof info, out);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, NULL, &error);

@@ -1,9 +1,11 @@
 /* Reading the tensors of a safetensors file into the flat buffer of a model (tensor_source.h). */
 #include "checkpoint/tensor_source.h"
 
+#include "base/half.h"
 #include "checkpoint/origin.h"
 #include "checkpoint/tensors.h"
 #include "context/context.h"
+#include "io/shards.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -82,11 +84,110 @@ static dpt_status describe_mismatch(const dpti_tensor_source *source, const dpti
     return fail_model(source, what);
 }
 
+/* ---- Types ----------------------------------------------------------------------------------- */
+
+/* Writes n numbers, which a file stores at any alignment, as float32.  Those of two bytes have a
+   float32 of the same value.  Returns false for another type. */
+static bool read_numbers(const dpti_tensor *tensor, size_t n, float *out)
+{
+    const char *from = tensor->data;
+    const bool brain = strcmp(tensor->dtype, "BF16") == 0;
+    if (strcmp(tensor->dtype, "F32") == 0) {
+        memcpy(out, from, n * sizeof *out);
+        return true;
+    }
+    if (!brain && strcmp(tensor->dtype, "F16") != 0) return false;
+    for (size_t i = 0; i < n; i++) {
+        uint16_t stored;
+        memcpy(&stored, from + i * sizeof stored, sizeof stored);
+        const uint32_t bits = (uint32_t)stored << 16;
+        if (brain)
+            memcpy(&out[i], &bits, sizeof bits);
+        else
+            out[i] = dpti_half_to_float(stored);
+    }
+    return true;
+}
+
+/* ---- Names ----------------------------------------------------------------------------------- */
+
+/* What `transformers` puts in front of the names of a model with a head, and leaves out in files of
+   the model without the head. */
+static const char *const prefixes[] = {"transformer.", "model."};
+enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
+
+/* The tensor of a name, also if the file leaves its prefix out. */
+static const dpti_tensor *find_tensor(const dpti_tensor_source *source, const char *name)
+{
+    const dpti_tensor *tensor = dpti_safetensors_find(source->file, name);
+    for (size_t i = 0; !tensor && i < N_PREFIXES; i++) {
+        const size_t n = strlen(prefixes[i]);
+        if (strncmp(name, prefixes[i], n) == 0)
+            tensor = dpti_safetensors_find(source->file, name + n);
+    }
+    return tensor;
+}
+
+/* Whether the tensor is that of a parameter whose name has a prefix. */
+static bool is_without_prefix(const dpti_tensor_source *source, const dpti_tensor *tensor)
+{
+    char name[512];
+    for (size_t i = 0; i < N_PREFIXES; i++) {
+        const int n = snprintf(name, sizeof name, "%s%s", prefixes[i], tensor->name);
+        if (n > 0 && (size_t)n < sizeof name && dpti_model_parameter(source->model, name) &&
+            find_tensor(source, name) == tensor)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the tensor is a buffer that older versions of `transformers` have stored: the mask of an
+   attention, or the speeds of rotary positions. */
+static bool is_buffer(const dpti_tensor *tensor)
+{
+    static const char *const endings[] = {".attn.bias", ".attn.masked_bias",
+                                          ".rotary_emb.inv_freq"};
+    const size_t n = strlen(tensor->name);
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t behind = strlen(endings[i]);
+        if (n > behind && strcmp(tensor->name + n - behind, endings[i]) == 0) return true;
+    }
+    return false;
+}
+
+/* The parameter that a layer shares with another one, if the tensor has the name of the layer's
+   own weight; NULL: it has not. */
+static const dpti_parameter *tied_to(const dpt_model *model, const dpti_tensor *tensor)
+{
+    static const char weight[] = ".weight";
+    const size_t n = strlen(tensor->name), behind = sizeof weight - 1;
+    if (n <= behind || strcmp(tensor->name + n - behind, weight) != 0) return NULL;
+    for (size_t i = 0; i < model->n_nodes; i++)
+        if (model->nodes[i].weight != SIZE_MAX && strlen(model->nodes[i].name) == n - behind &&
+            strncmp(model->nodes[i].name, tensor->name, n - behind) == 0)
+            return &model->parameters[model->nodes[i].weight];
+    return NULL;
+}
+
+/* A copy of a shared parameter must be equal to it. */
+static dpt_status check_tied(const dpti_tensor_source *source, const dpti_tensor *tensor,
+                             const dpti_parameter *p)
+{
+    const dpti_tensor *own = find_tensor(source, p->name);
+    if (!own || (own->n_bytes == tensor->n_bytes && strcmp(own->dtype, tensor->dtype) == 0 &&
+                 memcmp(own->data, tensor->data, own->n_bytes) == 0))
+        return DPT_OK;
+    return dpt_fail(source->context, DPT_E_INVALID,
+                    "%s: tensor %s differs from %s, and model %s shares one for both; choose a "
+                    "model that does not (--model)",
+                    source->path, tensor->name, own->name, source->model->name);
+}
+
 /* Reads a parameter's tensor of that name into source->outside. */
 static dpt_status read_tensor(const dpti_tensor_source *source, const dpti_parameter *p,
                               const char *name)
 {
-    const dpti_tensor *tensor = dpti_safetensors_find(source->file, name);
+    const dpti_tensor *tensor = find_tensor(source, name);
     char what[512];
     if (!tensor) {
         snprintf(what, sizeof what, "has no tensor %.200s, which model %.60s has", name,
@@ -95,14 +196,11 @@ static dpt_status read_tensor(const dpti_tensor_source *source, const dpti_param
     }
     if (tensor->rank != p->rank || memcmp(tensor->shape, p->shape, p->rank * sizeof *p->shape) != 0)
         return describe_mismatch(source, p, tensor);
-    if (strcmp(tensor->dtype, "F32") != 0)
-        return dpt_fail(source->context, DPT_E_INVALID,
-                        "%s: tensor %s has the type %s, and only float32 (F32) is read: convert "
-                        "the weights, in PyTorch by tensor.float()",
-                        source->path, tensor->name, tensor->dtype);
-    /* The file's data are not aligned. */
-    memcpy(source->outside, tensor->data, p->size * sizeof *source->outside);
-    return DPT_OK;
+    if (read_numbers(tensor, p->size, source->outside)) return DPT_OK;
+    return dpt_fail(source->context, DPT_E_INVALID,
+                    "%s: tensor %s has the type %s, and only F32, F16 and BF16 are read: convert "
+                    "the weights, in PyTorch by tensor.float()",
+                    source->path, tensor->name, tensor->dtype);
 }
 
 /* A tensor that the model does not have shows that the file belongs to another model. */
@@ -114,8 +212,14 @@ static dpt_status all_known(const dpti_tensor_source *source, const char *except
         const char *name = tensor->name;
         char what[512];
         if (dpti_model_parameter(source->model, name) || dpti_is_counter(source->model, tensor) ||
-            dpti_is_state(source->model, tensor) || is_excepted(except, name))
+            dpti_is_state(source->model, tensor) || is_excepted(except, name) ||
+            is_without_prefix(source, tensor) || is_buffer(tensor))
             continue;
+        const dpti_parameter *tied = tied_to(source->model, tensor);
+        if (tied) {
+            DPT_TRY(check_tied(source, tensor, tied));
+            continue;
+        }
         snprintf(what, sizeof what, "has a tensor %.200s that model %.60s does not have", name,
                  source->model->name);
         return fail_model(source, what);
@@ -187,7 +291,7 @@ dpt_status dpti_weights_load(dpt_context *context, const dpt_model *model, const
         dpti_weights_most_bytes(model, MOST_BUFFERS, MOST_DEVICES) + DPTI_OTHER_MODEL_BYTES;
     float *outside = malloc(model->flat_size * sizeof *outside);
     if (!outside) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to read %s", path);
-    dpt_status status = dpti_safetensors_read_most(path, most, &file, &error);
+    dpt_status status = dpti_shards_read(path, most, &file, &error);
     const dpti_tensor_source source = {
         .context = context, .model = model, .path = path, .file = file, .outside = outside};
     if (status != DPT_OK) status = dpti_context_fail(context, NULL, &error);

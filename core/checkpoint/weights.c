@@ -6,6 +6,7 @@
 #include "checkpoint/tensor_source.h"
 #include "checkpoint/tensors.h"
 #include "context/context.h"
+#include "io/shards.h"
 #include "train/components/order.h"
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
@@ -119,7 +120,7 @@ static dpt_status load(dpt_trainer *t, const char *path, const char *except)
     const size_t most = dpti_checkpoint_most_bytes(t, path) + DPTI_OTHER_MODEL_BYTES;
     dpti_safetensors *file = NULL;
     dpt_error error = {0};
-    if (dpti_safetensors_read_most(path, most, &file, &error) != DPT_OK)
+    if (dpti_shards_read(path, most, &file, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     float *flat = dpti_trainer_make_flat(t), *outside = dpti_trainer_make_flat(t);
     dpt_status status = flat && outside ? DPT_OK : DPT_E_NO_MEMORY;

@@ -15,12 +15,15 @@ extern "C" {
    not apply that.
 
    dpt_trainer_load reads the weights of such a file into all replicas.  It checks the whole file
-   before it changes anything.  A device that fails meanwhile is treated as by dpt_trainer_set.
+   before it changes anything.  A path that ends with ".index.json" is that of an index, as
+   `transformers` writes it, which names several files of its folder.  Weights of F16 and BF16
+   become the float32 of the same value.  docs/models.md says which names of `transformers` a file
+   may leave out.  A device that fails meanwhile is treated as by dpt_trainer_set.
 
    Errors of both: DPT_E_STATE if a step is in flight, or within dpt_fit as described there;
    DPT_E_IO; DPT_E_NO_MEMORY; the devices' own failures. dpt_trainer_load: DPT_E_NOT_FOUND;
    DPT_E_FORMAT if the file is damaged; DPT_E_INVALID if the weights belong to another model or have
-   another type than float32 (the message names the tensor). */
+   another type than F32, F16 or BF16 (the message names the tensor). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
 /* Loads weights as dpt_trainer_load does, except those of some layers.  `layers` names these layers
@@ -41,6 +44,8 @@ typedef struct dpt_weights_info {
     size_t stat_channels; /* number of valid entries of mean and deviation; 0: not recorded */
     float mean[4],
         deviation[4]; /* as for dpt_dataset_normalize; 0 and 1 if the data were not normalised */
+    char type[8]; /* the narrowest in which the file stores weights: "F16", "BF16", "F32"; "": none
+                   */
 } dpt_weights_info;
 
 /* Reads the header of a weights file.  The call does not check the tensors or their sizes.  The

@@ -7,6 +7,7 @@
 #include "io/file.h"
 
 #include <jansson.h>
+
 #include <libdeflate.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,9 @@ struct dpti_safetensors {
     json_t *header; /* owns every string that is returned */
     size_t n_tensors;
     dpti_tensor *tensors; /* in the order of their data */
+    dpti_safetensors *
+        *parts; /* (n_parts) other files, which own the tensors (dpti_safetensors_join) */
+    size_t n_parts;
 };
 
 /* The bytes of one element; 0 if the type is unknown. */
@@ -353,6 +357,34 @@ dpt_status dpti_safetensors_read_metadata(const char *path, dpti_safetensors **o
     return read_metadata(path, LENGTH_BYTES + MAX_HEADER_BYTES, out, error);
 }
 
+dpt_status dpti_safetensors_join(const dpti_safetensors_parts *parts, dpti_safetensors **out,
+                                 dpt_error *error)
+{
+    dpti_safetensors *file = calloc(1, sizeof *file);
+    if (!file) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read weights");
+    file->tensors = parts->tensors;
+    file->n_tensors = parts->n_tensors;
+    file->parts = parts->files;
+    file->n_parts = parts->n_files;
+    *out = file;
+    return DPT_OK;
+}
+
+const char *dpti_safetensors_type(const dpti_safetensors *file)
+{
+    static const char *const known[] = {"F16", "BF16", "F32"};
+    const char *name;
+    json_t *entry;
+    size_t best = sizeof known / sizeof *known;
+    json_object_foreach(file->header, name, entry)
+    {
+        const char *type = json_string_value(json_object_get(entry, "dtype"));
+        for (size_t i = 0; type && strcmp(name, metadata_key) != 0 && i < best; i++)
+            if (strcmp(type, known[i]) == 0) best = i;
+    }
+    return best < sizeof known / sizeof *known ? known[best] : NULL;
+}
+
 char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key)
 {
     dpti_safetensors *file = NULL;
@@ -371,6 +403,9 @@ bool dpti_safetensors_sealed(const dpti_safetensors *file)
 void dpti_safetensors_close(dpti_safetensors *file)
 {
     if (!file) return;
+    for (size_t i = 0; i < file->n_parts; i++)
+        dpti_safetensors_close(file->parts[i]);
+    free(file->parts);
     free(file->tensors);
     json_decref(file->header);
     free(file->owned);

@@ -62,6 +62,20 @@ char *dpti_safetensors_peek(const char *path, size_t max_bytes, const char *key)
 /* Reads only the header in the same way.  *out has all metadata and no tensors. */
 DPT_CHECK_RESULT dpt_status dpti_safetensors_read_metadata(const char *path, dpti_safetensors **out,
                                                            dpt_error *error);
+/* Several files as one. */
+typedef struct dpti_safetensors_parts {
+    dpti_safetensors **files;
+    size_t n_files;
+    dpti_tensor *tensors; /* of these files */
+    size_t n_tensors;
+} dpti_safetensors_parts;
+
+/* Makes one file of several: *out has these tensors and no metadata.  After success *out owns the
+   files and both lists, which malloc has given.  Errors: DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_safetensors_join(const dpti_safetensors_parts *parts,
+                                                  dpti_safetensors **out, dpt_error *error);
+/* Returns the narrowest type of the tensors of the header, "F16", "BF16" or "F32"; or NULL. */
+const char *dpti_safetensors_type(const dpti_safetensors *file);
 /* Returns whether the file is sealed; its checksum is then valid. */
 bool dpti_safetensors_sealed(const dpti_safetensors *file);
 void dpti_safetensors_close(dpti_safetensors *file);
