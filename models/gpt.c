@@ -4,6 +4,7 @@
 #include "text.h"
 
 #include <math.h>
+#include <stdio.h>
 
 static const float deviation = 0.02f;
 
@@ -62,4 +63,29 @@ dpt_value dptm_gpt(dpt_model *model, dpt_value ids, const dptm_text *t)
         &(dpt_sequence_linear_options){.size = sizeof(dpt_sequence_linear_options),
                                        .table = "transformer.wte",
                                        .no_bias = true});
+}
+
+int dptm_gpt_config(const dptm_text *t, char *out, size_t n_bytes)
+{
+    return snprintf(out, n_bytes,
+                    "{\n"
+                    "  \"architectures\": [\"GPT2LMHeadModel\"],\n"
+                    "  \"model_type\": \"gpt2\",\n"
+                    "  \"activation_function\": \"gelu_new\",\n"
+                    "  \"attn_pdrop\": 0.0,\n"
+                    "  \"bos_token_id\": null,\n"
+                    "  \"embd_pdrop\": 0.0,\n"
+                    "  \"eos_token_id\": null,\n"
+                    "  \"initializer_range\": 0.02,\n"
+                    "  \"layer_norm_epsilon\": 1e-05,\n"
+                    "  \"n_ctx\": %zu,\n"
+                    "  \"n_embd\": %zu,\n"
+                    "  \"n_head\": %zu,\n"
+                    "  \"n_layer\": %zu,\n"
+                    "  \"n_positions\": %zu,\n"
+                    "  \"resid_pdrop\": 0.0,\n"
+                    "  \"tie_word_embeddings\": true,\n"
+                    "  \"vocab_size\": %zu\n"
+                    "}\n",
+                    t->context, t->width, t->heads, t->layers, t->context, t->vocabulary);
 }

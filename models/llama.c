@@ -3,6 +3,8 @@
    (LlamaForCausalLM). */
 #include "text.h"
 
+#include <stdio.h>
+
 static const float deviation = 0.02f;
 
 static dpt_value project(dpt_model *model, dpt_value x, const char *name, size_t out)
@@ -68,4 +70,31 @@ dpt_value dptm_llama(dpt_model *model, dpt_value ids, const dptm_text *t)
                                               .deviation = deviation,
                                               .no_bias = true};
     return dpt_sequence_linear(model, x, "lm_head", &head);
+}
+
+int dptm_llama_config(const dptm_text *t, char *out, size_t n_bytes)
+{
+    return snprintf(out, n_bytes,
+                    "{\n"
+                    "  \"architectures\": [\"LlamaForCausalLM\"],\n"
+                    "  \"model_type\": \"llama\",\n"
+                    "  \"attention_bias\": false,\n"
+                    "  \"bos_token_id\": null,\n"
+                    "  \"eos_token_id\": null,\n"
+                    "  \"hidden_act\": \"silu\",\n"
+                    "  \"hidden_size\": %zu,\n"
+                    "  \"initializer_range\": 0.02,\n"
+                    "  \"intermediate_size\": %zu,\n"
+                    "  \"max_position_embeddings\": %zu,\n"
+                    "  \"mlp_bias\": false,\n"
+                    "  \"num_attention_heads\": %zu,\n"
+                    "  \"num_hidden_layers\": %zu,\n"
+                    "  \"num_key_value_heads\": %zu,\n"
+                    "  \"rms_norm_eps\": 1e-05,\n"
+                    "  \"rope_theta\": %.0f.0,\n"
+                    "  \"tie_word_embeddings\": %s,\n"
+                    "  \"vocab_size\": %zu\n"
+                    "}\n",
+                    t->width, t->hidden, t->context, t->heads, t->layers, t->key_heads,
+                    t->rotary_base, t->tied ? "true" : "false", t->vocabulary);
 }

@@ -24,6 +24,7 @@ typedef struct form {
     const char *name; /* as help shows it */
     const char *help;
     dptm_text_builder *build;
+    dptm_text_config *config;      /* NULL: `transformers` has no such network */
     uint8_t n_needed, n_numbers;   /* of `numbers`; the others may be left out */
     uint8_t numbers[MOST_NUMBERS]; /* of a form */
     dptm_text fixed;               /* of a fixed name */
@@ -32,7 +33,7 @@ typedef struct form {
 
 #define GPT2(name_, help_, layers_, heads_, width_)                                                \
     {                                                                                              \
-        .name = (name_), .help = (help_), .build = dptm_gpt, .fixed = {                            \
+        .name = (name_), .help = (help_), .build = dptm_gpt, .config = dptm_gpt_config, .fixed = { \
             .layers = (layers_),                                                                   \
             .heads = (heads_),                                                                     \
             .width = (width_),                                                                     \
@@ -50,6 +51,7 @@ static const form forms[] = {
     {.name = "gpt:LAYERS:HEADS:WIDTH:CONTEXT[:VOCABULARY]",
      .help = "GPT-2 of any size. Without a vocabulary, it is that of the data",
      .build = dptm_gpt,
+     .config = dptm_gpt_config,
      .n_needed = 4,
      .n_numbers = 5,
      .numbers = {LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY}},
@@ -57,12 +59,14 @@ static const form forms[] = {
      .help = "Llama: rotary positions of this base (10000), RMS norms, SwiGLU of this hidden width "
              "(8/3 of the width, rounded up to a multiple of 256), grouped-query attention",
      .build = dptm_llama,
+     .config = dptm_llama_config,
      .n_needed = 5,
      .n_numbers = 8,
      .numbers = {LAYERS, HEADS, KEY_HEADS, WIDTH, CONTEXT, VOCABULARY, HIDDEN, ROTARY_BASE}},
     {.name = "llama-tied:LAYERS:HEADS:KVHEADS:WIDTH:CONTEXT[:VOCABULARY[:HIDDEN[:BASE]]]",
      .help = "Llama whose head shares the table of the tokens",
      .build = dptm_llama,
+     .config = dptm_llama_config,
      .n_needed = 5,
      .n_numbers = 8,
      .numbers = {LAYERS, HEADS, KEY_HEADS, WIDTH, CONTEXT, VOCABULARY, HIDDEN, ROTARY_BASE},
@@ -215,7 +219,12 @@ dpt_status dptm_text_by_name(dpt_context *context, const char *name, const dpt_m
     DPT_TRY(check_data(context, name, shape, &text));
     DPT_TRY(dpt_model_create(context, name, &model));
     const dpt_value ids = dpt_input_ids(model, shape->channels);
-    const dpt_status status = dpt_model_finish_per_pixel(model, f->build(model, ids, &text));
+    dpt_status status = dpt_model_finish_per_pixel(model, f->build(model, ids, &text));
+    if (status == DPT_OK && f->config) {
+        char config[1024];
+        (void)f->config(&text, config, sizeof config);
+        status = dpt_model_set_config(model, config);
+    }
     if (status != DPT_OK) {
         dpt_model_destroy(model);
         return status;

@@ -21,6 +21,11 @@ typedef dpt_value dptm_text_builder(dpt_model *model, dpt_value ids, const dptm_
 
 dptm_text_builder dptm_gpt, dptm_llama, dptm_lstm;
 
+/* Prints the config.json of `transformers` to `out` (n_bytes), as snprintf does. */
+typedef int dptm_text_config(const dptm_text *text, char *out, size_t n_bytes);
+
+dptm_text_config dptm_gpt_config, dptm_llama_config;
+
 /* Returns whether a name begins as that of a network of this sort, rightly spelt or not. */
 bool dptm_is_text(const char *name);
 /* As dpt_model_help, for a name of dpt_text_model_names. */

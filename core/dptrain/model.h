@@ -257,6 +257,11 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish(dpt_model *model, dpt_value
  */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_finish_per_pixel(dpt_model *model, dpt_value logits);
 
+/* Gives a model the text of config.json, the description of the network for other programs, which
+   dpt_fit writes beside model.safetensors.  The text is copied.  Errors: DPT_E_INVALID if an
+   argument is NULL; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_model_set_config(dpt_model *model, const char *text);
+
 /* Returns remark i about a model of an ONNX file, or NULL if there are not so many: one line of
    text that says what of the file is left out, or looks as if the exporter had changed it.  The
    model owns the string.  Cannot fail. */

@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/print.h"
 #include "checkpoint/settings.h"
+#include "io/file.h"
 #include "io/folder.h"
 #include "io/safetensors.h"
 #include "train/algorithms.h"
@@ -18,6 +20,7 @@
 #include "train/replicas/state_buffers.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { DEFAULT_KEPT = 2 };
@@ -55,12 +58,34 @@ dpt_status dpti_fit_look_at_checkpoints(dpti_fit *f)
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
+/* Writes the description of the network beside the weights, if the model has one. */
+static dpt_status write_config(const dpti_fit *f, const char *weights)
+{
+    const char *text = f->trainer->model->config, *slash = strrchr(weights, '/');
+    dpt_error error = {.status = DPT_OK};
+    dpti_new_file file;
+    if (!text) return DPT_OK;
+    char *path = dpti_format("%.*sconfig.json", slash ? (int)(slash - weights) + 1 : 0, weights);
+    if (!path) return dpti_fit_no_memory(f);
+    dpt_status status = dpti_new_file_create(path, &file, &error);
+    if (status == DPT_OK) {
+        status = dpti_new_file_write(&file, text, strlen(text), &error);
+        if (status == DPT_OK)
+            status = dpti_new_file_commit(&file, &error);
+        else
+            dpti_new_file_discard(&file);
+    }
+    free(path);
+    return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
+}
+
 dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch, dpt_error *unsaved)
 {
     const double began = dpti_seconds();
     if (!path) return DPT_OK;
     dpti_folder_claim(path);
-    const dpt_status status = dpt_trainer_save(f->trainer, path);
+    dpt_status status = dpt_trainer_save(f->trainer, path);
+    if (status == DPT_OK && path == f->model) status = write_config(f, path);
     dpti_tracing_host(&f->tracing, "checkpoint", epoch, began);
     unsaved->status = DPT_OK;
     if (status == DPT_OK && path == f->model) f->saved_step = dpt_trainer_steps(f->trainer);

@@ -44,6 +44,7 @@ void dpt_model_destroy(dpt_model *model)
     for (size_t i = 0; i < model->n_remarks; i++)
         free(model->remarks[i]);
     free(model->remarks);
+    free(model->config);
     free(model->nodes);
     free(model->parameters);
     free(model->constants);
@@ -51,6 +52,17 @@ void dpt_model_destroy(dpt_model *model)
     free(model->file_output.name);
     free(model->name);
     free(model);
+}
+
+dpt_status dpt_model_set_config(dpt_model *model, const char *text)
+{
+    if (!model) return DPT_E_INVALID;
+    if (!text) return dpt_fail(model->context, DPT_E_INVALID, "the text of config.json is NULL");
+    char *copy = dpti_strdup(text);
+    if (!copy) return dpt_fail(model->context, DPT_E_NO_MEMORY, "no memory for config.json");
+    free(model->config);
+    model->config = copy;
+    return DPT_OK;
 }
 
 /* ---- Looking at a model ---------------------------------------------------------------------- */

@@ -195,6 +195,7 @@ struct dpt_model {
     /* The elements of all constants, each padded to 64 elements.  Every replica has a copy. */
     float *constants;
     size_t n_constants, constants_capacity;
+    char *config;   /* dpt_model_set_config; or NULL */
     char **remarks; /* (n_remarks) what dpt_model_remark tells */
     size_t n_remarks;
     dpt_status status; /* the first failure while building */
