@@ -143,5 +143,6 @@ def make(name):
             print(f"loss {loss:.9g}", file=file)
 
 
-for wanted in sys.argv[1:] or RUNS:
-    make(wanted)
+if __name__ == "__main__":
+    for wanted in sys.argv[1:] or RUNS:
+        make(wanted)
