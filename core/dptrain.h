@@ -78,6 +78,7 @@
 #include "dptrain/sequence.h"
 #include "dptrain/split.h"
 #include "dptrain/tensor.h"
+#include "dptrain/tokenizer.h"
 #include "dptrain/trainer.h"
 #include "dptrain/weights.h"
 

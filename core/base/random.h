@@ -16,6 +16,7 @@ typedef enum dpti_random_use {
     DPTI_RANDOM_DATA = 3,    /* index: sample */
     DPTI_RANDOM_SPLIT = 4,   /* index: 0 */
     DPTI_RANDOM_CROP = 5,    /* index: epoch << 32 | sample */
+    DPTI_RANDOM_WINDOW = 6,  /* index: epoch */
 } dpti_random_use;
 
 /* A sequence of numbers keyed by (seed, use, index). */

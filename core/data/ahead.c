@@ -26,7 +26,7 @@ typedef struct kept_run {
 
 struct dpti_ahead {
     dpti_reader *reader;
-    size_t image_bytes;
+    size_t read_bytes, image_bytes; /* of a record; an image, and labels if they are read */
     dpti_image_use use;
     uint64_t n_begun;
     size_t n_runs;
@@ -38,6 +38,7 @@ dpti_ahead *dpti_ahead_create(const dpt_dataset *data, size_t n_runs, const dpti
     dpti_ahead *a = calloc(1, sizeof *a + n_runs * sizeof *a->runs);
     if (!a) return NULL;
     a->reader = data->reader;
+    a->read_bytes = dpti_dataset_read_bytes(data);
     a->image_bytes = dpti_dataset_image_bytes(data);
     a->n_runs = n_runs;
     if (use) a->use = *use;
@@ -72,7 +73,7 @@ static bool make_room(dpti_ahead *a, images *i, size_t n)
     if (n <= i->room) return true;
     free(i->request.images);
     free(i->records);
-    i->request.images = dpti_alloc_aligned(n * a->image_bytes);
+    i->request.images = dpti_alloc_aligned(n * a->read_bytes);
     i->records = calloc(n, sizeof *i->records);
     i->room = i->request.images && i->records ? n : 0;
     return i->room > 0;
@@ -191,9 +192,10 @@ dpt_status dpti_ahead_wait(dpti_ahead *ahead, const dpti_ahead_run *run, dpt_err
     return DPT_FAIL(error, status == DPT_E_FORMAT ? DPT_E_FORMAT : DPT_E_IO, "%s", why.message);
 }
 
-void dpti_ahead_copy(dpti_ahead *ahead, const dpti_ahead_run *run, uint8_t *to)
+void dpti_ahead_copy(dpti_ahead *ahead, const dpti_ahead_run *run, uint8_t *to, uint8_t *labels)
 {
     dpti_ahead *a = ahead;
+    const size_t label_bytes = a->read_bytes - a->image_bytes;
     kept_run *r = find_run(a, run->key);
     size_t at = 0;
     for (size_t i = 0; r && i < run->n; i++) {
@@ -203,6 +205,9 @@ void dpti_ahead_copy(dpti_ahead *ahead, const dpti_ahead_run *run, uint8_t *to)
             from = &r->more;
             k = find_record(from, run->records[i], &at);
         }
-        memcpy(to + i * a->image_bytes, from->request.images + k * a->image_bytes, a->image_bytes);
+        const uint8_t *record = from->request.images + k * a->read_bytes;
+        memcpy(to + i * a->image_bytes, record, a->image_bytes);
+        if (labels && label_bytes > 0)
+            memcpy(labels + i * label_bytes, record + a->image_bytes, label_bytes);
     }
 }

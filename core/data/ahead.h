@@ -35,7 +35,8 @@ bool dpti_ahead_has(const dpti_ahead *ahead, uint64_t key);
 DPT_CHECK_RESULT dpt_status dpti_ahead_wait(dpti_ahead *ahead, const dpti_ahead_run *run,
                                             dpt_error *error);
 
-/* Copies the images of the run's records, which the last wait with this key has read. */
-void dpti_ahead_copy(dpti_ahead *ahead, const dpti_ahead_run *run, uint8_t *to);
+/* Copies the images of the run's records, which the last wait with this key has read, and their
+   labels if they are read (dpt_dataset.reads_labels); NULL: no labels are copied. */
+void dpti_ahead_copy(dpti_ahead *ahead, const dpti_ahead_run *run, uint8_t *to, uint8_t *labels);
 
 #endif

@@ -41,6 +41,22 @@ bool dpti_array_is_answer(const char *name);
 DPT_CHECK_RESULT dpt_status dpti_npy_parse(const dpti_file_bytes *file, dpti_array *out,
                                            dpt_error *error);
 
+/* What the header of a NumPy file says. */
+typedef struct dpti_npy_head {
+    char kind;            /* of the elements: 'b' bool, 'u' unsigned, 'i' signed, 'f' real */
+    size_t element_bytes; /* 1, 2, 4 or 8 */
+    bool swapped;         /* the first byte of an element is the most significant one */
+    size_t rank, shape[DPTI_ARRAY_RANK], n; /* n elements */
+    size_t n_bytes;                         /* of the header */
+} dpti_npy_head;
+
+/* Returns whether bytes begin as a NumPy file does. */
+bool dpti_is_npy(const uint8_t *bytes, size_t n_bytes);
+/* Reads the header from the first bytes of a NumPy file.  Errors: DPT_E_FORMAT, as dpti_npy_parse;
+   also if the header is longer than the bytes. */
+DPT_CHECK_RESULT dpt_status dpti_npy_read_head(const dpti_file_bytes *file, dpti_npy_head *out,
+                                               dpt_error *error);
+
 /* Parses a zip file of .npy files.  An array has the name of its file without ".npy".  Files of
    other names are skipped, and so are all arrays but the labels and targets if `answers_only` is
    set.  Errors: as dpti_npy_parse. */

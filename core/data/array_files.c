@@ -3,6 +3,7 @@
 
 #include "base/print.h"
 #include "base/text.h"
+#include "data/test_name.h"
 #include "io/file.h"
 
 #include <stdlib.h>
@@ -74,19 +75,6 @@ static dpt_status parse(const char *name, spec *out, dpt_error *error)
 
 /* ---- Paths ----------------------------------------------------------------------------------- */
 
-/* The path with `word` in place of the last "train" of its last component; NULL: none, or memory is
-   short. */
-static char *replace_train(const char *path, const char *word)
-{
-    static const char train[] = "train";
-    const char *slash = strrchr(path, '/'), *at = NULL;
-    for (const char *next = strstr(slash ? slash : path, train); next;
-         next = strstr(next + 1, train))
-        at = next;
-    if (!at) return NULL;
-    return dpti_format("%.*s%s%s", (int)(at - path), path, word, at + sizeof train - 1);
-}
-
 /* Puts the folder in front of the paths. */
 static bool place(const char *directory, spec *s)
 {
@@ -110,7 +98,7 @@ static void find_test(spec *s)
         char *paths[MOST_WORDS] = {NULL};
         bool there = true;
         for (size_t i = 0; i < n_paths; i++) {
-            paths[i] = replace_train(s->words[i], words[w]);
+            paths[i] = dpti_test_name(s->words[i], words[w]);
             there = there && paths[i] && access(paths[i], F_OK) == 0;
         }
         for (size_t i = 0; i < n_paths; i++) {

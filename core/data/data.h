@@ -80,6 +80,10 @@ struct dpt_dataset {
     atomic_bool left;       /* a hung thread may still use the data: they are never freed */
     uint32_t content;       /* with a reader: the content hash (dpti_dataset_find_content) */
     bool crops;             /* with a reader: images may be random windows (dpti_image_use) */
+    /* With a reader, of ids: what is read for a sample is the sample and then its labels, the id
+       behind each id.  `labels` is NULL.  Neighbouring records are neighbours in a text, so the
+       second part of a division is the end of the text (dpt_dataset_split). */
+    bool reads_labels;
     /* The arrays of a record, in the order of their places; n_inputs 0: the data do not come from
        arrays.  A record has 1 byte for each element if all arrays are of DPT_U8, else 4 bytes; an
        array of DPT_U8 beside others is int32 there.  They belong to the whole data set. */
@@ -126,6 +130,17 @@ static inline size_t dpti_dataset_labels(const dpt_dataset *data)
     return data->labels_per_sample ? data->labels_per_sample : 1;
 }
 
+static inline bool dpti_dataset_has_labels(const dpt_dataset *data)
+{
+    return data->labels || data->reads_labels;
+}
+
+/* Returns the bytes of the labels of one sample. */
+static inline size_t dpti_dataset_label_bytes(const dpt_dataset *data)
+{
+    return dpti_dataset_labels(data) * sizeof *data->labels;
+}
+
 /* Returns how many labels the samples with these record numbers have, ignored ones left out; the
    number of samples if there is one label a sample, or none. */
 size_t dpti_dataset_count_labels(const dpt_dataset *data, const uint32_t *records, size_t n);
@@ -137,6 +152,13 @@ double dpti_dataset_weigh_labels(const dpt_dataset *data, const uint32_t *record
 static inline size_t dpti_dataset_image_bytes(const dpt_dataset *data)
 {
     return data->height * data->width * data->channels * dpt_dtype_bytes(data->dtype);
+}
+
+/* Returns the bytes that the reader makes for one sample. */
+static inline size_t dpti_dataset_read_bytes(const dpt_dataset *data)
+{
+    return dpti_dataset_image_bytes(data) +
+           (data->reads_labels ? dpti_dataset_label_bytes(data) : 0);
 }
 
 /* Checks the ids of `count` samples, the first of which has the number `first`.  Data that are no
@@ -279,6 +301,16 @@ DPT_CHECK_RESULT dpt_status dpti_array_files_open(const dpti_data_request *reque
                                                   dpt_dataset **out, dpt_error *error);
 /* Returns whether a name begins as that of a data set of array files. */
 bool dpti_is_array_files(const char *name);
+
+/* Opens "text:CONTEXT[:TOKENIZER]" or "tokens:CONTEXT[:u16|:u32][:VOCABULARY|:TOKENIZER]".  The
+   directory of the request is a list of files (dpti_text_paths).  TOKENIZER is a path
+   (dpti_tokenizer_read).  Without a vocabulary it is the largest id of the training part plus one.
+   Errors: DPT_E_INVALID for a wrong specification, or if there are fewer ids than a window has;
+   those of the files and of the tokenizer. */
+DPT_CHECK_RESULT dpt_status dpti_text_open(const dpti_data_request *request, dpt_dataset **out,
+                                           dpt_error *error);
+/* Returns whether a name begins as that of such a data set. */
+bool dpti_is_text(const char *name);
 
 /* An IDX file in memory.  https://yann.lecun.com/exdb/mnist/ describes the format: magic
    00 00 TYPE RANK, RANK big-endian 32-bit extents, elements in row-major order. */

@@ -63,7 +63,7 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
         .class_names = dataset->class_names,
         .read_as_needed = dataset->reader != NULL,
         .vocabulary = dataset->vocabulary,
-        .labels_per_sample = dataset->labels ? dpti_dataset_labels(dataset) : 0,
+        .labels_per_sample = dpti_dataset_has_labels(dataset) ? dpti_dataset_labels(dataset) : 0,
     };
     (void)dpti_give_sized(&info, sizeof info,
                           out); /* without a size the program's struct stays as it is */

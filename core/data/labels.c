@@ -44,6 +44,7 @@ size_t dpti_dataset_count_labels(const dpt_dataset *data, const uint32_t *record
 {
     const size_t each = dpti_dataset_labels(data);
     size_t count = 0;
+    if (data->reads_labels) return n * each;
     if (each == 1 || !data->labels) return n;
     for (size_t i = 0; i < n; i++) {
         const int32_t *labels = data->labels + records[i] * each;

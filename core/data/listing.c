@@ -35,6 +35,7 @@ static dpt_status tell_folder(const reading *r, const struct dirent *entry, bool
 {
     struct stat info;
     *is_folder = entry->d_type == DT_DIR;
+    if (r->kind == DPTI_LIST_ALL) return DPT_OK;
     if (entry->d_type != DT_UNKNOWN && entry->d_type != DT_LNK) return DPT_OK;
     char *path = dpti_format("%s/%s", r->folder, entry->d_name);
     if (!path) return fail_memory(r->folder, error);

@@ -7,6 +7,7 @@
 typedef enum dpti_listing_kind {
     DPTI_LIST_FOLDERS, /* entries that are not folders are skipped */
     DPTI_LIST_FILES,   /* a folder is an error */
+    DPTI_LIST_ALL,     /* whatever they are; links are not followed */
 } dpti_listing_kind;
 
 /* The names of a folder's entries, without the folder, sorted by their bytes. */

@@ -124,11 +124,16 @@ static bool parse_dictionary(cursor c, header *h)
 
 /* ---- The header ------------------------------------------------------------------------------ */
 
+bool dpti_is_npy(const uint8_t *bytes, size_t n_bytes)
+{
+    return n_bytes >= MAGIC_BYTES && memcmp(bytes, "\x93NUMPY", MAGIC_BYTES) == 0;
+}
+
 static dpt_status read_header(const dpti_file_bytes *file, header *h, dpt_error *error)
 {
     const uint8_t *b = file->bytes;
     const size_t fixed = MAGIC_BYTES + VERSION_BYTES;
-    if (file->n_bytes < fixed + 2 || memcmp(b, "\x93NUMPY", MAGIC_BYTES) != 0)
+    if (file->n_bytes < fixed + 2 || !dpti_is_npy(b, file->n_bytes))
         return DPT_FAIL(error, DPT_E_FORMAT,
                         "%s: no NumPy array; write it with numpy.save or numpy.savez", file->name);
     const unsigned version = b[MAGIC_BYTES];
@@ -198,6 +203,24 @@ static dpt_status count_elements(const dpti_file_bytes *file, const header *h, s
                             file->name);
     }
     *out = n;
+    return DPT_OK;
+}
+
+dpt_status dpti_npy_read_head(const dpti_file_bytes *file, dpti_npy_head *out, dpt_error *error)
+{
+    header h = {.rank = 0};
+    element type = {0};
+    size_t n = 0;
+    DPT_TRY(read_header(file, &h, error));
+    DPT_TRY(read_type(file, h.descr, &type, error));
+    DPT_TRY(count_elements(file, &h, &n, error));
+    *out = (dpti_npy_head){.kind = type.kind,
+                           .element_bytes = type.bytes,
+                           .swapped = type.swapped,
+                           .rank = h.rank,
+                           .n = n,
+                           .n_bytes = h.n_bytes};
+    memcpy(out->shape, h.shape, sizeof out->shape);
     return DPT_OK;
 }
 

@@ -238,9 +238,9 @@ static dpt_status open_files(const named_dataset *set, const dpti_data_request *
 
 static dpt_status fail_unknown(const char *name, dpt_error *error)
 {
-    static const char *const known[] = {"fashion-mnist", "fashion", "mnist",     "cifar10",
-                                        "idx",           "folder",  "synthetic", "npz",
-                                        "npy",           "csv",     NULL};
+    static const char *const known[] = {"fashion-mnist", "fashion",   "mnist", "cifar10", "idx",
+                                        "folder",        "synthetic", "npz",   "npy",     "csv",
+                                        "text",          "tokens",    NULL};
     char kind[32]; /* the part of "syntetic:28x28x1:10:100" that can be misspelt */
     const size_t length = strcspn(name, ":");
     const int n_kind = length < sizeof kind ? (int)length : 0;
@@ -250,7 +250,7 @@ static dpt_status fail_unknown(const char *name, dpt_error *error)
     return DPT_FAIL(error, DPT_E_INVALID,
                     "unknown data set '%s'%s%s%s; known: fashion-mnist, mnist, cifar10, idx, "
                     "folder:HxW, synthetic:HxWxC:CLASSES:COUNT, npz:FILE, npy:IMAGES:LABELS, "
-                    "csv:FILE:LABEL",
+                    "csv:FILE:LABEL, text:CONTEXT, tokens:CONTEXT",
                     name, nearest ? "; did you mean '" : "", nearest ? nearest : "",
                     nearest ? "'?" : "");
 }
@@ -273,6 +273,7 @@ static dpt_status open_by_name(const dpti_data_request *request, dpt_dataset **o
         if (strcmp(name, named[i].name) == 0) return open_files(&named[i], request, out, error);
     if (is_kind(name, "folder")) return dpti_folder_create(request, out, error);
     if (dpti_is_array_files(name)) return dpti_array_files_open(request, out, error);
+    if (dpti_is_text(name)) return dpti_text_open(request, out, error);
     if (is_kind(name, "synthetic")) return dpti_synthetic_create(name, request->part, out, error);
     return fail_unknown(name, error);
 }

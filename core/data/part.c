@@ -58,6 +58,27 @@ static void deal(const dpt_dataset *data, const bool *chosen, dpt_dataset *first
     }
 }
 
+/* Deals the samples at random.  Returns false if memory is short. */
+static bool deal_randomly(const dpt_dataset *data, uint64_t seed, dpt_dataset *first,
+                          dpt_dataset *second)
+{
+    bool *chosen = calloc(data->count, sizeof *chosen);
+    const bool dealt = chosen && choose(data->count, second->count, seed, chosen);
+    if (dealt) deal(data, chosen, first, second);
+    free(chosen);
+    return dealt;
+}
+
+/* The end of a text becomes the second part.  Windows that are drawn at random would have
+   neighbours in the first part, which share words with them. */
+static void cut(const dpt_dataset *data, dpt_dataset *first, dpt_dataset *second)
+{
+    for (size_t i = 0; i < first->count; i++)
+        first->samples[i] = (uint32_t)dpti_dataset_record(data, i);
+    for (size_t i = 0; i < second->count; i++)
+        second->samples[i] = (uint32_t)dpti_dataset_record(data, data->count - second->count + i);
+}
+
 static dpt_status find_contents(dpt_dataset *first, dpt_dataset *second, dpt_error *error)
 {
     if (!first->reader) return DPT_OK;
@@ -78,17 +99,22 @@ dpt_status dpt_dataset_split(const dpt_dataset *dataset, double fraction, uint64
         return dpt_fail(dataset->context, DPT_E_INVALID,
                         "a fraction of %g of the %zu samples of %s leaves one part empty", fraction,
                         n, dataset->name);
-    bool *chosen = calloc(n, sizeof *chosen);
-    dpt_dataset *rest = create_part(dataset, n - wanted), *taken = create_part(dataset, wanted);
+    /* A training window may be shifted into the window behind it (data/text.c): the window between
+       the parts of a text is in neither. */
+    const size_t between = dataset->reads_labels && n - wanted > 1 ? 1 : 0;
+    dpt_dataset *rest = create_part(dataset, n - wanted - between);
+    dpt_dataset *taken = create_part(dataset, wanted);
     dpt_error error = {.status = DPT_OK};
     dpt_status status = DPT_OK;
-    if (chosen && rest && taken && choose(n, wanted, seed, chosen)) {
-        deal(dataset, chosen, rest, taken);
+    bool dealt = rest && taken;
+    if (dealt && dataset->reads_labels)
+        cut(dataset, rest, taken);
+    else if (dealt)
+        dealt = deal_randomly(dataset, seed, rest, taken);
+    if (dealt)
         status = find_contents(rest, taken, &error);
-    } else {
+    else
         status = DPT_FAIL(&error, DPT_E_NO_MEMORY, "no memory to divide %s", dataset->name);
-    }
-    free(chosen);
     if (status == DPT_OK) {
         *first = rest;
         *second = taken;

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     RUNS = 2, /* one run is visited while the other one is read */
@@ -24,9 +25,22 @@ struct dpt_survey {
     size_t n_seen;
 };
 
+/* Counts the labels of a sample that are read with it. */
+static void count_read_labels(dpt_survey *s, const uint8_t *labels)
+{
+    for (size_t i = 0; i < dpti_dataset_labels(s->data); i++) {
+        int32_t label;
+        memcpy(&label, labels + i * sizeof label, sizeof label);
+        s->class_counts[label]++;
+    }
+}
+
 static void see(dpt_survey *s, const uint8_t *images, size_t n)
 {
     const size_t image_bytes = dpti_dataset_image_bytes(s->data);
+    const size_t read_bytes = dpti_dataset_read_bytes(s->data);
+    for (size_t i = 0; i < n && s->data->reads_labels; i++)
+        count_read_labels(s, images + i * read_bytes + image_bytes);
     const bool counts = s->data->channels <= DPTI_MAX_STAT_CHANNELS && s->data->dtype == DPT_U8;
     for (size_t i = 0; i < n && counts; i++)
         dpti_histogram_add(&s->histogram, s->data, images + i * image_bytes);
@@ -94,7 +108,7 @@ static void go_on(dpt_survey *s, run *r, size_t n)
     r->first += n;
     r->request = (dpti_request){.records = before.records + n,
                                 .n = before.n - n,
-                                .images = before.images + n * dpti_dataset_image_bytes(s->data)};
+                                .images = before.images + n * dpti_dataset_read_bytes(s->data)};
     dpti_reader_post(s->data->reader, &r->request);
 }
 
@@ -114,17 +128,17 @@ static dpt_status finish(dpt_survey *s, run *r, dpt_error *error)
 
 static dpt_status see_read(dpt_survey *s, dpt_error *error)
 {
-    const size_t image_bytes = dpti_dataset_image_bytes(s->data);
-    const size_t fit = RUN_BYTES / image_bytes > 0 ? RUN_BYTES / image_bytes : 1;
+    const size_t read_bytes = dpti_dataset_read_bytes(s->data);
+    const size_t fit = RUN_BYTES / read_bytes > 0 ? RUN_BYTES / read_bytes : 1;
     const size_t most = fit < RUN_IMAGES ? fit : RUN_IMAGES;
     run *runs = calloc(RUNS, sizeof *runs);
-    uint8_t *images = malloc(RUNS * most * image_bytes);
+    uint8_t *images = malloc(RUNS * most * read_bytes);
     size_t next = 0;
     dpt_status status = DPT_OK;
     if (!runs || !images)
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read images of %s", s->data->name);
     for (size_t i = 0; status == DPT_OK && i < RUNS; i++) {
-        runs[i].images = images + i * most * image_bytes;
+        runs[i].images = images + i * most * read_bytes;
         begin(s, &runs[i], most, &next);
     }
     for (size_t i = 0; status == DPT_OK && s->n_seen < s->data->count; i++) {

@@ -58,8 +58,9 @@ static dpt_status visit_run(const tour *t, size_t first, dpt_error *error)
     DPT_TRY(dpti_ahead_wait(t->ahead,
                             &(dpti_ahead_run){.key = first, .records = t->records, .n = n}, error));
     for (size_t i = 0; i < n; i++) {
-        dpti_ahead_copy(
-            t->ahead, &(dpti_ahead_run){.key = first, .records = t->records + i, .n = 1}, t->image);
+        dpti_ahead_copy(t->ahead,
+                        &(dpti_ahead_run){.key = first, .records = t->records + i, .n = 1},
+                        t->image, NULL);
         t->visit(t->user, (first + i) * t->stride, t->image);
     }
     return DPT_OK;

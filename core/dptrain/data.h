@@ -202,7 +202,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_write(dpt_dataset *dataset, size
                                                       const void *labels, const float *targets);
 
 /* Divides a data set at random, keyed by the seed.  A `fraction` of the samples, rounded, goes to
-   `second` and the others go to `first`.  Both parts share the images of `dataset`, which must
+   `second` and the others go to `first`.  Of text and tokens the end goes to `second`, and one
+   window in between goes to neither part.  Both parts share the images of `dataset`, which must
    outlive them.  Errors: DPT_E_INVALID if one part would be empty; DPT_E_NO_MEMORY.  If images are
    read on demand, the call reads about 64 samples of each part, and can fail as
    dpt_dataset_from_reader does. */

@@ -73,7 +73,7 @@ static dpt_status check_model(dpt_trainer *t)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "model %s takes %zux%zux%zu images, but those of %s are %zux%zux%zu",
                         m->name, in.h, in.w, in.c, d->name, d->height, d->width, d->channels);
-    const bool compares = (d->labels || d->targets) && !m->gives_loss;
+    const bool compares = (dpti_dataset_has_labels(d) || d->targets) && !m->gives_loss;
     if (compares && dpt_model_outputs(m) < d->classes)
         return dpt_fail(t->context, DPT_E_INVALID, "model %s has %zu classes, but %s has %zu",
                         m->name, dpt_model_outputs(m), d->name, d->classes);
@@ -187,6 +187,10 @@ static dpt_status take_class_weights(dpt_trainer *t, const dpt_trainer_options *
     if (o->loss != DPT_LOSS_CROSS_ENTROPY || o->label_smoothing != 0)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "class weights are for cross-entropy without label smoothing");
+    if (t->data->reads_labels)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "class weights need the labels in memory; those of %s are read",
+                        t->data->name);
     if (!o->class_weights || n != classes)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "%zu class weights are given, but model %s has %zu classes",

@@ -385,7 +385,7 @@ static void crops_streamed(test *t)
                 &(dpti_ahead_run){.key = 0, .epoch = uses[i].epoch, .records = records, .n = COUNT},
                 NULL));
             dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = 0, .records = records, .n = COUNT},
-                            images[i][k]);
+                            images[i][k], NULL);
             dpti_ahead_destroy(ahead);
         }
     for (size_t i = 0; i < USES; i++) {

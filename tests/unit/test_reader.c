@@ -177,7 +177,7 @@ static void check_run(test *t, dpti_ahead *ahead, uint64_t key, const uint32_t *
     dpt_error error = {.status = DPT_OK};
     CHECK_OK(
         dpti_ahead_wait(ahead, &(dpti_ahead_run){.key = key, .records = records, .n = n}, &error));
-    dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = key, .records = records, .n = n}, images);
+    dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = key, .records = records, .n = n}, images, NULL);
     for (size_t i = 0; i < n * BYTES; i++)
         CHECK_SIZE(images[i], records[i / BYTES]);
 }
@@ -252,12 +252,14 @@ static void of_an_epoch(test *t)
         CHECK_OK(dpti_ahead_wait(
             ahead, &(dpti_ahead_run){.key = epoch, .epoch = epoch, .records = records, .n = 3},
             NULL));
-        dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = epoch, .records = records, .n = 3}, images);
+        dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = epoch, .records = records, .n = 3}, images,
+                        NULL);
         for (size_t i = 0; i < sizeof images; i++)
             CHECK_SIZE(images[i], records[i / BYTES] + epoch);
         CHECK_OK(dpti_ahead_wait(
             ahead, &(dpti_ahead_run){.key = epoch, .epoch = epoch, .records = more, .n = 2}, NULL));
-        dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = epoch, .records = more, .n = 2}, images);
+        dpti_ahead_copy(ahead, &(dpti_ahead_run){.key = epoch, .records = more, .n = 2}, images,
+                        NULL);
         CHECK_SIZE(images[BYTES], 7 + epoch);
     }
     dpti_ahead_destroy(ahead);

@@ -14,10 +14,14 @@ static const uint8_t *answers_of(const dpti_feed *feed, const dpt_dataset *data)
     return feed->targets ? (const uint8_t *)data->targets : (const uint8_t *)data->labels;
 }
 
+static bool has_answers(const dpti_feed *feed, const dpt_dataset *data)
+{
+    return feed->targets ? data->targets != NULL : dpti_dataset_has_labels(data);
+}
+
 static size_t answer_bytes_of(bool targets, const dpt_dataset *data)
 {
-    return targets ? data->classes * sizeof *data->targets
-                   : dpti_dataset_labels(data) * sizeof *data->labels;
+    return targets ? data->classes * sizeof *data->targets : dpti_dataset_label_bytes(data);
 }
 
 static uint8_t *host_answers(const dpti_feed *feed, size_t slot)
@@ -104,7 +108,8 @@ void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t
     uint8_t *to = feed->slots[slot], *to_answers = host_answers(feed, slot);
     if (from->ahead)
         dpti_ahead_copy(from->ahead,
-                        &(dpti_ahead_run){.key = from->key, .records = indices, .n = n}, to);
+                        &(dpti_ahead_run){.key = from->key, .records = indices, .n = n}, to,
+                        feed->targets ? NULL : to_answers);
     for (size_t i = 0; images && i < n; i++)
         memcpy(to + i * image_bytes, images + indices[i] * image_bytes, image_bytes);
     for (size_t i = 0; answers && i < n; i++)
@@ -119,7 +124,7 @@ dpt_status dpti_feed_upload(const dpti_feed *feed, const dpt_dataset *data, dpti
     const size_t answer_bytes = answer_bytes_of(feed->targets, data);
     DPT_TRY(
         dpti_upload(&feed->images, 0, feed->slots[slot] + first * image_bytes, n * image_bytes));
-    if (!answers_of(feed, data)) return DPT_OK;
+    if (!has_answers(feed, data)) return DPT_OK;
     return dpti_upload(&feed->answers, 0, host_answers(feed, slot) + first * answer_bytes,
                        n * answer_bytes);
 }

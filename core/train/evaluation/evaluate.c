@@ -444,7 +444,7 @@ dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *d
                         t->model->name, data->name);
     }
     if (!dpti_loss_has_targets(t->program.loss)) {
-        if (data->labels) return dpti_check_labels(t, data);
+        if (dpti_dataset_has_labels(data)) return dpti_check_labels(t, data);
         return dpt_fail(t->context, DPT_E_INVALID, "%s has no labels, which %s needs%s", data->name,
                         dpti_loss_is_own(t->program.loss) ? "a loss of labels" : "cross-entropy",
                         data->targets
@@ -458,7 +458,7 @@ dpt_status dpti_trainer_check_answers(dpt_trainer *trainer, const dpt_dataset *d
     if (!data->targets)
         return dpt_fail(t->context, DPT_E_INVALID, "the loss %s needs targets, and %s has %s",
                         dpti_loss_names[t->program.loss], data->name,
-                        data->labels ? "only labels; use cross-entropy" : "none");
+                        dpti_dataset_has_labels(data) ? "only labels; use cross-entropy" : "none");
     if (data->classes != outputs)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "model %s predicts %zu numbers, but %s has %zu targets a sample",

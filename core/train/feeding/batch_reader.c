@@ -22,7 +22,7 @@ enum {
 
 static size_t count_ahead(const dpt_trainer *t)
 {
-    const size_t step_bytes = dpti_step_samples(t) * dpti_dataset_image_bytes(t->data);
+    const size_t step_bytes = dpti_step_samples(t) * dpti_dataset_read_bytes(t->data);
     const size_t fit = dpti_machine_memory() / LEAST_PART / step_bytes;
     return fit >= STEPS_AHEAD + KEPT ? STEPS_AHEAD : 1;
 }
