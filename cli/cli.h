@@ -43,7 +43,7 @@ typedef struct cli_options {
     const char *devices;         /* NULL: all */
     const char *devices_of;      /* the file that has them (cli_read_devices); NULL: none */
     const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
-    const char *data;
+    const char *data, *test_data, *tokenizer;
     const char *split, *optimizer, *schedule, *precision;
     size_t batch_size; /* 0: the default, within the data */
     size_t epochs, max_steps;
@@ -172,6 +172,13 @@ DPT_CHECK_RESULT int cli_parse_init(const char *name, const char *text, dpt_init
    without comments.  *text is what that points into, for the caller to free, or NULL.  CLI_OK, or
    an exit code after one line on stderr. */
 DPT_CHECK_RESULT int cli_read_devices(cli_options *options, char **text);
+
+/* Puts --tokenizer, if it is given, into the name of the data set, to which *name then points, for
+   the caller to free.  Checks that --tokenizer and --test-data go with the data set.  CLI_OK, or an
+   exit code after one line on stderr. */
+DPT_CHECK_RESULT int cli_name_text(cli_options *options, char **name);
+/* Whether a data set of this name is text or tokens. */
+bool cli_is_text(const char *name);
 
 /* ---- Diagnostics ----------------------------------------------------------------------------- */
 

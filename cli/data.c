@@ -47,8 +47,9 @@ static dpt_status survey(look *l, const cli_options *options)
         .size = sizeof how, .unreadable = tell_unreadable, .progress = show_progress, .user = l};
     for (size_t i = N_PARTS; i-- > 0;) {
         l->part = i;
+        const char *data = i == 1 && options->test_data ? options->test_data : options->data;
         const dpt_status status = dpt_dataset_survey(
-            l->context, name, options->data, i == 0 ? DPT_TRAIN : DPT_TEST, &how, &l->surveys[i]);
+            l->context, name, data, i == 0 ? DPT_TRAIN : DPT_TEST, &how, &l->surveys[i]);
         take_off(l);
         DPT_TRY(status);
         l->parts[i].size = sizeof l->parts[i];

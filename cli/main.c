@@ -96,7 +96,7 @@ int main(int argc, char **argv)
     const cli_verb_entry *verb = cli_find_verb(argc, argv, &first);
     if (!verb) return CLI_USAGE;
     cli_options options;
-    char *devices = NULL;
+    char *devices = NULL, *dataset = NULL;
     int code = cli_parse(verb, &(cli_arguments){argc, argv, first}, &options);
     if (code != CLI_OK) return code;
     outlive_readers(verb, &options);
@@ -107,9 +107,11 @@ int main(int argc, char **argv)
     else if (options.supervise && !cli_supervised())
         code = cli_supervise(argc, argv, first, &options);
     else if ((code = cli_read_lists(&options)) == CLI_OK &&
+             (code = cli_name_text(&options, &dataset)) == CLI_OK &&
              (code = cli_read_devices(&options, &devices)) == CLI_OK)
         code = verb->run(&options);
     cli_release_lists(&options);
     free(devices);
+    free(dataset);
     return cli_flush(code);
 }

@@ -32,7 +32,8 @@ enum {
     "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
     "directory of --data, or folder:HxW for the PNG and JPEG pictures in its train/CLASS and "     \
     "test/CLASS, scaled to HxW (folder:HxWx1: in grey; folder:HxW:stream: read while training "    \
-    "runs); or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL"
+    "runs); or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL; or windows of CONTEXT ids: "   \
+    "text:CONTEXT, tokens:CONTEXT[:u16|:u32][:VOCABULARY]"
 #define OVERLAP                                                                                    \
     "when devices exchange gradients: on (default), in buckets while backward still runs; off, "   \
     "after "                                                                                       \
@@ -196,11 +197,31 @@ const cli_option cli_option_table[] = {
     {
         .name = "data",
         .argument = "DIR",
-        .help = "directory of the data. Default: $DPTRAIN_DATA, the user's cache, the "
+        .help = "directory of the data; of text and tokens a file, a folder, or several with "
+                "commas between them. Default: $DPTRAIN_DATA, the user's cache, the "
                 "distribution's package",
         .verbs = USES | CLI_DATA | CLI_EXPORT,
         .kind = CLI_TEXT,
         TARGET(data),
+    },
+    {
+        .name = "test-data",
+        .argument = "PATH",
+        .help = "test data of text and tokens, as for --data. Default: the files of --data with "
+                "test or val in place of the last train, or the training data",
+        .verbs = SETS | CLI_EVAL | CLI_BENCH | CLI_DATA,
+        .kind = CLI_TEXT,
+        TARGET(test_data),
+    },
+    {
+        .name = "tokenizer",
+        .argument = "PATH",
+        .help = "the ids of text:CONTEXT, instead of bytes: a tokenizer.json of byte-level BPE, or "
+                "a folder with it or with vocab.json and merges.txt. For tokens:CONTEXT it tells "
+                "the vocabulary",
+        .verbs = SETS | CLI_EVAL | CLI_BENCH | CLI_DATA,
+        .kind = CLI_TEXT,
+        TARGET(tokenizer),
     },
     {
         .name = "normalize",

@@ -47,8 +47,12 @@ static dpt_status normalize(cli_session *session, const cli_options *options)
 static dpt_status open_test(cli_session *session, const cli_options *options, unsigned with)
 {
     dpt_context *context = session->context;
+    const char *data = options->test_data ? options->test_data : options->data;
+    if (options->test_data && !cli_is_text(session->data_name))
+        return dpt_fail(context, DPT_E_INVALID,
+                        "--test-data goes with text and tokens, not with %s", session->data_name);
     const dpt_status status =
-        dpt_dataset_open(context, session->data_name, options->data, DPT_TEST, &session->test);
+        dpt_dataset_open(context, session->data_name, data, DPT_TEST, &session->test);
     const bool untold = with & CLI_DATA_IF_ASKED && session->weights.channels == 0;
     if (!untold || status != DPT_E_NOT_FOUND) return status;
     return dpt_fail(

@@ -31,15 +31,20 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
     printf("%-10s%s, %zu parameters", "model", dpt_model_name(session->model), n);
     if (n_trained != n) printf(", %zu of them trained", n_trained);
     printf("\n");
-    printf("%-10s%s, %zu + %zu images of %zux%zux%zu, %zu classes (%s)\n", "data", train.name,
-           train.count, test.count, train.height, train.width, train.channels, train.outputs,
-           train.source);
-    if (train.read_as_needed || test.read_as_needed)
+    const bool text = cli_is_text(train.name);
+    if (text)
+        printf("%-10s%s, %zu + %zu windows of %zu, a vocabulary of %zu (%s)\n", "data", train.name,
+               train.count, test.count, train.channels, train.vocabulary, train.source);
+    else
+        printf("%-10s%s, %zu + %zu images of %zux%zux%zu, %zu classes (%s)\n", "data", train.name,
+               train.count, test.count, train.height, train.width, train.channels, train.outputs,
+               train.source);
+    if (!text && (train.read_as_needed || test.read_as_needed))
         printf("%-10s%s read as they are needed\n", "",
                !test.read_as_needed    ? "training images are"
                : !train.read_as_needed ? "test images are"
                                        : "images are");
-    if (cli_is_arrays(train.name) && strcmp(train.source, test.source) == 0)
+    if ((text || cli_is_arrays(train.name)) && strcmp(train.source, test.source) == 0)
         printf("%-10sno file of test data: the test samples are the training samples\n", "");
     if (session->validation) {
         dpt_dataset_info validation = {.size = sizeof validation};

@@ -56,7 +56,10 @@ static const char *known_model(const char *name)
 static const char *known_data(const char *name)
 {
     static const char *const names[] = {"fashion-mnist", "mnist", "cifar10", "idx", NULL};
-    return cli_is_folder(name) ? name : find(names, name);
+    /* The path of a tokenizer may have been cut off. */
+    const bool whole = strlen(name) + 1 < sizeof ((dpt_weights_info *)NULL)->dataset;
+    if (cli_is_folder(name) || (cli_is_text(name) && whole)) return name;
+    return find(names, name);
 }
 
 static const char *first_of(const char *given, const char *told, const char *otherwise)

@@ -2,6 +2,8 @@
 #ifndef DPTI_TOKENIZER_READ_H
 #define DPTI_TOKENIZER_READ_H
 
+#include "base/bytes.h"
+#include "dpt_error.h"
 #include "text/state.h"
 
 #include <jansson.h>

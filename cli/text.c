@@ -1,0 +1,36 @@
+/* Text and tokens: what --tokenizer and --test-data mean. */
+#include "cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool begins(const char *name, const char *kind)
+{
+    const size_t n = strlen(kind);
+    return strncmp(name, kind, n) == 0 && (name[n] == ':' || name[n] == '\0');
+}
+
+bool cli_is_text(const char *name)
+{
+    return begins(name, "text") || begins(name, "tokens");
+}
+
+int cli_name_text(cli_options *options, char **name)
+{
+    cli_options *o = options;
+    const bool is_text = o->dataset && cli_is_text(o->dataset);
+    if (o->test_data && o->dataset && !is_text)
+        return cli_error(CLI_USAGE, "--test-data goes with --dataset text:CONTEXT or "
+                                    "tokens:CONTEXT");
+    if (!o->tokenizer) return CLI_OK;
+    if (!is_text)
+        return cli_error(CLI_USAGE, "--tokenizer goes with --dataset text:CONTEXT or "
+                                    "tokens:CONTEXT");
+    const size_t n = strlen(o->dataset) + strlen(o->tokenizer) + 2;
+    *name = malloc(n);
+    if (!*name) return cli_error(CLI_FAILURE, "no memory for the name of the data set");
+    snprintf(*name, n, "%s:%s", o->dataset, o->tokenizer);
+    o->dataset = *name;
+    return CLI_OK;
+}
