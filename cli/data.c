@@ -146,8 +146,12 @@ static int print(const look *l)
             "the classes in %s have changed while they were read: run the command again",
             data->source);
     const size_t n_unreadable = l->parts[0].n_unreadable + l->parts[1].n_unreadable;
-    printf("%s, images of %zux%zux%zu, %zu classes (%s)\n\n", data->name, data->height, data->width,
-           data->channels, data->outputs, data->source);
+    if (cli_is_text(data->name))
+        printf("%s, windows of %zu ids of %zu (%s)\n\n", data->name, data->channels, data->outputs,
+               data->source);
+    else
+        printf("%s, images of %zux%zux%zu, %zu classes (%s)\n\n", data->name, data->height,
+               data->width, data->channels, data->outputs, data->source);
     print_parts(l);
     print_classes(l);
     const int code = cli_flush(CLI_OK);
