@@ -36,8 +36,8 @@ static size_t spell(unsigned byte, char *out)
     return (size_t)snprintf(out, 8, "\\u%04x", code);
 }
 
-static const char *const pairs[] = {"th",       "the",        "in", "  ",
-                                    "\\u0120t", "\\u0120the", "ab", "abab"};
+static const char *const pairs[] = {"th",       "he",         "the", "in",
+                                    "\\u0120t", "\\u0120the", "ab",  "abab"};
 
 enum { N_PAIRS = sizeof pairs / sizeof *pairs };
 
@@ -52,7 +52,7 @@ static size_t write_vocabulary(char *out)
         n += (size_t)snprintf(out + n, 16, "\":%u,", byte);
     }
     for (unsigned i = 0; i < N_PAIRS; i++)
-        if (i != 3) n += (size_t)snprintf(out + n, 64, "\"%s\":%u,", pairs[i], 256 + i);
+        n += (size_t)snprintf(out + n, 64, "\"%s\":%u,", pairs[i], 256 + i);
     n += (size_t)snprintf(out + n, 64, "\"<|endoftext|>\":300}");
     return n;
 }
