@@ -25,6 +25,11 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    "npz:FILE", "npy:IMAGES:LABELS" and "csv:FILE:LABEL" are arrays in files (docs/data.md), relative
    to `directory` if that is given.  dpt_dataset_arrange prepares them for a model.
 
+   "text:CONTEXT[:TOKENIZER]" and "tokens:CONTEXT[:u16|:u32][:VOCABULARY|:TOKENIZER]" are windows of
+   ids, whose labels are the ids behind each of them (docs/data.md).  `directory` is then the path of
+   a file or a folder, or several with commas between them, and TOKENIZER a path as of
+   dpt_tokenizer_open.  The windows are read on demand.
+
    The images of "folder:HxW:stream" are read on demand (dpt_dataset_from_reader).  So are those of
    any folder whose images would take more than half of the machine's memory.
 

@@ -59,4 +59,5 @@ def main():
             tokenizer.save(os.path.join(HERE, name + ".json"), pretty=False)
 
 
-main()
+if __name__ == "__main__":
+    main()
