@@ -57,7 +57,7 @@ static const char *known_data(const char *name)
 {
     static const char *const names[] = {"fashion-mnist", "mnist", "cifar10", "idx", NULL};
     /* The path of a tokenizer may have been cut off. */
-    const bool whole = strlen(name) + 1 < sizeof ((dpt_weights_info *)NULL)->dataset;
+    const bool whole = strlen(name) + 1 < sizeof((dpt_weights_info *)NULL)->dataset;
     if (cli_is_folder(name) || (cli_is_text(name) && whole)) return name;
     return find(names, name);
 }

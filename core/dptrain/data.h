@@ -26,8 +26,8 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    to `directory` if that is given.  dpt_dataset_arrange prepares them for a model.
 
    "text:CONTEXT[:TOKENIZER]" and "tokens:CONTEXT[:u16|:u32][:VOCABULARY|:TOKENIZER]" are windows of
-   ids, whose labels are the ids behind each of them (docs/data.md).  `directory` is then the path of
-   a file or a folder, or several with commas between them, and TOKENIZER a path as of
+   ids, whose labels are the ids behind each of them (docs/data.md).  `directory` is then the path
+   of a file or a folder, or several with commas between them, and TOKENIZER a path as of
    dpt_tokenizer_open.  The windows are read on demand.
 
    The images of "folder:HxW:stream" are read on demand (dpt_dataset_from_reader).  So are those of
