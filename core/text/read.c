@@ -2,6 +2,7 @@
 #include "text/read.h"
 
 #include "base/print.h"
+#include "base/text.h"
 #include "io/file.h"
 #include "text/alphabet.h"
 #include "text/tokenizer.h"
@@ -15,6 +16,14 @@ enum { MOST_BYTES = 1 << 28 }; /* of a file */
 static dpt_status fail_memory(const dpti_reading *r, dpt_error *error)
 {
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the tokenizer %s", r->file);
+}
+
+dpti_shown dpti_show(const char *text, size_t n_bytes)
+{
+    dpti_shown shown = {{0}};
+    memcpy(shown.text, text, n_bytes < DPTI_SHOWN ? n_bytes : DPTI_SHOWN - 1);
+    shown.text[dpti_plain_bytes(shown.text)] = '\0';
+    return shown;
 }
 
 dpt_status dpti_read_json(const dpti_file_bytes *file, json_t **out, dpt_error *error)
@@ -66,8 +75,8 @@ static dpt_status find_most(const dpti_reading *r, const json_t *tokens, json_in
         const json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
         if (id < 0 || id >= DPT_MAX_VOCABULARY)
             return DPT_FAIL(error, DPT_E_FORMAT,
-                            "%s: the id of token \"%.60s\" is no number from 0 to %d", r->file,
-                            text, DPT_MAX_VOCABULARY - 1);
+                            "%s: the id of token \"%s\" is no number from 0 to %d", r->file,
+                            dpti_show(text, strlen(text)).text, DPT_MAX_VOCABULARY - 1);
         if (id > *most) *most = id;
     }
     json_array_foreach(r->added, i, value)
@@ -90,16 +99,16 @@ static dpt_status add_token(dpti_reading *r, const char *text, int32_t id, dpt_e
     if (n == SIZE_MAX && is_added(r->added, text)) return DPT_OK;
     if (n == SIZE_MAX)
         return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s: token \"%.60s\" is not of byte-level BPE, which is the only kind of "
+                        "%s: token \"%s\" is not of byte-level BPE, which is the only kind of "
                         "tokenizer that can be read",
-                        r->file, text);
+                        r->file, dpti_show(text, strlen(text)).text);
     switch (dpti_vocabulary_add(&r->t->vocabulary, id, (dpti_bytes){r->bytes, n}, false)) {
     case DPTI_ADDED: return DPT_OK;
     case DPTI_ADD_NO_MEMORY: return fail_memory(r, error);
     case DPTI_ADD_TAKEN: break;
     }
-    return DPT_FAIL(error, DPT_E_FORMAT, "%s: id %d of token \"%.60s\" is that of another token",
-                    r->file, (int)id, text);
+    return DPT_FAIL(error, DPT_E_FORMAT, "%s: id %d of token \"%s\" is that of another token",
+                    r->file, (int)id, dpti_show(text, strlen(text)).text);
 }
 
 dpt_status dpti_read_vocabulary(dpti_reading *r, const json_t *tokens, dpt_error *error)
@@ -134,10 +143,10 @@ static dpt_status fail_merge(const dpti_reading *r, const dpti_merge_text *m, co
                              dpt_error *error)
 {
     return DPT_FAIL(error, DPT_E_FORMAT,
-                    "%s: merge %zu, of \"%.*s\" and \"%.*s\", does not fit the vocabulary: %s no "
+                    "%s: merge %zu, of \"%s\" and \"%s\", does not fit the vocabulary: %s no "
                     "token; use the files of one tokenizer",
-                    r->file, m->number, (int)(m->n_left < 60 ? m->n_left : 60), m->left,
-                    (int)(m->n_right < 60 ? m->n_right : 60), m->right, which);
+                    r->file, m->number, dpti_show(m->left, m->n_left).text,
+                    dpti_show(m->right, m->n_right).text, which);
 }
 
 dpt_status dpti_read_merge(dpti_reading *r, const dpti_merge_text *merge, dpt_error *error)
@@ -166,22 +175,21 @@ dpt_status dpti_read_special(dpti_reading *r, dpti_bytes text, const dpti_specia
                              dpt_error *error)
 {
     dpt_tokenizer *t = r->t;
-    const int32_t there = dpti_vocabulary_find(&t->vocabulary, text);
-    const int length = (int)(text.n_bytes < 60 ? text.n_bytes : 60);
     if (text.n_bytes == 0)
         return DPT_FAIL(error, DPT_E_FORMAT, "%s: added token %zu has no text", r->file,
                         t->n_specials);
+    const int32_t there = dpti_vocabulary_find(&t->vocabulary, text);
     if (there >= 0 && there != like->id)
         return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s: added token \"%.*s\" has id %d, and id %d in the vocabulary", r->file,
-                        length, (const char *)text.data, (int)like->id, (int)there);
+                        "%s: added token \"%s\" has id %d, and id %d in the vocabulary", r->file,
+                        dpti_show(text.data, text.n_bytes).text, (int)like->id, (int)there);
     if (there < 0) switch (dpti_vocabulary_add(&t->vocabulary, like->id, text, true)) {
         case DPTI_ADDED: break;
         case DPTI_ADD_NO_MEMORY: return fail_memory(r, error);
         case DPTI_ADD_TAKEN:
             return DPT_FAIL(error, DPT_E_FORMAT,
-                            "%s: id %d of added token \"%.*s\" is that of another token", r->file,
-                            (int)like->id, length, (const char *)text.data);
+                            "%s: id %d of added token \"%s\" is that of another token", r->file,
+                            (int)like->id, dpti_show(text.data, text.n_bytes).text);
         }
     t->specials[t->n_specials++] = *like;
     return DPT_OK;

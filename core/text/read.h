@@ -17,6 +17,16 @@ typedef struct dpti_reading {
     const json_t *added;
 } dpti_reading;
 
+enum { DPTI_SHOWN = 64 };
+
+/* A text of a file as a message shows it. */
+typedef struct dpti_shown {
+    char text[DPTI_SHOWN];
+} dpti_shown;
+
+/* Returns the first characters of a text, as far as they can be printed. */
+dpti_shown dpti_show(const char *text, size_t n_bytes);
+
 /* Parses JSON whose value is an object.  Errors: DPT_E_FORMAT, DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_read_json(const dpti_file_bytes *file, json_t **out,
                                            dpt_error *error);

@@ -20,9 +20,9 @@ static dpt_status fail_kind(const dpti_reading *r, const char *part, const char 
                             dpt_error *error)
 {
     return DPT_FAIL(error, DPT_E_FORMAT,
-                    "%s: its %s is %.60s; tokenizers of byte-level BPE, as those of GPT-2 and "
+                    "%s: its %s is %s; tokenizers of byte-level BPE, as those of GPT-2 and "
                     "Llama 3, can be read",
-                    r->file, part, kind ? kind : "of no known kind");
+                    r->file, part, kind ? dpti_show(kind, strlen(kind)).text : "of no known kind");
 }
 
 static bool is_empty(const json_t *value)
