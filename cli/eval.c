@@ -3,6 +3,7 @@
 #include "session.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 
 static dpt_status evaluate(cli_session *session, const cli_options *options, const char *weights,
@@ -42,6 +43,19 @@ static void write_loss(const cli_options *options, bool classifies, double loss,
         snprintf(text, 32, "%.6g", loss);
 }
 
+/* Of a network that predicts text: from how many ids it would choose if all were as likely, and how
+   many bits it needs for a byte. */
+static void print_text(const cli_session *session, double loss)
+{
+    dpt_dataset_info data = {.size = sizeof data};
+    dpt_dataset_describe(session->test, &data);
+    if (!cli_is_text(data.name)) return;
+    printf("perplexity %.4f", exp(loss));
+    if (data.bytes_per_label > 0)
+        printf(", %.4f bits per byte", loss / log(2) / data.bytes_per_label);
+    printf("\n");
+}
+
 static void print(const cli_session *session, const cli_options *options, const dpt_evaluation *e)
 {
     const bool classifies =
@@ -54,6 +68,7 @@ static void print(const cli_session *session, const cli_options *options, const 
                e->seconds > 0 ? (double)e->samples / e->seconds : 0);
     else
         printf("test loss %s  %zu samples  %.1f s\n", loss, e->samples, e->seconds);
+    if (classifies) print_text(session, e->loss);
 }
 
 int cli_eval(const cli_options *options)

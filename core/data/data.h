@@ -84,6 +84,7 @@ struct dpt_dataset {
        behind each id.  `labels` is NULL.  Neighbouring records are neighbours in a text, so the
        second part of a division is the end of the text (dpt_dataset_split). */
     bool reads_labels;
+    double bytes_per_label; /* of text, the mean; 0: not known */
     /* The arrays of a record, in the order of their places; n_inputs 0: the data do not come from
        arrays.  A record has 1 byte for each element if all arrays are of DPT_U8, else 4 bytes; an
        array of DPT_U8 beside others is int32 there.  They belong to the whole data set. */

@@ -64,6 +64,7 @@ void dpt_dataset_describe(const dpt_dataset *dataset, dpt_dataset_info *out)
         .read_as_needed = dataset->reader != NULL,
         .vocabulary = dataset->vocabulary,
         .labels_per_sample = dpti_dataset_has_labels(dataset) ? dpti_dataset_labels(dataset) : 0,
+        .bytes_per_label = dataset->bytes_per_label,
     };
     (void)dpti_give_sized(&info, sizeof info,
                           out); /* without a size the program's struct stays as it is */

@@ -103,7 +103,8 @@ static dpt_status parse(const char *name, spec *out, dpt_error *error)
 /* A tokenizer, if there is one, and the ids that it makes. */
 typedef struct encoder {
     dpt_tokenizer *tokenizer;
-    dpti_ids ids; /* of one text */
+    dpti_ids ids;   /* of one text */
+    size_t n_bytes; /* of all texts */
     dpti_tokens *to;
 } encoder;
 
@@ -131,6 +132,7 @@ static dpt_status add_text(encoder *e, const char *path, bool more, dpt_error *e
     const int32_t end = dpti_tokenizer_end(e->tokenizer);
     DPT_TRY(dpti_file_read(path, &content, error));
     e->ids.n = 0;
+    e->n_bytes += content.n_bytes;
     dpt_status status = dpti_tokenizer_encode(
         e->tokenizer, (dpti_bytes){content.bytes, content.n_bytes}, &e->ids, error);
     free(content.bytes);
@@ -159,24 +161,28 @@ static dpt_status add_files(const spec *s, const dpti_paths *paths, dpti_tokens 
     return DPT_OK;
 }
 
-static dpt_status add_all(const spec *s, const dpti_paths *paths, dpti_tokens *to, dpt_error *error)
+/* The ids of a part, and the name of its files. */
+typedef struct part {
+    dpti_tokens tokens;
+    double bytes_per_id; /* of text; 0: not known */
+    char *source;
+} part;
+
+static dpt_status add_all(const spec *s, const dpti_paths *paths, part *out, dpt_error *error)
 {
+    dpti_tokens *to = &out->tokens;
     encoder e = {.to = to};
     to->vocabulary = s->text ? 256 : s->vocabulary;
     if (s->tokenizer) DPT_TRY(dpti_tokenizer_read(s->tokenizer, &e.tokenizer, error));
     const dpt_status status =
         s->text && e.tokenizer ? add_texts(&e, paths, error) : add_files(s, paths, to, error);
     if (e.tokenizer) to->vocabulary = dpti_tokenizer_vocabulary(e.tokenizer);
+    if (s->text && to->n > 0)
+        out->bytes_per_id = e.tokenizer ? (double)e.n_bytes / (double)to->n : 1;
     dpti_tokenizer_free(e.tokenizer);
     free(e.ids.items);
     return status;
 }
-
-/* The ids of a part, and the name of its files. */
-typedef struct part {
-    dpti_tokens tokens;
-    char *source;
-} part;
 
 static void part_free(part *p)
 {
@@ -198,7 +204,7 @@ static dpt_status open_part(const spec *s, bool test, part *out, dpt_error *erro
     DPT_TRY(dpti_text_paths(s->data, test, &paths, error));
     out->source = name_files(&paths);
     const dpt_status status = out->source
-                                  ? add_all(s, &paths, &out->tokens, error)
+                                  ? add_all(s, &paths, out, error)
                                   : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
     dpti_paths_free(&paths);
     return status;
@@ -308,6 +314,7 @@ static dpt_status describe(const windows *w, const dpti_data_request *request, d
     out->stat_channels = 1;
     out->scale[0] = 1;
     out->reads_labels = true;
+    out->bytes_per_label = w->part.bytes_per_id;
     if (out->name && out->source) return DPT_OK;
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
 }

@@ -238,6 +238,7 @@ typedef struct dpt_dataset_info {
     bool read_as_needed;            /* images are read on demand */
     size_t vocabulary;              /* the number of ids; 0: the data are no ids */
     size_t labels_per_sample;       /* 0: the data have no labels */
+    double bytes_per_label;         /* of text, the bytes that an id stands for, the mean; else 0 */
 } dpt_dataset_info;
 
 /* Describes a data set.  Cannot fail. */

@@ -79,6 +79,25 @@ check "no part for validation" grep -q "and 55 for validation" train.out
 check "the survey" "$DPTRAIN" data --dataset text:8 --data train.txt >data.out
 check "the survey does not count windows" grep -q "^text:8, windows of 8 ids of 256" data.out
 
+# The perplexity, and of text the bits for each byte: log2 of it, or less with ids of several bytes.
+check "no perplexity of ids" grep -qE "^perplexity [0-9.]+$" eval.out
+net=(--model gpt:1:1:8:8 --batch-size 16 --max-steps 3 --devices cpu --quiet)
+train "${net[@]}" --dataset text:8 --data train.txt --checkpoint bytes
+train "${net[@]}" --dataset text:8 --data train.txt --tokenizer "$SRC/tests/text/gpt2" --checkpoint ids
+"$DPTRAIN" eval --checkpoint bytes --data train.txt --devices cpu >bytes.out 2>bytes.err
+"$DPTRAIN" eval --checkpoint ids --dataset text:8 --tokenizer "$SRC/tests/text/gpt2" --data train.txt \
+    --devices cpu >ids.out 2>ids.err
+check "other bits per byte" python3 - <<'PYTHON'
+import math, re
+def numbers(name):
+    with open(name) as file:
+        return [float(x) for x in re.search(r"^perplexity (\S+), (\S+) bits per byte$", file.read(), re.M).groups()]
+perplexity, bits = numbers("bytes.out")
+assert abs(math.log2(perplexity) - bits) < 1e-3, (perplexity, bits)
+perplexity, bits = numbers("ids.out")
+assert bits < 0.6 * math.log2(perplexity), (perplexity, bits)
+PYTHON
+
 # What is refused.
 refuse 2 "text:CONTEXT" --dataset text --data train.txt --model "$kept"
 refuse 2 "text:8 needs files: give --data PATH" --dataset text:8 --model "$kept"

@@ -46,6 +46,7 @@ FIELD(dpt_dataset_info, class_names, 64);
 FIELD(dpt_dataset_info, read_as_needed, 72);
 FIELD(dpt_dataset_info, vocabulary, 80);
 FIELD(dpt_dataset_info, labels_per_sample, 88);
+FIELD(dpt_dataset_info, bytes_per_label, 96);
 
 FIELD(dpt_dataset_memory, size, 0);
 FIELD(dpt_dataset_memory, count, 8);

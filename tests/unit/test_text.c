@@ -61,6 +61,7 @@ static void has_windows(test *t)
     CHECK_SIZE(all->count, 10);
     CHECK(data->height == 1 && data->width == 1 && data->channels == 10);
     CHECK(data->classes == 256 && data->vocabulary == 256 && dpti_dataset_labels(data) == 10);
+    CHECK(data->bytes_per_label == 1);
     for (uint32_t r = 0; r < 9; r++) {
         int32_t window[20];
         REQUIRE(read_window(data, r, (dpti_image_use){.epoch = 1, .seed = 7}, window));
