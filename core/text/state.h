@@ -40,7 +40,7 @@ struct dpt_tokenizer {
     bool ignore_merges;    /* a word that is a token is that token */
     int32_t end;           /* -1: none */
     dpti_word word;
-    dpti_kept_word *kept; /* (DPTI_KEPT_WORDS) */
+    dpti_kept_word *kept; /* (DPTI_KEPT_WORDS); NULL before the first text */
 };
 
 /* Makes a tokenizer without tokens for ids below n.  NULL if memory is short. */

@@ -38,9 +38,8 @@ dpt_tokenizer *dpti_tokenizer_create(size_t n)
 {
     dpt_tokenizer *t = calloc(1, sizeof *t);
     if (!t) return NULL;
-    t->kept = calloc(DPTI_KEPT_WORDS, sizeof *t->kept);
     t->end = -1;
-    if (t->kept && dpti_vocabulary_create(n, &t->vocabulary)) return t;
+    if (dpti_vocabulary_create(n, &t->vocabulary)) return t;
     dpti_tokenizer_free(t);
     return NULL;
 }
@@ -284,6 +283,8 @@ dpt_status dpti_tokenizer_encode(dpt_tokenizer *tokenizer, dpti_bytes text, dpti
                                  dpt_error *error)
 {
     const encoding e = {tokenizer, out};
+    if (!tokenizer->kept) tokenizer->kept = calloc(DPTI_KEPT_WORDS, sizeof *tokenizer->kept);
+    if (!tokenizer->kept) return fail_memory(error);
     const bool done = tokenizer->n_specials > 0 ? encode_between(&e, text, false)
                                                 : encode_part(&e, text.data, text.n_bytes);
     return done ? DPT_OK : fail_memory(error);

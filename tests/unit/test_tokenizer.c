@@ -1,6 +1,7 @@
 /* Tokenizers: the ids of the package tokenizers (tests/text/make.py), text that comes back from its
    ids, and what is refused. */
 #include "harness.h"
+#include "text/merges.h"
 #include "text/tokenizer.h"
 #include "text/words.h"
 
@@ -155,6 +156,60 @@ static void merges_long_words(test *t)
     dpti_tokenizer_free(tokenizer);
 }
 
+enum { N_MERGES = 40, N_LETTERS = 4, LONGEST = 300 };
+
+/* Merges as the definition says: the first merge of the list that applies anywhere, in the leftmost
+   place. */
+static size_t merge_plainly(const dpti_merge *list, int32_t *ids, size_t n)
+{
+    for (size_t k = 0; k < N_MERGES; k++)
+        for (size_t i = 0; i + 1 < n; i++)
+            if (ids[i] == list[k].left && ids[i + 1] == list[k].right) {
+                ids[i] = list[k].id;
+                memmove(ids + i + 1, ids + i + 2, (n - i - 2) * sizeof *ids);
+                return merge_plainly(list, ids, n - 1);
+            }
+    return n;
+}
+
+static uint32_t draw(uint32_t *state, uint32_t below)
+{
+    *state = *state * 1664525 + 1013904223;
+    return (*state >> 16) % below;
+}
+
+static void merges_as_defined(test *t)
+{
+    uint32_t state = 7;
+    dpti_merge list[N_MERGES];
+    dpti_merges table;
+    dpti_word word = {.room = 0};
+    REQUIRE(dpti_merges_create(N_MERGES, &table) && dpti_word_reserve(&word, LONGEST));
+    for (int32_t k = 0; k < N_MERGES; k++) {
+        bool taken = true;
+        while (taken) {
+            list[k] = (dpti_merge){.left = (int32_t)draw(&state, N_LETTERS + (uint32_t)k),
+                                   .right = (int32_t)draw(&state, N_LETTERS + (uint32_t)k),
+                                   .id = N_LETTERS + k,
+                                   .rank = (uint32_t)k};
+            taken = false;
+            for (int32_t i = 0; i < k; i++)
+                taken = taken || (list[i].left == list[k].left && list[i].right == list[k].right);
+        }
+        dpti_merges_add(&table, &list[k]);
+    }
+    for (size_t n = 1; n <= LONGEST; n++) {
+        int32_t ids[LONGEST], plain[LONGEST];
+        for (size_t i = 0; i < n; i++)
+            ids[i] = plain[i] = (int32_t)draw(&state, N_LETTERS);
+        const size_t n_plain = merge_plainly(list, plain, n);
+        const size_t n_ids = dpti_merge_word(&table, &word, ids, n);
+        CHECK(n_ids == n_plain && memcmp(ids, plain, n_ids * sizeof *ids) == 0);
+    }
+    dpti_word_free(&word);
+    dpti_merges_free(&table);
+}
+
 static void finds_tokens(test *t)
 {
     dpt_tokenizer *tokenizer = open_json(t, "llama3.json");
@@ -222,6 +277,16 @@ static void cuts_words(test *t)
     CHECK_TEXT(cut(DPTI_PATTERN_QWEN2, "(x) 12\n \n y", out), "(x|)| |1|2|\n \n| y");
     CHECK_TEXT(cut(DPTI_PATTERN_GPT2, "a\xff\xc3 b", out), "a|\xff\xc3| b");
     CHECK_TEXT(cut(DPTI_PATTERN_NONE, "a b", out), "a b");
+    CHECK_TEXT(cut(DPTI_PATTERN_LLAMA3,
+                   "a'\xc5\xbf"
+                   "b",
+                   out),
+               "a|'\xc5\xbf|b"); /* a long s */
+    CHECK_TEXT(cut(DPTI_PATTERN_GPT2,
+                   "a \xc2\xa0"
+                   "b",
+                   out),
+               "a| |\xc2\xa0|b");
 }
 
 /* ---- What is refused ------------------------------------------------------------------------- */
@@ -311,6 +376,7 @@ int main(int argc, char **argv)
         {"has_the_ids_of_qwen2", has_the_ids_of_qwen2},
         {"gives_text_back", gives_text_back},
         {"merges_long_words", merges_long_words},
+        {"merges_as_defined", merges_as_defined},
         {"finds_tokens", finds_tokens},
         {"is_public", is_public},
         {"cuts_words", cuts_words},
