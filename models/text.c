@@ -21,7 +21,6 @@ typedef enum number {
 } number;
 
 typedef struct form {
-    const char *name; /* as help shows it */
     const char *help;
     dptm_text_builder *build;
     dptm_text_config *config;      /* NULL: `transformers` has no such network */
@@ -31,9 +30,9 @@ typedef struct form {
     bool tied;
 } form;
 
-#define GPT2(name_, help_, layers_, heads_, width_)                                                \
+#define GPT2(help_, layers_, heads_, width_)                                                       \
     {                                                                                              \
-        .name = (name_), .help = (help_), .build = dptm_gpt, .config = dptm_gpt_config, .fixed = { \
+        .help = (help_), .build = dptm_gpt, .config = dptm_gpt_config, .fixed = {                  \
             .layers = (layers_),                                                                   \
             .heads = (heads_),                                                                     \
             .width = (width_),                                                                     \
@@ -42,37 +41,46 @@ typedef struct form {
         }                                                                                          \
     }
 
+/* The names of the forms below, as help shows them. */
+static const char *const names[] = {
+    "gpt2",
+    "gpt2-medium",
+    "gpt2-large",
+    "gpt2-xl",
+    "gpt:LAYERS:HEADS:WIDTH:CONTEXT[:VOCABULARY]",
+    "llama:LAYERS:HEADS:KVHEADS:WIDTH:CONTEXT[:VOCABULARY[:HIDDEN[:BASE]]]",
+    "llama-tied:LAYERS:HEADS:KVHEADS:WIDTH:CONTEXT[:VOCABULARY[:HIDDEN[:BASE]]]",
+    "lstm:LAYERS:WIDTH:CONTEXT[:VOCABULARY]",
+    NULL,
+};
+
 static const form forms[] = {
-    GPT2("gpt2", "GPT-2 of 124 million parameters; reads ids of tokens (data set text or tokens)",
-         12, 12, 768),
-    GPT2("gpt2-medium", "GPT-2 of 355 million parameters", 24, 16, 1024),
-    GPT2("gpt2-large", "GPT-2 of 774 million parameters", 36, 20, 1280),
-    GPT2("gpt2-xl", "GPT-2 of 1558 million parameters", 48, 25, 1600),
-    {.name = "gpt:LAYERS:HEADS:WIDTH:CONTEXT[:VOCABULARY]",
-     .help = "GPT-2 of any size. Without a vocabulary, it is that of the data",
+    GPT2("GPT-2 of 124 million parameters; reads ids of tokens (data set text or tokens)", 12, 12,
+         768),
+    GPT2("GPT-2 of 355 million parameters", 24, 16, 1024),
+    GPT2("GPT-2 of 774 million parameters", 36, 20, 1280),
+    GPT2("GPT-2 of 1558 million parameters", 48, 25, 1600),
+    {.help = "GPT-2 of any size. Without a vocabulary, it is that of the data",
      .build = dptm_gpt,
      .config = dptm_gpt_config,
      .n_needed = 4,
      .n_numbers = 5,
      .numbers = {LAYERS, HEADS, WIDTH, CONTEXT, VOCABULARY}},
-    {.name = "llama:LAYERS:HEADS:KVHEADS:WIDTH:CONTEXT[:VOCABULARY[:HIDDEN[:BASE]]]",
-     .help = "Llama: rotary positions of this base (10000), RMS norms, SwiGLU of this hidden width "
+    {.help = "Llama: rotary positions of this base (10000), RMS norms, SwiGLU of this hidden width "
              "(8/3 of the width, rounded up to a multiple of 256), grouped-query attention",
      .build = dptm_llama,
      .config = dptm_llama_config,
      .n_needed = 5,
      .n_numbers = 8,
      .numbers = {LAYERS, HEADS, KEY_HEADS, WIDTH, CONTEXT, VOCABULARY, HIDDEN, ROTARY_BASE}},
-    {.name = "llama-tied:LAYERS:HEADS:KVHEADS:WIDTH:CONTEXT[:VOCABULARY[:HIDDEN[:BASE]]]",
-     .help = "Llama whose head shares the table of the tokens",
+    {.help = "Llama whose head shares the table of the tokens",
      .build = dptm_llama,
      .config = dptm_llama_config,
      .n_needed = 5,
      .n_numbers = 8,
      .numbers = {LAYERS, HEADS, KEY_HEADS, WIDTH, CONTEXT, VOCABULARY, HIDDEN, ROTARY_BASE},
      .tied = true},
-    {.name = "lstm:LAYERS:WIDTH:CONTEXT[:VOCABULARY]",
-     .help = "LSTM layers between a table of tokens and a linear layer",
+    {.help = "LSTM layers between a table of tokens and a linear layer",
      .build = dptm_lstm,
      .n_needed = 3,
      .n_numbers = 4,
@@ -81,11 +89,7 @@ static const form forms[] = {
 
 enum { N_FORMS = sizeof forms / sizeof forms[0] };
 
-static const char *const names[N_FORMS + 1] = {
-    forms[0].name, forms[1].name, forms[2].name, forms[3].name,
-    forms[4].name, forms[5].name, forms[6].name, forms[7].name,
-};
-_Static_assert(N_FORMS == 8, "every form has a name in the list");
+_Static_assert(sizeof names / sizeof *names == N_FORMS + 1, "every form has a name");
 
 const char *const *dpt_text_model_names(void)
 {
@@ -96,8 +100,8 @@ const char *const *dpt_text_model_names(void)
 static const form *find_form(const char *name)
 {
     for (size_t i = 0; i < N_FORMS; i++) {
-        const size_t n = strcspn(forms[i].name, ":");
-        const bool same = strncmp(forms[i].name, name, n) == 0;
+        const size_t n = strcspn(names[i], ":");
+        const bool same = strncmp(names[i], name, n) == 0;
         if (same && (forms[i].n_numbers ? name[n] == ':' || name[n] == '\0' : name[n] == '\0'))
             return &forms[i];
     }
@@ -112,7 +116,7 @@ bool dptm_is_text(const char *name)
 const char *dptm_text_help(const char *name)
 {
     for (size_t i = 0; i < N_FORMS; i++)
-        if (strcmp(forms[i].name, name) == 0) return forms[i].help;
+        if (strcmp(names[i], name) == 0) return forms[i].help;
     return NULL;
 }
 
@@ -160,7 +164,7 @@ static dpt_status read_name(dpt_context *context, const char *name, const form *
         if (!read_numbers(f, name, n))
             return dpt_fail(context, DPT_E_INVALID,
                             "unknown model '%s'; its form is %s, with numbers from 1 to 16777216",
-                            name, f->name);
+                            name, names[f - forms]);
         *out = (dptm_text){.layers = n[LAYERS],
                            .heads = n[HEADS],
                            .key_heads = n[KEY_HEADS],
