@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "context/sized.h"
 #include "dpt_error.h"
-#include "graph/builder.h" /* DPTI_MAX_EXTENT */
+#include "graph/builder.h" /* DPTI_MAX_RECORD */
 #include "io/shards.h"
 
 #include <float.h>
@@ -167,21 +167,21 @@ static dpt_status read_images(const dpti_safetensors *file, const char *name, dp
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         const char *text = dpti_safetensors_metadata(file, sizes[i].key);
         n += text != NULL;
-        n_right += text && dpti_parse_size(text, 1, DPTI_MAX_EXTENT, sizes[i].value);
+        n_right += text && dpti_parse_size(text, 1, DPTI_MAX_RECORD, sizes[i].value);
     }
     if (n < sizeof sizes / sizeof *sizes) {
         out->height = out->width = out->channels = 0;
         return DPT_OK;
     }
     /* Each value has at most 24 bits, so no product overflows before it is compared. */
-    if (n_right == n && out->height * out->width <= DPTI_MAX_EXTENT &&
-        out->height * out->width * out->channels <= DPTI_MAX_EXTENT)
+    if (n_right == n && out->height * out->width <= DPTI_MAX_RECORD &&
+        out->height * out->width * out->channels <= DPTI_MAX_RECORD)
         return DPT_OK;
     return DPT_FAIL(error, DPT_E_FORMAT,
                     "%s: its height, width, channels and classes are not whole numbers from 1, of "
                     "images of at most %d values: damaged, or written by another program, which "
                     "should leave them out",
-                    name, DPTI_MAX_EXTENT);
+                    name, DPTI_MAX_RECORD);
 }
 
 /* Returns whether a list has n names, each of which is printable. */

@@ -6,7 +6,12 @@
 #include "context/sized.h"
 #include "graph/model.h"
 
-enum { DPTI_MAX_EXTENT = 1 << 24, DPTI_MAX_NODES = 4096, DPTI_MAX_LAYER_NAME = 120 };
+enum {
+    DPTI_MAX_EXTENT = 1 << 27, /* elements of a value, for a sample */
+    DPTI_MAX_RECORD = 1 << 24, /* of an input; also the most classes that a file of weights names */
+    DPTI_MAX_NODES = 4096,
+    DPTI_MAX_LAYER_NAME = 120
+};
 
 /* Records the model's failure and returns the value 0. */
 #define DPTI_MODEL_FAIL(model, status_, ...)                                                       \

@@ -6,6 +6,7 @@
 #include "context/sized.h"
 #include "graph/tensor.h"
 
+#include "base/size.h"
 #include "base/text.h"
 #include "context/context.h"
 
@@ -16,6 +17,13 @@
 
 static dpt_value add_record(dpt_model *model, const char *name, dpti_extent extent, bool ids)
 {
+    size_t elements = 0;
+    if (!dpti_multiply(extent.h, extent.w, &elements) ||
+        !dpti_multiply(elements, extent.c, &elements) || elements > DPTI_MAX_RECORD)
+        return DPTI_MODEL_FAIL(model, DPT_E_INVALID,
+                               "layer %s: an input of %zux%zux%zu is more than the %d values that "
+                               "one may have; use smaller images",
+                               name, extent.h, extent.w, extent.c, DPTI_MAX_RECORD);
     const dpt_value x = dpti_add_node(model, (dpti_node){
                                                  .kind = DPTI_NODE_INPUT,
                                                  .name = (char *)(uintptr_t)name,
@@ -145,7 +153,7 @@ void dpti_add_inputs(dpt_model *model, const dpti_input_spec *specs, size_t n, d
     for (size_t i = 0; i < n; i++) {
         const size_t count = dpti_shape_count(&specs[i].shape);
         wanted[specs[i].ids] = true;
-        elements = count <= DPTI_MAX_EXTENT ? elements + count : SIZE_MAX / 2;
+        elements = count <= DPTI_MAX_RECORD ? elements + count : SIZE_MAX / 2;
     }
     const dpti_extent extent = {.h = 1, .w = 1, .c = elements};
     if (wanted[0]) roots[0] = add_record(model, "input", extent, false);

@@ -33,9 +33,9 @@ static void check_info(const dpt_weights_info *info)
             memchr(info->dataset, 0, sizeof info->dataset));
     require((pixels == 0) == (info->channels == 0) && !(info->channels == 0 && info->class_names));
     if (pixels == 0) return;
-    require(info->height <= DPTI_MAX_EXTENT && info->width <= DPTI_MAX_EXTENT);
-    require(info->channels <= DPTI_MAX_EXTENT && pixels * info->channels <= DPTI_MAX_EXTENT);
-    require(info->classes >= 1 && info->classes <= DPTI_MAX_EXTENT);
+    require(info->height <= DPTI_MAX_RECORD && info->width <= DPTI_MAX_RECORD);
+    require(info->channels <= DPTI_MAX_RECORD && pixels * info->channels <= DPTI_MAX_RECORD);
+    require(info->classes >= 1 && info->classes <= DPTI_MAX_RECORD);
     for (size_t c = 0; info->class_names && c < info->classes; c++) {
         const char *name = info->class_names[c];
         require(name[0] && strlen(name) < DPTI_CLASS_NAMES_BYTES);
