@@ -108,7 +108,7 @@ dpt_status dpti_onnx_find_part(const dpti_onnx_graph *graph, const dpti_onnx_nod
 
 static dpt_status sequence_at(dpti_onnx_inference *in, dpt_error *error)
 {
-    dpti_onnx_part part;
+    dpti_onnx_part part = {.axis = 0};
     DPT_TRY(dpti_onnx_find_part(in->graph, in->node, &part, error));
     const dpti_onnx_fact *x = dpti_onnx_input(in, 0);
     dpti_onnx_fact y = {.type = x->type, .shape = x->shape};

@@ -408,30 +408,51 @@ static void ways(test *t)
 
 /* ---- Deterministic operators ----------------------------------------------------------------- */
 
-/* Convolutions by each tile, with accesses of one element and of four. */
+/* Convolutions by each tile, with accesses of one element and of four: for three samples and 132
+   units. */
 static void check_chains(test *t)
 {
+#define TILE(m, n, k) "-DTILE_M=" #m " -DTILE_N=" #n " -DTILE_K=" #k " "
     static const struct {
         dpt_op_kind pass;
         size_t in, out, image;
         const char *options;
     } chains[] = {
-        {DPT_OP_CONV2D_FORWARD, 3, 5, 1, "-DTILE_M=64 -DTILE_N=16"},
-        {DPT_OP_CONV2D_FORWARD, 3, 23, 1, "-DTILE_M=32 -DTILE_N=32"},
-        {DPT_OP_CONV2D_FORWARD, 8, 24, 1, "-DTILE_M=32 -DTILE_N=32"},
-        {DPT_OP_CONV2D_FORWARD, 3, 65, 64, "-DTILE_M=64 -DTILE_N=64"},
-        {DPT_OP_CONV2D_FORWARD, 8, 64, 64, "-DTILE_M=64 -DTILE_N=64"},
-        {DPT_OP_CONV2D_BACKWARD_DATA, 5, 3, 1, "-DTILE_M=64 -DTILE_N=16"},
-        {DPT_OP_CONV2D_BACKWARD_DATA, 23, 3, 1, "-DTILE_M=32 -DTILE_N=32"},
-        {DPT_OP_CONV2D_BACKWARD_DATA, 24, 8, 1, "-DTILE_M=32 -DTILE_N=32"},
-        {DPT_OP_CONV2D_BACKWARD_DATA, 65, 3, 64, "-DTILE_M=64 -DTILE_N=64"},
-        {DPT_OP_CONV2D_BACKWARD_DATA, 64, 8, 64, "-DTILE_M=64 -DTILE_N=64"},
-        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 5, 3, 1, "-DTILE_M=64 -DTILE_N=16"},
-        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 23, 3, 1, "-DTILE_M=32 -DTILE_N=32"},
-        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 24, 8, 1, "-DTILE_M=32 -DTILE_N=32"},
-        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 1023, 1023, 1, "-DTILE_M=64 -DTILE_N=64"},
-        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 1024, 1024, 1, "-DTILE_M=64 -DTILE_N=64"},
+        {DPT_OP_CONV2D_FORWARD, 3, 5, 256, TILE(64, 16, 16)},
+        {DPT_OP_CONV2D_FORWARD, 3, 23, 256, TILE(32, 32, 16)},
+        {DPT_OP_CONV2D_FORWARD, 8, 24, 256, TILE(32, 32, 16)},
+        {DPT_OP_CONV2D_FORWARD, 3, 65, 64, TILE(64, 64, 16)},
+        {DPT_OP_CONV2D_FORWARD, 8, 64, 64, TILE(64, 64, 16)},
+        {DPT_OP_CONV2D_FORWARD, 3, 65, 32, TILE(32, 32, 32)},
+        {DPT_OP_CONV2D_FORWARD, 8, 64, 32, TILE(32, 32, 32)},
+        {DPT_OP_CONV2D_FORWARD, 3, 5, 1, TILE(16, 16, 32)},
+        {DPT_OP_CONV2D_FORWARD, 8, 24, 1, TILE(16, 16, 32)},
+        {DPT_OP_CONV2D_FORWARD, 515, 5, 1, TILE(16, 16, 128)},
+        {DPT_OP_CONV2D_FORWARD, 512, 8, 1, TILE(16, 16, 128)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 5, 3, 256, TILE(64, 16, 16)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 23, 3, 256, TILE(32, 32, 16)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 24, 8, 256, TILE(32, 32, 16)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 65, 3, 64, TILE(64, 64, 16)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 64, 8, 64, TILE(64, 64, 16)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 65, 3, 32, TILE(32, 32, 32)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 64, 8, 32, TILE(32, 32, 32)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 5, 3, 1, TILE(16, 16, 32)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 24, 8, 1, TILE(16, 16, 32)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 5, 515, 1, TILE(16, 16, 128)},
+        {DPT_OP_CONV2D_BACKWARD_DATA, 8, 512, 1, TILE(16, 16, 128)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 5, 2115, 1, TILE(64, 16, 16)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 23, 1059, 1, TILE(32, 32, 16)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 24, 1056, 1, TILE(32, 32, 16)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 1023, 1023, 1, TILE(64, 64, 16)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 1024, 1024, 1, TILE(64, 64, 16)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 23, 323, 1, TILE(32, 32, 32)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 24, 320, 1, TILE(32, 32, 32)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 5, 3, 1, TILE(16, 16, 32)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 24, 8, 1, TILE(16, 16, 32)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 5, 3, 32, TILE(16, 16, 128)},
+        {DPT_OP_CONV2D_BACKWARD_WEIGHTS, 24, 8, 32, TILE(16, 16, 128)},
     };
+#undef TILE
     for (size_t i = 0; i < sizeof chains / sizeof *chains; i++) {
         dpt_op_desc desc = convolution(chains[i].pass, chains[i].in, chains[i].out, 1);
         dpt_conv2d_desc *d = &desc.u.conv2d;
@@ -502,6 +523,22 @@ static void ask_for_convolutions(test *t, dpt_dtype type)
     }
 }
 
+/* Winograd convolutions of a device that computes in true float32. */
+static void ask_for_winograd(test *t)
+{
+    dpt_cuda_device *cuda = dpt_cuda_device_of(t->user);
+    const double rounding = cuda->traits.input_rounding;
+    cuda->traits.input_rounding = 0;
+    for (int kind = DPT_OP_CONV2D_FORWARD; kind <= DPT_OP_CONV2D_BACKWARD_WEIGHTS; kind++) {
+        const dpt_op_desc small = convolution((dpt_op_kind)kind, 16, 16, 3);
+        const dpt_op_desc large = convolution((dpt_op_kind)kind, 16, 16, 5);
+        CHECK_OK(prepare(t, &small, "winograd2"));
+        CHECK_OK(prepare(t, &small, "winograd4"));
+        CHECK_OK(prepare(t, &large, "winograd3"));
+    }
+    cuda->traits.input_rounding = rounding;
+}
+
 /* Those of .cu files are the backend's own, which every device asks for when it is opened. */
 static void all(test *t)
 {
@@ -509,6 +546,7 @@ static void all(test *t)
     bfloat16(t);
     ask_for_convolutions(t, DPT_F32);
     ask_for_convolutions(t, DPT_BF16);
+    ask_for_winograd(t);
     deterministic(t);
     for (size_t i = 0; i < N_TABLES; i++) {
         if (!is_found[i] && !strstr(tables[i]->file, ".cu"))
