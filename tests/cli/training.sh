@@ -171,6 +171,11 @@ PYTHON
 models=$("$DPTRAIN" --help | sed -n '/^Models$/,/^$/s/^  \([a-z0-9-]*\) .*/\1/p')
 check "help lists models" test "$(wc -w <<<"$models")" -ge 8
 for model in $models; do
+    case $model in
+    gpt*) # cli_text_models trains small ones
+        refuse 2 "model $model reads ids of tokens" train --dataset synthetic:32x32x3:10:8 --model "$model"
+        continue ;;
+    esac
     train --dataset synthetic:32x32x3:10:8 --batch-size 4 --model "$model" --max-steps 2 --quiet
 done
 finish
