@@ -531,16 +531,17 @@ static matrix matrix_of(const dpt_op *op)
     }
 }
 
+enum { WIDE, MEDIUM, NARROW, FOUR_SUMS, ONE_SUM, ONE_LONG_SUM };
 static const tile chain_tiles[] = {
     /* For many pixels or filters, */
-    {.m = 64, .n = 64, .k = 16, .reg_m = 8, .reg_n = 4},
-    {.m = 32, .n = 32, .k = 16, .reg_m = 4, .reg_n = 4},
-    {.m = 64, .n = 16, .k = 16, .reg_m = 4, .reg_n = 4},
-    /* for fewer, */
-    {.m = 32, .n = 32, .k = 32, .reg_m = 2, .reg_n = 2},
-    {.m = 16, .n = 16, .k = 32, .reg_m = 1, .reg_n = 1},
+    [WIDE] = {.m = 64, .n = 64, .k = 16, .reg_m = 8, .reg_n = 4},
+    [MEDIUM] = {.m = 32, .n = 32, .k = 16, .reg_m = 4, .reg_n = 4},
+    [NARROW] = {.m = 64, .n = 16, .k = 16, .reg_m = 4, .reg_n = 4},
+    /* for fewer: four sums of an item, or one, */
+    [FOUR_SUMS] = {.m = 32, .n = 32, .k = 32, .reg_m = 2, .reg_n = 2},
+    [ONE_SUM] = {.m = 16, .n = 16, .k = 32, .reg_m = 1, .reg_n = 1},
     /* and for few with long sums. */
-    {.m = 16, .n = 16, .k = 128, .reg_m = 1, .reg_n = 1},
+    [ONE_LONG_SUM] = {.m = 16, .n = 16, .k = 128, .reg_m = 1, .reg_n = 1},
 };
 
 /* The groups that compute the matrices of an operator, for the most samples. */
@@ -572,12 +573,14 @@ static const tile *choose_tile(const dpt_op *op)
     const tile *t = chain_tiles;
     const dpt_traits *traits = dpt_traits_of(op->device);
     const size_t columns = matrix_of(op).columns, n_units = traits->n_units;
-    const tile *other = columns > t[2].n ? &t[1] : &t[2];
-    if (columns > t[1].n && groups_of(op, &t[0]) >= n_units && fits(traits, &t[0])) return &t[0];
+    const bool is_narrow = columns <= t[NARROW].n, is_wide = columns > t[MEDIUM].n;
+    const tile *other = is_narrow ? &t[NARROW] : &t[MEDIUM];
+    if (is_wide && groups_of(op, &t[WIDE]) >= n_units && fits(traits, &t[WIDE])) return &t[WIDE];
     if (groups_of(op, other) >= n_units * MIN_CHAIN_GROUPS) return other;
-    if (columns > t[2].n && groups_of(op, &t[3]) >= n_units && fits(traits, &t[3])) return &t[3];
-    if (terms_of(op) >= LONG_CHAIN && fits(traits, &t[5])) return &t[5];
-    return fits(traits, &t[4]) ? &t[4] : other;
+    if (!is_narrow && groups_of(op, &t[FOUR_SUMS]) >= n_units && fits(traits, &t[FOUR_SUMS]))
+        return &t[FOUR_SUMS];
+    if (terms_of(op) >= LONG_CHAIN && fits(traits, &t[ONE_LONG_SUM])) return &t[ONE_LONG_SUM];
+    return fits(traits, &t[ONE_SUM]) ? &t[ONE_SUM] : other;
 }
 
 dpt_status dpt_conv2d_local_chains(dpt_op *op, const dpt_conv2d_linear *layer)

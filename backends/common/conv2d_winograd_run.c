@@ -221,7 +221,6 @@ static dpt_status add_grains(const dpt_call *call, size_t at, size_t n, dpt_loca
 
 static dpt_status sum_bias_chains(const dpt_call *call)
 {
-    enum { CHANNELS_OF_GROUP = 32 };
     const dpt_winograd *w = plan_of(call);
     const dpt_conv2d_desc *d = &call->op->desc.u.conv2d;
     const size_t n_grains = dpt_grains_of(call), n_pixels = d->out_h * d->out_w;
@@ -236,7 +235,7 @@ static dpt_status sum_bias_chains(const dpt_call *call)
     };
     const dpt_location parts = dpt_at(call->args->workspace, w->grains.biases_at);
     const bool vectors = w->form.width > 1;
-    const size_t channels = vectors ? w->form.width : CHANNELS_OF_GROUP;
+    const size_t channels = vectors ? w->form.width : WINOGRAD_BIAS_CHANNELS;
     const size_t n_groups = n_grains * dpt_ceil_div(p.channels, channels);
     const size_t n_items = vectors ? 1 : dpt_traits_of(call->op->device)->group_size;
     dpt_launch l = dpt_launch_begin(call->stream, w->bias);

@@ -87,16 +87,6 @@
 #define MULTIPLY_ADD(a, b, c) mad(a, b, c)
 #endif
 
-/* Reads four neighbouring elements from local memory. */
-DEVICE void take(float *to, LOCAL const float *from)
-{
-    const float4 four = *(LOCAL const float4 *)from;
-    to[0] = four.x;
-    to[1] = four.y;
-    to[2] = four.z;
-    to[3] = four.w;
-}
-
 /* ---- The tile of a group, and the place of an item ------------------------------------------- */
 
 /* The tile of a group of items.  n is the fastest index: groups that run at the same time then read

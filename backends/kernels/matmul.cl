@@ -245,16 +245,6 @@ DEVICE void put(LOCAL float *slice, const side *s, const float *from, bool quads
     }
 }
 
-/* Reads four neighbouring elements of a slice. */
-DEVICE void take(float *to, LOCAL const float *from)
-{
-    const float4 four = *(LOCAL const float4 *)from;
-    to[0] = four.x;
-    to[1] = four.y;
-    to[2] = four.z;
-    to[3] = four.w;
-}
-
 DEVICE void multiply(float sum[REG_M][REG_N], LOCAL const float *a, LOCAL const float *b)
 {
     UNROLL for (u32 k = 0; k < TERMS; k++)

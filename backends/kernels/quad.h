@@ -48,6 +48,16 @@ typedef quad_float quad_act;
 #define BY_QUADS(p) ((p).by_quads)
 #endif
 
+/* Reads four neighbouring elements from local memory. */
+DEVICE void take(float *to, LOCAL const float *from)
+{
+    const float4 four = *(LOCAL const float4 *)from;
+    to[0] = four.x;
+    to[1] = four.y;
+    to[2] = four.z;
+    to[3] = four.w;
+}
+
 DEVICE quad_float widen_quad(quad_u16 q)
 {
     return FLOAT4(AS_FLOAT(q.x << 16), AS_FLOAT(q.x & 0xffff0000u), AS_FLOAT(q.y << 16),

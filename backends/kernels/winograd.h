@@ -125,9 +125,10 @@ typedef struct winograd_grains {
     u32 unused;
 } winograd_grains;
 
-#define WINOGRAD_SIDE                                                                              \
-    16 /* input channels, and output channels, of a group of winograd_grains.cl                    \
-        */
+/* Channels of a group of winograd_bias, if they are no vectors. */
+#define WINOGRAD_BIAS_CHANNELS 32
+/* Input channels, and output channels, of a group of winograd_grains.cl. */
+#define WINOGRAD_SIDE 16
 
 /* Backward-weights of some grains of a block in one kernel.  An item computes `strip` chunks of A
    by `span` chunks of B, and the sums of one chunk of A exist at a time: lanes of A, each with its

@@ -236,9 +236,9 @@ KERNEL void winograd_bias(OUT(float, db), IN(float, dy), const winograd_bias_par
 
 #else
 
-/* A group has 32 channels of a grain.  Its items fetch a slice of pixels into local memory, while
+/* A group has BIAS_CHANNELS channels of a grain.  Its items fetch a slice of pixels into local memory, while
    one item for each channel adds up the slice before: the chain would wait for each load. */
-#define BIAS_CHANNELS 32
+#define BIAS_CHANNELS WINOGRAD_BIAS_CHANNELS
 #define BIAS_PIXELS   128
 #define BIAS_LOADS    (BIAS_CHANNELS * BIAS_PIXELS / GROUP)
 #define BIAS_CHAINS   (GROUP < BIAS_CHANNELS ? BIAS_CHANNELS / GROUP : 1)
