@@ -91,10 +91,11 @@ int dptm_llama_config(const dptm_text *t, char *out, size_t n_bytes)
                     "  \"num_hidden_layers\": %zu,\n"
                     "  \"num_key_value_heads\": %zu,\n"
                     "  \"rms_norm_eps\": 1e-05,\n"
+                    "  \"rope_parameters\": {\"rope_theta\": %.0f.0, \"rope_type\": \"default\"},\n"
                     "  \"rope_theta\": %.0f.0,\n"
                     "  \"tie_word_embeddings\": %s,\n"
                     "  \"vocab_size\": %zu\n"
                     "}\n",
                     t->width, t->hidden, t->context, t->heads, t->layers, t->key_heads,
-                    t->rotary_base, t->tied ? "true" : "false", t->vocabulary);
+                    t->rotary_base, t->rotary_base, t->tied ? "true" : "false", t->vocabulary);
 }

@@ -51,6 +51,8 @@ config = json.load(open("gpt/config.json"))
 assert config["model_type"] == "gpt2" and config["n_positions"] == 24 and config["vocab_size"] == 61
 config = json.load(open("llama/config.json"))
 assert config["model_type"] == "llama" and config["num_key_value_heads"] == 2 and config["intermediate_size"] == 44
+# Release 4 of transformers reads the first place alone, and release 5 the second one first.
+assert config["rope_theta"] == config["rope_parameters"]["rope_theta"] == 10000
 PYTHON
 check "no config.json of lstm" test ! -e lstm/config.json
 
