@@ -15,8 +15,8 @@
 #     written by 4.57.6, read by 5.24.0: base 500000.0
 #     files of transformers 4.57.6 that compute with config.rope_theta for Llama: 1
 #
-# What it means for dptrain: a config.json that it writes has the base in both places, and a reader takes either and
-# refuses a file in which the two differ.
+# What it means for dptrain: a config.json that it writes has the base in both places. It reads both, and the one of
+# rope_parameters comes first, as in release 5.
 #
 # Exit status: 0 if the behaviour is as described, 1 if it has changed, 2 if the packages cannot be installed.
 set -euo pipefail
