@@ -31,14 +31,21 @@ static int places(double rate)
     return rate < 100 ? 1 : 0;
 }
 
-static void print_device(const char *id, int width, const dpt_device_report *d,
+/* A rate of samples per second, in the unit of the data. */
+static void write_rate(const cli_session *session, double samples, char text[32])
+{
+    const cli_unit unit = cli_unit_of(session->train);
+    const double rate = samples * unit.per_sample;
+    snprintf(text, 32, "%.*f %s", places(rate), rate, unit.name);
+}
+
+/* A device's line behind the id. */
+static void print_device(const cli_session *session, const dpt_device_report *d,
                          const dpt_mix_report *mix)
 {
     char alone[32] = "-";
-    if (d->alone_throughput > 0)
-        snprintf(alone, sizeof alone, "%.*f img/s", places(d->alone_throughput),
-                 d->alone_throughput);
-    printf("%-*s  %8.1f  %5.1f %%  %5.1f %%  %6.1f %%  %5.1f %%  %12s\n", width, id,
+    if (d->alone_throughput > 0) write_rate(session, d->alone_throughput, alone);
+    printf("  %8.1f  %5.1f %%  %5.1f %%  %6.1f %%  %5.1f %%  %12s\n",
            (double)d->samples / (double)mix->steps,
            percent((double)d->samples, (double)mix->samples),
            percent(d->busy_seconds, mix->seconds), percent(d->exchange_seconds, mix->seconds),
@@ -84,10 +91,13 @@ dpt_status cli_print_account(const cli_session *session, const cli_options *opti
     for (size_t i = 0; i < n; i++) {
         dpt_device_report device = {.size = sizeof device};
         DPT_TRY(dpt_trainer_device_report(session->trainer, i, &device));
-        print_device(id_of(session->trainer, i), width, &device, &mix);
+        printf("%-*s", width, id_of(session->trainer, i));
+        print_device(session, &device, &mix);
     }
-    printf("%-*s  %.*f img/s, balance %.2f, scaling %.2f\n", width, "together",
-           places(mix.throughput), mix.throughput, mix.balance, mix.scaling);
+    char together[32];
+    write_rate(session, mix.throughput, together);
+    printf("%-*s  %s, balance %.2f, scaling %.2f\n", width, "together", together, mix.balance,
+           mix.scaling);
     print_advice(session, options, n, &mix);
     return DPT_OK;
 }

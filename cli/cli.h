@@ -224,6 +224,14 @@ int cli_compare(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */
 
+/* What rates count. */
+typedef struct cli_unit {
+    const char *name;  /* "img/s", or "tok/s" of text */
+    double per_sample; /* 1, or the tokens of a sample of text */
+} cli_unit;
+
+cli_unit cli_unit_of(const dpt_dataset *data);
+
 typedef struct cli_progress {
     bool bar;    /* draw one, on stderr */
     bool colour; /* in the bar */
@@ -232,12 +240,13 @@ typedef struct cli_progress {
     size_t epochs;   /* 0: no limit */
     size_t samples_per_epoch;
     double max_seconds; /* 0: no limit */
+    cli_unit unit;
 
     bool drawn; /* a bar is on the terminal */
     double last_draw;
     size_t epoch, epoch_samples, epoch_labels, epoch_hits;
     double loss;                       /* smoothed */
-    double rate;                       /* images per second, smoothed */
+    double rate;                       /* samples per second, smoothed */
     double step_seconds, data_seconds; /* of all steps; of these, waiting for images */
 } cli_progress;
 

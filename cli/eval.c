@@ -60,12 +60,13 @@ static void print(const cli_session *session, const cli_options *options, const 
 {
     const bool classifies =
         cli_loss(options) == DPT_LOSS_CROSS_ENTROPY && !dpt_model_gives_loss(session->model);
+    const cli_unit unit = cli_unit_of(session->test);
     char loss[32];
     write_loss(options, classifies, e->loss, loss);
     if (classifies)
-        printf("test loss %s accuracy %.4f  %zu of %zu right  %.1f s  %.0f img/s\n", loss,
-               e->accuracy, e->hits, e->labels, e->seconds,
-               e->seconds > 0 ? (double)e->samples / e->seconds : 0);
+        printf("test loss %s accuracy %.4f  %zu of %zu right  %.1f s  %.0f %s\n", loss, e->accuracy,
+               e->hits, e->labels, e->seconds,
+               e->seconds > 0 ? unit.per_sample * (double)e->samples / e->seconds : 0, unit.name);
     else
         printf("test loss %s  %zu samples  %.1f s\n", loss, e->samples, e->seconds);
     if (classifies) print_text(session, e->loss);

@@ -184,8 +184,8 @@ static void draw(cli_progress *p, const dpt_fit_progress *now)
                  p->epoch_labels ? (double)p->epoch_hits / (double)p->epoch_labels : 0);
     format_epoch(p, p->epoch, epoch);
     format_left(seconds_left(p, now), left);
-    snprintf(text, sizeof text, " %3.0f %%  loss %.4f%s  %.0f img/s%s", done * 100, p->loss,
-             accuracy, p->rate, left);
+    snprintf(text, sizeof text, " %3.0f %%  loss %.4f%s  %.0f %s%s", done * 100, p->loss, accuracy,
+             p->unit.per_sample * p->rate, p->unit.name, left);
     /* A line that reaches the edge would wrap, and could not be erased. */
     const int columns = cli_terminal_columns() - 1;
     const int n_epoch = (int)strlen(epoch), n_text = (int)strlen(text);
@@ -249,7 +249,8 @@ static void print_epoch(const cli_progress *p, const dpt_epoch_metrics *epoch)
     if (epoch->validated)
         print_part(p, "validation", epoch->validation_loss, epoch->validation_accuracy);
     if (epoch->tested) print_part(p, "test", epoch->test_loss, epoch->test_accuracy);
-    printf("  %.1f s  %.0f img/s\n", epoch->seconds, epoch->images_per_second);
+    printf("  %.1f s  %.0f %s\n", epoch->seconds, p->unit.per_sample * epoch->images_per_second,
+           p->unit.name);
     fflush(stdout);
 }
 

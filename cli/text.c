@@ -16,6 +16,14 @@ bool cli_is_text(const char *name)
     return begins(name, "text") || begins(name, "tokens");
 }
 
+cli_unit cli_unit_of(const dpt_dataset *data)
+{
+    dpt_dataset_info info = {.size = sizeof info};
+    dpt_dataset_describe(data, &info);
+    if (!cli_is_text(info.name)) return (cli_unit){"img/s", 1};
+    return (cli_unit){"tok/s", (double)info.labels_per_sample};
+}
+
 int cli_name_text(cli_options *options, char **name)
 {
     cli_options *o = options;

@@ -81,7 +81,7 @@ static void print_waiting(const cli_progress *progress)
 {
     const double part = progress->data_seconds / progress->step_seconds;
     if (part >= 0.01)
-        printf("for %.0f%% of the time no device had work, because images were still being read\n",
+        printf("for %.0f%% of the time no device had work, because samples were still being read\n",
                100 * part);
 }
 
@@ -91,8 +91,9 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
     if (result->no_patience)
         printf("ended: no lower validation loss in %zu epoch%s\n", options->patience,
                options->patience == 1 ? "" : "s");
-    printf("trained %zu step%s in %.1f s, %.0f img/s", result->steps, result->steps == 1 ? "" : "s",
-           result->seconds, result->images_per_second);
+    const cli_unit unit = progress->unit;
+    printf("trained %zu step%s in %.1f s, %.0f %s", result->steps, result->steps == 1 ? "" : "s",
+           result->seconds, unit.per_sample * result->images_per_second, unit.name);
     if (!isnan(result->test_accuracy) && !progress->regression)
         printf(", test accuracy %.4f", result->test_accuracy);
     if (result->best_epoch)
@@ -153,6 +154,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
         cli_loss(options) != DPT_LOSS_CROSS_ENTROPY || dpt_model_gives_loss(session->model);
     progress.epochs = cli_epochs(options);
     progress.samples_per_epoch = data.count;
+    progress.unit = cli_unit_of(session->train);
     progress.max_seconds = options->max_time;
     const dpt_fit_options fit = {
         .size = sizeof fit,

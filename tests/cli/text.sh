@@ -33,6 +33,7 @@ PYTHON
 # The same windows with any shares, in one process and two, and in a file of llm.c.
 some=(--model "$kept" --batch-size 32 --epochs 3 --lr 0.05 --momentum 0.9 --seed 3)
 train "${some[@]}" --dataset tokens:6 --data train.bin --devices cpu --log one.jsonl
+check "rates of text count tokens" grep -qE '^trained [0-9]+ steps? in [0-9.]+ s, [0-9]+ tok/s' train.out
 check "windows are not counted" grep -q "data *tokens:6, 549 + 116 windows of 6, a vocabulary of 10 (train.bin)" train.out
 train "${some[@]}" --dataset tokens:6 --data train.bin --devices cpu,cpu,cpu --split 13:2:1 --log three.jsonl
 train "${some[@]}" --dataset tokens:6:u16:10 --data llmc_train.bin --devices cpu --log llmc.jsonl
@@ -72,6 +73,7 @@ PYTHON
 check "no evaluation" "$DPTRAIN" eval --model "$kept" --checkpoint whole --data train.bin --devices cpu >eval.out
 check "no evaluation of other data" "$DPTRAIN" eval --model "$kept" --checkpoint whole --data train.bin \
     --test-data held.bin --devices cpu >eval2.out
+check "an evaluation's rate, too" grep -qE '[0-9.]+ s  [0-9]+ tok/s$' eval.out
 check "not the other test data" grep -q "of 48 right" eval2.out
 check "the test part is not the file val.bin" grep -q "of 696 right" eval.out
 train "${some[@]}" --dataset tokens:6 --data train.bin --validation 0.1 --test-data llmc_val.bin --devices cpu
