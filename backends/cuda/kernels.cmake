@@ -50,6 +50,7 @@ endfunction()
 
 cuda_kernel(activation STORING ALSO_DETERMINISTIC)
 cuda_kernel(adamw ALSO_DETERMINISTIC SEPARATE_ROUNDING)
+cuda_kernel(attention STORING ALSO_DETERMINISTIC)
 cuda_kernel(batch_norm STORING ALSO_DETERMINISTIC)
 cuda_kernel(batch_norm_4 OF batch_norm STORING ALSO_DETERMINISTIC WITH WIDTH=4)
 cuda_kernel(check_finite)

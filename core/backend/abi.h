@@ -13,7 +13,7 @@
    or of a function's contract raises the number.  Core refuses a backend of another version.
    Version 20 adds dpt_op_request.deterministic; version 21 adds dpt_op_args.grain;
    version 22 adds DPT_PART. */
-#define DPT_BACKEND_ABI 22u
+#define DPT_BACKEND_ABI 23u
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 

@@ -32,6 +32,7 @@
     X(MAP, map)                                                                                    \
     X(MATMUL, matmul)                                                                              \
     X(RECURRENT, recurrent)                                                                        \
+    X(ATTENTION, attention)                                                                        \
     X(SGD, sgd)                                                                                    \
     X(ADAMW, adamw)                                                                                \
     X(CLIP_NORM, clip_norm)                                                                        \
@@ -92,9 +93,13 @@
              parts     n_parts * 3 * channels
              sums      2 * channels
              all_sums  n_parts * 2 * channels
+             q, k      the queries; the keys, or the values, of an attention
              state     hidden
              gates     length * dpt_recurrent_saved * hidden
              cells     length * hidden
+             lse       queries * heads
+             (of ATTENTION, x is queries * (heads + 2 * key_heads) * width; q and y are queries *
+             heads * width; k is keys * key_heads * width)
              (of RECURRENT, x is length * dpt_recurrent_gates * hidden; y is length * hidden, and
              hidden more with gives_cell; w is dpt_recurrent_rows * hidden * hidden; w_new is
              hidden * hidden; bias is dpt_recurrent_gates * hidden)
@@ -107,6 +112,8 @@
              has_velocity  momentum > 0
              resets_before, resets_behind   the cell is GRU_BEFORE, or GRU
              has_initial, has_initial_cell  members: has_initial, and that of an LSTM
+             is_packed, is_apart   the member `packed`, and its opposite
+             saves_lse     no_gradient is not set
              saves_cells   the cell is LSTM, and no_gradient is not set
              saves_gates   the cell is not RNN, and no_gradient is not set
              reads_output, reads_initial    the cell is not LSTM, and reads_initial: nor RNN, and
@@ -212,6 +219,16 @@
         DPT_IN_IF(reads_initial, h0, T, N, state) DPT_IN_IF(has_initial_cell, c0, T, N, state) \
         DPT_OUT(dx, T, N, x) DPT_OUT_IF(resets_behind, dq, T, N, x) \
         DPT_OUT_IF(has_initial, dh0, T, N, state) DPT_OUT_IF(has_initial_cell, dc0, T, N, state)) \
+    X(ATTENTION_FORWARD, attention_forward, ATTENTION, 0, DPT_MARK_NONE, \
+        DPT_IN_IF(is_packed, x, T, N, x) DPT_IN_IF(is_apart, q, T, N, q) \
+        DPT_IN_IF(is_apart, k, T, N, k) DPT_IN_IF(is_apart, v, T, N, k) \
+        DPT_OUT(y, T, N, q) DPT_OUT_IF(saves_lse, lse, F32, N, lse)) \
+    X(ATTENTION_BACKWARD, attention_backward, ATTENTION, 0, DPT_MARK_NONE, \
+        DPT_IN(dy, T, N, q) DPT_IN(y, T, N, q) DPT_IN(lse, F32, N, lse) \
+        DPT_IN_IF(is_packed, x, T, N, x) DPT_IN_IF(is_apart, q, T, N, q) \
+        DPT_IN_IF(is_apart, k, T, N, k) DPT_IN_IF(is_apart, v, T, N, k) \
+        DPT_SUM_IF(is_packed, dx, T, N, x) DPT_SUM_IF(is_apart, dq, T, N, q) \
+        DPT_SUM_IF(is_apart, dk, T, N, k) DPT_SUM_IF(is_apart, dv, T, N, k)) \
     X(SGD, sgd, SGD, 0, DPT_MARK_STEP | DPT_MARK_HALT | DPT_MARK_PER_STEP | DPT_MARK_UPDATES, \
         DPT_IN(gradient, F32, ALL, w) \
         DPT_OUT(w, F32, ALL, w) DPT_OUT_IF(has_velocity, velocity, F32, ALL, w)) \
@@ -359,6 +376,22 @@
    initial states.  The gradient of w is dx (or dq) times h(before t), summed over all t and
    samples, which is a LINEAR_BACKWARD_WEIGHTS; that of the bias too. The bits of a sample's result
    do not depend on the other samples of the call.
+
+   ATTENTION reads values by the likeness of queries and keys.  No matrix of all scores is stored.
+     q and y (n, queries, heads, width), k and v (n, keys, key_heads, width) are tensors of their
+     own; or, if packed, the parts of each row of x (n, queries, (heads + 2 * key_heads) * width):
+     first the queries, then the keys, then the values.  Head h reads the keys and values of head
+     h / (heads / key_heads).  Query i reads the keys j <= i + keys - queries if causal, and else
+   all keys.  The sums below are over these keys, or over the queries that read a key and the heads
+     that read its head.
+     FORWARD: for each head and query, with s(j) = scale * (q . k(j)),
+         lse = log(sum of exp(s(j))),  p(j) = exp(s(j) - lse),  y = sum of p(j) * v(j).
+       lse is (n, heads, queries).
+     BACKWARD: with p and s of FORWARD, and ds(j) = p(j) * (dy . v(j) - dy . y),
+         dq = scale * sum of ds(j) * k(j),  dk(j) = scale * sum of ds(j) * q,
+         dv(j) = sum of p(j) * dy.
+       dx has the layout of x.  The bits of a sample's result do not depend on the other samples of
+       the call.
 
    SGD is PyTorch's:  g += weight_decay * w for the first decay_count elements;
      velocity = momentum * velocity + g;  g = nesterov ? g + momentum * velocity : velocity;

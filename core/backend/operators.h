@@ -275,6 +275,24 @@ typedef struct dpt_recurrent_desc {
     bool no_gradient; /* FORWARD: gates and cells are not saved; BACKWARD: false */
 } dpt_recurrent_desc;
 
+/* ---- Attention ------------------------------------------------------------------------------- */
+
+typedef struct dpt_attention_desc {
+    size_t heads, key_heads; /* key_heads divides heads */
+    size_t width;            /* channels of a head */
+    size_t queries, keys;    /* lengths; the same if packed; causal: keys >= queries */
+    bool packed; /* q, k and v are the parts of one tensor x, and so are the gradients */
+    bool causal;
+    bool no_gradient; /* FORWARD: lse is not saved; BACKWARD: false */
+    float scale;      /* of the scores; finite */
+} dpt_attention_desc;
+
+/* The elements between two rows of a packed tensor.  Never fails. */
+static inline size_t dpt_attention_pitch(const dpt_attention_desc *d)
+{
+    return (d->heads + 2 * d->key_heads) * d->width;
+}
+
 /* ---- Optimizers ------------------------------------------------------------------------------ */
 
 typedef struct dpt_sgd_desc {

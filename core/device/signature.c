@@ -8,6 +8,7 @@
 #include "device/matmul_signature.h"
 #include "device/recurrent_signature.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -17,11 +18,12 @@
    those that its kinds use. */
 typedef struct op_shape {
     size_t one, two, data, x, y, w, bias, dw, dbias, moments, parts, sums, all_sums;
-    size_t w_new, state, gates, cells;
+    size_t w_new, state, gates, cells, q, k, lse;
     bool always, has_bias, has_residual, mask, output_mask, augmented, from_input, from_output,
         has_velocity;
     bool resets_before, resets_behind, has_initial, has_initial_cell, saves_gates, saves_cells,
         reads_output, reads_initial;
+    bool is_packed, is_apart, saves_lse;
 } op_shape;
 
 typedef enum slot_type { TYPE_F32, TYPE_I32, TYPE_U32, TYPE_T, TYPE_DATA } slot_type;
@@ -475,6 +477,38 @@ static dpt_status recurrent(const dpt_op_desc *desc, op_shape *out, dpt_error *e
     out->saves_cells = saves && lstm;
     out->reads_output = !lstm;
     out->reads_initial = d->has_initial && !lstm && d->cell != DPT_CELL_RNN;
+    return DPT_OK;
+}
+
+static dpt_status check_attention(const dpt_op_desc *desc, dpt_error *error)
+{
+    const dpt_attention_desc *d = &desc->u.attention;
+    if (d->key_heads == 0 || d->heads % d->key_heads != 0)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu heads of keys do not divide %zu heads",
+                        d->key_heads, d->heads);
+    if (d->packed && d->queries != d->keys)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu queries and %zu keys in one tensor", d->queries,
+                        d->keys);
+    if (d->causal && d->keys < d->queries)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu queries in order that read only %zu keys",
+                        d->queries, d->keys);
+    if (d->no_gradient && desc->kind == DPT_OP_ATTENTION_BACKWARD)
+        return DPT_FAIL(error, DPT_E_INVALID, "a gradient that is not wanted");
+    return check_number("a scale", d->scale, (limits){-FLT_MAX, INFINITY}, error);
+}
+
+static dpt_status attention(const dpt_op_desc *desc, op_shape *out, dpt_error *error)
+{
+    const dpt_attention_desc *d = &desc->u.attention;
+    DPT_TRY(EXTENT(&out->q, error, d->queries, d->heads, d->width));
+    DPT_TRY(EXTENT(&out->k, error, d->keys, d->key_heads, d->width));
+    DPT_TRY(EXTENT(&out->x, error, d->queries, 3, d->heads, d->width));
+    DPT_TRY(check_attention(desc, error));
+    out->x = d->queries * dpt_attention_pitch(d);
+    out->lse = d->queries * d->heads;
+    out->is_packed = d->packed;
+    out->is_apart = !d->packed;
+    out->saves_lse = !d->no_gradient;
     return DPT_OK;
 }
 

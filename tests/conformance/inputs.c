@@ -113,6 +113,16 @@ static void fill_recurrent(const dpt_op_desc *desc, size_t slot, bool integers, 
     }
 }
 
+/* lse as a forward pass may give it: above most scores. */
+static void fill_attention(const dpt_op_desc *desc, size_t slot, bool integers, test_random *random,
+                           float *out, size_t n)
+{
+    const bool is_lse = desc->kind == DPT_OP_ATTENTION_BACKWARD && slot == 2;
+    fill_numbers(integers, random, out, n);
+    for (size_t i = 0; i < n && is_lse; i++)
+        out[i] = 2.0f + fabsf(out[i]) + logf((float)desc->u.attention.keys);
+}
+
 /* ---- Normalisations -------------------------------------------------------------------------- */
 
 /* What a channel's values lie around: some far from zero against their deviation of about 1. */
@@ -339,6 +349,8 @@ void inputs_fill(const dpt_op_desc *desc, size_t slot, bool integers, test_rando
         return;
     case DPT_OP_RECURRENT_FORWARD:
     case DPT_OP_RECURRENT_BACKWARD: fill_recurrent(desc, slot, integers, random, out, n); return;
+    case DPT_OP_ATTENTION_FORWARD:
+    case DPT_OP_ATTENTION_BACKWARD: fill_attention(desc, slot, integers, random, out, n); return;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
         if (slot == 0) {
@@ -414,7 +426,9 @@ bool inputs_exact(const dpt_op_desc *desc)
     case DPT_OP_ROW_SOFTMAX_FORWARD:
     case DPT_OP_ROW_SOFTMAX_BACKWARD:
     case DPT_OP_RECURRENT_FORWARD:
-    case DPT_OP_RECURRENT_BACKWARD: return false;
+    case DPT_OP_RECURRENT_BACKWARD:
+    case DPT_OP_ATTENTION_FORWARD:
+    case DPT_OP_ATTENTION_BACKWARD: return false;
     case DPT_OP_SOFTMAX_XENT:
     case DPT_OP_SOFTMAX_XENT_GRADIENT:
     case DPT_OP_SQUARED_ERROR:

@@ -1,5 +1,6 @@
 /* The descriptions with which every operator is tested: shapes with special cases, and random
    shapes. */
+#include "attention_cases.h"
 #include "conformance.h"
 #include "map_cases.h"
 #include "matmul_cases.h"
@@ -676,6 +677,11 @@ static void check_matmul(test *t, dpt_op_kind kind)
 static void check_recurrent(test *t, dpt_op_kind kind)
 {
     recurrent_cases_check(t, kind);
+}
+
+static void check_attention(test *t, dpt_op_kind kind)
+{
+    attention_cases_check(t, kind);
 }
 
 static void check_adamw(test *t, dpt_op_kind kind)

@@ -1,4 +1,5 @@
 /* Generates the calls with which one description is tested, and the description as text. */
+#include "attention_cases.h"
 #include "conformance.h"
 #include "device/operator.h"
 #include "device/signature.h"
@@ -44,6 +45,7 @@ static size_t work_per_sample(const dpt_op_desc *desc)
     case DPT_FAMILY_MAP: return map_cases_work(&desc->u.map);
     case DPT_FAMILY_MATMUL: return matmul_cases_work(&desc->u.matmul);
     case DPT_FAMILY_RECURRENT: return recurrent_cases_work(&desc->u.recurrent);
+    case DPT_FAMILY_ATTENTION: return attention_cases_work(desc);
     case DPT_FAMILY_DROPOUT: return desc->u.dropout.count * 8; /* random numbers */
     case DPT_FAMILY_SQUARED_ERROR: return desc->u.squared_error.count;
     case DPT_FAMILY_CHECK_FINITE: return desc->u.check_finite.count;
@@ -299,6 +301,7 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     case DPT_FAMILY_MAP: map_cases_describe(&desc->u.map, out, n); return;
     case DPT_FAMILY_MATMUL: matmul_cases_describe(&desc->u.matmul, out, n); return;
     case DPT_FAMILY_RECURRENT: recurrent_cases_describe(&desc->u.recurrent, out, n); return;
+    case DPT_FAMILY_ATTENTION: attention_cases_describe(&desc->u.attention, out, n); return;
     case DPT_FAMILY_COUNT: break;
     }
     snprintf(out, n, "?");

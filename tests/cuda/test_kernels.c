@@ -304,6 +304,22 @@ static void check_recurrent(test *t, dpt_dtype type)
     }
 }
 
+static void check_attention(test *t, dpt_dtype type)
+{
+    for (int kind = DPT_OP_ATTENTION_FORWARD; kind <= DPT_OP_ATTENTION_BACKWARD; kind++)
+        for (int packed = 0; packed < 2; packed++)
+            check(t, (dpt_op_desc){.kind = (dpt_op_kind)kind,
+                                   .type = type,
+                                   .u.attention = {.heads = 4,
+                                                   .key_heads = 2,
+                                                   .width = 8,
+                                                   .queries = 5,
+                                                   .keys = 5,
+                                                   .packed = packed,
+                                                   .causal = true,
+                                                   .scale = 0.5f}});
+}
+
 static void check_type(test *t, dpt_dtype type)
 {
     check_surroundings(t, type);
@@ -318,6 +334,7 @@ static void check_type(test *t, dpt_dtype type)
     check_products(t, type, 32);
     check_products(t, type, 33);
     check_recurrent(t, type);
+    check_attention(t, type);
 }
 
 static void float32(test *t)

@@ -68,6 +68,12 @@ static size_t output_elements(const dpt_op_desc *desc, size_t n)
     case DPT_OP_RECURRENT_BACKWARD:
         return n * desc->u.recurrent.length * dpt_recurrent_gates(desc->u.recurrent.cell) *
                desc->u.recurrent.hidden;
+    case DPT_OP_ATTENTION_FORWARD:
+        return n * desc->u.attention.queries * desc->u.attention.heads * desc->u.attention.width;
+    case DPT_OP_ATTENTION_BACKWARD:
+        return n * desc->u.attention.queries *
+               (desc->u.attention.packed ? dpt_attention_pitch(&desc->u.attention)
+                                         : desc->u.attention.heads * desc->u.attention.width);
     case DPT_OP_SGD: return desc->u.sgd.count;
     case DPT_OP_ADAMW: return desc->u.adamw.count;
     case DPT_OP_CLIP_NORM: return desc->u.clip_norm.count;

@@ -222,6 +222,10 @@ bool reference_magnitude(const dpt_op_desc *desc, size_t n, const reference_args
         magnitude_recurrent(desc, n, args);
         return true;
     }
+    if (dpt_op_family_of(desc->kind) == DPT_FAMILY_ATTENTION) {
+        magnitude_attention(desc, n, args);
+        return true;
+    }
     switch (desc->kind) {
     case DPT_OP_SOFTMAX_XENT: softmax(&desc->u.softmax, n, false, args); return true;
     case DPT_OP_SOFTMAX_XENT_GRADIENT: softmax(&desc->u.softmax, n, true, args); return true;
@@ -291,6 +295,13 @@ size_t reference_terms(const dpt_op_desc *desc, size_t n, size_t output)
     case DPT_OP_RECURRENT_FORWARD:
     case DPT_OP_RECURRENT_BACKWARD:
         return dpt_recurrent_gates(desc->u.recurrent.cell) * desc->u.recurrent.hidden + 6;
+    case DPT_OP_ATTENTION_FORWARD: return desc->u.attention.width + desc->u.attention.keys + 4;
+    case DPT_OP_ATTENTION_BACKWARD:
+        return 2 * desc->u.attention.width +
+               (output == 0 && !desc->u.attention.packed
+                    ? desc->u.attention.keys
+                    : desc->u.attention.queries * desc->u.attention.heads) +
+               4;
     case DPT_OP_SGD:
     case DPT_OP_ADAMW: return output == 0 ? 4 : 3;
     default: return 2;

@@ -273,6 +273,8 @@ void reference_run(const dpt_op_desc *desc, size_t n, const reference_args *args
     case DPT_OP_MATMUL: reference_matmul(&desc->u.matmul, n, args); break;
     case DPT_OP_RECURRENT_FORWARD:
     case DPT_OP_RECURRENT_BACKWARD: reference_recurrent(desc, n, args); break;
+    case DPT_OP_ATTENTION_FORWARD:
+    case DPT_OP_ATTENTION_BACKWARD: reference_attention(desc, n, args); break;
     case DPT_OP_SGD: sgd(&desc->u.sgd, args); break;
     case DPT_OP_CHECK_FINITE: check_finite(&desc->u.check_finite, n, args); break;
     case DPT_OP_COUNT: break;

@@ -122,6 +122,10 @@ void reference_matmul(const dpt_matmul_desc *d, size_t n, const reference_args *
 void reference_recurrent(const dpt_op_desc *desc, size_t n, const reference_args *args);
 void magnitude_recurrent(const dpt_op_desc *desc, size_t n, const reference_args *args);
 
+/* attention.c, with the meaning of reference_run and of reference_magnitude. */
+void reference_attention(const dpt_op_desc *desc, size_t n, const reference_args *args);
+void magnitude_attention(const dpt_op_desc *desc, size_t n, const reference_args *args);
+
 /* The sum of the absolute values of the terms of f(x). */
 double magnitude_activate(dpt_activation kind, double x);
 /* |f'| with its own terms made absolute: 1 - y*y is rounded like 1 + y*y. */

@@ -487,6 +487,40 @@ static void rows(test *t)
     refuses(t, &d, "zero");
 }
 
+static void attention(test *t)
+{
+    dpt_op_desc d = {.kind = DPT_OP_ATTENTION_FORWARD,
+                     .u.attention = {.heads = 4,
+                                     .key_heads = 2,
+                                     .width = 8,
+                                     .queries = 3,
+                                     .keys = 5,
+                                     .causal = true,
+                                     .scale = 0.5f}};
+    takes(t, &d, "q 96, k 80, v 80", "y 96, lse 12");
+    d.u.attention.no_gradient = true;
+    takes(t, &d, "q 96, k 80, v 80", "y 96");
+    d.kind = DPT_OP_ATTENTION_BACKWARD;
+    refuses(t, &d, "not wanted");
+    d.u.attention.no_gradient = false;
+    takes(t, &d, "dy 96, y 96, lse 12, q 96, k 80, v 80", "dq 96, dk 80, dv 80");
+    d.u.attention.packed = true;
+    refuses(t, &d, "one tensor");
+    d.u.attention.queries = 5;
+    takes(t, &d, "dy 160, y 160, lse 20, x 320", "dx 320");
+    d.u.attention.scale = NAN;
+    refuses(t, &d, "scale");
+    d.u.attention.scale = 1.0f;
+    d.u.attention.key_heads = 3;
+    refuses(t, &d, "divide");
+    d.u.attention.key_heads = 0;
+    refuses(t, &d, "zero");
+    d.u.attention.key_heads = 4;
+    d.u.attention.packed = false;
+    d.u.attention.keys = 4;
+    refuses(t, &d, "in order");
+}
+
 static dpt_op_desc recurrent(dpt_recurrent_cell cell)
 {
     dpt_op_desc d = {
@@ -820,9 +854,9 @@ static void lines_of_the_list(test *t)
         CHECK_TEXT(l->name, lower);
         CHECK_TEXT(dpti_op_name((dpt_op_kind)i), l->kind);
         const dpt_op_family family = dpt_op_family_of((dpt_op_kind)i);
-        /* No cell has all slots of RECURRENT. */
+        /* No cell has all slots of RECURRENT, and no layout those of ATTENTION. */
         CHECK((l->n_in <= DPT_MAX_INPUTS && l->n_out <= DPT_MAX_OUTPUTS) ||
-              family == DPT_FAMILY_RECURRENT);
+              family == DPT_FAMILY_RECURRENT || family == DPT_FAMILY_ATTENTION);
         CHECK(l->n_out >= 1 || family == DPT_FAMILY_MAP || family == DPT_FAMILY_MATMUL);
     }
     CHECK_SIZE(sizeof list_lines / sizeof *list_lines, DPT_OP_COUNT);
@@ -845,6 +879,7 @@ int main(int argc, char **argv)
         {"bad_batch_norms", bad_batch_norms},
         {"layer_norms", layer_norms},
         {"rows", rows},
+        {"attention", attention},
         {"recurrent layers", recurrent_layers},
         {"senseless recurrent layers", senseless_recurrent_layers},
         {"accumulating_outputs", accumulating_outputs},

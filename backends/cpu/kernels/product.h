@@ -46,7 +46,8 @@ size_t KERNEL(product_tree_scratch)(const gemm *g, unsigned n_threads);
    its end. */
 void KERNEL(product_run)(const gemm *g, const gemm_crew *crew);
 
-/* ---- For product*.c and conv2d_columns.c ----------------------------------------------------- */
+/* ---- For product*.c, conv2d_columns.c and attention_tile.c ------------------------------------
+ */
 
 /* How a tile adds up grains. */
 typedef struct product_tree {
@@ -80,6 +81,10 @@ void KERNEL(product_tile_run)(const product_tile *t);
    columns begin at a multiple of a vector.  Zeros fill the last panel up to whole vectors. */
 void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, size_t n,
                             float *to);
+/* Transposes n terms of up to LANES rows, `ld` floats apart, to (term, lane), with `width` floats
+   between terms.  Lanes behind the rows are 0. */
+void KERNEL(product_turn_rows)(const float *from, size_t ld, size_t n_rows, size_t n, size_t width,
+                               float *to);
 /* Packs the terms first .. first+n-1 of some rows of A, tile by tile, as (term, row).  Writes up to
    LANES floats behind them.  Reads g->m, a, lda and a_transposed. */
 void KERNEL(product_pack_a)(const gemm *g, dpt_cpu_range rows, size_t first, size_t n, float *to);

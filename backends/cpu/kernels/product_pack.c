@@ -8,10 +8,8 @@ static size_t whole_vectors(size_t n)
     return (n + LANES - 1) / LANES * LANES;
 }
 
-/* Transposes up to LANES rows to (term, lane), with `width` floats between terms.  Lanes behind the
-   rows are 0. */
-static void turn_rows(const float *from, size_t ld, size_t n_rows, size_t n, size_t width,
-                      float *to)
+void KERNEL(product_turn_rows)(const float *from, size_t ld, size_t n_rows, size_t n, size_t width,
+                               float *to)
 {
     for (size_t k = 0; k < n; k += LANES, to += LANES * width) {
         const size_t terms = n - k < LANES ? n - k : LANES;
@@ -71,8 +69,9 @@ void KERNEL(product_pack_b)(const gemm *g, dpt_cpu_range columns, size_t first, 
         const size_t start = at / PRODUCT_LANES * PRODUCT_LANES; /* the first column of the panel */
         const size_t width = start < n_panels * PRODUCT_LANES ? PRODUCT_LANES : whole_vectors(left);
         const size_t lanes = n_columns - at < LANES ? n_columns - at : LANES;
-        turn_rows(g->b + (columns.begin + at) * g->ldb + first, g->ldb, lanes, n, width,
-                  to + start * n + (at - start));
+        KERNEL(product_turn_rows)
+        (g->b + (columns.begin + at) * g->ldb + first, g->ldb, lanes, n, width,
+         to + start * n + (at - start));
     }
 }
 
@@ -118,7 +117,7 @@ static void turn_tile(const float *from, size_t lda, size_t n_rows, size_t n, fl
     for (size_t end = whole_vectors(n_rows); end > 0; end -= LANES) {
         const size_t first = end - LANES;
         const size_t left = n_rows - first < LANES ? n_rows - first : LANES;
-        turn_rows(from + first * lda, lda, left, n, n_rows, to + first);
+        KERNEL(product_turn_rows)(from + first * lda, lda, left, n, n_rows, to + first);
     }
 }
 

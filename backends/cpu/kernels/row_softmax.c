@@ -4,6 +4,7 @@
 #include "functions.h"
 #include "kernels/exact.h"
 #include "kinds.h"
+#include "row_sums.h"
 
 #include <math.h>
 
@@ -11,60 +12,6 @@ static dpt_cpu_range own_rows(const dpt_cpu_call *call, unsigned thread, unsigne
 {
     const size_t n_rows = call->n_samples * call->op->desc.u.row_softmax.rows;
     return dpt_cpu_split(n_rows, 1, thread, n_threads);
-}
-
-/* Lanes of which each combines every eighth element of a row, so that the compiler makes vectors of
-   them.  Their number is the same for all instruction sets, and so are the bits. */
-enum { PARTS = 8 };
-
-static float greatest(const float *x, size_t n)
-{
-    float part[PARTS], most;
-    size_t i = 0;
-    for (size_t k = 0; k < PARTS; k++)
-        part[k] = x[0];
-    for (; i + PARTS <= n; i += PARTS)
-        for (size_t k = 0; k < PARTS; k++)
-            part[k] = x[i + k] > part[k] ? x[i + k] : part[k];
-    for (; i < n; i++)
-        part[0] = x[i] > part[0] ? x[i] : part[0];
-    most = part[0];
-    for (size_t k = 1; k < PARTS; k++)
-        most = part[k] > most ? part[k] : most;
-    return most;
-}
-
-/* The sum of the lanes, in their order. */
-static double sum_of(const double part[PARTS])
-{
-    double sum = part[0];
-    for (size_t k = 1; k < PARTS; k++)
-        sum += part[k];
-    return sum;
-}
-
-static double add_up(const float *y, size_t n)
-{
-    double part[PARTS] = {0};
-    size_t i = 0;
-    for (; i + PARTS <= n; i += PARTS)
-        for (size_t k = 0; k < PARTS; k++)
-            part[k] += (double)y[i + k];
-    for (; i < n; i++)
-        part[0] += (double)y[i];
-    return sum_of(part);
-}
-
-static double add_products(const float *a, const float *b, size_t n)
-{
-    double part[PARTS] = {0};
-    size_t i = 0;
-    for (; i + PARTS <= n; i += PARTS)
-        for (size_t k = 0; k < PARTS; k++)
-            part[k] += (double)a[i + k] * (double)b[i + k];
-    for (; i < n; i++)
-        part[0] += (double)a[i] * (double)b[i];
-    return sum_of(part);
 }
 
 /* y[i] = exp(x[i] - most).  exact: by the function of kernels/exact.h. */
@@ -85,9 +32,9 @@ static void forward_row(const dpt_op *op, const float *restrict x, float *restri
 {
     const size_t n = op->desc.u.row_softmax.columns;
     const bool log_of = op->desc.u.row_softmax.log;
-    const float most = greatest(x, n);
+    const float most = row_greatest(x, n);
     exponentials(x, most, y, n, op->deterministic);
-    const double sum = add_up(y, n);
+    const double sum = row_sum(y, n);
     if (log_of) {
         const float log_sum = op->deterministic ? exact_log((float)sum) : (float)log(sum);
         for (size_t i = 0; i < n; i++)
@@ -134,8 +81,7 @@ static void backward(const dpt_cpu_call *call, unsigned thread, unsigned n_threa
         const float *restrict dy = (const float *)call->in[0] + row * d->columns;
         const float *restrict y = (const float *)call->in[1] + row * d->columns;
         float *restrict dx = (float *)call->out[0] + row * d->columns;
-        const float sum =
-            (float)(d->log ? add_up(dy, d->columns) : add_products(dy, y, d->columns));
+        const float sum = (float)(d->log ? row_sum(dy, d->columns) : row_dot(dy, y, d->columns));
         if (d->log && call->op->deterministic) {
             exact_log_backward(dy, y, sum, call->accumulate, dx, d->columns);
             continue;
