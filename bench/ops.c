@@ -110,6 +110,69 @@ typedef struct item {
         }                                                                                          \
     }
 
+/* H heads of 64 channels over L places, and the products and the softmax that they would be: of
+   queries and keys (scores), and of probabilities and values. */
+#define ATTENTION(H, L)                                                                            \
+    {                                                                                              \
+        .heads = (H), .key_heads = (H), .width = 64, .queries = (L), .keys = (L), .packed = true,  \
+        .causal = true, .scale = 0.125f                                                            \
+    }
+#define PART_OF_HEADS(H, L, FIRST)                                                                 \
+    {                                                                                              \
+        .elements = 192 * (H) * (L), .offset = 64 * (H) * (FIRST), .batch_stride = {0, 0, 64},     \
+        .row_stride = 192 * (H), .column_stride = 1, .per_sample = true                            \
+    }
+#define KEYS_OF_HEADS(H, L)                                                                        \
+    {                                                                                              \
+        .elements = 192 * (H) * (L), .offset = 64 * (H), .batch_stride = {0, 0, 64},               \
+        .row_stride = 1, .column_stride = 192 * (H), .per_sample = true                            \
+    }
+#define SCORES(H, L)                                                                               \
+    {                                                                                              \
+        .elements = (H) * (L) * (L), .batch_stride = {0, 0, (L) * (L)}, .row_stride = (L),         \
+        .column_stride = 1, .per_sample = true                                                     \
+    }
+#define VALUES(H, L)                                                                               \
+    {                                                                                              \
+        .elements = 64 * (H) * (L), .batch_stride = {0, 0, 64 * (L)}, .row_stride = 64,            \
+        .column_stride = 1, .per_sample = true                                                     \
+    }
+#define ATTENTIONS(NAME, H, L)                                                                     \
+    {NAME " forward", {.kind = DPT_OP_ATTENTION_FORWARD, .u.attention = ATTENTION(H, L)}},         \
+        {NAME " backward", {.kind = DPT_OP_ATTENTION_BACKWARD, .u.attention = ATTENTION(H, L)}},   \
+        {NAME ": product for scores",                                                              \
+         {.kind = DPT_OP_MATMUL,                                                                   \
+          .u.matmul = {.batch = {1, 1, (H)},                                                       \
+                       .rows = (L),                                                                \
+                       .columns = (L),                                                             \
+                       .inner = 64,                                                                \
+                       .alpha = 0.125f,                                                            \
+                       .a = PART_OF_HEADS(H, L, 0),                                                \
+                       .b = KEYS_OF_HEADS(H, L),                                                   \
+                       .y = SCORES(H, L)}}},                                                       \
+        {NAME ": product for values",                                                              \
+         {.kind = DPT_OP_MATMUL,                                                                   \
+          .u.matmul = {.batch = {1, 1, (H)},                                                       \
+                       .rows = (L),                                                                \
+                       .columns = 64,                                                              \
+                       .inner = (L),                                                               \
+                       .alpha = 1.0f,                                                              \
+                       .a = SCORES(H, L),                                                          \
+                       .b = PART_OF_HEADS(H, L, 2),                                                \
+                       .y = VALUES(H, L)}}},                                                       \
+        {NAME ": softmax forward",                                                                 \
+         {.kind = DPT_OP_ROW_SOFTMAX_FORWARD,                                                      \
+          .u.row_softmax = {.rows = (H) * (L), .columns = (L)}}},                                  \
+    {                                                                                              \
+        NAME ": softmax backward",                                                                 \
+        {                                                                                          \
+            .kind = DPT_OP_ROW_SOFTMAX_BACKWARD, .u.row_softmax = {                                \
+                .rows = (H) * (L),                                                                 \
+                .columns = (L)                                                                     \
+            }                                                                                      \
+        }                                                                                          \
+    }
+
 static const item items[] = {
     CONVS("conv 28x28x1 3x3 to 20", CONV(28, 1, 20, 3, 0)),
     CONVS("conv 13x13x20 5x5 to 50", CONV(13, 20, 50, 5, 0)),
@@ -146,6 +209,8 @@ static const item items[] = {
      {.kind = DPT_OP_BATCH_NORM_PARTIAL, .u.batch_norm = BATCH_NORM(16, 512)}},
     {"softmax, loss and gradient",
      {.kind = DPT_OP_SOFTMAX_XENT_GRADIENT, .u.softmax = {.classes = 10}}},
+    ATTENTIONS("attention 256x6x64", 6, 256),
+    ATTENTIONS("attention 1024x12x64", 12, 1024),
     {"gather and normalise",
      {.kind = DPT_OP_GATHER,
       .u.gather = {.dtype = DPT_U8, .count = 784, .n_records = 60000, .channels = 1}}},

@@ -28,6 +28,7 @@ static dpti_export_rule *const rules[] = {
     [DPTI_NODE_CONV2D_TRANSPOSE] = dpti_export_conv2d_transpose,
     [DPTI_NODE_PROJECTION] = dpti_export_projection,
     [DPTI_NODE_RECURRENT] = dpti_export_recurrent,
+    [DPTI_NODE_ATTENTION] = dpti_export_attention,
 };
 
 /* Whether a node has the memory of its input, element by element. */

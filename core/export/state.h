@@ -25,7 +25,9 @@ typedef struct dpti_exporter {
     bool *common;                  /* (n_nodes) dpti_export_is_common */
     dpti_exported **held;          /* (n_nodes) of a root: what holds parts of its memory */
     dpti_draft_value **parameters; /* (n_parameters) NULL: not used yet */
-    dpti_draft_value *batch;       /* the number of samples, as a list of one; NULL: not used yet */
+    dpti_draft_value *mask;        /* of causal attention, (queries, keys); NULL: not used yet */
+    size_t mask_extents[2];
+    dpti_draft_value *batch; /* the number of samples, as a list of one; NULL: not used yet */
     dpt_error *error;
 } dpti_exporter;
 
@@ -36,7 +38,7 @@ dpti_export_rule dpti_export_input, dpti_export_leaf, dpti_export_conv2d, dpti_e
     dpti_export_pool2d, dpti_export_activate, dpti_export_add, dpti_export_batch_norm,
     dpti_export_layer_norm, dpti_export_elementwise, dpti_export_join, dpti_export_embedding,
     dpti_export_product, dpti_export_softmax, dpti_export_conv2d_transpose, dpti_export_projection,
-    dpti_export_recurrent;
+    dpti_export_recurrent, dpti_export_attention;
 
 /* ---- Shapes (reach.c) ------------------------------------------------------------------------ */
 

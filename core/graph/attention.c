@@ -1,17 +1,10 @@
 /* Attention with several heads: dpt_attention, and dpt_attend without linear layers. */
 #include "dptrain/sequence.h"
 
-#include "graph/product.h"
 #include "graph/recurrent.h"
 #include "graph/sequence.h"
-#include "graph/softmax.h"
 
 #include <math.h>
-#include <stdlib.h>
-
-/* What is added to the score of a place that may not be read.  It is finite, so that no device
-   computes with infinities. */
-#define MASKED (-1e30f)
 
 /* The heads of an attention. */
 typedef struct heads {
@@ -68,88 +61,65 @@ static dpt_value take(dpt_model *model, const layer *l, dpt_value x, third t)
             .axis = t.axis, .begin = t.first * l->width, .count = t.n * l->width, .step = 1});
 }
 
-/* Projects the sequences: parts[0 .. 2] are the queries (length, width), and the keys and values
-   (length of the memory, width). */
-static void project(dpt_model *model, const layer *l, const dpt_value sequences[2],
-                    dpt_value parts[3])
+/* Projects the sequences.  Of one sequence, inputs[0] has queries, keys and values side by side. Of
+   two, the inputs are the queries (length, width), and the keys and values (length of the memory,
+   width).  Returns the number of inputs. */
+static size_t project(dpt_model *model, const layer *l, const dpt_value sequences[2],
+                      dpt_value inputs[3])
 {
     const dpt_value w = add_weight(model, l, "in_proj_weight", 3 * l->width);
     const dpt_value bias = add_bias(model, l, "in_proj_bias", 3 * l->width);
-    if (sequences[0].id == sequences[1].id) { /* one product for all three */
-        const dpt_value all =
+    if (sequences[0].id == sequences[1].id) {
+        inputs[0] =
             dpti_projection(model, sequences[0], &(dpti_linear_values){.w = w, .bias = bias});
-        for (size_t i = 0; i < 3; i++)
-            parts[i] = take(model, l, all, (third){1, i, 1});
-        return;
+        return 1;
     }
     const third own = {0, 0, 1}, other = {0, 1, 2};
     const dpti_linear_values queries = {.w = take(model, l, w, own),
                                         .bias = take(model, l, bias, own)},
                              rest = {.w = take(model, l, w, other),
                                      .bias = take(model, l, bias, other)};
-    parts[0] = dpti_projection(model, sequences[0], &queries);
+    inputs[0] = dpti_projection(model, sequences[0], &queries);
     const dpt_value both = dpti_projection(model, sequences[1], &rest);
     for (size_t i = 1; i < 3; i++)
-        parts[i] = take(model, l, both, (third){1, i - 1, 1});
+        inputs[i] = take(model, l, both, (third){1, i - 1, 1});
+    return 3;
 }
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* (length, heads * width) as (heads, length, width), or with the last two axes exchanged.  With
-   fewer heads of keys than of queries, the heads are two axes: heads of keys, and those that read
-   the same keys. */
-static dpt_value divide(dpt_model *model, const heads *h, dpt_value x, bool exchanged)
+/* Reads values: inputs[0] has queries, keys and values side by side (n_inputs 1), or they are
+   inputs of their own (3), all of them (length, heads * width).  The result is (length, heads *
+   width). */
+static dpt_value read_values(dpt_model *model, const heads *h, const dpt_value *inputs,
+                             size_t n_inputs)
 {
-    static const size_t rows[DPT_MAX_RANK] = {1, 0, 2}, columns[DPT_MAX_RANK] = {1, 2, 0},
-                        grouped_rows[DPT_MAX_RANK] = {1, 2, 0, 3},
-                        grouped_columns[DPT_MAX_RANK] = {1, 2, 3, 0};
-    if (!x.id) return x;
-    const dpti_extents from = dpti_extents_of(model, x);
-    const size_t n = from.extent[1] / h->width, length = from.extent[0];
-    if (h->of_keys == h->n) {
-        const dpti_extents e = {.rank = 3, .extent = {length, n, h->width}};
-        return dpti_transpose(model, dpti_reshape(model, x, &e), exchanged ? columns : rows);
+    dpt_value in[3] = {{0}};
+    for (size_t i = 0; i < n_inputs; i++) {
+        in[i] = inputs[i];
+        if (!dpti_make_plain(model, &in[i], "attention")) return (dpt_value){0};
+        in[i] = dpti_row_major(model, dpti_for_each_sample(model, in[i]));
+        if (!in[i].id) return in[i];
     }
-    const dpti_extents e = {.rank = 4, .extent = {length, h->of_keys, n / h->of_keys, h->width}};
-    return dpti_transpose(model, dpti_reshape(model, x, &e),
-                          exchanged ? grouped_columns : grouped_rows);
-}
-
-/* Adds MASKED to the scores (..., length, length) of the places behind each place. */
-static dpt_value mask(dpt_model *model, dpt_value scores)
-{
-    if (!scores.id) return scores;
-    const dpti_extents e = dpti_extents_of(model, scores);
-    const size_t n = e.extent[e.rank - 1];
-    float *numbers = calloc(n * n, sizeof *numbers);
-    if (!numbers)
-        return DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
-    for (size_t i = 0; i < n; i++)
-        for (size_t k = i + 1; k < n; k++)
-            numbers[i * n + k] = MASKED;
-    const dpt_value constant =
-        dpti_add_constant(model, &(dpti_extents){.rank = 2, .extent = {n, n}}, numbers);
-    free(numbers);
-    return dpti_formula(model, "a + b", (dpt_value[]){scores, constant}, 2);
-}
-
-/* Reads the values, parts[2], with the queries parts[0] and the keys parts[1], all of them (length,
-   heads * width): (length, heads * width). */
-static dpt_value read_values(dpt_model *model, const heads *h, const dpt_value parts[3])
-{
-    static const size_t order[DPT_MAX_RANK] = {1, 0, 2}, grouped_order[DPT_MAX_RANK] = {2, 0, 1, 3};
-    const bool grouped = h->of_keys != h->n;
-    dpt_value y =
-        dpti_product(model, divide(model, h, parts[0], false), divide(model, h, parts[1], true));
-    if (!y.id) return y;
-    model->nodes[y.id - 1].forward.u.matmul.alpha = 1 / sqrtf((float)h->width);
-    if (h->causal) y = mask(model, y);
-    y = dpti_softmax(model, y, &(dpti_softmax_options){.axis = grouped ? 3 : 2});
-    y = dpti_transpose(model, dpti_product(model, y, divide(model, h, parts[2], false)),
-                       grouped ? grouped_order : order);
-    if (!y.id) return y;
-    const size_t length = dpti_extents_of(model, y).extent[0];
-    return dpti_reshape(model, y, &(dpti_extents){.rank = 2, .extent = {length, h->n * h->width}});
+    const size_t queries = dpti_extents_of(model, in[0]).extent[0];
+    dpti_node node = dpti_node_over(DPTI_NODE_ATTENTION, NULL, in[0]);
+    for (size_t i = 1; i < n_inputs; i++)
+        node.inputs[node.n_inputs++] = in[i].id - 1;
+    node.forward = (dpt_op_desc){
+        .kind = DPT_OP_ATTENTION_FORWARD,
+        .u.attention = {.heads = h->n,
+                        .key_heads = h->of_keys,
+                        .width = h->width,
+                        .queries = queries,
+                        .keys = dpti_extents_of(model, in[n_inputs > 1 ? 1 : 0]).extent[0],
+                        .packed = n_inputs == 1,
+                        .causal = h->causal,
+                        .scale = 1 / sqrtf((float)h->width)}};
+    const dpti_extents e = {.rank = 2, .extent = {queries, h->n * h->width}};
+    const dpti_shape shape = dpti_shape_dense(&e);
+    dpti_set_shape(&node, &shape);
+    if (!dpti_describes(model, "attention", &node.forward)) return (dpt_value){0};
+    return dpti_add_unnamed(model, "attention", node);
 }
 
 static dpt_value attend(dpt_model *model, const layer *l, const dpt_value sequences[2])
@@ -158,9 +128,9 @@ static dpt_value attend(dpt_model *model, const layer *l, const dpt_value sequen
                      .of_keys = l->heads,
                      .width = l->width / l->heads,
                      .causal = l->options->causal};
-    dpt_value parts[3];
-    project(model, l, sequences, parts);
-    const dpt_value y = read_values(model, &h, parts);
+    dpt_value inputs[3];
+    const size_t n_inputs = project(model, l, sequences, inputs);
+    const dpt_value y = read_values(model, &h, inputs, n_inputs);
     if (!y.id) return y;
     const dpti_linear_values out = {.w = add_weight(model, l, "out_proj.weight", l->width),
                                     .bias = add_bias(model, l, "out_proj.bias", l->width)};
@@ -213,18 +183,6 @@ dpt_value dpt_attention(dpt_model *model, dpt_value x, const char *name,
 
 /* ---- Attention alone ------------------------------------------------------------------------- */
 
-/* Cuts x (length, channels) into queries, keys and values. */
-static void cut(dpt_model *model, const heads *h, dpt_value x, dpt_value parts[3])
-{
-    size_t begin = 0;
-    for (size_t i = 0; i < 3; i++) {
-        const size_t count = (i == 0 ? h->n : h->of_keys) * h->width;
-        parts[i] =
-            dpti_slice(model, x, (dpti_cut){.axis = 1, .begin = begin, .count = count, .step = 1});
-        begin += count;
-    }
-}
-
 /* Finds the width of a head, and checks the extents of queries, keys and values. */
 static bool find_width(dpt_model *model, heads *h, const dpt_value parts[3], bool packed)
 {
@@ -268,6 +226,5 @@ dpt_value dpt_attend(dpt_model *model, dpt_value x, const dpt_attend_options *op
         parts[2] = dpti_rows_of_sequence(model, o.values, "attend");
     }
     if (model->status != DPT_OK || !find_width(model, &h, parts, packed)) return (dpt_value){0};
-    if (packed) cut(model, &h, parts[0], parts);
-    return dpti_sequence_as_image(model, read_values(model, &h, parts));
+    return dpti_sequence_as_image(model, read_values(model, &h, parts, packed ? 1 : 3));
 }

@@ -646,6 +646,7 @@ dpt_status dpti_emit_backward(dpti_compiler *c, size_t node)
     case DPTI_NODE_CONV2D_TRANSPOSE: return emit_transposed(c, node);
     case DPTI_NODE_PROJECTION: return dpti_emit_projection_backward(c, node);
     case DPTI_NODE_RECURRENT: return dpti_emit_recurrent_backward(c, node);
+    case DPTI_NODE_ATTENTION: return dpti_emit_attention_backward(c, node);
     case DPTI_NODE_CALL: return dpti_emit_call_backward(c, node);
     case DPTI_NODE_INPUT:
     case DPTI_NODE_PARAMETER:

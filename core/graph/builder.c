@@ -80,6 +80,7 @@ static bool takes_samples(dpt_model *model, const dpti_node *node)
     switch (node->kind) {
     case DPTI_NODE_ADD:
     case DPTI_NODE_PRODUCT:
+    case DPTI_NODE_ATTENTION:
     case DPTI_NODE_CALL: n = node->n_inputs; break;
     case DPTI_NODE_CONV2D:
     case DPTI_NODE_CONV2D_TRANSPOSE:

@@ -30,7 +30,8 @@ typedef struct dpti_compiler {
     size_t *residual;  /* per batch-norm: the root that is added to it, or SIZE_MAX */
     dpt_activation *activation; /* per root: the activation that is fused into it */
     int *value, *gradient;      /* per root: tensors */
-    int *moments;               /* per norm: tensors; per recurrence: its gates */
+    int *moments;               /* per norm: tensors; per recurrence: its gates; per
+                                   attention: the logarithmic sums */
     bool *reaches;              /* per root: the logits depend on it by a way with gradients */
     bool *needs;  /* per root: it has a gradient: it also depends on what is trained */
     bool *shared; /* per parameter: an instruction before has written its gradient */
@@ -191,6 +192,9 @@ DPT_CHECK_RESULT dpt_status dpti_emit_projection(dpti_compiler *c,
 DPT_CHECK_RESULT dpt_status dpti_emit_projection_backward(dpti_compiler *c, size_t node);
 DPT_CHECK_RESULT dpt_status dpti_emit_recurrent(dpti_compiler *c, size_t node);
 DPT_CHECK_RESULT dpt_status dpti_emit_recurrent_backward(dpti_compiler *c, size_t node);
+DPT_CHECK_RESULT dpt_status dpti_emit_attention(dpti_compiler *c,
+                                                size_t node); /* attention_emit.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_attention_backward(dpti_compiler *c, size_t node);
 
 /* A contribution to the gradient of a root, or of a parameter that is read as a value: the tensor,
    and the flags with which an operator that writes all of it must run. */
@@ -204,6 +208,17 @@ typedef struct dpti_gradient {
 DPT_CHECK_RESULT dpt_status dpti_begin_gradient(dpti_compiler *c, size_t root, dpti_gradient *out);
 DPT_CHECK_RESULT dpt_status dpti_end_gradient(dpti_compiler *c, size_t root,
                                               const dpti_gradient *gradient);
+/* The gradient of a root that an operator is about to write as a whole, even if it cannot add to
+   what is there (target.c).  One that nobody wants is written to a tensor that is never read. */
+typedef struct dpti_target {
+    size_t root;
+    bool is_wanted;
+    dpti_gradient gradient;
+    int tensor; /* what the operator writes: the gradient's, or another one that is added to it */
+} dpti_target;
+DPT_CHECK_RESULT dpt_status dpti_open_target(dpti_compiler *c, size_t root, dpti_target *out);
+DPT_CHECK_RESULT dpt_status dpti_close_target(dpti_compiler *c, const dpti_node *node,
+                                              const dpti_target *of);
 /* The gradient of weights that are input `w` of a node, and of its bias (value_weights.c). */
 typedef struct dpti_weights_gradient {
     dpt_op_desc desc; /* LINEAR_BACKWARD_WEIGHTS or CONV2D_BACKWARD_WEIGHTS; the type, and whether

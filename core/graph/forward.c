@@ -250,6 +250,7 @@ dpt_status dpti_emit_forward(dpti_compiler *c, size_t node)
     case DPTI_NODE_EMBEDDING: return dpti_emit_embedding(c, node);
     case DPTI_NODE_PROJECTION: return dpti_emit_projection(c, node);
     case DPTI_NODE_RECURRENT: return dpti_emit_recurrent(c, node);
+    case DPTI_NODE_ATTENTION: return dpti_emit_attention(c, node);
     case DPTI_NODE_CALL: return dpti_emit_call(c, node);
     default: return emit_plain(c, node);
     }

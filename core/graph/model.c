@@ -122,6 +122,8 @@ static double multiply_adds(const dpti_node *node)
         return (double)node->forward.u.linear.in * (double)node->elements;
     if (node->kind == DPTI_NODE_PRODUCT)
         return (double)node->forward.u.matmul.inner * (double)node->elements;
+    if (node->kind == DPTI_NODE_ATTENTION)
+        return 2.0 * (double)node->forward.u.attention.keys * (double)node->elements;
     if (node->kind != DPTI_NODE_CONV2D && node->kind != DPTI_NODE_CONV2D_TRANSPOSE) return 0;
     const dpt_conv2d_desc *d = &node->forward.u.conv2d;
     return (double)(d->out_h * d->out_w * d->out_channels) * (double)(d->kernel_h * d->kernel_w) *
@@ -152,6 +154,7 @@ void dpt_model_layer(const dpt_model *model, size_t i, dpt_layer_info *out)
         [DPTI_NODE_CONV2D_TRANSPOSE] = "conv2d_transpose",
         [DPTI_NODE_PROJECTION] = "projection",
         [DPTI_NODE_RECURRENT] = "recurrent",
+        [DPTI_NODE_ATTENTION] = "attention",
         [DPTI_NODE_CALL] = "operator",
     };
     dpt_layer_info info = {.size = sizeof info};

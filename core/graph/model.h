@@ -39,6 +39,7 @@ typedef enum dpti_node_kind {
                                    its filters as a value */
     DPTI_NODE_PROJECTION,       /* a linear layer whose weights are a value: x, w, bias */
     DPTI_NODE_RECURRENT,        /* a cell along a sequence: RECURRENT; x, then its other inputs */
+    DPTI_NODE_ATTENTION,        /* ATTENTION: queries, keys and values in one input, or in three */
     DPTI_NODE_CALL,             /* an operator of the program's own (call.h) */
 } dpti_node_kind;
 

@@ -75,6 +75,14 @@ static void describe_recurrence(const dpti_node *node, char *text, size_t n)
              (unsigned)crc);
 }
 
+static void describe_attention(const dpti_node *node, char *text, size_t n)
+{
+    const dpt_attention_desc *d = &node->forward.u.attention;
+    const int written = dpti_print(text, n, "%.9g", (double)d->scale);
+    snprintf(text + written, n - (size_t)written, " %zu/%zu %d %zu", d->heads, d->key_heads,
+             d->causal, node->inputs[2]);
+}
+
 /* Writes the numbers that determine what a layer computes and that its extents do not tell. */
 static void describe_operation(const dpt_model *m, const dpti_node *node, char *text, size_t n)
 {
@@ -116,6 +124,7 @@ static void describe_operation(const dpt_model *m, const dpti_node *node, char *
         break;
     case DPTI_NODE_PRODUCT: describe_product(node, text, n); break;
     case DPTI_NODE_RECURRENT: describe_recurrence(node, text, n); break;
+    case DPTI_NODE_ATTENTION: describe_attention(node, text, n); break;
     case DPTI_NODE_CALL:
         snprintf(
             text, n, "%08x",

@@ -51,45 +51,6 @@ dpt_status dpti_emit_recurrent(dpti_compiler *c, size_t i)
     return DPTI_EMIT(c, forward, in, ((int[]){c->value[i], c->moments[i], c->sums[i]}));
 }
 
-/* ---- Gradients of inputs --------------------------------------------------------------------- */
-
-/* The gradient of an input that an instruction is about to write as a whole. */
-typedef struct target {
-    size_t root;
-    bool is_wanted;
-    dpti_gradient gradient;
-    int tensor; /* the gradient's, or another one that is added to it */
-} target;
-
-/* For outputs that an operator cannot add to. */
-static dpt_status open_target(dpti_compiler *c, const dpti_node *node, size_t input, target *out)
-{
-    *out = (target){.root = root_of(c, node, input)};
-    out->is_wanted = c->needs[out->root];
-    if (out->is_wanted) DPT_TRY(dpti_begin_gradient(c, out->root, &out->gradient));
-    out->tensor = out->gradient.tensor;
-    const bool adds = (out->gradient.flags & DPT_RUN_ACCUMULATE) != 0;
-    if (!out->is_wanted || adds) DPT_TRY(dpti_add_value(c, out->root, &out->tensor));
-    return DPT_OK;
-}
-
-static dpt_status close_target(dpti_compiler *c, const dpti_node *node, const target *of)
-{
-    if (!of->is_wanted) return DPT_OK;
-    if (of->tensor != of->gradient.tensor) {
-        const dpti_instruction add = {
-            .desc = {.kind = DPT_OP_ADD,
-                     .type = c->options->type,
-                     .u.elementwise = {.count = c->model->nodes[of->root].elements,
-                                       .alpha = 1.0f,
-                                       .beta = 1.0f}},
-            .layer = node->name};
-        DPT_TRY(DPTI_EMIT(c, add, ((int[]){of->gradient.tensor, of->tensor}),
-                          ((int[]){of->gradient.tensor})));
-    }
-    return dpti_end_gradient(c, of->root, &of->gradient);
-}
-
 /* ---- Projections ----------------------------------------------------------------------------- */
 
 dpt_status dpti_emit_projection_backward(dpti_compiler *c, size_t i)
@@ -230,16 +191,16 @@ dpt_status dpti_emit_recurrent_backward(dpti_compiler *c, size_t i)
     const dpt_recurrent_desc *d = &node->forward.u.recurrent;
     const inputs of = inputs_of(d);
     const bool lstm = d->cell == DPT_CELL_LSTM, rnn = d->cell == DPT_CELL_RNN;
-    target dx, dh0 = {.tensor = DPTI_NO_TENSOR}, dc0 = {.tensor = DPTI_NO_TENSOR};
+    dpti_target dx, dh0 = {.tensor = DPTI_NO_TENSOR}, dc0 = {.tensor = DPTI_NO_TENSOR};
     int dq = DPTI_NO_TENSOR;
     dpti_instruction backward = dpti_instruction_of(c, node);
     backward.desc.kind = DPT_OP_RECURRENT_BACKWARD;
-    DPT_TRY(open_target(c, node, 0, &dx));
+    DPT_TRY(dpti_open_target(c, root_of(c, node, 0), &dx));
     if (d->cell == DPT_CELL_GRU)
         DPT_TRY(dpti_add_activations(c, places_of(node) * dpt_recurrent_gates(d->cell) * d->hidden,
                                      &dq));
-    if (d->has_initial) DPT_TRY(open_target(c, node, of.h0, &dh0));
-    if (d->has_initial && lstm) DPT_TRY(open_target(c, node, of.c0, &dc0));
+    if (d->has_initial) DPT_TRY(dpti_open_target(c, root_of(c, node, of.h0), &dh0));
+    if (d->has_initial && lstm) DPT_TRY(dpti_open_target(c, root_of(c, node, of.c0), &dc0));
     const int initial =
         !d->has_initial || rnn ? DPTI_NO_TENSOR : value_of(c, node, lstm ? of.c0 : of.h0);
     const int w_new = of.w_new == SIZE_MAX ? DPTI_NO_TENSOR : value_of(c, node, of.w_new);
@@ -253,9 +214,9 @@ dpt_status dpti_emit_recurrent_backward(dpti_compiler *c, size_t i)
                       initial};
     DPT_TRY(dpti_emit(c, backward, (dpti_tensor_ids){in, sizeof in / sizeof *in},
                       (dpti_tensor_ids){(int[]){dx.tensor, dq, dh0.tensor, dc0.tensor}, 4}));
-    DPT_TRY(close_target(c, node, &dx));
-    if (d->has_initial) DPT_TRY(close_target(c, node, &dh0));
-    if (d->has_initial && lstm) DPT_TRY(close_target(c, node, &dc0));
+    DPT_TRY(dpti_close_target(c, node, &dx));
+    if (d->has_initial) DPT_TRY(dpti_close_target(c, node, &dh0));
+    if (d->has_initial && lstm) DPT_TRY(dpti_close_target(c, node, &dc0));
     /* An output that was added to another one is still there. */
     return emit_recurrent_weights(c, i, dq == DPTI_NO_TENSOR ? dx.tensor : dq);
 }

@@ -354,11 +354,12 @@ static void compute_node(const setting *s, const interpreter *it, size_t i, doub
     const bool reads_values =
         filters_are_value || node->kind == DPTI_NODE_ADD || node->kind == DPTI_NODE_PRODUCT ||
         node->kind == DPTI_NODE_ELEMENTWISE || node->kind == DPTI_NODE_PROJECTION ||
-        node->kind == DPTI_NODE_RECURRENT;
+        node->kind == DPTI_NODE_RECURRENT || node->kind == DPTI_NODE_ATTENTION;
     for (size_t k = 1; reads_values && k < node->n_inputs; k++)
         args.in[k] = value[node->inputs[k]];
     dpt_op_desc forward = node->forward;
     if (node->kind == DPTI_NODE_RECURRENT) forward.u.recurrent.no_gradient = true;
+    if (node->kind == DPTI_NODE_ATTENTION) forward.u.attention.no_gradient = true;
     if (node->kind == DPTI_NODE_BATCH_NORM)
         normalize(node, args);
     else
