@@ -14,6 +14,7 @@
        split.h       how a batch is divided among devices
        trainer.h     steps, device events, evaluation, prediction
        predictor.h   predictions without a trainer
+       generate.h    text from language models, token by token
        weights.h     files of weights and of the training state
        report.h      memory, plans, operations and times of the devices
        fit.h         the training loop
@@ -70,6 +71,7 @@
 #include "dptrain/device.h"
 #include "dptrain/export.h"
 #include "dptrain/fit.h"
+#include "dptrain/generate.h"
 #include "dptrain/log.h"
 #include "dptrain/model.h"
 #include "dptrain/predictor.h"

@@ -17,6 +17,7 @@ typedef enum dpti_random_use {
     DPTI_RANDOM_SPLIT = 4,   /* index: 0 */
     DPTI_RANDOM_CROP = 5,    /* index: epoch << 32 | sample */
     DPTI_RANDOM_WINDOW = 6,  /* index: epoch */
+    DPTI_RANDOM_TOKEN = 7,   /* index: the number of the draw in a text */
 } dpti_random_use;
 
 /* A sequence of numbers keyed by (seed, use, index). */

@@ -3,6 +3,7 @@
 
 #include "graph/recurrent.h"
 #include "graph/sequence.h"
+#include "graph/steps.h"
 
 #include <math.h>
 
@@ -167,6 +168,7 @@ dpt_value dpt_attention(dpt_model *model, dpt_value x, const char *name,
                            &o))
         return (dpt_value){0};
     const dpt_value memory = o.memory.id ? o.memory : x;
+    if (model->steps) return dpti_steps_refuse(model, name, "dpt_attention: use dpt_attend");
     if (!dpti_usable(model, memory, name) || !dpti_is_sequence(model, x, name) ||
         !dpti_is_sequence(model, memory, name))
         return (dpt_value){0};
@@ -210,6 +212,26 @@ static bool find_width(dpt_model *model, heads *h, const dpt_value parts[3], boo
     return false;
 }
 
+/* Cuts parts[0] (length, channels) into queries, keys and values. */
+static void cut(dpt_model *model, const heads *h, dpt_value parts[3])
+{
+    const dpt_value x = parts[0];
+    size_t begin = 0;
+    for (size_t i = 0; i < 3; i++) {
+        const size_t count = (i == 0 ? h->n : h->of_keys) * h->width;
+        parts[i] =
+            dpti_slice(model, x, (dpti_cut){.axis = 1, .begin = begin, .count = count, .step = 1});
+        begin += count;
+    }
+}
+
+static dpt_value attend_in_steps(dpt_model *model, const heads *h, const dpt_value parts[3])
+{
+    const dpti_steps_heads of = {.n = h->n, .of_keys = h->of_keys, .width = h->width};
+    if (!h->causal) return dpti_steps_refuse(model, "attend", "attention that is not causal");
+    return dpti_sequence_as_image(model, dpti_steps_attend(model, &of, parts));
+}
+
 dpt_value dpt_attend(dpt_model *model, dpt_value x, const dpt_attend_options *options)
 {
     dpt_attend_options o;
@@ -226,5 +248,8 @@ dpt_value dpt_attend(dpt_model *model, dpt_value x, const dpt_attend_options *op
         parts[2] = dpti_rows_of_sequence(model, o.values, "attend");
     }
     if (model->status != DPT_OK || !find_width(model, &h, parts, packed)) return (dpt_value){0};
-    return dpti_sequence_as_image(model, read_values(model, &h, parts, packed ? 1 : 3));
+    if (!model->steps)
+        return dpti_sequence_as_image(model, read_values(model, &h, parts, packed ? 1 : 3));
+    if (packed) cut(model, &h, parts);
+    return attend_in_steps(model, &h, parts);
 }

@@ -78,8 +78,10 @@ static bool takes_samples(dpt_model *model, const dpti_node *node)
 {
     size_t n = 1;
     switch (node->kind) {
-    case DPTI_NODE_ADD:
     case DPTI_NODE_PRODUCT:
+        n = model->steps ? 1 : node->n_inputs;
+        break; /* what is kept: steps.h */
+    case DPTI_NODE_ADD:
     case DPTI_NODE_ATTENTION:
     case DPTI_NODE_CALL: n = node->n_inputs; break;
     case DPTI_NODE_CONV2D:

@@ -169,7 +169,8 @@ static inline bool dpti_is_leaf(const dpti_node *node)
 /* Returns whether a node has instructions of its own. */
 static inline bool dpti_computes(const dpti_compiler *c, size_t node)
 {
-    return c->root[node] == node && !dpti_is_leaf(&c->model->nodes[node]);
+    const dpti_node *n = &c->model->nodes[node];
+    return c->root[node] == node && !dpti_is_leaf(n) && !n->unused;
 }
 /* Adds the tensor of a node's value, or of its gradient: an activation, or float32 without
    samples. */

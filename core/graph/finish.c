@@ -32,7 +32,7 @@ static bool is_idle(const dpti_node *node)
 }
 
 /* Checks that every layer leads to the logits; the gradient of another layer would never be
-   computed. */
+   computed.  A model that is read in steps has no gradients. */
 static bool all_used(dpt_model *model)
 {
     bool *used = calloc(model->n_nodes, sizeof *used);
@@ -44,7 +44,9 @@ static bool all_used(dpt_model *model)
     for (size_t i = model->n_nodes; i-- > 0;)
         for (size_t j = 0; used[i] && j < model->nodes[i].n_inputs; j++)
             used[model->nodes[i].inputs[j]] = true;
-    for (size_t i = 0; i < model->n_nodes && model->status == DPT_OK; i++)
+    for (size_t i = 0; i < model->n_nodes && model->steps; i++)
+        model->nodes[i].unused = !used[i];
+    for (size_t i = 0; i < model->n_nodes && model->status == DPT_OK && !model->steps; i++)
         if (!used[i] && !is_idle(&model->nodes[i]))
             (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID,
                                   "layer %s does not lead to the output of model %s",

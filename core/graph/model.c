@@ -45,6 +45,9 @@ void dpt_model_destroy(dpt_model *model)
         free(model->remarks[i]);
     free(model->remarks);
     free(model->config);
+    free(model->recipe.how);
+    if (model->steps) free(model->steps->kept);
+    free(model->steps);
     free(model->nodes);
     free(model->parameters);
     free(model->constants);
@@ -62,6 +65,24 @@ dpt_status dpt_model_set_config(dpt_model *model, const char *text)
     if (!copy) return dpt_fail(model->context, DPT_E_NO_MEMORY, "no memory for config.json");
     free(model->config);
     model->config = copy;
+    return DPT_OK;
+}
+
+dpt_status dpt_model_set_recipe(dpt_model *model, const dpt_model_recipe *recipe)
+{
+    dpt_model_recipe r;
+    if (!model) return DPT_E_INVALID;
+    DPT_TRY(
+        dpti_take_sized(model->context, &(dpti_sized){"dpt_model_recipe", recipe, sizeof r}, &r));
+    if (!r.build || (r.how_bytes > 0 && !r.how))
+        return dpt_fail(model->context, DPT_E_INVALID,
+                        "dpt_model_recipe needs a function that adds the layers");
+    void *how = r.how_bytes > 0 ? malloc(r.how_bytes) : NULL;
+    if (r.how_bytes > 0 && !how)
+        return dpt_fail(model->context, DPT_E_NO_MEMORY, "no memory for a model");
+    if (how) memcpy(how, r.how, r.how_bytes);
+    free(model->recipe.how);
+    model->recipe = (dpti_recipe){.build = r.build, .how = how, .context = r.context};
     return DPT_OK;
 }
 

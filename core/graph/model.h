@@ -143,6 +143,7 @@ typedef struct dpti_node {
     dpt_operator_function forward_function, backward_function; /* CALL */
     bool declared_deterministic; /* CALL: dpt_operator_options.deterministic */
     void *user;
+    bool unused; /* of a model that is read in steps: no result depends on it */
 } dpti_node;
 
 enum { DPTI_PARAMETER_ALIGNMENT = 64 }; /* elements */
@@ -166,6 +167,33 @@ typedef struct dpti_model_input {
     dpti_shape shape;  /* the places of the elements in the record */
     size_t node;       /* the value of the input */
 } dpti_model_input;
+
+/* Rows that a model keeps from step to step. */
+typedef struct dpti_kept {
+    size_t parameter; /* (context, width), or (1, width) */
+    size_t width;
+    bool by_place;   /* each place has a row; else there is one row, behind the last place */
+    dpt_value fresh; /* (length, width), or (1, width): what the step adds, or the row behind it */
+} dpti_kept;
+
+/* Of a model that reads a sequence step by step (steps.h). */
+typedef struct dpti_steps {
+    size_t context;   /* places whose keys and values are kept */
+    size_t length;    /* places of a step */
+    dpt_value places; /* (length): the numbers of the places, which are integers */
+    dpti_kept *kept;  /* (n_kept) in the order of the result */
+    size_t n_kept, capacity;
+    /* The table of dpt_rotary that was made last: (context, 4 * half) of this base. */
+    size_t angles, half;
+    double base;
+} dpti_steps;
+
+/* How the layers of a language model are added once more. */
+typedef struct dpti_recipe {
+    dpt_sequence_builder *build;
+    void *how; /* a copy that the model frees; or NULL */
+    size_t context;
+} dpti_recipe;
 
 struct dpt_model {
     dpt_context *context;
@@ -196,8 +224,10 @@ struct dpt_model {
     /* The elements of all constants, each padded to 64 elements.  Every replica has a copy. */
     float *constants;
     size_t n_constants, constants_capacity;
-    char *config;   /* dpt_model_set_config; or NULL */
-    char **remarks; /* (n_remarks) what dpt_model_remark tells */
+    char *config;       /* dpt_model_set_config; or NULL */
+    dpti_steps *steps;  /* the model reads a sequence step by step (steps.h); or NULL */
+    dpti_recipe recipe; /* dpt_model_set_recipe; build is NULL without one */
+    char **remarks;     /* (n_remarks) what dpt_model_remark tells */
     size_t n_remarks;
     dpt_status status; /* the first failure while building */
     dpt_error error;

@@ -70,14 +70,14 @@ static size_t distance(const dpti_shape *s, size_t i)
     return s->extent[i] > 1 ? (size_t)s->stride[i] : 0;
 }
 
-/* A tensor of `size` elements for each sample, as MATMUL reads or writes it in this shape. */
-static dpt_matmul_operand operand_of(const dpti_shape *s, size_t size)
+/* A tensor of `size` elements, as MATMUL reads or writes it in this shape. */
+static dpt_matmul_operand operand_of(const dpti_shape *s, size_t size, bool sampled)
 {
     dpt_matmul_operand o = {.elements = size,
                             .offset = s->offset,
                             .row_stride = distance(s, s->rank - 2),
                             .column_stride = distance(s, s->rank - 1),
-                            .per_sample = true};
+                            .per_sample = sampled};
     for (size_t i = 0; i + 2 < s->rank; i++)
         o.batch_stride[DPT_MATMUL_AXES + 2 - s->rank + i] = distance(s, i);
     return o;
@@ -105,8 +105,8 @@ dpt_value dpti_product(dpt_model *model, dpt_value a, dpt_value b)
                          .columns = right.extent[right.rank - 1],
                          .inner = left.extent[left.rank - 1],
                          .alpha = 1.0f,
-                         .a = operand_of(&x->shape, x->size),
-                         .b = operand_of(&y->shape, y->size)};
+                         .a = operand_of(&x->shape, x->size, true),
+                         .b = operand_of(&y->shape, y->size, !y->unsampled)};
     for (size_t i = 0; i < to.rank; i++)
         d.batch[DPT_MATMUL_AXES - to.rank + i] = to.extent[i];
     to.extent[to.rank++] = d.rows;
@@ -116,7 +116,7 @@ dpt_value dpti_product(dpt_model *model, dpt_value a, dpt_value b)
     node.inputs[1] = b.id - 1;
     node.n_inputs = 2;
     dpti_set_shape(&node, &shape);
-    d.y = operand_of(&shape, node.extent.c);
+    d.y = operand_of(&shape, node.extent.c, true);
     node.forward = (dpt_op_desc){.kind = DPT_OP_MATMUL, .u.matmul = d};
     return dpti_add_unnamed(model, "product", node);
 }

@@ -10,8 +10,9 @@
 bool dpti_multiplies(const dpt_model *model, dpt_value a, dpt_value b);
 
 /* The matrix products (..., m, k) times (..., k, n) = (..., m, n) over the last two axes; the axes
-   in front of them are broadcast to each other.  dpti_multiplies must accept a and b.  A value that
-   is broadcast, or read with negative strides, is copied first.
+   in front of them are broadcast to each other.  dpti_multiplies must accept a and b; in a model
+   that is read in steps, b may have no samples.  A value that is broadcast, or read with negative
+   strides, is copied first.
    Errors: DPT_E_INVALID if the extents do not fit. */
 dpt_value dpti_product(dpt_model *model, dpt_value a, dpt_value b);
 

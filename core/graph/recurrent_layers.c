@@ -1,6 +1,7 @@
 /* The recurrent layers of the public interface: dpt_lstm, dpt_gru and dpt_rnn. */
 #include "graph/recurrent.h"
 #include "graph/sequence.h"
+#include "graph/steps.h"
 
 #include <stdio.h>
 
@@ -52,7 +53,12 @@ static dpt_value add_direction(dpt_model *model, const layer *l, dpt_value x, bo
         input.bias = behind ? both[0] : dpti_formula(model, "a + b", both, 2);
         if (behind) cell.bias = both[1];
     }
-    return dpti_recurrent(model, dpti_projection(model, x, &input), &cell);
+    x = dpti_projection(model, x, &input);
+    if (!model->steps) return dpti_recurrent(model, x, &cell);
+    if (cell.cell != DPT_CELL_LSTM || l->options->bidirectional)
+        return dpti_steps_refuse(model, l->name,
+                                 "recurrent layers other than an LSTM in one direction");
+    return dpti_steps_lstm(model, x, &cell);
 }
 
 static dpt_value add_level(dpt_model *model, const layer *l, dpt_value x)

@@ -62,7 +62,11 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     const bool adamw = optimizer->kind == DPT_OPTIMIZER_ADAMW;
     const size_t n_gradients = options->n_gradients ? options->n_gradients : model->flat_size;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
-    DPT_TRY(make_flat(device, model, &out->parameters));
+    out->borrows = options->lender != NULL;
+    if (options->lender)
+        out->parameters = options->lender->parameters;
+    else
+        DPT_TRY(make_flat(device, model, &out->parameters));
     if (!options->predicts) DPT_TRY(make_numbers(device, n_gradients, &out->gradients));
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
     if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
@@ -106,7 +110,7 @@ void dpti_replica_destroy(dpti_replica *replica)
     dpti_free(&replica->velocity);
     dpti_grain_nodes_free(&replica->nodes);
     dpti_free(&replica->gradients);
-    dpti_free(&replica->parameters);
+    if (!replica->borrows) dpti_free(&replica->parameters);
     *replica = (dpti_replica){0};
 }
 

@@ -32,6 +32,7 @@ typedef struct dpti_replica {
     bool insists;
     size_t capacity;        /* largest micro-batch; 0: the device takes part in commits only */
     dpti_buffer parameters; /* (flat_size) float32 */
+    bool borrows;           /* the parameters are those of another replica */
     dpti_buffer gradients;  /* (n_gradients) float32 */
     dpti_grain_nodes nodes; /* deterministic: gradients of the nodes of grains behind the first one,
                                whose gradients are in `gradients` */
@@ -55,6 +56,9 @@ typedef struct dpti_replica_options {
     const float *class_weights; /* (classes) or NULL */
     bool predicts;              /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
     size_t n_gradients;         /* as in dpti_program; 0: flat_size */
+    /* A replica on the same device, of a model with the same parameters, which this one uses in
+       place of its own; it is destroyed later.  NULL: none. */
+    const struct dpti_replica *lender;
 } dpti_replica_options;
 
 /* Allocates the flat buffers that the optimizer needs, filled with zeros.  After a failure `out`

@@ -5,6 +5,7 @@
 #include "base/print.h"
 #include "graph/given.h"
 #include "graph/sequence.h"
+#include "graph/steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -119,43 +120,57 @@ dpt_value dpt_positions(dpt_model *model, dpt_value x, const char *name,
                                "layer %s: a sequence of %zu places is longer than its %zu "
                                "positions; use a shorter context",
                                name, length, o.rows);
-    dpt_value table = dpti_read_parameter(
-        model, dpti_build_parameter(model, name, "weight",
-                                    (dpti_parameter){.shape = {o.rows, width},
-                                                     .rank = 2,
-                                                     .fan_in = width,
-                                                     .fan_out = width,
-                                                     .start = DPTI_START_NORMAL,
-                                                     .deviation = o.deviation > 0 ? o.deviation : 1,
-                                                     .role = DPTI_ROLE_TENSOR}));
-    if (length < o.rows)
+    const size_t parameter =
+        dpti_build_parameter(model, name, "weight",
+                             (dpti_parameter){.shape = {o.rows, width},
+                                              .rank = 2,
+                                              .fan_in = width,
+                                              .fan_out = width,
+                                              .start = DPTI_START_NORMAL,
+                                              .deviation = o.deviation > 0 ? o.deviation : 1,
+                                              .role = DPTI_ROLE_TENSOR});
+    dpt_value table =
+        model->steps ? dpti_steps_rows(model, parameter) : dpti_read_parameter(model, parameter);
+    if (length < o.rows && !model->steps)
         table = dpti_slice(model, table, (dpti_cut){.axis = 0, .count = length, .step = 1});
     return dpti_sequence_as_image(model, dpti_formula(model, "a + b", (dpt_value[]){x, table}, 2));
 }
 
-/* Adds the cosines and the sines of the angles (length, 1, 2, half): those of a turn by the angle,
-   whose sine has the other sign for the first channel of a pair. */
-static void add_angles(dpt_model *model, const dpti_extents *e, double base, dpt_value out[2])
+/* The angles of place i: those of a turn by the angle, whose sine has the other sign for the first
+   channel of a pair. */
+static void fill_angles(size_t n_places, double base, const dpti_angles *out)
 {
     static const double turn = 6.283185307179586;
+    const size_t half = out->half;
+    for (size_t i = 0; i < n_places; i++)
+        for (size_t j = 0; j < half; j++) {
+            /* In float32, as `transformers` computes the angle. */
+            const float speed = (float)(1 / dpti_raise(base, (double)j / (double)half));
+            const double turns = (double)((float)i * speed) / turn;
+            const float sine = (float)dpti_cos_turns(turns - 0.25);
+            float *cosines = out->cosines + i * out->stride + j;
+            float *sines = out->sines + i * out->stride + j;
+            cosines[0] = cosines[half] = (float)dpti_cos_turns(turns);
+            sines[0] = -sine;
+            sines[half] = sine;
+        }
+}
+
+/* Adds the cosines and the sines of the angles (length, 1, 2, half). */
+static void add_angles(dpt_model *model, const dpti_extents *e, double base, dpt_value out[2])
+{
     const size_t length = e->extent[0], half = e->extent[3];
+    if (model->steps) {
+        dpti_steps_angles(model, &(dpti_rotation){half, base, fill_angles}, out);
+        return;
+    }
     float *cosines = calloc(length * half, 4 * sizeof *cosines);
     float *sines = cosines ? cosines + 2 * length * half : NULL;
     if (!cosines) {
         (void)DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
         return;
     }
-    for (size_t i = 0; i < length; i++)
-        for (size_t j = 0; j < half; j++) {
-            /* In float32, as `transformers` computes the angle. */
-            const float speed = (float)(1 / dpti_raise(base, (double)j / (double)half));
-            const double turns = (double)((float)i * speed) / turn;
-            const float sine = (float)dpti_cos_turns(turns - 0.25);
-            float *cosine = cosines + 2 * i * half + j;
-            cosine[0] = cosine[half] = (float)dpti_cos_turns(turns);
-            sines[2 * i * half + j] = -sine;
-            sines[(2 * i + 1) * half + j] = sine;
-        }
+    fill_angles(length, base, &(dpti_angles){cosines, sines, half, 2 * half});
     out[0] = dpti_add_constant(model, e, cosines);
     out[1] = dpti_add_constant(model, e, sines);
     free(cosines);

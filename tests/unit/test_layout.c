@@ -285,6 +285,24 @@ FIELD(dpt_predictor_options, device_timeout, 88);
 FIELD(dpt_predictor_options, sigmoid, 96);
 FIELD(dpt_predictor_options, deterministic, 97);
 
+FIELD(dpt_model_recipe, size, 0);
+FIELD(dpt_model_recipe, build, 8);
+FIELD(dpt_model_recipe, how, 16);
+FIELD(dpt_model_recipe, how_bytes, 24);
+FIELD(dpt_model_recipe, context, 32);
+
+FIELD(dpt_sampling, size, 0);
+FIELD(dpt_sampling, temperature, 8);
+FIELD(dpt_sampling, top_k, 16);
+FIELD(dpt_sampling, top_p, 24);
+FIELD(dpt_sampling, seed, 32);
+
+FIELD(dpt_generator_options, size, 0);
+FIELD(dpt_generator_options, weights, 8);
+FIELD(dpt_generator_options, context, 16);
+FIELD(dpt_generator_options, device_timeout, 24);
+FIELD(dpt_generator_options, deterministic, 32);
+
 FIELD(dpt_attention_options, size, 0);
 FIELD(dpt_attention_options, heads, 8);
 FIELD(dpt_attention_options, memory, 16);
