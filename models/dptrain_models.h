@@ -30,14 +30,24 @@ DPT_API const char *dpt_model_help(const char *name);
 /* Builds and finishes a network.  A network that reads ids has `channels` tokens in a sample, with
    height and width 1, and its vocabulary is `classes` if the name does not say it.  A name that
    ends with ".onnx" is the path of a file, which dpt_model_from_onnx reads: its shape is that of
-   the file, whatever `shape` says.  The caller owns *out and destroys it with dpt_model_destroy.
+   the file, whatever `shape` says.  Any other name that ends with ".json", or is that of a folder
+   with config.json, is a config.json of `transformers`: docs/models.md says which networks are
+   read.  The caller owns *out and destroys it with dpt_model_destroy.
    Errors: DPT_E_INVALID if the name is unknown (the message lists the known names and suggests the
    nearest name) or the images are too small for the network (the message names the layer), or the
-   data have more tokens in a sample or in their vocabulary than the network; DPT_E_NO_MEMORY; those
-   of dpt_model_from_onnx. */
+   data have more tokens in a sample or in their vocabulary than the network; DPT_E_FORMAT for a
+   damaged config.json, and DPT_E_UNSUPPORTED for one of a network that cannot be expressed (the
+   message names the key); DPT_E_NO_MEMORY; those of dpt_model_from_onnx. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_by_name(dpt_context *context, const char *name,
                                                       const dpt_model_shape *shape,
                                                       dpt_model **out);
+
+enum { DPT_CONFIG_ENDS = 16 };
+/* Reads the ids of the tokens that end a text, the "eos_token_id" of a config.json: `path` is the
+   file or its folder.  *n of them, perhaps 0, are written to `ends`.  Errors: DPT_E_NOT_FOUND;
+   DPT_E_FORMAT if the file is damaged; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_config_ends(dpt_context *context, const char *path,
+                                                    int32_t ends[DPT_CONFIG_ENDS], size_t *n);
 
 #ifdef __cplusplus
 }

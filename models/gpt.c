@@ -21,12 +21,19 @@ static dpt_value project(dpt_model *model, dpt_value x, const char *name,
     return dpt_sequence_linear(model, x, name, &options);
 }
 
+static dpt_value norm(dpt_model *model, dpt_value x, const char *name, const dptm_text *t)
+{
+    return dpt_layer_norm(
+        model, x, name,
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .epsilon = t->epsilon});
+}
+
 static dpt_value add_block(dpt_model *model, dpt_value x, const dptm_text *t, size_t i)
 {
     char block[DPTM_NAME_BYTES], name[DPTM_NAME_BYTES];
     const float last = deviation / sqrtf(2 * (float)t->layers); /* of what is added to x */
     dptm_indexed_name(block, "transformer.h", i);
-    dpt_value y = dpt_layer_norm(model, x, dptm_name(name, block, "ln_1"), NULL);
+    dpt_value y = norm(model, x, dptm_name(name, block, "ln_1"), t);
     y = project(model, y, dptm_name(name, block, "attn.c_attn"),
                 (dpt_sequence_linear_options){.out = 3 * t->width, .deviation = deviation});
     y = dpt_attend(model, y,
@@ -35,7 +42,7 @@ static dpt_value add_block(dpt_model *model, dpt_value x, const dptm_text *t, si
     y = project(model, y, dptm_name(name, block, "attn.c_proj"),
                 (dpt_sequence_linear_options){.out = t->width, .deviation = last});
     x = dpt_add(model, x, y);
-    y = dpt_layer_norm(model, x, dptm_name(name, block, "ln_2"), NULL);
+    y = norm(model, x, dptm_name(name, block, "ln_2"), t);
     y = project(model, y, dptm_name(name, block, "mlp.c_fc"),
                 (dpt_sequence_linear_options){.out = t->hidden, .deviation = deviation});
     y = dpt_elementwise(model, gelu_tanh, &y, 1);
@@ -57,7 +64,7 @@ dpt_value dptm_gpt(dpt_model *model, dpt_value ids, const dptm_text *t)
                                                .deviation = deviation});
     for (size_t i = 0; i < t->layers; i++)
         x = add_block(model, x, t, i);
-    x = dpt_layer_norm(model, x, "transformer.ln_f", NULL);
+    x = norm(model, x, "transformer.ln_f", t);
     return dpt_sequence_linear(
         model, x, "lm_head",
         &(dpt_sequence_linear_options){.size = sizeof(dpt_sequence_linear_options),
@@ -77,15 +84,17 @@ int dptm_gpt_config(const dptm_text *t, char *out, size_t n_bytes)
                     "  \"embd_pdrop\": 0.0,\n"
                     "  \"eos_token_id\": null,\n"
                     "  \"initializer_range\": 0.02,\n"
-                    "  \"layer_norm_epsilon\": 1e-05,\n"
+                    "  \"layer_norm_epsilon\": %.6g,\n"
                     "  \"n_ctx\": %zu,\n"
                     "  \"n_embd\": %zu,\n"
                     "  \"n_head\": %zu,\n"
+                    "  \"n_inner\": %zu,\n"
                     "  \"n_layer\": %zu,\n"
                     "  \"n_positions\": %zu,\n"
                     "  \"resid_pdrop\": 0.0,\n"
                     "  \"tie_word_embeddings\": true,\n"
                     "  \"vocab_size\": %zu\n"
                     "}\n",
-                    t->context, t->width, t->heads, t->layers, t->context, t->vocabulary);
+                    (double)t->epsilon, t->context, t->width, t->heads, t->hidden, t->layers,
+                    t->context, t->vocabulary);
 }

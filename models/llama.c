@@ -3,6 +3,7 @@
    (LlamaForCausalLM). */
 #include "text.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static const float deviation = 0.02f;
@@ -17,6 +18,13 @@ static dpt_value project(dpt_model *model, dpt_value x, const char *name, size_t
                                        .no_bias = true});
 }
 
+static dpt_value norm(dpt_model *model, dpt_value x, const char *name, const dptm_text *t)
+{
+    return dpt_rms_norm(
+        model, x, name,
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .epsilon = t->epsilon});
+}
+
 static dpt_value turn(dpt_model *model, dpt_value x, size_t heads, double base)
 {
     return dpt_rotary(
@@ -27,8 +35,8 @@ static dpt_value turn(dpt_model *model, dpt_value x, size_t heads, double base)
 static dpt_value attend(dpt_model *model, dpt_value x, const dptm_text *t, const char *block)
 {
     char name[DPTM_NAME_BYTES];
-    const size_t narrow = t->width / t->heads * t->key_heads;
-    const dpt_value q = project(model, x, dptm_name(name, block, "self_attn.q_proj"), t->width),
+    const size_t wide = t->head * t->heads, narrow = t->head * t->key_heads;
+    const dpt_value q = project(model, x, dptm_name(name, block, "self_attn.q_proj"), wide),
                     k = project(model, x, dptm_name(name, block, "self_attn.k_proj"), narrow),
                     v = project(model, x, dptm_name(name, block, "self_attn.v_proj"), narrow);
     const dpt_attend_options options = {.size = sizeof options,
@@ -45,9 +53,9 @@ static dpt_value add_block(dpt_model *model, dpt_value x, const dptm_text *t, si
 {
     char block[DPTM_NAME_BYTES], name[DPTM_NAME_BYTES];
     dptm_indexed_name(block, "model.layers", i);
-    dpt_value y = dpt_rms_norm(model, x, dptm_name(name, block, "input_layernorm"), NULL);
+    dpt_value y = norm(model, x, dptm_name(name, block, "input_layernorm"), t);
     x = dpt_add(model, x, attend(model, y, t, block));
-    y = dpt_rms_norm(model, x, dptm_name(name, block, "post_attention_layernorm"), NULL);
+    y = norm(model, x, dptm_name(name, block, "post_attention_layernorm"), t);
     const dpt_value gate = project(model, y, dptm_name(name, block, "mlp.gate_proj"), t->hidden),
                     up = project(model, y, dptm_name(name, block, "mlp.up_proj"), t->hidden);
     y = dpt_elementwise(model, "a * sigmoid(a) * b", (dpt_value[]){gate, up}, 2);
@@ -63,7 +71,7 @@ dpt_value dptm_llama(dpt_model *model, dpt_value ids, const dptm_text *t)
                                                          .deviation = deviation});
     for (size_t i = 0; i < t->layers; i++)
         x = add_block(model, x, t, i);
-    x = dpt_rms_norm(model, x, "model.norm", NULL);
+    x = norm(model, x, "model.norm", t);
     const dpt_sequence_linear_options head = {.size = sizeof head,
                                               .out = t->vocabulary,
                                               .table = t->tied ? "model.embed_tokens" : NULL,
@@ -74,6 +82,7 @@ dpt_value dptm_llama(dpt_model *model, dpt_value ids, const dptm_text *t)
 
 int dptm_llama_config(const dptm_text *t, char *out, size_t n_bytes)
 {
+    const int places = t->rotary_base == floor(t->rotary_base) ? 1 : 9;
     return snprintf(out, n_bytes,
                     "{\n"
                     "  \"architectures\": [\"LlamaForCausalLM\"],\n"
@@ -81,6 +90,7 @@ int dptm_llama_config(const dptm_text *t, char *out, size_t n_bytes)
                     "  \"attention_bias\": false,\n"
                     "  \"bos_token_id\": null,\n"
                     "  \"eos_token_id\": null,\n"
+                    "  \"head_dim\": %zu,\n"
                     "  \"hidden_act\": \"silu\",\n"
                     "  \"hidden_size\": %zu,\n"
                     "  \"initializer_range\": 0.02,\n"
@@ -90,12 +100,13 @@ int dptm_llama_config(const dptm_text *t, char *out, size_t n_bytes)
                     "  \"num_attention_heads\": %zu,\n"
                     "  \"num_hidden_layers\": %zu,\n"
                     "  \"num_key_value_heads\": %zu,\n"
-                    "  \"rms_norm_eps\": 1e-05,\n"
-                    "  \"rope_parameters\": {\"rope_theta\": %.0f.0, \"rope_type\": \"default\"},\n"
-                    "  \"rope_theta\": %.0f.0,\n"
+                    "  \"rms_norm_eps\": %.6g,\n"
+                    "  \"rope_parameters\": {\"rope_theta\": %.*f, \"rope_type\": \"default\"},\n"
+                    "  \"rope_theta\": %.*f,\n"
                     "  \"tie_word_embeddings\": %s,\n"
                     "  \"vocab_size\": %zu\n"
                     "}\n",
-                    t->width, t->hidden, t->context, t->heads, t->layers, t->key_heads,
-                    t->rotary_base, t->rotary_base, t->tied ? "true" : "false", t->vocabulary);
+                    t->head, t->width, t->hidden, t->context, t->heads, t->layers, t->key_heads,
+                    (double)t->epsilon, places, t->rotary_base, places, t->rotary_base,
+                    t->tied ? "true" : "false", t->vocabulary);
 }

@@ -92,6 +92,8 @@ dpt_status dpt_model_by_name(dpt_context *context, const char *name, const dpt_m
 {
     if (name && is_onnx_path(name)) return dpt_model_from_onnx(context, name, out);
     if (name && dptm_is_text(name)) return dptm_text_by_name(context, name, shape, out);
+    if (name && !find(name) && dptm_is_config(name))
+        return dptm_config_by_name(context, name, shape, out);
     const model_entry *entry = find(name);
     if (!entry) return unknown_name(context, name);
     dpt_model *model;

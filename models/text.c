@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_NUMBERS = 8, MOST_LAYERS = 512 };
+enum { MOST_NUMBERS = 8 };
 
 /* The numbers of a form, in the order in which they stand. */
 typedef enum number {
@@ -178,14 +178,17 @@ static dpt_status read_name(dpt_context *context, const char *name, const form *
     if (out->hidden == 0)
         out->hidden = f->build == dptm_gpt ? 4 * out->width : default_hidden(out->width);
     if (out->rotary_base == 0) out->rotary_base = 10000;
-    if (out->layers > MOST_LAYERS)
-        return dpt_fail(context, DPT_E_INVALID, "model %s: more than %d layers", name, MOST_LAYERS);
+    out->epsilon = DPTM_EPSILON;
+    if (out->layers > DPTM_MOST_LAYERS)
+        return dpt_fail(context, DPT_E_INVALID, "model %s: more than %d layers", name,
+                        DPTM_MOST_LAYERS);
     const size_t heads = out->heads ? out->heads : 1;
     if (out->width % heads != 0 || (out->key_heads && heads % out->key_heads != 0))
         return dpt_fail(context, DPT_E_INVALID,
                         "model %s: the width must be a multiple of the heads, and the heads a "
                         "multiple of those of keys and values",
                         name);
+    out->head = out->width / heads;
     return DPT_OK;
 }
 
@@ -212,27 +215,59 @@ static dpt_status check_data(dpt_context *context, const char *name, const dpt_m
     return DPT_OK;
 }
 
-dpt_status dptm_text_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
-                             dpt_model **out)
-{
-    const form *f = find_form(name);
+/* What a recipe holds. */
+typedef struct layers {
+    dptm_text_builder *build;
     dptm_text text;
+} layers;
+
+static dpt_value add_layers(dpt_model *model, dpt_value ids, const void *how)
+{
+    const layers *l = how;
+    return l->build(model, ids, &l->text);
+}
+
+/* The recipe and the text of config.json. */
+static dpt_status describe(dpt_model *model, const dptm_network *n, const dptm_text *text)
+{
+    const layers l = {.build = n->build, .text = *text};
+    const dpt_model_recipe recipe = {.size = sizeof recipe,
+                                     .build = add_layers,
+                                     .how = &l,
+                                     .how_bytes = sizeof l,
+                                     .context = n->build == dptm_lstm ? 0 : text->context};
+    char config[1024];
+    DPT_TRY(dpt_model_set_recipe(model, &recipe));
+    if (!n->config) return DPT_OK;
+    (void)n->config(text, config, sizeof config);
+    return dpt_model_set_config(model, config);
+}
+
+dpt_status dptm_text_build(dpt_context *context, const dptm_network *network,
+                           const dpt_model_shape *shape, dpt_model **out)
+{
+    const dptm_network *n = network;
+    dptm_text text = n->text;
     dpt_model *model;
-    DPT_TRY(read_name(context, name, f, &text));
     if (text.vocabulary == 0) text.vocabulary = shape->classes;
-    DPT_TRY(check_data(context, name, shape, &text));
-    DPT_TRY(dpt_model_create(context, name, &model));
+    DPT_TRY(check_data(context, n->name, shape, &text));
+    DPT_TRY(dpt_model_create(context, n->name, &model));
     const dpt_value ids = dpt_input_ids(model, shape->channels);
-    dpt_status status = dpt_model_finish_per_pixel(model, f->build(model, ids, &text));
-    if (status == DPT_OK && f->config) {
-        char config[1024];
-        (void)f->config(&text, config, sizeof config);
-        status = dpt_model_set_config(model, config);
-    }
+    dpt_status status = dpt_model_finish_per_pixel(model, n->build(model, ids, &text));
+    if (status == DPT_OK) status = describe(model, n, &text);
     if (status != DPT_OK) {
         dpt_model_destroy(model);
         return status;
     }
     *out = model;
     return DPT_OK;
+}
+
+dpt_status dptm_text_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
+                             dpt_model **out)
+{
+    const form *f = find_form(name);
+    dptm_network network = {.name = name, .build = f->build, .config = f->config};
+    DPT_TRY(read_name(context, name, f, &network.text));
+    return dptm_text_build(context, &network, shape, out);
 }
