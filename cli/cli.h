@@ -21,6 +21,7 @@ typedef enum cli_verb {
     CLI_DATA = 1 << 6,
     CLI_EXPORT = 1 << 7,
     CLI_COMPARE = 1 << 8,
+    CLI_GENERATE = 1 << 9,
 } cli_verb;
 
 /* The benchmarks of dptrain bench. */
@@ -77,10 +78,13 @@ typedef struct cli_options {
     size_t repeat; /* likewise */
     bool best_batch, all_only;
     const char *json, *collective;
-    const char *onnx;      /* the file that export writes */
-    size_t opset;          /* 0: the default */
-    cli_lists *lists;      /* NULL: no list is given */
-    char *const *operands; /* (n_operands) the arguments that are no options */
+    const char *prompt, *prompt_file, *stop_id;
+    double temperature, top_p; /* top_p 0: the default */
+    size_t top_k, tokens;      /* 0: the default */
+    const char *onnx;          /* the file that export writes */
+    size_t opset;              /* 0: the default */
+    cli_lists *lists;          /* NULL: no list is given */
+    char *const *operands;     /* (n_operands) the arguments that are no options */
     size_t n_operands;
     bool help, version;
 } cli_options;
@@ -218,6 +222,7 @@ int cli_devices(const cli_options *options);
 int cli_data(const cli_options *options);
 int cli_plan(const cli_options *options);
 int cli_predict(const cli_options *options);
+int cli_generate(const cli_options *options);
 int cli_export(const cli_options *options);
 int cli_bench(const cli_options *options);
 int cli_compare(const cli_options *options);

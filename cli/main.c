@@ -107,7 +107,7 @@ int main(int argc, char **argv)
     else if (options.supervise && !cli_supervised())
         code = cli_supervise(argc, argv, first, &options);
     else if ((code = cli_read_lists(&options)) == CLI_OK &&
-             (code = cli_name_text(&options, &dataset)) == CLI_OK &&
+             (verb->verb == CLI_GENERATE || (code = cli_name_text(&options, &dataset)) == CLI_OK) &&
              (code = cli_read_devices(&options, &devices)) == CLI_OK)
         code = verb->run(&options);
     cli_release_lists(&options);

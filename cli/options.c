@@ -21,7 +21,7 @@ enum {
     SETS = CLI_TRAIN | CLI_PLAN,
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     USES = RUNS | CLI_BENCH,
-    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE,
+    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE | CLI_GENERATE,
 };
 
 /* More than any machine can hold, and small enough that a sum of several cannot overflow. */
@@ -59,6 +59,14 @@ const cli_option cli_option_table[] = {
                 "device may be in the list twice. Default of allreduce: all; mix needs it",
         .verbs = CLI_BENCH,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
+        .kind = CLI_TEXT,
+        TARGET(devices),
+    },
+    {
+        .name = "devices",
+        .argument = "DEVICE",
+        .help = "the one device that computes, such as cpu, cpu:threads=2 or cuda:0. Default: cpu",
+        .verbs = CLI_GENERATE,
         .kind = CLI_TEXT,
         TARGET(devices),
     },
@@ -104,7 +112,7 @@ const cli_option cli_option_table[] = {
         .help = "a device that does not answer for this long is lost: seconds, or with a unit; ten "
                 "times as long while devices are looked for, opened and prepared. Default: 10m; in "
                 "training, after the first step, 60s, or 20 times the longest step if that is more",
-        .verbs = RUNS | CLI_DEVICES | CLI_BENCH,
+        .verbs = RUNS | CLI_GENERATE | CLI_DEVICES | CLI_BENCH,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_SECONDS,
         TARGET(device_timeout),
@@ -135,7 +143,7 @@ const cli_option cli_option_table[] = {
         .help = "the same bits on any devices that can do it, with any shares: weights, losses, "
                 "evaluations and predictions. CPUs, OpenCL devices and NVIDIA cards can, unless "
                 "they say why not",
-        .verbs = RUNS,
+        .verbs = RUNS | CLI_GENERATE,
         .kind = CLI_FLAG,
         TARGET(deterministic),
     },
@@ -145,7 +153,7 @@ const cli_option cli_option_table[] = {
         .help =
             "arithmetic of matrix products and convolutions: fp32 (default), true float32; where a "
             "device can, tf32: inputs rounded to 11 bits, or bf16: activations stored in 16 bits",
-        .verbs = USES,
+        .verbs = USES | CLI_GENERATE,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
         TARGET(precision),
@@ -155,7 +163,8 @@ const cli_option cli_option_table[] = {
         .group = "Model and data",
         .name = "model",
         .argument = "NAME",
-        .help = "network to train: a name, or FILE.onnx. Default: lenet",
+        .help = "network to train: a name, FILE.onnx, or the config.json of a language model of "
+                "transformers, or its folder. Default: lenet",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_TEXT,
         TARGET(model),
@@ -163,8 +172,9 @@ const cli_option cli_option_table[] = {
     {
         .name = "model",
         .argument = "NAME",
-        .help = "network that the weights are of. Default: the one that the file of weights names",
-        .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT,
+        .help = "network that the weights are of. Default: the one that the file of weights names, "
+                "or that of the config.json beside it",
+        .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT | CLI_GENERATE,
         .kind = CLI_TEXT,
         TARGET(model),
     },
@@ -220,6 +230,17 @@ const cli_option cli_option_table[] = {
                 "a folder with it or with vocab.json and merges.txt. For tokens:CONTEXT it tells "
                 "the vocabulary",
         .verbs = SETS | CLI_EVAL | CLI_BENCH | CLI_DATA,
+        .kind = CLI_TEXT,
+        TARGET(tokenizer),
+    },
+    {
+        .name = "tokenizer",
+        .argument = "PATH",
+        .help =
+            "the tokens of the model: a tokenizer.json of byte-level BPE, or a folder with it or "
+            "with vocab.json and merges.txt. Default: the one in the folder of --checkpoint, or "
+            "that of the training; else tokens are bytes",
+        .verbs = CLI_GENERATE,
         .kind = CLI_TEXT,
         TARGET(tokenizer),
     },
@@ -284,7 +305,7 @@ const cli_option cli_option_table[] = {
         .name = "checkpoint",
         .argument = "FILE|DIR",
         .help = "weights to use: a safetensors file, or a directory with model.safetensors",
-        .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT,
+        .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT | CLI_GENERATE,
         .kind = CLI_TEXT,
         TARGET(checkpoint),
     },
@@ -315,6 +336,91 @@ const cli_option cli_option_table[] = {
         TARGET(top),
         .min = 1,
         .max = MAX_COUNT,
+    },
+    {
+        .group = "Text",
+        .name = "prompt",
+        .argument = "TEXT",
+        .help = "the text to continue",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_TEXT,
+        TARGET(prompt),
+    },
+    {
+        .name = "prompt-file",
+        .argument = "FILE",
+        .help = "the file with the text to continue; - is standard input",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_TEXT,
+        TARGET(prompt_file),
+    },
+    {
+        .name = "tokens",
+        .argument = "N",
+        .help = "the most tokens to generate. Default: 100",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_COUNT,
+        TARGET(tokens),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
+        .name = "temperature",
+        .argument = "T",
+        .help = "draw each token by its probability after the logits are divided by T. Default: 0, "
+                "the likeliest token",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_REAL,
+        TARGET(temperature),
+        .low = 0,
+        .high = 1000000,
+    },
+    {
+        .name = "top-k",
+        .argument = "K",
+        .help = "draw from the K likeliest tokens only. Default: all",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_COUNT,
+        TARGET(top_k),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
+        .name = "top-p",
+        .argument = "P",
+        .help = "draw from the likeliest tokens only: the fewest that have more than this part of "
+                "the probability. Default: 1, all",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_REAL,
+        TARGET(top_p),
+        .low = 0.000001,
+        .high = 1,
+    },
+    {
+        .name = "seed",
+        .argument = "N",
+        .help = "seed of the draws. Default: 0",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_COUNT,
+        TARGET(seed),
+        .max = SIZE_MAX,
+    },
+    {
+        .name = "stop-id",
+        .argument = "ID[,...]",
+        .help = "ids of the tokens that end the text. Default: eos_token_id of the config.json in "
+                "the folder of --checkpoint",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_TEXT,
+        TARGET(stop_id),
+    },
+    {
+        .name = "json",
+        .argument = "FILE",
+        .help = "write the ids of the prompt and of the text, and the times, as JSON",
+        .verbs = CLI_GENERATE,
+        .kind = CLI_TEXT,
+        TARGET(json),
     },
     {
         .group = "Training",
@@ -845,7 +951,7 @@ const cli_option cli_option_table[] = {
     {
         .name = "quiet",
         .help = "print only errors",
-        .verbs = CLI_TRAIN,
+        .verbs = CLI_TRAIN | CLI_GENERATE,
         .kind = CLI_FLAG,
         TARGET(quiet),
     },
@@ -893,6 +999,13 @@ const cli_verb_entry cli_verbs[] = {
             "print the most likely classes of images (PNG, JPEG, or IDX as FILE or FILE:0,5,10-19)",
         .operands = true,
         .run = cli_predict,
+    },
+    {
+        .name = "generate",
+        .verb = CLI_GENERATE,
+        .arguments = "--checkpoint FILE|DIR --prompt TEXT [option]...",
+        .help = "continue a text with a language model",
+        .run = cli_generate,
     },
     {
         .name = "export",

@@ -17,6 +17,7 @@ typedef struct cli_session {
     bool normalized;                /* all data are normalised by mean and deviation */
     float mean[4], deviation[4];
     char path[PATH_MAX];      /* the file of weights of eval and predict; else "" */
+    char config[PATH_MAX];    /* the config.json beside it, if that tells the model; else "" */
     dpt_weights_info weights; /* what that file says */
     bool told;                /* the file says all that is needed: no data are opened */
     dpt_model *model;

@@ -62,6 +62,19 @@ static const char *known_data(const char *name)
     return find(names, name);
 }
 
+/* The config.json in the folder of the weights; NULL if there is none. */
+static const char *config_beside(cli_session *session)
+{
+    struct stat info;
+    const char *path = session->path, *slash = strrchr(path, '/');
+    const int n = snprintf(session->config, sizeof session->config, "%.*sconfig.json",
+                           slash ? (int)(slash - path) + 1 : 0, path);
+    const bool there =
+        path[0] && n > 0 && (size_t)n < sizeof session->config && stat(session->config, &info) == 0;
+    if (!there) session->config[0] = '\0';
+    return there ? session->config : NULL;
+}
+
 static const char *first_of(const char *given, const char *told, const char *otherwise)
 {
     return given ? given : told ? told : otherwise;
@@ -75,7 +88,8 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, un
     if (path[0]) DPT_TRY(dpt_weights_describe(s->context, path, &s->weights));
     s->told = with & CLI_DATA_IF_ASKED && s->weights.channels > 0 && !options->dataset &&
               !options->data && !options->normalize;
-    s->model_name = first_of(options->model, known_model(s->weights.model), default_model);
+    s->model_name = first_of(options->model, known_model(s->weights.model), NULL);
+    if (!s->model_name) s->model_name = first_of(NULL, config_beside(s), default_model);
     s->data_name = first_of(options->dataset, known_data(s->weights.dataset), default_data);
     const bool model = !options->model && strcmp(s->model_name, default_model) != 0;
     const bool data = !s->told && !options->dataset && strcmp(s->data_name, default_data) != 0;

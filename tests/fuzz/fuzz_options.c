@@ -67,6 +67,10 @@ int cli_predict(const cli_options *options)
 {
     return options->help;
 }
+int cli_generate(const cli_options *options)
+{
+    return options->help;
+}
 int cli_export(const cli_options *options)
 {
     return options->help;
