@@ -30,6 +30,7 @@ typedef enum cli_session_with {
     CLI_WITH_PROCESSES = 1 << 1, /* the processes that a launcher started with this one */
     CLI_DATA_IF_ASKED = 1 << 2,  /* no data, if the file of weights says the size of images and the
                                     classes, and no option names data */
+    CLI_UNTOLD = 1 << 3,         /* no line says which model and data the file of weights chose */
 } cli_session_with;
 
 /* Creates a context with --device-timeout and the device list. */

@@ -93,10 +93,12 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, un
     s->data_name = first_of(options->dataset, known_data(s->weights.dataset), default_data);
     const bool model = !options->model && strcmp(s->model_name, default_model) != 0;
     const bool data = !s->told && !options->dataset && strcmp(s->data_name, default_data) != 0;
-    if ((model || data) && !cli_session_quiet(s, options))
+    const bool tells = !(with & CLI_UNTOLD) && !cli_session_quiet(s, options);
+    const char *teller = s->config[0] && !data ? s->config : path;
+    if ((model || data) && tells)
         (void)cli_error(CLI_OK, "%s%s%s%s%s, as %s says", model ? "model " : "",
                         model ? s->model_name : "", model && data ? " and " : "",
-                        data ? "data set " : "", data ? s->data_name : "", path);
+                        data ? "data set " : "", data ? s->data_name : "", teller);
     return DPT_OK;
 }
 

@@ -42,37 +42,43 @@ bool dptm_is_config(const char *name)
     return find_file(name, path);
 }
 
-/* At most MOST_BYTES of a file, which the caller frees; NULL after a failure. */
-static char *read_text(config *c, size_t *n)
+/* Reads a file of at most MOST_BYTES; the caller frees *bytes. */
+static dpt_status read_bytes(dpt_context *context, const char *path, char **bytes, size_t *n)
 {
     char *text = malloc(MOST_BYTES + 1);
-    FILE *file = text ? fopen(c->path, "rb") : NULL;
+    if (!text) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to read %s", path);
+    FILE *file = fopen(path, "rb");
     *n = file ? fread(text, 1, MOST_BYTES + 1, file) : 0;
     const bool failed = !file || ferror(file);
     if (file) fclose(file);
-    if (!text)
-        c->status = dpt_fail(c->context, DPT_E_NO_MEMORY, "no memory to read %s", c->path);
-    else if (failed)
-        c->status = dpt_fail(c->context, DPT_E_NOT_FOUND, "cannot read %s", c->path);
-    else if (*n > MOST_BYTES)
-        c->status = dpt_fail(c->context, DPT_E_FORMAT, "%s has more than %d bytes: no config.json",
-                             c->path, MOST_BYTES);
-    if (c->status == DPT_OK) return text;
+    *bytes = text;
+    if (!failed && *n <= MOST_BYTES) return DPT_OK;
     free(text);
-    return NULL;
+    if (failed) return dpt_fail(context, DPT_E_NOT_FOUND, "cannot read %s", path);
+    return dpt_fail(context, DPT_E_FORMAT, "%s has more than %d bytes: no config.json", path,
+                    MOST_BYTES);
 }
 
-static dpt_status parse(config *c)
+/* A text of the file in a message: what is not printable becomes '?'. */
+typedef struct shown {
+    char text[61];
+} shown;
+
+static shown show(const char *text)
+{
+    shown s = {{0}};
+    for (size_t i = 0; text[i] && i + 1 < sizeof s.text; i++)
+        s.text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    return s;
+}
+
+static dpt_status parse(config *c, const dptm_config_file *file)
 {
     json_error_t error;
-    size_t n;
-    char *text = read_text(c, &n);
-    if (!text) return c->status;
-    c->root = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);
-    free(text);
+    c->root = json_loadb(file->bytes, file->n_bytes, JSON_REJECT_DUPLICATES, &error);
     if (!c->root)
-        c->status = dpt_fail(c->context, DPT_E_FORMAT, "%s is damaged: line %d: %.100s", c->path,
-                             error.line, error.text);
+        c->status = dpt_fail(c->context, DPT_E_FORMAT, "%s is damaged: line %d: %s", c->path,
+                             error.line, show(error.text).text);
     else if (!json_is_object(c->root))
         c->status = dpt_fail(c->context, DPT_E_FORMAT, "%s is damaged: it is no object", c->path);
     return c->status;
@@ -149,7 +155,7 @@ static void apply(config *c, const rule *rules, size_t n)
 /* A text that must be one of two. */
 static void expect(config *c, const char *key, const char *const wanted[2])
 {
-    char words[80];
+    char words[128];
     const json_t *value = value_of(c, key);
     const char *text = json_string_value(value);
     if (!value) return;
@@ -157,7 +163,7 @@ static void expect(config *c, const char *key, const char *const wanted[2])
         fail_value(c, key, "a text");
         return;
     }
-    snprintf(words, sizeof words, "\"%.60s\"", text);
+    snprintf(words, sizeof words, "\"%s\"", show(text).text);
     if (strcmp(text, wanted[0]) != 0 && strcmp(text, wanted[1]) != 0) refuse(c, key, words);
 }
 
@@ -263,7 +269,7 @@ static void check_architecture(config *c)
 {
     static const char *const known[] = {"GPT2LMHeadModel", "GPT2Model",          "LlamaForCausalLM",
                                         "LlamaModel",      "MistralForCausalLM", "MistralModel"};
-    char words[80];
+    char words[128];
     const json_t *list = value_of(c, "architectures");
     const char *name = json_string_value(json_array_get(list, 0));
     if (!list) return;
@@ -273,21 +279,23 @@ static void check_architecture(config *c)
     }
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(name, known[i]) == 0) return;
-    snprintf(words, sizeof words, "the network %.50s", name);
+    snprintf(words, sizeof words, "the network %s", show(name).text);
     refuse(c, "architectures", words);
 }
 
 /* The name that gives the same network, which is that of the model; the path if none does. */
-static const char *name_of(const config *c, const dptm_network *n, char name[128])
+static const char *name_of(const config *c, dptm_network *n)
 {
+    enum { MOST = sizeof n->own };
+    char *name = n->own;
     const dptm_text *t = &n->text;
     const bool plain = t->epsilon == DPTM_EPSILON && t->head * t->heads == t->width;
     const bool whole = t->rotary_base == (double)(size_t)t->rotary_base;
     if (plain && n->build == dptm_gpt && t->hidden == 4 * t->width)
-        snprintf(name, 128, "gpt:%zu:%zu:%zu:%zu:%zu", t->layers, t->heads, t->width, t->context,
+        snprintf(name, MOST, "gpt:%zu:%zu:%zu:%zu:%zu", t->layers, t->heads, t->width, t->context,
                  t->vocabulary);
     else if (plain && n->build == dptm_llama && whole && t->rotary_base <= MOST_NUMBER)
-        snprintf(name, 128, "llama%s:%zu:%zu:%zu:%zu:%zu:%zu:%zu:%zu", t->tied ? "-tied" : "",
+        snprintf(name, MOST, "llama%s:%zu:%zu:%zu:%zu:%zu:%zu:%zu:%zu", t->tied ? "-tied" : "",
                  t->layers, t->heads, t->key_heads, t->width, t->context, t->vocabulary, t->hidden,
                  (size_t)t->rotary_base);
     else
@@ -300,7 +308,7 @@ static dpt_status read_network(config *c, dptm_network *out)
     const json_t *value = value_of(c, "model_type");
     const char *type = json_string_value(value);
     const bool mistral = type && strcmp(type, "mistral") == 0;
-    char words[80];
+    char words[128];
     if (!type) {
         fail_value(c, "model_type", "there as a text: is the file a config.json of transformers?");
         return c->status;
@@ -311,7 +319,7 @@ static dpt_status read_network(config *c, dptm_network *out)
     else if (strcmp(type, "llama") == 0 || mistral)
         read_llama(c, out, mistral);
     else {
-        snprintf(words, sizeof words, "a network of the type \"%.40s\"", type);
+        snprintf(words, sizeof words, "a network of the type \"%s\"", show(type).text);
         refuse(c, "model_type", words);
     }
     if (c->status == DPT_OK && out->text.layers > DPTM_MOST_LAYERS)
@@ -319,45 +327,66 @@ static dpt_status read_network(config *c, dptm_network *out)
     return c->status;
 }
 
-dpt_status dptm_config_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
-                               dpt_model **out)
+dpt_status dptm_config_read(dpt_context *context, const dptm_config_file *file, dptm_network *out)
 {
-    char path[MOST_PATH], own[128];
-    dptm_network network = {.name = name};
-    if (!find_file(name, path))
-        return dpt_fail(context, DPT_E_NOT_FOUND, "%s has no config.json", name);
-    config c = {.context = context, .path = path, .status = DPT_OK};
-    dpt_status status = parse(&c);
+    config c = {.context = context, .path = file->path, .status = DPT_OK};
+    dptm_network network = {.name = NULL};
+    dpt_status status = parse(&c, file);
     if (status == DPT_OK) status = read_network(&c, &network);
     json_decref(c.root);
     if (status != DPT_OK) return status;
-    network.name = name_of(&c, &network, own);
+    *out = network;
+    out->name = name_of(&c, out);
+    return DPT_OK;
+}
+
+dpt_status dptm_config_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
+                               dpt_model **out)
+{
+    char path[MOST_PATH], *bytes;
+    dptm_network network;
+    size_t n;
+    if (!find_file(name, path))
+        return dpt_fail(context, DPT_E_NOT_FOUND, "%s has no config.json", name);
+    DPT_TRY(read_bytes(context, path, &bytes, &n));
+    const dpt_status status =
+        dptm_config_read(context, &(dptm_config_file){path, bytes, n}, &network);
+    free(bytes);
+    DPT_TRY(status);
     return dptm_text_build(context, &network, shape, out);
 }
 
 /* ---- Tokens that end a text ------------------------------------------------------------------ */
 
+static void read_ends(config *c, int32_t ends[DPT_CONFIG_ENDS], size_t *n)
+{
+    const json_t *value = value_of(c, "eos_token_id");
+    const bool list = json_is_array(value);
+    const size_t count = !value ? 0 : list ? json_array_size(value) : 1;
+    *n = 0;
+    for (size_t i = 0; i < count && c->status == DPT_OK; i++) {
+        const json_t *id = list ? json_array_get(value, i) : value;
+        const json_int_t x = json_integer_value(id);
+        if (!json_is_integer(id) || x < 0 || x >= MOST_NUMBER || *n == DPT_CONFIG_ENDS)
+            fail_value(c, "eos_token_id", "an id, or a list of at most 16");
+        else
+            ends[(*n)++] = (int32_t)x;
+    }
+}
+
 dpt_status dpt_config_ends(dpt_context *context, const char *path, int32_t ends[DPT_CONFIG_ENDS],
                            size_t *n)
 {
-    char file[MOST_PATH];
+    char file[MOST_PATH], *bytes;
     int32_t found[DPT_CONFIG_ENDS];
-    size_t n_found = 0;
+    size_t n_bytes, n_found = 0;
     if (!path || !find_file(path, file))
         return dpt_fail(context, DPT_E_NOT_FOUND, "%s has no config.json", path ? path : "NULL");
+    DPT_TRY(read_bytes(context, file, &bytes, &n_bytes));
     config c = {.context = context, .path = file, .status = DPT_OK};
-    if (parse(&c) != DPT_OK) return c.status;
-    const json_t *value = value_of(&c, "eos_token_id");
-    const bool list = json_is_array(value);
-    const size_t count = !value ? 0 : list ? json_array_size(value) : 1;
-    for (size_t i = 0; i < count && c.status == DPT_OK; i++) {
-        const json_t *id = list ? json_array_get(value, i) : value;
-        const json_int_t x = json_integer_value(id);
-        if (!json_is_integer(id) || x < 0 || x >= MOST_NUMBER || n_found == DPT_CONFIG_ENDS)
-            fail_value(&c, "eos_token_id", "an id, or a list of at most 16");
-        else
-            found[n_found++] = (int32_t)x;
-    }
+    if (parse(&c, &(dptm_config_file){file, bytes, n_bytes}) == DPT_OK)
+        read_ends(&c, found, &n_found);
+    free(bytes);
     json_decref(c.root);
     if (c.status != DPT_OK) return c.status;
     memcpy(ends, found, n_found * sizeof *found);

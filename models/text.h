@@ -38,12 +38,22 @@ typedef struct dptm_network {
     dptm_text_builder *build;
     dptm_text_config *config; /* NULL: `transformers` has no such network */
     dptm_text text;
+    char own[128]; /* the name, if a file gave the network and a form has the same */
 } dptm_network;
 
 /* Builds and finishes a network, as dpt_model_by_name. */
 dpt_status dptm_text_build(dpt_context *context, const dptm_network *network,
                            const dpt_model_shape *shape, dpt_model **out);
 
+/* The content of a config.json. */
+typedef struct dptm_config_file {
+    const char *path; /* for messages, and the name of a network that no form gives */
+    const char *bytes;
+    size_t n_bytes;
+} dptm_config_file;
+
+/* Reads a network from a config.json (config.c).  Errors: DPT_E_FORMAT; DPT_E_UNSUPPORTED. */
+dpt_status dptm_config_read(dpt_context *context, const dptm_config_file *file, dptm_network *out);
 /* Returns whether a name is the path of a config.json, or of a folder that has one (config.c). */
 bool dptm_is_config(const char *name);
 /* As dpt_model_by_name, for such a path. */
