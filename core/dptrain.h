@@ -73,6 +73,7 @@
 #include "dptrain/fit.h"
 #include "dptrain/generate.h"
 #include "dptrain/log.h"
+#include "dptrain/lora.h"
 #include "dptrain/model.h"
 #include "dptrain/predictor.h"
 #include "dptrain/process.h"

@@ -340,8 +340,8 @@ dpt_status dptm_config_read(dpt_context *context, const dptm_config_file *file, 
     return DPT_OK;
 }
 
-dpt_status dptm_config_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
-                               dpt_model **out)
+dpt_status dptm_config_by_name(dpt_context *context, const char *name,
+                               const dpt_model_by_name_options *options, dpt_model **out)
 {
     char path[MOST_PATH], *bytes;
     dptm_network network;
@@ -353,7 +353,7 @@ dpt_status dptm_config_by_name(dpt_context *context, const char *name, const dpt
         dptm_config_read(context, &(dptm_config_file){path, bytes, n}, &network);
     free(bytes);
     DPT_TRY(status);
-    return dptm_text_build(context, &network, shape, out);
+    return dptm_text_build(context, &network, options, out);
 }
 
 /* ---- Tokens that end a text ------------------------------------------------------------------ */

@@ -49,6 +49,18 @@ enum { DPT_CONFIG_ENDS = 16 };
 DPT_API DPT_CHECK_RESULT dpt_status dpt_config_ends(dpt_context *context, const char *path,
                                                     int32_t ends[DPT_CONFIG_ENDS], size_t *n);
 
+typedef struct dpt_model_by_name_options {
+    size_t size; /* sizeof(dpt_model_by_name_options) */
+    dpt_model_shape shape;
+    const dpt_lora_options *lora; /* adapters (dptrain/lora.h); NULL: none */
+} dpt_model_by_name_options;
+
+/* As dpt_model_by_name, with more options.  Errors: also those of dpt_model_set_lora; DPT_E_INVALID
+   if no layer of the network matches, or adapters are wanted for a network that reads no ids. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_model_by_name_with(dpt_context *context, const char *name,
+                                                           const dpt_model_by_name_options *options,
+                                                           dpt_model **out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -90,10 +90,25 @@ static bool is_onnx_path(const char *name)
 dpt_status dpt_model_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
                              dpt_model **out)
 {
+    const dpt_model_by_name_options options = {
+        .size = sizeof options, .shape = shape ? *shape : (dpt_model_shape){.height = 0}};
+    return dpt_model_by_name_with(context, name, &options, out);
+}
+
+dpt_status dpt_model_by_name_with(dpt_context *context, const char *name,
+                                  const dpt_model_by_name_options *options, dpt_model **out)
+{
+    const dpt_model_shape *shape = &options->shape;
+    if (options->size != sizeof *options)
+        return dpt_fail(context, DPT_E_INVALID, "dpt_model_by_name_options.size is not set");
+    if (name && options->lora && (is_onnx_path(name) || find(name)))
+        return dpt_fail(context, DPT_E_INVALID,
+                        "model %s has no linear layers over sequences, which adapters are for",
+                        name);
     if (name && is_onnx_path(name)) return dpt_model_from_onnx(context, name, out);
-    if (name && dptm_is_text(name)) return dptm_text_by_name(context, name, shape, out);
+    if (name && dptm_is_text(name)) return dptm_text_by_name(context, name, options, out);
     if (name && !find(name) && dptm_is_config(name))
-        return dptm_config_by_name(context, name, shape, out);
+        return dptm_config_by_name(context, name, options, out);
     const model_entry *entry = find(name);
     if (!entry) return unknown_name(context, name);
     dpt_model *model;

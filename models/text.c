@@ -244,16 +244,20 @@ static dpt_status describe(dpt_model *model, const dptm_network *n, const dptm_t
 }
 
 dpt_status dptm_text_build(dpt_context *context, const dptm_network *network,
-                           const dpt_model_shape *shape, dpt_model **out)
+                           const dpt_model_by_name_options *options, dpt_model **out)
 {
+    const dpt_model_shape *shape = &options->shape;
     const dptm_network *n = network;
     dptm_text text = n->text;
     dpt_model *model;
     if (text.vocabulary == 0) text.vocabulary = shape->classes;
     DPT_TRY(check_data(context, n->name, shape, &text));
     DPT_TRY(dpt_model_create(context, n->name, &model));
-    const dpt_value ids = dpt_input_ids(model, shape->channels);
-    dpt_status status = dpt_model_finish_per_pixel(model, n->build(model, ids, &text));
+    dpt_status status = options->lora ? dpt_model_set_lora(model, options->lora) : DPT_OK;
+    if (status == DPT_OK) {
+        const dpt_value ids = dpt_input_ids(model, shape->channels);
+        status = dpt_model_finish_per_pixel(model, n->build(model, ids, &text));
+    }
     if (status == DPT_OK) status = describe(model, n, &text);
     if (status != DPT_OK) {
         dpt_model_destroy(model);
@@ -263,11 +267,11 @@ dpt_status dptm_text_build(dpt_context *context, const dptm_network *network,
     return DPT_OK;
 }
 
-dpt_status dptm_text_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
-                             dpt_model **out)
+dpt_status dptm_text_by_name(dpt_context *context, const char *name,
+                             const dpt_model_by_name_options *options, dpt_model **out)
 {
     const form *f = find_form(name);
     dptm_network network = {.name = name, .build = f->build, .config = f->config};
     DPT_TRY(read_name(context, name, f, &network.text));
-    return dptm_text_build(context, &network, shape, out);
+    return dptm_text_build(context, &network, options, out);
 }

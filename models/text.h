@@ -43,7 +43,7 @@ typedef struct dptm_network {
 
 /* Builds and finishes a network, as dpt_model_by_name. */
 dpt_status dptm_text_build(dpt_context *context, const dptm_network *network,
-                           const dpt_model_shape *shape, dpt_model **out);
+                           const dpt_model_by_name_options *options, dpt_model **out);
 
 /* The content of a config.json. */
 typedef struct dptm_config_file {
@@ -57,15 +57,15 @@ dpt_status dptm_config_read(dpt_context *context, const dptm_config_file *file, 
 /* Returns whether a name is the path of a config.json, or of a folder that has one (config.c). */
 bool dptm_is_config(const char *name);
 /* As dpt_model_by_name, for such a path. */
-dpt_status dptm_config_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
-                               dpt_model **out);
+dpt_status dptm_config_by_name(dpt_context *context, const char *name,
+                               const dpt_model_by_name_options *options, dpt_model **out);
 
 /* Returns whether a name begins as that of a network of this sort, rightly spelt or not. */
 bool dptm_is_text(const char *name);
 /* As dpt_model_help, for a name of dpt_text_model_names. */
 const char *dptm_text_help(const char *name);
-/* As dpt_model_by_name. */
-dpt_status dptm_text_by_name(dpt_context *context, const char *name, const dpt_model_shape *shape,
-                             dpt_model **out);
+/* As dpt_model_by_name_with. */
+dpt_status dptm_text_by_name(dpt_context *context, const char *name,
+                             const dpt_model_by_name_options *options, dpt_model **out);
 
 #endif

@@ -10,6 +10,7 @@
 #include "graph/builder.h" /* DPTI_MAX_RECORD */
 #include "io/shards.h"
 
+#include "train/replicas/base_hash.h"
 #include <float.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out)
     o->class_names = print_names(d);
     print_values(d->channel_mean, d->stat_channels, o->mean, sizeof o->mean);
     print_values(deviation, d->stat_channels, o->deviation, sizeof o->deviation);
+    snprintf(o->base, sizeof o->base, "%s", dpti_base_hash_known(trainer));
 }
 
 void dpti_origin_free(dpti_origin *origin)
@@ -88,6 +90,7 @@ void dpti_origin_list(const dpti_origin *origin, const char *key, const char *va
         {names_key, o->class_names},
         {mean_key, o->mean},
         {deviation_key, o->deviation},
+        {DPTI_BASE_KEY, o->base[0] ? o->base : NULL},
         {key, value},
     };
     _Static_assert(DPTI_ORIGIN_LIST > 2 * (sizeof entries / sizeof *entries), "a list has its end");

@@ -12,6 +12,7 @@ enum { DPTI_CLASS_NAMES_BYTES = 1 << 22 };
 
 typedef struct dpti_origin {
     const char *model; /* the name, owned by the model */
+    char base[65];     /* of adapters: the hash of their base (train/replicas/base_hash.h); or "" */
     char steps[24];
     char dataset[64];
     char height[24], width[24], channels[24], classes[24];
@@ -19,11 +20,15 @@ typedef struct dpti_origin {
     char mean[72], deviation[72]; /* numbers separated by spaces, one per channel */
 } dpti_origin;
 
-/* Describes the present weights of a trainer. */
+/* The key of the hash of the base. */
+#define DPTI_BASE_KEY "base_sha256"
+
+/* Describes the present weights of a trainer.  The hash of a base is that which dpti_base_hash has
+   computed. */
 void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out);
 void dpti_origin_free(dpti_origin *origin); /* accepts a zeroed struct; sets it to zero */
 
-enum { DPTI_ORIGIN_LIST = 25 };
+enum { DPTI_ORIGIN_LIST = 27 };
 /* Builds the whole metadata of a file, as dpti_safetensors_seal takes it, with one more entry.
    The list points to the arguments. */
 void dpti_origin_list(const dpti_origin *origin, const char *key, const char *value,

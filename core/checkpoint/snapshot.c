@@ -16,6 +16,7 @@
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
 #include "train/recovery/recover.h"
+#include "train/replicas/base_hash.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
 #include "train/standby/standby.h"
@@ -40,7 +41,7 @@ dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
     }
     if (dpti_packs(t)) {
         s.n_owing = dpti_processes_count(t->processes);
-        s.residual = calloc(s.n_owing, t->model->flat_size * sizeof *s.residual);
+        s.residual = calloc(s.n_owing, t->model->flat_gradients * sizeof *s.residual);
         if (!s.residual) {
             dpti_snapshot_free(&s);
             return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
@@ -83,7 +84,7 @@ static bool take_balance(const dpt_trainer *t, dpti_run_state *state)
     return true;
 }
 
-/* Collects the error feedback of each process (flat_size each) in process 0, if no process has
+/* Collects the error feedback of each process (flat_gradients each) in process 0, if no process has
    failed so far (`status`).  `all` is NULL in the other processes. */
 static dpt_status collect_residuals(dpt_trainer *t, dpt_status status, float *all)
 {
@@ -96,7 +97,7 @@ static dpt_status collect_residuals(dpt_trainer *t, dpt_status status, float *al
         const float *residual = dpti_exchange_feedback(t, &count);
         memcpy(mine, residual, count * sizeof *mine);
         const dpti_rooted what = {
-            .mine = mine, .all = all, .n_bytes = t->model->flat_size * sizeof *mine};
+            .mine = mine, .all = all, .n_bytes = t->model->flat_gradients * sizeof *mine};
         status = dpti_processes_collect(t->processes, &what, &error);
         if (status != DPT_OK) (void)dpti_context_fail(t->context, NULL, &error);
     }
@@ -114,7 +115,9 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
 {
     dpt_trainer *t = trainer;
     const double began = dpti_seconds();
-    dpt_status status = dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats);
+    const char *base;
+    dpt_status status = dpti_base_hash(t, &base);
+    if (status == DPT_OK) status = dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats);
     if (dpti_packs(t)) status = collect_residuals(t, status, snapshot->residual);
     DPT_TRY(status);
     dpti_run_state *state = calloc(1, sizeof *state);
@@ -157,7 +160,7 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
             s->flats[k], error));
     for (size_t r = 0; r < s->n_owing; r++)
         DPT_TRY(dpti_tensors_add_state(tensors, (dpti_state_kind){dpti_residual_tensor, r},
-                                       s->residual + r * s->model->flat_size, error));
+                                       s->residual + r * s->model->flat_gradients, error));
     return dpti_safetensors_seal(
         &(dpti_tensor_file){
             .path = path, .tensors = tensors->list, .n_tensors = tensors->n, .metadata = metadata},
@@ -251,7 +254,7 @@ static dpt_status compare_trainer(dpt_trainer *t, const dpti_checkpoint *c)
 static dpt_status read_residuals(dpt_trainer *t, const dpti_tensor_source *source,
                                  dpti_checkpoint *c)
 {
-    const size_t n = dpti_processes_count(t->processes), size = t->model->flat_size;
+    const size_t n = dpti_processes_count(t->processes), size = t->model->flat_gradients;
     const bool same = c->state.n_owing == n;
     float *flat = dpti_trainer_make_flat(t);
     c->all_residuals = calloc(n, size * sizeof *c->all_residuals);
@@ -307,6 +310,7 @@ static dpt_status read_file(dpt_trainer *t, const dpti_safetensors *file, dpti_c
         return dpti_context_fail(t->context, NULL, &error);
     DPT_TRY(compare_trainer(t, c));
     DPT_TRY(check_position(t, c));
+    DPT_TRY(dpti_base_check(t, c->path, dpti_safetensors_metadata(file, DPTI_BASE_KEY)));
     return read_tensors(t, file, c);
 }
 
@@ -354,6 +358,11 @@ void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
     *checkpoint = (dpti_checkpoint){.path = NULL};
 }
 
+static size_t flat_bytes(const dpt_trainer *t, size_t k)
+{
+    return dpti_saved_elements(t, dpti_state_buffer_kind(k)) * sizeof(float);
+}
+
 /* Packs the run state as in the file, the path and the flat buffers.  Error feedback is not
    packed, because dpti_checkpoint_deal distributes it. */
 uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
@@ -363,11 +372,9 @@ uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint 
     char *state = dpti_run_state_encode(&c->state);
     if (!state) return NULL;
     const size_t path_bytes = strlen(c->path) + 1, state_bytes = strlen(state) + 1;
-    const size_t flat_bytes = trainer->model->flat_size * sizeof(float);
-    size_t n_flats = 0;
-    while (n_flats < DPTI_MAX_STATE_BUFFERS && c->flats[n_flats])
-        n_flats++;
-    *n_bytes = state_bytes + path_bytes + n_flats * flat_bytes;
+    *n_bytes = state_bytes + path_bytes;
+    for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS && c->flats[k]; k++)
+        *n_bytes += flat_bytes(trainer, k);
     uint8_t *bytes = malloc(*n_bytes), *at = bytes;
     if (bytes) {
         memcpy(at, state, state_bytes);
@@ -375,8 +382,10 @@ uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint 
         memcpy(at, c->path, path_bytes);
         at += path_bytes;
     }
-    for (size_t k = 0; bytes && k < n_flats; k++, at += flat_bytes)
-        memcpy(at, c->flats[k], flat_bytes);
+    for (size_t k = 0; bytes && k < DPTI_MAX_STATE_BUFFERS && c->flats[k]; k++) {
+        memcpy(at, c->flats[k], flat_bytes(trainer, k));
+        at += flat_bytes(trainer, k);
+    }
     free(state);
     return bytes;
 }
@@ -398,7 +407,7 @@ bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dp
     c.path = take_copy(&at, strlen((const char *)at) + 1);
     bool complete = c.path && dpti_run_state_decode(c.path, state, &c.state, NULL) == DPT_OK;
     for (size_t k = 0; k < dpti_trainer_n_state_buffers(trainer); k++) {
-        c.flats[k] = take_copy(&at, trainer->model->flat_size * sizeof(float));
+        c.flats[k] = take_copy(&at, flat_bytes(trainer, k));
         complete = complete && c.flats[k];
     }
     if (complete)
@@ -473,7 +482,7 @@ dpt_status dpti_checkpoint_deal(dpt_trainer *trainer, dpti_checkpoint *checkpoin
     DPT_TRY(dpti_peers_agree(t, c->residual ? DPT_OK : DPT_E_NO_MEMORY));
     const dpti_rooted what = {.mine = c->residual,
                               .all = c->all_residuals,
-                              .n_bytes = t->model->flat_size * sizeof *c->residual};
+                              .n_bytes = t->model->flat_gradients * sizeof *c->residual};
     if (dpti_processes_deal(t->processes, &what, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     free(c->all_residuals);
@@ -496,6 +505,10 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
 {
     dpt_trainer *t = trainer;
     const dpti_run_state *s = &checkpoint->state;
+    if (t->model->lora) { /* all replicas, since only adapters are written */
+        DPT_TRY(dpti_trainer_refresh(t));
+        DPT_TRY(dpti_trainer_catch_up(t));
+    }
     dpti_standby_end(t);
     dpti_trainer_forget_unsubmitted(t);
     dpti_steps_move_to(t, s->done);
@@ -504,7 +517,7 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     t->lr = (float)s->lr;
     const bool same = apply_balance(t, s);
     apply_residuals(t, checkpoint->residual);
-    DPT_TRY(dpti_trainer_adopt_state(t, (const float *const *)checkpoint->flats));
+    DPT_TRY(dpti_trainer_adopt_saved(t, (const float *const *)checkpoint->flats));
     if (same) apply_rest(t, s);
     return DPT_OK;
 }

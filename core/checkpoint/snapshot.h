@@ -13,10 +13,11 @@
 typedef struct dpti_snapshot {
     const dpt_model *model; /* outlives the snapshot */
     size_t n_kinds;
-    float *
-        flats[DPTI_MAX_STATE_BUFFERS]; /* (flat_size) each; in the layout of a file after writing */
+    float *flats[DPTI_MAX_STATE_BUFFERS]; /* (flat_size) each, of which the optimizer's state has
+                                             (flat_gradients); in the layout of a file after
+                                             writing */
     size_t n_owing;  /* processes whose error feedback the snapshot holds; 0: none */
-    float *residual; /* (n_owing, flat_size) error feedback, in the same layout */
+    float *residual; /* (n_owing, flat_gradients) error feedback, in the same layout */
     int64_t batches;
     size_t step;
     dpti_origin origin;
@@ -45,7 +46,7 @@ typedef struct dpti_checkpoint {
     char *path;
     float *flats[DPTI_MAX_STATE_BUFFERS];
     /* Error feedback, if the trainer compresses and the file has error feedback (state.n_owing).
-       all_residuals: that of all processes of the trainer (flat_size each) in the process that
+       all_residuals: that of all processes of the trainer (flat_gradients each) in the process that
        read the file, NULL in the others. residual: that of this process, after
        dpti_checkpoint_deal. */
     float *all_residuals, *residual;

@@ -203,6 +203,21 @@ static dpt_status read_tensor(const dpti_tensor_source *source, const dpti_param
                     source->path, tensor->name, tensor->dtype);
 }
 
+/* The name of the parameter of an adapter's tensor; NULL: it is none. */
+static const char *behind_adapter(const char *name)
+{
+    const size_t n = strlen(DPTI_ADAPTER_PREFIX);
+    return strncmp(name, DPTI_ADAPTER_PREFIX, n) == 0 ? name + n : NULL;
+}
+
+/* Whether the tensor is that of an adapter of the model. */
+static bool is_adapter(const dpt_model *model, const char *tensor)
+{
+    const char *name = behind_adapter(tensor);
+    const dpti_parameter *p = name ? dpti_model_parameter(model, name) : NULL;
+    return p && p->is_adapter;
+}
+
 /* A tensor that the model does not have shows that the file belongs to another model. */
 static dpt_status all_known(const dpti_tensor_source *source, const char *except)
 {
@@ -213,7 +228,8 @@ static dpt_status all_known(const dpti_tensor_source *source, const char *except
         char what[512];
         if (dpti_model_parameter(source->model, name) || dpti_is_counter(source->model, tensor) ||
             dpti_is_state(source->model, tensor) || is_excepted(except, name) ||
-            is_without_prefix(source, tensor) || is_buffer(tensor))
+            is_without_prefix(source, tensor) || is_buffer(tensor) ||
+            is_adapter(source->model, name))
             continue;
         const dpti_parameter *tied = tied_to(source->model, tensor);
         if (tied) {
@@ -227,13 +243,29 @@ static dpt_status all_known(const dpti_tensor_source *source, const char *except
     return DPT_OK;
 }
 
+bool dpti_has_adapters(const dpti_safetensors *file)
+{
+    for (size_t i = 0; i < dpti_safetensors_count(file); i++)
+        if (behind_adapter(dpti_safetensors_get(file, i)->name)) return true;
+    return false;
+}
+
 dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except, float *flat)
 {
+    const bool adapters = dpti_has_adapters(source->file);
+    if (adapters && !source->model->lora)
+        return dpt_fail(source->context, DPT_E_INVALID,
+                        "%s has adapters and no weights of model %s: train them with --lora "
+                        "FOLDER, or add them to their base with dptrain merge",
+                        source->path, source->model->name);
     DPT_TRY(all_known(source, except));
     for (size_t i = 0; i < source->model->n_parameters; i++) {
         const dpti_parameter *p = &source->model->parameters[i];
+        char name[512];
         if (is_excepted(except, p->name)) continue;
-        DPT_TRY(read_tensor(source, p, p->name));
+        if (source->model->lora && p->is_adapter != adapters) continue;
+        snprintf(name, sizeof name, "%s%s", adapters ? DPTI_ADAPTER_PREFIX : "", p->name);
+        DPT_TRY(read_tensor(source, p, name));
         dpti_parameter_import(p, source->outside, flat + p->offset);
     }
     return DPT_OK;
@@ -243,7 +275,7 @@ dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kin
 {
     for (size_t i = 0; i < source->model->n_parameters; i++) {
         const dpti_parameter *p = &source->model->parameters[i];
-        if (dpti_is_statistic(p->role)) continue;
+        if (dpti_is_statistic(p->role) || !dpti_has_gradient_place(source->model, p)) continue;
         char *name = kind.name_of(kind.number, p->name);
         if (!name)
             return dpt_fail(source->context, DPT_E_NO_MEMORY, "no memory to read %s", source->path);

@@ -70,13 +70,21 @@ static void add_parameter(dpti_tensors *t, const dpti_parameter *p, const char *
 }
 
 /* Adds a parameter of a layer.  One that several layers share is added for the first of them. */
-static void add_weight(dpti_tensors *t, size_t parameter, float *flat)
+static dpt_status add_weight(dpti_tensors *t, size_t parameter, float *flat, dpt_error *error)
 {
-    if (parameter == SIZE_MAX) return;
+    if (parameter == SIZE_MAX) return DPT_OK;
     const dpti_parameter *p = &t->model->parameters[parameter];
     for (size_t i = 0; i < t->n; i++)
-        if (t->list[i].name == p->name) return;
-    add_parameter(t, p, p->name, flat);
+        if (t->list[i].name == p->name) return DPT_OK;
+    if (t->model->lora && p->is_adapter == t->base) return DPT_OK;
+    const char *name = p->name;
+    if (p->is_adapter) {
+        t->names[t->n] = dpti_format("%s%s", DPTI_ADAPTER_PREFIX, p->name);
+        name = t->names[t->n];
+        if (!name) return no_memory(error);
+    }
+    add_parameter(t, p, name, flat);
+    return DPT_OK;
 }
 
 dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat, int64_t batches,
@@ -86,10 +94,10 @@ dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat, int64_t 
     t->batches = batches;
     for (size_t i = 0; i < t->model->n_nodes; i++) {
         const dpti_node *node = &t->model->nodes[i];
-        add_weight(t, node->weight, flat);
-        add_weight(t, node->bias, flat);
-        add_weight(t, node->mean, flat);
-        add_weight(t, node->variance, flat);
+        DPT_TRY(add_weight(t, node->weight, flat, error));
+        DPT_TRY(add_weight(t, node->bias, flat, error));
+        DPT_TRY(add_weight(t, node->mean, flat, error));
+        DPT_TRY(add_weight(t, node->variance, flat, error));
         if (node->kind != DPTI_NODE_BATCH_NORM || dpti_count_updates(t->model, node->mean, i) <
                                                       dpti_count_updates(t->model, node->mean, 0))
             continue; /* of a batch-norm that is used several times: the first use */
@@ -121,7 +129,7 @@ dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_kind kind, f
     dpti_tensors *t = tensors;
     for (size_t i = 0; i < t->model->n_parameters; i++) {
         const dpti_parameter *p = &t->model->parameters[i];
-        if (dpti_is_statistic(p->role)) continue;
+        if (dpti_is_statistic(p->role) || !dpti_has_gradient_place(t->model, p)) continue;
         char *name = kind.name_of(kind.number, p->name);
         if (!name) return no_memory(error);
         t->names[t->n] = name;

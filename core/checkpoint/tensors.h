@@ -14,8 +14,12 @@ typedef struct dpti_tensors {
     size_t n;
     char **names; /* owned; NULL if the model owns the name */
     float *scratch;
+    bool base;       /* of a model with adapters, the base is written, and not the adapters */
     int64_t batches; /* number of batches that the running statistics have seen */
 } dpti_tensors;
+
+/* What PEFT puts in front of the names of adapters. */
+#define DPTI_ADAPTER_PREFIX "base_model.model."
 
 /* Returns the name of a parameter's tensor, which the caller frees; NULL if there is no memory. */
 typedef char *dpti_state_name(size_t number, const char *parameter);
@@ -29,7 +33,8 @@ char *dpti_residual_tensor(size_t number, const char *parameter);
 DPT_CHECK_RESULT dpt_status dpti_tensors_create(const dpt_model *model, size_t n_kinds,
                                                 dpti_tensors *out, dpt_error *error);
 void dpti_tensors_free(dpti_tensors *tensors);
-/* Adds the tensors of a flat buffer in PyTorch's order, and converts the buffer into a file's
+/* Adds the tensors of a flat buffer in PyTorch's order, of a model with adapters those of the
+   adapters under PEFT's names or those of the base, and converts the buffer into a file's
    layout in place.  The buffer must stay valid until the file is written. */
 DPT_CHECK_RESULT dpt_status dpti_tensors_add_weights(dpti_tensors *tensors, float *flat,
                                                      int64_t batches, dpt_error *error);

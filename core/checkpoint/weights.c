@@ -11,6 +11,7 @@
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
 #include "train/recovery/recover.h"
+#include "train/replicas/base_hash.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
 
@@ -46,6 +47,8 @@ static dpt_status read_tensors(dpt_trainer *t, bool peeks, weights_file *out)
     dpt_error error = {0};
     *out = (weights_file){.flat = dpti_trainer_make_flat(t)};
     if (!out->flat) return DPT_E_NO_MEMORY;
+    const char *base;
+    DPT_TRY(dpti_base_hash(t, &base));
     DPT_TRY(peeks ? dpti_trainer_peek(t, out->flat) : dpti_trainer_read_trusted(t, 1, &out->flat));
     dpt_status status = dpti_tensors_create(t->model, 1, &out->tensors, &error);
     if (status == DPT_OK)
@@ -109,9 +112,20 @@ static size_t batches_of(const dpt_model *m, const dpti_safetensors *file)
 static dpt_status read_weights(dpt_trainer *t, const dpti_tensor_source *source, const char *except,
                                float *flat)
 {
+    const bool excepts = except && *except, lora = t->model->lora != NULL;
     DPT_TRY(dpti_tensor_source_check_layers(source, except));
     DPT_TRY(dpti_tensor_source_check_seal(source));
-    if (except && *except) DPT_TRY(dpti_trainer_read_trusted(t, 1, &flat));
+    if (lora && excepts)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a model with adapters takes all layers of its base from a file: leave "
+                        "--fresh out");
+    if (lora && dpti_has_adapters(source->file)) {
+        DPT_TRY(dpti_base_check(t, source->path,
+                                dpti_safetensors_metadata(source->file, DPTI_BASE_KEY)));
+        DPT_TRY(dpti_trainer_refresh(t)); /* all replicas, since only a part is written */
+        DPT_TRY(dpti_trainer_catch_up(t));
+    }
+    if (lora || excepts) DPT_TRY(dpti_trainer_read_trusted(t, 1, &flat));
     return dpti_weights_read(source, except, flat);
 }
 
@@ -128,11 +142,11 @@ static dpt_status load(dpt_trainer *t, const char *path, const char *except)
         .context = t->context, .model = t->model, .path = path, .file = file, .outside = outside};
     if (status == DPT_OK) status = read_weights(t, &source, except, flat);
     if (status == DPT_OK) {
-        memset(outside, 0, t->model->flat_size * sizeof *outside);
+        memset(outside, 0, t->model->flat_gradients * sizeof *outside);
         dpti_state_origin origin = dpti_state_get_origin(t);
         origin.batches = batches_of(t->model, file) - dpt_trainer_steps(t);
         dpti_state_set_origin(t, origin);
-        status = dpti_trainer_adopt(t, flat, outside);
+        status = dpti_trainer_adopt(t, flat, outside, t->model->lora && dpti_has_adapters(file));
     }
     free(outside);
     free(flat);

@@ -32,6 +32,8 @@ typedef struct dpt_device_plan {
     double flops;  /* floating-point operations of a step */
     size_t exchange_bytes; /* bytes that the device sends in a step: gradients and batch-norm's
                               statistics */
+    size_t gradient_bytes; /* bytes of the gradients of a step, which devices exchange if there are
+                              several */
 } dpt_device_plan;
 
 /* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed

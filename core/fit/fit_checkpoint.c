@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/parse.h"
 #include "base/print.h"
+#include "checkpoint/config.h"
 #include "checkpoint/settings.h"
 #include "io/file.h"
 #include "io/folder.h"
@@ -58,25 +59,12 @@ dpt_status dpti_fit_look_at_checkpoints(dpti_fit *f)
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
-/* Writes the description of the network beside the weights, if the model has one. */
+/* Writes the description of the network, or of its adapters, beside the weights. */
 static dpt_status write_config(const dpti_fit *f, const char *weights)
 {
-    const char *text = f->trainer->model->config, *slash = strrchr(weights, '/');
     dpt_error error = {.status = DPT_OK};
-    dpti_new_file file;
-    if (!text) return DPT_OK;
-    char *path = dpti_format("%.*sconfig.json", slash ? (int)(slash - weights) + 1 : 0, weights);
-    if (!path) return dpti_fit_no_memory(f);
-    dpt_status status = dpti_new_file_create(path, &file, &error);
-    if (status == DPT_OK) {
-        status = dpti_new_file_write(&file, text, strlen(text), &error);
-        if (status == DPT_OK)
-            status = dpti_new_file_commit(&file, &error);
-        else
-            dpti_new_file_discard(&file);
-    }
-    free(path);
-    return status == DPT_OK ? DPT_OK : dpti_context_fail(f->context, NULL, &error);
+    if (dpti_config_write(f->trainer->model, weights, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
 }
 
 dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch, dpt_error *unsaved)

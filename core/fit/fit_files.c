@@ -274,7 +274,7 @@ static dpt_status check_folder(dpti_fit *f)
     DPT_TRY(no_checkpoint(f, o->log));
     DPT_TRY(no_checkpoint(f, o->plot));
     DPT_TRY(no_checkpoint(f, o->trace));
-    DPT_TRY(check_weights(f, "model", &f->model));
+    DPT_TRY(check_weights(f, f->trainer->model->lora ? "adapter_model" : "model", &f->model));
     return o->validation ? check_weights(f, "best", &f->best) : DPT_OK;
 }
 

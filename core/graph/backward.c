@@ -139,7 +139,7 @@ dpt_status dpti_begin_gradient(dpti_compiler *c, size_t root, dpti_gradient *out
     const dpti_node *node = &c->model->nodes[root];
     contribution to;
     if (node->kind == DPTI_NODE_PARAMETER && c->gradient[root] == DPTI_NO_TENSOR)
-        DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &c->gradient[root]));
+        DPT_TRY(dpti_add_gradient(c, node->weight, &c->gradient[root]));
     DPT_TRY(begin_contribution(c, root, &to));
     if (node->kind == DPTI_NODE_PARAMETER) to.flags = dpti_parameter_flags(c, node->weight);
     *out = (dpti_gradient){.tensor = to.gradient, .flags = to.flags, .mask = to.mask};
@@ -165,8 +165,8 @@ static dpt_status emit_filters(dpti_compiler *c, size_t i)
     const dpti_node *node = &c->model->nodes[i];
     int dw, db;
     if (keeps_parameters(c, node)) return dpti_end_bucket(c, node->weight, 0);
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
+    DPT_TRY(dpti_add_gradient(c, node->weight, &dw));
+    DPT_TRY(dpti_add_gradient(c, node->bias, &db));
     dpti_instruction backward = dpti_instruction_of(c, node);
     backward.flags = dpti_parameter_flags(c, node->weight);
     backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
@@ -214,13 +214,12 @@ static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t ro
 {
     const dpti_node *node = &c->model->nodes[i];
     const dpt_linear_desc *forward = &node->forward.u.linear;
-    const dpti_parameter *all = c->model->parameters;
     const bool is_whole = rows == forward->out;
-    int dw, db = DPTI_NO_TENSOR;
+    const size_t in = forward->in;
+    int dw, db;
     DPT_TRY(
-        dpti_add_view(c, DPTI_HOME_GRADIENTS, all[node->weight].offset + first * forward->in, &dw));
-    if (node->bias != SIZE_MAX)
-        DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, all[node->bias].offset + first, &db));
+        dpti_add_gradient_part(c, (dpti_gradient_part){node->weight, first * in, rows * in}, &dw));
+    DPT_TRY(dpti_add_gradient_part(c, (dpti_gradient_part){node->bias, first, rows}, &db));
     dpti_instruction backward = dpti_instruction_of(c, node);
     backward.flags = c->shared[node->weight] ? DPT_RUN_ACCUMULATE : dpti_gradient_flags(c);
     backward.desc.kind = DPT_OP_LINEAR_BACKWARD_WEIGHTS;
@@ -331,7 +330,7 @@ static dpt_status emit_transposed_filters(dpti_compiler *c, size_t i, int x)
     if (has_value_filters(node)) return emit_value_filters(c, i, x, dy);
     DPT_TRY(dpti_emit_held(c));
     if (!keeps_parameters(c, node)) {
-        DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
+        DPT_TRY(dpti_add_gradient(c, node->weight, &dw));
         backward.flags = dpti_parameter_flags(c, node->weight);
         backward.desc.kind = DPT_OP_CONV2D_BACKWARD_WEIGHTS;
         DPT_TRY(DPTI_EMIT(c, backward, ((int[]){x, dy}), ((int[]){dw})));
@@ -438,8 +437,8 @@ static dpt_status add_scale_gradients(const dpti_compiler *c, const dpti_node *n
         DPT_TRY(dpti_add_whole(c, n, dw));
         return dpti_add_whole(c, n, db);
     }
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, norm->weight, dw));
-    return dpti_add_parameter(c, DPTI_HOME_GRADIENTS, norm->bias, db);
+    DPT_TRY(dpti_add_gradient(c, norm->weight, dw));
+    return dpti_add_gradient(c, norm->bias, db);
 }
 
 static dpt_status emit_batch_norm_sums(dpti_compiler *c, size_t i, dpti_part *of)
@@ -523,8 +522,8 @@ static dpt_status emit_layer_norm(dpti_compiler *c, size_t i)
     const size_t root = c->root[node->inputs[0]];
     const int dy = c->gradient[i], x = c->value[root];
     int w, dw, db;
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dw));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->bias, &db));
+    DPT_TRY(dpti_add_gradient(c, node->weight, &dw));
+    DPT_TRY(dpti_add_gradient(c, node->bias, &db));
     dpti_instruction backward = dpti_instruction_of(c, node);
     backward.flags = dpti_gradient_flags(c);
     backward.desc.kind = DPT_OP_LAYER_NORM_BACKWARD_WEIGHTS;

@@ -14,11 +14,12 @@
    first, then an eighth of all weights.
 
    A linear layer may have more than an eighth of all weights.  Its gradient is then computed in
-   slices of rows, each of about an eighth of all weights.  So the exchange does not wait for the
-   whole layer, and the end of the step does not wait for the whole first layer.  A product with
-   fewer rows may round differently.  So slices depend on the model, on the smallest size, and on
-   whether there is an exchange at all, but not on the time of the exchange or on the size of
-   buckets.  A slice is one bucket; if buckets are larger, several slices are one bucket. */
+   slices of rows, each of about an eighth of all weights, of the frozen ones, too.  So the exchange
+   does not wait for the whole layer, and the end of the step does not wait for the whole first
+   layer.  A product with fewer rows may round differently.  So slices depend on the model, on the
+   smallest size, and on whether there is an exchange at all, but not on the time of the exchange or
+   on the size of buckets.  A slice is one bucket; if buckets are larger, several slices are one
+   bucket. */
 #include "base/size.h"
 #include "graph/compile.h"
 
@@ -40,7 +41,7 @@ dpti_bucket_sizes dpti_default_buckets(const dpt_model *model, size_t least_buck
 size_t dpti_slice_begin(const dpti_compiler *c, const dpti_node *linear, size_t end)
 {
     const size_t in = linear->forward.u.linear.in, out = linear->forward.u.linear.out;
-    const size_t least = c->options->least_bucket, part = c->model->flat_weights / PARTS;
+    const size_t least = c->options->least_bucket, part = c->model->all_weights / PARTS;
     if (least == 0) return 0;
     const size_t n_slices = in * out / (part > least ? part : least) + 1;
     const size_t shard = (out + n_slices - 1) / n_slices, fill = (least + in - 1) / in;

@@ -9,7 +9,7 @@ static dpt_status clear_parameter(dpti_compiler *c, size_t parameter)
     int gradient;
     if (dpti_is_frozen(c, parameter)) return DPT_OK;
     const size_t size = c->model->parameters[parameter].size;
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, parameter, &gradient));
+    DPT_TRY(dpti_add_gradient(c, parameter, &gradient));
     dpti_instruction zero = {.desc = dpti_fill_with(size, false, 0.0f),
                              .layer = c->model->parameters[parameter].name,
                              .flags = dpti_parameter_flags(c, parameter),
@@ -36,7 +36,7 @@ static dpt_status compile_training(dpti_compiler *c)
         DPT_TRY(emit_node_backward(c, i));
     DPT_TRY(dpti_emit_held(c));
     if (c->options->single_launch) {
-        c->program->n_gradients = c->model->flat_size;
+        c->program->n_gradients = c->model->flat_gradients;
         DPT_TRY(dpti_emit_look(c));
     } else {
         dpti_keep(c, c->program->result);
@@ -141,7 +141,7 @@ dpt_status dpti_count_gradients(const dpt_model *model, const dpti_program_optio
                                 size_t *out, dpt_error *error)
 {
     dpti_program program;
-    *out = model->flat_size;
+    *out = model->flat_gradients;
     if (!options->deterministic) return DPT_OK;
     DPT_TRY(dpti_compile(model, options, &program, error));
     *out = program.n_gradients;

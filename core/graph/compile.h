@@ -63,6 +63,14 @@ DPT_CHECK_RESULT dpt_status dpti_add_view(const dpti_compiler *c, dpti_home home
 /* Adds a tensor that is a parameter's place in a flat buffer; DPTI_NO_TENSOR for SIZE_MAX. */
 DPT_CHECK_RESULT dpt_status dpti_add_parameter(const dpti_compiler *c, dpti_home home,
                                                size_t parameter, int *out);
+/* Adds the place of elements of a parameter's gradient; DPTI_NO_TENSOR for SIZE_MAX.  That of a
+   frozen parameter is a tensor that nothing reads. */
+DPT_CHECK_RESULT dpt_status dpti_add_gradient(const dpti_compiler *c, size_t parameter, int *out);
+typedef struct dpti_gradient_part {
+    size_t parameter, first, n; /* n elements from `first` on */
+} dpti_gradient_part;
+DPT_CHECK_RESULT dpt_status dpti_add_gradient_part(const dpti_compiler *c, dpti_gradient_part part,
+                                                   int *out);
 
 /* Adds the scale and the shift of a batch-norm: its parameters, or the constants that take their
    place. */
@@ -157,8 +165,8 @@ static inline uint32_t dpti_gradient_flags(const dpti_compiler *c)
 /* Finds the roots, what is fused into them, and which of them have gradients (fuse.c). */
 void dpti_fuse(dpti_compiler *c);
 /* Returns whether a parameter, or running statistic, keeps its bits; true for SIZE_MAX.  No
-   instruction that only computes the gradients of such parameters is emitted.  Their places in the
-   flat buffer of the gradients are zero when a step begins (update.c). */
+   instruction that only computes the gradients of such parameters is emitted.  They have no place
+   in the buffers of gradients and of optimizer state (dpti_model_arrange). */
 bool dpti_is_frozen(const dpti_compiler *c, size_t parameter);
 /* Returns whether a node is there before the first instruction. */
 static inline bool dpti_is_leaf(const dpti_node *node)

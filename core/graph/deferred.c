@@ -34,7 +34,7 @@ struct dpti_deferral {
 dpti_deferral *dpti_deferral_create(const dpt_model *model)
 {
     dpti_deferral *d = calloc(1, sizeof *d);
-    if (d) d->n_gradients = model->flat_size;
+    if (d) d->n_gradients = model->flat_gradients;
     return d;
 }
 
@@ -109,6 +109,7 @@ static dpt_status place_sum(const dpti_compiler *c, dpti_instruction *instructio
 {
     const int to = instruction->out[s];
     dpti_program_tensor *t = &c->program->tensors[to];
+    if (t->discarded) return DPT_OK;
     if (!(instruction->flags & DPT_RUN_ACCUMULATE)) {
         if (t->home == DPTI_HOME_GRADIENTS) return DPT_OK;
         *t = (dpti_program_tensor){
@@ -205,7 +206,7 @@ dpt_status dpti_emit_deferred(const dpti_compiler *c)
 {
     dpti_deferral *d = c->deferral;
     dpti_program *p = c->program;
-    p->n_gradients = d ? d->n_gradients : c->model->flat_size;
+    p->n_gradients = d ? d->n_gradients : c->model->flat_gradients;
     if (d) d->begun = false;
     if (!d || d->n == 0) return DPT_OK;
     const needs of = {.tensor = calloc(p->n_tensors, sizeof *of.tensor),

@@ -127,7 +127,7 @@ dpt_status dpti_emit_embedding_backward(dpti_compiler *c, size_t i)
     const dpti_node *node = &c->model->nodes[i];
     int dtable;
     DPT_TRY(dpti_emit_held(c));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->weight, &dtable));
+    DPT_TRY(dpti_add_gradient(c, node->weight, &dtable));
     dpti_instruction backward = instruction_of(c, node);
     backward.desc.kind = DPT_OP_TAKE_BACKWARD;
     backward.flags = dpti_parameter_flags(c, node->weight);

@@ -83,6 +83,25 @@ dpt_status dpti_add_parameter(const dpti_compiler *c, dpti_home home, size_t par
     return dpti_add_view(c, home, c->model->parameters[parameter].offset, out);
 }
 
+dpt_status dpti_add_gradient_part(const dpti_compiler *c, dpti_gradient_part part, int *out)
+{
+    *out = DPTI_NO_TENSOR;
+    if (part.parameter == SIZE_MAX) return DPT_OK;
+    const dpti_parameter *p = &c->model->parameters[part.parameter];
+    if (!dpti_is_frozen(c, part.parameter) || dpti_is_statistic(p->role))
+        return dpti_add_view(c, DPTI_HOME_GRADIENTS, p->offset + part.first, out);
+    return add_tensor(c,
+                      (dpti_program_tensor){
+                          .home = DPTI_HOME_ARENA, .fixed_bytes = 4 * part.n, .discarded = true},
+                      out);
+}
+
+dpt_status dpti_add_gradient(const dpti_compiler *c, size_t parameter, int *out)
+{
+    const size_t n = parameter == SIZE_MAX ? 0 : c->model->parameters[parameter].size;
+    return dpti_add_gradient_part(c, (dpti_gradient_part){.parameter = parameter, .n = n}, out);
+}
+
 dpt_status dpti_add_scale(const dpti_compiler *c, const dpti_node *norm, int *w, int *b)
 {
     const size_t n = dpti_round_up(norm->forward.u.batch_norm.channels, DPTI_PARAMETER_ALIGNMENT);

@@ -1,20 +1,67 @@
 /* Finishes a model: checks that it is whole, and gives every parameter its place. */
 #include "base/size.h"
 #include "context/context.h"
+#include "graph/lora.h"
 #include "graph/tensor.h"
 
 #include <stdlib.h>
+#include <string.h>
 
-/* Places the parameters with roles from `first` to `last` after those that are placed already. */
-static void place_parameters(dpt_model *model, dpti_role first, dpti_role last)
+/* Places parameters after those that are placed already: those with roles from `first` to `last`
+   of which frozen[i] is `is_frozen`.  `frozen` is NULL if none is. */
+typedef struct placing {
+    dpti_role first, last;
+    const bool *frozen;
+    bool is_frozen;
+} placing;
+
+static void place(dpt_model *model, placing of)
 {
     for (size_t i = 0; i < model->n_parameters; i++) {
         dpti_parameter *p = &model->parameters[i];
-        if (p->role < first || p->role > last) continue;
+        const bool frozen = of.frozen && of.frozen[i] && !dpti_is_statistic(p->role);
+        if (p->role < of.first || p->role > of.last || frozen != of.is_frozen) continue;
         p->offset = model->flat_size;
         model->flat_size += dpti_round_up(p->size, DPTI_PARAMETER_ALIGNMENT);
-        if (!dpti_is_statistic(p->role) && !p->frozen) model->scalars += p->size;
     }
+}
+
+/* Gives all parameters their places. */
+static void place_all(dpt_model *model, const bool *frozen)
+{
+    dpt_model *m = model;
+    m->flat_size = 0;
+    /* Tensors come first: no bucket of the backward pass ends with them (buckets.c). */
+    place(m, (placing){DPTI_ROLE_TENSOR, DPTI_ROLE_TENSOR, frozen, false});
+    place(m, (placing){DPTI_ROLE_WEIGHT, DPTI_ROLE_WEIGHT, frozen, false});
+    m->flat_weights = m->flat_size;
+    place(m, (placing){DPTI_ROLE_BIAS, DPTI_ROLE_NORM_BIAS, frozen, false});
+    m->flat_trained = m->flat_size;
+    place(m, (placing){DPTI_ROLE_RUNNING_MEAN, DPTI_ROLE_RUNNING_VARIANCE, frozen, false});
+    m->flat_gradients = m->flat_size;
+    place(m, (placing){DPTI_ROLE_WEIGHT, DPTI_ROLE_TENSOR, frozen, true});
+}
+
+dpt_model *dpti_model_arrange(const dpt_model *model, const bool *frozen)
+{
+    dpt_model *m = malloc(sizeof *m);
+    dpti_parameter *parameters = calloc(model->n_parameters, sizeof *parameters);
+    if (!m || !parameters) {
+        free(m);
+        free(parameters);
+        return NULL;
+    }
+    *m = *model;
+    memcpy(parameters, model->parameters, m->n_parameters * sizeof *parameters);
+    m->parameters = parameters;
+    place_all(m, frozen);
+    return m;
+}
+
+void dpti_model_free_arranged(dpt_model *arranged)
+{
+    if (arranged) free(arranged->parameters);
+    free(arranged);
 }
 
 /* Whether there are parameters other than running statistics. */
@@ -71,19 +118,19 @@ static dpt_status finish(dpt_model *model, dpt_value logits, size_t n_labels)
                 "layer, or finish it with dpt_model_finish_per_pixel",
                 model->name);
         else if (dpti_describes(model, "loss", &loss) && all_used(model)) {
+            dpti_lora_finish(model);
             if (!has_parameters(model))
                 (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has no parameters to train",
                                       model->name);
         }
     }
     if (model->status != DPT_OK) return dpti_context_fail(model->context, NULL, &model->error);
-    /* Tensors come first: no bucket of the backward pass ends with them (buckets.c). */
-    place_parameters(model, DPTI_ROLE_TENSOR, DPTI_ROLE_TENSOR);
-    place_parameters(model, DPTI_ROLE_WEIGHT, DPTI_ROLE_WEIGHT);
-    model->flat_weights = model->flat_size;
-    place_parameters(model, DPTI_ROLE_BIAS, DPTI_ROLE_NORM_BIAS);
-    model->flat_trained = model->flat_size;
-    place_parameters(model, DPTI_ROLE_RUNNING_MEAN, DPTI_ROLE_RUNNING_VARIANCE);
+    place_all(model, NULL);
+    model->all_weights = model->flat_weights;
+    for (size_t i = 0; i < model->n_parameters; i++) {
+        const dpti_parameter *p = &model->parameters[i];
+        if (!dpti_is_statistic(p->role) && (!p->frozen || model->lora)) model->scalars += p->size;
+    }
     model->finished = true;
     return DPT_OK;
 }

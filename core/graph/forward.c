@@ -171,7 +171,7 @@ static dpt_status add_share(dpti_compiler *c, size_t i, size_t statistic, int ow
     const double share = moved > 0.0 ? (1.0 - left) * dpti_power(left, behind) / moved : 0.0;
     const bool adds = behind + 1 < all || c->options->accumulate;
     int sum;
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, statistic, &sum));
+    DPT_TRY(dpti_add_gradient(c, statistic, &sum));
     const dpti_instruction add = {
         .layer = node->name,
         .per_step = true,
@@ -204,8 +204,8 @@ static dpt_status emit_batch_moments(dpti_compiler *c, size_t i, int x)
         DPT_TRY(add_share(c, i, node->mean, mean));
         return add_share(c, i, node->variance, variance);
     }
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->mean, &mean));
-    DPT_TRY(dpti_add_parameter(c, DPTI_HOME_GRADIENTS, node->variance, &variance));
+    DPT_TRY(dpti_add_gradient(c, node->mean, &mean));
+    DPT_TRY(dpti_add_gradient(c, node->variance, &variance));
     merge.flags = dpti_gradient_flags(c);
     return DPTI_EMIT(c, merge, ((int[]){of.parts}), ((int[]){c->moments[i], mean, variance}));
 }

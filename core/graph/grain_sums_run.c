@@ -121,7 +121,9 @@ static const char *hindrance(const dpti_executable *x, size_t i, size_t s)
     if (gradient && !instruction->clears &&
         !dpti_writes_all(&instruction->desc, &x->ops[i].signature, s))
         return "the gradient is written in parts";
-    if (gradient || output_of(x, i, s)->row_bytes > 0 || is_of_batch_norm(instruction)) return NULL;
+    if (gradient || output_of(x, i, s)->row_bytes > 0 || output_of(x, i, s)->discarded ||
+        is_of_batch_norm(instruction))
+        return NULL;
     return "a value that is computed from parameters has a gradient";
 }
 

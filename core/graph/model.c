@@ -1,5 +1,6 @@
 /* A model: creation and description.  layers.c adds the layers, finish.c finishes the model. */
 #include "graph/model.h"
+#include "graph/lora_options.h"
 
 #include "base/text.h"
 #include "context/context.h"
@@ -48,6 +49,7 @@ void dpt_model_destroy(dpt_model *model)
     free(model->recipe.how);
     if (model->steps) free(model->steps->kept);
     free(model->steps);
+    dpti_lora_free(model->lora);
     free(model->nodes);
     free(model->parameters);
     free(model->constants);

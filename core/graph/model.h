@@ -101,7 +101,9 @@ typedef struct dpti_parameter {
     dpti_file_part stored;
     dpti_start start;
     float deviation; /* of DPTI_START_NORMAL */
-    bool frozen;     /* a buffer of the module: not trained unless a group says so */
+    bool frozen;     /* a buffer of the module: not trained unless a group says so; or part of the
+                        base of a model with adapters: never trained */
+    bool is_adapter; /* of a model with adapters: all that is trained (lora.h) */
 } dpti_parameter;
 
 /* Where the inputs of a JOIN lie in its output. */
@@ -195,6 +197,8 @@ typedef struct dpti_recipe {
     size_t context;
 } dpti_recipe;
 
+typedef struct dpti_lora dpti_lora; /* the adapters of a model (lora.h) */
+
 struct dpt_model {
     dpt_context *context;
     char *name;
@@ -217,7 +221,12 @@ struct dpt_model {
        of the batch. */
     size_t flat_size, flat_weights, flat_trained; /* elements: of the whole buffer, of the weights,
                                                      of everything that is trained */
-    size_t scalars;                               /* scalars that are trained, without padding */
+    /* Elements of a buffer of gradients, or of optimizer state.  It ends with the running
+       statistics.  Behind it the flat buffer of the parameters has those that are frozen
+       (dpti_model_arrange), which are not counted in flat_weights and flat_trained. */
+    size_t flat_gradients;
+    size_t all_weights; /* elements of all weights, of the frozen ones, too */
+    size_t scalars;     /* scalars that are trained, without padding */
     size_t n_dropouts;
     size_t vocabulary; /* an input is ids: embeddings take those below this number, which is the
                           smallest of all inputs; 0: none is */
@@ -227,6 +236,7 @@ struct dpt_model {
     char *config;       /* dpt_model_set_config; or NULL */
     dpti_steps *steps;  /* the model reads a sequence step by step (steps.h); or NULL */
     dpti_recipe recipe; /* dpt_model_set_recipe; build is NULL without one */
+    dpti_lora *lora;    /* NULL: no layer has adapters */
     char **remarks;     /* (n_remarks) what dpt_model_remark tells */
     size_t n_remarks;
     dpt_status status; /* the first failure while building */
@@ -282,6 +292,18 @@ DPT_CHECK_RESULT dpt_status dpti_initialize_pieces(const dpt_model *model,
                                                    const dpti_flat_sink *sink, dpt_error *error);
 /* Checks what dpti_initialize would refuse.  Errors: DPT_E_INVALID. */
 DPT_CHECK_RESULT dpt_status dpti_check_initial(const dpti_initial *initial, dpt_error *error);
+
+/* Returns a copy of a finished model whose frozen parameters lie behind all others in the flat
+   buffer; frozen[i] tells whether parameter i is one.  Running statistics stay in front of them.
+   The copy shares everything but the places of the parameters with the model, which outlives it;
+   the caller frees it with dpti_model_free_arranged.  NULL: no memory. */
+dpt_model *dpti_model_arrange(const dpt_model *model, const bool *frozen);
+void dpti_model_free_arranged(dpt_model *arranged); /* accepts NULL */
+/* Whether a parameter has a place in the buffers of gradients and of optimizer state. */
+static inline bool dpti_has_gradient_place(const dpt_model *model, const dpti_parameter *parameter)
+{
+    return parameter->offset < model->flat_gradients;
+}
 
 /* For qsort of pointers to parameters: as they lie in the flat buffer. */
 int dpti_by_offset(const void *a, const void *b);

@@ -244,13 +244,14 @@ int dpti_by_offset(const void *a, const void *b)
 
 static dpt_status pass_all(const dpt_model *model, const dpti_initial *initial, receiver *to)
 {
-    const recipe *r = NULL;
-    DPT_TRY(find_recipe(initial->init, &r, to->error));
+    const recipe *of_init = NULL;
+    DPT_TRY(find_recipe(initial->init, &of_init, to->error));
     for (size_t i = 0; i < model->n_parameters; i++)
         to->order[i] = &model->parameters[i];
     qsort(to->order, model->n_parameters, sizeof *to->order, dpti_by_offset);
     for (size_t i = 0; i < model->n_parameters; i++) {
         const dpti_parameter *p = to->order[i];
+        const recipe *r = p->is_adapter ? &recipes[DPT_INIT_DEFAULT] : of_init;
         origin from = {.p = p,
                        .law = {distribution_of(r, p), scale_of(r, initial->init.deviation, p)}};
         dpti_random_init(&from.random, initial->seed, DPTI_RANDOM_INIT,

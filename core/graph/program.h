@@ -29,8 +29,10 @@ typedef struct dpti_program_tensor {
     size_t per_sample_bytes; /* ARENA: bytes per sample */
     size_t fixed_bytes;      /* ARENA: bytes of a tensor without a sample axis */
     size_t
-        row_bytes; /* ARENA: if not 0, the tensor has such a row for each of DPTI_GRAINS grains */
-    size_t offset; /* flat buffers: offset in elements */
+        row_bytes;  /* ARENA: if not 0, the tensor has such a row for each of DPTI_GRAINS grains */
+    size_t offset;  /* flat buffers: offset in elements */
+    bool discarded; /* ARENA: the gradient of a frozen parameter, which nothing reads: an operator
+                       computes it with that of another parameter */
     /* ARENA: the instructions that write it first and use it last, which are its lifetime. */
     size_t first, last;
 } dpti_program_tensor;

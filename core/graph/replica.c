@@ -20,11 +20,6 @@ static dpt_status make_numbers(dpti_device *device, size_t n, dpti_buffer *out)
     return dpti_fill(out, 0, 0, n_bytes);
 }
 
-static dpt_status make_flat(dpti_device *device, const dpt_model *model, dpti_buffer *out)
-{
-    return make_numbers(device, model->flat_size, out);
-}
-
 static dpt_status upload_class_table(dpti_device *device, const dpti_replica_options *options,
                                      const dpti_buffer *constants)
 {
@@ -60,16 +55,17 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     const dpti_optimizer *optimizer = &options->optimizer;
     const size_t capacity = options->capacity;
     const bool adamw = optimizer->kind == DPT_OPTIMIZER_ADAMW;
-    const size_t n_gradients = options->n_gradients ? options->n_gradients : model->flat_size;
+    const size_t n_state = model->flat_gradients;
+    const size_t n_gradients = options->n_gradients ? options->n_gradients : model->flat_gradients;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     out->borrows = options->lender != NULL;
     if (options->lender)
         out->parameters = options->lender->parameters;
     else
-        DPT_TRY(make_flat(device, model, &out->parameters));
+        DPT_TRY(make_numbers(device, model->flat_size, &out->parameters));
     if (!options->predicts) DPT_TRY(make_numbers(device, n_gradients, &out->gradients));
-    if (adamw || optimizer->momentum != 0) DPT_TRY(make_flat(device, model, &out->velocity));
-    if (adamw) DPT_TRY(make_flat(device, model, &out->squares));
+    if (adamw || optimizer->momentum != 0) DPT_TRY(make_numbers(device, n_state, &out->velocity));
+    if (adamw) DPT_TRY(make_numbers(device, n_state, &out->squares));
     DPT_TRY(make_constants(device, options, &out->constants));
     DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
     DPT_TRY(dpti_alloc(device, sizeof(float), &out->halt));

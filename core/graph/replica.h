@@ -36,7 +36,8 @@ typedef struct dpti_replica {
     dpti_buffer gradients;  /* (n_gradients) float32 */
     dpti_grain_nodes nodes; /* deterministic: gradients of the nodes of grains behind the first one,
                                whose gradients are in `gradients` */
-    dpti_buffer velocity, squares; /* (flat_size) the optimizer's state, if the optimizer has it */
+    dpti_buffer velocity,
+        squares;           /* (flat_gradients) the optimizer's state, if the optimizer has it */
     dpti_buffer constants; /* (model->n_constants) float32, then the table of class weights; empty
                               without both */
     dpti_buffer arena;     /* shared by the programs; the first program determines its size */
@@ -55,7 +56,7 @@ typedef struct dpti_replica_options {
     dpti_optimizer optimizer;   /* decides which buffers of training state are needed */
     const float *class_weights; /* (classes) or NULL */
     bool predicts;              /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
-    size_t n_gradients;         /* as in dpti_program; 0: flat_size */
+    size_t n_gradients;         /* as in dpti_program; 0: flat_gradients */
     /* A replica on the same device, of a model with the same parameters, which this one uses in
        place of its own; it is destroyed later.  NULL: none. */
     const struct dpti_replica *lender;

@@ -4,6 +4,7 @@
 #include "base/elementary.h"
 #include "base/print.h"
 #include "graph/given.h"
+#include "graph/lora.h"
 #include "graph/sequence.h"
 #include "graph/steps.h"
 
@@ -96,7 +97,10 @@ dpt_value dpt_sequence_linear(dpt_model *model, dpt_value x, const char *name,
                              .start = o.deviation > 0 ? DPTI_START_ZERO : DPTI_START_UNIFORM,
                              .role = DPTI_ROLE_BIAS});
     if (model->status != DPT_OK) return (dpt_value){0};
-    return dpti_sequence_as_image(model, dpti_given_linear(model, x, &given, o.out));
+    const dpt_value y = dpti_given_linear(model, x, &given, o.out);
+    if (o.table || !dpti_lora_wants(model, name)) return dpti_sequence_as_image(model, y);
+    model->lora->in_first = o.in_first;
+    return dpti_lora_add(model, x, y, name);
 }
 
 /* ---- Positions ------------------------------------------------------------------------------- */

@@ -34,7 +34,6 @@ static dpt_status emit_clipping(dpti_compiler *c, int gradients)
 typedef struct range {
     size_t begin, count, decay_count; /* the first decay_count of them have weight decay */
     float weight_decay, lr_factor;
-    bool frozen;
 } range;
 
 static dpt_status emit_sgd(dpti_compiler *c, const range *r, int gradients, int parameters)
@@ -97,14 +96,6 @@ static dpt_status emit_scaled_optimizer(dpti_compiler *c, const range *r)
     return DPTI_EMIT(c, scale, ((int[]){parameters, before}), ((int[]){parameters}));
 }
 
-static dpt_status emit_zero_gradient(dpti_compiler *c, const range *r)
-{
-    int gradients;
-    const dpti_instruction zero = per_step(dpti_fill_with(r->count, false, 0.0f));
-    DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, r->begin, &gradients));
-    return dpti_emit(c, zero, (dpti_tensor_ids){NULL, 0}, (dpti_tensor_ids){&gradients, 1});
-}
-
 /* ---- Ranges with rules of their own ---------------------------------------------------------- */
 
 /* Ranges that lie side by side and are all that is trained. */
@@ -115,7 +106,6 @@ typedef struct range_list {
 
 static bool same_rule(const dpti_parameter_rule *a, const dpti_parameter_rule *b)
 {
-    if (a->frozen || b->frozen) return a->frozen == b->frozen;
     return a->lr_factor == b->lr_factor && a->weight_decay == b->weight_decay;
 }
 
@@ -124,14 +114,11 @@ static void add_to_ranges(range_list *list, const dpti_parameter *p,
                           const dpti_parameter_rule *rule)
 {
     range *last = list->n ? &list->items[list->n - 1] : NULL;
-    const dpti_parameter_rule before = {.frozen = last && last->frozen,
-                                        .lr_factor = last ? last->lr_factor : 0,
+    const dpti_parameter_rule before = {.lr_factor = last ? last->lr_factor : 0,
                                         .weight_decay = last ? last->weight_decay : 0};
     if (last && same_rule(&before, rule)) return;
-    list->items[list->n++] = (range){.begin = p->offset,
-                                     .weight_decay = rule->weight_decay,
-                                     .lr_factor = rule->lr_factor,
-                                     .frozen = rule->frozen};
+    list->items[list->n++] = (range){
+        .begin = p->offset, .weight_decay = rule->weight_decay, .lr_factor = rule->lr_factor};
 }
 
 /* Fills in a list with room for all parameters, of the n that are trained in the order of their
@@ -162,7 +149,7 @@ static dpt_status make_ranges(const dpti_compiler *c, range_list *out)
     }
     size_t n = 0;
     for (size_t i = 0; i < m->n_parameters; i++)
-        if (!dpti_is_statistic(m->parameters[i].role)) trained[n++] = &m->parameters[i];
+        if (m->parameters[i].offset < m->flat_trained) trained[n++] = &m->parameters[i];
     qsort(trained, n, sizeof *trained, dpti_by_offset);
     find_ranges(c, trained, n, out);
     free(trained);
@@ -173,7 +160,6 @@ static dpt_status emit_optimizers(dpti_compiler *c, const range_list *ranges)
 {
     for (size_t i = 0; i < ranges->n; i++) {
         const range *r = &ranges->items[i];
-        if (r->frozen) continue;
         DPT_TRY(r->lr_factor == 1 ? emit_optimizer(c, r) : emit_scaled_optimizer(c, r));
     }
     return DPT_OK;
@@ -181,8 +167,6 @@ static dpt_status emit_optimizers(dpti_compiler *c, const range_list *ranges)
 
 static dpt_status emit_by_rules(dpti_compiler *c, int gradients, const range_list *ranges)
 {
-    for (size_t i = 0; i < ranges->n; i++)
-        if (ranges->items[i].frozen) DPT_TRY(emit_zero_gradient(c, &ranges->items[i]));
     DPT_TRY(emit_clipping(c, gradients));
     return emit_optimizers(c, ranges);
 }
@@ -237,7 +221,7 @@ static dpt_status emit_statistics(dpti_compiler *c)
         of_run = momentum;
     }
     if (!first || is_frozen(c, first)) return DPT_OK;
-    return emit_moving_average(c, first->offset, m->flat_size - first->offset, of_run);
+    return emit_moving_average(c, first->offset, m->flat_gradients - first->offset, of_run);
 }
 
 /* ---- All of it ------------------------------------------------------------------------------- */
@@ -251,7 +235,7 @@ static dpti_instruction looking(size_t count)
 dpt_status dpti_emit_look(dpti_compiler *c)
 {
     const dpti_instruction losses = looking(c->program->result_elements);
-    dpti_instruction all = looking(c->model->flat_size);
+    dpti_instruction all = looking(c->model->flat_gradients);
     int gradients, halt;
     all.per_step = true;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, 0, &gradients));

@@ -197,6 +197,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     free_choices(t);
     free(t->class_weights);
     free(t->rules);
+    dpti_model_free_arranged(t->arranged);
     free(t->workers);
     free(t);
 }

@@ -132,7 +132,8 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
         .streamed = dpti_feeding_has_feed(w),
         .data_bytes = data_bytes(w),
         .flops = flops_of(w, samples),
-        .exchange_bytes = exchange_bytes(t, &w->train.program)};
+        .exchange_bytes = exchange_bytes(t, &w->train.program),
+        .gradient_bytes = t->n_gradients * sizeof(float)};
     (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }

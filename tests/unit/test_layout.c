@@ -104,6 +104,7 @@ FIELD(dpt_device_plan, data_bytes, 64);
 FIELD(dpt_device_plan, streamed, 72);
 FIELD(dpt_device_plan, flops, 80);
 FIELD(dpt_device_plan, exchange_bytes, 88);
+FIELD(dpt_device_plan, gradient_bytes, 96);
 
 FIELD(dpt_device_rates, size, 0);
 FIELD(dpt_device_rates, flops, 8);
@@ -229,6 +230,24 @@ FIELD(dpt_log_comparison, values, 120);
 FIELD(dpt_log_comparison, largest_loss_difference, 280);
 FIELD(dpt_log_comparison, largest_loss_step, 288);
 FIELD(dpt_log_comparison, settings, 296);
+
+FIELD(dpt_lora_files, size, 0);
+FIELD(dpt_lora_files, base, 8);
+FIELD(dpt_lora_files, adapter, 16);
+FIELD(dpt_lora_files, merged, 24);
+
+FIELD(dpt_lora_info, size, 0);
+FIELD(dpt_lora_info, rank, 8);
+FIELD(dpt_lora_info, alpha, 16);
+FIELD(dpt_lora_info, dropout, 24);
+FIELD(dpt_lora_info, layers, 32);
+FIELD(dpt_lora_info, base, 1056);
+
+FIELD(dpt_lora_options, size, 0);
+FIELD(dpt_lora_options, rank, 8);
+FIELD(dpt_lora_options, alpha, 16);
+FIELD(dpt_lora_options, layers, 24);
+FIELD(dpt_lora_options, base, 32);
 
 FIELD(dpt_mix_report, size, 0);
 FIELD(dpt_mix_report, steps, 8);

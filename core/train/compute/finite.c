@@ -21,7 +21,7 @@
 
 dpt_status dpti_worker_create_finite(dpti_worker *worker)
 {
-    return dpti_finite_create(&worker->replica, 0, worker->replica.model->flat_size,
+    return dpti_finite_create(&worker->replica, 0, worker->replica.model->flat_gradients,
                               &worker->compute.finite);
 }
 

@@ -11,7 +11,7 @@
 static dpt_status create(const dpti_worker *w, dpti_looks *looks)
 {
     const dpti_program *program = &w->train.program;
-    size_t low = 0, high = w->replica.model->flat_size;
+    size_t low = 0, high = w->replica.model->flat_gradients;
     bool any = false;
     for (size_t s = 0; s < program->n_segments; s++) {
         const dpti_segment *segment = &program->segments[s];
@@ -24,7 +24,7 @@ static dpt_status create(const dpti_worker *w, dpti_looks *looks)
         }
         if (segment->exchange != DPTI_EXCHANGE_GRADIENTS) continue;
         DPT_TRY(dpti_finite_create(&w->replica, 0, any ? low : high, &at[0]));
-        DPT_TRY(dpti_finite_create(&w->replica, high, w->replica.model->flat_size, &at[1]));
+        DPT_TRY(dpti_finite_create(&w->replica, high, w->replica.model->flat_gradients, &at[1]));
     }
     return DPT_OK;
 }

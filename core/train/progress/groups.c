@@ -1,6 +1,7 @@
 /* Groups of parameters (groups.h). */
 #include "train/progress/groups.h"
 
+#include "graph/lora.h"
 #include "train/components/checksum.h"
 #include "train/state/trainer.h"
 
@@ -25,8 +26,18 @@ static dpt_status check_group(dpt_trainer *t, const dpt_parameter_group *group)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "group %s: a weight decay of %g is not in [0, 1000]", group->pattern,
                         (double)group->weight_decay);
-    for (size_t i = 0; i < t->model->n_parameters; i++)
-        if (matches(group, &t->model->parameters[i])) return DPT_OK;
+    bool found = false;
+    for (size_t i = 0; i < t->model->n_parameters; i++) {
+        const dpti_parameter *p = &t->model->parameters[i];
+        if (!matches(group, p)) continue;
+        found = true;
+        if (group->frozen && p->is_adapter)
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "group %s freezes %s, and adapters are all that is trained: leave "
+                            "the layer out of the adapters",
+                            group->pattern, p->name);
+    }
+    if (found) return DPT_OK;
     return dpt_fail(t->context, DPT_E_INVALID, "group %s matches no tensor of model %s",
                     group->pattern, t->model->name);
 }
@@ -41,7 +52,7 @@ static dpti_parameter_rule rule_of(const dpt_trainer *t, const dpt_trainer_optio
     for (size_t i = 0; i < o->n_groups; i++) {
         const dpt_parameter_group *group = &o->groups[i];
         if (!matches(group, p)) continue;
-        rule.frozen = group->frozen;
+        rule.frozen = group->frozen || dpti_is_of_base(t->model, p);
         if (group->lr_factor != 0) rule.lr_factor = group->lr_factor;
         if (group->has_weight_decay) rule.weight_decay = group->weight_decay;
         break;
@@ -56,6 +67,24 @@ static bool needs_no_rules(const dpt_model *model, const dpt_trainer_options *op
     for (size_t i = 0; i < model->n_parameters; i++)
         frozen = frozen || model->parameters[i].frozen;
     return options->n_groups == 0 && !frozen;
+}
+
+/* What is frozen takes no place in the buffers of gradients and of optimizer state. */
+static dpt_status arrange(dpt_trainer *t)
+{
+    const dpt_model *m = t->model;
+    bool any = false, *frozen = calloc(m->n_parameters + 1, sizeof *frozen);
+    for (size_t i = 0; frozen && i < m->n_parameters; i++) {
+        frozen[i] = t->rules[i].frozen && !dpti_is_statistic(m->parameters[i].role);
+        any = any || frozen[i];
+    }
+    if (any) t->arranged = dpti_model_arrange(m, frozen);
+    const bool complete = frozen && (t->arranged || !any);
+    free(frozen);
+    if (!complete)
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for groups of parameters");
+    if (any) t->model = t->arranged;
+    return DPT_OK;
 }
 
 dpt_status dpti_trainer_take_groups(dpt_trainer *trainer, const dpt_trainer_options *options)
@@ -74,7 +103,7 @@ dpt_status dpti_trainer_take_groups(dpt_trainer *trainer, const dpt_trainer_opti
     for (size_t i = 0; i < n; i++)
         t->rules[i] = rule_of(t, options, &t->model->parameters[i]);
     t->program.optimizer.rules = t->rules;
-    return DPT_OK;
+    return arrange(t);
 }
 
 static uint64_t add_numbers(uint64_t sum, const float numbers[2], bool a, bool b)

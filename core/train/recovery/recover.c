@@ -222,7 +222,7 @@ static dpt_status read_first(dpt_trainer *t, size_t n_kinds, float *const *flats
     dpt_status status = DPT_E_STATE;
     for (size_t i = 0; i < t->n_workers; i++) {
         if (dpti_is_stale(&t->workers[i])) continue;
-        status = dpti_replica_read(t, i, n_kinds, flats);
+        status = dpti_replica_read_saved(t, i, n_kinds, flats);
         if (status == DPT_E_NO_MEMORY) continue;
         if (!dpti_is_loss(status)) return status;
         if (t->stop_on_loss && !dpti_state_is_salvaged(t) && status != DPT_E_DEVICE_LOST)

@@ -33,10 +33,12 @@ static size_t count_alike(const dpt_trainer *t, const dpti_in_flight_step *infli
 /* Reads the training state, one kind after the other, into flat. */
 static bool is_finite(dpt_trainer *t, size_t rank, float *flat)
 {
-    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++)
-        if (dpti_trainer_read(t, rank, dpti_state_buffer_kind(k), flat) != DPT_OK ||
-            !dpti_all_finite(flat, t->model->flat_size))
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++) {
+        const dpt_tensor_kind kind = dpti_state_buffer_kind(k);
+        if (dpti_trainer_read(t, rank, kind, flat) != DPT_OK ||
+            !dpti_all_finite(flat, dpti_state_elements(t, kind)))
             return false;
+    }
     return true;
 }
 
@@ -78,11 +80,13 @@ static bool is_stray(dpt_trainer *t, size_t good, size_t rank, float *const flat
     float *a = flats[0], *b = flats[1];
     const dpti_device *of_good = t->workers[good].device, *device = t->workers[rank].device;
     if (device->base.backend == of_good->base.backend) return true;
-    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++)
-        if (dpti_trainer_read(t, good, dpti_state_buffer_kind(k), a) != DPT_OK ||
-            dpti_trainer_read(t, rank, dpti_state_buffer_kind(k), b) != DPT_OK ||
-            !alike_within_rounding(a, b, t->model->flat_size))
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++) {
+        const dpt_tensor_kind kind = dpti_state_buffer_kind(k);
+        if (dpti_trainer_read(t, good, kind, a) != DPT_OK ||
+            dpti_trainer_read(t, rank, kind, b) != DPT_OK ||
+            !alike_within_rounding(a, b, dpti_state_elements(t, kind)))
             return true;
+    }
     return false;
 }
 

@@ -48,6 +48,13 @@ dpt_status dpti_replica_read(dpt_trainer *t, size_t rank, size_t n_kinds, float 
     return DPT_OK;
 }
 
+dpt_status dpti_replica_read_saved(dpt_trainer *t, size_t rank, size_t n_kinds, float *const *flats)
+{
+    for (size_t k = 0; k < n_kinds; k++)
+        DPT_TRY(dpti_trainer_read_saved(t, rank, dpti_state_buffer_kind(k), flats[k]));
+    return DPT_OK;
+}
+
 /* Another replica serves where this source is short of memory, and becomes *from. */
 dpt_status dpti_replica_read_source(dpt_trainer *t, size_t *from, float *const *flats)
 {

@@ -18,6 +18,9 @@ DPT_CHECK_RESULT dpt_status dpti_replica_make_flats(dpt_trainer *trainer,
 /* Reads n_kinds buffers of one replica. */
 DPT_CHECK_RESULT dpt_status dpti_replica_read(dpt_trainer *trainer, size_t rank, size_t n_kinds,
                                               float *const *flats);
+/* Reads what files hold of n_kinds buffers of one replica. */
+DPT_CHECK_RESULT dpt_status dpti_replica_read_saved(dpt_trainer *trainer, size_t rank,
+                                                    size_t n_kinds, float *const *flats);
 /* Reads the training state of worker *from.  Where that device is short of memory another valid
    replica serves, and *from becomes its worker. */
 DPT_CHECK_RESULT dpt_status dpti_replica_read_source(dpt_trainer *trainer, size_t *from,

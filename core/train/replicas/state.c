@@ -76,6 +76,7 @@ static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float
 typedef struct ends {
     float *read;
     const float *write;
+    size_t n; /* elements */
 } ends;
 
 static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e)
@@ -83,7 +84,7 @@ static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e
     float *read = e.read;
     const dpti_worker *w = &t->workers[rank];
     const dpti_buffer *buffer = buffer_of(&w->replica, kind);
-    const size_t n_bytes = t->model->flat_size * sizeof(float);
+    const size_t n_bytes = e.n * sizeof(float);
     /* A device that was lost while its worker was created has no replica. */
     if (!buffer->handle && dpti_is_lost(w))
         return dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
@@ -106,13 +107,20 @@ static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e
 
 dpt_status dpti_trainer_read(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind, float *flat)
 {
-    return move(trainer, rank, kind, (ends){.read = flat});
+    return move(trainer, rank, kind, (ends){.read = flat, .n = dpti_state_elements(trainer, kind)});
+}
+
+dpt_status dpti_trainer_read_saved(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind,
+                                   float *flat)
+{
+    return move(trainer, rank, kind, (ends){.read = flat, .n = dpti_saved_elements(trainer, kind)});
 }
 
 dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind,
                               const float *flat)
 {
-    return move(trainer, rank, kind, (ends){.write = flat});
+    return move(trainer, rank, kind,
+                (ends){.write = flat, .n = dpti_state_elements(trainer, kind)});
 }
 
 dpt_status dpti_trainer_write_state_buffers(dpt_trainer *trainer, size_t rank,
@@ -127,23 +135,27 @@ dpt_status dpti_trainer_write_state_buffers(dpt_trainer *trainer, size_t rank,
 
 /* Writes every replica.  One that cannot be written is stale from then on; the first failure is
    returned, and the context tells of it. */
-dpt_status dpti_trainer_write_all(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat)
+static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, ends e)
 {
-    dpt_trainer *t = trainer;
     dpt_error first = {.status = DPT_OK};
     dpti_peers_note_written(t);
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (dpti_is_lost(&t->workers[i]) || dpti_trainer_write(t, i, kind, flat) == DPT_OK)
-            continue;
+        if (dpti_is_lost(&t->workers[i]) || move(t, i, kind, e) == DPT_OK) continue;
         dpti_change_replica(&t->workers[i], DPTI_REPLICA_TEAR);
         if (first.status == DPT_OK) first = t->context->error;
     }
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
 }
 
-dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *flats)
+dpt_status dpti_trainer_write_all(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat)
 {
-    dpt_trainer *t = trainer;
+    const size_t n = dpti_state_elements(trainer, kind);
+    if (kind == DPT_PARAMETER) trainer->replicas.base_hash[0] = '\0';
+    return write_all(trainer, kind, (ends){.write = flat, .n = n});
+}
+
+static dpt_status adopt_state(dpt_trainer *t, const float *const *flats, bool saved)
+{
     dpt_error first = {.status = DPT_OK};
     dpti_standby_end(t);
     dpti_standby_forget_retries(t);
@@ -152,17 +164,31 @@ dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *fl
         dpti_worker *w = &t->workers[i];
         dpti_change_replica(w, dpti_is_lost(w) ? DPTI_REPLICA_DISCARD : DPTI_REPLICA_WRITE);
     }
-    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++)
-        if (dpti_trainer_write_all(t, dpti_state_buffer_kind(k), flats[k]) != DPT_OK &&
-            first.status == DPT_OK)
-            first = t->context->error;
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++) {
+        const dpt_tensor_kind kind = dpti_state_buffer_kind(k);
+        const ends some = {.write = flats[k], .n = dpti_saved_elements(t, kind)};
+        const dpt_status status =
+            saved ? write_all(t, kind, some) : dpti_trainer_write_all(t, kind, flats[k]);
+        if (status != DPT_OK && first.status == DPT_OK) first = t->context->error;
+    }
     t->replicas.lost = dpti_trainer_trusted(t) == t->n_workers;
     return first.status == DPT_OK ? DPT_OK : dpti_context_fail(t->context, NULL, &first);
 }
 
-dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const float *zeros)
+dpt_status dpti_trainer_adopt_state(dpt_trainer *trainer, const float *const *flats)
+{
+    return adopt_state(trainer, flats, false);
+}
+
+dpt_status dpti_trainer_adopt_saved(dpt_trainer *trainer, const float *const *flats)
+{
+    return adopt_state(trainer, flats, true);
+}
+
+dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const float *zeros,
+                              bool saved)
 {
     trainer->replicas.optimizer_origin = dpti_steps_done(trainer)->step;
     dpti_exchange_clear_feedback(trainer);
-    return dpti_trainer_adopt_state(trainer, (const float *const[]){weights, zeros, zeros});
+    return adopt_state(trainer, (const float *const[]){weights, zeros, zeros}, saved);
 }

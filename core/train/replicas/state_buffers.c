@@ -25,6 +25,18 @@ dpt_tensor_kind dpti_state_buffer_kind(size_t i)
     return kinds[i];
 }
 
+size_t dpti_state_elements(const dpt_trainer *trainer, dpt_tensor_kind kind)
+{
+    const dpt_model *m = trainer->model;
+    return kind == DPT_PARAMETER ? m->flat_size : m->flat_gradients;
+}
+
+size_t dpti_saved_elements(const dpt_trainer *trainer, dpt_tensor_kind kind)
+{
+    const dpt_model *m = trainer->model;
+    return kind == DPT_PARAMETER && !m->lora ? m->flat_size : m->flat_gradients;
+}
+
 void dpti_trainer_free_state_buffers(float *flats[DPTI_MAX_STATE_BUFFERS])
 {
     for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS; k++) {
@@ -102,7 +114,8 @@ void dpti_state_copy_kept(const dpt_trainer *trainer, size_t n_kinds, float *con
 {
     const dpt_trainer *t = trainer;
     for (size_t k = 0; k < n_kinds; k++)
-        memcpy(flats[k], t->replicas.last_state[k], t->model->flat_size * sizeof *flats[k]);
+        memcpy(flats[k], t->replicas.last_state[k],
+               dpti_saved_elements(t, kinds[k]) * sizeof *flats[k]);
 }
 
 bool dpti_state_is_salvaged(const dpt_trainer *trainer)

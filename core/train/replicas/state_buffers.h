@@ -1,6 +1,7 @@
 /* The buffers of the training state in host memory, and whether the training state can be trusted.
 
-   A flat buffer is (flat_size) float32. */
+   A flat buffer of parameters is (flat_size) float32; one of gradients, or of optimizer state, is
+   (flat_gradients) float32. */
 #ifndef DPTI_STATE_BUFFERS_H
 #define DPTI_STATE_BUFFERS_H
 
@@ -13,7 +14,13 @@ typedef struct dpti_worker dpti_worker;
 /* How many buffers the training state has, and the i-th one's kind. */
 size_t dpti_trainer_n_state_buffers(const dpt_trainer *trainer);
 dpt_tensor_kind dpti_state_buffer_kind(size_t i);
-/* A flat buffer of zeros in host memory; NULL without memory, which the context tells. */
+/* The elements of a flat buffer of a kind. */
+size_t dpti_state_elements(const dpt_trainer *trainer, dpt_tensor_kind kind);
+/* The first so many elements of it are in files: of the parameters of a model with adapters, those
+   without the base. */
+size_t dpti_saved_elements(const dpt_trainer *trainer, dpt_tensor_kind kind);
+/* A flat buffer of zeros in host memory, of (flat_size) elements for any kind; NULL without memory,
+ * which the context tells. */
 float *dpti_trainer_make_flat(dpt_trainer *trainer);
 void dpti_trainer_free_state_buffers(float *flats[DPTI_MAX_STATE_BUFFERS]);
 /* The first worker whose replica is valid, though its device may be lost; n_workers: none. */
@@ -34,7 +41,8 @@ void dpti_state_keep(dpt_trainer *trainer, float *flats[DPTI_MAX_STATE_BUFFERS])
 /* Frees the training state in host memory, if it is there; and tells whether it is. */
 void dpti_state_free(dpt_trainer *trainer);
 bool dpti_state_is_kept(const dpt_trainer *trainer);
-/* Copies the first n_kinds buffers of the training state in host memory, which must be there. */
+/* Copies what files hold of the first n_kinds buffers of the training state in host memory, which
+   must be there. */
 void dpti_state_copy_kept(const dpt_trainer *trainer, size_t n_kinds, float *const *flats);
 /* Sets, and tells, whether a read takes what the host can see of a lost device's replica. */
 void dpti_state_salvage(dpt_trainer *trainer, bool salvage);

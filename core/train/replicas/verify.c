@@ -76,10 +76,10 @@ void dpti_verify_destroy(dpti_worker *worker)
 /* The work of the step before is over: its job ended with a sync. */
 static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
 {
-    const size_t n = w->trainer->model->flat_size;
     uint64_t hash = 0;
     for (size_t k = 0; k < dpti_trainer_n_state_buffers(w->trainer); k++) {
         const dpti_buffer *buffer = state_buffer(w, k);
+        const size_t n = dpti_state_elements(w->trainer, dpti_state_buffer_kind(k));
         const float *values = w->replicas.verified;
         if (w->replicas.verified) {
             DPT_TRY(dpti_download(w->replicas.verified, buffer, 0, n * sizeof *values));

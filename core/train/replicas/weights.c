@@ -33,7 +33,8 @@ static dpt_status sum_weights(dpt_trainer *t, beginning *out)
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         if (status != DPT_OK || !buffers[k]->handle) continue;
         status = dpti_trainer_read(t, 0, kinds[k], flat);
-        out->weights = dpti_checksum(out->weights, flat, t->model->flat_size * sizeof *flat);
+        out->weights =
+            dpti_checksum(out->weights, flat, dpti_state_elements(t, kinds[k]) * sizeof *flat);
     }
     free(flat);
     return status;

@@ -19,6 +19,8 @@ typedef struct dpti_trainer_replicas {
     /* The training state in host memory, where no device was left that could be prepared to hold
        it; else NULL. */
     float *last_state[DPTI_MAX_STATE_BUFFERS];
+    char base_hash[65]; /* SHA-256 of the base of a model with adapters (base_hash.h); "": not known
+                         */
     bool salvage; /* a read of the state takes what the host can see of a lost device's replica */
     /* The step at which the optimizer's state was zero, and the batches that running statistics had
        seen before step 1, modulo 2^64: loading weights sets both. */

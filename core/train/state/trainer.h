@@ -92,7 +92,8 @@ struct dpt_trainer {
        returned, but for lr and callback; every concern may read it. */
     dpt_context *context;
     const dpt_device_set *devices;
-    const dpt_model *model;
+    const dpt_model *model; /* `arranged`, or the caller's */
+    dpt_model *arranged;    /* with frozen parameters behind the others; NULL: none is frozen */
     const dpt_dataset *data;
     dpti_program_options program;
     size_t batch_size;
