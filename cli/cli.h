@@ -22,6 +22,7 @@ typedef enum cli_verb {
     CLI_EXPORT = 1 << 7,
     CLI_COMPARE = 1 << 8,
     CLI_GENERATE = 1 << 9,
+    CLI_MERGE = 1 << 10,
 } cli_verb;
 
 /* The benchmarks of dptrain bench. */
@@ -70,6 +71,7 @@ typedef struct cli_options {
     size_t host_copy;       /* likewise */
     bool deterministic, normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
+    const char *lora;
     const char *checkpoint, *load, *fresh, *log, *plot, *trace;
     dpt_interval checkpoint_every; /* all zero: the default */
     size_t checkpoint_keep;        /* likewise */
@@ -226,6 +228,7 @@ int cli_generate(const cli_options *options);
 int cli_export(const cli_options *options);
 int cli_bench(const cli_options *options);
 int cli_compare(const cli_options *options);
+int cli_merge(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */
 

@@ -21,7 +21,7 @@ enum {
     SETS = CLI_TRAIN | CLI_PLAN,
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     USES = RUNS | CLI_BENCH,
-    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE | CLI_GENERATE,
+    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE | CLI_GENERATE | CLI_MERGE,
 };
 
 /* More than any machine can hold, and small enough that a sum of several cannot overflow. */
@@ -174,7 +174,7 @@ const cli_option cli_option_table[] = {
         .argument = "NAME",
         .help = "network that the weights are of. Default: the one that the file of weights names, "
                 "or that of the config.json beside it",
-        .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT | CLI_GENERATE,
+        .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT | CLI_GENERATE | CLI_MERGE,
         .kind = CLI_TEXT,
         TARGET(model),
     },
@@ -293,6 +293,33 @@ const cli_option cli_option_table[] = {
         TARGET(load),
     },
     {
+        .name = "load",
+        .argument = "FILE|DIR",
+        .help = "weights of the base. Default: those that adapter_config.json names",
+        .verbs = CLI_MERGE,
+        .kind = CLI_TEXT,
+        TARGET(load),
+    },
+    {
+        .name = "lora",
+        .argument = "RANK[:ALPHA][:LAYERS]|DIR",
+        .help = "train adapters of this rank at linear layers of these names (default "
+                "8, and c_attn,q_proj,v_proj), or those of a directory of PEFT, and nothing else. "
+                "--load gives the base",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(lora),
+    },
+    {
+        .name = "lora",
+        .argument = "DIR",
+        .help = "adapters to add to the base: a directory with adapter_model.safetensors and "
+                "adapter_config.json",
+        .verbs = CLI_MERGE,
+        .kind = CLI_TEXT,
+        TARGET(lora),
+    },
+    {
         .name = "fresh",
         .argument = "LAYER[,...]",
         .help = "with --load: give these layers new weights instead of the file's. --fresh fc "
@@ -306,6 +333,14 @@ const cli_option cli_option_table[] = {
         .argument = "FILE|DIR",
         .help = "weights to use: a safetensors file, or a directory with model.safetensors",
         .verbs = CLI_EVAL | CLI_PREDICT | CLI_EXPORT | CLI_GENERATE,
+        .kind = CLI_TEXT,
+        TARGET(checkpoint),
+    },
+    {
+        .name = "checkpoint",
+        .argument = "DIR",
+        .help = "directory to which model.safetensors and config.json of the sum are written",
+        .verbs = CLI_MERGE,
         .kind = CLI_TEXT,
         TARGET(checkpoint),
     },
@@ -1044,6 +1079,13 @@ const cli_verb_entry cli_verbs[] = {
                 "measured shards; allreduce: measure how fast devices exchange gradients",
         .operands = true,
         .run = cli_bench,
+    },
+    {
+        .name = "merge",
+        .verb = CLI_MERGE,
+        .arguments = "--lora DIR --load FILE|DIR --checkpoint DIR [option]...",
+        .help = "add adapters to the weights that they were trained for",
+        .run = cli_merge,
     },
     {
         .name = "compare",

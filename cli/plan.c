@@ -94,6 +94,16 @@ static dpt_status print_devices(const cli_session *session)
     return DPT_OK;
 }
 
+/* What devices exchange in a step where there are several, whether there are now or not. */
+static dpt_status print_gradients(dpt_trainer *trainer)
+{
+    dpt_device_plan plan = {.size = sizeof plan};
+    DPT_TRY(dpt_trainer_plan(trainer, 0, &plan));
+    printf("Gradients of a step, which several devices exchange: %zu bytes (%.2f MiB)\n",
+           plan.gradient_bytes, mebibytes(plan.gradient_bytes));
+    return DPT_OK;
+}
+
 /* The memory for compression, in case several processes train.  A plan runs in one process. */
 static void print_compression(const dpt_trainer *trainer)
 {
@@ -142,6 +152,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     print_layers(session->trainer, session->model);
     printf("\n");
     DPT_TRY(print_devices(session));
+    DPT_TRY(print_gradients(session->trainer));
     print_compression(session->trainer);
     print_process();
     return options->verbose ? print_choices(session) : DPT_OK;

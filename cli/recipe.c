@@ -84,6 +84,8 @@ int cli_recipe_check(const cli_options *options)
                          options->batchnorm);
     const int kept = check_checkpoint(options);
     if (kept != CLI_OK) return kept;
+    if (options->fresh && options->lora)
+        return cli_error(CLI_USAGE, "--fresh and --lora: the base keeps the weights of its file");
     if (options->fresh && !options->load)
         return cli_error(CLI_USAGE, "--fresh goes with --load, the file of the other layers");
     if (options->patience && !(options->validation > 0))
@@ -217,6 +219,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     printf(", weight decay %g%s", o->weight_decay,
            o->no_bias_decay ? " (not on biases and norms)" : "");
     if (o->freeze) printf(", frozen %s", o->freeze);
+    if (o->lora) printf(", adapters %s", o->lora);
     if (o->group) printf(", groups %s", o->group);
     if (o->clip_norm > 0) printf(", gradient norm up to %g", o->clip_norm);
     if (cli_loss(o) == DPT_LOSS_SQUARED_ERROR)

@@ -1,6 +1,7 @@
 /* Opens and closes what train, eval and predict have in common. */
 #include "session.h"
 
+#include "adapters.h"
 #include "patience.h"
 #include "recipe.h"
 
@@ -137,17 +138,20 @@ static dpt_status name_both(cli_session *session, const cli_options *options, un
     return cli_weights_name(session, options, with);
 }
 
-static dpt_status open_model(cli_session *session, const dpt_dataset *data)
+static dpt_status open_model(cli_session *session, const cli_options *options,
+                             const dpt_dataset *data)
 {
     dpt_dataset_info info = {.size = sizeof info};
     dpt_dataset_describe(data, &info);
-    const dpt_model_shape shape = {
-        .height = info.height,
-        .width = info.width,
-        .channels = info.channels,
-        .classes = info.outputs,
-    };
-    return dpt_model_by_name(session->context, session->model_name, &shape, &session->model);
+    cli_adapters adapters;
+    if (options->lora) DPT_TRY(cli_adapters_read(session->context, options, &adapters));
+    const dpt_model_by_name_options how = {.size = sizeof how,
+                                           .shape = {.height = info.height,
+                                                     .width = info.width,
+                                                     .channels = info.channels,
+                                                     .classes = info.outputs},
+                                           .lora = options->lora ? &adapters.options : NULL};
+    return dpt_model_by_name_with(session->context, session->model_name, &how, &session->model);
 }
 
 dpt_status cli_session_open(cli_session *session, const cli_options *options, unsigned with)
@@ -162,7 +166,7 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
     DPT_TRY(cli_open_devices(session, options));
     if (session->told) return cli_weights_model(session);
     DPT_TRY(open_parts(session, options, with));
-    DPT_TRY(open_model(session, with_train ? session->whole : session->test));
+    DPT_TRY(open_model(session, options, with_train ? session->whole : session->test));
     return prepare_data(session, options);
 }
 

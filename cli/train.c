@@ -1,4 +1,5 @@
 /* dptrain train: prints the header, runs the training loop, and prints the result. */
+#include "merge.h"
 #include "recipe.h"
 #include "session.h"
 
@@ -63,7 +64,8 @@ static void print_files(const cli_options *options, bool best)
     const char *const files[] = {options->log, options->plot, options->trace};
     const char *separator = "wrote ";
     if (options->checkpoint) {
-        printf("%s%s/model.safetensors", separator, options->checkpoint);
+        printf("%s%s/%s.safetensors", separator, options->checkpoint,
+               options->lora ? "adapter_model" : "model");
         separator = ", ";
         if (best) printf("%s%s/best.safetensors", separator, options->checkpoint);
     }
@@ -141,7 +143,10 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
 {
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
     const bool quiet = cli_session_quiet(session, options);
-    if (options->load && !goes_on(options)) DPT_TRY(load(session, options));
+    if (options->lora)
+        DPT_TRY(cli_adapters_load(session, options, goes_on(options)));
+    else if (options->load && !goes_on(options))
+        DPT_TRY(load(session, options));
     if (!quiet) {
         DPT_TRY(print_header(session, options));
         DPT_TRY(cli_print_memory(session, options));

@@ -79,6 +79,11 @@ int cli_bench(const cli_options *options)
 {
     return options->help;
 }
+int cli_merge(const cli_options *options)
+{
+    return options->help;
+}
+
 int cli_compare(const cli_options *options)
 {
     return options->help;

@@ -1,0 +1,118 @@
+/* The files of adapters (merge.h), and dptrain merge. */
+#include "merge.h"
+
+#include "adapters.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Files ----------------------------------------------------------------------------------- */
+
+/* The path of the base's weights: --load, or what the folder's adapter_config.json names, if that
+   is there; false: neither, or the path is too long. */
+static bool base_path(const cli_adapters *adapters, const cli_options *options, char *out,
+                      size_t out_bytes)
+{
+    const char *base = options->load ? options->load : adapters->options.base;
+    if (!base || !cli_weights_path(base, out, out_bytes)) return false;
+    return options->load || access(out, R_OK) == 0;
+}
+
+static bool adapter_path(const char *folder, char *out, size_t out_bytes)
+{
+    const int n = snprintf(out, out_bytes, "%s/adapter_model.safetensors", folder);
+    return n > 0 && (size_t)n < out_bytes;
+}
+
+dpt_status cli_adapters_load(const cli_session *session, const cli_options *options, bool resumes)
+{
+    char path[PATH_MAX];
+    cli_adapters a;
+    DPT_TRY(cli_adapters_read(session->context, options, &a));
+    if (base_path(&a, options, path, sizeof path))
+        DPT_TRY(dpt_trainer_load(session->trainer, path));
+    else if (!cli_session_quiet(session, options))
+        (void)cli_error(CLI_OK,
+                        "warning: the base has random weights: --load FILE gives it others");
+    if (!a.is_folder || resumes) return DPT_OK;
+    if (!adapter_path(options->lora, path, sizeof path))
+        return dpt_fail(session->context, DPT_E_INVALID, "--lora: the path is too long");
+    return dpt_trainer_load(session->trainer, path);
+}
+
+/* ---- Merging --------------------------------------------------------------------------------- */
+
+/* Whether two paths name one file. */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat at_a, at_b;
+    return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
+           at_a.st_ino == at_b.st_ino;
+}
+
+/* The shape of samples matters for no weight: one token, and the vocabulary that the files or the
+   name say. */
+static dpt_status open_model(cli_session *s, const cli_options *options, const cli_adapters *a,
+                             const char *adapter)
+{
+    s->weights.size = sizeof s->weights;
+    DPT_TRY(dpt_weights_describe(s->context, adapter, &s->weights));
+    s->model_name = options->model ? options->model : s->weights.model;
+    if (!*s->model_name)
+        return dpt_fail(s->context, DPT_E_INVALID,
+                        "%s does not say of which network it is: give --model, with its "
+                        "vocabulary, such as gpt:4:4:32:24:61",
+                        adapter);
+    const size_t classes = s->weights.classes ? s->weights.classes : 1;
+    const dpt_model_by_name_options how = {
+        .size = sizeof how,
+        .shape = {.height = 1, .width = 1, .channels = 1, .classes = classes},
+        .lora = &a->options};
+    return dpt_model_by_name_with(s->context, s->model_name, &how, &s->model);
+}
+
+static dpt_status merge(cli_session *s, const cli_options *options, char *merged, size_t n_bytes)
+{
+    static const dpt_context_options one = {.size = sizeof one, .devices = "cpu"};
+    char base[PATH_MAX], adapter[PATH_MAX];
+    cli_adapters a;
+    DPT_TRY(dpt_context_create_with(&one, &s->context));
+    DPT_TRY(cli_adapters_read(s->context, options, &a));
+    if (!a.is_folder)
+        return dpt_fail(s->context, DPT_E_INVALID, "merge needs a folder of adapters: --lora DIR");
+    const int n = snprintf(merged, n_bytes, "%s/model.safetensors", options->checkpoint);
+    if (n < 0 || (size_t)n >= n_bytes || !adapter_path(options->lora, adapter, sizeof adapter))
+        return dpt_fail(s->context, DPT_E_INVALID, "a path is too long");
+    if (!base_path(&a, options, base, sizeof base))
+        return dpt_fail(s->context, DPT_E_INVALID,
+                        "merge needs the weights of the base: --load FILE or --load DIR");
+    if (is_same_file(base, merged))
+        return dpt_fail(s->context, DPT_E_INVALID,
+                        "%s is the file of the base: merge into another folder", merged);
+    DPT_TRY(open_model(s, options, &a, adapter));
+    if (mkdir(options->checkpoint, 0777) != 0 && errno != EEXIST)
+        return dpt_fail(s->context, DPT_E_IO, "cannot make the folder %s: %s", options->checkpoint,
+                        strerror(errno));
+    const dpt_lora_files files = {
+        .size = sizeof files, .base = base, .adapter = adapter, .merged = merged};
+    return dpt_lora_merge(s->model, &files);
+}
+
+int cli_merge(const cli_options *options)
+{
+    char merged[PATH_MAX];
+    if (!options->lora) return cli_error(CLI_USAGE, "merge needs adapters: --lora=DIR");
+    if (!options->checkpoint)
+        return cli_error(CLI_USAGE, "merge needs a folder to write to: --checkpoint=DIR");
+    cli_session session = {0};
+    const dpt_status status = merge(&session, options, merged, sizeof merged);
+    int code = CLI_OK;
+    if (status != DPT_OK)
+        code = cli_fail(session.context, status);
+    else if (!options->quiet)
+        printf("wrote %s\n", merged);
+    return cli_session_close(&session, code);
+}
