@@ -2,6 +2,7 @@
    device and on a mix, with momentum, AdamW, clipping and batch-norm. */
 #include "train/session.h"
 
+#include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -201,6 +202,108 @@ static void clipping_leaves_frozen_tensors_out(test *t)
     session_end(&s);
 }
 
+/* ---- Memory and traffic ---------------------------------------------------------------------- */
+
+/* Names of tensors that are frozen, and what is left: bytes of tensors with their padding, and
+   those of the running statistics, which are exchanged, too. */
+typedef struct choice {
+    const char *patterns[3];
+    size_t trained;
+} choice;
+
+enum { PADDED = 64, STATISTICS = 2 * PADDED };
+
+static const choice some_frozen[] = {
+    {{"fc1.weight"}, 4 * PADDED},
+    {{"fc2.weight"}, 4 * PADDED}, /* and not the bias of the layer */
+    {{"fc2.bias"}, 4 * PADDED},   /* and not the weight of the layer */
+    {{"bn.weight"}, 4 * PADDED},
+    {{"bn.bias", "fc2.weight"}, 3 * PADDED},
+    {{"fc1.*", "bn.*", "fc2.weight"}, PADDED},
+};
+enum { N_SOME = sizeof some_frozen / sizeof *some_frozen };
+
+static size_t groups_of(const choice *s, dpt_parameter_group groups[3])
+{
+    size_t n = 0;
+    for (; n < 3 && s->patterns[n]; n++)
+        groups[n] = (dpt_parameter_group){.pattern = s->patterns[n], .frozen = true};
+    return n;
+}
+
+static bool is_frozen(const dpt_parameter_group *groups, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++)
+        if (fnmatch(groups[i].pattern, name, 0) == 0) return true;
+    return false;
+}
+
+/* The state after one step, in which gradients do not depend on what is frozen. */
+static void step_once(test *t, const session *s, const dpt_trainer_options *o, state *out,
+                      dpt_device_plan *plan)
+{
+    dpt_trainer *trainer = NULL;
+    dpt_step_metrics m = {.size = sizeof m};
+    *plan = (dpt_device_plan){.size = sizeof *plan};
+    memset(out, 0, sizeof *out);
+    if (!CHECK_OK(dpt_trainer_create(s->devices, s->model, s->data, o, &trainer))) {
+        FAIL("%s", dpt_error_message(s->context));
+        return;
+    }
+    CHECK_OK(dpt_trainer_step(trainer, &m));
+    read_state(t, trainer, DPT_PARAMETER, out);
+    CHECK_OK(dpt_trainer_plan(trainer, 0, plan));
+    dpt_trainer_destroy(trainer);
+}
+
+static void check_some_frozen(test *t, const session *s, const choice *of, dpt_trainer_options o)
+{
+    dpt_parameter_group groups[3];
+    dpt_device_plan whole, plan;
+    state all, some;
+    step_once(t, s, &o, &all, &whole);
+    o.groups = groups;
+    o.n_groups = groups_of(of, groups);
+    step_once(t, s, &o, &some, &plan);
+    for (size_t i = 0; i < TENSORS; i++)
+        if (!is_frozen(groups, o.n_groups, names[i]) && !CHECK(equal(&all, &some, i)))
+            FAIL("tensor %s, %s frozen", names[i], of->patterns[0]);
+    REQUIRE(whole.gradient_bytes > 0);
+    const size_t left = of->trained + STATISTICS, n_state = o.momentum != 0 ? 1 : 2;
+    CHECK_SIZE(whole.gradient_bytes, 4 * (5 * PADDED + STATISTICS));
+    CHECK_SIZE(plan.gradient_bytes, 4 * left);
+    CHECK_SIZE(plan.optimizer_bytes, n_state * 4 * left);
+    /* With the nodes of grains, which are as large as the gradients. */
+    const size_t flat = 4 * (5 * PADDED + STATISTICS);
+    const size_t n_gradients = (whole.parameter_bytes - flat) / whole.gradient_bytes;
+    CHECK_SIZE(whole.parameter_bytes, flat + n_gradients * whole.gradient_bytes);
+    CHECK_SIZE(plan.parameter_bytes, flat + n_gradients * plan.gradient_bytes);
+    /* A batch-norm behind which nothing is trained exchanges no sums either. */
+    if (whole.exchange_bytes > 0)
+        CHECK(whole.exchange_bytes - plan.exchange_bytes >= 4 * (5 * PADDED - of->trained));
+    if (whole.exchange_bytes > 0) CHECK(plan.exchange_bytes >= 4 * left);
+}
+
+/* What is trained gets the same bits as without frozen tensors, which have no gradient, no state of
+   the optimizer and no part in what devices exchange. */
+static void frozen_tensors_take_no_memory(test *t)
+{
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0; k < 2 * N_SOME; k++) {
+            session s;
+            if (open_all(t, device_lists[i], &s)) {
+                dpt_trainer_options options = options_with(NULL, 0);
+                options.deterministic = k >= N_SOME;
+                check_some_frozen(t, &s, &some_frozen[k % N_SOME], options);
+                options.momentum = 0;
+                options.optimizer = DPT_OPTIMIZER_ADAMW;
+                if (!options.deterministic) options.accumulate = 2;
+                check_some_frozen(t, &s, &some_frozen[k % N_SOME], options);
+            }
+            session_end(&s);
+        }
+}
+
 /* ---- Rates and decay ------------------------------------------------------------------------- */
 
 static void check_near(test *t, const state *a, const state *b)
@@ -303,6 +406,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"frozen tensors keep their bits", frozen_tensors_keep_their_bits},
         {"a shared tensor is frozen", a_shared_tensor_is_frozen},
+        {"frozen tensors take no memory", frozen_tensors_take_no_memory},
         {"clipping leaves frozen tensors out", clipping_leaves_frozen_tensors_out},
         {"groups have rates and decay", groups_have_rates_and_decay},
         {"refuses groups", refuses_groups},
