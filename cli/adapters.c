@@ -1,7 +1,10 @@
 /* --lora (adapters.h). */
 #include "adapters.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_RANK = 1 << 20 };
 
@@ -64,4 +67,17 @@ dpt_status cli_adapters_read(dpt_context *context, const cli_options *options, c
     }
     if (options->load) out->options.base = options->load;
     return DPT_OK;
+}
+
+bool cli_adapters_path(const char *folder, char *out, size_t out_bytes)
+{
+    const int n = snprintf(out, out_bytes, "%s/adapter_model.safetensors", folder);
+    return n > 0 && (size_t)n < out_bytes;
+}
+
+bool cli_has_adapters(const char *folder, const char *weights)
+{
+    char path[PATH_MAX];
+    return cli_adapters_path(folder, path, sizeof path) && access(path, F_OK) == 0 &&
+           access(weights, F_OK) != 0;
 }

@@ -15,5 +15,9 @@ typedef struct cli_adapters {
    Errors: DPT_E_INVALID; those of dpt_lora_describe. */
 DPT_CHECK_RESULT dpt_status cli_adapters_read(dpt_context *context, const cli_options *options,
                                               cli_adapters *out);
+/* Writes the path of the adapters in a folder to `out`; false if it is too long. */
+bool cli_adapters_path(const char *folder, char *out, size_t out_bytes);
+/* Whether a folder has adapters, and the file of weights `weights` is not there. */
+bool cli_has_adapters(const char *folder, const char *weights);
 
 #endif

@@ -21,12 +21,6 @@ static bool base_path(const cli_adapters *adapters, const cli_options *options, 
     return options->load || access(out, R_OK) == 0;
 }
 
-static bool adapter_path(const char *folder, char *out, size_t out_bytes)
-{
-    const int n = snprintf(out, out_bytes, "%s/adapter_model.safetensors", folder);
-    return n > 0 && (size_t)n < out_bytes;
-}
-
 dpt_status cli_adapters_load(const cli_session *session, const cli_options *options, bool resumes)
 {
     char path[PATH_MAX];
@@ -38,7 +32,7 @@ dpt_status cli_adapters_load(const cli_session *session, const cli_options *opti
         (void)cli_error(CLI_OK,
                         "warning: the base has random weights: --load FILE gives it others");
     if (!a.is_folder || resumes) return DPT_OK;
-    if (!adapter_path(options->lora, path, sizeof path))
+    if (!cli_adapters_path(options->lora, path, sizeof path))
         return dpt_fail(session->context, DPT_E_INVALID, "--lora: the path is too long");
     return dpt_trainer_load(session->trainer, path);
 }
@@ -84,7 +78,7 @@ static dpt_status merge(cli_session *s, const cli_options *options, char *merged
     if (!a.is_folder)
         return dpt_fail(s->context, DPT_E_INVALID, "merge needs a folder of adapters: --lora DIR");
     const int n = snprintf(merged, n_bytes, "%s/model.safetensors", options->checkpoint);
-    if (n < 0 || (size_t)n >= n_bytes || !adapter_path(options->lora, adapter, sizeof adapter))
+    if (n < 0 || (size_t)n >= n_bytes || !cli_adapters_path(options->lora, adapter, sizeof adapter))
         return dpt_fail(s->context, DPT_E_INVALID, "a path is too long");
     if (!base_path(&a, options, base, sizeof base))
         return dpt_fail(s->context, DPT_E_INVALID,
@@ -112,7 +106,7 @@ int cli_merge(const cli_options *options)
     int code = CLI_OK;
     if (status != DPT_OK)
         code = cli_fail(session.context, status);
-    else if (!options->quiet)
+    else
         printf("wrote %s\n", merged);
     return cli_session_close(&session, code);
 }

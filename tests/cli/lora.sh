@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Adapters on the command line: files, resuming, merging, what is refused.
+# shellcheck source=tests/cli/kit.bash
+. "$SRC/tests/cli/kit.bash"
+need_python
+
+python3 -c 'print("the quick brown fox jumps over the lazy dog " * 400)' >text.txt
+common=(--model gpt:2:2:32:32 --dataset text:32 --data text.txt --test-data text.txt --batch-size 8 --optimizer adamw
+    --lr 0.01 --devices cpu:threads=1,cpu:threads=1 --split 3:1)
+rm -rf base run whole parts more merged bad
+train "${common[@]}" --max-steps 2 --checkpoint base --quiet
+
+# The folder of PEFT has adapters, and neither it nor a checkpoint has the base.
+train "${common[@]}" --max-steps 6 --load base --lora 4 --checkpoint whole --quiet
+check "the files of adapters" python3 - <<'PYTHON'
+import json, os, struct
+def header(path):
+    with open(path, "rb") as file:
+        return json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+config = json.load(open("whole/adapter_config.json"))
+assert config["r"] == 4 and config["lora_alpha"] == 8 and config["target_modules"] == ["c_attn"], config
+assert config["fan_in_fan_out"] and config["base_model_name_or_path"] == "base", config
+names = set(header("whole/adapter_model.safetensors")) - {"__metadata__"}
+assert names == {"base_model.model.transformer.h.%d.attn.c_attn.lora_%s.weight" % (i, h) for i in (0, 1) for h in "AB"}
+assert not os.path.exists("whole/model.safetensors") and not os.path.exists("whole/config.json")
+assert os.path.getsize("whole/checkpoint-000000006.safetensors") < os.path.getsize("base/model.safetensors") / 4
+PYTHON
+
+# A training that is resumed has the same bits, with the same base alone.
+train "${common[@]}" --max-steps 3 --load base --lora 4 --checkpoint parts --quiet
+train "${common[@]}" --max-steps 6 --load base --lora 4 --checkpoint parts --resume --quiet
+check "the same bits" cmp whole/adapter_model.safetensors parts/adapter_model.safetensors
+refuse 2 "has adapters of other base weights" "${common[@]}" --max-steps 9 --lora 4 --checkpoint parts --resume --quiet
+
+# A folder is what training begins with; its description says where the base is.
+train "${common[@]}" --max-steps 1 --lora whole --checkpoint more --quiet
+check "the base of the folder" grep -q '"base_model_name_or_path": "base"' more/adapter_config.json
+
+# Merged weights are evaluated as any others.
+check "merging" "$DPTRAIN" merge --lora whole --load base --checkpoint merged >merge.txt
+check "merged files" test -s merged/model.safetensors -a -s merged/config.json
+"$DPTRAIN" eval --checkpoint merged --model gpt:2:2:32:32 --dataset text:32 --data text.txt --test-data text.txt >eval.txt
+check "merged weights are evaluated" grep -q "^test loss" eval.txt
+
+# The bytes that devices exchange.
+check "plan" grep -q "exchange: 4096 bytes" <("$DPTRAIN" plan "${common[@]}" --lora 4)
+
+refuse 2 "adapters of rank 0" "${common[@]}" --lora 0
+refuse 2 "has no linear layer over sequences that 'zz' matches" "${common[@]}" --lora 8:16:zz
+refuse 2 "is neither RANK\[:ALPHA\]\[:LAYERS\]" "${common[@]}" --lora 8:0
+refuse 2 "--fresh and --lora" "${common[@]}" --lora 8 --load base --fresh lm_head
+refuse 2 "all tensors of model gpt:2:2:32:32 are frozen" "${common[@]}" --freeze '*'
+refuse 2 "adapters are all that is trained" "${common[@]}" --lora 8 --freeze '*lora_A*'
+refuse 2 "no linear layers over sequences" --model lenet --dataset synthetic:28x28x1:10:100 --lora 4
+refuse 2 "is the file of the base" merge --lora whole --load base --checkpoint base
+refuse 2 "has adapters of other base weights than" merge --lora whole --load merged --checkpoint bad
+refuse 2 "has adapters and no weights: dptrain merge" eval --checkpoint whole --dataset text:32 --data text.txt
+refuse 2 "merge needs adapters" merge --load base --checkpoint bad
+refuse 2 "merge needs a folder of adapters" merge --lora 8 --load base --checkpoint bad
+finish
