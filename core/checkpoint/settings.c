@@ -8,6 +8,7 @@
 #include "graph/model_hash.h"
 #include "train/components/batch_norm.h"
 #include "train/components/checksum.h"
+#include "train/components/schedule.h"
 #include "train/progress/groups.h"
 #include "train/state/trainer.h"
 
@@ -106,20 +107,17 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
 void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,
                              dpti_settings *settings)
 {
-    static const char *const kinds[] = {[DPT_SCHEDULE_CONSTANT] = "constant",
-                                        [DPT_SCHEDULE_STEP] = "step",
-                                        [DPT_SCHEDULE_COSINE] = "cosine",
-                                        [DPT_SCHEDULE_ONECYCLE] = "onecycle"};
     const dpt_schedule *c = schedule;
-    const bool ends = c->kind == DPT_SCHEDULE_COSINE || c->kind == DPT_SCHEDULE_ONECYCLE;
+    const bool ends = c->kind != DPT_SCHEDULE_CONSTANT && c->kind != DPT_SCHEDULE_STEP;
     dpti_settings *s = settings;
     dpti_settings_add(s, "lr", "%.9g", lr);
-    dpti_settings_add(s, "schedule", "%s", kinds[c->kind]);
+    dpti_settings_add(s, "schedule", "%s", dpti_schedule_names[c->kind]);
     dpti_settings_add(s, "warmup", "%zu steps", c->warmup_steps);
     if (c->kind == DPT_SCHEDULE_STEP) {
         dpti_settings_add(s, "step-every", "%zu epochs", c->every);
         add_real(s, "step-factor", c->factor);
     }
+    if (dpti_schedule_counts_behind_warmup(c->kind)) add_real(s, "min-lr", c->min_lr);
     if (ends) dpti_settings_add(s, "epochs", "%zu steps in all", total_steps);
 }
 

@@ -45,6 +45,13 @@ typedef enum dpt_schedule_kind {
         2, /* falls to 0 at the end in each step, as PyTorch's CosineAnnealingLR */
     DPT_SCHEDULE_ONECYCLE = 3, /* Smith and Topin 2018, as PyTorch's OneCycleLR with its defaults;
                                   lr is the maximum; momentum does not change */
+    /* The next three count from the end of the warm-up, fall to `min_lr` at the end of the
+       schedule, and stay there.  The kinds before them run from the first step on, and the warm-up
+       is a factor of theirs.  With W = warmup_steps, step t < W has */
+    DPT_SCHEDULE_COSINE_NANOGPT = 4,      /* lr * (t + 1) / (W + 1), as nanoGPT's get_lr */
+    DPT_SCHEDULE_COSINE_TRANSFORMERS = 5, /* lr * t / W, as get_cosine_schedule_with_warmup of
+                                             `transformers` */
+    DPT_SCHEDULE_LINEAR_TRANSFORMERS = 6, /* lr * t / W, as get_linear_schedule_with_warmup */
 } dpt_schedule_kind;
 
 typedef struct dpt_schedule {
@@ -53,6 +60,7 @@ typedef struct dpt_schedule {
                             schedule */
     size_t every;        /* STEP: epochs, default 30 */
     float factor;        /* STEP: default 0.1 */
+    float min_lr;        /* of the kinds that count from the end of the warm-up: default 0 */
 } dpt_schedule;
 
 /* A number of steps, epochs or seconds, whichever ends first. 0: that unit does not count. */
@@ -78,7 +86,8 @@ typedef struct dpt_fit_options {
                                       on it; may be NULL */
     size_t patience; /* training ends after this many epochs without a lower validation loss; 0:
                         never */
-    dpt_schedule schedule;  /* cosine and onecycle need `epochs` or `max_steps` */
+    dpt_schedule schedule;  /* all kinds but constant and step need `epochs`, `max_steps` or
+                               `schedule_steps` */
     const char *log;        /* JSON Lines (docs/log.md); may be NULL */
     const char *plot;       /* SVG; may be NULL */
     const char *trace;      /* Chrome's trace events (docs/trace.md); may be NULL */
@@ -102,6 +111,9 @@ typedef struct dpt_fit_options {
     /* Called with one line of text for each notice; may be NULL. */
     void (*notice)(dpt_notice kind, const char *text, void *user);
     void *user;
+    /* The number of steps of a schedule that counts from the end of the warm-up, the warm-up
+       included.  0: all steps of the training. */
+    size_t schedule_steps;
 } dpt_fit_options;
 
 typedef struct dpt_fit_result {

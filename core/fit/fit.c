@@ -92,10 +92,15 @@ dpt_status dpti_fit_check_course(dpti_fit *f)
     const dpt_fit_options *o = f->options;
     dpt_error error = {0};
     f->steps_total = dpti_fit_planned_steps(f);
-    f->schedule = (dpti_schedule){.options = o->schedule,
-                                  .lr = (double)f->trainer->lr,
-                                  .steps_per_epoch = dpti_fit_steps_per_epoch(f),
-                                  .total_steps = f->steps_total};
+    f->schedule =
+        (dpti_schedule){.options = o->schedule,
+                        .lr = (double)f->trainer->lr,
+                        .steps_per_epoch = dpti_fit_steps_per_epoch(f),
+                        .total_steps = o->schedule_steps ? o->schedule_steps : f->steps_total};
+    if (o->schedule_steps && !dpti_schedule_counts_behind_warmup(o->schedule.kind))
+        return dpt_fail(f->context, DPT_E_INVALID,
+                        "a number of steps of the schedule goes with a schedule that counts from "
+                        "the end of the warm-up");
     if (dpti_schedule_check(&f->schedule, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     return DPT_OK;

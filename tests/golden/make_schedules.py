@@ -1,15 +1,20 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/schedules.txt: the learning rates that PyTorch's schedulers give.
+"""Makes tests/golden/schedules.txt: the learning rates that the schedulers of PyTorch and of
+`transformers` give, and those of nanoGPT's function get_lr (train.py, commit of 2024-12-09 and
+before: the version with (it + 1) / (warmup_iters + 1)), written down here as its formula.
 
     make_schedules.py > tests/golden/schedules.txt
 
-Needs torch.  The golden file is made once and kept; the test reads it and needs no torch.  A line
-"KIND LR EVERY FACTOR WARMUP STEPS_PER_EPOCH TOTAL" begins a case, and TOTAL rates follow.
+Needs torch and transformers.  The golden file is made once and kept; the test reads it and needs
+neither.  A line "KIND LR EVERY FACTOR WARMUP STEPS_PER_EPOCH TOTAL MIN_LR STEPS" begins a case, and
+STEPS rates follow.
 """
 
+import math
 import warnings
 
 import torch
+import transformers
 from torch.optim import lr_scheduler
 
 CASES = [
@@ -27,6 +32,19 @@ CASES = [
     ("onecycle", 0.1, 30, 0.5, 0, 5, 4),
     ("onecycle", 0.1, 30, 0.5, 0, 5, 3),
     ("onecycle", 0.1, 30, 0.5, 0, 5, 1),
+]
+
+# The same with a lowest rate (one that float32 holds) and steps behind the end of the schedule.
+BEHIND_WARMUP = [
+    (kind, lr, 30, 0.5, warmup, 5, total, lowest, steps)
+    for lr, warmup, total, lowest, steps in (
+        (6e-4, 20, 100, 2.0**-14, 130),
+        (1e-3, 0, 30, 0.0, 30),
+        (0.25, 7, 8, 0.125, 12),
+        (3e-4, 10, 10, 0.0, 12),
+        (0.5, 1, 50, 0.03125, 50),
+    )
+    for kind in ("cosine-nanogpt", "cosine-transformers", "linear-transformers")
 ]
 
 
@@ -55,12 +73,48 @@ def rates(kind, lr, every, factor, warmup, steps_per_epoch, total):
                 schedule.step()
 
 
+def nanogpt(it, lr, warmup, total, lowest):
+    if it < warmup:
+        return lr * (it + 1) / (warmup + 1)
+    if it > total or warmup == total:
+        return lowest
+    ratio = (it - warmup) / (total - warmup)
+    return lowest + 0.5 * (1.0 + math.cos(math.pi * ratio)) * (lr - lowest)
+
+
+def rates_behind_warmup(kind, lr, every, factor, warmup, steps_per_epoch, total, lowest, steps):
+    if kind == "cosine-nanogpt":
+        yield from (nanogpt(step, lr, warmup, total, lowest) for step in range(steps))
+        return
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=lr)
+    if kind == "linear-transformers":
+        schedule = transformers.get_linear_schedule_with_warmup(optimizer, warmup, total)
+    elif lowest:
+        schedule = transformers.get_cosine_with_min_lr_schedule_with_warmup(
+            optimizer, warmup, total, min_lr=lowest)
+    else:
+        schedule = transformers.get_cosine_schedule_with_warmup(optimizer, warmup, total)
+    for step in range(steps):
+        rate = optimizer.param_groups[0]["lr"]
+        if kind == "linear-transformers" and step >= warmup:
+            rate = lowest + (lr - lowest) * rate / lr  # it has no floor of its own
+        if step >= total:  # behind its end the cosine of `transformers` rises again
+            rate = lowest
+        yield rate
+        optimizer.step()
+        schedule.step()
+
+
 def main():
     warnings.simplefilter("ignore", UserWarning)
-    print(f"# PyTorch {torch.__version__}: learning rates, step by step; made by make_schedules.py")
+    print(f"# PyTorch {torch.__version__}, transformers {transformers.__version__}: learning rates, step by step; made by make_schedules.py")
     for case in CASES:
-        print(*case)
+        print(*case, 0, case[-1])
         for rate in rates(*case):
+            print(f"{rate:.17g}")
+    for case in BEHIND_WARMUP:
+        print(*case)
+        for rate in rates_behind_warmup(*case):
             print(f"{rate:.17g}")
 
 
