@@ -46,7 +46,8 @@ typedef struct cli_options {
     const char *devices_of;      /* the file that has them (cli_read_devices); NULL: none */
     const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
     const char *data, *test_data, *tokenizer;
-    const char *split, *optimizer, *schedule, *precision;
+    const char *split, *optimizer, *schedule, *precision, *recompute;
+    size_t logit_rows; /* 0: by memory */
     size_t batch_size; /* 0: the default, within the data */
     size_t epochs, max_steps;
     double max_time;
@@ -59,7 +60,8 @@ typedef struct cli_options {
     double clip_norm, label_smoothing, huber_delta;
     bool nesterov, no_bias_decay, freeze_batch_norm;
     size_t step_every;
-    double step_factor;
+    double step_factor, min_lr;
+    size_t schedule_steps; /* 0: all steps of the training */
     cli_span warmup;
     const char *batchnorm, *overlap, *standby, *compress, *loss, *class_weights, *freeze, *group;
     dpt_augment_options augment;

@@ -5,7 +5,15 @@
 #include <stddef.h>
 
 static const char *const optimizers[] = {"sgd", "adamw", NULL};
-static const char *const schedules[] = {"constant", "step", "cosine", "onecycle", NULL};
+static const char *const recomputes[] = {"auto", "on", "off", NULL};
+static const char *const schedules[] = {"constant",
+                                        "step",
+                                        "cosine",
+                                        "onecycle",
+                                        "cosine-nanogpt",
+                                        "cosine-transformers",
+                                        "linear-transformers",
+                                        NULL};
 static const char *const batch_norms[] = {"sync", "local", "frozen", NULL};
 static const char *const on_off[] = {"on", "off", NULL};
 static const char *const compressions[] = {"none", "bf16", NULL};
@@ -135,6 +143,28 @@ const cli_option cli_option_table[] = {
         .verbs = CLI_TRAIN,
         .kind = CLI_COUNT,
         TARGET(verify_replicas),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
+        .name = "recompute",
+        .argument = "auto|on|off",
+        .help = "compute activations again in the backward pass instead of keeping them: less "
+                "memory, about a third more operations, the same bits. auto (default): where a "
+                "device's memory does not hold one sample's otherwise",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(recompute),
+        .values = recomputes,
+    },
+    {
+        .name = "rows-of-logits",
+        .argument = "N",
+        .help = "language models: compute the logits, the loss and the gradients of N tokens at a "
+                "time. Default: by the device's memory and caches",
+        .verbs = SETS,
+        .kind = CLI_COUNT,
+        TARGET(logit_rows),
         .min = 1,
         .max = MAX_COUNT,
     },
@@ -716,7 +746,9 @@ const cli_option cli_option_table[] = {
         .name = "schedule",
         .argument = "NAME",
         .help = "how the learning rate changes: constant (default); step; cosine, down to 0 at the "
-                "end; onecycle, up to --lr and down again",
+                "end; onecycle, up to --lr and down again. Down to --min-lr, counted from the end "
+                "of --warmup: cosine-nanogpt, cosine-transformers, linear-transformers, as these "
+                "projects have it",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(schedule),
@@ -750,6 +782,29 @@ const cli_option cli_option_table[] = {
         .verbs = SETS,
         .kind = CLI_SPAN,
         TARGET(warmup),
+        .max = MAX_COUNT,
+    },
+    {
+        .name = "min-lr",
+        .argument = "RATE",
+        .help = "the rate to which --schedule cosine-nanogpt, cosine-transformers or "
+                "linear-transformers falls. Default: 0",
+        .verbs = SETS,
+        .kind = CLI_REAL,
+        TARGET(min_lr),
+        .low = 0,
+        .high = 1e6,
+    },
+    {
+        .name = "schedule-steps",
+        .argument = "N",
+        .help =
+            "with these schedules: the rate falls up to step N, --warmup included, and stays at "
+            "--min-lr behind it. Default: all steps of the training",
+        .verbs = SETS,
+        .kind = CLI_COUNT,
+        TARGET(schedule_steps),
+        .min = 1,
         .max = MAX_COUNT,
     },
     {

@@ -52,8 +52,16 @@ static int check_schedule(const cli_options *o)
     if ((o->step_every || o->step_factor > 0) && !is(o->schedule, "step"))
         return cli_error(CLI_USAGE, "--%s goes with --schedule step",
                          o->step_every ? "step-every" : "step-factor");
-    if ((is(o->schedule, "cosine") || is(o->schedule, "onecycle")) && !cli_epochs(o) &&
-        !o->max_steps)
+    const bool behind_warmup = is(o->schedule, "cosine-nanogpt") ||
+                               is(o->schedule, "cosine-transformers") ||
+                               is(o->schedule, "linear-transformers");
+    const bool ends = behind_warmup || is(o->schedule, "cosine") || is(o->schedule, "onecycle");
+    if ((o->min_lr > 0 || o->schedule_steps) && !behind_warmup)
+        return cli_error(CLI_USAGE,
+                         "--%s goes with --schedule cosine-nanogpt, cosine-transformers and "
+                         "linear-transformers",
+                         o->min_lr > 0 ? "min-lr" : "schedule-steps");
+    if (ends && !cli_epochs(o) && !o->max_steps && !o->schedule_steps)
         return cli_error(CLI_USAGE,
                          "--schedule %s must know how many steps there are: give "
                          "--epochs or --max-steps beside --max-time",
@@ -181,6 +189,10 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .verify_replicas = o->verify_replicas,
         .readmit_after = o->readmit_after,
         .deterministic = o->deterministic,
+        .recompute = is(o->recompute, "on")    ? DPT_RECOMPUTE_ON
+                     : is(o->recompute, "off") ? DPT_RECOMPUTE_OFF
+                                               : DPT_RECOMPUTE_AUTO,
+        .logit_rows = o->logit_rows,
     };
 }
 
@@ -193,6 +205,9 @@ dpt_schedule cli_schedule(const cli_options *options, size_t count)
         {"step", DPT_SCHEDULE_STEP},
         {"cosine", DPT_SCHEDULE_COSINE},
         {"onecycle", DPT_SCHEDULE_ONECYCLE},
+        {"cosine-nanogpt", DPT_SCHEDULE_COSINE_NANOGPT},
+        {"cosine-transformers", DPT_SCHEDULE_COSINE_TRANSFORMERS},
+        {"linear-transformers", DPT_SCHEDULE_LINEAR_TRANSFORMERS},
     };
     const size_t batch = step_samples(options, count);
     const cli_span warmup = options->warmup;
@@ -200,6 +215,7 @@ dpt_schedule cli_schedule(const cli_options *options, size_t count)
         .warmup_steps = warmup.epochs ? warmup.n * ((count + batch - 1) / batch) : warmup.n,
         .every = options->step_every,
         .factor = (float)options->step_factor,
+        .min_lr = (float)options->min_lr,
     };
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (is(options->schedule, kinds[i].name)) schedule.kind = kinds[i].kind;
@@ -232,6 +248,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (cli_batch_norm(o) == DPT_BATCH_NORM_LOCAL) printf(", batch-norm local");
     if (cli_batch_norm(o) == DPT_BATCH_NORM_FROZEN) printf(", batch-norm frozen");
     if (is(o->compress, "bf16")) printf(", bf16 between processes");
+    if (is(o->recompute, "on")) printf(", activations computed again");
     if (o->deterministic) printf(", deterministic");
 }
 
@@ -274,6 +291,8 @@ void cli_recipe_print(const cli_options *options, size_t count)
         if (schedule.kind == DPT_SCHEDULE_STEP)
             printf(", times %g after every %zu epoch%s", o->step_factor > 0 ? o->step_factor : 0.1,
                    o->step_every ? o->step_every : 30, o->step_every == 1 ? "" : "s");
+        if (o->min_lr > 0) printf(", down to %g", o->min_lr);
+        if (o->schedule_steps) printf(" at step %zu", o->schedule_steps);
         if (schedule.warmup_steps) printf(", warm-up over %zu steps", schedule.warmup_steps);
         printf("\n");
     }

@@ -170,6 +170,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
         .validation = session->validation,
         .patience = options->patience,
         .schedule = cli_schedule(options, data.count),
+        .schedule_steps = options->schedule_steps,
         .log = options->log,
         .plot = options->plot,
         .trace = options->trace,

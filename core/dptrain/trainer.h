@@ -111,6 +111,13 @@ typedef struct dpt_parameter_group {
     bool frozen;
 } dpt_parameter_group;
 
+typedef enum dpt_recompute {
+    DPT_RECOMPUTE_AUTO = 0, /* on a device whose memory does not hold the activations of the fewest
+                               samples that it can compute at once */
+    DPT_RECOMPUTE_OFF = 1,
+    DPT_RECOMPUTE_ON = 2,
+} dpt_recompute;
+
 typedef struct dpt_trainer_options {
     size_t size;       /* sizeof(dpt_trainer_options) */
     size_t batch_size; /* samples of the global batch, at most the data's count; default 256, or the
@@ -216,6 +223,14 @@ typedef struct dpt_trainer_options {
     /* own_loss gives the same bits for the same sample on every machine, as
        dpt_operator_options.deterministic says it of an operator.  Ignored with other losses. */
     bool own_loss_deterministic;
+    /* Whether values of the forward pass are computed again in the backward pass and not kept: less
+       memory for activations, more operations, the same bits. */
+    dpt_recompute recompute;
+    /* With the cross-entropy of several labels a sample, behind a linear layer: for how many labels
+       logits, loss and gradients are computed at a time, so that the logits of all labels are never
+       in memory at once.  0: the device's memory and caches decide.  With `deterministic` it is all
+       samples or those of a grain. */
+    size_t logit_rows;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

@@ -228,7 +228,7 @@ static dpt_status emit_slice(dpti_compiler *c, size_t i, size_t first, size_t ro
     backward.desc.u.linear.rows = is_whole ? 0 : rows;
     const int x = c->value[c->root[node->inputs[0]]];
     DPT_TRY(DPTI_EMIT(c, backward, ((int[]){c->gradient[i], x}), ((int[]){dw, db})));
-    return dpti_end_bucket(c, node->weight, first * forward->in);
+    return i == c->chunked ? DPT_OK : dpti_end_bucket(c, node->weight, first * forward->in);
 }
 
 /* The last slice comes first: gradients are written from the end of the flat buffer. */
@@ -236,9 +236,10 @@ static dpt_status emit_slices(dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     DPT_TRY(dpti_emit_held(c));
-    if (keeps_parameters(c, node)) return dpti_end_bucket(c, node->weight, 0);
+    if (keeps_parameters(c, node))
+        return i == c->chunked ? DPT_OK : dpti_end_bucket(c, node->weight, 0);
     for (size_t end = node->forward.u.linear.out; end > 0;) {
-        const size_t first = dpti_slice_begin(c, node, end);
+        const size_t first = i == c->chunked ? 0 : dpti_slice_begin(c, node, end);
         DPT_TRY(emit_slice(c, i, first, end - first));
         end = first;
     }
@@ -662,4 +663,11 @@ dpt_status dpti_emit_loss_backward(dpti_compiler *c)
     const size_t root = c->root[c->model->logits];
     const contribution to = contribute(c, root, true);
     return emit_mask(c, root, to.mask);
+}
+
+dpt_status dpti_emit_chunked_backward(dpti_compiler *c)
+{
+    dpti_deferral_begin(c);
+    DPT_TRY(dpti_emit_loss_backward(c));
+    return c->needs[c->chunked] ? dpti_emit_backward(c, c->chunked) : DPT_OK;
 }

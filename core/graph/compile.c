@@ -31,9 +31,11 @@ static dpt_status compile_training(dpti_compiler *c)
 {
     const size_t n = c->model->n_nodes;
     dpti_deferral_begin(c);
-    DPT_TRY(dpti_emit_loss_backward(c));
-    for (size_t i = n; i-- > 0;)
-        DPT_TRY(emit_node_backward(c, i));
+    if (c->chunked == SIZE_MAX) DPT_TRY(dpti_emit_loss_backward(c));
+    for (size_t i = n; i-- > 0;) {
+        DPT_TRY(dpti_emit_stage_again(c, i));
+        if (i != c->chunked) DPT_TRY(emit_node_backward(c, i));
+    }
     DPT_TRY(dpti_emit_held(c));
     if (c->options->single_launch) {
         c->program->n_gradients = c->model->flat_gradients;
@@ -51,9 +53,13 @@ static dpt_status compile_training(dpti_compiler *c)
 static dpt_status compile(dpti_compiler *c)
 {
     dpti_fuse(c);
+    dpti_find_chunked(c);
+    DPT_TRY(dpti_cut_stages(c));
     DPT_TRY(dpti_emit_gather(c));
-    for (size_t i = 0; i < c->model->n_nodes; i++)
+    for (size_t i = 0; i < c->model->n_nodes; i++) {
+        if (i == c->chunked) dpti_begin_chunks(c);
         if (dpti_computes(c, i)) DPT_TRY(dpti_emit_forward(c, i));
+    }
     if (c->options->purpose == DPTI_PURPOSE_PREDICT) {
         c->program->result = c->value[c->root[c->model->logits]];
         c->program->result_elements = c->model->nodes[c->model->logits].elements;
@@ -82,10 +88,11 @@ static void release(dpti_compiler *c)
     free(c->reaches);
     free(c->needs);
     free(c->shared);
+    dpti_recomputation_destroy(c->recompute);
     dpti_deferral_destroy(c->deferral);
 }
 
-static bool allocate(dpti_compiler *c)
+static bool allocate(dpti_compiler *c, const bool *unread)
 {
     const size_t n = c->model->n_nodes;
     c->root = calloc(n, sizeof *c->root);
@@ -103,6 +110,9 @@ static bool allocate(dpti_compiler *c)
     const bool defers = dpti_is_training(c) && c->options->deterministic;
     if (defers) c->deferral = dpti_deferral_create(c->model);
     if (defers && !c->deferral) return false;
+    const bool again = dpti_is_training(c) && c->options->recompute;
+    if (again) c->recompute = dpti_recomputation_create(c->model, unread);
+    if (again && !c->recompute) return false;
     if (!c->root || !c->consumers || !c->pending || !c->residual || !c->activation || !c->value ||
         !c->gradient || !c->moments || !c->sums || !c->reaches || !c->needs || !c->shared)
         return false;
@@ -113,27 +123,62 @@ static bool allocate(dpti_compiler *c)
     return true;
 }
 
-dpt_status dpti_compile(const dpt_model *model, const dpti_program_options *options,
-                        dpti_program *out, dpt_error *error)
+/* How a model is compiled; `unread` as in dpti_recomputation. */
+typedef struct recipe {
+    const dpt_model *model;
+    const dpti_program_options *options;
+    const bool *unread;
+} recipe;
+
+static dpt_status compile_by(const recipe *of, dpti_program *out, dpt_error *error)
 {
+    const dpt_model *model = of->model;
     dpti_program program = {0};
     dpti_compiler c = {.model = model,
-                       .options = options,
+                       .options = of->options,
                        .program = &program,
                        .error = error,
                        .held = SIZE_MAX,
                        .written = model->flat_weights,
                        .bucketed = model->flat_weights};
     dpt_status status = DPT_OK;
-    if (allocate(&c))
+    if (allocate(&c, of->unread))
         status = compile(&c);
     else
         status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to compile model %s", model->name);
+    if (status == DPT_OK) dpti_place_chunks(&c);
     release(&c);
     if (status == DPT_OK)
         *out = program;
     else
         dpti_program_free(&program);
+    return status;
+}
+
+/* The first program tells which values need not be computed again. */
+static dpt_status compile_again(const recipe *of, bool *unread, dpti_program *out, dpt_error *error)
+{
+    const recipe second = {of->model, of->options, unread};
+    dpti_program first;
+    DPT_TRY(compile_by(of, &first, error));
+    const dpt_status status = dpti_find_unread(of->model, &first, unread);
+    dpti_program_free(&first);
+    if (status != DPT_OK)
+        return DPT_FAIL(error, status, "no memory to compile model %s", of->model->name);
+    return compile_by(&second, out, error);
+}
+
+dpt_status dpti_compile(const dpt_model *model, const dpti_program_options *options,
+                        dpti_program *out, dpt_error *error)
+{
+    const recipe of = {model, options, NULL};
+    if (!options->recompute || options->purpose != DPTI_PURPOSE_TRAIN)
+        return compile_by(&of, out, error);
+    bool *unread = calloc(model->n_nodes, sizeof *unread);
+    if (!unread)
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to compile model %s", model->name);
+    const dpt_status status = compile_again(&of, unread, out, error);
+    free(unread);
     return status;
 }
 

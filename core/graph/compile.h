@@ -13,6 +13,16 @@
 
 #include "graph/program.h"
 
+/* Which values are computed again in the backward pass (recompute.c). */
+typedef struct dpti_recomputation {
+    size_t n_stages;
+    size_t *stage;      /* per node */
+    bool *kept;         /* per root: a later stage reads it */
+    const bool *unread; /* per node: nothing reads what it would compute again; NULL: not known */
+    size_t at;          /* the stage whose backward pass is being emitted */
+    size_t again;       /* 1 + the node that is being computed again, or 0 */
+} dpti_recomputation;
+
 typedef struct dpti_deferral dpti_deferral; /* instructions that run later (deferred.c) */
 
 typedef struct dpti_compiler {
@@ -42,7 +52,9 @@ typedef struct dpti_compiler {
     /* Gradients of weights, in elements of the flat buffer: those from `written` on are written,
        and those from `bucketed` on are in a bucket. */
     size_t written, bucketed;
-    dpti_deferral *deferral; /* of a deterministic program, else NULL */
+    size_t chunked; /* the layer whose rows are computed in chunks (chunks.c), or SIZE_MAX */
+    dpti_recomputation *recompute; /* of a program with `recompute`, else NULL */
+    dpti_deferral *deferral;       /* of a deterministic program, else NULL */
 } dpti_compiler;
 
 /* ---- Tensors and instructions (emit.c) ------------------------------------------------------- */
@@ -122,6 +134,37 @@ size_t dpti_slice_begin(const dpti_compiler *c, const dpti_node *linear, size_t 
    which is all of it if `from` is 0.  Ends the segment with a bucket if there is enough for one
    (buckets.c). */
 DPT_CHECK_RESULT dpt_status dpti_end_bucket(dpti_compiler *c, size_t parameter, size_t from);
+
+/* ---- Chunks (chunks.c) ----------------------------------------------------------------------- */
+
+/* Finds the layer that is computed in chunks with the loss: the last one, if it is a linear layer
+   over several rows of a sample and the loss is the cross-entropy of a label for each row. */
+void dpti_find_chunked(dpti_compiler *c);
+/* Around the instructions of chunks: the layer's, the loss's and, in training, those of the layer's
+   gradients. */
+void dpti_begin_chunks(const dpti_compiler *c);
+void dpti_end_chunks(const dpti_compiler *c);
+/* When the program is complete: finds the tensors that chunks alone use, and keeps the others alive
+   over all chunks. */
+void dpti_place_chunks(const dpti_compiler *c);
+
+/* ---- Recomputation (recompute.c) ------------------------------------------------------------- */
+
+/* `unread` may be NULL and must outlive the result.  Returns NULL if there is no memory. */
+dpti_recomputation *dpti_recomputation_create(const dpt_model *model, const bool *unread);
+void dpti_recomputation_destroy(dpti_recomputation *recomputation); /* accepts NULL */
+/* Chooses the stages, if values are computed again.  Roots are known. */
+DPT_CHECK_RESULT dpt_status dpti_cut_stages(dpti_compiler *c);
+/* Before the backward pass of a node: emits the forward pass of the node's stage again, if the node
+   is the first one of its stage in the backward pass.  Then c->value has the new tensors. */
+DPT_CHECK_RESULT dpt_status dpti_emit_stage_again(dpti_compiler *c, size_t node);
+/* unread[i]: nothing reads what node i computes again in this program, which is complete. */
+DPT_CHECK_RESULT dpt_status dpti_find_unread(const dpt_model *model, const dpti_program *program,
+                                             bool *unread);
+static inline bool dpti_is_again(const dpti_compiler *c)
+{
+    return c->recompute && c->recompute->again > 0;
+}
 
 /* ---- Deferred instructions of a deterministic program (deferred.c) ----------------------------
  */
@@ -243,8 +286,10 @@ dpt_op_desc dpti_join_move(const dpti_compiler *c, const dpti_node *join, size_t
 /* A MAP that writes a value into all elements of a tensor of this many elements. */
 dpt_op_desc dpti_fill_with(size_t size, bool sampled, float value);
 DPT_CHECK_RESULT dpt_status dpti_emit_forward(dpti_compiler *c, size_t node);
-DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c);          /* loss.c */
-DPT_CHECK_RESULT dpt_status dpti_emit_loss_backward(dpti_compiler *c); /* backward.c */
+DPT_CHECK_RESULT dpt_status dpti_emit_loss(dpti_compiler *c); /* loss.c */
+/* backward.c: of the loss; of a layer, and of the layer that is computed in chunks. */
+DPT_CHECK_RESULT dpt_status dpti_emit_loss_backward(dpti_compiler *c);
+DPT_CHECK_RESULT dpt_status dpti_emit_chunked_backward(dpti_compiler *c);
 DPT_CHECK_RESULT dpt_status dpti_emit_backward(dpti_compiler *c, size_t node);
 DPT_CHECK_RESULT dpt_status
 dpti_emit_held(dpti_compiler *c); /* the delayed instruction, if there is one */

@@ -132,6 +132,7 @@ dpt_status dpti_emit(const dpti_compiler *c, dpti_instruction instruction, dpti_
     dpti_program *p = c->program;
     bool defers;
     size_t slot = 0;
+    instruction.again = c->recompute ? c->recompute->again : 0;
     for (size_t i = 0; i < in.n; i++)
         if (in.ids[i] != DPTI_NO_TENSOR) instruction.in[slot++] = in.ids[i];
     while (slot < DPT_MAX_INPUTS)

@@ -227,9 +227,11 @@ static dpt_status emit_batch_norm(dpti_compiler *c, size_t i)
     const int x = input_of(c, node, 0);
     const size_t residual = c->residual[i];
     int w, b;
-    DPT_TRY(dpti_add_whole(c, 3 * node->forward.u.batch_norm.channels, &c->moments[i]));
-    DPT_TRY(dpti_is_training(c) && !c->options->norms_frozen ? emit_batch_moments(c, i, x)
-                                                             : emit_running_moments(c, i));
+    if (!dpti_is_again(c)) {
+        DPT_TRY(dpti_add_whole(c, 3 * node->forward.u.batch_norm.channels, &c->moments[i]));
+        DPT_TRY(dpti_is_training(c) && !c->options->norms_frozen ? emit_batch_moments(c, i, x)
+                                                                 : emit_running_moments(c, i));
+    }
     DPT_TRY(dpti_add_scale(c, node, &w, &b));
     dpti_instruction forward = dpti_batch_norm(c, node, DPT_OP_BATCH_NORM_FORWARD);
     forward.desc.u.batch_norm.activation = c->activation[i];

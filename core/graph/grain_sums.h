@@ -43,5 +43,11 @@ bool dpti_sums_over_grains(const dpti_executable *executable, size_t i);
 /* [driver] Enqueues instruction i, which does, for n_samples samples, a whole number of grains. */
 DPT_CHECK_RESULT dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i,
                                                 size_t n_samples, const dpti_grain_run *run);
+/* The grains of n_samples samples of a run. */
+dpti_grain_node dpti_grains_of_run(const dpti_grain_run *run, size_t n_samples);
+/* [driver] Enqueues one step of the work of instruction i of chunks, each of which is one grain. */
+DPT_CHECK_RESULT dpt_status dpti_grain_sums_run_step(dpti_executable *executable, size_t i,
+                                                     const dpti_grain_run *run,
+                                                     const dpti_grain_step *step);
 
 #endif

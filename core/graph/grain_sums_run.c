@@ -1,6 +1,7 @@
 /* Sums over samples, grain by grain (grain_sums.h). */
 #include "base/size.h"
 #include "device/buffer.h"
+#include "graph/chunks.h"
 #include "graph/grain_sums.h"
 #include "graph/replica.h"
 
@@ -181,7 +182,9 @@ static dpt_status prepare_instruction(dpti_executable *x, size_t i, size_t *most
         DPT_TRY(prepare_adder(x, signature->out[s].fixed, error));
         n_bytes += dpti_round_up(sum_bytes(&signature->out[s]), 256);
     }
-    if (n_bytes > *most && !x->ops[i].info.has_grains) *most = n_bytes;
+    /* In chunks no operator has more than one grain. */
+    const bool adds_up = x->ops[i].info.has_grains && !dpti_is_divided(x, i);
+    if (n_bytes > *most && !adds_up) *most = n_bytes;
     return DPT_OK;
 }
 
@@ -225,6 +228,7 @@ typedef struct work {
     dpti_executable *x;
     size_t i;
     const dpti_grain_run *run;
+    bool in_chunks; /* each grain is a chunk, which begins where the tensors of chunks begin */
 } work;
 
 enum { APART = DPTI_GRAIN_SCRATCH }; /* the index of the scratch memory `apart` */
@@ -246,6 +250,12 @@ static dpti_place place_of(const work *w, size_t s, dpti_grain_place at)
     return (dpti_place){at.index == APART ? &x->sums->apart : &x->sums->scratch[at.index], before};
 }
 
+/* Whether a tensor has the rows of one chunk, and begins with the grain's. */
+static bool begins_anew(const work *w, int tensor)
+{
+    return w->in_chunks && w->x->program.tensors[tensor].chunk_row_bytes > 0;
+}
+
 static void move_on(dpt_location *location, const dpti_slot *slot, size_t n_samples)
 {
     location->offset_bytes += n_samples * slot->per_sample * dpt_dtype_bytes(slot->dtype);
@@ -258,7 +268,8 @@ static dpt_status run_node(const work *w, const dpti_grain_step *step)
     const dpti_op *op = &x->ops[w->i];
     const dpti_signature *signature = &op->signature;
     const dpti_grains *g = &w->run->grains;
-    const size_t repeat = x->program.instructions[w->i].repeat;
+    const dpti_instruction *instruction = &x->program.instructions[w->i];
+    const size_t repeat = instruction->repeat;
     const size_t rows = repeat > 0 ? repeat : 1, begin = dpti_grain_begin(g, step->grains.begin);
     const size_t first = (begin - dpti_grain_begin(g, w->run->first)) * rows;
     dpt_op_args args = x->args[w->i];
@@ -266,15 +277,15 @@ static dpt_status run_node(const work *w, const dpti_grain_step *step)
     args.flags = step->adds && signature->may_accumulate ? DPT_RUN_ACCUMULATE : 0;
     args.grain = op->info.has_grains ? g->size * rows : 0;
     for (size_t s = 0; s < signature->n_in; s++)
-        move_on(&args.in[s], &signature->in[s], first);
+        if (!begins_anew(w, instruction->in[s])) move_on(&args.in[s], &signature->in[s], first);
     for (size_t s = 0; s < signature->n_out; s++) {
         const dpti_program_tensor *tensor = output_of(x, w->i, s);
-        move_on(&args.out[s], &signature->out[s], first);
+        if (!begins_anew(w, instruction->out[s])) move_on(&args.out[s], &signature->out[s], first);
         args.out[s].offset_bytes += (step->grains.begin - w->run->first) * tensor->row_bytes;
         if (!is_gradient(x, w->i, s)) continue;
         const dpti_place to = place_of(w, s, step->to);
         args.out[s] = (dpt_location){to.buffer->handle, to.offset_bytes};
-        if (x->program.instructions[w->i].clears && !step->adds)
+        if (instruction->clears && !step->adds)
             DPT_TRY(dpti_fill(to.buffer, to.offset_bytes, 0, sum_bytes(&signature->out[s])));
     }
     return dpti_run(op, (dpti_grain_begin(g, step->grains.end) - begin) * rows, &args);
@@ -307,14 +318,13 @@ static dpt_status run_step(const work *w, const dpti_grain_step *step)
     return add(w, &sum);
 }
 
-/* The grain behind the last one of n_samples samples from `first` on. */
-static size_t grain_behind(const dpti_grain_run *run, size_t n_samples)
+dpti_grain_node dpti_grains_of_run(const dpti_grain_run *run, size_t n_samples)
 {
     const size_t end = dpti_grain_begin(&run->grains, run->first) + n_samples;
-    size_t grain = run->first;
-    while (grain < run->grains.n && dpti_grain_begin(&run->grains, grain) < end)
-        grain++;
-    return grain;
+    dpti_grain_node of = {run->first, run->first};
+    while (of.end < run->grains.n && dpti_grain_begin(&run->grains, of.end) < end)
+        of.end++;
+    return of;
 }
 
 /* Clears the parts of grains that the batch does not have, behind the n that it has. */
@@ -336,7 +346,7 @@ dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i, size_t n_s
     const work w = {.x = executable, .i = i, .run = run};
     dpti_grain_list list = run->before;
     dpti_grain_work steps;
-    const dpti_grain_node range = {run->first, grain_behind(run, n_samples)};
+    const dpti_grain_node range = dpti_grains_of_run(run, n_samples);
     if (executable->ops[i].info.has_grains)
         dpti_grains_plan_nodes(&list, range, run->grains.n, &steps);
     else
@@ -346,4 +356,11 @@ dpt_status dpti_grain_sums_run(dpti_executable *executable, size_t i, size_t n_s
     /* A device that has the whole batch may not exchange parts: then these are the parts of all. */
     if (run->first > 0 || range.end < run->grains.n || range.end == DPTI_GRAINS) return DPT_OK;
     return clear_parts(&w, range.end);
+}
+
+dpt_status dpti_grain_sums_run_step(dpti_executable *executable, size_t i,
+                                    const dpti_grain_run *run, const dpti_grain_step *step)
+{
+    const work w = {.x = executable, .i = i, .run = run, .in_chunks = true};
+    return run_step(&w, step);
 }

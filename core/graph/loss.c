@@ -250,17 +250,23 @@ typedef struct weighing {
     int gradient, weighted_gradient; /* (n_labels, classes) */
 } weighing;
 
+/* The `repeat` of instructions that take each label as a sample. */
+static size_t rows_of(const dpti_compiler *c)
+{
+    return c->model->n_labels > 1 ? c->model->n_labels : 0;
+}
+
 /* Finds the row of the table for each label: (n_labels, 2), the weight of its class and 1.  An
    ignored label is negative and takes the first row; its loss and its gradient are 0. */
 static dpt_status emit_rows_of_table(dpti_compiler *c, int *out)
 {
     const dpt_model *m = c->model;
     const size_t n = m->n_labels, classes = m->nodes[m->logits].elements / n;
-    const dpt_map_operand each = {.type = DPT_I32, .sampled = true, .size = n, .stride = {1}};
+    const dpt_map_operand each = {.type = DPT_I32, .sampled = true, .size = 1, .stride = {1}};
     const dpti_instruction at_least_0 = {
         .desc = {.kind = DPT_OP_MAP,
                  .u.map = {.rank = 1,
-                           .extent = {n},
+                           .extent = {1},
                            .n_in = 1,
                            .n_out = 1,
                            .n_code = 3,
@@ -270,10 +276,12 @@ static dpt_status emit_rows_of_table(dpti_compiler *c, int *out)
                            .code = {{.code = DPT_MAP_LOAD},
                                     {.code = DPT_MAP_CONSTANT, .constant = 0.0f},
                                     {.code = DPT_MAP_MAXIMUM, .a = 0, .b = 1}}}},
-        .layer = "loss"};
+        .layer = "loss",
+        .repeat = rows_of(c)};
     const dpti_instruction take = {
-        .desc = {.kind = DPT_OP_TAKE_FORWARD, .u.take = {.count = n, .width = 2, .rows = classes}},
-        .layer = "loss"};
+        .desc = {.kind = DPT_OP_TAKE_FORWARD, .u.take = {.count = 1, .width = 2, .rows = classes}},
+        .layer = "loss",
+        .repeat = rows_of(c)};
     int table, index;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_CONSTANTS, m->n_constants, &table));
     DPT_TRY(dpti_add_sampled(c, n, &index));
@@ -282,21 +290,19 @@ static dpt_status emit_rows_of_table(dpti_compiler *c, int *out)
     return DPTI_EMIT(c, take, ((int[]){table, index}), ((int[]){*out}));
 }
 
-/* A product over (n_labels, columns) with the rows of the table, of which either both columns or,
-   for all columns of the other operand, the weight alone are read. */
+/* A product over the columns of each label with the row of the table, of which either both columns
+   or, for all columns of the other operand, the weight alone are read. */
 static dpti_instruction product_with_rows(const dpti_compiler *c, size_t columns, dpt_dtype type,
                                           bool weight_alone)
 {
-    const size_t n = c->model->n_labels;
-    const dpt_map_operand value = {
-        .type = type, .sampled = true, .size = n * columns, .stride = {(int32_t)columns, 1}};
+    const dpt_map_operand value = {.type = type, .sampled = true, .size = columns, .stride = {1}};
     const dpt_map_operand row = {
-        .type = DPT_F32, .sampled = true, .size = 2 * n, .stride = {2, weight_alone ? 0 : 1}};
+        .type = DPT_F32, .sampled = true, .size = 2, .stride = {weight_alone ? 0 : 1}};
     return (dpti_instruction){
         .desc = {.kind = DPT_OP_MAP,
                  .type = type,
-                 .u.map = {.rank = 2,
-                           .extent = {n, columns},
+                 .u.map = {.rank = 1,
+                           .extent = {columns},
                            .n_in = 2,
                            .n_out = 1,
                            .n_code = 3,
@@ -306,7 +312,8 @@ static dpti_instruction product_with_rows(const dpti_compiler *c, size_t columns
                            .code = {{.code = DPT_MAP_LOAD, .index = 0},
                                     {.code = DPT_MAP_LOAD, .index = 1},
                                     {.code = DPT_MAP_MULTIPLY, .a = 0, .b = 1}}}},
-        .layer = "loss"};
+        .layer = "loss",
+        .repeat = rows_of(c)};
 }
 
 /* Multiplies the loss of each label, and its row of the gradient, by the weight of its class.  The
@@ -321,6 +328,19 @@ static dpt_status emit_weighing(dpti_compiler *c, const weighing *of)
                       ((int[]){of->gradient, rows}), ((int[]){of->weighted_gradient})));
     return DPTI_EMIT(c, product_with_rows(c, 2, DPT_F32, false), ((int[]){of->rows, rows}),
                      ((int[]){of->weighted_rows}));
+}
+
+/* ---- Chunks ---------------------------------------------------------------------------------- */
+
+/* Behind the loss of a chunk: the gradients of the layer that has computed the logits.  Its bucket
+   ends behind the last chunk. */
+static dpt_status end_chunked(dpti_compiler *c, int rows, size_t n_rows)
+{
+    const dpti_node *node = &c->model->nodes[c->chunked];
+    if (dpti_is_training(c)) DPT_TRY(dpti_emit_chunked_backward(c));
+    dpti_end_chunks(c);
+    DPT_TRY(emit_result_sum(c, rows, n_rows));
+    return dpti_is_training(c) ? dpti_end_bucket(c, node->weight, 0) : DPT_OK;
 }
 
 /* ---- Any loss -------------------------------------------------------------------------------- */
@@ -366,5 +386,6 @@ dpt_status dpti_emit_loss(dpti_compiler *c)
         rows = of.weighted_rows;
     }
     c->program->result = rows;
+    if (c->chunked != SIZE_MAX) return end_chunked(c, rows, n_rows);
     return n_rows > 1 ? emit_result_sum(c, rows, n_rows) : DPT_OK;
 }

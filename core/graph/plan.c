@@ -71,12 +71,14 @@ static bool add_block(block_list *list, block added)
 static bool collect(const dpti_plan_request *request, block_list *blocks, dpti_plan *plan)
 {
     const dpti_program *program = request->program;
+    const size_t chunk_rows = dpti_rows_of_chunk(program, request->max_samples);
     for (size_t i = 0; i < program->n_tensors; i++) {
         const dpti_program_tensor *t = &program->tensors[i];
-        size_t bytes = 0;
+        size_t bytes = 0, of_chunk = 0;
         if (t->home == DPTI_HOME_ARENA && t->first != SIZE_MAX &&
             (!dpti_multiply(t->per_sample_bytes, request->max_samples, &bytes) ||
-             !dpti_add(bytes, t->fixed_bytes, &bytes)))
+             !dpti_multiply(t->chunk_row_bytes, chunk_rows, &of_chunk) ||
+             !dpti_add(bytes, of_chunk, &bytes) || !dpti_add(bytes, t->fixed_bytes, &bytes)))
             return false;
         if (!add_block(blocks, (block){.bytes = bytes,
                                        .first = t->first,

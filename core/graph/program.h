@@ -29,8 +29,10 @@ typedef struct dpti_program_tensor {
     size_t per_sample_bytes; /* ARENA: bytes per sample */
     size_t fixed_bytes;      /* ARENA: bytes of a tensor without a sample axis */
     size_t
-        row_bytes;  /* ARENA: if not 0, the tensor has such a row for each of DPTI_GRAINS grains */
-    size_t offset;  /* flat buffers: offset in elements */
+        row_bytes; /* ARENA: if not 0, the tensor has such a row for each of DPTI_GRAINS grains */
+    size_t chunk_row_bytes; /* ARENA: if not 0, the tensor has such a row for each row of a chunk
+                               (dpti_chunks) and is used by instructions of chunks only */
+    size_t offset;          /* flat buffers: offset in elements */
     bool discarded; /* ARENA: the gradient of a frozen parameter, which nothing reads: an operator
                        computes it with that of another parameter */
     /* ARENA: the instructions that write it first and use it last, which are its lifetime. */
@@ -52,6 +54,7 @@ typedef struct dpti_instruction {
     bool clears;       /* deterministic: writes a part of a sum over samples, whose rest is zero */
     bool halts;        /* writes nothing while the halt word is not 0 */
     size_t repeat;     /* takes so many rows of a sample as samples of its own; 0: one */
+    size_t again;      /* 1 + the node whose forward pass it repeats (recompute.c); else 0 */
     const char *layer; /* for messages */
 } dpti_instruction;
 
@@ -90,6 +93,21 @@ typedef struct dpti_segment {
     bool commits;
 } dpti_segment;
 
+/* Instructions that run for a chunk of rows at a time, all of them for one chunk before the first
+   one for the next: the last product of a model with many classes, the loss, and the gradients of
+   the product.  No tensor then has the logits of all rows.  Every operator of the instructions
+   takes a row as a sample.  Sums over samples add up over the chunks.  In a deterministic program
+   with such sums a chunk is one grain, or all samples at once, so that the bits are the same. */
+typedef struct dpti_chunks {
+    size_t first, last; /* instructions [first, last); equal: none */
+    size_t rows;        /* of a sample */
+    size_t most;        /* rows of a chunk, at most */
+    size_t grain;       /* samples of a grain, of a deterministic program with sums; else 0 */
+    size_t row_bytes;   /* of tensors that only chunks use, for each row */
+    size_t sum_bytes;   /* of memory that adding up grains takes */
+    bool told;          /* `most` was given, and is no choice by memory */
+} dpti_chunks;
+
 typedef struct dpti_program {
     dpti_program_tensor *tensors;
     size_t n_tensors, tensors_capacity;
@@ -97,6 +115,7 @@ typedef struct dpti_program {
     size_t n_instructions, instructions_capacity;
     dpti_segment *segments;
     size_t n_segments, segments_capacity;
+    dpti_chunks chunks;
     size_t n_gradients;     /* of training: elements of the flat buffer of the gradients.  Those
                                behind the parameters' are sums that are used later (deferred.c) */
     int result;             /* the tensor with a result for every sample: */
@@ -144,6 +163,9 @@ typedef struct dpti_program_options {
     bool norms_mask; /* the device's DPT_DEVICE_NORMS_MASK; false if training is deterministic,
                         since it is the same within rounding only */
     dpt_loss loss;
+    size_t chunk_rows;          /* rows of logits that are computed at a time, at most; 0: all.  It
+                                   is for the cross-entropy with several labels a sample */
+    bool chunk_rows_told;       /* this number was given, and is no choice by memory */
     float huber_delta;          /* of DPT_LOSS_HUBER */
     dpt_loss_function own_loss; /* of DPT_LOSS_OWN_OF_TARGETS and DPT_LOSS_OWN_OF_LABELS */
     void *own_loss_user;
@@ -169,6 +191,8 @@ typedef struct dpti_program_options {
     /* Operators are prepared as deterministic, and sums over samples are computed grain by grain
        (base/grains.h).  Parts of batch-norms are those of grains: n_parts is DPTI_GRAINS, or 1. */
     bool deterministic;
+    size_t grain;   /* of a deterministic program of training: the most samples of a grain */
+    bool recompute; /* most values are computed again in the backward pass; the bits are the same */
     /* Elements of the smallest bucket, which also determines the smallest slice; 0: gradients are
        not exchanged.  The bits of the result depend on this number, but not on the sizes of
        buckets, and not on whether all gradients are exchanged at the end. */
@@ -207,6 +231,10 @@ typedef struct dpti_plan_request {
     size_t max_samples;
     const size_t *workspace_bytes; /* (n_instructions) */
 } dpti_plan_request;
+
+/* The rows of a chunk of a program whose memory is planned for at most max_samples at once; 0 if it
+   has no chunks. */
+size_t dpti_rows_of_chunk(const dpti_program *program, size_t max_samples);
 
 /* Computes the plan.  Offsets are multiples of 256. */
 DPT_CHECK_RESULT dpt_status dpti_plan_memory(const dpti_plan_request *request, dpti_plan *out,

@@ -5,6 +5,7 @@
 #include "device/operator.h"
 #include "device/signature.h"
 #include "device/stream.h"
+#include "graph/chunks.h"
 #include "graph/loss.h"
 
 #include "base/bfloat16.h"
@@ -215,13 +216,6 @@ static const char *wanted_algorithm(const dpti_executable *x, size_t i)
     return name && *name ? name : NULL;
 }
 
-/* The samples of an instruction's operator in a step of n samples. */
-static size_t samples_of(const dpti_instruction *instruction, size_t n)
-{
-    if (instruction->per_step) return 1;
-    return instruction->repeat ? instruction->repeat * n : n;
-}
-
 static dpt_status prepare_one(dpti_executable *x, size_t i, dpt_error *error)
 {
     dpti_device *device = x->replica->device;
@@ -229,7 +223,7 @@ static dpt_status prepare_one(dpti_executable *x, size_t i, dpt_error *error)
     const char *kind = dpti_op_name(instruction->desc.kind);
     dpt_op_request request = {
         .desc = &instruction->desc,
-        .max_samples = samples_of(instruction, x->replica->capacity),
+        .max_samples = dpti_samples_at_once(x, i, x->replica->capacity),
         .wanted = x->sums ? NULL : wanted_algorithm(x, i),
         .deterministic = x->sums != NULL,
     };
@@ -305,7 +299,9 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_executable_o
     own.type = replica->device->info.activations;
     own.norms_mask =
         (replica->device->info.flags & DPT_DEVICE_NORMS_MASK) != 0 && !own.deterministic;
+    dpti_choose_chunk_rows(replica->model, replica->device, &own);
     DPT_TRY(dpti_compile(replica->model, &own, &x->program, error));
+    x->chunk_rows = dpti_rows_of_chunk(&x->program, replica->capacity);
     const size_t n = x->program.n_instructions, n_segments = x->program.n_segments;
     size_t *workspace_bytes = calloc(n, sizeof *workspace_bytes);
     x->ops = calloc(n, sizeof *x->ops);
@@ -391,7 +387,9 @@ static dpt_status run_instruction(dpti_executable *x, size_t i, size_t n_samples
 {
     if (is_call(x, i)) return dpti_calls_run(x, i, n_samples);
     if (run && dpti_sums_over_grains(x, i)) return dpti_grain_sums_run(x, i, n_samples, run);
-    return dpti_run(&x->ops[i], samples_of(&x->program.instructions[i], n_samples), &x->args[i]);
+    const dpti_instruction *instruction = &x->program.instructions[i];
+    const size_t rows = instruction->repeat ? instruction->repeat * n_samples : n_samples;
+    return dpti_run(&x->ops[i], instruction->per_step ? 1 : rows, &x->args[i]);
 }
 
 static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples,
@@ -402,6 +400,11 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples,
     for (size_t i = s->first; i < s->last; i++) {
         const dpti_instruction *instruction = &x->program.instructions[i];
         x->touched = x->touched || instruction->halts;
+        if (dpti_begins_chunks(x, i, n_samples)) {
+            DPT_TRY(dpti_chunks_run(x, n_samples, run));
+            i = x->program.chunks.last - 1;
+            continue;
+        }
         DPT_TRY(run_instruction(x, i, n_samples, run));
     }
     return DPT_OK;

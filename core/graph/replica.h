@@ -102,6 +102,7 @@ struct dpti_executable {
     dpt_op_args *args;   /* (n_instructions) */
     dpti_buffer arena;   /* its own arena, if the replica's arena is too small */
     size_t result_bytes; /* offset of the result in the arena, in bytes */
+    size_t chunk_rows;   /* the most rows of a chunk; 0: the program has no chunks (chunks.h) */
     dpti_exchange_places (*exchanges)[DPTI_MOST_PARTS]; /* (n_segments) */
     dpti_recorded (*recorded)[DPTI_RECORDINGS];         /* (n_segments) */
     uint64_t clock;

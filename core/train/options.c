@@ -402,12 +402,14 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .own_loss = o->own_loss,
         .own_loss_user = o->own_loss_user,
         .label_smoothing = o->label_smoothing,
+        .chunk_rows = o->logit_rows,
         .augment = o->augment,
         .least_bucket = least_bucket(t, o),
         .exchange_at_end = o->no_overlap,
         .n_parts = n_parts(t, o),
         .alone = t->n_devices == 1,
         .deterministic = o->deterministic,
+        .grain = o->deterministic ? dpti_grains_of(t->batch_size).size : 0,
         .norms_frozen = o->batch_norm == DPT_BATCH_NORM_FROZEN,
         /* Other processes hear of a part when it is taken (allgather.h). */
         .holds_filters = !t->processes};
@@ -421,6 +423,13 @@ static dpt_status count_gradients(dpt_trainer *t)
     return dpti_context_fail(t->context, NULL, &error);
 }
 
+static dpt_status take_recompute(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    t->recompute = o->recompute;
+    if ((int)o->recompute >= 0 && o->recompute <= DPT_RECOMPUTE_ON) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID, "unknown way to recompute %d", (int)o->recompute);
+}
+
 dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_options *options)
 {
     dpt_trainer *t = trainer;
@@ -429,6 +438,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     DPT_TRY(take_modes(t, options));
     DPT_TRY(take_recovery(t, options));
     DPT_TRY(take_deterministic(t, options));
+    DPT_TRY(take_recompute(t, options));
     t->program = program_of(t, options);
     DPT_TRY(take_optimizer(t, options));
     DPT_TRY(dpti_trainer_take_groups(t, options));

@@ -19,6 +19,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 
 COUNT, BATCH, LENGTH, CONTEXT, VOCABULARY, WIDTH, STEPS = 48, 16, 16, 24, 61, 32, 30
 RATES = {"lstm": 1e-2}  # of the others: 2e-3
+CLIP_NORMS = {"gpt-clipped": 0.3}
 DECAY, TOLERANCE = 0.1, 1e-4
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 
@@ -95,7 +96,7 @@ def llama(tied=False):
     return LlamaForCausalLM(config)
 
 
-RUNS = {"gpt": gpt, "llama": llama, "llama-tied": lambda: llama(True), "lstm": Recurrent}
+RUNS = {"gpt": gpt, "gpt-clipped": gpt, "llama": llama, "llama-tied": lambda: llama(True), "lstm": Recurrent}
 
 
 def begin(name, dtype):
@@ -108,7 +109,7 @@ def begin(name, dtype):
     return model if name == "lstm" else Logits(model)
 
 
-def train(name, dtype):
+def train(name, dtype, clips=True):
     model = begin(name, dtype)
     parameters = list(model.parameters())
     groups = [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": DECAY},
@@ -121,6 +122,8 @@ def train(name, dtype):
         optimizer.zero_grad()
         loss = F.cross_entropy(model(ids[batch]).flatten(0, 1), labels[batch].flatten())
         loss.backward()
+        if clips and name in CLIP_NORMS:
+            nn.utils.clip_grad_norm_(parameters, CLIP_NORMS[name])
         optimizer.step()
         losses.append(loss.item())
     return np.array(losses)
@@ -132,6 +135,8 @@ def make(name):
     print(f"{name}: loss {exact[0]:.4f} to {exact[-1]:.4f}, float32 differs by {error:.1e}")
     if error > 0.1 * TOLERANCE or exact[-1] > 0.8 * exact[0]:
         sys.exit(f"{name}: rounding grows too much, or the loss does not fall by a fifth")
+    if name in CLIP_NORMS and np.abs(exact - train(name, torch.float64, clips=False)).max() < 50 * TOLERANCE:
+        sys.exit(f"{name}: clipping changes too little")
     with torch.no_grad():
         logits = begin(name, torch.float64)(samples()[0][:1])[0]
     with open(os.path.join(FOLDER, f"text-{name}.txt"), "w", encoding="ascii") as file:

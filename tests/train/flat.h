@@ -40,6 +40,7 @@ typedef struct flat_task {
     dpt_batch_norm_mode mode;
     dpt_compression compress;
     bool no_overlap, deterministic;
+    dpt_recompute recompute;
     size_t bucket_bytes; /* as those of dpt_trainer_options */
 } flat_task;
 

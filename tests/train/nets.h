@@ -33,6 +33,7 @@ dpt_value net_reshapes(dpt_model *model, dpt_value x);
 dpt_value net_embeddings(dpt_model *model, dpt_value x);
 dpt_value net_tokens(dpt_model *model, dpt_value x);
 dpt_value net_token_labels(dpt_model *model, dpt_value x);
+dpt_value net_token_logits(dpt_model *model, dpt_value x);
 dpt_value net_pixels(dpt_model *model, dpt_value x);
 dpt_value net_transposed(dpt_model *model, dpt_value x);
 dpt_value net_filters(dpt_model *model, dpt_value x);

@@ -150,6 +150,7 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
                                          .compress = task->compress,
                                          .no_overlap = task->no_overlap,
                                          .deterministic = task->deterministic,
+                                         .recompute = task->recompute,
                                          .bucket_bytes = task->bucket_bytes,
                                          .seed = 1,
                                          .no_shuffle = true};

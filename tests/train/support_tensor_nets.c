@@ -229,6 +229,18 @@ dpt_value net_token_labels(dpt_model *m, dpt_value x)
                                             .activation = DPT_ACT_TANH});
 }
 
+/* The last layer is linear over tokens, so that logits are computed in chunks. */
+dpt_value net_token_logits(dpt_model *m, dpt_value x)
+{
+    const dpt_value y = dpt_embedding(
+        m, x, "e",
+        &(dpt_embedding_options){.size = sizeof(dpt_embedding_options), .rows = 7, .width = 5});
+    return dpt_sequence_linear(
+        m, dpt_layer_norm(m, y, "n", NULL), "l",
+        &(dpt_sequence_linear_options){.size = sizeof(dpt_sequence_linear_options),
+                                       .out = NET_CLASSES});
+}
+
 /* Scores for each pixel. */
 dpt_value net_pixels(dpt_model *m, dpt_value x)
 {

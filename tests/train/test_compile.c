@@ -503,6 +503,49 @@ static void batch_norms_mask_themselves(test *t)
     with_nets(t, mask_in_norms);
 }
 
+/* ---- Recomputation --------------------------------------------------------------------------- */
+
+static size_t count_again(const dpti_program *program)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < program->n_instructions; i++)
+        n += program->instructions[i].again > 0;
+    return n;
+}
+
+/* The same operators compute the same values again: no bit of a gradient, or of what a batch
+   contributes to running statistics, changes. */
+static void compute_again(test *t, setting *s)
+{
+    static size_t n_again;
+    for (size_t n_devices = 1; n_devices <= DEVICES; n_devices += DEVICES - 1) {
+        interpreter kept, again = {0};
+        const size_t whole[] = {COUNT}, *shards = n_devices == 1 ? whole : divisions[0];
+        dpti_program_options options = s->options;
+        options.n_parts = n_devices;
+        options.holds_filters = true;
+        bool right = interpret(t, s, &options, n_devices, &kept);
+        options.recompute = true;
+        right = interpret(t, s, &options, n_devices, &again) && right;
+        if (right) {
+            const double loss = interpreter_compute(&kept, records, shards, 1.0 / COUNT);
+            CHECK_NEAR(interpreter_compute(&again, records, shards, 1.0 / COUNT), loss, 0);
+            CHECK(memcmp(again.gradients, kept.gradients,
+                         s->model->flat_size * sizeof *kept.gradients) == 0);
+            CHECK_SIZE(count_again(&kept.program), 0);
+            n_again += count_again(&again.program);
+        }
+        interpreter_free(&kept);
+        interpreter_free(&again);
+    }
+    if (s->net == &nets[n_nets - 1]) CHECK(n_again >= 20);
+}
+
+static void recomputation_has_the_same_bits(test *t)
+{
+    with_nets(t, compute_again);
+}
+
 /* Devices that take their own statistics are micro-batches of one device. */
 static void divide_shard(test *t, setting *s)
 {
@@ -653,6 +696,8 @@ static dpt_trainer_options trainer_options(const setting *s, const char *split)
                                  .n_class_weights = s->net->class_weights ? NET_CLASSES : 0,
                                  .label_smoothing = s->net->smoothing,
                                  .augment = s->options.augment,
+                                 /* Of up to 36: a chunk has rows of two samples, and not all. */
+                                 .logit_rows = s->net->n_labels ? 4 : 0,
                                  .seed = seed,
                                  .no_shuffle = true};
 }
@@ -889,6 +934,7 @@ int main(int argc, char **argv)
         {"neighbours are fused", neighbours_are_fused},
         {"devices exchange all they need", devices_exchange_all_they_need},
         {"batch-norms mask themselves", batch_norms_mask_themselves},
+        {"recomputation has the same bits", recomputation_has_the_same_bits},
         {"micro-batches add up", micro_batches_add_up},
         {"frozen parameters have no gradient", frozen_parameters_have_no_gradient},
         {"the library computes the same", library_computes_the_same},

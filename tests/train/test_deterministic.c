@@ -142,9 +142,11 @@ static void check_divisions(test *t, const division *cases, size_t n)
             for (size_t i = 0; i < n; i++) {
                 task = task_of(b, models[m], cases[i].devices, cases[i].split);
                 if (m != 1) task.micro_batch = cases[i].micro_batch;
+                task.recompute = i % 3 == 1 ? DPT_RECOMPUTE_ON : DPT_RECOMPUTE_AUTO;
                 task.bucket_bytes = i % 4 != 3; /* as many buckets as there are weights, or none */
                 check_same(t, b, &task, &right);
                 task.no_overlap = true;
+                task.recompute = DPT_RECOMPUTE_ON;
                 if (i % 4 == 0) check_same(t, b, &task, &right);
             }
         }

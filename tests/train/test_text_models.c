@@ -21,13 +21,16 @@ enum { COUNT = 48, BATCH = 16, LENGTH = 16, VOCABULARY = 61, STEPS = 30, TENSORS
 typedef struct golden {
     const char *name, *model;
     float lr;
+    float clip_norm;   /* 0: none */
+    size_t accumulate; /* BATCH samples of a step are so many batches; 0: one */
 } golden;
 
 static const golden runs[] = {
-    {"gpt", "gpt:4:4:32:24", 2e-3f},
-    {"llama", "llama:4:4:2:32:24:61:88", 2e-3f},
-    {"llama-tied", "llama-tied:4:4:2:32:24:61:88", 2e-3f},
-    {"lstm", "lstm:2:32:24:61", 1e-2f},
+    {"gpt", "gpt:4:4:32:24", 2e-3f, 0, 0},
+    {"gpt-clipped", "gpt:4:4:32:24", 2e-3f, 0.3f, 2},
+    {"llama", "llama:4:4:2:32:24:61:88", 2e-3f, 0, 0},
+    {"llama-tied", "llama-tied:4:4:2:32:24:61:88", 2e-3f, 0, 0},
+    {"lstm", "lstm:2:32:24:61", 1e-2f, 0, 0},
 };
 enum { N_RUNS = sizeof runs / sizeof *runs };
 
@@ -88,6 +91,8 @@ typedef struct task {
     mix where;
     bool reversed; /* the samples of each batch */
     bool deterministic;
+    size_t logit_rows;
+    dpt_recompute recompute;
 } task;
 
 static dpt_status set_weights(const session *s)
@@ -129,15 +134,20 @@ static dpt_status create_data(session *s, bool reversed)
 static dpt_status begin(session *s, const task *of)
 {
     const dpt_model_shape shape = {1, 1, LENGTH, VOCABULARY};
+    const size_t n_batches = of->run->accumulate;
     const dpt_trainer_options options = {.size = sizeof options,
-                                         .batch_size = BATCH,
+                                         .batch_size = BATCH / (n_batches ? n_batches : 1),
+                                         .accumulate = n_batches,
+                                         .clip_norm = of->run->clip_norm,
                                          .split = dpt_split_from(of->where.split),
                                          .optimizer = DPT_OPTIMIZER_ADAMW,
                                          .lr = of->run->lr,
                                          .weight_decay = 0.1f,
                                          .no_bias_decay = true,
                                          .no_shuffle = true,
-                                         .deterministic = of->deterministic};
+                                         .deterministic = of->deterministic,
+                                         .recompute = of->recompute,
+                                         .logit_rows = of->logit_rows};
     DPT_TRY(dpt_context_create(&s->context));
     DPT_TRY(create_data(s, of->reversed));
     DPT_TRY(dpt_device_set_open(s->context, of->where.devices, &s->devices));
@@ -299,20 +309,53 @@ static void same_gradients(test *t)
     }
 }
 
-/* Losses of deterministic runs, which have the same bits on any devices. */
+static bool train(test *t, const task *of, double *losses)
+{
+    session s;
+    if (!may_begin(t, &s, of)) return false;
+    const bool trained = session_train(t, &s, STEPS, losses);
+    session_end(&s);
+    return trained;
+}
+
+/* Losses of deterministic runs, which have the same bits on any devices, with chunks of a grain,
+   and if activations are computed again. */
 static void same_bits(test *t)
 {
     const mix_list mixes = tested_mixes(cpu_mixes, N_MIXES);
     for (size_t i = 0; i < N_RUNS; i++) {
         double first[STEPS], other[STEPS];
-        for (size_t k = 0; k < mixes.n; k++) {
-            const task of = {.run = &runs[i], .where = mixes.items[k], .deterministic = true};
-            session s;
-            if (!may_begin(t, &s, &of)) continue;
-            if (session_train(t, &s, STEPS, k == 0 ? first : other) && k > 0 &&
-                !CHECK(memcmp(first, other, sizeof first) == 0))
-                FAIL("%s on %s split %s", of.run->model, of.where.devices, of.where.split);
-            session_end(&s);
+        task of = {.run = &runs[i], .where = mixes.items[0], .deterministic = true};
+        if (!train(t, &of, first)) continue;
+        for (size_t k = 0; k < 2 * mixes.n; k++) {
+            of.where = mixes.items[k / 2];
+            of.logit_rows = k % 2 ? 1 : 0;
+            of.recompute = k % 2 ? DPT_RECOMPUTE_ON : DPT_RECOMPUTE_OFF;
+            if (train(t, &of, other) && !CHECK(memcmp(first, other, sizeof first) == 0))
+                FAIL("%s on %s split %s, %zu rows of logits", of.run->model, of.where.devices,
+                     of.where.split, of.logit_rows);
+        }
+    }
+}
+
+/* The losses of few rows of logits at a time are those of all at once, within rounding; those of
+   recomputation have the same bits. */
+static void chunks_and_recomputation(test *t)
+{
+    static const size_t rows[] = {1, 20, 255};
+    for (size_t i = 0; i < N_RUNS; i++) {
+        double first[STEPS], other[STEPS];
+        task of = {.run = &runs[i], .where = {"cpu", NULL}};
+        if (!train(t, &of, first)) continue;
+        of.recompute = DPT_RECOMPUTE_ON;
+        if (train(t, &of, other) && !CHECK(memcmp(first, other, sizeof first) == 0))
+            FAIL("%s, computed again", of.run->model);
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            of.logit_rows = rows[k];
+            if (!train(t, &of, other)) continue;
+            for (size_t step = 0; step < STEPS; step++)
+                if (!CHECK_NEAR(other[step], first[step], 1e-4))
+                    FAIL("%s, %zu rows of logits, step %zu", of.run->model, rows[k], step);
         }
     }
 }
@@ -324,6 +367,7 @@ int main(int argc, char **argv)
         {"losses are PyTorch's on any devices", losses},
         {"gradients are those of one device", same_gradients},
         {"deterministic runs have the same bits on any devices", same_bits},
+        {"chunks and recomputation change no result", chunks_and_recomputation},
     };
     const int missing = tested_backend_missing();
     if (missing) return missing;

@@ -168,6 +168,7 @@ FIELD(dpt_fit_options, resume, 160);
 FIELD(dpt_fit_options, progress, 168);
 FIELD(dpt_fit_options, notice, 176);
 FIELD(dpt_fit_options, user, 184);
+FIELD(dpt_fit_options, schedule_steps, 192);
 
 FIELD(dpt_fit_progress, size, 0);
 FIELD(dpt_fit_progress, step, 8);
@@ -444,6 +445,8 @@ FIELD(dpt_trainer_options, own_loss, 240);
 FIELD(dpt_trainer_options, own_loss_user, 248);
 FIELD(dpt_trainer_options, deterministic, 256);
 FIELD(dpt_trainer_options, own_loss_deterministic, 257);
+FIELD(dpt_trainer_options, recompute, 260);
+FIELD(dpt_trainer_options, logit_rows, 264);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);
@@ -540,6 +543,7 @@ FIELD(dpt_schedule, kind, 0);
 FIELD(dpt_schedule, warmup_steps, 8);
 FIELD(dpt_schedule, every, 16);
 FIELD(dpt_schedule, factor, 24);
+FIELD(dpt_schedule, min_lr, 28);
 
 FROZEN(dpt_split, 16);
 FIELD(dpt_split, kind, 0);

@@ -86,6 +86,7 @@ typedef struct purpose {
     size_t n_parts;
     bool at_once; /* no filters are held back */
     bool single_launch;
+    bool recompute;
     dpt_loss loss;
 } purpose;
 
@@ -108,6 +109,7 @@ static bool build(test *t, dpt_value (*network)(dpt_model *, dpt_value), purpose
                                           .n_parts = p.n_parts,
                                           .holds_filters = !p.at_once,
                                           .single_launch = p.single_launch,
+                                          .recompute = p.recompute,
                                           .loss = p.loss,
                                           .optimizer = {.momentum = 0.9f}};
     const dpti_program_options inference = {.data = &data, .type = p.type, .loss = p.loss};
@@ -188,9 +190,9 @@ typedef struct region {
 static void check_plan(test *t, const dpti_program *p, size_t *arena_bytes)
 {
     dpti_plan plan = {0};
-    size_t n = 0, workspace[256];
-    region regions[512];
-    REQUIRE(p->n_instructions <= 256 && p->n_tensors + p->n_instructions <= 512);
+    size_t n = 0, workspace[512];
+    region regions[1024];
+    REQUIRE(p->n_instructions <= 512 && p->n_tensors + p->n_instructions <= 1024);
     for (size_t i = 0; i < p->n_instructions; i++)
         workspace[i] = i % 3 ? WORKSPACE + i : 0;
     REQUIRE_OK(dpti_plan_memory(&(dpti_plan_request){p, SAMPLES, workspace}, &plan, NULL));
@@ -243,6 +245,64 @@ static void check_network(test *t, dpt_value (*network)(dpt_model *, dpt_value))
         (void)check_purpose(t, network, p);
         p.loss = DPT_LOSS_BINARY_CROSS_ENTROPY;
         (void)check_purpose(t, network, p);
+    }
+}
+
+/* Sixteen blocks of two convolutions. */
+static dpt_value deep(dpt_model *m, dpt_value x)
+{
+    char name[8];
+    x = convolution(m, x, "a", 4, DPT_ACT_RELU);
+    for (int i = 0; i < 16; i++) {
+        snprintf(name, sizeof name, "b%d", i);
+        dpt_value y = convolution(m, x, name, 4, DPT_ACT_TANH);
+        snprintf(name, sizeof name, "c%d", i);
+        y = dpt_activate(m, convolution(m, y, name, 4, DPT_ACT_NONE), DPT_ACT_GELU);
+        x = dpt_add(m, x, y);
+    }
+    return head(m, x);
+}
+
+/* Stages of a deep network: what is kept, and one stage. */
+static void recomputation_takes_less(test *t)
+{
+    const size_t kept = check_purpose(t, deep, (purpose){.n_parts = 1});
+    const size_t again = check_purpose(t, deep, (purpose){.n_parts = 1, .recompute = true});
+    if (!CHECK(again > 0 && again < kept / 2)) FAIL("%zu bytes, and %zu before", again, kept);
+    built b;
+    if (build(t, deep, (purpose){.recompute = true}, &b)) {
+        size_t n_again = 0, n_forward = 0;
+        for (size_t i = 0; i < b.training.n_instructions; i++) {
+            const dpti_instruction *ins = &b.training.instructions[i];
+            n_again += ins->again > 0;
+            n_forward += ins->desc.kind == DPT_OP_CONV2D_FORWARD;
+        }
+        /* The last stage is not computed again, nor is what nothing reads. */
+        CHECK(n_again > 10 && n_forward > 33 && n_forward < 2 * 33);
+    }
+    release(&b);
+}
+
+/* What decays with no_bias_decay, the beginning of the flat buffer, are the matrices of a language
+   model and no others, as nanoGPT has it: p.dim() >= 2. */
+static void decay_of_matrices(test *t)
+{
+    static const char *const names[] = {"gpt:2:2:16:8:31", "llama:2:4:2:16:8:31:24",
+                                        "llama-tied:2:4:2:16:8:31:24", "lstm:2:16:8:31"};
+    const dpt_model_shape shape = {1, 1, 8, 31};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
+        dpt_context context = {0};
+        dpt_model *m = NULL;
+        size_t n_matrices = 0, n_others = 0;
+        REQUIRE_OK(dpt_model_by_name(&context, names[k], &shape, &m));
+        for (size_t i = 0; i < m->n_parameters; i++) {
+            const dpti_parameter *p = &m->parameters[i];
+            if (!CHECK((p->rank >= 2) == (p->offset < m->flat_weights)))
+                FAIL("%s: %s", names[k], p->name);
+            *(p->rank >= 2 ? &n_matrices : &n_others) += 1;
+        }
+        CHECK(n_matrices >= 4 && n_others >= 4);
+        dpt_model_destroy(m);
     }
 }
 
@@ -540,6 +600,8 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"a chain of layers", chains},
+        {"recomputation takes less memory", recomputation_takes_less},
+        {"no_bias_decay is for matrices alone", decay_of_matrices},
         {"residual connections", residuals},
         {"normalisations and what is exchanged for them", norms},
         {"filters wait for a meeting", filters_wait_for_a_meeting},

@@ -88,6 +88,7 @@ static void run_bind(dpti_device *device, void *argument)
                                                    .own_loss = t->program.own_loss,
                                                    .own_loss_user = t->program.own_loss_user,
                                                    .huber_delta = t->program.huber_delta,
+                                                   .chunk_rows = t->program.chunk_rows,
                                                    .deterministic = t->program.deterministic},
                                        .data = dpti_data_copy_places(copy, t->program.loss)};
     job->status = DPT_OK;

@@ -100,10 +100,6 @@ static const char *const splits[] = {"measured", "equal", "proportions", "replay
 static const char *const inits[] = {"default", "normal", "xavier", "he"};
 static const char *const compressions[] = {
     [DPT_COMPRESS_NONE] = "none", [DPT_COMPRESS_BF16] = "bf16"};
-static const char *const schedules[] = {[DPT_SCHEDULE_CONSTANT] = "constant",
-                                        [DPT_SCHEDULE_STEP] = "step",
-                                        [DPT_SCHEDULE_COSINE] = "cosine",
-                                        [DPT_SCHEDULE_ONECYCLE] = "onecycle"};
 
 static void add_optimizer(header *f, const dpt_trainer_options *o)
 {
@@ -156,6 +152,7 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     add(f, "micro-batch", "%zu", o->micro_batch);
     add(f, "overlap", "%s", on(!o->no_overlap));
     add(f, "deterministic", "%s", on(o->deterministic));
+    add(f, "rows of logits", "%zu", o->logit_rows);
     if (o->bucket_bytes > 0)
         add(f, "least bucket", "%zu bytes", o->bucket_bytes);
     else
@@ -187,8 +184,10 @@ static void collect_course(const dpt_fit_options *o, header *f)
     add(f, "number of epochs", "%zu", limited ? o->epochs : 1);
     add(f, "number of steps", "%zu", o->max_steps);
     add(f, "time limit", "%.9g s", o->max_seconds);
-    add(f, "schedule", "%s", WORD(schedules, s.kind));
+    add(f, "schedule", "%s", WORD(dpti_schedule_names, s.kind));
     add(f, "warm-up", "%zu steps", s.warmup_steps);
+    add(f, "lowest learning rate", "%.9g", (double)s.min_lr);
+    add(f, "steps of the schedule", "%zu", o->schedule_steps);
     add(f, "schedule's interval", "%zu epochs", in_steps ? s.every : 0);
     add(f, "schedule's factor", "%.9g", in_steps ? (double)s.factor : 0);
     add(f, "patience", "%zu", o->patience);

@@ -4,6 +4,7 @@
 
 #include "base/grains.h"
 #include "dpt_error.h"
+#include "graph/chunks.h"
 #include "train/components/batch_norm.h"
 #include "train/state/trainer.h"
 
@@ -75,6 +76,8 @@ static dpt_status find_sample_bytes(const dpti_worker *w, size_t *out, dpt_error
     dpti_program program = {0};
     dpti_plan plan = {0};
     options.type = w->device->info.activations;
+    options.recompute = w->recomputes;
+    dpti_choose_chunk_rows(w->trainer->model, w->device, &options);
     options.norms_mask =
         (w->device->info.flags & DPT_DEVICE_NORMS_MASK) != 0 && !options.deterministic;
     dpt_status status = dpti_compile(w->trainer->model, &options, &program, error);

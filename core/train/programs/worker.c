@@ -65,6 +65,7 @@ void dpti_worker_program(const dpti_worker *worker, dpti_executable_options *opt
     /* In deterministic training nodes of grains add up, and no micro-batch adds to another. */
     options->program.accumulate =
         !t->program.deterministic && (most < w->capacity || t->accumulate > 1);
+    options->program.recompute = w->recomputes;
     options->program.fed = dpti_is_fed(w) ? most : 0;
     options->data = dpti_is_fed(w)
                         ? dpti_feed_places(dpti_feeding_feed(w))
@@ -160,9 +161,11 @@ static size_t whole_grains(const dpti_worker *w, size_t n_samples)
 /* Halves the number of samples at once until the worker fits into the device's memory.  Before that
    the copy of the data is dropped, since micro-batches change what a batch-norm sees, and feeding
    samples changes nothing.  With measured shards and statistics of the batch the worker's capacity
-   becomes that number: other devices may have room. */
+   becomes that number: other devices may have room.  Recomputation comes last: it takes time. */
 static dpt_status fit_replica(dpti_worker *w, dpti_begin begin, dpt_error *error)
 {
+    const dpt_recompute recompute = w->trainer->recompute;
+    w->recomputes = recompute == DPT_RECOMPUTE_ON;
     DPT_TRY(dpti_find_micro_batch_limit(w, error));
     const size_t least = least_at_once(w), limit = dpti_micro_batch_limit_of(w);
     size_t most = limit < w->capacity ? limit : w->capacity;
@@ -172,10 +175,14 @@ static dpt_status fit_replica(dpti_worker *w, dpti_begin begin, dpt_error *error
         const dpt_status status = create_replica(w, most, begin, error);
         /* A call that did not fill in *error left the details in the device's record. */
         if (status != DPT_OK && error->status == DPT_OK) *error = w->device->base.error;
-        if (status != DPT_E_NO_MEMORY || most <= least ||
-            dpti_data_bytes(dpti_feeding_copy_of(w)) > 0)
+        const bool is_last = most <= least && (recompute != DPT_RECOMPUTE_AUTO || w->recomputes);
+        if (status != DPT_E_NO_MEMORY || is_last || dpti_data_bytes(dpti_feeding_copy_of(w)) > 0)
             return status;
         destroy_replica(w);
+        if (most <= least) {
+            w->recomputes = true;
+            continue;
+        }
         most = whole_grains(w, (most + 1) / 2);
         if (most < least) most = least;
         if (keeps_whole(w)) w->capacity = most;

@@ -70,6 +70,7 @@ struct dpti_worker {
     dpti_replica
         replica; /* its capacity: most samples at once; a larger shard takes micro-batches */
     dpti_executable train; /* the program of training, bound to the replica */
+    bool recomputes;       /* that program computes activations again */
     /* The algorithms that the device took when its worker was made first.  It takes the same when
        it is made anew, for other shards and for evaluation, so that the choices in the log are
        those of the whole run. */
@@ -100,6 +101,7 @@ struct dpt_trainer {
     size_t micro_batch; /* most samples at once; 0: no limit was given */
     size_t accumulate;  /* batches of a step, at least 1 */
     size_t joined;      /* batches that were made one batch of `batch_size` samples, at least 1 */
+    dpt_recompute recompute;
     size_t n_gradients; /* elements of the flat buffer of the gradients (dpti_program) */
     uint64_t seed;
     dpt_init init; /* of the initial weights */
