@@ -19,8 +19,12 @@ static double flops_of(const dpti_worker *w, size_t n_samples)
 {
     const dpti_program *p = &w->train.program;
     double sum = 0;
-    for (size_t i = 0; i < p->n_instructions; i++)
-        sum += w->train.ops[i].info.flops * (p->instructions[i].per_step ? 1.0 : (double)n_samples);
+    for (size_t i = 0; i < p->n_instructions; i++) {
+        const dpti_instruction *instruction = &p->instructions[i];
+        const double rows = instruction->repeat ? (double)instruction->repeat : 1.0;
+        sum +=
+            w->train.ops[i].info.flops * (instruction->per_step ? 1.0 : rows * (double)n_samples);
+    }
     return sum;
 }
 

@@ -93,6 +93,7 @@ typedef struct task {
     bool deterministic;
     size_t logit_rows;
     dpt_recompute recompute;
+    size_t micro_batch;
 } task;
 
 static dpt_status set_weights(const session *s)
@@ -147,6 +148,7 @@ static dpt_status begin(session *s, const task *of)
                                          .no_shuffle = true,
                                          .deterministic = of->deterministic,
                                          .recompute = of->recompute,
+                                         .micro_batch = of->micro_batch,
                                          .logit_rows = of->logit_rows};
     DPT_TRY(dpt_context_create(&s->context));
     DPT_TRY(create_data(s, of->reversed));
@@ -360,6 +362,49 @@ static void chunks_and_recomputation(test *t)
     }
 }
 
+/* Each multiplication by a matrix is counted for each token: forward, and twice in backward. */
+static void counts_operations(test *t)
+{
+    const task of = {.run = &runs[0], .where = {"cpu:threads=1", NULL}};
+    const double matrices = 4 * 12 * 32 * 32 + 61 * 32, tokens = BATCH * LENGTH;
+    dpt_device_plan plan = {.size = sizeof plan};
+    session s;
+    if (!may_begin(t, &s, &of)) return;
+    if (CHECK_OK(dpt_trainer_plan(s.trainer, 0, &plan)))
+        CHECK(plan.flops >= 6 * matrices * tokens && plan.flops < 9 * matrices * tokens);
+    session_end(&s);
+}
+
+/* The bytes of the device; 0 after a failure, whose status is *status. */
+static size_t bytes_of(const task *of, dpt_status *status)
+{
+    session s = {0};
+    *status = begin(&s, of);
+    const size_t n = *status == DPT_OK ? dpt_trainer_device_bytes(s.trainer, 0) : 0;
+    session_end(&s);
+    return n;
+}
+
+/* A device that does not hold one sample computes activations again, unless that is off. */
+static void recomputes_by_memory(test *t)
+{
+    char devices[64];
+    dpt_status status;
+    task of = {.run = &runs[0], .where = {"cpu:threads=1", NULL}, .micro_batch = 1};
+    of.recompute = DPT_RECOMPUTE_ON;
+    const size_t least = bytes_of(&of, &status);
+    of.recompute = DPT_RECOMPUTE_AUTO;
+    const size_t whole = bytes_of(&of, &status);
+    if (!CHECK(least > 0 && least < whole)) return;
+    snprintf(devices, sizeof devices, "cpu:threads=1:memory=%zu", least + (whole - least) / 4);
+    of.where.devices = devices;
+    CHECK_SIZE(bytes_of(&of, &status), least);
+    CHECK_STATUS(status, DPT_OK);
+    of.recompute = DPT_RECOMPUTE_OFF;
+    (void)bytes_of(&of, &status);
+    CHECK_STATUS(status, DPT_E_NO_MEMORY);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -368,6 +413,8 @@ int main(int argc, char **argv)
         {"gradients are those of one device", same_gradients},
         {"deterministic runs have the same bits on any devices", same_bits},
         {"chunks and recomputation change no result", chunks_and_recomputation},
+        {"activations are computed again by memory", recomputes_by_memory},
+        {"operations are counted for each token", counts_operations},
     };
     const int missing = tested_backend_missing();
     if (missing) return missing;
