@@ -6,7 +6,7 @@ small=(--dataset synthetic:8x8x1:3:64 --model linear --max-steps 1 --quiet)
 
 # Commands and options
 refuse 2 "unknown command 'trian'; did you mean 'dptrain train'" trian
-refuse 2 "unknown command 'zzzzz'; known: train, eval, predict, export, devices" zzzzz
+refuse 2 "unknown command 'zzzzz'; known: train, eval, predict, generate, export, devices" zzzzz
 refuse 2 "unknown command 'help'; did you mean 'dptrain --help'" help
 refuse 2 "unknown option --modle; did you mean --model" --modle lenet
 refuse 2 "unknown option --zzzzzzz; see" --zzzzzzz
