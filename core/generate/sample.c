@@ -27,10 +27,15 @@ static dpt_status check(dpt_context *context, const float *logits, size_t n, con
     if (!(s->top_p >= 0 && s->top_p <= 1))
         return dpt_fail(context, DPT_E_INVALID, "a top_p of %g is not above 0 and at most 1",
                         s->top_p);
-    for (size_t i = 0; i < n; i++)
+    size_t finite = 0;
+    for (size_t i = 0; i < n; i++) {
         if (isnan(logits[i]) || logits[i] == INFINITY)
             return dpt_fail(context, DPT_E_INVALID,
                             "the logit of token %zu is not finite: are the weights damaged?", i);
+        finite += logits[i] != -INFINITY;
+    }
+    if (finite == 0)
+        return dpt_fail(context, DPT_E_INVALID, "the logits of all tokens are -infinity");
     return DPT_OK;
 }
 
@@ -50,33 +55,81 @@ static int by_logit(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-/* How many of the sorted candidates have at least the k-th largest logit. */
-static size_t keep_top_k(const candidate *c, size_t n, size_t k)
+/* The k-th largest of n numbers, whose order changes; 1 <= k <= n. */
+static double find_kth(double *x, size_t n, size_t k)
 {
+    for (size_t first = 0, end = n;;) {
+        const double pivot = x[first + (end - first) / 2];
+        size_t above = first, i = first, below = end; /* [above, i) equal the pivot */
+        while (i < below) {
+            const double value = x[i];
+            if (value > pivot) {
+                x[i++] = x[above];
+                x[above++] = value;
+            } else if (value < pivot) {
+                x[i] = x[--below];
+                x[below] = value;
+            } else {
+                i++;
+            }
+        }
+        if (k - 1 >= above && k - 1 < below) return pivot;
+        if (k - 1 < above)
+            end = above;
+        else
+            first = below;
+    }
+}
+
+/* Keeps the candidates that have at least the k-th largest logit.  `scratch` has n numbers. */
+static size_t keep_top_k(candidate *c, size_t n, size_t k, double *scratch)
+{
+    size_t left = 0;
     if (k == 0 || k >= n) return n;
-    while (k < n && c[k].logit == c[k - 1].logit)
-        k++;
-    return k;
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = c[i].logit;
+    const double least = find_kth(scratch, n, k);
+    for (size_t i = 0; i < n; i++)
+        if (c[i].logit >= least) c[left++] = c[i];
+    return left;
+}
+
+static void weigh(candidate *c, size_t n)
+{
+    double most = c[0].logit;
+    for (size_t i = 1; i < n; i++)
+        if (c[i].logit > most) most = c[i].logit;
+    for (size_t i = 0; i < n; i++)
+        c[i].weight = dpti_exp(c[i].logit - most);
 }
 
 static double sum_weights(const candidate *c, size_t n)
 {
     double sum = 0;
-    for (size_t i = n; i-- > 0;) /* the smallest first */
+    for (size_t i = 0; i < n; i++)
         sum += c[i].weight;
     return sum;
 }
 
-/* How many of the sorted candidates are left when the last ones, which have at most 1 - p of the
-   probability together, are left out. */
-static size_t keep_top_p(const candidate *c, size_t n, double p)
+/* Leaves out the least likely candidates, which have at most 1 - p of the probability together.
+   Those of less than this part of the mean are among them whatever their order is, and need not be
+   sorted. */
+static size_t keep_top_p(candidate *c, size_t n, double p)
 {
     const double most = (1 - p) * sum_weights(c, n);
     double tail = 0;
+    size_t left = 0;
     if (p <= 0 || p >= 1) return n;
-    while (n > 1 && tail + c[n - 1].weight <= most)
-        tail += c[--n].weight;
-    return n;
+    for (size_t i = 0; i < n; i++) {
+        if (c[i].weight < 1 && (double)n * c[i].weight <= most) /* 1: the likeliest */
+            tail += c[i].weight;
+        else
+            c[left++] = c[i];
+    }
+    qsort(c, left, sizeof *c, by_logit);
+    while (left > 1 && tail + c[left - 1].weight <= most)
+        tail += c[--left].weight;
+    return left;
 }
 
 static int32_t draw(const candidate *c, size_t n, uint64_t seed, uint64_t number)
@@ -90,7 +143,9 @@ static int32_t draw(const candidate *c, size_t n, uint64_t seed, uint64_t number
         left -= c[i].weight;
         if (left < 0) return c[i].id;
     }
-    return c[0].id; /* rounding */
+    while (n > 1 && c[n - 1].weight <= 0) /* rounding has left a little behind all of them */
+        n--;
+    return c[n - 1].id;
 }
 
 dpt_status dpt_sample(dpt_context *context, const float *logits, size_t n,
@@ -105,14 +160,12 @@ dpt_status dpt_sample(dpt_context *context, const float *logits, size_t n,
         *id = largest(logits, n);
         return DPT_OK;
     }
-    candidate *c = malloc(n * sizeof *c);
+    candidate *c = malloc(n * (sizeof *c + sizeof(double)));
     if (!c) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to draw a token");
     for (size_t i = 0; i < n; i++)
         c[i] = (candidate){.id = (int32_t)i, .logit = (double)logits[i] / s.temperature};
-    qsort(c, n, sizeof *c, by_logit);
-    for (size_t i = 0; i < n; i++)
-        c[i].weight = i == 0 ? 1 : dpti_exp(c[i].logit - c[0].logit);
-    size_t left = keep_top_k(c, n, s.top_k);
+    size_t left = keep_top_k(c, n, s.top_k, (double *)(void *)(c + n));
+    weigh(c, left);
     left = keep_top_p(c, left, s.top_p);
     *id = draw(c, left, s.seed, number);
     free(c);

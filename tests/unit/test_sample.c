@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { N = 6, DRAWS = 20000 };
@@ -94,6 +95,60 @@ static void top_p(test *t)
     follows(t, &s, wanted);
 }
 
+/* Of many tokens: the draws are exactly those that the definition leaves, computed by sorting. */
+enum { LARGE = 1500 };
+
+static float large[LARGE];
+
+static int by_large(const void *a, const void *b)
+{
+    const float x = large[*(const int *)a], y = large[*(const int *)b];
+    return (x < y) - (x > y);
+}
+
+static void compare_left(test *t, size_t top_k, double top_p, size_t least_drawn)
+{
+    static bool left[LARGE], drawn[LARGE];
+    int order[LARGE];
+    double sum = 0, before = 0;
+    size_t n = top_k ? top_k : LARGE, n_drawn = 0;
+    const dpt_sampling s = {
+        .size = sizeof s, .temperature = 1, .top_k = top_k, .top_p = top_p, .seed = 3};
+    for (int i = 0; i < LARGE; i++) {
+        order[i] = i;
+        left[i] = drawn[i] = false;
+    }
+    qsort(order, LARGE, sizeof *order, by_large);
+    for (size_t i = 0; i < n; i++)
+        sum += exp((double)large[order[i]]);
+    /* A token is left if those before it have less than top_p. */
+    for (size_t i = 0; i < n && before < top_p * sum; i++) {
+        left[order[i]] = true;
+        before += exp((double)large[order[i]]);
+    }
+    for (uint64_t i = 0; i < DRAWS / 5; i++) {
+        int32_t id = -1;
+        CHECK_OK(dpt_sample(context, large, LARGE, &s, i, &id));
+        if (!CHECK(id >= 0 && id < LARGE && left[id])) return;
+        n_drawn += !drawn[id];
+        drawn[id] = true;
+    }
+    CHECK(n_drawn >= least_drawn);
+}
+
+static void many_tokens(test *t)
+{
+    uint32_t x = 1;
+    for (size_t i = 0; i < LARGE; i++) {
+        x = x * 1664525u + 1013904223u;
+        large[i] = (float)(x >> 8) / 2097152.0f; /* 0 to 8 */
+    }
+    compare_left(t, 40, 1, 40);
+    compare_left(t, 1, 1, 1);
+    compare_left(t, 0, 0.5, 80);
+    compare_left(t, 100, 0.9, 60);
+}
+
 static void equal_logits(test *t)
 {
     const float logits[N] = {1, 2, 2, 2, 0, 1};
@@ -156,13 +211,21 @@ static void bad_input(test *t)
     size_t counts[N];
     count(t, &good, logits, counts);
     CHECK_SIZE(counts[3], 0);
+    for (size_t i = 0; i < N; i++)
+        logits[i] = -INFINITY;
+    refuses(t, &good, logits, N);
 }
 
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
-        {"temperature", temperature},   {"top_k", top_k},     {"top_p", top_p},
-        {"equal_logits", equal_logits}, {"repeats", repeats}, {"bad_input", bad_input},
+        {"temperature", temperature},
+        {"top_k", top_k},
+        {"top_p", top_p},
+        {"many_tokens", many_tokens},
+        {"equal_logits", equal_logits},
+        {"repeats", repeats},
+        {"bad_input", bad_input},
     };
     if (dpt_context_create(&context) != DPT_OK) return 1;
     const int code = test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
