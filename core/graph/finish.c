@@ -1,5 +1,6 @@
 /* Finishes a model: checks that it is whole, and gives every parameter its place. */
 #include "base/size.h"
+#include "base/text.h"
 #include "context/context.h"
 #include "graph/lora.h"
 #include "graph/tensor.h"
@@ -46,12 +47,15 @@ dpt_model *dpti_model_arrange(const dpt_model *model, const bool *frozen)
 {
     dpt_model *m = malloc(sizeof *m);
     dpti_parameter *parameters = calloc(model->n_parameters, sizeof *parameters);
-    if (!m || !parameters) {
+    char *config = model->config ? dpti_strdup(model->config) : NULL; /* it may be set anew */
+    if (!m || !parameters || (model->config && !config)) {
         free(m);
         free(parameters);
+        free(config);
         return NULL;
     }
     *m = *model;
+    m->config = config;
     memcpy(parameters, model->parameters, m->n_parameters * sizeof *parameters);
     m->parameters = parameters;
     place_all(m, frozen);
@@ -60,7 +64,9 @@ dpt_model *dpti_model_arrange(const dpt_model *model, const bool *frozen)
 
 void dpti_model_free_arranged(dpt_model *arranged)
 {
-    if (arranged) free(arranged->parameters);
+    if (!arranged) return;
+    free(arranged->parameters);
+    free(arranged->config);
     free(arranged);
 }
 

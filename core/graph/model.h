@@ -295,8 +295,8 @@ DPT_CHECK_RESULT dpt_status dpti_check_initial(const dpti_initial *initial, dpt_
 
 /* Returns a copy of a finished model whose frozen parameters lie behind all others in the flat
    buffer; frozen[i] tells whether parameter i is one.  Running statistics stay in front of them.
-   The copy shares everything but the places of the parameters with the model, which outlives it;
-   the caller frees it with dpti_model_free_arranged.  NULL: no memory. */
+   The copy shares everything but the places of the parameters and config.json with the model, which
+   outlives it; the caller frees it with dpti_model_free_arranged.  NULL: no memory. */
 dpt_model *dpti_model_arrange(const dpt_model *model, const bool *frozen);
 void dpti_model_free_arranged(dpt_model *arranged); /* accepts NULL */
 /* Whether a parameter has a place in the buffers of gradients and of optimizer state. */

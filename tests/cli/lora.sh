@@ -42,6 +42,11 @@ check "merged files" test -s merged/model.safetensors -a -s merged/config.json
 "$DPTRAIN" eval --checkpoint merged --model gpt:2:2:32:32 --dataset text:32 --data text.txt --test-data text.txt >eval.txt
 check "merged weights are evaluated" grep -q "^test loss" eval.txt
 
+# PEFT loads the adapters, and transformers the merged weights, where there is a Python that has both.
+python=${DPTRAIN_TEST_PYTHON:-python3}
+"$python" -c 'import peft, torch, transformers' 2>/dev/null &&
+    check "adapters in PEFT" "$python" -B "$SRC/tests/golden/check_lora.py" base whole merged
+
 # The bytes that devices exchange.
 check "plan" grep -q "exchange: 4096 bytes" <("$DPTRAIN" plan "${common[@]}" --lora 4)
 
