@@ -105,7 +105,7 @@ typedef struct dpt_parameter_group {
        so that clipping does not count them.  The gradients of a layer are not computed if all of
        its tensors are frozen, nor is anything below the lowest layer that is trained.  Frozen
        tensors take no memory for gradients and for the optimizer's state, and devices exchange
-       nothing for them.  DPT_E_INVALID if nothing is left to train.
+       nothing for them.
        A batch-norm goes on to normalise by the statistics of the batch, unless the option
        `batch_norm` is DPT_BATCH_NORM_FROZEN.  Its running statistics
        are tensors too, such as "bn1.running_mean": they move, as in PyTorch, unless a pattern

@@ -39,6 +39,8 @@ static void place_all(dpt_model *model, const bool *frozen)
     place(m, (placing){DPTI_ROLE_BIAS, DPTI_ROLE_NORM_BIAS, frozen, false});
     m->flat_trained = m->flat_size;
     place(m, (placing){DPTI_ROLE_RUNNING_MEAN, DPTI_ROLE_RUNNING_VARIANCE, frozen, false});
+    /* A buffer is not empty, even if all parameters are frozen. */
+    if (m->flat_size == 0) m->flat_size = DPTI_PARAMETER_ALIGNMENT;
     m->flat_gradients = m->flat_size;
     place(m, (placing){DPTI_ROLE_WEIGHT, DPTI_ROLE_TENSOR, frozen, true});
 }

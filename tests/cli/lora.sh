@@ -54,7 +54,6 @@ refuse 2 "adapters of rank 0" "${common[@]}" --lora 0
 refuse 2 "has no linear layer over sequences that 'zz' matches" "${common[@]}" --lora 8:16:zz
 refuse 2 "is neither RANK\[:ALPHA\]\[:LAYERS\]" "${common[@]}" --lora 8:0
 refuse 2 "--fresh and --lora" "${common[@]}" --lora 8 --load base --fresh lm_head
-refuse 2 "all tensors of model gpt:2:2:32:32 are frozen" "${common[@]}" --freeze '*'
 refuse 2 "adapters are all that is trained" "${common[@]}" --lora 8 --freeze '*lora_A*'
 refuse 2 "no linear layers over sequences" --model lenet --dataset synthetic:28x28x1:10:100 --lora 4
 refuse 2 "is the file of the base" merge --lora whole --load base --checkpoint base

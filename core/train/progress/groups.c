@@ -83,11 +83,8 @@ static dpt_status arrange(dpt_trainer *t)
     free(frozen);
     if (!complete)
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for groups of parameters");
-    if (!any) return DPT_OK;
-    t->model = t->arranged;
-    if (t->model->flat_gradients > 0) return DPT_OK;
-    return dpt_fail(t->context, DPT_E_INVALID,
-                    "all tensors of model %s are frozen, so that nothing is trained", m->name);
+    if (any) t->model = t->arranged;
+    return DPT_OK;
 }
 
 dpt_status dpti_trainer_take_groups(dpt_trainer *trainer, const dpt_trainer_options *options)
