@@ -45,8 +45,7 @@ static dpt_status export_model(cli_session *session, const cli_options *options)
     const dpt_onnx_options onnx = {.size = sizeof onnx, .opset = (unsigned)options->opset};
     cli_session *s = session;
     DPT_TRY(dpt_context_create_with(&one, &s->context));
-    if (!cli_weights_path(options->checkpoint, s->path, sizeof s->path))
-        return dpt_fail(s->context, DPT_E_INVALID, "--checkpoint: the path is too long");
+    DPT_TRY(cli_weights_find(s, options));
     if (is_same_file(s->path, options->onnx))
         return dpt_fail(s->context, DPT_E_INVALID,
                         "%s is the file of the weights: write the ONNX file to another place",

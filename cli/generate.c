@@ -204,8 +204,7 @@ static dpt_status open_model(generation *g)
 {
     cli_session *s = &g->session;
     const cli_options *o = g->options;
-    if (!cli_weights_path(o->checkpoint, s->path, sizeof s->path))
-        return dpt_fail(s->context, DPT_E_INVALID, "--checkpoint: the path is too long");
+    DPT_TRY(cli_weights_find(s, o));
     DPT_TRY(cli_weights_name(s, o, CLI_DATA_IF_ASKED | CLI_UNTOLD));
     /* The network is that of one token: a generator makes those of other lengths. */
     const dpt_model_shape shape = {1, 1, 1, s->weights.classes ? s->weights.classes : 1};

@@ -149,9 +149,10 @@ const cli_option cli_option_table[] = {
     {
         .name = "recompute",
         .argument = "auto|on|off",
-        .help = "compute activations again in the backward pass instead of keeping them: less "
-                "memory, a fifth to a third more operations, the same bits. auto (default): where a "
-                "device's memory does not hold one sample's otherwise",
+        .help =
+            "compute activations again in the backward pass instead of keeping them: less "
+            "memory, a fifth to a third more operations, the same bits. auto (default): where a "
+            "device's memory does not hold one sample's otherwise",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(recompute),

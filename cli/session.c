@@ -133,12 +133,7 @@ dpt_status cli_open_devices(cli_session *session, const cli_options *options)
 static dpt_status name_both(cli_session *session, const cli_options *options, unsigned with)
 {
     const bool of_weights = !(with & CLI_WITH_TRAIN) && options->checkpoint;
-    if (of_weights && !cli_weights_path(options->checkpoint, session->path, sizeof session->path))
-        return dpt_fail(session->context, DPT_E_INVALID, "--checkpoint: the path is too long");
-    if (of_weights && cli_has_adapters(options->checkpoint, session->path))
-        return dpt_fail(session->context, DPT_E_INVALID,
-                        "%s has adapters and no weights: dptrain merge adds them to their base",
-                        options->checkpoint);
+    if (of_weights) DPT_TRY(cli_weights_find(session, options));
     return cli_weights_name(session, options, with);
 }
 

@@ -65,6 +65,9 @@ int cli_session_close(cli_session *session, int code);
 /* Writes the path of the weights to `out`: the file, or model.safetensors in a directory.  False if
    it does not fit (weights.c). */
 DPT_CHECK_RESULT bool cli_weights_path(const char *path, char *out, size_t out_bytes);
+/* Sets session->path to that of --checkpoint, which is given.  DPT_E_INVALID if it is too long, or
+   the folder has adapters in place of weights. */
+DPT_CHECK_RESULT dpt_status cli_weights_find(cli_session *session, const cli_options *options);
 /* Sets the names of the model and the data set to open: those of the options, of the file of
    weights, or the defaults.  Sets session.told.  `with` as for cli_session_open. */
 DPT_CHECK_RESULT dpt_status cli_weights_name(cli_session *session, const cli_options *options,

@@ -1,5 +1,6 @@
 /* Saved weights: which file is meant, its model and its data set, and how images must be normalised
    for them. */
+#include "adapters.h"
 #include "session.h"
 
 #include <math.h>
@@ -23,6 +24,17 @@ bool cli_weights_path(const char *path, char *out, size_t out_bytes)
         join(path, index, out, out_bytes) && stat(out, &info) == 0)
         return true;
     return join(path, one, out, out_bytes);
+}
+
+dpt_status cli_weights_find(cli_session *session, const cli_options *options)
+{
+    cli_session *s = session;
+    if (!cli_weights_path(options->checkpoint, s->path, sizeof s->path))
+        return dpt_fail(s->context, DPT_E_INVALID, "--checkpoint: the path is too long");
+    if (!cli_has_adapters(options->checkpoint, s->path)) return DPT_OK;
+    return dpt_fail(s->context, DPT_E_INVALID,
+                    "%s has adapters and no weights: dptrain merge adds them to their base",
+                    options->checkpoint);
 }
 
 static const char default_model[] = "lenet", default_data[] = "fashion-mnist";

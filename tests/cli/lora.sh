@@ -56,6 +56,12 @@ refuse 2 "is neither RANK\[:ALPHA\]\[:LAYERS\]" "${common[@]}" --lora 8:0
 refuse 2 "--fresh and --lora" "${common[@]}" --lora 8 --load base --fresh lm_head
 refuse 2 "adapters are all that is trained" "${common[@]}" --lora 8 --freeze '*lora_A*'
 refuse 2 "no linear layers over sequences" --model lenet --dataset synthetic:28x28x1:10:100 --lora 4
+for verb in generate export; do
+    rest=()
+    [ $verb = generate ] && rest=(--prompt x)
+    [ $verb = export ] && rest=(--onnx adapters.onnx)
+    refuse 2 "whole has adapters and no weights: dptrain merge adds them to their base" $verb --checkpoint whole "${rest[@]}"
+done
 refuse 2 "is the file of the base" merge --lora whole --load base --checkpoint base
 refuse 2 "has adapters of other base weights than" merge --lora whole --load merged --checkpoint bad
 refuse 2 "has adapters and no weights: dptrain merge" eval --checkpoint whole --dataset text:32 --data text.txt
