@@ -1,4 +1,5 @@
 /* dptrain export: writes the network of a checkpoint as an ONNX file. */
+#include "new_file.h"
 #include "session.h"
 
 #include <limits.h>
@@ -30,14 +31,6 @@ static dpt_status open_model(cli_session *session, const cli_options *options)
     return dpt_model_by_name(s->context, s->model_name, &shape, &s->model);
 }
 
-/* Whether two paths name one file. */
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat at_a, at_b;
-    return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
-           at_a.st_ino == at_b.st_ino;
-}
-
 /* No device computes anything, so only one backend is looked for. */
 static dpt_status export_model(cli_session *session, const cli_options *options)
 {
@@ -46,7 +39,7 @@ static dpt_status export_model(cli_session *session, const cli_options *options)
     cli_session *s = session;
     DPT_TRY(dpt_context_create_with(&one, &s->context));
     DPT_TRY(cli_weights_find(s, options));
-    if (is_same_file(s->path, options->onnx))
+    if (cli_is_same_file(s->path, options->onnx))
         return dpt_fail(s->context, DPT_E_INVALID,
                         "%s is the file of the weights: write the ONNX file to another place",
                         options->onnx);

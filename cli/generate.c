@@ -205,6 +205,9 @@ static dpt_status open_model(generation *g)
     cli_session *s = &g->session;
     const cli_options *o = g->options;
     DPT_TRY(cli_weights_find(s, o));
+    if (o->json && cli_is_same_file(o->json, s->path))
+        return dpt_fail(s->context, DPT_E_INVALID, "--json: %s is the file of the weights",
+                        o->json);
     DPT_TRY(cli_weights_name(s, o, CLI_DATA_IF_ASKED | CLI_UNTOLD));
     /* The network is that of one token: a generator makes those of other lengths. */
     const dpt_model_shape shape = {1, 1, 1, s->weights.classes ? s->weights.classes : 1};
@@ -374,6 +377,11 @@ int cli_generate(const cli_options *options)
                          "generate needs weights: --checkpoint=FILE or --checkpoint=DIR");
     if (!own.prompt == !own.prompt_file)
         return cli_error(CLI_USAGE, "generate needs either --prompt TEXT or --prompt-file FILE");
+    if (own.temperature == 0 && (own.top_k > 0 || own.top_p > 0))
+        return cli_error(CLI_USAGE, "--top-k and --top-p draw tokens, which needs a --temperature "
+                                    "above 0, such as 1");
+    if (own.json && own.prompt_file && cli_is_same_file(own.json, own.prompt_file))
+        return cli_error(CLI_USAGE, "--json: %s is the file of the prompt", own.json);
     if (own.json && cli_new_file_check(own.json) != CLI_OK) return CLI_FAILURE;
     if (!own.devices) own.devices = "cpu";
     generation g = {.options = &own};

@@ -2,6 +2,7 @@
 #include "merge.h"
 
 #include "adapters.h"
+#include "new_file.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -21,31 +22,72 @@ static bool base_path(const cli_adapters *adapters, const cli_options *options, 
     return options->load || access(out, R_OK) == 0;
 }
 
+/* Whether a file has adapters. */
+static dpt_status look(dpt_context *context, const char *path, bool *adapters)
+{
+    dpt_weights_info info = {.size = sizeof info};
+    DPT_TRY(dpt_weights_describe(context, path, &info));
+    *adapters = info.adapters;
+    dpt_weights_release(&info);
+    return DPT_OK;
+}
+
+static dpt_status load_base(const cli_session *session, const cli_options *options,
+                            const cli_adapters *a)
+{
+    char path[PATH_MAX];
+    bool adapters;
+    if (!base_path(a, options, path, sizeof path)) {
+        if (a->options.base)
+            return dpt_fail(session->context, DPT_E_NOT_FOUND,
+                            "the base %s, which the adapters name, is not there: give the file or "
+                            "the folder of its weights with --load",
+                            a->options.base);
+        if (!cli_session_quiet(session, options))
+            (void)cli_error(CLI_OK,
+                            "warning: the base has random weights: --load FILE gives it others");
+        return DPT_OK;
+    }
+    DPT_TRY(look(session->context, path, &adapters));
+    if (adapters)
+        return dpt_fail(session->context, DPT_E_INVALID,
+                        "%s has adapters: give their folder with --lora, and the weights of the "
+                        "base with --load",
+                        path);
+    return dpt_trainer_load(session->trainer, path);
+}
+
+/* Adapters and weights in one folder would be taken for each other. */
+static dpt_status check_folder(const cli_session *session, const cli_options *options)
+{
+    char path[PATH_MAX];
+    if (!options->checkpoint || !cli_weights_path(options->checkpoint, path, sizeof path) ||
+        access(path, F_OK) != 0)
+        return DPT_OK;
+    return dpt_fail(session->context, DPT_E_INVALID,
+                    "--checkpoint: %s has weights, beside which adapters would be mistaken: name "
+                    "another folder",
+                    options->checkpoint);
+}
+
 dpt_status cli_adapters_load(const cli_session *session, const cli_options *options, bool resumes)
 {
     char path[PATH_MAX];
     cli_adapters a;
+    bool adapters;
+    DPT_TRY(check_folder(session, options));
     DPT_TRY(cli_adapters_read(session->context, options, &a));
-    if (base_path(&a, options, path, sizeof path))
-        DPT_TRY(dpt_trainer_load(session->trainer, path));
-    else if (!cli_session_quiet(session, options))
-        (void)cli_error(CLI_OK,
-                        "warning: the base has random weights: --load FILE gives it others");
+    DPT_TRY(load_base(session, options, &a));
     if (!a.is_folder || resumes) return DPT_OK;
     if (!cli_adapters_path(options->lora, path, sizeof path))
         return dpt_fail(session->context, DPT_E_INVALID, "--lora: the path is too long");
+    DPT_TRY(look(session->context, path, &adapters));
+    if (!adapters)
+        return dpt_fail(session->context, DPT_E_FORMAT, "%s has weights and no adapters", path);
     return dpt_trainer_load(session->trainer, path);
 }
 
 /* ---- Merging --------------------------------------------------------------------------------- */
-
-/* Whether two paths name one file. */
-static bool is_same_file(const char *a, const char *b)
-{
-    struct stat at_a, at_b;
-    return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
-           at_a.st_ino == at_b.st_ino;
-}
 
 /* The shape of samples matters for no weight: one token, and the vocabulary that the files or the
    name say. */
@@ -83,16 +125,25 @@ static dpt_status merge(cli_session *s, const cli_options *options, char *merged
     if (!base_path(&a, options, base, sizeof base))
         return dpt_fail(s->context, DPT_E_INVALID,
                         "merge needs the weights of the base: --load FILE or --load DIR");
-    if (is_same_file(base, merged))
+    if (cli_is_same_file(base, merged))
         return dpt_fail(s->context, DPT_E_INVALID,
                         "%s is the file of the base: merge into another folder", merged);
+    char stray[PATH_MAX];
+    if (cli_adapters_path(options->checkpoint, stray, sizeof stray) && access(stray, F_OK) == 0)
+        return dpt_fail(s->context, DPT_E_INVALID,
+                        "%s has adapters, beside which weights would be mistaken: merge into "
+                        "another folder",
+                        options->checkpoint);
     DPT_TRY(open_model(s, options, &a, adapter));
-    if (mkdir(options->checkpoint, 0777) != 0 && errno != EEXIST)
+    const bool made = mkdir(options->checkpoint, 0777) == 0;
+    if (!made && errno != EEXIST)
         return dpt_fail(s->context, DPT_E_IO, "cannot make the folder %s: %s", options->checkpoint,
                         strerror(errno));
     const dpt_lora_files files = {
         .size = sizeof files, .base = base, .adapter = adapter, .merged = merged};
-    return dpt_lora_merge(s->model, &files);
+    const dpt_status status = dpt_lora_merge(s->model, &files);
+    if (status != DPT_OK && made) (void)rmdir(options->checkpoint);
+    return status;
 }
 
 int cli_merge(const cli_options *options)

@@ -15,6 +15,13 @@ typedef struct new_file {
     char *temporary; /* NULL: the file is written directly */
 } new_file;
 
+bool cli_is_same_file(const char *a, const char *b)
+{
+    struct stat at_a, at_b;
+    return stat(a, &at_a) == 0 && stat(b, &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
+           at_a.st_ino == at_b.st_ino;
+}
+
 static int fail(const char *path, int code)
 {
     const char *advice = "";

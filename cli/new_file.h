@@ -4,6 +4,8 @@
 
 #include "cli.h"
 
+/* Whether two paths name one file, which is there. */
+bool cli_is_same_file(const char *a, const char *b);
 /* Checks that the file can be written, without changing it.  Returns CLI_OK, or CLI_FAILURE after
    one line on stderr. */
 DPT_CHECK_RESULT int cli_new_file_check(const char *path);

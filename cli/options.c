@@ -162,7 +162,8 @@ const cli_option cli_option_table[] = {
         .name = "rows-of-logits",
         .argument = "N",
         .help = "language models: compute the logits, the loss and the gradients of N tokens at a "
-                "time. Default: by the device's memory and caches",
+                "time; with --deterministic, of the samples of a grain. Default: by the device's "
+                "memory and caches",
         .verbs = SETS,
         .kind = CLI_COUNT,
         TARGET(logit_rows),
@@ -789,7 +790,7 @@ const cli_option cli_option_table[] = {
         .name = "min-lr",
         .argument = "RATE",
         .help = "the rate to which --schedule cosine-nanogpt, cosine-transformers or "
-                "linear-transformers falls. Default: 0",
+                "linear-transformers falls; --lr-base-batch does not scale it. Default: 0",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(min_lr),

@@ -386,7 +386,7 @@
      that read its head.
      FORWARD: for each head and query, with s(j) = scale * (q . k(j)),
          lse = log(sum of exp(s(j))),  p(j) = exp(s(j) - lse),  y = sum of p(j) * v(j).
-       lse is (n, heads, queries).
+       lse is (n, heads, queries).  Scores are above -1e38.
      BACKWARD: with p and s of FORWARD, and ds(j) = p(j) * (dy . v(j) - dy . y),
          dq = scale * sum of ds(j) * k(j),  dk(j) = scale * sum of ds(j) * q,
          dv(j) = sum of p(j) * dy.

@@ -128,6 +128,22 @@ static bool is_unused(const json_t *value)
                                    : false;
 }
 
+/* Refuses ways to begin that change the base when PEFT loads the adapters. */
+static dpt_status check_start(const reading *r)
+{
+    static const char *const harmless[] = {"gaussian", "orthogonal", "eva"};
+    const json_t *how = json_object_get(r->json, "init_lora_weights");
+    if (!how || json_is_boolean(how) || json_is_null(how)) return DPT_OK;
+    const char *name = json_string_value(how);
+    for (size_t i = 0; name && i < sizeof harmless / sizeof *harmless; i++)
+        if (strcmp(name, harmless[i]) == 0) return DPT_OK;
+    return dpt_fail(
+        r->context, DPT_E_UNSUPPORTED,
+        "%s: its init_lora_weights is %.60s, which may change the base: save the "
+        "adapters as LoRA of the base in PEFT (path_initial_model_for_weight_conversion)",
+        r->path, name ? name : "no name");
+}
+
 /* Refuses what is not computed here. */
 static dpt_status check_kind(const reading *r)
 {
@@ -150,6 +166,7 @@ static dpt_status check_kind(const reading *r)
                                          "arrow_config",
                                          "corda_config",
                                          "eva_config",
+                                         "loftq_config",
                                          "velora_config"};
     const char *type = json_string_value(json_object_get(r->json, "peft_type"));
     const char *bias = json_string_value(json_object_get(r->json, "bias"));
@@ -162,6 +179,7 @@ static dpt_status check_kind(const reading *r)
                         "%s: its bias is %.60s, and only none is read: biases of the base are not "
                         "trained with adapters",
                         r->path, bias);
+    DPT_TRY(check_start(r));
     for (size_t i = 0; i < sizeof unused / sizeof *unused; i++)
         if (!is_unused(json_object_get(r->json, unused[i])))
             return dpt_fail(r->context, DPT_E_UNSUPPORTED,
@@ -197,17 +215,24 @@ static dpt_status read_config(const reading *r, dpt_lora_info *out)
 {
     const json_t *rank = json_object_get(r->json, "r"),
                  *alpha = json_object_get(r->json, "lora_alpha");
-    const char *base = json_string_value(json_object_get(r->json, "base_model_name_or_path"));
+    const json_t *base = json_object_get(r->json, "base_model_name_or_path"),
+                 *dropout = json_object_get(r->json, "lora_dropout");
     if (!json_is_object(r->json)) return damaged(r, "content", "object");
     DPT_TRY(check_kind(r));
     if (!json_is_integer(rank) || json_integer_value(rank) < 1) return damaged(r, "r", "rank");
     if (!json_is_number(alpha) || !(json_number_value(alpha) > 0))
         return damaged(r, "lora_alpha", "positive number");
+    if (dropout && !(json_is_number(dropout) && json_number_value(dropout) >= 0 &&
+                     json_number_value(dropout) <= 1))
+        return damaged(r, "lora_dropout", "number from 0 to 1");
+    if (base && !json_is_null(base) &&
+        !(json_is_string(base) && json_string_length(base) < sizeof out->base))
+        return damaged(r, "base_model_name_or_path", "name of less than 1024 bytes");
     *out = (dpt_lora_info){.size = sizeof *out,
                            .rank = (size_t)json_integer_value(rank),
                            .alpha = json_number_value(alpha),
-                           .dropout = json_number_value(json_object_get(r->json, "lora_dropout"))};
-    if (base && strlen(base) < sizeof out->base) snprintf(out->base, sizeof out->base, "%s", base);
+                           .dropout = json_number_value(dropout)};
+    if (json_is_string(base)) snprintf(out->base, sizeof out->base, "%s", json_string_value(base));
     return read_layers(r, out->layers, sizeof out->layers);
 }
 

@@ -115,7 +115,7 @@ static void add_all(const merge *m)
 
 static dpt_status write_sum(const merge *m, dpt_error *error)
 {
-    const char *metadata[] = {"format", "pt", NULL};
+    const char *metadata[] = {"format", "pt", "model", m->model->name, NULL};
     dpti_tensors tensors = {.n = 0};
     dpt_status status = dpti_tensors_create(m->model, 1, &tensors, error);
     tensors.base = true;

@@ -1,5 +1,6 @@
 /* The origin of weights: writes it into files and reads it from files. */
 #include "checkpoint/origin.h"
+#include "checkpoint/tensors.h"
 #include "context/context.h"
 
 #include "base/parse.h"
@@ -260,6 +261,7 @@ dpt_status dpt_weights_describe(dpt_context *context, const char *path, dpt_weig
     if (status == DPT_OK) status = dpti_origin_read(file, path, &info, &error);
     const char *type = status == DPT_OK ? dpti_safetensors_type(file) : NULL;
     if (type) snprintf(info.type, sizeof info.type, "%s", type);
+    if (status == DPT_OK) info.adapters = dpti_has_adapters(file);
     dpti_safetensors_close(file);
     if (status == DPT_OK) (void)dpti_give_sized(&info, sizeof info, out);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, NULL, &error);

@@ -117,8 +117,12 @@ void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t tot
         dpti_settings_add(s, "step-every", "%zu epochs", c->every);
         add_real(s, "step-factor", c->factor);
     }
-    if (dpti_schedule_counts_behind_warmup(c->kind)) add_real(s, "min-lr", c->min_lr);
-    if (ends) dpti_settings_add(s, "epochs", "%zu steps in all", total_steps);
+    if (dpti_schedule_counts_behind_warmup(c->kind)) {
+        add_real(s, "min-lr", c->min_lr);
+        dpti_settings_add(s, "schedule-steps", "%zu steps", total_steps);
+    } else if (ends) {
+        dpti_settings_add(s, "epochs", "%zu steps in all", total_steps);
+    }
 }
 
 void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes)
@@ -127,6 +131,8 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
     static const struct {
         const char *key, *options;
     } others[] = {
+        {.key = "model", .options = " (--model, --lora)"},
+        {.key = "schedule-steps", .options = " (--schedule-steps, or --epochs and --max-steps)"},
         {.key = "dataset", .options = " (--dataset, --data, --validation)"},
         {.key = "batch-size", .options = " (--batch-size, --accumulate)"},
         {.key = "optimizer", .options = " (--optimizer, --freeze, --group)"},

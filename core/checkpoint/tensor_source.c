@@ -203,17 +203,10 @@ static dpt_status read_tensor(const dpti_tensor_source *source, const dpti_param
                     source->path, tensor->name, tensor->dtype);
 }
 
-/* The name of the parameter of an adapter's tensor; NULL: it is none. */
-static const char *behind_adapter(const char *name)
-{
-    const size_t n = strlen(DPTI_ADAPTER_PREFIX);
-    return strncmp(name, DPTI_ADAPTER_PREFIX, n) == 0 ? name + n : NULL;
-}
-
 /* Whether the tensor is that of an adapter of the model. */
 static bool is_adapter(const dpt_model *model, const char *tensor)
 {
-    const char *name = behind_adapter(tensor);
+    const char *name = dpti_behind_adapter(tensor);
     const dpti_parameter *p = name ? dpti_model_parameter(model, name) : NULL;
     return p && p->is_adapter;
 }
@@ -241,13 +234,6 @@ static dpt_status all_known(const dpti_tensor_source *source, const char *except
         return fail_model(source, what);
     }
     return DPT_OK;
-}
-
-bool dpti_has_adapters(const dpti_safetensors *file)
-{
-    for (size_t i = 0; i < dpti_safetensors_count(file); i++)
-        if (behind_adapter(dpti_safetensors_get(file, i)->name)) return true;
-    return false;
 }
 
 dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except, float *flat)

@@ -25,9 +25,6 @@ DPT_CHECK_RESULT dpt_status dpti_tensor_source_check_seal(const dpti_tensor_sour
 /* Read a file's tensors into flat buffers.  `except`: names of layers, separated by commas, whose
    elements are left unchanged; or NULL.  Errors: DPT_E_INVALID if the tensors belong to another
    model; the context's error names the tensor. */
-/* Whether a file has adapters.  Of a model with adapters dpti_weights_read then reads these alone,
-   and otherwise the base alone. */
-bool dpti_has_adapters(const dpti_safetensors *file);
 DPT_CHECK_RESULT dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except,
                                               float *flat);
 DPT_CHECK_RESULT dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kind,

@@ -8,6 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *dpti_behind_adapter(const char *name)
+{
+    const size_t n = strlen(DPTI_ADAPTER_PREFIX);
+    return strncmp(name, DPTI_ADAPTER_PREFIX, n) == 0 ? name + n : NULL;
+}
+
+static bool is_of_adapter(const char *name)
+{
+    return dpti_behind_adapter(name) != NULL;
+}
+
+bool dpti_has_adapters(const dpti_safetensors *file)
+{
+    return dpti_safetensors_any(file, is_of_adapter);
+}
+
 /* PyTorch's batch-norm counts the batches that it has seen, as a 64-bit integer. */
 static const char counter_suffix[] = ".num_batches_tracked";
 

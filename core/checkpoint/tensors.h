@@ -20,6 +20,11 @@ typedef struct dpti_tensors {
 
 /* What PEFT puts in front of the names of adapters. */
 #define DPTI_ADAPTER_PREFIX "base_model.model."
+/* The name of the parameter of an adapter's tensor; NULL: it is none. */
+const char *dpti_behind_adapter(const char *name);
+/* Whether a file has adapters.  Of a model with adapters dpti_weights_read then reads these alone,
+   and otherwise the base alone. */
+bool dpti_has_adapters(const dpti_safetensors *file);
 
 /* Returns the name of a parameter's tensor, which the caller frees; NULL if there is no memory. */
 typedef char *dpti_state_name(size_t number, const char *parameter);

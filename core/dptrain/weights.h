@@ -44,8 +44,9 @@ typedef struct dpt_weights_info {
     size_t stat_channels; /* number of valid entries of mean and deviation; 0: not recorded */
     float mean[4],
         deviation[4]; /* as for dpt_dataset_normalize; 0 and 1 if the data were not normalised */
-    char type[8]; /* the narrowest in which the file stores weights: "F16", "BF16", "F32"; "": none
-                   */
+    char type[8];  /* the narrowest in which the file stores weights: "F16", "BF16", "F32"; "": none
+                    */
+    bool adapters; /* the file has adapters (dptrain/lora.h), and not the weights of their base */
 } dpt_weights_info;
 
 /* Reads the header of a weights file.  The call does not check the tensors or their sizes.  The

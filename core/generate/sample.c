@@ -12,7 +12,7 @@
 /* A token that may be drawn. */
 typedef struct candidate {
     int32_t id;
-    double logit;  /* divided by the temperature */
+    double logit;  /* less the largest one, divided by the temperature */
     double weight; /* e^(logit - the largest logit) */
 } candidate;
 
@@ -162,8 +162,10 @@ dpt_status dpt_sample(dpt_context *context, const float *logits, size_t n,
     }
     candidate *c = malloc(n * (sizeof *c + sizeof(double)));
     if (!c) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to draw a token");
+    /* Below the largest one, so that no quotient is infinite. */
+    const double most = (double)logits[largest(logits, n)];
     for (size_t i = 0; i < n; i++)
-        c[i] = (candidate){.id = (int32_t)i, .logit = (double)logits[i] / s.temperature};
+        c[i] = (candidate){.id = (int32_t)i, .logit = ((double)logits[i] - most) / s.temperature};
     size_t left = keep_top_k(c, n, s.top_k, (double *)(void *)(c + n));
     weigh(c, left);
     left = keep_top_p(c, left, s.top_p);

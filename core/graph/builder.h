@@ -9,7 +9,7 @@
 enum {
     DPTI_MAX_EXTENT = 1 << 27, /* elements of a value, for a sample */
     DPTI_MAX_RECORD = 1 << 24, /* of an input; also the most classes that a file of weights names */
-    DPTI_MAX_NODES = 4096,
+    DPTI_MAX_NODES = 1 << 16,
     DPTI_MAX_LAYER_NAME = 120
 };
 

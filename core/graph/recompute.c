@@ -31,6 +31,8 @@ static size_t size_of(const dpti_compiler *c, size_t i)
 {
     const dpti_node *node = &c->model->nodes[i];
     if (!dpti_computes(c, i) || node->unsampled) return 0;
+    if (node->kind == DPTI_NODE_ATTENTION)
+        return node->elements + node->forward.u.attention.heads * node->forward.u.attention.queries;
     if (node->kind != DPTI_NODE_RECURRENT) return node->elements;
     return node->elements * (2 + dpt_recurrent_saved(node->forward.u.recurrent.cell));
 }

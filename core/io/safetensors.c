@@ -370,6 +370,19 @@ dpt_status dpti_safetensors_join(const dpti_safetensors_parts *parts, dpti_safet
     return DPT_OK;
 }
 
+bool dpti_safetensors_any(const dpti_safetensors *file, bool (*is)(const char *name))
+{
+    const char *name;
+    json_t *entry;
+    for (size_t i = 0; i < dpti_safetensors_count(file); i++)
+        if (is(dpti_safetensors_get(file, i)->name)) return true;
+    json_object_foreach(file->header, name, entry)
+    {
+        if (strcmp(name, metadata_key) != 0 && is(name)) return true;
+    }
+    return false;
+}
+
 const char *dpti_safetensors_type(const dpti_safetensors *file)
 {
     static const char *const known[] = {"F16", "BF16", "F32"};

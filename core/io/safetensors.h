@@ -74,6 +74,8 @@ typedef struct dpti_safetensors_parts {
    files and both lists, which malloc has given.  Errors: DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_safetensors_join(const dpti_safetensors_parts *parts,
                                                   dpti_safetensors **out, dpt_error *error);
+/* Whether the file, or its header if only this was read, has a tensor whose name `is` accepts. */
+bool dpti_safetensors_any(const dpti_safetensors *file, bool (*is)(const char *name));
 /* Returns the narrowest type of the tensors of the header, "F16", "BF16" or "F32"; or NULL. */
 const char *dpti_safetensors_type(const dpti_safetensors *file);
 /* Returns whether the file is sealed; its checksum is then valid. */

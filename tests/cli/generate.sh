@@ -107,6 +107,8 @@ refuse 2 "generate needs weights" generate --prompt A
 refuse 2 "either --prompt TEXT or --prompt-file" generate --checkpoint gpt2
 refuse 2 "either --prompt TEXT or --prompt-file" generate --checkpoint gpt2 --prompt A --prompt-file B
 : >empty.txt
+refuse 2 "draw tokens, which needs a --temperature above 0" generate --checkpoint gpt2 --prompt A --top-k 3
+refuse 2 "gpt2/model.safetensors is the file of the weights" generate --checkpoint gpt2 --prompt A --json gpt2/model.safetensors
 refuse 2 "the prompt is empty" generate --checkpoint gpt2 --prompt-file empty.txt
 refuse 1 "cannot read missing.txt" generate --checkpoint gpt2 --prompt-file missing.txt
 refuse 2 "25 tokens behind 0 others are more than the context" generate --checkpoint gpt2 \

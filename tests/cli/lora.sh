@@ -7,7 +7,7 @@ need_python
 python3 -c 'print("the quick brown fox jumps over the lazy dog " * 400)' >text.txt
 common=(--model gpt:2:2:32:32 --dataset text:32 --data text.txt --test-data text.txt --batch-size 8 --optimizer adamw
     --lr 0.01 --devices cpu:threads=1,cpu:threads=1 --split 3:1)
-rm -rf base run whole parts more merged bad
+rm -rf base run whole parts more merged bad odd named
 train "${common[@]}" --max-steps 2 --checkpoint base --quiet
 
 # The folder of PEFT has adapters, and neither it nor a checkpoint has the base.
@@ -62,9 +62,25 @@ for verb in generate export; do
     [ $verb = export ] && rest=(--onnx adapters.onnx)
     refuse 2 "whole has adapters and no weights: dptrain merge adds them to their base" $verb --checkpoint whole "${rest[@]}"
 done
+refuse 2 "beside which adapters would be mistaken: name another folder" "${common[@]}" --lora 4 --load base --checkpoint base
+refuse 2 "beside which weights would be mistaken: merge into another folder" merge --lora whole --load base --checkpoint whole
+mkdir -p odd named
+cp base/model.safetensors odd/adapter_model.safetensors
+cp whole/adapter_config.json odd
+refuse 1 "odd/adapter_model.safetensors has weights and no adapters" "${common[@]}" --load base --lora odd
+cp whole/adapter_model.safetensors named
+sed 's/"base_model_name_or_path": "base"/"base_model_name_or_path": "gone"/' whole/adapter_config.json >named/adapter_config.json
+refuse 1 "the base gone, which the adapters name, is not there" "${common[@]}" --lora named --quiet
+refuse 2 "has adapters: give their folder with --lora" "${common[@]}" --load whole/adapter_model.safetensors --lora 4
+refuse 2 "another model .*give the same \(--model, --lora\)" "${common[@]}" --lora 8 --load base --checkpoint parts --resume --quiet
+sed 's/"init_lora_weights": true/"init_lora_weights": "pissa"/' whole/adapter_config.json >named/adapter_config.json
+refuse 1 "its init_lora_weights is pissa, which may change the base" "${common[@]}" --load base --lora named
+sed 's/"lora_dropout": 0.0/"lora_dropout": -1/' whole/adapter_config.json >named/adapter_config.json
+refuse 1 "lora_dropout" "${common[@]}" --load base --lora named
 refuse 2 "is the file of the base" merge --lora whole --load base --checkpoint base
 refuse 2 "has adapters of other base weights than" merge --lora whole --load merged --checkpoint bad
 refuse 2 "has adapters and no weights: dptrain merge" eval --checkpoint whole --dataset text:32 --data text.txt
+check "no folder is left" test ! -e bad
 refuse 2 "merge needs adapters" merge --load base --checkpoint bad
 refuse 2 "merge needs a folder of adapters" merge --lora 8 --load base --checkpoint bad
 finish

@@ -492,6 +492,7 @@ FIELD(dpt_weights_info, stat_channels, 176);
 FIELD(dpt_weights_info, mean, 184);
 FIELD(dpt_weights_info, deviation, 200);
 FIELD(dpt_weights_info, type, 216);
+FIELD(dpt_weights_info, adapters, 224);
 
 /* ---- Structs without a size, which do not change -----------------------------------------------
  */
