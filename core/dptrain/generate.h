@@ -43,11 +43,10 @@ typedef struct dpt_sampling {
     double temperature; /* logits are divided by it.  0: the token of the largest logit is taken, of
                            several the one with the smallest id, and the rest is not read */
     size_t top_k; /* tokens with a logit below the k-th largest one are left out; 0: none is */
-    double
-        top_p; /* of the tokens that are left, the least likely ones, whose probabilities together
-                  are at most 1 - top_p, are left out, but not the most likely token.  0 < top_p
-                  <= 1; 0: 1.  Of equally likely tokens those with larger ids are left out first
-                */
+    /* Of the tokens that are left, the least likely ones are left out, but not the most likely
+       token.  Together they have at most the probability 1 - top_p.  0 < top_p <= 1; 0: 1.  Of
+       equally likely tokens those with larger ids are left out first. */
+    double top_p;
     uint64_t seed;
 } dpt_sampling;
 
@@ -69,9 +68,9 @@ typedef struct dpt_generator dpt_generator;
 typedef struct dpt_generator_options {
     size_t size;         /* sizeof(dpt_generator_options) */
     const char *weights; /* as for dpt_predictor_options */
-    size_t
-        context; /* the most tokens that will be read.  Memory for all of them is taken, and
-                    every      token reads it.  0, or more than the model reads: as many as that */
+    /* The most tokens that will be read.  Memory for all of them is taken, and every token reads
+       all of this memory.  0, or more than the model reads: as many as that. */
+    size_t context;
     double device_timeout; /* seconds that a call of the device's driver may take, and ten times as
                               many while it is prepared; 0: ten minutes */
     bool deterministic;    /* logits have the same bits on any devices that support it */

@@ -27,15 +27,16 @@ extern "C" {
 #endif
 
 typedef struct dpt_lora_options {
-    size_t size;        /* sizeof(dpt_lora_options) */
-    size_t rank;        /* 1 to 4096 */
-    double alpha;       /* default 8, as PEFT's */
-    const char *layers; /* names with commas between them; default "c_attn,q_proj,v_proj", PEFT's
-                           for GPT-2 and Llama.  A name is that of a layer or its end behind a
-                           dot, as in PEFT, or a pattern with * or ? for the whole name.  Each name
-                           that is given must match a layer; one of the default must. */
-    const char *base;   /* the name or path of the base's weights, for adapter_config.json; may be
-                           NULL */
+    size_t size;  /* sizeof(dpt_lora_options) */
+    size_t rank;  /* 1 to 4096 */
+    double alpha; /* default 8, as PEFT's */
+    /* Names with commas between them; default "c_attn,q_proj,v_proj", PEFT's for GPT-2 and Llama.
+       A name is that of a layer or its end behind a dot, as in PEFT, or a pattern of fnmatch (*, ?,
+       [a-z]) for the whole name.  Each name that is given must match a layer; one of the default
+       must. */
+    const char *layers;
+    const char *base; /* the name or path of the base's weights, for adapter_config.json; may be
+                         NULL */
 } dpt_lora_options;
 
 /* Layers of dpt_sequence_linear that are added to the model from now on, and whose name matches,

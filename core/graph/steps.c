@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What is added to the score of a place that may not be read, as in attention.c. */
+/* What is added to the score of a place that may not be read.  It is finite, so that no device
+   computes with infinities. */
 #define MASKED (-1e30f)
 
 void dpti_steps_begin(dpt_model *model, size_t context, size_t length, dpt_value *ids)

@@ -4,30 +4,22 @@
 #include "dptrain_models.h"
 #include "harness.h"
 #include "train/session.h"
+#include "train/text.h"
 #include "unit/onnx_files.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LENGTH = 16, VOCABULARY = 61, TEXT = 8192 };
+enum { TEXT = 8192 };
 
 static const char gpt2[] = "gpt:2:2:16:24", llama[] = "llama:2:4:2:16:24:61:44";
 static const char llama_index[] = "llama/model.safetensors.index.json";
 
 /* ---- The model ------------------------------------------------------------------------------- */
 
-/* As sample 0 of test_text_models.c. */
-static uint32_t hash(uint32_t seed, uint32_t i)
-{
-    uint32_t x = seed + i * 2654435761u;
-    x = (x ^ (x >> 16)) * 0x7feb352du;
-    x = (x ^ (x >> 15)) * 0x846ca68bu;
-    return x ^ (x >> 16);
-}
-
 static dpt_status begin(session *s, const char *name)
 {
-    int32_t ids[LENGTH], labels[LENGTH] = {0};
+    int32_t ids[LENGTH], labels[LENGTH];
     const dpt_model_shape shape = {1, 1, LENGTH, VOCABULARY};
     const dpt_dataset_memory memory = {.size = sizeof memory,
                                        .count = 1,
@@ -42,12 +34,7 @@ static dpt_status begin(session *s, const char *name)
                                        .vocabulary = VOCABULARY,
                                        .labels_per_sample = LENGTH};
     const dpt_trainer_options options = {.size = sizeof options, .batch_size = 1, .lr = 0.1f};
-    int32_t id = (int32_t)(hash(1000, 0) % VOCABULARY);
-    for (uint32_t k = 0; k < LENGTH; k++) {
-        const uint32_t h = hash(1000, k + 1);
-        ids[k] = id;
-        id = (h >> 8) % 4 == 0 ? (int32_t)(h % VOCABULARY) : (3 * id + 1) % VOCABULARY;
-    }
+    make_text_sample(0, ids, labels);
     *s = (session){0};
     DPT_TRY(dpt_context_create(&s->context));
     DPT_TRY(dpt_dataset_from_memory(s->context, &memory, &s->data));

@@ -11,12 +11,13 @@
 #include "harness.h"
 #include "train/mixes.h"
 #include "train/session.h"
+#include "train/text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { COUNT = 48, BATCH = 16, LENGTH = 16, VOCABULARY = 61, STEPS = 30, TENSORS = 64 };
+enum { COUNT = 48, BATCH = 16, STEPS = 30, TENSORS = 64 };
 
 typedef struct golden {
     const char *name, *model;
@@ -39,52 +40,11 @@ static const mix cpu_mixes[] = {{"cpu:threads=2", NULL},
                                 {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"}};
 enum { N_MIXES = sizeof cpu_mixes / sizeof *cpu_mixes };
 
-/* ---- What both sides compute ----------------------------------------------------------------- */
-
-/* Number i of a sequence. */
-static uint32_t hash(uint32_t seed, uint32_t i)
-{
-    uint32_t x = seed + i * 2654435761u;
-    x = (x ^ (x >> 16)) * 0x7feb352du;
-    x = (x ^ (x >> 15)) * 0x846ca68bu;
-    return x ^ (x >> 16);
-}
-
-static uint32_t seed_of(const char *name)
-{
-    uint32_t seed = 2166136261u; /* FNV-1a */
-    for (; *name; name++)
-        seed = (seed ^ (uint8_t)*name) * 16777619u;
-    return seed;
-}
-
-static void make_weights(const dpt_parameter_info *p, float *out)
-{
-    const size_t n = strlen(p->name);
-    const bool norm = strstr(p->name, ".ln_") || strstr(p->name, "norm");
-    const double shift = norm && strcmp(p->name + n - 7, ".weight") == 0 ? 1 : 0;
-    for (size_t i = 0; i < p->elements; i++) {
-        const double u = (hash(seed_of(p->name), (uint32_t)i) >> 8) * 0x1p-24 - 0.5;
-        out[i] = (float)((norm ? 0.4 : 0.5) * u + shift);
-    }
-}
+/* ---- Training -------------------------------------------------------------------------------- */
 
 typedef struct samples {
     int32_t ids[COUNT][LENGTH], labels[COUNT][LENGTH];
 } samples;
-
-static void make_sample(size_t i, int32_t *ids, int32_t *labels)
-{
-    int32_t id = (int32_t)(hash(1000 + (uint32_t)i, 0) % VOCABULARY);
-    for (uint32_t k = 0; k < LENGTH; k++) {
-        const uint32_t h = hash(1000 + (uint32_t)i, k + 1);
-        ids[k] = id;
-        id = (h >> 8) % 4 == 0 ? (int32_t)(h % VOCABULARY) : (3 * id + 1) % VOCABULARY;
-        labels[k] = k < i * 5 % 13 ? DPT_IGNORED_LABEL : id;
-    }
-}
-
-/* ---- Training -------------------------------------------------------------------------------- */
 
 typedef struct task {
     const golden *run;
@@ -104,7 +64,7 @@ static dpt_status set_weights(const session *s)
         dpt_parameter_info p = {.size = sizeof p};
         dpt_model_tensor(s->model, i, &p);
         if (p.elements > sizeof values / sizeof *values) return DPT_E_INTERNAL;
-        make_weights(&p, values);
+        make_text_weights(&p, values);
         status = dpt_trainer_set(s->trainer, DPT_PARAMETER, p.name, values, p.elements);
     }
     return status;
@@ -115,7 +75,7 @@ static dpt_status create_data(session *s, bool reversed)
     static samples all;
     for (size_t i = 0; i < COUNT; i++) {
         const size_t at = reversed ? i / BATCH * BATCH + BATCH - 1 - i % BATCH : i;
-        make_sample(i, all.ids[at], all.labels[at]);
+        make_text_sample(i, all.ids[at], all.labels[at]);
     }
     const dpt_dataset_memory memory = {.size = sizeof memory,
                                        .count = COUNT,
