@@ -238,7 +238,8 @@ static bool is_given(const cli_option *option, const cli_options *o)
 /* The name of a given option that this benchmark does not have, or NULL. */
 static const char *find_stray(const cli_options *o, cli_benchmark benchmark)
 {
-    for (const cli_option *option = cli_option_table; option->name; option++) {
+    const cli_option *option;
+    for (size_t i = 0; (option = cli_option_at(i)) != NULL; i++) {
         const unsigned takers = option->benchmarks ? option->benchmarks : CLI_MIX;
         if (option->verbs & CLI_BENCH && !(takers & benchmark) && is_given(option, o))
             return option->name;

@@ -156,7 +156,9 @@ struct cli_option {
     const char *const *values; /* the allowed words, NULL-terminated; NULL: any */
 };
 
-extern const cli_option cli_option_table[]; /* ends with a NULL name */
+/* The option at this place of the table, which cli/options/ holds; NULL behind the last one.  An
+   option whose text differs between commands has several entries. */
+const cli_option *cli_option_at(size_t i);
 
 /* Parse values (values.c): the whole text, without white space and signs.  False for anything else.
  */

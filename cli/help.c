@@ -43,7 +43,8 @@ static void print_option(const cli_option *option)
 static void print_options(const cli_verb_entry *verb)
 {
     const char *group = NULL, *printed = NULL;
-    for (const cli_option *o = cli_option_table; o->name; o++) {
+    const cli_option *o;
+    for (size_t i = 0; (o = cli_option_at(i)) != NULL; i++) {
         if (o->group) group = o->group;
         if (!o->help || o->now || !(o->verbs & verb->verb)) continue;
         if (group != printed) printf("\n%s\n", group);
@@ -63,9 +64,10 @@ static void print_bench_options(void)
         {CLI_MIX, "Options of mix"},
         {CLI_ALLREDUCE, "Options of allreduce"},
     };
+    const cli_option *o;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         printf("\n%s\n", parts[i].heading);
-        for (const cli_option *o = cli_option_table; o->name; o++) {
+        for (size_t k = 0; (o = cli_option_at(k)) != NULL; k++) {
             const unsigned takers = o->benchmarks ? o->benchmarks : CLI_MIX;
             if (o->help && !o->now && o->verbs & CLI_BENCH && takers == parts[i].benchmarks)
                 print_option(o);

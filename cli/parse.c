@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_NAMES = 64, LIST_BYTES = 512 };
+enum { MAX_NAMES = 256, LIST_BYTES = 512 };
 
 /* ---- Values ---------------------------------------------------------------------------------- */
 
@@ -86,8 +86,9 @@ static int set_value(const cli_option *option, const char *value, cli_options *o
 static int unknown_option(const cli_verb_entry *verb, const char *name)
 {
     const char *names[MAX_NAMES];
+    const cli_option *o;
     size_t n = 0;
-    for (const cli_option *o = cli_option_table; o->name; o++) {
+    for (size_t i = 0; (o = cli_option_at(i)) != NULL; i++) {
         if (strcmp(o->name, name) == 0)
             return cli_error(CLI_USAGE, "--%s does not go with 'dptrain %s'", name, verb->name);
         if ((o->verbs & verb->verb) && o->help && !o->now && n + 1 < MAX_NAMES)
@@ -104,11 +105,11 @@ static int unknown_option(const cli_verb_entry *verb, const char *name)
    after a message. */
 static const cli_option *find_option(const cli_verb_entry *verb, const char *name, size_t length)
 {
-    const cli_option *found = NULL;
+    const cli_option *found = NULL, *o;
     char word[64];
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1),
              name);
-    for (const cli_option *o = cli_option_table; length > 0 && o->name; o++) {
+    for (size_t i = 0; length > 0 && (o = cli_option_at(i)) != NULL; i++) {
         if (!(o->verbs & verb->verb) || strncmp(o->name, name, length) != 0) continue;
         if (o->name[length] == '\0') return o;
         if (o->now) continue; /* an older name is valid as a whole only */
@@ -155,7 +156,8 @@ static int parse_long(const cli_verb_entry *verb, const cli_arguments *arguments
 
 static int parse_letter(const cli_verb_entry *verb, const char *argument, cli_options *out)
 {
-    for (const cli_option *o = cli_option_table; o->name; o++)
+    const cli_option *o;
+    for (size_t i = 0; (o = cli_option_at(i)) != NULL; i++)
         if (o->letter && o->letter == argument[1] && argument[2] == '\0')
             return set_value(o, NULL, out);
     return cli_error(CLI_USAGE, "unknown option %s; see 'dptrain %s --help'", argument, verb->name);

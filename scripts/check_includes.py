@@ -50,6 +50,8 @@ def search_path(name):
     folders = [os.path.dirname(name)]
     if parts[0] == "backends":
         folders += ["/".join(parts[:2]), "backends", "backends/common", "backends/kernels"]
+    if parts[0] == "cli":
+        folders += ["cli"]
     return folders + ["core", "core/collective", "models"]
 
 

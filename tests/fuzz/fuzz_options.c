@@ -118,7 +118,8 @@ static void check_value(const cli_option *option, const cli_options *options)
 
 static void check_table(const cli_verb_entry *verb, const cli_options *options)
 {
-    for (const cli_option *o = cli_option_table; o->name; o++)
+    const cli_option *o;
+    for (size_t i = 0; (o = cli_option_at(i)) != NULL; i++)
         if ((o->verbs & verb->verb) && o->help) check_value(o, options);
     require(options->augment.crop_padding <= 1024);
     require(options->augment.erase >= 0.0f && options->augment.erase <= 1.0f);
