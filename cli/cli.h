@@ -71,6 +71,7 @@ typedef struct cli_options {
     size_t verify_replicas; /* 0: never */
     double readmit_after;   /* likewise */
     size_t host_copy;       /* likewise */
+    size_t requeue_exit;    /* likewise */
     bool deterministic, normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
     const char *lora;
@@ -275,10 +276,17 @@ void cli_progress_notice(dpt_notice kind, const char *text, void *user);
 /* Erases the bar. */
 void cli_progress_end(cli_progress *progress);
 
-/* Installs handlers: the first SIGINT, SIGTERM or SIGHUP is recorded, and a later SIGINT or SIGTERM
-   kills.  A signal that was ignored stays ignored. */
+/* Installs handlers: the first SIGINT, SIGTERM or SIGHUP is recorded, and a SIGINT or SIGTERM that
+   comes more than three seconds later kills.  A signal that was ignored stays ignored. */
 void cli_signals_catch(void);
+/* Installs handlers of a training: SIGUSR1 and SIGUSR2 ask for a checkpoint, or, with
+   --requeue-exit, for the end. */
+void cli_signals_catch_wishes(const cli_options *options);
 int cli_signals_caught(void); /* the number of the recorded signal; 0: none */
+/* For dpt_fit_options.wants_checkpoint: whether a signal has asked for one since the last call. */
+bool cli_signals_want_checkpoint(void *user);
+/* The exit status of a training that a signal has ended. */
+int cli_signals_status(int number, const cli_options *options);
 /* Until cli_signals_tell_no_more, the handler writes a line on stderr at once, because a step may
    take some time.  The line names the signal, and the process if there are several.  `bar`: erase a
    bar first. */

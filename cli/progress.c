@@ -1,100 +1,13 @@
-/* What training shows while it runs: a bar on a terminal, and a line for each epoch on stdout. Also
-   the handlers that turn a signal into a request to end training. */
+/* What training shows while it runs: a bar on a terminal, and a line for each epoch on stdout. */
 #include "cli.h"
 
 #include <errno.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-
-/* ---- Signals --------------------------------------------------------------------------------- */
-
-/* Global variables, because a signal handler has no other way to pass information. */
-static volatile sig_atomic_t caught, telling;
-static char
-    before_number[64]; /* the start of the handler's line; not changed while `telling` is set */
-
-/* Runs in a signal handler, in which only functions such as write are allowed. */
-static void tell_signal(int number)
-{
-    static const char after[] = ": ending after this step\n";
-    char line[sizeof before_number + sizeof after + 2];
-    size_t n = strlen(before_number);
-    const int code = errno;
-    memcpy(line, before_number, n);
-    if (number >= 10) line[n++] = (char)('0' + number / 10 % 10);
-    line[n++] = (char)('0' + number % 10);
-    memcpy(line + n, after, sizeof after - 1);
-    n += sizeof after - 1;
-    if (write(STDERR_FILENO, line, n) < 0) {
-    } /* stderr is closed: there is no one to tell */
-    errno = code;
-}
-
-static void note_signal(int number);
-
-/* Restores the default action, unless the signal was ignored when the program began. */
-static void drop_handler(int number)
-{
-    struct sigaction now;
-    if (sigaction(number, NULL, &now) == 0 && now.sa_handler == note_signal)
-        (void)signal(number, SIG_DFL);
-}
-
-/* After the first SIGINT or SIGTERM, a second one of either kind has the default action.  SIGHUP
-   does not count: a terminal that closes may send several, and a system that shuts down sends
-   SIGHUP beside SIGTERM. */
-static void note_signal(int number)
-{
-    if (telling && !caught) tell_signal(number);
-    if (!caught) caught = number;
-    if (number == SIGHUP) return;
-    drop_handler(SIGINT);
-    drop_handler(SIGTERM);
-}
-
-static void catch_signal(int number, const struct sigaction *action)
-{
-    struct sigaction before;
-    /* The parent may have ignored it: a shell does so for background jobs of a script. */
-    if (sigaction(number, NULL, &before) == 0 && before.sa_handler == SIG_IGN) return;
-    sigaction(number, action, NULL);
-}
-
-void cli_signals_catch(void)
-{
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = note_signal, .sa_flags = SA_RESTART};
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaddset(&action.sa_mask, numbers[i]);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        catch_signal(numbers[i], &action);
-}
-
-int cli_signals_caught(void)
-{
-    return caught;
-}
-
-void cli_signals_tell(const dpt_context *context, bool bar)
-{
-    char process[32] = "";
-    if (dpt_process_count(context) > 1)
-        snprintf(process, sizeof process, "process %zu: ", dpt_process_rank(context));
-    snprintf(before_number, sizeof before_number, "%sdptrain: %ssignal ", bar ? "\r\033[K" : "",
-             process);
-    telling = 1;
-}
-
-void cli_signals_tell_no_more(void)
-{
-    telling = 0;
-}
 
 /* ---- The bar --------------------------------------------------------------------------------- */
 
@@ -300,5 +213,5 @@ int cli_progress_show(const dpt_fit_progress *progress, void *user)
         cli_progress_end(p);
         print_epoch(p, progress->epoch);
     }
-    return caught != 0;
+    return cli_signals_caught() != 0;
 }

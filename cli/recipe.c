@@ -82,6 +82,8 @@ static int check_checkpoint(const cli_options *o)
         return cli_error(CLI_USAGE, "--checkpoint-%s goes with --checkpoint",
                          o->checkpoint_keep ? "keep" : "every");
     if (o->host_copy && alone) return cli_error(CLI_USAGE, "--host-copy goes with --checkpoint");
+    if (o->requeue_exit && alone)
+        return cli_error(CLI_USAGE, "--requeue-exit goes with --checkpoint");
     return CLI_OK;
 }
 

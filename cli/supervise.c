@@ -25,7 +25,7 @@ static volatile sig_atomic_t child, passed;
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     (void)context;
-    passed = number;
+    if (number != SIGUSR1 && number != SIGUSR2) passed = number;
     /* A signal of the terminal has reached the child too, and a second one would kill it. */
     if (info->si_code != SI_KERNEL && child > 0) kill((pid_t)child, number);
 }
@@ -33,7 +33,7 @@ static void pass_on(int number, siginfo_t *info, void *context)
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction before;
@@ -79,7 +79,7 @@ static bool name_child(void)
  */
 static void drop_handlers(void)
 {
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
+    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction now;
         if (sigaction(numbers[i], NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO))

@@ -141,6 +141,7 @@ static dpt_status load(const cli_session *session, const cli_options *options)
    --supervise does not try again, unless the device is lost or does not answer. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
+    cli_signals_catch_wishes(options);
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
     const bool quiet = cli_session_quiet(session, options);
     if (options->lora)
@@ -182,6 +183,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
         .progress = cli_progress_show,
         .notice = cli_progress_notice,
         .user = &progress,
+        .wants_checkpoint = cli_signals_want_checkpoint,
     };
     dpt_fit_result result = {.size = sizeof result};
     cli_signals_catch();
@@ -202,7 +204,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
 static int tell_stopped(const cli_session *session, const cli_options *options, const ending *end)
 {
     /* A request from another process has no signal number.  Launchers send SIGTERM. */
-    const int code = 128 + (end->caught ? end->caught : SIGTERM);
+    const int code = cli_signals_status(end->caught ? end->caught : SIGTERM, options);
     const char *resume = options->checkpoint ? "; --resume continues" : "";
     if (dpt_process_rank(session->context) > 0) return code;
     if (end->caught) return cli_error(code, "ended early by signal %d%s", end->caught, resume);

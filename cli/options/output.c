@@ -44,6 +44,18 @@ static const cli_option options[] = {
         .max = 10000,
     },
     {
+        .name = "requeue-exit",
+        .argument = "N",
+        .help = "SIGUSR1 and SIGUSR2 end training with a checkpoint and this exit status, 4 to "
+                "125, by which a scheduler starts it again with --resume. Default: they write a "
+                "checkpoint, and training goes on",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_COUNT,
+        TARGET(requeue_exit),
+        .min = 4,
+        .max = 125,
+    },
+    {
         .name = "host-copy",
         .argument = "N",
         .help = "every N steps copy the training state into host memory, and write the copy as a "

@@ -114,6 +114,11 @@ typedef struct dpt_fit_options {
     /* The number of steps of a schedule that counts from the end of the warm-up, the warm-up
        included.  0: all steps of the training. */
     size_t schedule_steps;
+    /* Asked after each step by the thread that called dpt_fit; may be NULL.  true: a checkpoint is
+       written besides those of `checkpoint_every`, as soon as no step is in flight and the one
+       before is written.  With several processes one that asks is enough.  Without `checkpoint`
+       nothing is written. */
+    bool (*wants_checkpoint)(void *user);
 } dpt_fit_options;
 
 typedef struct dpt_fit_result {

@@ -233,6 +233,8 @@ static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
         return dpti_context_fail(f->context, NULL, &error);
     if (f->options->plot && !dpti_history_add_step(&f->history, m)) return dpti_fit_no_memory(f);
     tell(f, m, NULL);
+    const dpt_fit_options *o = f->options;
+    if (o->wants_checkpoint && o->wants_checkpoint(o->user)) f->wanted = true;
     return DPT_OK;
 }
 

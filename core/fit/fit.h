@@ -35,6 +35,7 @@ typedef struct dpti_fit {
     /* Checkpoints. */
     dpti_keeper *keeper; /* NULL: none */
     bool resumed;
+    bool wanted;                               /* the program asks for a checkpoint */
     size_t kept_step, kept_steps, kept_epochs; /* step and counts of the last snapshot */
     double kept_at;
     bool kept_finished;

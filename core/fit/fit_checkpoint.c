@@ -25,8 +25,8 @@
 #include <unistd.h>
 
 enum { DEFAULT_KEPT = 2 };
-/* Bits for what is due. */
-enum { DUE_CHECKPOINT = 1, DUE_COPY = 2 };
+/* Bits for what is due: WANTED is what the program has asked for, and process 0 CAN_KEEP it. */
+enum { DUE_CHECKPOINT = 1, DUE_COPY = 2, DUE_WANTED = 4, CAN_KEEP = 8 };
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
@@ -423,16 +423,18 @@ void dpti_fit_keep_copy(dpti_fit *f)
 
 static unsigned find_due(dpti_fit *f)
 {
-    if (!f->keeper) return 0;
-    return (is_due(f) ? DUE_CHECKPOINT : 0) | (copy_is_due(f) ? DUE_COPY : 0);
+    const unsigned wanted = f->wanted ? DUE_WANTED : 0;
+    if (!f->keeper) return f->trainer->processes ? wanted : 0;
+    return CAN_KEEP | wanted | (is_due(f) ? DUE_CHECKPOINT : 0) | (copy_is_due(f) ? DUE_COPY : 0);
 }
 
-/* The clock and the disk of process 0 decide.  With several processes all go on to the same step,
-   whichever process writes: shards follow from what was collected before a step is submitted, and
-   a process that ends with a step must not leave the others in the next one. */
+/* The clock and the disk of process 0 decide, and what the program of any process has asked for.
+   With several processes all go on to the same step, whichever process writes: shards follow from
+   what was collected before a step is submitted, and a process that ends with a step must not leave
+   the others in the next one. */
 bool dpti_fit_is_due(dpti_fit *f)
 {
-    const unsigned due = find_due(f);
+    const unsigned due = find_due(f) & ~(unsigned)CAN_KEEP;
     if (!f->trainer->processes) return due != 0;
     if (due != 0) dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_KEEP);
     return dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_KEEP;
@@ -442,9 +444,14 @@ dpt_status dpti_fit_keep(dpti_fit *f)
 {
     unsigned due = find_due(f);
     if (f->trainer->processes) {
-        DPT_TRY(dpti_peers_ask_first(f->trainer, due, &due));
+        DPT_TRY(dpti_peers_ask_any(f->trainer, due, &due));
         dpti_peers_have(f->trainer, DPTI_RUN_REQUEST_KEEP);
     }
+    f->wanted = false;
     if (due & DUE_COPY) DPT_TRY(copy(f));
+    if (due & DUE_WANTED && due & CAN_KEEP) {
+        if (f->keeper) dpti_keeper_wait(f->keeper);
+        due |= DUE_CHECKPOINT;
+    }
     return due & DUE_CHECKPOINT ? keep(f, is_finished(f)) : DPT_OK;
 }

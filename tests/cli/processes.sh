@@ -252,6 +252,25 @@ check "it is told: $(cat mpi.err)" grep -q 'warning: no checkpoint is written: p
 check "that alone: $(cat mpi.err)" [ "$(grep -c 'is written: process' mpi.err)" -eq 1 ]
 check "nothing is written" eval '[ ! -e ignored ] && [ ! -e ignored.jsonl ]'
 
+# Another process than the first gets SIGUSR1: the first one writes a checkpoint, and all go on.
+rm -rf wished
+{
+    mpi 120 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --checkpoint wished --checkpoint-every 1h
+    echo "$status" >wished.status
+} &
+await wished
+sleep 1
+kill_rank 1 USR1
+for _ in $(seq 600); do
+    compgen -G 'wished/checkpoint-*' >/dev/null && break
+    sleep 0.1
+done
+check "a checkpoint is written: $(ls wished)" compgen -G 'wished/checkpoint-*'
+kill_rank 1 TERM
+wait
+check "exit status $(cat wished.status), not 143" [ "$(cat wished.status)" -eq 143 ]
+check "it is told: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 10: .*' mpi.err
+
 # Another process that is asked to end ends all, and the first one says who it was.
 rm -rf asked
 {

@@ -5,7 +5,7 @@ need_python
 
 common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --momentum 0.9 --lr 0.02
     --devices cpu:threads=1,cpu:threads=1 --split 2:1)
-rm -rf whole run second third fourth other busy full better parts cut ended stray passes ways *.jsonl *.svg
+rm -rf whole run second slow wished third fourth other busy full better parts cut ended stray passes ways *.jsonl *.svg
 
 # Mistakes of the command line
 refuse 2 "--resume needs --checkpoint DIR" "${common[@]}" --resume
@@ -15,7 +15,10 @@ refuse 2 "'5x' is not a number of steps, epochs or seconds" "${common[@]}" --che
     --checkpoint-every 5x
 refuse 2 "'0' is not a whole number from 1" "${common[@]}" --checkpoint run --checkpoint-keep 0
 
-# SIGINT, SIGTERM and SIGHUP end in good order, with a checkpoint; a second signal kills.
+refuse 2 "--requeue-exit goes with --checkpoint" "${common[@]}" --requeue-exit 75
+refuse 2 "'3' is not a whole number from 4" "${common[@]}" --checkpoint run --requeue-exit 3
+
+# SIGINT, SIGTERM and SIGHUP end in good order, with a checkpoint.
 train "${common[@]}" --epochs 30 --checkpoint whole --log whole.jsonl --quiet
 check "signals" python3 - "$DPTRAIN" "${common[@]}" <<'PYTHON'
 import os, signal, subprocess, sys, time
@@ -39,7 +42,7 @@ for number in signal.SIGINT, signal.SIGTERM, signal.SIGHUP:
     files = [f for f in os.listdir("run") if f.startswith("checkpoint-")]
     before = max(int(f[11:20]) for f in files)
     assert 5 < before < 150, files
-# A second one of the other kind: both are there when the process goes on.
+# A second one at once, of the other kind, counts as the first: both are there when the process goes on.
 process = start("--max-time=300", "--log=second.jsonl", "--checkpoint=second")
 for _ in range(3000):
     if os.path.exists("second.jsonl") and '"step"' in open("second.jsonl").read():
@@ -48,7 +51,20 @@ for _ in range(3000):
 for number in signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT:
     process.send_signal(number)
 process.communicate(timeout=60)
-assert process.returncode in (-signal.SIGINT, -signal.SIGTERM), process.returncode
+assert process.returncode in (128 + signal.SIGINT, 128 + signal.SIGTERM), process.returncode
+assert any(name.startswith("checkpoint-") for name in os.listdir("second")), os.listdir("second")
+# A later one kills.  A step takes longer than the time between the two.
+process = start("--max-time=300", "--log=slow.jsonl", "--checkpoint=slow", "--devices=cpu:threads=1:throttle=100000",
+    "--split=equal")
+while not os.path.exists("slow.jsonl"):
+    time.sleep(0.01)
+time.sleep(0.5)
+process.send_signal(signal.SIGTERM)
+time.sleep(4.5)
+assert process.poll() is None, process.returncode
+process.send_signal(signal.SIGTERM)
+process.communicate(timeout=60)
+assert process.returncode == -signal.SIGTERM, process.returncode
 # Of a terminal that closes there may be several, and nohup has them ignored.
 process = start("--max-time=300", "--log=third.jsonl", "--checkpoint=third")
 while not (os.path.exists("third.jsonl") and '"step"' in open("third.jsonl").read()):
@@ -57,6 +73,40 @@ for number in signal.SIGSTOP, signal.SIGTERM, signal.SIGHUP, signal.SIGCONT:
     process.send_signal(number)
 process.communicate(timeout=60)
 assert process.returncode in (128 + signal.SIGTERM, 128 + signal.SIGHUP), process.returncode
+# SIGUSR1 and SIGUSR2 make a checkpoint, and training goes on; or they end it with a status of the user's.
+def checkpoints(folder):
+    return [f for f in os.listdir(folder) if f.startswith("checkpoint-")] if os.path.exists(folder) else []
+process = start("--epochs=200000", "--log=wished.jsonl", "--checkpoint=wished")
+for number in signal.SIGUSR1, signal.SIGUSR2:
+    before = checkpoints("wished")
+    while not (os.path.exists("wished.jsonl") and '"step"' in open("wished.jsonl").read()):
+        time.sleep(0.01)
+    process.send_signal(number)
+    for _ in range(3000):
+        if checkpoints("wished") not in ([], before):
+            break
+        time.sleep(0.01)
+    assert checkpoints("wished") not in ([], before), (number, before)
+    assert process.poll() is None, process.returncode
+process.kill()
+process.communicate(timeout=60)
+process = start("--epochs=200000", "--log=wished.jsonl", "--checkpoint=wished", "--requeue-exit=75")
+time.sleep(0.5)
+process.send_signal(signal.SIGUSR1)
+_, stderr = process.communicate(timeout=60)
+assert process.returncode == 75, (process.returncode, stderr)
+assert "ended early by signal 10; --resume continues" in stderr, stderr
+# Without a folder there is nothing to write.
+process = subprocess.Popen([sys.argv[1], "train"] + sys.argv[2:] + ["--epochs=200000", "--log=bare.jsonl"],
+    stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+while not (os.path.exists("bare.jsonl") and '"step"' in open("bare.jsonl").read()):
+    time.sleep(0.01)
+process.send_signal(signal.SIGUSR1)
+time.sleep(0.5)
+assert process.poll() is None, process.returncode
+process.send_signal(signal.SIGTERM)
+_, stderr = process.communicate(timeout=60)
+assert process.returncode == 143 and "signal 10: no checkpoint is written without --checkpoint" in stderr, stderr
 signal.signal(signal.SIGHUP, signal.SIG_IGN)
 process = start("--max-steps=400", "--log=fourth.jsonl", "--checkpoint=fourth")
 while not (os.path.exists("fourth.jsonl") and '"step"' in open("fourth.jsonl").read()):

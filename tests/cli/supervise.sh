@@ -145,4 +145,17 @@ for number in 15 1; do
     check "the exit status: $code" test $code -eq $((128 + number))
     check 'the weights' test -s signal/model.safetensors
 done
+
+# `timeout` signals the supervisor and then its group: the training gets SIGTERM twice, and ends in good order.
+rm -rf signal
+code=0
+timeout 3 "$DPTRAIN" "${small[@]}" --max-steps 1000000 --devices cpu:threads=1 --checkpoint signal \
+    --checkpoint-every 1h --supervise >run.out 2>run.err || code=$?
+check "the status of timeout: $code" test $code -eq 124
+for _ in $(seq 300); do
+    grep -q 'ended early by signal 15; --resume continues' run.err && break
+    sleep 0.1
+done
+says "ended early by signal 15; --resume continues" 1
+check "a checkpoint: $(ls signal)" compgen -G 'signal/checkpoint-*'
 finish

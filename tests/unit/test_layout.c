@@ -169,6 +169,7 @@ FIELD(dpt_fit_options, progress, 168);
 FIELD(dpt_fit_options, notice, 176);
 FIELD(dpt_fit_options, user, 184);
 FIELD(dpt_fit_options, schedule_steps, 192);
+FIELD(dpt_fit_options, wants_checkpoint, 200);
 
 FIELD(dpt_fit_progress, size, 0);
 FIELD(dpt_fit_progress, step, 8);

@@ -266,14 +266,41 @@ void dpti_peers_have(dpt_trainer *trainer, dpti_run_request request)
     trainer->peers.agreed_requests &= ~(unsigned)request;
 }
 
-dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine, unsigned *first)
+/* What all processes say: the first one, and any one. */
+typedef struct answers {
+    unsigned first, any;
+} answers;
+
+static dpt_status ask(dpt_trainer *trainer, unsigned mine, answers *out)
 {
     dpt_error error = {.status = DPT_OK};
     dpti_gathered all = {.data = NULL};
-    if (dpti_processes_gather(trainer->processes, (dpti_bytes){&mine, sizeof mine}, &all, &error) !=
-        DPT_OK)
+    const dpti_bytes bytes = {&mine, sizeof mine};
+    if (dpti_processes_gather(trainer->processes, bytes, &all, &error) != DPT_OK)
         return dpti_context_fail(trainer->context, NULL, &error);
-    memcpy(first, all.data, sizeof *first);
+    memcpy(&out->first, all.data, sizeof out->first);
+    out->any = 0;
+    for (size_t i = 0; i < dpt_process_count(trainer->context); i++) {
+        unsigned one = 0;
+        memcpy(&one, all.data + i * sizeof one, sizeof one);
+        out->any |= one;
+    }
     dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
+dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine, unsigned *first)
+{
+    answers said = {0, 0};
+    DPT_TRY(ask(trainer, mine, &said));
+    *first = said.first;
+    return DPT_OK;
+}
+
+dpt_status dpti_peers_ask_any(dpt_trainer *trainer, unsigned mine, unsigned *any)
+{
+    answers said = {0, 0};
+    DPT_TRY(ask(trainer, mine, &said));
+    *any = said.any;
     return DPT_OK;
 }

@@ -52,6 +52,8 @@ DPT_CHECK_RESULT dpt_status dpti_peers_gather(dpt_trainer *trainer, dpt_status m
 /* What the first process says, with nothing in flight, where all processes ask. */
 DPT_CHECK_RESULT dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine,
                                                  unsigned *first);
+/* The bits that any process gives, likewise. */
+DPT_CHECK_RESULT dpt_status dpti_peers_ask_any(dpt_trainer *trainer, unsigned mine, unsigned *any);
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
