@@ -215,34 +215,13 @@ static int check_count(const bench *b)
     return CLI_OK;
 }
 
-/* Whether the option was given with a value other than 0. */
-static bool is_given(const cli_option *option, const cli_options *o)
-{
-    const void *at = (const char *)o + option->offset;
-    switch (option->kind) {
-    case CLI_FLAG: return *(const bool *)at;
-    case CLI_TEXT: return *(const char *const *)at != NULL;
-    case CLI_COUNT: return *(const size_t *)at > 0;
-    case CLI_REAL:
-    case CLI_SECONDS: return *(const double *)at > 0;
-    case CLI_AUGMENT:
-        return o->augment.crop_padding || o->augment.flip || o->augment.erase > 0 ||
-               o->augment.resized_crop > 0;
-    case CLI_INIT:
-    case CLI_SPAN:
-    case CLI_INTERVAL: return false; /* no benchmark has one */
-    }
-    return false;
-}
-
 /* The name of a given option that this benchmark does not have, or NULL. */
 static const char *find_stray(const cli_options *o, cli_benchmark benchmark)
 {
     const cli_option *option;
     for (size_t i = 0; (option = cli_option_at(i)) != NULL; i++) {
         const unsigned takers = option->benchmarks ? option->benchmarks : CLI_MIX;
-        if (option->verbs & CLI_BENCH && !(takers & benchmark) && is_given(option, o))
-            return option->name;
+        if (option->verbs & CLI_BENCH && !(takers & benchmark) && o->given[i]) return option->name;
     }
     return NULL;
 }

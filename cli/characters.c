@@ -30,6 +30,17 @@ static bool begins(const unsigned char *bytes, size_t n)
     return first != 0xf4 || bytes[1] <= 0x8f;
 }
 
+size_t cli_characters_sound(const char *bytes, size_t n)
+{
+    const unsigned char *at = (const unsigned char *)bytes;
+    for (size_t i = 0; i < n;) {
+        const size_t length = length_of(at[i]);
+        if (length == 0 || length > n - i || !begins(at + i, length)) return i;
+        i += length;
+    }
+    return n;
+}
+
 static void put(const void *bytes, size_t n)
 {
     (void)fwrite(bytes, 1, n, stdout); /* ferror tells */

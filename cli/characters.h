@@ -14,6 +14,8 @@ typedef struct cli_characters {
 /* Writes the characters that are complete, and flushes.  Bytes that are no UTF-8 become U+FFFD.
    Returns false if stdout cannot be written. */
 bool cli_characters_write(cli_characters *characters, const char *bytes, size_t n);
+/* The number of bytes up to the first that is no UTF-8, or cut off; n if there is none. */
+size_t cli_characters_sound(const char *bytes, size_t n);
 /* Writes what is left. */
 bool cli_characters_end(cli_characters *characters);
 

@@ -37,11 +37,18 @@ typedef struct cli_span {
     bool epochs;
 } cli_span;
 
+/* At least the number of options of the table. */
+enum { CLI_MOST_OPTIONS = 192 };
+
 /* Lists among the options, once they are read (lists.h). */
 typedef struct cli_lists cli_lists;
 
-/* Where the options table puts values.  Strings point into argv or are literals. */
+/* Where the options table puts values.  Strings point into argv or the text of --config, or are
+   literals. */
 typedef struct cli_options {
+    /* The text with which each option of the table was given, of a flag "true" or "false".  NULL:
+       it was not given. */
+    const char *given[CLI_MOST_OPTIONS];
     const char *devices;         /* NULL: all */
     const char *devices_of;      /* the file that has them (cli_read_devices); NULL: none */
     const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
@@ -91,6 +98,7 @@ typedef struct cli_options {
     cli_lists *lists;          /* NULL: no list is given */
     char *const *operands;     /* (n_operands) the arguments that are no options */
     size_t n_operands;
+    const char *config, *save_config; /* files (config.h) */
     bool help, version;
 } cli_options;
 
@@ -155,11 +163,22 @@ struct cli_option {
     size_t min, max;
     double low, high;
     const char *const *values; /* the allowed words, NULL-terminated; NULL: any */
+    bool list;                 /* several words with commas between them */
 };
 
 /* The option at this place of the table, which cli/options/ holds; NULL behind the last one.  An
    option whose text differs between commands has several entries. */
 const cli_option *cli_option_at(size_t i);
+/* Checks the text of an option and stores the value, and the text in options->given.  A flag has
+   the text "true" or "false".  `label` names the option in messages, such as "--epochs".  CLI_OK,
+   or CLI_USAGE after one line on stderr (setting.c). */
+DPT_CHECK_RESULT int cli_set_option(const cli_option *option, const char *label, const char *text,
+                                    cli_options *options);
+
+enum { CLI_LIST_BYTES = 512 };
+
+/* Joins a NULL-terminated list to "a, b, c", cut if it is too long.  Returns `out`. */
+const char *cli_join(const char *const *list, char out[CLI_LIST_BYTES]);
 
 /* Parse values (values.c): the whole text, without white space and signs.  False for anything else.
  */
@@ -173,11 +192,11 @@ DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out
    to the end. */
 DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *last);
 /* Parses "crop:4,flip,erase:0.25"; these numbers are the defaults.  Returns CLI_OK, or CLI_USAGE
-   after one line on stderr about the option `name`. */
-DPT_CHECK_RESULT int cli_parse_augment(const char *name, const char *text,
+   after one line on stderr that begins with the label. */
+DPT_CHECK_RESULT int cli_parse_augment(const char *label, const char *text,
                                        dpt_augment_options *out);
 /* Parses "default", "normal:STD", "xavier" or "he".  Results as of cli_parse_augment. */
-DPT_CHECK_RESULT int cli_parse_init(const char *name, const char *text, dpt_init *out);
+DPT_CHECK_RESULT int cli_parse_init(const char *label, const char *text, dpt_init *out);
 
 /* Reads the file of --devices-of, if there is one, into options->devices: its lines joined by ";",
    without comments.  *text is what that points into, for the caller to free, or NULL.  CLI_OK, or

@@ -1,5 +1,5 @@
 /* The dptrain command: finds the command's name, reads its options and runs it. */
-#include "cli.h"
+#include "config.h"
 #include "lists.h"
 
 #include <ctype.h>
@@ -87,6 +87,35 @@ static void outlive_readers(const cli_verb_entry *verb, const cli_options *o)
         (void)signal(SIGPIPE, SIG_IGN);
 }
 
+/* Reads the files that options name, and runs the command. */
+static int run(const cli_verb_entry *verb, cli_options *options)
+{
+    char *devices = NULL, *dataset = NULL;
+    int code = cli_read_lists(options);
+    if (code == CLI_OK && verb->verb != CLI_GENERATE) code = cli_name_text(options, &dataset);
+    if (code == CLI_OK) code = cli_read_devices(options, &devices);
+    if (code == CLI_OK) code = verb->run(options);
+    cli_release_lists(options);
+    free(devices);
+    free(dataset);
+    return code;
+}
+
+/* Runs the command, or with --supervise a child that does. */
+static int run_supervised(const cli_verb_entry *verb, const cli_arguments *arguments,
+                          cli_options *options)
+{
+    if (!options->supervise) return run(verb, options);
+    if (!cli_supervised()) {
+        const int code = cli_config_save(verb->verb, options);
+        return code == CLI_OK
+                   ? cli_supervise(arguments->argc, arguments->argv, arguments->first, options)
+                   : code;
+    }
+    options->save_config = NULL; /* the parent has written it, without --resume */
+    return run(verb, options);
+}
+
 int main(int argc, char **argv)
 {
     occupy_closed_streams();
@@ -95,23 +124,19 @@ int main(int argc, char **argv)
     int first;
     const cli_verb_entry *verb = cli_find_verb(argc, argv, &first);
     if (!verb) return CLI_USAGE;
+    const cli_arguments arguments = {argc, argv, first};
     cli_options options;
-    char *devices = NULL, *dataset = NULL;
-    int code = cli_parse(verb, &(cli_arguments){argc, argv, first}, &options);
+    cli_toml config = {0};
+    int code = cli_parse(verb, &arguments, &options);
     if (code != CLI_OK) return code;
-    outlive_readers(verb, &options);
     if (options.help)
         cli_print_help(verb, first == 1);
     else if (options.version)
         printf("dptrain %s\n", DPT_VERSION);
-    else if (options.supervise && !cli_supervised())
-        code = cli_supervise(argc, argv, first, &options);
-    else if ((code = cli_read_lists(&options)) == CLI_OK &&
-             (verb->verb == CLI_GENERATE || (code = cli_name_text(&options, &dataset)) == CLI_OK) &&
-             (code = cli_read_devices(&options, &devices)) == CLI_OK)
-        code = verb->run(&options);
-    cli_release_lists(&options);
-    free(devices);
-    free(dataset);
+    else if ((code = cli_config_read(verb, &options, &config)) == CLI_OK) {
+        outlive_readers(verb, &options);
+        code = run_supervised(verb, &arguments, &options);
+    }
+    cli_toml_release(&config);
     return cli_flush(code);
 }

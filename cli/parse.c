@@ -7,79 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_NAMES = 256, LIST_BYTES = 512 };
-
-/* ---- Values ---------------------------------------------------------------------------------- */
-
-static bool contains(const char *const *list, const char *word)
-{
-    for (; list && *list; list++)
-        if (strcmp(*list, word) == 0) return true;
-    return false;
-}
-
-/* Joins a NULL-terminated list to "a, b, c", cut if it is too long. */
-static const char *join(const char *const *list, char out[LIST_BYTES])
-{
-    size_t used = 0;
-    out[0] = '\0';
-    for (; *list && used < LIST_BYTES; list++) {
-        const int n = snprintf(out + used, LIST_BYTES - used, "%s%s", used ? ", " : "", *list);
-        if (n < 0) break;
-        used += (size_t)n;
-    }
-    return out;
-}
-
-static int check_word(const cli_option *option, const char *value)
-{
-    char known[LIST_BYTES];
-    if (!option->values || contains(option->values, value)) return CLI_OK;
-    const char *nearest = dpt_nearest(value, option->values);
-    if (nearest)
-        return cli_error(CLI_USAGE, "--%s: unknown value '%s'; did you mean '%s'?", option->name,
-                         value, nearest);
-    return cli_error(CLI_USAGE, "--%s: unknown value '%s'; known: %s", option->name, value,
-                     join(option->values, known));
-}
-
-/* Checks a value and stores it in *out.  Flags have no value. */
-static int set_value(const cli_option *option, const char *value, cli_options *out)
-{
-    void *target = (char *)out + option->offset;
-    switch (option->kind) {
-    case CLI_FLAG: *(bool *)target = true; return CLI_OK;
-    case CLI_TEXT: *(const char **)target = value; return check_word(option, value);
-    case CLI_COUNT:
-        if (cli_parse_count(value, option->min, option->max, target)) return CLI_OK;
-        return cli_error(CLI_USAGE, "--%s: '%s' is not a whole number from %zu to %zu",
-                         option->name, value, option->min, option->max);
-    case CLI_REAL:
-        if (cli_parse_real(value, option->low, option->high, target)) return CLI_OK;
-        return cli_error(CLI_USAGE, "--%s: '%s' is not a number from %g to %g", option->name, value,
-                         option->low, option->high);
-    case CLI_SECONDS:
-        if (cli_parse_seconds(value, target)) return CLI_OK;
-        return cli_error(CLI_USAGE,
-                         "--%s: '%s' is not a time above 0, such as 90 (seconds), 5m or 2h",
-                         option->name, value);
-    case CLI_SPAN:
-        if (cli_parse_span(value, option->max, target)) return CLI_OK;
-        return cli_error(CLI_USAGE,
-                         "--%s: '%s' is not a number of steps or epochs, such as 500 (steps) or "
-                         "5epochs",
-                         option->name, value);
-    case CLI_INTERVAL:
-        if (cli_parse_interval(value, option->max, target)) return CLI_OK;
-        return cli_error(CLI_USAGE,
-                         "--%s: '%s' is not a number of steps, epochs or seconds, such as 500 "
-                         "(steps), 2epochs or 10m",
-                         option->name, value);
-    case CLI_INIT: return cli_parse_init(option->name, value, target);
-    case CLI_AUGMENT: return cli_parse_augment(option->name, value, target);
-    }
-    return CLI_USAGE;
-}
+enum { MAX_NAMES = 256 };
 
 /* ---- Names ----------------------------------------------------------------------------------- */
 
@@ -142,16 +70,18 @@ static int parse_long(const cli_verb_entry *verb, const cli_arguments *arguments
     if (option->now)
         cli_note("--%s is now --%s; the older name is valid in this release only", option->name,
                  option->now);
+    char label[64];
+    snprintf(label, sizeof label, "--%s", option->name);
     const char *value = name[length] ? name + length + 1 : NULL;
     if (!option->argument) {
         if (value) return cli_error(CLI_USAGE, "--%s takes no value", option->name);
-        return set_value(option, NULL, out);
+        return cli_set_option(option, label, "true", out);
     }
     if (!value && *i + 1 < arguments->argc) value = argv[++*i];
     if (!value || !*value)
         return cli_error(CLI_USAGE, "--%s needs a value: --%s=%s", option->name, option->name,
                          option->argument);
-    return set_value(option, value, out);
+    return cli_set_option(option, label, value, out);
 }
 
 static int parse_letter(const cli_verb_entry *verb, const char *argument, cli_options *out)
@@ -159,7 +89,7 @@ static int parse_letter(const cli_verb_entry *verb, const char *argument, cli_op
     const cli_option *o;
     for (size_t i = 0; (o = cli_option_at(i)) != NULL; i++)
         if (o->letter && o->letter == argument[1] && argument[2] == '\0')
-            return set_value(o, NULL, out);
+            return cli_set_option(o, argument, "true", out);
     return cli_error(CLI_USAGE, "unknown option %s; see 'dptrain %s --help'", argument, verb->name);
 }
 
@@ -204,13 +134,13 @@ const cli_verb_entry *cli_find_verb(int argc, char **argv, int *first)
         if (v->verb && n + 1 < MAX_NAMES) names[n++] = v->name;
     }
     names[n] = NULL;
-    char known[LIST_BYTES];
+    char known[CLI_LIST_BYTES];
     const char *nearest = dpt_nearest(argv[1], names);
     if (nearest)
         cli_error(CLI_USAGE, "unknown command '%s'; did you mean 'dptrain %s'?", argv[1], nearest);
     else if (strcmp(argv[1], "help") == 0)
         cli_error(CLI_USAGE, "unknown command 'help'; did you mean 'dptrain --help'?");
     else
-        cli_error(CLI_USAGE, "unknown command '%s'; known: %s", argv[1], join(names, known));
+        cli_error(CLI_USAGE, "unknown command '%s'; known: %s", argv[1], cli_join(names, known));
     return NULL;
 }

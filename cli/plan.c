@@ -1,5 +1,6 @@
 /* dptrain plan: prints the layers of a training and what each device needs for it, without
  * training. */
+#include "config.h"
 #include "recipe.h"
 #include "session.h"
 
@@ -160,7 +161,8 @@ static dpt_status plan(cli_session *session, const cli_options *options)
 
 int cli_plan(const cli_options *options)
 {
-    const int usage = cli_recipe_check(options);
+    int usage = cli_recipe_check(options);
+    if (usage == CLI_OK) usage = cli_config_save(CLI_PLAN, options);
     if (usage != CLI_OK) return usage;
     cli_session session;
     const dpt_status status = plan(&session, options);

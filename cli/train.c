@@ -1,4 +1,5 @@
 /* dptrain train: prints the header, runs the training loop, and prints the result. */
+#include "config.h"
 #include "merge.h"
 #include "recipe.h"
 #include "session.h"
@@ -53,6 +54,7 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
         printf("%-10sand %zu for validation\n", "", validation.count);
     }
     DPT_TRY(print_devices(session->trainer));
+    if (options->config) printf("%-10s%s\n", "settings", options->config);
     cli_recipe_print(options, train.count);
     return DPT_OK;
 }
@@ -137,12 +139,23 @@ static dpt_status load(const cli_session *session, const cli_options *options)
     return DPT_OK;
 }
 
+/* The first of several processes writes the file of --save-config. */
+static dpt_status save_config(const cli_session *session, const cli_options *options)
+{
+    if (dpt_processes_launched() <= 1 || dpt_process_rank(session->context) > 0 ||
+        cli_config_save(CLI_TRAIN, options) == CLI_OK)
+        return DPT_OK;
+    return dpt_fail(session->context, DPT_E_IO, "--save-config: %s is not written",
+                    options->save_config);
+}
+
 /* Trains.  A device that fails before the first step counts as one that cannot train, and
    --supervise does not try again, unless the device is lost or does not answer. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     cli_signals_catch_wishes(options);
     DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
+    DPT_TRY(save_config(session, options));
     const bool quiet = cli_session_quiet(session, options);
     if (options->lora)
         DPT_TRY(cli_adapters_load(session, options, goes_on(options)));
@@ -213,7 +226,10 @@ static int tell_stopped(const cli_session *session, const cli_options *options, 
 
 int cli_train(const cli_options *options)
 {
-    const int usage = cli_recipe_check(options);
+    int usage = cli_recipe_check(options);
+    /* Of several processes the first one writes it, once they know which one that is. */
+    if (usage == CLI_OK && dpt_processes_launched() <= 1)
+        usage = cli_config_save(CLI_TRAIN, options);
     if (usage != CLI_OK) return usage;
     cli_session session;
     ending end = {.caught = 0};

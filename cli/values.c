@@ -119,69 +119,68 @@ enum { WORD_BYTES = 64, MAX_PADDING = 1024 };
 static const size_t default_padding = 4;
 static const double default_erase = 0.25, default_area = 0.08;
 
-static int unknown_augmentation(const char *name, const char *word)
+static int unknown_augmentation(const char *label, const char *word)
 {
     static const char *const known[] = {"crop", "flip", "erase", "resized-crop", NULL};
     const char *nearest = dpt_nearest(word, known);
     if (nearest)
-        return cli_error(CLI_USAGE, "--%s: unknown word '%s'; did you mean '%s'?", name, word,
+        return cli_error(CLI_USAGE, "%s: unknown word '%s'; did you mean '%s'?", label, word,
                          nearest);
     return cli_error(CLI_USAGE,
-                     "--%s: unknown word '%s'; known: crop[:PADDING], flip, erase[:P], "
+                     "%s: unknown word '%s'; known: crop[:PADDING], flip, erase[:P], "
                      "resized-crop[:AREA]",
-                     name, word);
+                     label, word);
 }
 
 /* Sets the option that a word of the list means.  `parameter` follows the colon (NULL: none). */
-static int take_augmentation(const char *name, const char *word, const char *parameter,
+static int take_augmentation(const char *label, const char *word, const char *parameter,
                              dpt_augment_options *out)
 {
     if (strcmp(word, "crop") == 0) {
         out->crop_padding = default_padding;
         if (!parameter || cli_parse_count(parameter, 1, MAX_PADDING, &out->crop_padding))
             return CLI_OK;
-        return cli_error(CLI_USAGE, "--%s: crop:%s is not a padding of 1 to %d pixels", name,
+        return cli_error(CLI_USAGE, "%s: crop:%s is not a padding of 1 to %d pixels", label,
                          parameter, MAX_PADDING);
     }
     if (strcmp(word, "flip") == 0) {
         out->flip = true;
         if (!parameter) return CLI_OK;
-        return cli_error(CLI_USAGE, "--%s: flip takes no parameter", name);
+        return cli_error(CLI_USAGE, "%s: flip takes no parameter", label);
     }
     if (strcmp(word, "erase") == 0) {
         double p = default_erase;
         if (parameter && (!cli_parse_real(parameter, 0, 1, &p) || !(p > 0)))
-            return cli_error(CLI_USAGE, "--%s: erase:%s is not a probability above 0, up to 1",
-                             name, parameter);
+            return cli_error(CLI_USAGE, "%s: erase:%s is not a probability above 0, up to 1", label,
+                             parameter);
         out->erase = (float)p;
         return CLI_OK;
     }
     if (strcmp(word, "resized-crop") == 0) {
         double area = default_area;
         if (parameter && (!cli_parse_real(parameter, 0, 1, &area) || !(area > 0)))
-            return cli_error(
-                CLI_USAGE,
-                "--%s: resized-crop:%s is not the least part of a picture's area, above "
-                "0, up to 1",
-                name, parameter);
+            return cli_error(CLI_USAGE,
+                             "%s: resized-crop:%s is not the least part of a picture's area, above "
+                             "0, up to 1",
+                             label, parameter);
         out->resized_crop = (float)area;
         return CLI_OK;
     }
-    return unknown_augmentation(name, word);
+    return unknown_augmentation(label, word);
 }
 
-int cli_parse_augment(const char *name, const char *text, dpt_augment_options *out)
+int cli_parse_augment(const char *label, const char *text, dpt_augment_options *out)
 {
     dpt_augment_options augment = {0};
     for (const char *at = text;; at++) {
         char word[WORD_BYTES];
         const size_t length = strcspn(at, ",");
-        if (length >= sizeof word) return unknown_augmentation(name, at);
+        if (length >= sizeof word) return unknown_augmentation(label, at);
         memcpy(word, at, length);
         word[length] = '\0';
         char *colon = strchr(word, ':');
         if (colon) *colon++ = '\0';
-        const int code = take_augmentation(name, word, colon, &augment);
+        const int code = take_augmentation(label, word, colon, &augment);
         if (code != CLI_OK) return code;
         at += length;
         if (!*at) break;
@@ -192,7 +191,7 @@ int cli_parse_augment(const char *name, const char *text, dpt_augment_options *o
 
 /* ---- Initial weights ------------------------------------------------------------------------- */
 
-int cli_parse_init(const char *name, const char *text, dpt_init *out)
+int cli_parse_init(const char *label, const char *text, dpt_init *out)
 {
     static const struct {
         const char *word;
@@ -206,9 +205,8 @@ int cli_parse_init(const char *name, const char *text, dpt_init *out)
     *out = (dpt_init){.kind = DPT_INIT_NORMAL};
     if (strncmp(text, "normal:", 7) == 0 && cli_parse_real(text + 7, 1e-10, 1e3, &out->deviation))
         return CLI_OK;
-    return cli_error(
-        CLI_USAGE,
-        "--%s: init \"%s\" is not one of default, normal:STD (from 1e-10 to 1000, such "
-        "as normal:0.01), xavier, he",
-        name, text);
+    return cli_error(CLI_USAGE,
+                     "%s: init \"%s\" is not one of default, normal:STD (from 1e-10 to 1000, such "
+                     "as normal:0.01), xavier, he",
+                     label, text);
 }

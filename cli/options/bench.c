@@ -1,5 +1,5 @@
 /* The options of dptrain bench alone. */
-#include "options/table.h"
+#include "table.h"
 
 static const char *const collectives[] = {"all-reduce", "reduce-scatter", "all-gather", "broadcast",
                                           NULL};

@@ -1,5 +1,5 @@
 /* The options of model and data: what is trained, on what, and the files of weights. */
-#include "options/table.h"
+#include "table.h"
 
 #define DATA_SETS                                                                                  \
     "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
@@ -63,6 +63,7 @@ static const cli_option options[] = {
         .verbs = USES | CLI_DATA | CLI_EXPORT,
         .kind = CLI_TEXT,
         TARGET(data),
+        .list = true,
     },
     {
         .name = "test-data",
@@ -72,6 +73,7 @@ static const cli_option options[] = {
         .verbs = SETS | CLI_EVAL | CLI_BENCH | CLI_DATA,
         .kind = CLI_TEXT,
         TARGET(test_data),
+        .list = true,
     },
     {
         .name = "tokenizer",
@@ -112,6 +114,7 @@ static const cli_option options[] = {
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_AUGMENT,
         TARGET(augment),
+        .list = true,
     },
     {
         .name = "validation",
@@ -177,6 +180,7 @@ static const cli_option options[] = {
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(fresh),
+        .list = true,
     },
     {
         .name = "checkpoint",

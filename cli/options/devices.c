@@ -1,6 +1,6 @@
 /* The options of devices: which compute, how a batch is divided, what happens when one fails, and
    in which arithmetic. */
-#include "options/table.h"
+#include "table.h"
 
 static const char *const recomputes[] = {"auto", "on", "off", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
@@ -15,6 +15,7 @@ static const cli_option options[] = {
         .verbs = RUNS | CLI_DEVICES,
         .kind = CLI_TEXT,
         TARGET(devices),
+        .list = true,
     },
     {
         .name = "devices",
@@ -25,6 +26,7 @@ static const cli_option options[] = {
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
         TARGET(devices),
+        .list = true,
     },
     {
         .name = "devices",

@@ -1,5 +1,5 @@
 /* The options of optimizer and schedule. */
-#include "options/table.h"
+#include "table.h"
 
 static const char *const optimizers[] = {"sgd", "adamw", NULL};
 static const char *const schedules[] = {"constant",

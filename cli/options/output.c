@@ -1,6 +1,6 @@
 /* The options of what is written: checkpoints, log, pictures, lines.  --help and --version are the
  * last. */
-#include "options/table.h"
+#include "table.h"
 
 static const cli_option options[] = {
     {

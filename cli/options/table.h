@@ -19,7 +19,8 @@ typedef struct cli_option_part {
     }
 
 extern const cli_option_part cli_options_of_devices, cli_options_of_data, cli_options_of_text,
-    cli_options_of_training, cli_options_of_optimizer, cli_options_of_bench, cli_options_of_output;
+    cli_options_of_training, cli_options_of_optimizer, cli_options_of_bench,
+    cli_options_of_settings, cli_options_of_output;
 
 /* Sets of commands: those that describe a training; those that also use its network; those that
    also measure; all. */

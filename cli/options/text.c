@@ -1,5 +1,5 @@
 /* The options of dptrain generate: the text, and how its tokens are drawn. */
-#include "options/table.h"
+#include "table.h"
 
 static const cli_option options[] = {
     {
@@ -78,6 +78,7 @@ static const cli_option options[] = {
         .verbs = CLI_GENERATE,
         .kind = CLI_TEXT,
         TARGET(stop_id),
+        .list = true,
     },
     {
         .name = "json",

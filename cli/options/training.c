@@ -1,5 +1,5 @@
 /* The options of training: batches, limits, losses and first weights. */
-#include "options/table.h"
+#include "table.h"
 
 static const char *const batch_norms[] = {"sync", "local", "frozen", NULL};
 static const char *const on_off[] = {"on", "off", NULL};
@@ -166,6 +166,7 @@ static const cli_option options[] = {
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(freeze),
+        .list = true,
     },
     {
         .name = "freeze-batch-norm",
@@ -182,6 +183,7 @@ static const cli_option options[] = {
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(group),
+        .list = true,
     },
     {
         .name = "class-weights",
@@ -191,6 +193,7 @@ static const cli_option options[] = {
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(class_weights),
+        .list = true,
     },
     {
         .name = "huber-delta",

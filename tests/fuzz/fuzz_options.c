@@ -9,6 +9,7 @@
 #include "lists.h"
 #include "recipe.h"
 #include "train/components/schedule.h"
+#include "verbs.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -40,53 +41,6 @@ void cli_note(const char *format, ...)
     const int n = vsnprintf(message, sizeof message, format, args);
     va_end(args);
     require(n > 0);
-}
-
-/* What the table of verbs names and nobody calls here. */
-int cli_train(const cli_options *options)
-{
-    return options->help;
-}
-int cli_eval(const cli_options *options)
-{
-    return options->help;
-}
-int cli_devices(const cli_options *options)
-{
-    return options->help;
-}
-int cli_data(const cli_options *options)
-{
-    return options->help;
-}
-int cli_plan(const cli_options *options)
-{
-    return options->help;
-}
-int cli_predict(const cli_options *options)
-{
-    return options->help;
-}
-int cli_generate(const cli_options *options)
-{
-    return options->help;
-}
-int cli_export(const cli_options *options)
-{
-    return options->help;
-}
-int cli_bench(const cli_options *options)
-{
-    return options->help;
-}
-int cli_merge(const cli_options *options)
-{
-    return options->help;
-}
-
-int cli_compare(const cli_options *options)
-{
-    return options->help;
 }
 
 /* ---- What an accepted command line holds ----------------------------------------------------- */
