@@ -23,6 +23,7 @@ typedef enum cli_verb {
     CLI_COMPARE = 1 << 8,
     CLI_GENERATE = 1 << 9,
     CLI_MERGE = 1 << 10,
+    CLI_MANUAL = 1 << 11,
 } cli_verb;
 
 /* The benchmarks of dptrain bench. */
@@ -112,6 +113,7 @@ typedef struct cli_verb_entry {
     const char *arguments;
     const char *help;
     bool operands; /* takes arguments that are not options */
+    bool hidden;   /* not in help: for the build */
     int (*run)(const cli_options *options);
 } cli_verb_entry;
 
@@ -163,6 +165,7 @@ struct cli_option {
     size_t min, max;
     double low, high;
     const char *const *values; /* the allowed words, NULL-terminated; NULL: any */
+    const char *const *offers; /* words that completion offers beside other text; likewise */
     bool list;                 /* several words with commas between them */
 };
 
@@ -253,6 +256,7 @@ int cli_export(const cli_options *options);
 int cli_bench(const cli_options *options);
 int cli_compare(const cli_options *options);
 int cli_merge(const cli_options *options);
+int cli_manual(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */
 

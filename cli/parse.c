@@ -131,7 +131,7 @@ const cli_verb_entry *cli_find_verb(int argc, char **argv, int *first)
             cli_error(CLI_USAGE, "'dptrain %s' is not available in this version", v->name);
             return NULL;
         }
-        if (v->verb && n + 1 < MAX_NAMES) names[n++] = v->name;
+        if (v->verb && !v->hidden && n + 1 < MAX_NAMES) names[n++] = v->name;
     }
     names[n] = NULL;
     char known[CLI_LIST_BYTES];

@@ -8,6 +8,12 @@
     "runs); or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL; or windows of CONTEXT ids: "   \
     "text:CONTEXT, tokens:CONTEXT[:u16|:u32][:VOCABULARY]"
 
+static const char *const data_sets[] = {
+    "fashion-mnist", "mnist", "cifar10", "synthetic:", "idx",     "folder:",
+    "npz:",          "npy:",  "csv:",    "text:",      "tokens:", NULL};
+
+static const char *const augmentations[] = {"crop", "flip", "erase", "resized-crop", NULL};
+
 static const cli_option options[] = {
     {
         .group = "Model and data",
@@ -35,6 +41,7 @@ static const cli_option options[] = {
         .verbs = SETS | CLI_BENCH | CLI_DATA,
         .kind = CLI_TEXT,
         TARGET(dataset),
+        .offers = data_sets,
     },
     {
         .name = "dataset",
@@ -44,6 +51,7 @@ static const cli_option options[] = {
         .verbs = CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(dataset),
+        .offers = data_sets,
     },
     {
         .name = "dataset",
@@ -53,6 +61,7 @@ static const cli_option options[] = {
         .verbs = CLI_PREDICT | CLI_EXPORT,
         .kind = CLI_TEXT,
         TARGET(dataset),
+        .offers = data_sets,
     },
     {
         .name = "data",
@@ -114,6 +123,7 @@ static const cli_option options[] = {
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_AUGMENT,
         TARGET(augment),
+        .offers = augmentations,
         .list = true,
     },
     {

@@ -5,6 +5,8 @@
 static const char *const recomputes[] = {"auto", "on", "off", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 
+static const char *const splits[] = {"measured", "equal", "replay:", NULL};
+
 static const cli_option options[] = {
     {
         .group = "Devices",
@@ -63,6 +65,7 @@ static const cli_option options[] = {
         .verbs = SETS | CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(split),
+        .offers = splits,
     },
     {
         .name = "stop-on-loss",

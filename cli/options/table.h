@@ -28,7 +28,8 @@ enum {
     SETS = CLI_TRAIN | CLI_PLAN,
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     USES = RUNS | CLI_BENCH,
-    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE | CLI_GENERATE | CLI_MERGE,
+    ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE | CLI_GENERATE | CLI_MERGE |
+          CLI_MANUAL,
 };
 
 /* More than any machine can hold, and small enough that a sum of several cannot overflow. */

@@ -12,6 +12,8 @@ static const char *const losses[] = {"cross-entropy", "squared-error",        "a
     "after "                                                                                       \
     "backward"
 
+static const char *const inits[] = {"default", "xavier", "he", "normal:", NULL};
+
 static const cli_option options[] = {
     {
         .group = "Training",
@@ -222,6 +224,7 @@ static const cli_option options[] = {
         .verbs = SETS,
         .kind = CLI_INIT,
         TARGET(init),
+        .offers = inits,
     },
     {
         .name = "seed",

@@ -85,5 +85,14 @@ const cli_verb_entry cli_verbs[] = {
         .operands = true,
         .run = cli_compare,
     },
+    {
+        .name = "manual",
+        .verb = CLI_MANUAL,
+        .arguments = "DIR",
+        .help = "write the man pages and the completions of shells to this directory",
+        .operands = true,
+        .hidden = true,
+        .run = cli_manual,
+    },
     {.name = NULL},
 };

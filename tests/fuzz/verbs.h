@@ -41,6 +41,10 @@ int cli_bench(const cli_options *options)
 {
     return options->help;
 }
+int cli_manual(const cli_options *options)
+{
+    return options->help;
+}
 int cli_merge(const cli_options *options)
 {
     return options->help;
