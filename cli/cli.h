@@ -44,12 +44,25 @@ enum { CLI_MOST_OPTIONS = 192 };
 /* Lists among the options, once they are read (lists.h). */
 typedef struct cli_lists cli_lists;
 
+/* What of a model's recipe is used (model_recipe.c). */
+typedef struct cli_taken {
+    const char *model; /* the name of the model with the recipe; NULL: no recipe is used */
+    const char *none;  /* why the model has no recipe; NULL: it has one, or none is wanted */
+    unsigned parts;    /* bits: the options that have their values from the recipe */
+    size_t batch_size; /* the recipe's, within the data; 0: not used */
+    bool warmup;       /* the warm-up is the recipe's, within the training */
+    /* The option for which the recipe's optimizer, or its schedule, is not used; NULL: it is. */
+    const char *no_optimizer, *no_schedule;
+} cli_taken;
+
 /* Where the options table puts values.  Strings point into argv or the text of --config, or are
    literals. */
 typedef struct cli_options {
     /* The text with which each option of the table was given, of a flag "true" or "false".  NULL:
        it was not given. */
     const char *given[CLI_MOST_OPTIONS];
+    const char *recipe; /* NULL: $DPTRAIN_RECIPE, or the default */
+    cli_taken taken;
     const char *devices;         /* NULL: all */
     const char *devices_of;      /* the file that has them (cli_read_devices); NULL: none */
     const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
@@ -194,8 +207,8 @@ DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out
 /* Parses the first range of a list such as "0,5,10-19", and moves *list to the comma after it, or
    to the end. */
 DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *last);
-/* Parses "crop:4,flip,erase:0.25"; these numbers are the defaults.  Returns CLI_OK, or CLI_USAGE
-   after one line on stderr that begins with the label. */
+/* Parses "none", or "crop:4,flip,erase:0.25"; these numbers are the defaults.  Returns CLI_OK, or
+   CLI_USAGE after one line on stderr that begins with the label. */
 DPT_CHECK_RESULT int cli_parse_augment(const char *label, const char *text,
                                        dpt_augment_options *out);
 /* Parses "default", "normal:STD", "xavier" or "he".  Results as of cli_parse_augment. */

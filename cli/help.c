@@ -132,6 +132,7 @@ const cli_help_line cli_environment[] = {
     {"DPTRAIN_DATA", "where data sets are looked for"},
     {"DPTRAIN_DATA_MEMORY", "8G: pictures that take more memory than this are read when they are "
                             "needed. Default: half of the machine's"},
+    {"DPTRAIN_RECIPE", "default or none: what --recipe is if it is not given"},
     {"DPTRAIN_BACKEND_PATH", "where device plug-ins are looked for first"},
     {"DPTRAIN_TRANSPORT", "none: processes that mpirun starts train by themselves"},
     {"DPTRAIN_TRANSPORT_DELAY", "5ms: messages between processes arrive this much later"},

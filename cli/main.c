@@ -1,6 +1,7 @@
 /* The dptrain command: finds the command's name, reads its options and runs it. */
 #include "config.h"
 #include "lists.h"
+#include "recipe.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -87,11 +88,13 @@ static void outlive_readers(const cli_verb_entry *verb, const cli_options *o)
         (void)signal(SIGPIPE, SIG_IGN);
 }
 
-/* Reads the files that options name, and runs the command. */
+/* Gives a training what its recipe has, reads the files that options name, and runs the command. */
 static int run(const cli_verb_entry *verb, cli_options *options)
 {
     char *devices = NULL, *dataset = NULL;
-    int code = cli_read_lists(options);
+    int code = CLI_OK;
+    if (verb->verb == CLI_TRAIN || verb->verb == CLI_PLAN) code = cli_recipe_take(options);
+    if (code == CLI_OK) code = cli_read_lists(options);
     if (code == CLI_OK && verb->verb != CLI_GENERATE) code = cli_name_text(options, &dataset);
     if (code == CLI_OK) code = cli_read_devices(options, &devices);
     if (code == CLI_OK) code = verb->run(options);

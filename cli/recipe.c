@@ -8,6 +8,21 @@
 
 enum { DEFAULT_BATCH = 256, DEFAULT_EPOCHS = 5 };
 
+const char cli_default_model[] = "lenet";
+
+static const struct {
+    const char *name;
+    dpt_schedule_kind kind;
+} schedules[] = {
+    {"constant", DPT_SCHEDULE_CONSTANT},
+    {"step", DPT_SCHEDULE_STEP},
+    {"cosine", DPT_SCHEDULE_COSINE},
+    {"onecycle", DPT_SCHEDULE_ONECYCLE},
+    {"cosine-nanogpt", DPT_SCHEDULE_COSINE_NANOGPT},
+    {"cosine-transformers", DPT_SCHEDULE_COSINE_TRANSFORMERS},
+    {"linear-transformers", DPT_SCHEDULE_LINEAR_TRANSFORMERS},
+};
+
 static bool is(const char *value, const char *word)
 {
     return value && strcmp(value, word) == 0;
@@ -124,8 +139,9 @@ dpt_loss cli_loss(const cli_options *options)
 
 size_t cli_batch_size(const cli_options *options, size_t count)
 {
+    const size_t size = options->taken.batch_size ? options->taken.batch_size : DEFAULT_BATCH;
     if (options->batch_size) return options->batch_size;
-    return count < DEFAULT_BATCH ? count : DEFAULT_BATCH;
+    return count < size ? count : size;
 }
 
 size_t cli_epochs(const cli_options *options)
@@ -134,8 +150,7 @@ size_t cli_epochs(const cli_options *options)
     return options->max_steps || options->max_time > 0 ? 0 : DEFAULT_EPOCHS;
 }
 
-/* The samples of a step, because a schedule counts steps. */
-static size_t step_samples(const cli_options *options, size_t count)
+size_t cli_step_samples(const cli_options *options, size_t count)
 {
     const size_t batch = cli_batch_size(options, count);
     return options->accumulate > 1 && options->accumulate <= count / batch
@@ -198,29 +213,34 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
     };
 }
 
+const char *cli_schedule_name(dpt_schedule_kind kind)
+{
+    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++)
+        if (schedules[i].kind == kind) return schedules[i].name;
+    return NULL;
+}
+
+/* The steps of the warm-up.  That of a recipe is at most a tenth of a training. */
+static size_t warmup_steps(const cli_options *o, size_t steps_per_epoch)
+{
+    const size_t n = o->warmup.epochs ? o->warmup.n * steps_per_epoch : o->warmup.n;
+    size_t steps = o->schedule_steps ? o->schedule_steps : o->max_steps;
+    if (!o->taken.warmup) return n;
+    if (!steps) steps = cli_epochs(o) * steps_per_epoch;
+    return steps && steps / 10 < n ? steps / 10 : n;
+}
+
 dpt_schedule cli_schedule(const cli_options *options, size_t count)
 {
-    static const struct {
-        const char *name;
-        dpt_schedule_kind kind;
-    } kinds[] = {
-        {"step", DPT_SCHEDULE_STEP},
-        {"cosine", DPT_SCHEDULE_COSINE},
-        {"onecycle", DPT_SCHEDULE_ONECYCLE},
-        {"cosine-nanogpt", DPT_SCHEDULE_COSINE_NANOGPT},
-        {"cosine-transformers", DPT_SCHEDULE_COSINE_TRANSFORMERS},
-        {"linear-transformers", DPT_SCHEDULE_LINEAR_TRANSFORMERS},
-    };
-    const size_t batch = step_samples(options, count);
-    const cli_span warmup = options->warmup;
+    const size_t batch = cli_step_samples(options, count);
     dpt_schedule schedule = {
-        .warmup_steps = warmup.epochs ? warmup.n * ((count + batch - 1) / batch) : warmup.n,
+        .warmup_steps = warmup_steps(options, (count + batch - 1) / batch),
         .every = options->step_every,
         .factor = (float)options->step_factor,
         .min_lr = (float)options->min_lr,
     };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (is(options->schedule, kinds[i].name)) schedule.kind = kinds[i].kind;
+    for (size_t i = 0; i < sizeof schedules / sizeof *schedules; i++)
+        if (is(options->schedule, schedules[i].name)) schedule.kind = schedules[i].kind;
     return schedule;
 }
 
@@ -228,7 +248,7 @@ dpt_schedule cli_schedule(const cli_options *options, size_t count)
 
 static void print_optimizer(const cli_options *o, size_t batch)
 {
-    if (o->lr_base_batch)
+    if (o->lr_base_batch && !(o->taken.model && o->lr_base_batch == batch))
         printf(", lr %g (%g at batch %zu)", rate(o) * (double)batch / (double)o->lr_base_batch,
                rate(o), o->lr_base_batch);
     else
@@ -281,8 +301,9 @@ static void print_augment(const dpt_augment_options *augment)
 void cli_recipe_print(const cli_options *options, size_t count)
 {
     const cli_options *o = options;
-    const size_t step = step_samples(o, count);
+    const size_t step = cli_step_samples(o, count);
     const dpt_schedule schedule = cli_schedule(o, count);
+    cli_recipe_print_taken(o, count);
     printf("%-10sbatch %zu, ", "training", cli_batch_size(o, count));
     if (o->accumulate > 1) printf("%zu a step, ", o->accumulate);
     printf("%s", is_adamw(o) ? "adamw" : "sgd");

@@ -128,7 +128,7 @@ static int unknown_augmentation(const char *label, const char *word)
                          nearest);
     return cli_error(CLI_USAGE,
                      "%s: unknown word '%s'; known: crop[:PADDING], flip, erase[:P], "
-                     "resized-crop[:AREA]",
+                     "resized-crop[:AREA]; or none alone",
                      label, word);
 }
 
@@ -172,6 +172,10 @@ static int take_augmentation(const char *label, const char *word, const char *pa
 int cli_parse_augment(const char *label, const char *text, dpt_augment_options *out)
 {
     dpt_augment_options augment = {0};
+    if (strcmp(text, "none") == 0) {
+        *out = augment;
+        return CLI_OK;
+    }
     for (const char *at = text;; at++) {
         char word[WORD_BYTES];
         const size_t length = strcspn(at, ",");

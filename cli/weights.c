@@ -1,6 +1,7 @@
 /* Saved weights: which file is meant, its model and its data set, and how images must be normalised
    for them. */
 #include "adapters.h"
+#include "recipe.h"
 #include "session.h"
 
 #include <math.h>
@@ -37,7 +38,7 @@ dpt_status cli_weights_find(cli_session *session, const cli_options *options)
                     options->checkpoint);
 }
 
-static const char default_model[] = "lenet", default_data[] = "fashion-mnist";
+static const char default_data[] = "fashion-mnist";
 
 static const char *find(const char *const *names, const char *name)
 {
@@ -101,9 +102,9 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, un
     s->told = with & CLI_DATA_IF_ASKED && s->weights.channels > 0 && !options->dataset &&
               !options->data && !options->normalize;
     s->model_name = first_of(options->model, known_model(s->weights.model), NULL);
-    if (!s->model_name) s->model_name = first_of(NULL, config_beside(s), default_model);
+    if (!s->model_name) s->model_name = first_of(NULL, config_beside(s), cli_default_model);
     s->data_name = first_of(options->dataset, known_data(s->weights.dataset), default_data);
-    const bool model = !options->model && strcmp(s->model_name, default_model) != 0;
+    const bool model = !options->model && strcmp(s->model_name, cli_default_model) != 0;
     const bool data = !s->told && !options->dataset && strcmp(s->data_name, default_data) != 0;
     const bool tells = !(with & CLI_UNTOLD) && !cli_session_quiet(s, options);
     const char *teller = s->config[0] && !data ? s->config : path;

@@ -61,6 +61,17 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_model_by_name_with(dpt_context *context,
                                                            const dpt_model_by_name_options *options,
                                                            dpt_model **out);
 
+/* Writes how a network of this name is trained well (docs/recipes.md): to `trainer` batch_size,
+   optimizer, lr, lr_base_batch, momentum, weight_decay, nesterov, no_bias_decay, beta1, beta2,
+   epsilon, clip_norm, label_smoothing, augment and init, and to `schedule` the whole schedule.  The
+   other fields stay as they are; trainer->size is set.  Recipes are for new weights and
+   cross-entropy.  They may change from release to release, so a program that must repeat a training
+   keeps the numbers.  A flip of `augment` suits images whose mirror images have the same class: not
+   digits.  Returns false, and writes nothing, if the name has no recipe, as a FILE.onnx has none.
+   Otherwise it cannot fail. */
+DPT_API DPT_CHECK_RESULT bool dpt_training_recipe(const char *name, dpt_trainer_options *trainer,
+                                                  dpt_schedule *schedule);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,7 @@
 /* The options of optimizer and schedule. */
 #include "table.h"
 
+static const char *const recipes[] = {"default", "none", NULL};
 static const char *const optimizers[] = {"sgd", "adamw", NULL};
 static const char *const schedules[] = {"constant",
                                         "step",
@@ -182,6 +183,17 @@ static const cli_option options[] = {
         TARGET(clip_norm),
         .low = 1e-9,
         .high = 1e9,
+    },
+    {
+        .name = "recipe",
+        .argument = "NAME",
+        .help = "settings of training that no other option gives: default, those of the model's "
+                "recipe (docs/recipes.md), which the first lines of the output show; none, the "
+                "defaults that this help names. Default: $DPTRAIN_RECIPE, or default",
+        .verbs = SETS,
+        .kind = CLI_TEXT,
+        TARGET(recipe),
+        .values = recipes,
     },
 };
 
