@@ -19,5 +19,5 @@ if [ ! -x "$DPTRAIN" ]; then
     exit 1
 fi
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OMP_NUM_THREADS
-export DPTRAIN
+export DPTRAIN DPTRAIN_RECIPE=${DPTRAIN_RECIPE-none} # what is measured is what the options say
 exec python3 "$root/bench/opencl.py" "$@"

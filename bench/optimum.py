@@ -18,6 +18,8 @@ import subprocess
 import sys
 import tempfile
 
+os.environ.setdefault("DPTRAIN_RECIPE", "none")  # what is measured is what the options say
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DPTRAIN = os.environ.get("DPTRAIN", os.path.join(ROOT, "build", "bin", "dptrain"))
 WARM = 3  # steps in which memory is touched and kernels are loaded

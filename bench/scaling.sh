@@ -16,6 +16,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=scripts/hosts.bash
 . "$root/scripts/hosts.bash"
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OMP_NUM_THREADS
+export DPTRAIN_RECIPE=${DPTRAIN_RECIPE-none} # what is measured is what the options say
 DPTRAIN=${DPTRAIN:-$root/build/bin/dptrain}
 export DPTRAIN_BACKEND_PATH=${DPTRAIN_BACKEND_PATH:-$(dirname "$DPTRAIN")/../lib/dptrain}
 export OCL_ICD_VENDORS=/nonexistent # only CPU devices take part

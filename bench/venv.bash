@@ -5,6 +5,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
 # Settings that slow a BLAS down say nothing about the programs.
 unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE OMP_NUM_THREADS MKL_NUM_THREADS
+export DPTRAIN_RECIPE=${DPTRAIN_RECIPE-none} # what is measured is what the options say
 
 DPTRAIN=${DPTRAIN:-$root/build/bin/dptrain}
 if [ ! -x "$DPTRAIN" ]; then

@@ -239,6 +239,11 @@ int cli_train(const cli_options *options)
         code = cli_session_fail(&session, status);
     else if (end.stopped)
         code = tell_stopped(&session, options, &end);
+    if (status == DPT_E_INVALID && goes_on(options) && options->taken.model &&
+        dpt_process_rank(session.context) == 0)
+        cli_note("what no option says is the recipe of %s; a checkpoint of --recipe none, or of a "
+                 "version without recipes, goes on with --recipe none",
+                 options->taken.model);
     if (end.deserted) code = CLI_DEVICES_LOST;
     return cli_session_close(&session, code);
 }

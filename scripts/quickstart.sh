@@ -30,5 +30,4 @@ cmake --build build -j "$(setup_jobs)"
 run=runs/quickstart
 mkdir -p "$run"
 echo "Training; results go to $run/"
-exec build/bin/dptrain train --devices cpu "${quickstart_recipe[@]}" \
-     --checkpoint "$run" --log "$run/log.jsonl" --plot "$run/plot.svg" "$@"
+exec build/bin/dptrain --devices cpu --checkpoint "$run" --log "$run/log.jsonl" --plot "$run/plot.svg" "$@"

@@ -197,10 +197,6 @@ setup_install() {
     setup_reasons=()
 }
 
-# What the quick start trains: a recipe that reaches 0.88 in every run (0.885 to 0.895 were seen).
-quickstart_recipe=(--model lenet --dataset fashion-mnist --epochs 5 --batch-size 64 --lr 0.03
-                   --momentum 0.9 --nesterov --init he)
-
 # Threads to build with.
 setup_jobs() {
     nproc 2>/dev/null || echo 2
