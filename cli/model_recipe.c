@@ -68,6 +68,14 @@ static const char *why_none(const cli_options *o)
     return NULL;
 }
 
+/* The number with the digits that it has in the table, as an option gives it. */
+static double decimal(float value)
+{
+    char digits[32];
+    snprintf(digits, sizeof digits, "%.6g", (double)value);
+    return strtod(digits, NULL);
+}
+
 /* ---- What is taken --------------------------------------------------------------------------- */
 
 /* The option that asks for another optimizer than the recipe's, or NULL. */
@@ -84,7 +92,7 @@ static const char *asks_for_other(const cli_options *o, bool adamw)
 static void take_rate(cli_options *o, const dpt_trainer_options *r)
 {
     if (CLI_GIVEN(o, lr)) return;
-    o->lr = (double)r->lr * (loads(o) ? part_of_loaded : 1);
+    o->lr = decimal(r->lr) * (loads(o) ? part_of_loaded : 1);
     o->taken.parts |= RATE;
     if (CLI_GIVEN(o, lr_base_batch) || !r->lr_base_batch) return;
     o->lr_base_batch = r->lr_base_batch;
@@ -103,17 +111,17 @@ static void take_optimizer(cli_options *o, const dpt_trainer_options *r)
         o->taken.parts |= ADAMW;
     }
     if (!CLI_GIVEN(o, momentum) && r->momentum > 0) {
-        o->momentum = (double)r->momentum;
+        o->momentum = decimal(r->momentum);
         o->nesterov = o->nesterov || r->nesterov;
         o->taken.parts |= MOMENTUM;
     }
-    if (adamw && !CLI_GIVEN(o, beta1) && !CLI_GIVEN(o, beta2)) {
-        o->beta1 = (double)r->beta1;
-        o->beta2 = (double)r->beta2;
+    if (r->beta1 > 0 && !CLI_GIVEN(o, beta1) && !CLI_GIVEN(o, beta2)) {
+        o->beta1 = decimal(r->beta1);
+        o->beta2 = decimal(r->beta2);
         o->taken.parts |= BETAS;
     }
     if (!CLI_GIVEN(o, weight_decay) && r->weight_decay > 0) {
-        o->weight_decay = (double)r->weight_decay;
+        o->weight_decay = decimal(r->weight_decay);
         o->no_bias_decay = o->no_bias_decay || r->no_bias_decay;
         o->taken.parts |= DECAY;
     }
@@ -131,7 +139,7 @@ static void take_schedule(cli_options *o, const dpt_schedule *schedule, double r
     o->taken.parts |= SCHEDULE;
     if (!CLI_GIVEN(o, min_lr) && schedule->min_lr > 0 && o->lr > 0) {
         const double factor = o->lr / rate; /* 1 if the rate is the recipe's */
-        o->min_lr = factor * (double)schedule->min_lr;
+        o->min_lr = factor * decimal(schedule->min_lr);
         o->taken.parts |= LEAST_RATE;
     }
     if (!CLI_GIVEN(o, warmup) && schedule->warmup_steps) {
@@ -157,14 +165,14 @@ static void take(cli_options *o, const dpt_trainer_options *r, const dpt_schedul
         o->taken.parts |= BATCH;
     }
     take_optimizer(o, r);
-    take_schedule(o, schedule, (double)r->lr);
+    take_schedule(o, schedule, decimal(r->lr));
     take_augment(o, &r->augment);
     if (!CLI_GIVEN(o, clip_norm) && r->clip_norm > 0) {
-        o->clip_norm = (double)r->clip_norm;
+        o->clip_norm = decimal(r->clip_norm);
         o->taken.parts |= CLIP;
     }
     if (!CLI_GIVEN(o, label_smoothing) && !o->class_weights && r->label_smoothing > 0) {
-        o->label_smoothing = (double)r->label_smoothing;
+        o->label_smoothing = decimal(r->label_smoothing);
         o->taken.parts |= SMOOTHING;
     }
     if (!CLI_GIVEN(o, init) && r->init.kind == DPT_INIT_HE) {
@@ -235,7 +243,7 @@ void cli_recipe_print_taken(const cli_options *options, size_t count)
     if (t->parts & BATCH) printf(" --batch-size %zu", cli_batch_size(options, count));
     print_optimizer(options, cli_step_samples(options, count));
     print_rest(options, &schedule);
-    if (!t->parts) printf(" nothing, because options say all");
+    if (!t->parts && !t->warmup) printf(" nothing, because options say all");
     if (t->parts & RATE && loads(options)) printf("; a tenth of its rate, because of --load");
     if (t->no_optimizer) printf("; not its optimizer, because of --%s", t->no_optimizer);
     if (t->no_schedule) printf("; not its schedule, because of --%s", t->no_schedule);
