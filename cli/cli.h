@@ -96,7 +96,9 @@ typedef struct cli_options {
     bool deterministic, normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
     const char *lora;
-    const char *checkpoint, *load, *fresh, *log, *plot, *trace;
+    const char *checkpoint, *load, *fresh, *log, *plot, *trace, *tensorboard, *report;
+    bool tensorboard_histograms;
+    const char *command;           /* the whole command line, for the report; NULL: there is none */
     dpt_interval checkpoint_every; /* all zero: the default */
     size_t checkpoint_keep;        /* likewise */
     bool resume, supervise;

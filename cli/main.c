@@ -84,7 +84,8 @@ static void occupy_closed_streams(void)
    end.  Every other command ends by SIGPIPE, as is usual. */
 static void outlive_readers(const cli_verb_entry *verb, const cli_options *o)
 {
-    if (verb->verb == CLI_TRAIN && (o->checkpoint || o->log || o->plot || o->trace))
+    if (verb->verb == CLI_TRAIN &&
+        (o->checkpoint || o->log || o->plot || o->trace || o->tensorboard || o->report))
         (void)signal(SIGPIPE, SIG_IGN);
 }
 

@@ -63,7 +63,8 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
 
 static void print_files(const cli_options *options, bool best)
 {
-    const char *const files[] = {options->log, options->plot, options->trace};
+    const char *const files[] = {options->log, options->plot, options->trace, options->tensorboard,
+                                 options->report};
     const char *separator = "wrote ";
     if (options->checkpoint) {
         printf("%s%s/%s.safetensors", separator, options->checkpoint,
@@ -149,6 +150,38 @@ static dpt_status save_config(const cli_session *session, const cli_options *opt
                     options->save_config);
 }
 
+static dpt_fit_options fit_options(const cli_session *session, const cli_options *options,
+                                   cli_progress *progress)
+{
+    return (dpt_fit_options){
+        .size = sizeof(dpt_fit_options),
+        .epochs = progress->epochs,
+        .max_steps = options->max_steps,
+        .max_seconds = options->max_time,
+        .test = session->test,
+        .validation = session->validation,
+        .patience = options->patience,
+        .schedule = cli_schedule(options, progress->samples_per_epoch),
+        .schedule_steps = options->schedule_steps,
+        .log = options->log,
+        .plot = options->plot,
+        .trace = options->trace,
+        .tensorboard = options->tensorboard,
+        .tensorboard_histograms = options->tensorboard_histograms,
+        .report = options->report,
+        .command = options->command,
+        .checkpoint = options->checkpoint,
+        .checkpoint_every = options->checkpoint_every,
+        .checkpoint_keep = options->checkpoint_keep,
+        .host_copy = options->host_copy,
+        .resume = options->resume,
+        .progress = cli_progress_show,
+        .notice = cli_progress_notice,
+        .user = progress,
+        .wants_checkpoint = cli_signals_want_checkpoint,
+    };
+}
+
 /* Trains.  A device that fails before the first step counts as one that cannot train, and
    --supervise does not try again, unless the device is lost or does not answer. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
@@ -175,29 +208,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     progress.samples_per_epoch = data.count;
     progress.unit = cli_unit_of(session->train);
     progress.max_seconds = options->max_time;
-    const dpt_fit_options fit = {
-        .size = sizeof fit,
-        .epochs = progress.epochs,
-        .max_steps = options->max_steps,
-        .max_seconds = options->max_time,
-        .test = session->test,
-        .validation = session->validation,
-        .patience = options->patience,
-        .schedule = cli_schedule(options, data.count),
-        .schedule_steps = options->schedule_steps,
-        .log = options->log,
-        .plot = options->plot,
-        .trace = options->trace,
-        .checkpoint = options->checkpoint,
-        .checkpoint_every = options->checkpoint_every,
-        .checkpoint_keep = options->checkpoint_keep,
-        .host_copy = options->host_copy,
-        .resume = options->resume,
-        .progress = cli_progress_show,
-        .notice = cli_progress_notice,
-        .user = &progress,
-        .wants_checkpoint = cli_signals_want_checkpoint,
-    };
+    const dpt_fit_options fit = fit_options(session, options, &progress);
     dpt_fit_result result = {.size = sizeof result};
     cli_signals_catch();
     if (!options->quiet) cli_signals_tell(session->context, progress.bar);

@@ -108,6 +108,23 @@ static const cli_option options[] = {
         TARGET(trace),
     },
     {
+        .name = "tensorboard",
+        .argument = "DIR",
+        .help =
+            "write event files for TensorBoard to this directory: losses, accuracies, rates, and "
+            "shares and times of each device",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_TEXT,
+        TARGET(tensorboard),
+    },
+    {
+        .name = "tensorboard-histograms",
+        .help = "add histograms of all weights after each epoch",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_FLAG,
+        TARGET(tensorboard_histograms),
+    },
+    {
         .name = "verbose",
         .help = "also print the algorithm of each operation on each device, and the times from "
                 "which it was chosen",

@@ -119,6 +119,13 @@ typedef struct dpt_fit_options {
        before is written.  With several processes one that asks is enough.  Without `checkpoint`
        nothing is written. */
     bool (*wants_checkpoint)(void *user);
+    const char *tensorboard; /* A directory for TensorBoard's event files (docs/tensorboard.md); may
+                                be NULL */
+    const char *report;  /* HTML (docs/report.md), written when training ends, also by a failure;
+                            may be NULL */
+    const char *command; /* the command that made the report, which shows it; may be NULL */
+    bool tensorboard_histograms; /* the event files also have histograms of the weights, after each
+                                    epoch */
 } dpt_fit_options;
 
 typedef struct dpt_fit_result {
@@ -169,15 +176,20 @@ typedef struct dpt_fit_result {
    best.safetensors, are renamed to old-... and deleted when the first checkpoint is durable, or
    renamed back if dpt_fit ends before that.
 
-   Errors.  DPT_E_IO: a log, plot, trace or checkpoint cannot be opened or read; at the end, the
-   last checkpoint or the weights could not be written.  DPT_E_STATE: steps are in flight, the call
-   is made within dpt_fit, or another training uses the log, the trace or the checkpoint folder.
-   DPT_E_INVALID: two outputs are the same file; an output is the log that is replayed; patience
-   without validation; a negative or invalid time; a schedule that needs the number of steps when it
-   is not known; data that do not fit the model; with `resume`, a checkpoint of another training
-   (the message names the setting), or old-... files; without `resume`, checkpoints of a training
-   that did not end.  DPT_E_FORMAT: with `resume`, no checkpoint is valid.  All errors of
-   dpt_trainer_step and dpt_trainer_evaluate.  After a failure no step is in flight. */
+   Report.  If training ends by a limit, the classes that the model predicts for the test data, or
+   else for the validation data, are computed for the report.  If that fails, a notice says so, and
+   the report is written without them.
+
+   Errors.  DPT_E_IO: a log, plot, trace, report, event file or checkpoint cannot be opened, read or
+   written; at the end, the last checkpoint or the weights could not be written.  DPT_E_STATE: steps
+   are in flight, the call is made within dpt_fit, or another training uses the log, the trace or
+   the checkpoint folder. DPT_E_INVALID: two outputs are the same file; an output is the log that is
+   replayed; patience without validation; a negative or invalid time; a schedule that needs the
+   number of steps when it is not known; data that do not fit the model; with `resume`, a checkpoint
+   of another training (the message names the setting), or old-... files; without `resume`,
+   checkpoints of a training that did not end.  DPT_E_FORMAT: with `resume`, no checkpoint is valid.
+   All errors of dpt_trainer_step and dpt_trainer_evaluate.  After a failure no step is in flight.
+ */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
 

@@ -125,6 +125,9 @@ static dpt_status check(dpti_fit *f)
     if (o->resume && !o->checkpoint && dpt_process_rank(f->context) == 0)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "resume needs the folder of the checkpoints: give checkpoint");
+    if (o->tensorboard_histograms && !o->tensorboard && dpt_process_rank(f->context) == 0)
+        return dpt_fail(f->context, DPT_E_INVALID,
+                        "histograms are written to the events for TensorBoard: give tensorboard");
     if (o->host_copy > 0 && !o->checkpoint && dpt_process_rank(f->context) == 0)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "a host copy is written to the folder of the checkpoints: give checkpoint");
@@ -191,6 +194,7 @@ dpt_status dpti_fit_tell_devices(dpti_fit *f)
     dpt_error error = {0};
     while (dpt_trainer_next_event(f->trainer, &event)) {
         report(f, (dpt_fit_progress){.size = sizeof(dpt_fit_progress), .event = &event});
+        dpti_board_event(&f->board, &event);
         if (f->log && dpti_log_write_device_event(f->log, &event, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
     }
@@ -229,7 +233,8 @@ static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
         return dpti_context_fail(f->context, NULL, &error);
     if (f->log && dpti_log_write_step(f->log, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
-    if (dpti_tracing_step(&f->tracing, m, &error) != DPT_OK)
+    if (dpti_tracing_step(&f->tracing, m, &error) != DPT_OK ||
+        dpti_board_step(&f->board, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     if (f->options->plot && !dpti_history_add_step(&f->history, m)) return dpti_fit_no_memory(f);
     tell(f, m, NULL);
@@ -327,6 +332,8 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
     if (dpt_trainer_steps(f->trainer) != step) m.weights_sha256[0] = '\0';
     if (f->log && dpti_log_write_epoch(f->log, &m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
+    if (dpti_board_epoch(&f->board, &m, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
     DPT_TRY(dpti_fit_save(f, f->model, epoch, &f->unsaved));
     DPT_TRY(dpti_fit_keep(f));
     if (f->options->plot && !dpti_history_add_epoch(&f->history, &m)) return dpti_fit_no_memory(f);
@@ -390,10 +397,15 @@ static dpt_status finish_partial(dpti_fit *f)
 {
     const double labels = (double)f->course.labels;
     dpt_epoch_metrics m = {.size = sizeof m, .epoch = f->epoch};
+    dpt_error error = {0};
     if (f->course.result.steps > 0 && f->course.samples == 0) return DPT_OK;
     if (f->course.samples > 0) f->course.result.train_loss = f->course.loss / labels;
     f->course.result.seconds += f->course.seconds;
-    return f->course.result.stopped ? DPT_OK : evaluate(f, false, &m);
+    if (f->course.result.stopped) return DPT_OK;
+    DPT_TRY(evaluate(f, false, &m));
+    return dpti_board_epoch(&f->board, &m, &error) == DPT_OK
+               ? DPT_OK
+               : dpti_context_fail(f->context, NULL, &error);
 }
 
 /* Saves the weights, unless the last epoch has saved them or, if training has gone back, later
@@ -498,7 +510,7 @@ static void give_up(dpti_fit *f, dpt_status status)
 static void leave_files_to_process_0(const dpt_trainer *t, dpt_fit_options *own)
 {
     if (dpt_process_rank(t->context) == 0) return;
-    own->log = own->plot = own->trace = own->checkpoint = NULL;
+    own->log = own->plot = own->trace = own->checkpoint = own->tensorboard = own->report = NULL;
     own->notice = NULL;
 }
 

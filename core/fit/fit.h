@@ -4,6 +4,7 @@
 #define DPTI_FIT_H
 
 #include "checkpoint/keeper.h"
+#include "fit/board.h"
 #include "fit/history.h"
 #include "fit/tracing.h"
 #include "io/plot.h"
@@ -21,6 +22,7 @@ typedef struct dpti_fit {
     char *model, *best;   /* paths in the checkpoint folder */
     dpti_history history; /* empty if there is no plot */
     dpti_tracing tracing; /* zero if there is no trace */
+    dpti_board board;     /* zero if there are no files for TensorBoard */
     dpti_schedule schedule;
     double began; /* start time, moved so that the training before a resume ended just now */
     size_t steps_total;

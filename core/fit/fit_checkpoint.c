@@ -303,6 +303,9 @@ static dpt_status keep(dpti_fit *f, bool finished)
 {
     const double began = dpti_seconds();
     if (!f->keeper) return dpti_snapshot_send(f->trainer);
+    dpt_error error = {0};
+    if (dpti_board_flush(&f->board, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
     dpti_run_state *state = describe(f, finished);
     if (!state) return dpti_fit_no_memory(f);
     dpt_status status = dpti_fit_look_at_checkpoints(f);

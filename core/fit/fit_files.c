@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/print.h"
 #include "base/text.h"
-#include "checkpoint/settings.h"
 #include "io/file.h"
 #include "io/folder.h"
 #include "train/algorithms.h"
@@ -25,14 +24,26 @@
 
 /* ---- Before the first step ------------------------------------------------------------------- */
 
-static dpt_status make_folder(dpti_fit *f, const char *path)
+/* The files that are given by name; NULL: not written. */
+enum { N_FILES = 4 };
+
+typedef struct files {
+    const char *paths[N_FILES];
+} files;
+
+static files files_of(const dpt_fit_options *o)
+{
+    return (files){.paths = {o->log, o->plot, o->trace, o->report}};
+}
+
+static dpt_status make_folder(dpti_fit *f, const char *what, const char *path)
 {
     struct stat about;
     if (mkdir(path, 0777) == 0) return DPT_OK;
     const int code = errno;
     if (code == EEXIST && stat(path, &about) == 0 && S_ISDIR(about.st_mode)) return DPT_OK;
     return dpt_fail(f->context, DPT_E_IO,
-                    "cannot make the checkpoint folder %s: %s; choose another place", path,
+                    "cannot make the folder of %s %s: %s; choose another place", what, path,
                     code == EEXIST ? "there is a file of that name" : strerror(code));
 }
 
@@ -110,9 +121,10 @@ static bool is_one_file(const char *a, const char *b)
 static dpt_status not_one_file(dpti_fit *f, const char *a, const char *b)
 {
     if (!a || !b || !is_one_file(a, b)) return DPT_OK;
-    return dpt_fail(
-        f->context, DPT_E_INVALID,
-        "%s is to be written twice; name another file for the log, the plot or the trace", a);
+    return dpt_fail(f->context, DPT_E_INVALID,
+                    "%s is to be written twice; name another file for the log, the plot, the trace "
+                    "or the report",
+                    a);
 }
 
 /* Otherwise a failed run would destroy the log that it replays. */
@@ -136,8 +148,8 @@ static dpt_status no_checkpoint(dpti_fit *f, const char *path)
     leave_place(&at);
     if (!one) return DPT_OK;
     return dpt_fail(f->context, DPT_E_INVALID,
-                    "%s has the name of a checkpoint; name another file for the log, the plot or "
-                    "the trace",
+                    "%s has the name of a checkpoint; name another file for the log, the plot, the "
+                    "trace or the report",
                     path);
 }
 
@@ -158,27 +170,6 @@ static bool describe_exchange(const dpt_trainer *t, dpti_log_exchange *out)
         out->bucket = sizes.others * sizeof(float);
     }
     return t->n_devices > 1;
-}
-
-typedef struct told_settings {
-    dpti_settings all;
-    char values[DPTI_SETTINGS][DPTI_SETTING_BYTES];
-    dpti_log_setting list[DPTI_SETTINGS];
-} told_settings;
-
-/* The caller frees the result; NULL if there is no memory. */
-static told_settings *tell_settings(const dpti_fit *f)
-{
-    told_settings *told = calloc(1, sizeof *told);
-    if (!told) return NULL;
-    dpti_settings_of_trainer(f->trainer, &told->all);
-    dpti_settings_of_course(&f->schedule.options, f->schedule.lr, f->schedule.total_steps,
-                            &told->all);
-    for (size_t i = 0; i < told->all.n; i++) {
-        dpti_setting_show(told->all.list[i].text, told->values[i], sizeof told->values[i]);
-        told->list[i] = (dpti_log_setting){.name = told->all.list[i].key, .value = told->values[i]};
-    }
-    return told;
 }
 
 static dpt_status log_choices(dpti_fit *f)
@@ -202,7 +193,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     dpt_device_info *devices = calloc(t->n_devices, sizeof *devices);
     bool *streamed = calloc(t->n_devices, sizeof *streamed);
     size_t *limits = calloc(t->n_devices, sizeof *limits);
-    told_settings *settings = tell_settings(f);
+    dpti_told *settings = dpti_tell_settings(t, &f->schedule);
     if (!devices || !streamed || !limits || !settings) {
         free(settings);
         free(limits);
@@ -260,9 +251,9 @@ static dpt_status check_weights(dpti_fit *f, const char *name, char **out)
 {
     *out = dpti_format("%s/%s.safetensors", f->options->checkpoint, name);
     if (!*out) return dpti_fit_no_memory(f);
-    DPT_TRY(not_one_file(f, f->options->log, *out));
-    DPT_TRY(not_one_file(f, f->options->trace, *out));
-    DPT_TRY(not_one_file(f, f->options->plot, *out));
+    const files all = files_of(f->options);
+    for (size_t i = 0; i < N_FILES; i++)
+        DPT_TRY(not_one_file(f, all.paths[i], *out));
     dpti_folder_claim(*out);
     return check_writable(f, *out);
 }
@@ -270,10 +261,10 @@ static dpt_status check_weights(dpti_fit *f, const char *name, char **out)
 static dpt_status check_folder(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
-    DPT_TRY(make_folder(f, o->checkpoint));
-    DPT_TRY(no_checkpoint(f, o->log));
-    DPT_TRY(no_checkpoint(f, o->plot));
-    DPT_TRY(no_checkpoint(f, o->trace));
+    DPT_TRY(make_folder(f, "checkpoints", o->checkpoint));
+    const files all = files_of(o);
+    for (size_t i = 0; i < N_FILES; i++)
+        DPT_TRY(no_checkpoint(f, all.paths[i]));
     DPT_TRY(check_weights(f, f->trainer->model->lora ? "adapter_model" : "model", &f->model));
     return o->validation ? check_weights(f, "best", &f->best) : DPT_OK;
 }
@@ -281,27 +272,33 @@ static dpt_status check_folder(dpti_fit *f)
 dpt_status dpti_fit_check_files(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
-    DPT_TRY(not_one_file(f, o->log, o->plot));
-    DPT_TRY(not_one_file(f, o->log, o->trace));
-    DPT_TRY(not_one_file(f, o->plot, o->trace));
-    DPT_TRY(not_replayed(f, o->log));
-    DPT_TRY(not_replayed(f, o->plot));
-    DPT_TRY(not_replayed(f, o->trace));
+    const files all = files_of(o);
+    for (size_t i = 0; i < N_FILES; i++)
+        for (size_t k = 0; k < i; k++)
+            DPT_TRY(not_one_file(f, all.paths[k], all.paths[i]));
+    for (size_t i = 0; i < N_FILES; i++)
+        DPT_TRY(not_replayed(f, all.paths[i]));
     if (o->checkpoint) DPT_TRY(check_folder(f));
     DPT_TRY(check_writable(f, o->plot));
-    return check_writable(f, o->trace);
+    DPT_TRY(check_writable(f, o->trace));
+    DPT_TRY(check_writable(f, o->report));
+    return o->tensorboard ? make_folder(f, "TensorBoard's events", o->tensorboard) : DPT_OK;
 }
 
 /* Which files are given, in the order of file_kinds. */
+enum { KIND_REPORT = 4, N_KINDS = 6 };
+
 typedef struct kinds {
-    bool given[4];
+    bool given[N_KINDS];
 } kinds;
 
-static const char *const file_kinds[] = {"checkpoint", "log", "plot", "trace"};
+static const char *const file_kinds[N_KINDS] = {
+    "checkpoint", "log", "plot", "trace", [KIND_REPORT] = "report", "events for TensorBoard"};
 
 static kinds kinds_given(const dpt_fit_options *o)
 {
-    return (kinds){.given = {o && o->checkpoint, o && o->log, o && o->plot, o && o->trace}};
+    return (kinds){.given = {o && o->checkpoint, o && o->log, o && o->plot, o && o->trace,
+                             o && o->report, o && o->tensorboard}};
 }
 
 static void tell_kind(const dpti_fit *f, size_t k, size_t process)
@@ -325,7 +322,7 @@ dpt_status dpti_fit_tell_ignored(dpti_fit *f, const dpt_fit_options *given)
         DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     const kinds *theirs = (const kinds *)(const void *)all.data;
-    for (size_t k = 0; k < sizeof file_kinds / sizeof *file_kinds; k++) {
+    for (size_t k = 0; k < N_KINDS; k++) {
         size_t r = 0;
         while (r < dpti_processes_count(t->processes) && !theirs[r].given[k])
             r++;
@@ -437,11 +434,22 @@ static dpt_status begin_log(dpti_fit *f)
     return f->resumed ? log_run(f, true) : DPT_OK;
 }
 
+static dpt_status begin_board(dpti_fit *f)
+{
+    dpt_error error = {0};
+    const dpti_board_options options = {.folder = f->options->tensorboard,
+                                        .histograms = f->options->tensorboard_histograms,
+                                        .schedule = &f->schedule};
+    if (dpti_board_begin(&f->board, f->trainer, &options, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
+}
+
 dpt_status dpti_fit_open_files(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
     tell_changed(f);
     if (o->log) DPT_TRY(begin_log(f));
+    if (o->tensorboard) DPT_TRY(begin_board(f));
     return o->trace ? open_once_read(&(opening){.fit = f, .path = o->trace}, open_trace) : DPT_OK;
 }
 
@@ -481,6 +489,9 @@ dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status)
     if (dpti_log_close(f->log, &error) != DPT_OK && status == DPT_OK)
         status = dpti_context_fail(f->context, NULL, &error);
     if (dpti_tracing_end(&f->tracing, &error) != DPT_OK && status == DPT_OK)
+        status = dpti_context_fail(f->context, NULL, &error);
+    const bool finished = !failed && !f->course.result.stopped;
+    if (dpti_board_end(&f->board, finished, &error) != DPT_OK && status == DPT_OK)
         status = dpti_context_fail(f->context, NULL, &error);
     if (failed && first.status != DPT_OK) f->context->error = first;
     return status;

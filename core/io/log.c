@@ -302,17 +302,22 @@ dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_step_metrics *step,
     return write_event(log, &e, error);
 }
 
-dpt_status dpti_log_write_device_event(dpti_log *log, const dpt_device_event *device_event,
-                                       dpt_error *error)
+const char *dpti_log_event_name(dpt_device_event_kind kind)
 {
-    const dpt_device_event *d = device_event;
     static const char *const names[] = {
         [DPT_DEVICE_LOST] = "device_lost",           [DPT_DEVICE_NOT_FINITE] = "device_not_finite",
         [DPT_REPLICA_RESTORED] = "replica_restored", [DPT_DEVICE_READMITTED] = "device_readmitted",
         [DPT_ISLAND_LOST] = "island_lost",           [DPT_DEVICE_STANDBY] = "device_standby",
         [DPT_DEVICE_PRESENT] = "device_present",     [DPT_STEPS_IN_SEGMENTS] = "steps_in_segments",
     };
-    event e = event_begin(names[d->kind]);
+    return names[kind];
+}
+
+dpt_status dpti_log_write_device_event(dpti_log *log, const dpt_device_event *device_event,
+                                       dpt_error *error)
+{
+    const dpt_device_event *d = device_event;
+    event e = event_begin(dpti_log_event_name(d->kind));
     set(&e, "step", size_value(d->step));
     set(&e, "device", size_value(d->device));
     set(&e, "id", text_value(d->id));

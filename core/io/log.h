@@ -116,6 +116,8 @@ DPT_CHECK_RESULT dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_me
 DPT_CHECK_RESULT dpt_status dpti_log_write_rebalance(dpti_log *log, const dpt_step_metrics *step,
                                                      dpt_error *error);
 /* Writes an event of a device, such as `device_lost`. */
+/* The name of a device event in the log, such as "device_lost". */
+const char *dpti_log_event_name(dpt_device_event_kind kind);
 DPT_CHECK_RESULT dpt_status dpti_log_write_device_event(dpti_log *log,
                                                         const dpt_device_event *event,
                                                         dpt_error *error);

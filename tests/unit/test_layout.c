@@ -170,6 +170,10 @@ FIELD(dpt_fit_options, notice, 176);
 FIELD(dpt_fit_options, user, 184);
 FIELD(dpt_fit_options, schedule_steps, 192);
 FIELD(dpt_fit_options, wants_checkpoint, 200);
+FIELD(dpt_fit_options, tensorboard, 208);
+FIELD(dpt_fit_options, report, 216);
+FIELD(dpt_fit_options, command, 224);
+FIELD(dpt_fit_options, tensorboard_histograms, 232);
 
 FIELD(dpt_fit_progress, size, 0);
 FIELD(dpt_fit_progress, step, 8);
