@@ -228,6 +228,10 @@ DPT_CHECK_RESULT int cli_name_text(cli_options *options, char **name);
 /* Whether a data set of this name is text or tokens. */
 bool cli_is_text(const char *name);
 
+/* The command line as a text that a shell reads as the same words; the program is "dptrain".  The
+   caller frees the text; NULL if there is no memory (command_line.c). */
+char *cli_command_line(int argc, char *const *argv);
+
 /* ---- Diagnostics ----------------------------------------------------------------------------- */
 
 /* Prints one line on stderr, "dptrain: ...", and returns `code`. */

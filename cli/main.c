@@ -131,8 +131,13 @@ int main(int argc, char **argv)
     const cli_arguments arguments = {argc, argv, first};
     cli_options options;
     cli_toml config = {0};
+    char *command = cli_command_line(argc, argv); /* parsing moves words */
     int code = cli_parse(verb, &arguments, &options);
-    if (code != CLI_OK) return code;
+    if (code != CLI_OK) {
+        free(command);
+        return code;
+    }
+    options.command = command;
     if (options.help)
         cli_print_help(verb, first == 1);
     else if (options.version)
@@ -142,5 +147,6 @@ int main(int argc, char **argv)
         code = run_supervised(verb, &arguments, &options);
     }
     cli_toml_release(&config);
+    free(command);
     return cli_flush(code);
 }

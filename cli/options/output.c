@@ -125,6 +125,16 @@ static const cli_option options[] = {
         TARGET(tensorboard_histograms),
     },
     {
+        .name = "report",
+        .argument = "FILE",
+        .help =
+            "write a report of the training as one HTML file: curves, devices, confused classes, "
+            "worst samples",
+        .verbs = CLI_TRAIN,
+        .kind = CLI_TEXT,
+        TARGET(report),
+    },
+    {
         .name = "verbose",
         .help = "also print the algorithm of each operation on each device, and the times from "
                 "which it was chosen",

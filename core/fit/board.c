@@ -63,17 +63,15 @@ enum { LOSSES = 4, METRICS = sizeof metrics / sizeof *metrics };
 static dpt_status add_parameters(dpti_board *board, const dpti_schedule *schedule, dpt_error *error)
 {
     const dpt_trainer *t = board->trainer;
-    enum { MORE = 3 };
-    char devices[24], seed[24];
+    enum { MORE = 2 };
+    char devices[24];
     dpti_told *told = dpti_tell_settings(t, schedule);
     dpti_event_parameter *list = calloc(DPTI_SETTINGS + MORE, sizeof *list);
     if (told && list) {
         snprintf(devices, sizeof devices, "%zu", t->n_devices);
-        snprintf(seed, sizeof seed, "%llu", (unsigned long long)t->seed);
         size_t n = 0;
         for (; n < told->all.n; n++)
             list[n] = (dpti_event_parameter){told->list[n].name, told->list[n].value};
-        list[n++] = (dpti_event_parameter){"seed", seed};
         list[n++] = (dpti_event_parameter){"devices", devices};
         list[n++] = (dpti_event_parameter){"split", dpti_shards_split_text(t)};
         dpti_events_parameters(board->events, &(dpti_event_parameters){

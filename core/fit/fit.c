@@ -195,6 +195,7 @@ dpt_status dpti_fit_tell_devices(dpti_fit *f)
     while (dpt_trainer_next_event(f->trainer, &event)) {
         report(f, (dpt_fit_progress){.size = sizeof(dpt_fit_progress), .event = &event});
         dpti_board_event(&f->board, &event);
+        if (f->options->report) dpti_reporting_add(&f->reporting, &event);
         if (f->log && dpti_log_write_device_event(f->log, &event, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
     }
@@ -236,7 +237,8 @@ static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
     if (dpti_tracing_step(&f->tracing, m, &error) != DPT_OK ||
         dpti_board_step(&f->board, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
-    if (f->options->plot && !dpti_history_add_step(&f->history, m)) return dpti_fit_no_memory(f);
+    if (dpti_fit_keeps_history(f) && !dpti_history_add_step(&f->history, m))
+        return dpti_fit_no_memory(f);
     tell(f, m, NULL);
     const dpt_fit_options *o = f->options;
     if (o->wants_checkpoint && o->wants_checkpoint(o->user)) f->wanted = true;
@@ -336,7 +338,8 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
         return dpti_context_fail(f->context, NULL, &error);
     DPT_TRY(dpti_fit_save(f, f->model, epoch, &f->unsaved));
     DPT_TRY(dpti_fit_keep(f));
-    if (f->options->plot && !dpti_history_add_epoch(&f->history, &m)) return dpti_fit_no_memory(f);
+    if (dpti_fit_keeps_history(f) && !dpti_history_add_epoch(&f->history, &m))
+        return dpti_fit_no_memory(f);
     tell(f, NULL, &m);
     return DPT_OK;
 }
@@ -463,6 +466,7 @@ static dpt_status finish(dpti_fit *f)
     if (f->cut != was_cut) return kept;
     DPT_TRY(finish_partial(f));
     DPT_TRY(save_last(f));
+    DPT_TRY(dpti_fit_look_at_samples(f));
     DPT_TRY(dpti_fit_tell_devices(f));
     if (c->result.seconds > 0)
         c->result.images_per_second = (double)c->total_samples / c->result.seconds;
@@ -608,6 +612,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_snapshot_free(&f.copy);
     if (status == DPT_OK) (void)dpti_give_sized(&f.course.result, sizeof f.course.result, out);
     dpti_history_free(&f.history);
+    dpti_reporting_free(&f.reporting);
     free(f.best);
     free(f.model);
     return status;

@@ -1,11 +1,12 @@
 /* Shared declarations of the training loop: fit.c (limits, steps, epochs), fit_files.c (log, plot,
-   trace), fit_checkpoint.c (checkpoints and resuming). */
+   trace), fit_report.c (report), fit_checkpoint.c (checkpoints and resuming). */
 #ifndef DPTI_FIT_H
 #define DPTI_FIT_H
 
 #include "checkpoint/keeper.h"
 #include "fit/board.h"
 #include "fit/history.h"
+#include "fit/reporting.h"
 #include "fit/tracing.h"
 #include "io/plot.h"
 #include "train/components/schedule.h"
@@ -20,7 +21,9 @@ typedef struct dpti_fit {
     dpt_context *context;
     dpti_log *log;
     char *model, *best;   /* paths in the checkpoint folder */
-    dpti_history history; /* empty if there is no plot */
+    dpti_history history; /* empty if there is neither a plot nor a report */
+    dpti_reporting reporting;
+    bool reports; /* process 0 writes a report; in all processes, which predict samples for it */
     dpti_tracing tracing; /* zero if there is no trace */
     dpti_board board;     /* zero if there are no files for TensorBoard */
     dpti_schedule schedule;
@@ -53,6 +56,17 @@ typedef struct dpti_fit {
 } dpti_fit;
 
 dpt_status dpti_fit_no_memory(const dpti_fit *f);
+/* Returns whether the course of the training is kept for a plot or a report. */
+static inline bool dpti_fit_keeps_history(const dpti_fit *f)
+{
+    return f->options->plot || f->options->report;
+}
+/* Computes what the model takes samples for, for the report (fit_report.c).  All processes call it,
+   when training has come to its end; no step is in flight.  A failure of the computation is a
+   notice. Fails only if training was cut meanwhile. */
+DPT_CHECK_RESULT dpt_status dpti_fit_look_at_samples(dpti_fit *f);
+/* Writes the report, if there is one.  `failure`: why training has failed; NULL: it has not. */
+DPT_CHECK_RESULT dpt_status dpti_fit_write_report(const dpti_fit *f, const dpt_error *failure);
 /* Calls the program's `notice`, if there is one (fit.c). */
 void dpti_fit_notify(const dpti_fit *f, dpt_notice kind, const char *text);
 /* Returns the total number of steps that epochs and max_steps give; 0 if only time limits training

@@ -317,11 +317,13 @@ dpt_status dpti_fit_tell_ignored(dpti_fit *f, const dpt_fit_options *given)
     const kinds mine = kinds_given(given);
     dpti_gathered all = {.data = NULL};
     dpt_error error = {.status = DPT_OK};
+    f->reports = mine.given[KIND_REPORT];
     if (!t->processes) return DPT_OK;
     if (dpti_processes_gather(t->processes, (dpti_bytes){&mine, sizeof mine}, &all, &error) !=
         DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     const kinds *theirs = (const kinds *)(const void *)all.data;
+    f->reports = theirs[0].given[KIND_REPORT];
     for (size_t k = 0; k < N_KINDS; k++) {
         size_t r = 0;
         while (r < dpti_processes_count(t->processes) && !theirs[r].given[k])
@@ -428,7 +430,7 @@ static dpt_status begin_log(dpti_fit *f)
     if (!f->log) return DPT_OK;
     if (!o.begun) DPT_TRY(log_run(f, false));
     if (o.begun) tell_gap(f, o.last);
-    if (o.begun && f->options->plot &&
+    if (o.begun && dpti_fit_keeps_history(f) &&
         dpti_history_recall(&f->history, f->options->log, f->trainer->n_devices, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     return f->resumed ? log_run(f, true) : DPT_OK;
@@ -485,6 +487,10 @@ dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status)
         const dpt_status plotted = dpti_history_plot(
             &f->history, f->trainer, f->course.result.images_per_second, f->options->plot);
         if (status == DPT_OK) status = plotted;
+    }
+    if (f->options->report && f->history.n_steps > 0) {
+        const dpt_status reported = dpti_fit_write_report(f, failed ? &first : NULL);
+        if (status == DPT_OK) status = reported;
     }
     if (dpti_log_close(f->log, &error) != DPT_OK && status == DPT_OK)
         status = dpti_context_fail(f->context, NULL, &error);

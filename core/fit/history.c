@@ -28,6 +28,7 @@ bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step)
     if (h->n_steps == h->steps_capacity) {
         const size_t n = h->steps_capacity ? 2 * h->steps_capacity : 1024;
         if (!enlarge((void **)&h->loss, n, sizeof *h->loss) ||
+            !enlarge((void **)&h->lr, n, sizeof *h->lr) ||
             !enlarge((void **)&h->epoch, n, sizeof *h->epoch) ||
             !enlarge((void **)&h->rebalanced, n, sizeof *h->rebalanced) ||
             !enlarge((void **)&h->shards, n, step->n_devices * sizeof *h->shards))
@@ -38,6 +39,7 @@ bool dpti_history_add_step(dpti_history *history, const dpt_step_metrics *step)
     if (h->n_steps > 0 && step->step != h->steps_before + h->n_steps + 1) h->n_steps = 0;
     if (h->n_steps == 0) h->steps_before = step->step - 1;
     h->loss[h->n_steps] = step->loss;
+    h->lr[h->n_steps] = step->lr;
     h->epoch[h->n_steps] = step->epoch;
     /* The first shards are not a change. */
     h->rebalanced[h->n_steps] = step->rebalance && h->n_steps > 0;
@@ -52,14 +54,17 @@ bool dpti_history_add_epoch(dpti_history *history, const dpt_epoch_metrics *epoc
     dpti_history *h = history;
     if (h->n_epochs == h->epochs_capacity) {
         const size_t n = h->epochs_capacity ? 2 * h->epochs_capacity : 32;
-        if (!enlarge((void **)&h->train_accuracy, n, sizeof *h->train_accuracy) ||
-            !enlarge((void **)&h->validation_accuracy, n, sizeof *h->validation_accuracy) ||
-            !enlarge((void **)&h->test_accuracy, n, sizeof *h->test_accuracy))
-            return false;
+        double **const arrays[] = {&h->train_loss,     &h->validation_loss,     &h->test_loss,
+                                   &h->train_accuracy, &h->validation_accuracy, &h->test_accuracy};
+        for (size_t i = 0; i < sizeof arrays / sizeof *arrays; i++)
+            if (!enlarge((void **)arrays[i], n, sizeof **arrays[i])) return false;
         h->epochs_capacity = n;
     }
     if (h->n_epochs > 0 && epoch->epoch != h->epochs_before + h->n_epochs + 1) h->n_epochs = 0;
     if (h->n_epochs == 0) h->epochs_before = epoch->epoch - 1;
+    h->train_loss[h->n_epochs] = epoch->train_loss;
+    h->validation_loss[h->n_epochs] = epoch->validated ? epoch->validation_loss : NAN;
+    h->test_loss[h->n_epochs] = epoch->tested ? epoch->test_loss : NAN;
     h->train_accuracy[h->n_epochs] = epoch->train_accuracy;
     h->validation_accuracy[h->n_epochs] = epoch->validated ? epoch->validation_accuracy : NAN;
     h->test_accuracy[h->n_epochs] = epoch->tested ? epoch->test_accuracy : NAN;
@@ -103,6 +108,10 @@ dpt_status dpti_history_recall(dpti_history *history, const char *log, size_t n_
 void dpti_history_free(dpti_history *history)
 {
     free(history->loss);
+    free(history->lr);
+    free(history->train_loss);
+    free(history->validation_loss);
+    free(history->test_loss);
     free(history->epoch);
     free(history->shards);
     free(history->rebalanced);

@@ -1,4 +1,4 @@
-/* The course of a training run, kept for its picture. */
+/* The course of a training run, kept for its picture and its report. */
 #ifndef DPTI_HISTORY_H
 #define DPTI_HISTORY_H
 
@@ -10,9 +10,10 @@ typedef struct dpti_history {
     size_t steps_before,
         epochs_before; /* steps and epochs of the training before this history began */
     size_t n_steps, steps_capacity, n_epochs, epochs_capacity;
-    double *loss;
+    double *loss, *lr;
     size_t *epoch, *shards; /* shards (n_steps, n_devices) */
     bool *rebalanced;
+    double *train_loss, *validation_loss, *test_loss; /* NaN: not measured, as below */
     double *train_accuracy, *validation_accuracy, *test_accuracy;
 } dpti_history;
 

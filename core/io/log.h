@@ -49,9 +49,9 @@ DPT_CHECK_RESULT dpt_status dpti_log_find_in(const dpti_file_bytes *file,
                                              dpt_error *error);
 
 /* Receives the steps and epochs of a log in order (recall.c): for a step its number, epoch, loss,
-   shards and whether the shards are new; for an epoch the accuracies.  Steps with another number
-   of devices, and all other lines, are skipped.  Both functions return false if there is no
-   memory, which gives DPT_E_NO_MEMORY. */
+   rate, shards and whether the shards are new; for an epoch the losses and accuracies.  Steps with
+   another number of devices, and all other lines, are skipped.  Both functions return false if
+   there is no memory, which gives DPT_E_NO_MEMORY. */
 typedef struct dpti_log_listener {
     size_t n_devices;
     bool (*step)(void *user, const dpt_step_metrics *step);

@@ -43,6 +43,7 @@ static bool hear_step(const reader *r, const json_t *event)
                                       .step = step,
                                       .epoch = number_of(event, "epoch"),
                                       .loss = real_of(event, "loss"),
+                                      .lr = real_of(event, "lr"),
                                       .n_devices = r->listener->n_devices,
                                       .shards = r->shards,
                                       .rebalance = r->rebalanced == step ? "" : NULL};
@@ -54,6 +55,9 @@ static bool hear_epoch(const reader *r, const json_t *event)
     const dpt_epoch_metrics metrics = {
         .size = sizeof metrics,
         .epoch = number_of(event, "epoch"),
+        .train_loss = real_of(event, "train_loss"),
+        .validation_loss = real_of(event, "validation_loss"),
+        .test_loss = real_of(event, "test_loss"),
         .train_accuracy = real_of(event, "train_accuracy"),
         .validation_accuracy = real_of(event, "validation_accuracy"),
         .test_accuracy = real_of(event, "test_accuracy"),

@@ -103,9 +103,7 @@ const char *dpti_svg_number(char out[DPTI_NUMBER_BYTES], double value, int decim
     return out;
 }
 
-/* Writes a tick's label, with as many decimals as the step of the axis needs, or as a power of ten
-   for extreme values. */
-static const char *tick_label(char out[DPTI_NUMBER_BYTES], double value, double step)
+const char *dpti_axis_label(char out[DPTI_NUMBER_BYTES], double value, double step)
 {
     const int power = (int)floor(log10(step) + 1e-9);
     if (power >= -4 && power <= 5) return dpti_svg_number(out, value, power < 0 ? -power : 0);
@@ -170,7 +168,7 @@ void dpti_svg_frame(dpti_svg *svg, const dpti_frame *frame)
         const double y = dpti_frame_y(frame, tick * up->step);
         dpti_svg_put(svg, "<path class=\"grid\" d=\"M%s %sH%s\"/>\n", DPTI_PX(frame->x), DPTI_PX(y),
                      DPTI_PX(right));
-        tick_label(label, tick * up->step * frame->unit_factor, up->step * frame->unit_factor);
+        dpti_axis_label(label, tick * up->step * frame->unit_factor, up->step * frame->unit_factor);
         dpti_svg_put(svg, "<text class=\"tick end\" x=\"%s\" y=\"%s\">%s%s</text>\n",
                      DPTI_PX(frame->x - 8), DPTI_PX(y + 4), label, frame->unit);
     }
@@ -180,7 +178,7 @@ void dpti_svg_frame(dpti_svg *svg, const dpti_frame *frame)
         const double x = dpti_frame_x(frame, tick * across->step);
         dpti_svg_put(svg, "<path class=\"axis\" d=\"M%s %sv5\"/>\n", DPTI_PX(x), DPTI_PX(bottom));
         dpti_svg_text(svg, (dpti_point){x, bottom + 18}, "tick middle",
-                      tick_label(label, tick * across->step, across->step));
+                      dpti_axis_label(label, tick * across->step, across->step));
     }
     dpti_svg_put(svg, "<path class=\"axis\" d=\"M%s %sH%s\"/>\n", DPTI_PX(frame->x),
                  DPTI_PX(bottom), DPTI_PX(right));

@@ -42,6 +42,10 @@ dpti_axis dpti_axis_make(double low, double high, int n_ticks, bool whole);
 /* The same, its ends moved outwards to ticks. */
 dpti_axis dpti_axis_make_round(double low, double high, int n_ticks);
 
+/* Writes the label of a tick at a value of an axis with this step into out, which it returns: with
+   as many decimals as the step needs, or as a power of ten for extreme values. */
+const char *dpti_axis_label(char out[DPTI_NUMBER_BYTES], double value, double step);
+
 /* The area of a diagram, in pixels, and what its edges stand for. */
 typedef struct dpti_frame {
     double x, y, width, height;
