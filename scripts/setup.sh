@@ -96,6 +96,17 @@ setup_need_opencl() {
     setup_need_header clblast_c.h libclblast-dev "matrix products in OpenCL, beside our own"
 }
 
+# A browser that shows reports in tests, where apt has one that is no snap.
+setup_need_browser() {
+    local name
+    for name in chromium chromium-browser google-chrome google-chrome-stable; do
+        if command -v "$name" >/dev/null 2>&1; then return; fi
+    done
+    if apt-cache show chromium >/dev/null 2>&1; then
+        setup_want chromium "shows reports of trainings in tests"
+    fi
+}
+
 # What the whole test suite takes besides.
 setup_need_test() {
     setup_need_opencl
@@ -110,6 +121,7 @@ setup_need_test() {
     setup_need_command mpicc libopenmpi-dev "MPI, for training in several processes"
     setup_need_command mpirun openmpi-bin "starts several processes"
     setup_need_command ip iproute2 "makes several hosts of one machine"
+    setup_need_browser
     setup_need_command git git "lists the files to check"
 }
 
