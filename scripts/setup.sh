@@ -107,6 +107,24 @@ setup_need_browser() {
     fi
 }
 
+# What the plug-in for several processes is built with.
+setup_need_mpi() {
+    setup_need_command mpicc libopenmpi-dev "MPI, for training in several processes"
+}
+
+# What makes Python packages.
+setup_need_python() {
+    setup_need_command python3 python3 "Python"
+    python3 -c 'import ensurepip' >/dev/null 2>&1 || setup_want python3-venv "makes environments of Python"
+}
+
+# What makes Debian packages, where apt is.
+setup_need_packages() {
+    if ! command -v apt-get >/dev/null 2>&1; then return; fi
+    setup_need_command dpkg-shlibdeps dpkg-dev "finds the packages that a package depends on"
+    setup_need_command lintian lintian "checks packages"
+}
+
 # What the whole test suite takes besides.
 setup_need_test() {
     setup_need_opencl
@@ -118,7 +136,7 @@ setup_need_test() {
         setup_want python3-venv "installs the formatter's pinned version"
     setup_need_command valgrind valgrind "checks memory use"
     setup_need_command python3 python3 "reads logs in tests"
-    setup_need_command mpicc libopenmpi-dev "MPI, for training in several processes"
+    setup_need_mpi
     setup_need_command mpirun openmpi-bin "starts several processes"
     setup_need_command ip iproute2 "makes several hosts of one machine"
     setup_need_browser

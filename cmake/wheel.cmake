@@ -1,0 +1,28 @@
+# The Python package, when scikit-build-core builds it (pyproject.toml): what lies in the folder of the package
+# beside the Python files.
+#
+#     _lib/libdptrain.so    the library, under one name, because wheels have no links
+#     _lib/dptrain/         the plug-ins, where the library looks for them
+#     _bin/dptrain          the program, which the script `dptrain` of the Python environment starts
+#     _declarations.py      the declarations of the library, made of its headers
+if(NOT CMAKE_INSTALL_LIBDIR STREQUAL "_lib" OR NOT CMAKE_INSTALL_BINDIR STREQUAL "_bin")
+  message(FATAL_ERROR "pyproject.toml and cmake/wheel.cmake name different folders")
+endif()
+# No other program is linked with this copy of the library.
+set_property(TARGET dptrain PROPERTY VERSION)
+set_property(TARGET dptrain PROPERTY SOVERSION)
+
+find_package(Python REQUIRED COMPONENTS Interpreter)
+set(headers ${public_headers} dptrain.h dpt_types.h)
+list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/core/)
+list(APPEND headers ${PROJECT_SOURCE_DIR}/models/dptrain_models.h)
+set(declarations ${PROJECT_BINARY_DIR}/python/_declarations.py)
+file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/python)
+add_custom_command(OUTPUT ${declarations}
+  COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/declarations.py ${declarations}
+          --cc ${CMAKE_C_COMPILER} --source ${PROJECT_SOURCE_DIR}
+  DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/python/declarations.py
+  VERBATIM)
+add_custom_target(dptrain-python ALL DEPENDS ${declarations})
+install(FILES ${declarations} DESTINATION . COMPONENT python)
+install(FILES python/_dptrain_command.py DESTINATION ${SKBUILD_PLATLIB_DIR} COMPONENT python)
