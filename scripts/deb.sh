@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds Debian packages for the release of Debian or Ubuntu that it runs on, and checks them with lintian:
 #
-#     scripts/deb.sh [FOLDER]          the packages come into FOLDER (default: build-deb/packages)
+#     scripts/deb.sh [--no-lintian] [FOLDER]   the packages come into FOLDER (default: build-deb/packages)
 #     apt install ./build-deb/packages/*.deb
 #
 # It installs what is missing for building.  The packages are dptrain (the command), libdptrain0, libdptrain-dev,
@@ -12,15 +12,21 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # shellcheck source=scripts/setup.sh
 . scripts/setup.sh
 
-case ${1:-} in
--h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
--*) echo "deb.sh: unknown option $1; see --help" >&2; exit 2 ;;
-esac
+with_lintian=yes
+while [ $# -gt 0 ]; do
+    case $1 in
+    -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --no-lintian) with_lintian=no; shift ;;
+    -*) echo "deb.sh: unknown option $1; see --help" >&2; exit 2 ;;
+    *) break ;;
+    esac
+done
 
 setup_need_build
 setup_need_opencl
 setup_need_mpi
 setup_need_packages
+[ $with_lintian = no ] || setup_need_lintian
 setup_install
 
 build=${DPTRAIN_DEB_BUILD:-build-deb}
@@ -41,6 +47,7 @@ mkdir -p "$packages"
 mv "$build"/made-packages/*.deb "$packages/"
 rm -r "$build/made-packages"
 (cd "$packages" && du -h ./*.deb)
+if [ $with_lintian = no ]; then exit; fi
 # lintian refuses to run as root unless it is told that it may.
 lintian_root=()
 if [ "$(id -u)" -eq 0 ]; then lintian_root=(--allow-root); fi

@@ -122,7 +122,11 @@ setup_need_python() {
 setup_need_packages() {
     if ! command -v apt-get >/dev/null 2>&1; then return; fi
     setup_need_command dpkg-shlibdeps dpkg-dev "finds the packages that a package depends on"
-    setup_need_command lintian lintian "checks packages"
+}
+
+setup_need_lintian() {
+    if ! command -v apt-get >/dev/null 2>&1; then return; fi
+    setup_need_command lintian lintian "checks Debian packages"
 }
 
 # What the whole test suite takes besides.
