@@ -12,6 +12,13 @@ endif()
 set_property(TARGET dptrain PROPERTY VERSION)
 set_property(TARGET dptrain PROPERTY SOVERSION)
 
+# What the plug-in for cards opens at run time, it also finds in NVIDIA's packages of the same environment.
+if(TARGET dptrain-cuda)
+  set(folders cudnn cu13 cublas nccl)
+  list(TRANSFORM folders REPLACE "(.+)" "$ORIGIN/../../../nvidia/\\1/lib")
+  set_property(TARGET dptrain-cuda PROPERTY INSTALL_RPATH ${folders})
+endif()
+
 find_package(Python REQUIRED COMPONENTS Interpreter)
 set(headers ${public_headers} dptrain.h dpt_types.h)
 list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/core/)
