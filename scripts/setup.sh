@@ -122,6 +122,7 @@ setup_need_python() {
 setup_need_packages() {
     if ! command -v apt-get >/dev/null 2>&1; then return; fi
     setup_need_command dpkg-shlibdeps dpkg-dev "finds the packages that a package depends on"
+    setup_need_command file file "tells programs from other files, for packages"
 }
 
 setup_need_lintian() {
@@ -145,6 +146,7 @@ setup_need_test() {
     setup_need_command ip iproute2 "makes several hosts of one machine"
     setup_need_browser
     setup_need_command git git "lists the files to check"
+    setup_need_packages
 }
 
 # What makes a bare Debian of another release, where apt is; elsewhere that test is skipped.

@@ -54,7 +54,8 @@ for component in $(sed -n 's/^install.components = \[\(.*\)\]$/\1/p' "$SRC/pypro
 done
 
 # Debian packages, without compression.
-if ! command -v dpkg-shlibdeps >/dev/null 2>&1 || [ ! -e "$build/CPackConfig.cmake" ]; then
+if ! command -v dpkg-shlibdeps >/dev/null 2>&1 || ! command -v file >/dev/null 2>&1 ||
+    [ ! -e "$build/CPackConfig.cmake" ]; then
     finish
 fi
 cpack --config "$build/CPackConfig.cmake" -G DEB -B "$PWD/deb" -D CPACK_DEBIAN_COMPRESSION_TYPE=gzip \
