@@ -9,7 +9,8 @@
 #     --nightly    also the tests that take minutes, kernels under the sanitizers, ten minutes a
 #                  fuzzer, ten million runs of that of ONNX files, ThreadSanitizer over all tests, valgrind over the unit tests, a build
 #                  without OpenCL and CUDA, 500 trainings killed and resumed, ten minutes of soak, how
-#                  much of the readers is tested, and both commands of the README in a bare Debian 13
+#                  much of the readers is tested, both commands of the README in a bare Debian 13, and
+#                  Debian packages and a wheel, made, installed and used in a bare Debian 12 and 13
 #     --release    the same with an hour a fuzzer
 #
 # By day most tests run once: in the release build, or with the sanitizers for addresses and undefined
@@ -459,6 +460,11 @@ deaths() {
         "$work/gcc-release/tests/bin/test-fault-failover" "$1")
 }
 
+# Without a card's plug-in, which takes most of the time to compile.
+packages() {
+    scripts/test_debian.sh "$1" "$work/packages-$1" packages "$(ls "$work"/wheel/*.whl)"
+}
+
 run_tier() {
     local failure
     printf 'Testing in %s\n' "$work"
@@ -489,6 +495,9 @@ run_tier() {
         check "each call of a device that dies" deaths fault
         check "each call of a device that dies, staged" deaths faultstaged
         check "a bare Debian 13" scripts/test_debian.sh trixie "$work/debian-13"
+        check "a wheel for Python" env DPTRAIN_WHEEL_OPTIONS="-C cmake.define.${no_card#-D}" scripts/wheel.sh "$work/wheel"
+        check "packages in a bare Debian 13" packages trixie
+        check "packages in a bare Debian 12" packages bookworm
     fi
 
     for failure in ${failures[@]+"${failures[@]}"}; do

@@ -53,7 +53,9 @@ cd "$work/try it"
 unset DPTRAIN_BACKEND_PATH DPTRAIN_LIBRARY LD_LIBRARY_PATH PYTHONPATH
 bin/dptrain devices
 bin/dptrain train --dataset synthetic:28x28x1:10:600 --devices cpu --max-steps 20
-"$try/python" -c 'import dptrain; print("dptrain", dptrain.__version__, "is imported from", dptrain.__file__)'
+"$try/python" -c 'import dptrain
+print(dptrain.fit("lenet", "synthetic:28x28x1:10:600", devices="cpu", max_steps=20))
+print("dptrain", dptrain.__version__, "is imported from", dptrain.__file__)'
 
 rm -f "$folder"/dptrain-*
 cp "$wheel" "$work"/plain/dptrain-*.tar.gz "$folder/"
