@@ -19,17 +19,6 @@ if(TARGET dptrain-cuda)
   set_property(TARGET dptrain-cuda PROPERTY INSTALL_RPATH ${folders})
 endif()
 
-find_package(Python REQUIRED COMPONENTS Interpreter)
-set(headers ${public_headers} dptrain.h dpt_types.h)
-list(TRANSFORM headers PREPEND ${PROJECT_SOURCE_DIR}/core/)
-list(APPEND headers ${PROJECT_SOURCE_DIR}/models/dptrain_models.h)
-set(declarations ${PROJECT_BINARY_DIR}/python/_declarations.py)
-file(MAKE_DIRECTORY ${PROJECT_BINARY_DIR}/python)
-add_custom_command(OUTPUT ${declarations}
-  COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/python/declarations.py ${declarations}
-          --cc ${CMAKE_C_COMPILER} --source ${PROJECT_SOURCE_DIR}
-  DEPENDS ${headers} ${PROJECT_SOURCE_DIR}/python/declarations.py
-  VERBATIM)
-add_custom_target(dptrain-python ALL DEPENDS ${declarations})
-install(FILES ${declarations} DESTINATION . COMPONENT python)
+# python/CMakeLists.txt makes the declarations.
+install(FILES ${PROJECT_BINARY_DIR}/python/dptrain/_declarations.py DESTINATION . COMPONENT python)
 install(FILES python/_dptrain_command.py DESTINATION ${SKBUILD_PLATLIB_DIR} COMPONENT python)
