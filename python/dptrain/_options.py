@@ -1,0 +1,332 @@
+"""The keywords of `fit` and `Trainer`: names of the command's options, and fields of the library."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypedDict, Union
+
+import numpy as np
+
+from ._library import ffi, lib
+from ._structs import constant, empty, nearest
+
+Time = Union[float, str]
+
+
+class TrainerOptions(TypedDict, total=False):
+    """Keywords of `Trainer`, and of `fit`.  They are the options of the command, with _ for -.
+
+    dptrain/trainer.h describes each field; docs/python.md has a table.  Times are seconds, or text
+    such as "10m".
+    """
+
+    batch_size: int
+    accumulate: int
+    micro_batch: int
+    split: str  # "measured", "equal", "5:2:1", "replay:LOG"
+    standby: Union[bool, str]
+    overlap: Union[bool, str]
+    compress: str  # "none", "bf16"
+    bucket_bytes: int
+    optimizer: str  # "sgd", "adamw"
+    lr: float
+    lr_base_batch: int
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    no_bias_decay: bool
+    beta1: float
+    beta2: float
+    epsilon: float
+    clip_norm: float
+    loss: Union[str, Callable]  # "cross-entropy", "squared-error", "absolute", "huber", ...
+    loss_deterministic: bool
+    huber_delta: float
+    label_smoothing: float
+    class_weights: Sequence[float]
+    batchnorm: str  # "sync", "local", "frozen"
+    freeze_batch_norm: bool
+    freeze: Union[str, Sequence[str]]  # patterns of names
+    group: Union[str, Mapping[str, Mapping[str, float]]]  # {"*.bias": {"lr": 2, "decay": 0}}
+    augment: Union[str, Mapping[str, Any]]  # "crop,flip", {"crop": 4, "flip": True}
+    init: str  # "default", "normal:0.01", "xavier", "he"
+    seed: int
+    shuffle: bool
+    no_shuffle: bool
+    deterministic: bool
+    stop_on_loss: bool
+    device_timeout: Time
+    verify_replicas: int
+    readmit: Time
+    recompute: Union[bool, str]  # "auto", "on", "off"
+    rows_of_logits: int
+
+
+class FitOptions(TrainerOptions, total=False):
+    """Keywords of `fit` alone.  dptrain/fit.h describes each field."""
+
+    epochs: int
+    max_steps: int
+    max_time: Time
+    patience: int
+    schedule: str  # "constant", "step", "cosine", "onecycle", ...
+    warmup: Union[int, str]  # steps, or "5epochs"
+    step_every: int
+    step_factor: float
+    min_lr: float
+    schedule_steps: int
+    log: str
+    plot: str
+    trace: str
+    checkpoint: str
+    checkpoint_every: Union[int, str]  # steps, or "2epochs", "10m"
+    checkpoint_keep: int
+    host_copy: int
+    resume: bool
+
+
+# ---- Values ------------------------------------------------------------------------------------
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_LOSSES = {"absolute": "absolute-error"}
+_PADDING, _ERASE, _AREA = 4, 0.25, 0.08
+
+
+def seconds(value: Time) -> float:
+    """Seconds of a number, or of text with a unit: "90s", "10m", "2h"."""
+    if not isinstance(value, str):
+        return float(value)
+    match = re.fullmatch(r"([0-9.]+)([smh]?)", value)
+    if not match:
+        raise ValueError(f"{value!r} is no time: give seconds, or text such as '10m'")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def on(value: Any) -> bool:
+    if isinstance(value, str) and value not in ("on", "off"):
+        raise ValueError(f'give True, False, "on" or "off", not {value!r}')
+    return value == "on" if isinstance(value, str) else bool(value)
+
+
+def span(value: Union[int, str]) -> tuple[int, str]:
+    """A number and its unit: 5, "5steps", "5epochs"."""
+    match = re.fullmatch(r"(\d+)(steps|epochs|)", str(value))
+    if not match:
+        raise ValueError(f"{value!r} is neither a number of steps nor text such as '5epochs'")
+    return int(match[1]), match[2] or "steps"
+
+
+def _words(value: Union[str, Mapping[str, Any]]) -> dict[str, Any]:
+    if isinstance(value, str):
+        parts = (word.partition(":") for word in value.split(","))
+        return {name: float(number) if number else True for name, _, number in parts}
+    return {name.replace("_", "-"): n for name, n in value.items() if n is not False}
+
+
+# ---- Setting fields ----------------------------------------------------------------------------
+
+Setter = Callable[[Any, Any, list], None]
+
+
+def _plain(field: str, convert: Callable = lambda value: value) -> Setter:
+    def put(struct: Any, value: Any, keep: list) -> None:
+        setattr(struct, field, convert(value))
+
+    return put
+
+
+def _enum(field: str, enum: str, names: Mapping[str, str] = {}) -> Setter:
+    return _plain(field, lambda value: constant(enum, names.get(value, value)))
+
+
+def _path(field: str) -> Setter:
+    def put(struct: Any, value: Any, keep: list) -> None:
+        keep.append(ffi.new("char[]", os.fsencode(value)))
+        setattr(struct, field, keep[-1])
+
+    return put
+
+
+def _split(struct: Any, value: Any, keep: list) -> None:
+    keep.append(ffi.new("char[]", str(value).encode()))
+    struct.split = lib.dpt_split_from(keep[-1])
+
+
+def _recompute(struct: Any, value: Any, keep: list) -> None:
+    word = value if isinstance(value, str) else "on" if value else "off"
+    struct.recompute = constant("dpt_recompute", word)
+
+
+def _augment(struct: Any, value: Any, keep: list) -> None:
+    known = ("crop", "flip", "erase", "resized-crop")
+    for name, number in _words(value).items():
+        if name not in known:
+            raise ValueError(f"unknown augmentation {name!r}{nearest(name, known)}")
+        if name == "crop":
+            struct.augment.crop_padding = _PADDING if number is True else int(number)
+        elif name == "flip":
+            struct.augment.flip = True
+        elif name == "erase":
+            struct.augment.erase = _ERASE if number is True else number
+        else:
+            struct.augment.resized_crop = _AREA if number is True else number
+
+
+def _init(struct: Any, value: str, keep: list) -> None:
+    word, _, number = value.partition(":")
+    struct.init.kind = constant("dpt_init_kind", word)
+    struct.init.deviation = float(number) if number else 0
+
+
+def _class_weights(struct: Any, value: Sequence[float], keep: list) -> None:
+    keep.append(np.ascontiguousarray(value, np.float32))
+    struct.class_weights, struct.n_class_weights = (
+        ffi.from_buffer("float[]", keep[-1]),
+        len(keep[-1]),
+    )
+
+
+def groups_of(group: Any, freeze: Any) -> list[dict[str, Any]]:
+    """The groups of parameters that `group` and `freeze` name."""
+    patterns = freeze.split(",") if isinstance(freeze, str) else list(freeze or ())
+    found = [{"pattern": pattern, "frozen": True} for pattern in patterns]
+    if isinstance(group, str):
+        parts = (part.split(":") for part in group.split(","))
+        group = {
+            p[0]: {k: float(v) for k, _, v in (q.partition("=") for q in p[1:])} for p in parts
+        }
+    for pattern, how in (group or {}).items():
+        unknown = set(how) - {"lr", "decay"}
+        if unknown or not how:
+            raise ValueError(
+                f'group {pattern!r} has "lr" and "decay", not {", ".join(sorted(unknown)) or "nothing"}'
+            )
+        one: dict[str, Any] = {"pattern": pattern, "lr_factor": how.get("lr", 0)}
+        if "decay" in how:
+            one.update(weight_decay=how["decay"], has_weight_decay=True)
+        found.append(one)
+    return found
+
+
+def set_groups(struct: Any, groups: Iterable[Mapping[str, Any]], keep: list) -> None:
+    groups = list(groups)
+    array = ffi.new("dpt_parameter_group[]", len(groups))
+    for one, values in zip(array, groups):
+        keep.append(ffi.new("char[]", values["pattern"].encode()))
+        for name, value in {**values, "pattern": keep[-1]}.items():
+            setattr(one, name, value)
+    keep.append(array)
+    struct.groups, struct.n_groups = array, len(groups)
+
+
+def _every(struct: Any, value: Union[int, str], keep: list) -> None:
+    if isinstance(value, str) and not re.fullmatch(r"\d+(steps|epochs|)", value):
+        struct.checkpoint_every.seconds = seconds(value)
+        return
+    number, unit = span(value)
+    setattr(struct.checkpoint_every, unit, number)
+
+
+def _schedule(field: str, convert: Callable = lambda value: value) -> Setter:
+    def put(struct: Any, value: Any, keep: list) -> None:
+        setattr(struct.schedule, field, convert(value))
+
+    return put
+
+
+# What sets the fields of dpt_trainer_options.  `loss`, `freeze`, `group` and `warmup` need more than
+# their value, and are set by Trainer and fit.
+TRAINER: dict[str, Setter] = {
+    **{
+        name: _plain(name)
+        for name in ("batch_size", "accumulate", "micro_batch", "bucket_bytes", "lr")
+    },
+    **{
+        name: _plain(name)
+        for name in ("lr_base_batch", "momentum", "nesterov", "weight_decay", "no_bias_decay")
+    },
+    **{
+        name: _plain(name)
+        for name in ("beta1", "beta2", "epsilon", "clip_norm", "huber_delta", "label_smoothing")
+    },
+    **{
+        name: _plain(name)
+        for name in ("seed", "no_shuffle", "deterministic", "stop_on_loss", "verify_replicas")
+    },
+    "split": _split,
+    "standby": _plain("no_standby", lambda value: not on(value)),
+    "overlap": _plain("no_overlap", lambda value: not on(value)),
+    "compress": _enum("compress", "dpt_compression"),
+    "optimizer": _enum("optimizer", "dpt_optimizer"),
+    "loss": _enum("loss", "dpt_loss", _LOSSES),
+    "loss_deterministic": _plain("own_loss_deterministic"),
+    "class_weights": _class_weights,
+    "batchnorm": _enum("batch_norm", "dpt_batch_norm_mode"),
+    "freeze_batch_norm": _plain(
+        "batch_norm", lambda value: lib.DPT_BATCH_NORM_FROZEN if value else 0
+    ),
+    "freeze": lambda struct, value, keep: None,
+    "group": lambda struct, value, keep: None,
+    "augment": _augment,
+    "init": _init,
+    "shuffle": _plain("no_shuffle", lambda value: not value),
+    "device_timeout": _plain("device_timeout", seconds),
+    "readmit": _plain("readmit_after", seconds),
+    "recompute": _recompute,
+    "rows_of_logits": _plain("logit_rows"),
+}
+
+FIT: dict[str, Setter] = {
+    **{
+        name: _plain(name)
+        for name in ("epochs", "max_steps", "patience", "schedule_steps", "checkpoint_keep")
+    },
+    **{name: _path(name) for name in ("log", "plot", "trace", "checkpoint")},
+    "host_copy": _plain("host_copy"),
+    "resume": _plain("resume"),
+    "max_time": _plain("max_seconds", seconds),
+    "schedule": _schedule("kind", lambda value: constant("dpt_schedule_kind", value)),
+    "warmup": lambda struct, value, keep: None,
+    "step_every": _schedule("every"),
+    "step_factor": _schedule("factor"),
+    "min_lr": _schedule("min_lr"),
+    "checkpoint_every": _every,
+}
+
+# Losses that compare outputs with targets, and not with labels.
+_OF_TARGETS = (
+    "squared-error",
+    "absolute",
+    "absolute-error",
+    "huber",
+    "binary-cross-entropy",
+    "own-of-targets",
+)
+
+
+def wants_targets(loss: Any) -> bool:
+    """Whether a loss compares numbers, so that integers as labels are numbers, too."""
+    return isinstance(loss, str) and loss.replace("_", "-") in _OF_TARGETS
+
+
+def check_known(options: Iterable[str], known: Iterable[str], what: str) -> None:
+    """Raises TypeError for an unknown keyword, with the nearest one."""
+    known = list(known)
+    for name in options:
+        if name not in known:
+            raise TypeError(f"{what} has no option {name!r}{nearest(name, known)}")
+
+
+def make(kind: str, table: Mapping[str, Setter], options: Mapping[str, Any]) -> tuple[Any, list]:
+    """A struct of options, and what must live as long."""
+    struct, keep = empty(kind), []
+    for name, setter in table.items():
+        value: Optional[Any] = options.get(name)
+        if value is None:
+            continue
+        try:
+            setter(struct, value, keep)
+        except (TypeError, ValueError, OverflowError, AttributeError) as why:
+            raise type(why)(f"{name}={value!r}: {why}") from None
+    return struct, keep

@@ -1,0 +1,202 @@
+"""A classifier with scikit-learn's protocol.  scikit-learn is used if it is installed."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, Optional
+
+import numpy as np
+
+from ._arrays import as_array
+from .errors import InvalidError, StateError
+from .model import Model
+from .predicting import predict
+from .training import Run, fit
+
+try:
+    from sklearn.base import BaseEstimator, ClassifierMixin
+except ImportError:
+
+    class ClassifierMixin:  # type: ignore[no-redef]
+        """The part of scikit-learn's class that is needed without it."""
+
+        _estimator_type = "classifier"
+
+        def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+            right = self.predict(X) == np.asarray(y)  # type: ignore[attr-defined]
+            return float(np.average(right, weights=sample_weight))
+
+    class BaseEstimator:  # type: ignore[no-redef]
+        """The part of scikit-learn's class that is needed without it."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]:
+            names = list(inspect.signature(type(self).__init__).parameters)[1:]
+            return {name: getattr(self, name) for name in names}
+
+        def set_params(self, **params: Any) -> Any:
+            known = self.get_params()
+            for name, value in params.items():
+                if name not in known:
+                    raise ValueError(
+                        f"Invalid parameter {name!r} for estimator {type(self).__name__}"
+                    )
+                setattr(self, name, value)
+            return self
+
+
+class DptrainClassifier(ClassifierMixin, BaseEstimator):
+    """A network as a classifier of scikit-learn, for pipelines and grid searches.
+
+    model     The name of a network ("mlp", "lenet", ...), a function (shape, classes) -> Model, or a
+              Model whose present weights each `fit` begins with.  `shape` is that of a sample.
+    options   Further keywords of `dptrain.fit`, as a dict.
+
+    The other parameters are those of `dptrain.fit`.  After `fit`: `classes_` (the sorted labels),
+    `n_features_in_`, `net_` (the Model), `run_` (the Run).  `X` is (n, ...): (n, features), or
+    images.  Labels are of any type.
+    """
+
+    def __init__(
+        self,
+        model: Any = "mlp",
+        devices: Optional[str] = None,
+        epochs: int = 5,
+        batch_size: Optional[int] = None,
+        lr: Optional[float] = None,
+        momentum: Optional[float] = None,
+        weight_decay: Optional[float] = None,
+        optimizer: Optional[str] = None,
+        normalize: bool = False,
+        seed: int = 0,
+        options: Optional[dict] = None,
+    ):
+        self.model = model
+        self.devices = devices
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.lr = lr
+        self.momentum = momentum
+        self.weight_decay = weight_decay
+        self.optimizer = optimizer
+        self.normalize = normalize
+        self.seed = seed
+        self.options = options
+
+    def _samples(self, X: Any) -> np.ndarray:
+        array = as_array(X, "X")
+        if array.ndim < 2:
+            raise InvalidError(
+                f"Expected 2D array, got an array of the shape {array.shape} instead. Reshape your data: X is "
+                "(samples, features)"
+            )
+        if array.dtype == object or array.dtype.kind == "f":
+            array = array.astype(np.float32)
+            if not np.isfinite(array).all():
+                raise InvalidError("Input X contains NaN or infinity")
+        return array
+
+    def _new_model(self, shape: tuple, classes: int) -> Model:
+        model = self.model
+        if isinstance(model, Model):
+            return model.copy()
+        if callable(model):
+            return model(shape, classes)
+        return Model(str(model))
+
+    def fit(self, X: Any, y: Any) -> DptrainClassifier:
+        """Trains a new network.  Errors: those of `dptrain.fit`; InvalidError for one class alone."""
+        X, y = self._samples(X), np.asarray(y)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        if y.ndim != 1 or len(y) != len(X):
+            raise InvalidError(f"X has the shape {X.shape}, but y has {y.shape}: y is ({len(X)},)")
+        if y.dtype.kind == "f" and not np.array_equal(y, np.floor(y)):
+            raise InvalidError("Unknown label type: continuous. y holds classes")
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise InvalidError(
+                f"y has 1 class, {self.classes_[0]!r}: a classifier needs at least two"
+            )
+        self.n_features_in_ = X.shape[1]
+        net = self._new_model(X.shape[1:], len(self.classes_))
+        names = (
+            "devices",
+            "epochs",
+            "lr",
+            "momentum",
+            "weight_decay",
+            "optimizer",
+            "normalize",
+            "seed",
+        )
+        keywords = {name: getattr(self, name) for name in names}
+        if self.batch_size:
+            keywords["batch_size"] = min(self.batch_size, len(X))
+        keywords.update(self.options or {})
+        self.run_: Run = fit(net, (X, labels.astype(np.int32)), **keywords)
+        self.net_ = net
+        return self
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities: (n, classes), in the order of `classes_`."""
+        if not hasattr(self, "net_"):
+            raise _not_fitted(self)
+        X = self._samples(X)
+        if X.shape[1] != self.n_features_in_:
+            raise InvalidError(
+                f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "
+                "input"
+            )
+        return predict(self.net_, X, devices=self.devices, outputs="probabilities")[
+            :, : len(self.classes_)
+        ]
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The most likely class of each sample: (n,)."""
+        return (
+            self.classes_[self.predict_proba(X).argmax(1)]
+            if hasattr(self, "net_")
+            else self.predict_proba(X)
+        )
+
+    def __getstate__(self) -> dict:
+        state = dict(self.__dict__)
+        if "net_" in state:
+            state["net_"] = _Stored(self.net_)
+            state.pop("run_", None)
+        return state
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state)
+        if isinstance(self.__dict__.get("net_"), _Stored):
+            self.net_ = self.net_.restore()
+
+
+def _not_fitted(estimator: Any) -> Exception:
+    message = (
+        f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' before 'predict'"
+    )
+    try:
+        from sklearn.exceptions import NotFittedError
+    except ImportError:
+        return StateError(message)
+    return NotFittedError(message)
+
+
+class _Stored:
+    """A network by name as pickle stores it: its sizes and its weights."""
+
+    def __init__(self, net: Model):
+        if net._shape is None:
+            raise TypeError(
+                f"{net.name} cannot be pickled: only networks by name can. Save its weights with net_.save(path)"
+            )
+        self.name, self.shape, self.weights = net.name, dict(net._shape), net.weights
+        self.outputs, self.statistics = net._outputs, net._statistics
+
+    def restore(self) -> Model:
+        s = self.shape
+        net = Model(self.name, input=(s["channels"], s["height"], s["width"]), classes=s["classes"])
+        net.weights = self.weights
+        net._outputs, net._statistics = self.outputs, self.statistics
+        return net
