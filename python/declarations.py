@@ -11,6 +11,7 @@ parses at each import.
 """
 
 import argparse
+import contextlib
 import os
 import re
 import subprocess
@@ -83,7 +84,8 @@ def encode(text):
     ffi.set_source("dptrain._declarations", None)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "module.py")
-        ffi.emit_python_code(path, verbose=False)
+        with contextlib.redirect_stdout(sys.stderr):  # cffi says what it writes
+            ffi.emit_python_code(path)
         with open(path, encoding="utf-8") as file:
             return file.read()
 

@@ -22,8 +22,8 @@ _TYPES = {
 }
 
 
-def read(path: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """The tensors and the metadata of a file.  Tensors are copies that may be changed.
+def read(path: str) -> dict[str, np.ndarray]:
+    """The tensors of a file: copies that may be changed.
 
     Errors: NotFoundError; FormatError if the file is damaged or has tensors of another type."""
     try:
@@ -36,9 +36,9 @@ def read(path: str) -> tuple[dict[str, np.ndarray], dict[str, str]]:
         if size > min(len(data) - _HEAD, _MOST_HEADER):
             raise ValueError("its header is longer than the file")
         header = json.loads(data[_HEAD : _HEAD + size])
-        metadata = header.pop("__metadata__", {})
+        header.pop("__metadata__", None)
         body = memoryview(data)[_HEAD + size :]
-        return {name: _tensor(entry, body) for name, entry in header.items()}, metadata
+        return {name: _tensor(entry, body) for name, entry in header.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as why:
         raise FormatError(f"{path} is no safetensors file: {why}") from why
 
@@ -57,9 +57,9 @@ def _tensor(entry: Mapping[str, Any], body: memoryview) -> np.ndarray:
     return np.frombuffer(part, _TYPES[entry["dtype"]]).reshape(entry["shape"]).copy()
 
 
-def write(path: str, tensors: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+def write(path: str, tensors: Mapping[str, np.ndarray]) -> None:
     """Writes tensors as float32.  The file is complete or is not there."""
-    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    header: dict[str, Any] = {}
     arrays, at = [], 0
     for name, tensor in tensors.items():
         arrays.append(np.ascontiguousarray(tensor, np.float32))

@@ -382,21 +382,25 @@ def _array_list(arrays: Sequence[tuple[str, np.ndarray]], data: bool = True) -> 
 
 
 def check_labels(labels: np.ndarray, model: Optional[Node]) -> None:
-    """Raises InvalidError with index and value of a label that is out of range."""
-    outputs = 0
-    if model is not None:
-        with model.context:
-            outputs = lib.dpt_model_outputs(model.get())
-            if lib.dpt_model_gives_loss(model.get()):
-                outputs = 0
-    # The numbers of a regression with one output are labels by their type only.
-    most = outputs if outputs > 1 else np.iinfo(np.int32).max
-    wrong = (labels >= most) | ((labels < 0) & ((labels.ndim == 1) | (labels != IGNORED_LABEL)))
-    if outputs == 1 or not wrong.any():
+    """Raises InvalidError if labels do not fit a model: for their shape, or with index and value."""
+    outputs, each = 0, 0
+    if model is not None and not lib.dpt_model_gives_loss(model.get()):
+        outputs, each = lib.dpt_model_outputs(model.get()), lib.dpt_model_labels(model.get())
+    if outputs == 1:
+        return  # the numbers of a regression, which are integers
+    if each and labels.size != len(labels) * each:
+        wanted = f"({len(labels)},)" if each == 1 else f"({len(labels)}, {each})"
+        raise InvalidError(
+            f"the labels have the shape {labels.shape}, but the network needs {wanted}"
+        )
+    most = outputs or np.iinfo(np.int32).max
+    ignored = (labels == IGNORED_LABEL) & (labels.ndim > 1)
+    wrong = ((labels >= most) | (labels < 0)) & ~ignored
+    if not wrong.any():
         return
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
     where = ", ".join(map(str, place))
-    span = f"0 to {outputs - 1}" if outputs > 1 else "0 or more"
+    span = f"0 to {outputs - 1}" if outputs else "0 or more"
     raise InvalidError(f"labels[{where}] is {labels[place]}: the labels of this network are {span}")
 
 

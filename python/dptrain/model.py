@@ -15,7 +15,7 @@ from . import _safetensors
 from ._context import Context, Node, context_for, plain_context
 from ._library import ffi, lib, text
 from ._structs import as_dict, empty, fill
-from .errors import InvalidError, NotFoundError, StateError
+from .errors import ClosedError, InvalidError, NotFoundError, StateError
 
 
 @dataclass(frozen=True)
@@ -120,16 +120,17 @@ class Model:
 
     def _begin(self, make: Optional[Callable[[Context], Node]], name: str) -> None:
         self.name = name
+        self._closed = False
         self._make = make  # None: by the name
         self._shape: Optional[dict[str, int]] = None
         self._nodes: dict[Context, Node] = {}
         self._weights_path: Optional[str] = None
         self._version = 0  # grows with each change of the weights
         self._predictors: dict[Any, Any] = {}
-        self._folder: Optional[Folder] = None  # of the file of weights
         self.frozen: list[str] = []  # tensors that `fit` freezes unless it is told otherwise
         self._outputs = "probabilities"  # what `predict` gives: set by the loss of a training
         self._statistics: Optional[tuple] = None  # (means, deviations) of the data of the training
+        self._folder: Optional[Folder] = None  # of the file of weights
 
     # ---- The library's model ----
 
@@ -166,14 +167,15 @@ class Model:
 
     def _node(self, context: Context) -> Node:
         """The library's model in a context.  The model owns it."""
-        if not hasattr(self, "_nodes"):
-            raise StateError("this model is closed")
+        if self._closed:
+            raise ClosedError(f"this model, {self.name}, is closed")
         node = self._nodes.get(context)
         if node is None or not node.pointer:
             node = self._nodes[context] = (self._make or self._by_name)(context)
         return node
 
     def _any_node(self) -> Node:
+        """The library's model in any context."""
         for node in self._nodes.values():
             if node.pointer:
                 return node
@@ -181,15 +183,16 @@ class Model:
 
     def close(self) -> None:
         """Frees what the model holds.  Closing twice does nothing."""
-        nodes, predictors = self.__dict__.pop("_nodes", {}), self.__dict__.pop("_predictors", {})
-        for predictor in predictors.values():
-            predictor.close()
-        for node in nodes.values():
+        self._closed = True
+        self._forget_predictors()
+        for node in self._nodes.values():
             node.release()
-        self._folder = None
+        self._nodes.clear()
+        self._folder, self._weights_path, self._make = None, None, None
 
     def __del__(self) -> None:
-        self.close()
+        if "_folder" in self.__dict__:
+            self.close()
 
     def copy(self) -> Model:
         """A model of the same network, with copies of the weights."""
@@ -204,8 +207,8 @@ class Model:
         return new
 
     def __repr__(self) -> str:
-        if not self._sized:
-            return f"Model({self.name!r})"
+        if not self._sized or self._closed:
+            return f"Model({self.name!r}{', closed' if self._closed else ''})"
         return f"Model({self.name!r}, {self.parameter_count} parameters)"
 
     # ---- Descriptions ----
@@ -284,7 +287,7 @@ class Model:
                 f"{self.name} has no weights of its own yet: train it (dptrain.fit), load a file (net.load), or "
                 "initialise it (net.initialize)"
             )
-        return _safetensors.read(self._weights_path)[0]
+        return _safetensors.read(self._weights_path)
 
     @weights.setter
     def weights(self, tensors: Mapping[str, Any]) -> None:
@@ -299,7 +302,7 @@ class Model:
                 raise InvalidError(
                     f"{name} has the shape {array.shape}, but {self.name} has {shapes[name]}"
                 )
-        old, metadata = _safetensors.read(self._weights_path) if self._weights_path else ({}, {})
+        old = self.weights if self._weights_path else {}
         new = {**old, **given}
         missing = [name for name in shapes if name not in new]
         if missing:
@@ -307,7 +310,7 @@ class Model:
                 f"the weights lack {', '.join(missing)}, and {self.name} has no weights yet"
             )
         path = self._new_file()
-        _safetensors.write(path, {name: new[name] for name in shapes}, metadata)
+        _safetensors.write(path, {name: new[name] for name in shapes})
         self._take_file(path)
 
     def save(self, path: Union[str, os.PathLike]) -> None:
@@ -338,11 +341,15 @@ class Model:
         self._statistics = (found["mean"], found["deviation"]) if normalized else None
         return self
 
-    def initialize(self, seed: int = 0, init: str = "default") -> Model:
-        """Gives the network first weights without training it.  Returns self."""
+    def initialize(self, seed: int = 0, init: str = "default", data: Any = None) -> Model:
+        """Gives the network the weights that a training would begin with.  Returns self.
+
+        Those of an ONNX file or of a module of PyTorch, else random ones by `seed` and `init`.
+        `data` are samples that fit the network, as for `fit`, which networks with several inputs
+        need.  Errors: StateError if the sizes of the network are not known; InvalidError."""
         from .training import initialize
 
-        initialize(self, seed, init)
+        initialize(self, data, seed=seed, init=init)
         return self
 
     def _new_file(self) -> str:

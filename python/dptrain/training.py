@@ -559,23 +559,26 @@ def _device_of(info: Mapping[str, Any], report: Mapping[str, Any], share: float)
     )
 
 
-def initialize(net: Model, seed: int, init: str) -> None:
-    """Gives a network first weights: those of a trainer with two samples of zeros."""
+def _some_samples(net: Model) -> Dataset:
+    """Two samples of zeros for a network with one input."""
     if not net._sized:
         raise StateError(
             f"the sizes of {net.name} are not known: give Model({net.name!r}, input=, classes=)"
         )
-    first, inputs = net.layers[0], net.inputs
-    shape = (first.channels, first.height, first.width) if len(inputs) == 1 else None
-    x = {}
-    for one in inputs:
-        extents = shape if shape and not one.vocabulary else (one.elements,)
-        x[one.name] = np.zeros((2, *extents), np.int32 if one.vocabulary else np.float32)
+    if len(net.inputs) > 1:
+        raise InvalidError(f"{net.name} has several inputs: give data= with samples that fit it")
+    first, one = net.layers[0], net.inputs[0]
+    shape = (one.elements,) if one.vocabulary else (first.channels, first.height, first.width)
+    x = np.zeros((2, *shape), np.int32 if one.vocabulary else np.float32)
     labels = net.labels_per_sample
     y = None if net.gives_loss else np.zeros((2, labels) if labels > 1 else 2, np.int32)
-    with Trainer(
-        net, Dataset(x, y), devices="cpu:threads=1", seed=seed, init=init, freeze=()
-    ) as trainer:
+    return Dataset(x, y)
+
+
+def initialize(net: Model, data: Any, **options: Any) -> None:
+    """Gives a network first weights: those of a trainer that makes no step."""
+    data = _some_samples(net) if data is None else data
+    with Trainer(net, data, devices="cpu:threads=1", **options) as trainer:
         trainer.keep_weights()
 
 
@@ -636,15 +639,13 @@ class _Loop:
         self.interrupted = False
 
     def progress(self, p: Any) -> int:
-        if self.interrupted or self.trainer._context.closing:
-            return 1
         if p.step:
             self._step(p)
         if p.epoch:
             self._epoch(p.epoch)
         if p.event:
             self._event(p.event)
-        return int(self.interrupted)
+        return int(self.interrupted or self.trainer._context.closing)
 
     def _tell(self, name: str, what: Any) -> None:
         """Calls the program's functions.  One that returns True ends the training."""

@@ -1,0 +1,160 @@
+"""Forks, the end of the interpreter, and objects that end in any order: no crash, no hang."""
+
+import pytest
+
+HEAD = """
+import gc, os, sys, threading, time
+import numpy as np
+import dptrain
+x = np.random.default_rng(0).random((256, 1, 28, 28), dtype=np.float32)
+y = np.arange(256) % 10
+def fit(net, **options):
+    return dptrain.fit(net, (x, y), devices="cpu,cpu", **options)
+def trainer(net):
+    return dptrain.Trainer(net, (x, y), devices="cpu,cpu")
+"""
+
+
+@pytest.fixture
+def run(program):
+    def run(text):
+        code, out, error = program(HEAD + text)
+        assert "Traceback" not in error and "Fatal" not in error, error
+        return code, out.split()
+
+    return run
+
+
+def test_a_forked_process_gets_an_error_and_its_parent_goes_on(run):
+    text = """
+net = dptrain.Model("lenet")
+fit(net, max_steps=1)
+pid = os.fork()
+if pid == 0:
+    try:
+        dptrain.predict(net, x, devices="cpu")
+    except dptrain.errors.ForkedError as why:
+        code = 7 if "spawn" in str(why) else 8
+    net.close()
+    gc.collect()
+    os._exit(code)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), fit(net, max_steps=1).steps)
+"""
+    assert run(text) == (0, ["7", "1"])
+
+
+def test_a_forked_process_ends_as_usual(run):
+    text = """
+net = dptrain.Model("lenet")
+t = trainer(net)
+t.step()
+t.keep_weights()
+pid = os.fork()
+if pid == 0:
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), os.path.exists(net._weights_path), t.step().step)
+"""
+    assert run(text) == (0, ["3", "True", "2"])
+
+
+def test_a_fork_before_the_first_use(run):
+    text = """
+import multiprocessing
+def work(queue):
+    queue.put(fit(dptrain.Model("lenet"), max_steps=2).steps)
+fork = multiprocessing.get_context("fork")
+queue = fork.Queue()
+process = fork.Process(target=work, args=(queue,))
+process.start()
+print(queue.get(timeout=60), fit(dptrain.Model("lenet"), max_steps=1).steps)
+process.join()
+print(process.exitcode)
+"""
+    assert run(text) == (0, ["2", "1", "0"])
+
+
+def test_a_fork_in_the_middle_of_a_training(run):
+    text = """
+def split(step):
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    os.waitpid(pid, 0)
+print(fit(dptrain.Model("lenet"), max_steps=4, on_step=split).steps)
+"""
+    assert run(text) == (0, ["4"])
+
+
+def test_the_interpreter_ends_while_a_thread_trains(run):
+    text = """
+began = threading.Event()
+def work():
+    fit(dptrain.Model("lenet"), epochs=10**6, on_step=lambda step: began.set())
+threading.Thread(target=work, daemon=True).start()
+began.wait()
+print("leaving")
+"""
+    assert run(text) == (0, ["leaving"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import builtins; builtins.kept = trainer(dptrain.Model('lenet')); builtins.kept.submit()",
+        "t = trainer(dptrain.Model('lenet')); t.me = t; t.step(); del t; gc.collect()",
+        "t = trainer(dptrain.Model('lenet')); t.me = t; t.step()",
+        "t = trainer(dptrain.Model('lenet')); t.step(); t.net.close(); t.step()",
+        "n = dptrain.Model('lenet'); fit(n, max_steps=1); dptrain.predict(n, x); del n",
+        "b = dptrain.Builder('unfinished'); b.input(1, 8, 8); b.me = b",
+    ],
+)
+def test_objects_that_live_to_the_end(run, text):
+    assert run(text) == (0, [])
+
+
+def test_an_exit_within_a_callback(run):
+    assert run("fit(dptrain.Model('lenet'), on_step=lambda step: sys.exit(5))") == (5, [])
+
+
+def test_use_after_close(run):
+    text = """
+net = dptrain.Model("lenet")
+t = trainer(net)
+t.step()
+t.close()
+t.close()
+uses = [t.step, t.submit, t.devices, lambda: t.steps, lambda: t.get("fc2.bias"), lambda: t.evaluate((x, y))]
+for use in uses:
+    try:
+        use()
+    except dptrain.errors.ClosedError:
+        print("closed")
+"""
+    assert run(text) == (0, ["closed"] * 6)
+
+
+def test_objects_dropped_by_other_threads_during_a_training(run):
+    text = """
+stop = threading.Event()
+def churn():
+    while not stop.is_set():
+        dptrain.Model("mlp", input=(1, 8, 8), classes=3).close()
+        b = dptrain.Builder("b"); b.input(1, 8, 8); del b
+threads = [threading.Thread(target=churn) for _ in range(2)]
+[t.start() for t in threads]
+def drop(step):
+    dptrain.Model("mlp", input=(1, 8, 8), classes=3).parameter_count
+    gc.collect()
+print(fit(dptrain.Model("lenet"), max_steps=10, on_step=drop).steps)
+stop.set()
+[t.join() for t in threads]
+"""
+    assert run(text) == (0, ["10"])
+
+
+def test_start_up_loads_neither_pytorch_nor_scikit_learn(run):
+    text = """
+fit(dptrain.Model("lenet"), max_steps=1)
+print([name for name in ("torch", "sklearn", "tqdm", "pycparser") if name in sys.modules])
+"""
+    assert run(text) == (0, ["[]"])
