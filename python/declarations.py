@@ -12,6 +12,7 @@ parses at each import.
 
 import argparse
 import contextlib
+import io
 import os
 import re
 import subprocess
@@ -84,7 +85,7 @@ def encode(text):
     ffi.set_source("dptrain._declarations", None)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "module.py")
-        with contextlib.redirect_stdout(sys.stderr):  # cffi says what it writes
+        with contextlib.redirect_stdout(io.StringIO()):  # cffi says what it writes
             ffi.emit_python_code(path)
         with open(path, encoding="utf-8") as file:
             return file.read()

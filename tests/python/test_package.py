@@ -1,6 +1,9 @@
 """The package as a whole: declarations, version, statuses, keywords."""
 
+import importlib.util
+import os
 import re
+import shutil
 import typing
 
 import pytest
@@ -137,6 +140,25 @@ def test_annotations_can_be_evaluated():
 def test_devices_are_listed():
     found = dptrain.available_devices()
     assert any(device.id == "cpu" and device.threads > 0 for device in found)
+
+
+def test_declarations_as_text_are_the_same():
+    """Without cffi at build time the module holds text, which cffi parses."""
+    pytest.importorskip("pycparser", reason="pycparser is not installed")
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    script = os.path.join(os.path.dirname(folder), "python", "declarations.py")
+    if shutil.which("cc") is None:
+        pytest.skip("there is no C compiler")
+    spec = importlib.util.spec_from_file_location("declarations", script)
+    declarations = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(declarations)
+    text = declarations.without_bodies(declarations.preprocess("cc", os.path.dirname(folder)))
+    module = {}
+    exec(declarations.TEXT_MODULE.format(text=text), module)
+    names = re.findall(r"^} (dpt_\w+);", text, re.M)
+    assert len(names) > 40
+    for name in names:
+        assert module["ffi"].sizeof(name) == ffi.sizeof(name), name
 
 
 def test_version():
