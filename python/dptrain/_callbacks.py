@@ -7,6 +7,7 @@ from typing import Any, Callable, Optional
 
 import numpy as np
 
+from ._context import within_a_call
 from ._library import ffi, lib
 from ._structs import fill
 from .errors import InvalidError
@@ -82,7 +83,8 @@ def _checked(result: np.ndarray, wanted: tuple, name: str) -> np.ndarray:
 @ffi.callback("dpt_operator_function", error=lib.DPT_E_CALLBACK)
 def _forward(call: Any) -> int:
     try:
-        ffi.from_handle(call.user).run_forward(call)
+        with within_a_call():
+            ffi.from_handle(call.user).run_forward(call)
         return lib.DPT_OK
     except BaseException as failure:  # of the program: it becomes the cause of CallbackError
         return _fail(call, failure)
@@ -91,7 +93,8 @@ def _forward(call: Any) -> int:
 @ffi.callback("dpt_operator_function", error=lib.DPT_E_CALLBACK)
 def _backward(call: Any) -> int:
     try:
-        ffi.from_handle(call.user).run_backward(call)
+        with within_a_call():
+            ffi.from_handle(call.user).run_backward(call)
         return lib.DPT_OK
     except BaseException as failure:  # of the program
         return _fail(call, failure)
@@ -145,7 +148,8 @@ class Loss:
 def loss_function(call: Any) -> int:
     """The dpt_loss_function of a Loss."""
     try:
-        ffi.from_handle(call.user).run(call)
+        with within_a_call():
+            ffi.from_handle(call.user).run(call)
         return lib.DPT_OK
     except BaseException as failure:  # of the program
         return _fail(call, failure)

@@ -11,13 +11,14 @@ raise ForkedError there, and nothing is destroyed.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import threading
 from collections import deque
-from typing import Any, Callable, Iterable, Optional
+from typing import Any, Callable, Iterable, Iterator, Optional
 
 from ._library import error_of, ffi, lib, text
-from .errors import ClosedError, ForkedError
+from .errors import ClosedError, ForkedError, StateError
 
 # How long the end of the interpreter waits for a training that another thread runs.
 EXIT_SECONDS = 60.0
@@ -75,6 +76,10 @@ class Context:
             raise ForkedError(
                 "this process was forked from one that was using dptrain, and has none of its threads; start "
                 'processes with "spawn" or "forkserver" (multiprocessing.set_start_method), or before the first use'
+            )
+        if getattr(_calls, "within", False):
+            raise StateError(
+                "a function that the library calls for its samples cannot use dptrain: the call would wait for itself"
             )
         self.lock.acquire()
         self.depth += 1
@@ -161,6 +166,19 @@ class Context:
             lib.dpt_context_destroy(pointer)
         finally:
             self.lock.release()
+
+
+_calls = threading.local()
+
+
+@contextlib.contextmanager
+def within_a_call() -> Iterator[None]:
+    """Within a function that the library calls in its own threads, which must not use dptrain."""
+    _calls.within = True
+    try:
+        yield
+    finally:
+        _calls.within = False
 
 
 _DESTROY = {"device_set": "dpt_device_set_close"}

@@ -320,7 +320,8 @@ def check_known(options: Iterable[str], known: Iterable[str], what: str) -> None
 
 def make(kind: str, table: Mapping[str, Setter], options: Mapping[str, Any]) -> tuple[Any, list]:
     """A struct of options, and what must live as long."""
-    struct, keep = empty(kind), []
+    struct = empty(kind)
+    keep: list = []
     for name, setter in table.items():
         value: Optional[Any] = options.get(name)
         if value is None:

@@ -79,7 +79,8 @@ def fill(kind: str, values: Mapping[str, Any], what: str = "") -> tuple[Any, lis
     """A new struct with these fields, its `size` set, and what must live as long as the struct.
 
     Raises TypeError for a field that does not exist, with the nearest name."""
-    struct, keep = ffi.new(f"{kind} *"), []
+    struct = ffi.new(f"{kind} *")
+    keep: list = []
     known = fields_of(kind)
     for name, value in values.items():
         if name not in known or name == "size":

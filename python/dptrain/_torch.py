@@ -129,6 +129,7 @@ def from_torch(module: Any, example: Any, name: str = "") -> Model:
     name = name or type(module).__name__
     _export(copied, args, kwargs, _file(folder, name))
     model = Model._made(lambda context: _open(context, folder, name), name)
+    model._brings_weights = True
     model._any_node()
     tensors = {tensor.name for tensor in model.tensors}
     model.frozen = [n for n in frozen if n in tensors]

@@ -168,8 +168,9 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
 
     def __setstate__(self, state: dict) -> None:
         self.__dict__.update(state)
-        if isinstance(self.__dict__.get("net_"), _Stored):
-            self.net_ = self.net_.restore()
+        stored = state.get("net_")
+        if isinstance(stored, _Stored):
+            self.net_ = stored.restore()
 
 
 def _not_fitted(estimator: Any) -> Exception:

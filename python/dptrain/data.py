@@ -11,7 +11,7 @@ from typing import Any, Callable, Mapping, Optional, Sequence, Union
 import numpy as np
 
 from ._arrays import as_array, as_library_array, dtype_of, looks_channels_first
-from ._context import Context, Node, plain_context
+from ._context import Context, Node, plain_context, within_a_call
 from ._library import ffi, lib, text
 from ._structs import empty
 from .errors import Error, InvalidError, UnsupportedError
@@ -156,7 +156,7 @@ class Dataset:
         if hasattr(data, "dataset") and hasattr(data, "collate_fn"):
             return _of_loader(data)
         if (
-            isinstance(data, np.ndarray)
+            hasattr(data, "__array__")
             or hasattr(data, "__dlpack__")
             or isinstance(data, (list, tuple))
         ):
@@ -508,7 +508,7 @@ class _Reader(_Source):
         """Writes the record of a sample into the library's memory."""
         x, y = _parts(self.sample(index, epoch))
         if self.has_answers and self.labels is not None:
-            self._check_label(index, y)
+            self._check_label(index, y, self.labels[index])
         at = 0
         given = self._inputs(x)
         for name, declared in self.declared:
@@ -526,11 +526,11 @@ class _Reader(_Source):
             np.copyto(to, array, casting="unsafe")
             at += size
 
-    def _check_label(self, index: int, y: Any) -> None:
-        if not np.array_equal(np.asarray(y, self.labels.dtype), self.labels[index]):
+    def _check_label(self, index: int, y: Any, given: Any) -> None:
+        if not np.array_equal(np.asarray(y, given.dtype), given):
             raise InvalidError(
-                f"sample {index} has the answer {y}, but {self.labels[index]} was given for it: give labels= that are "
-                "those of the samples"
+                f"sample {index} has the answer {y}, but {given} was given for it: give labels= that "
+                "are those of the samples"
             )
 
     def open(self, context: Context, model: Optional[Node], targets: bool) -> Node:
@@ -588,7 +588,8 @@ def _read_sample(user: Any, sample: int, epoch: int, image: Any, why: Any) -> in
     source = ffi.from_handle(user)
     try:
         size = sum(a.size for _, a in source.declared) * (1 if source.bytes else 4)
-        source.write(sample, epoch, ffi.buffer(image, size))
+        with within_a_call():
+            source.write(sample, epoch, ffi.buffer(image, size))
         return lib.DPT_OK
     except (
         BaseException

@@ -128,6 +128,7 @@ class Model:
         self._version = 0  # grows with each change of the weights
         self._predictors: dict[Any, Any] = {}
         self.frozen: list[str] = []  # tensors that `fit` freezes unless it is told otherwise
+        self._brings_weights = name.endswith(".onnx")  # the file has weights
         self._outputs = "probabilities"  # what `predict` gives: set by the loss of a training
         self._statistics: Optional[tuple] = None  # (means, deviations) of the data of the training
         self._folder: Optional[Folder] = None  # of the file of weights
@@ -199,6 +200,7 @@ class Model:
         new = Model.__new__(Model)
         new._begin(self._make, self.name)
         new._shape, new._sized, new.frozen = self._shape, self._sized, list(self.frozen)
+        new._brings_weights = self._brings_weights
         new._outputs, new._statistics = self._outputs, self._statistics
         if self._weights_path:
             path = new._new_file()
@@ -263,7 +265,8 @@ class Model:
     @property
     def remarks(self) -> list[str]:
         """What the library remarks about an ONNX file: what is left out, or looks changed."""
-        node, found = self._any_node(), []
+        node = self._any_node()
+        found: list[str] = []
         while lib.dpt_model_remark(node.get(), len(found)):
             found.append(text(lib.dpt_model_remark(node.get(), len(found))))
         return found

@@ -76,6 +76,14 @@ def _predictor(net: Model, like: Node, key: tuple, options: dict) -> Predictor:
     return found
 
 
+def _check_weights(net: Model) -> None:
+    if not (net.has_weights or net._brings_weights or net._closed):
+        raise StateError(
+            f"{net.name} has no weights yet: train it (dptrain.fit), load a file (net.load), or initialise it "
+            "(net.initialize)"
+        )
+
+
 def predict(
     net: Model,
     x: Data,
@@ -103,10 +111,7 @@ def predict(
     outputs = outputs or net._outputs
     if outputs not in _OUTPUTS:
         raise ValueError(f"outputs is one of {', '.join(_OUTPUTS)}, not {outputs!r}")
-    if not net._sized:
-        raise StateError(
-            f"{net.name} has no weights yet: train it, or give its sizes and load a file"
-        )
+    _check_weights(net)
     devices = device_list(devices)
     context = context_for(devices)
     dataset = Dataset.of(x)
@@ -135,16 +140,13 @@ def evaluate(
     *,
     devices: Union[str, Sequence[str], None] = None,
     precision: Optional[str] = None,
-    loss: Union[str, Any, None] = None,
+    loss: Any = None,
     **options: Any,
 ) -> Evaluation:
     """Loss and accuracy of a network over data: see `fit` for `data` and the options of a Trainer.
 
     Errors: StateError if the network has no weights; InvalidError if the data do not fit."""
-    if not net._sized:
-        raise StateError(
-            f"{net.name} has no weights yet: train it, or give its sizes and load a file"
-        )
+    _check_weights(net)
     dataset = Dataset.of(data)
     if loss is None and net._outputs == "sigmoid":
         loss = "binary-cross-entropy"

@@ -203,7 +203,7 @@ class Trainer(Owned):
         precision: Optional[str] = None,
         validation: Any = None,
         test: Any = None,
-        normalize: bool = False,
+        normalize: Union[bool, Statistics] = False,
         load: Union[str, os.PathLike, None] = None,
         fresh: Optional[str] = None,
         **options: Unpack[TrainerOptions],
@@ -650,7 +650,8 @@ class _Loop:
     def _tell(self, name: str, what: Any) -> None:
         """Calls the program's functions.  One that returns True ends the training."""
         for function in self.callbacks[name]:
-            if function(what) is True:
+            answer = function(what)
+            if isinstance(answer, (bool, np.bool_)) and answer:
                 self.interrupted = True
 
     def _step(self, p: Any) -> None:

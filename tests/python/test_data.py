@@ -176,6 +176,23 @@ def test_samples_of_several_shapes_are_named(net, digits):
         dptrain.fit(net, Dataset.read(Ragged(x, y)), devices="cpu")
 
 
+def test_a_sample_that_uses_dptrain_is_an_error_and_no_deadlock(net, digits):
+    class Predicting(Samples):
+        ready = False
+
+        def __getitem__(self, i):
+            if self.ready:
+                dptrain.predict(other, self.x[:1], devices="cpu")
+            return super().__getitem__(i)
+
+    other = net.copy().initialize()
+    samples = Predicting(*digits)
+    data = Dataset.read(samples)
+    samples.ready = True
+    with pytest.raises(IOFailedError, match="wait for itself"):
+        dptrain.fit(net, data, devices="cpu")
+
+
 def test_labels_that_are_not_those_of_the_samples(net, digits):
     x, y = digits
     with pytest.raises(IOFailedError, match="answer"):

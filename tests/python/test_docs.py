@@ -23,4 +23,6 @@ def test_the_programs_of_the_guide(tmp_path, monkeypatch, capsys):
     assert names["probabilities"].shape == (1000, 10)
     assert np.allclose(names["probabilities"].sum(1), 1, atol=1e-4)
     assert (tmp_path / "run" / "model.safetensors").exists() and (tmp_path / "run.svg").exists()
-    assert "Tensor(name='conv1.weight', shape=(8, 1, 3, 3), trained=True)" in capsys.readouterr().out
+    assert (
+        "Tensor(name='conv1.weight', shape=(8, 1, 3, 3), trained=True)" in capsys.readouterr().out
+    )

@@ -134,6 +134,14 @@ def test_predictions_are_normalised_as_the_training_was(net, digits, tmp_path):
     assert np.allclose(dptrain.predict(loaded, x * 9 + 50, devices="cpu"), probabilities, atol=1e-5)
 
 
+def test_a_network_without_weights(net, digits):
+    for use in (lambda: dptrain.predict(net, digits[0]), lambda: dptrain.evaluate(net, digits)):
+        with pytest.raises(StateError, match="no weights yet: train it"):
+            use()
+    with pytest.raises(StateError, match="no weights"):
+        dptrain.predict(dptrain.Model("lenet"), digits[0])
+
+
 def test_predictions_of_wrong_samples(net, digits):
     net.initialize()
     with pytest.raises(InvalidError, match=r"\(1, 8, 7\).*8, 8"):
