@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from typing import Any, Optional
 
 import numpy as np
@@ -44,6 +45,55 @@ except ImportError:
             return self
 
 
+def _samples(X: Any) -> np.ndarray:
+    """X as an array with at least two axes.  The words of the errors are those of scikit-learn."""
+    if hasattr(X, "toarray"):
+        raise InvalidError("sparse input is not supported: give X.toarray()")
+    array = as_array(X, "X")
+    if array.dtype.kind == "c":
+        raise InvalidError(f"Complex data not supported: X has the type {array.dtype}")
+    if array.ndim < 2:
+        raise InvalidError(
+            f"Expected 2D array, got an array of the shape {array.shape} instead. Reshape your data: "
+            "X is (samples, features)"
+        )
+    for axis, what in enumerate(("sample(s)", "feature(s)")):
+        if array.shape[axis] == 0:
+            raise InvalidError(
+                f"Found array with 0 {what} (shape={array.shape}) while a minimum of 1 is required."
+            )
+    if array.dtype == object or array.dtype.kind == "f":
+        array = array.astype(np.float32)
+        if not np.isfinite(array).all():
+            raise InvalidError("Input X contains NaN or infinity")
+    return array
+
+
+def _classes(X: np.ndarray, y: Any) -> np.ndarray:
+    """y as an array (n,) of classes."""
+    if y is None:
+        raise InvalidError("fit requires y to be passed, but the target y is None")
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected", _conversion(), stacklevel=3
+        )
+        y = y[:, 0]
+    if y.ndim != 1 or len(y) != len(X):
+        raise InvalidError(f"X has the shape {X.shape}, but y has {y.shape}: y is ({len(X)},)")
+    if y.dtype.kind == "f" and not np.array_equal(y, np.floor(y)):
+        raise InvalidError("Unknown label type: continuous. y holds classes")
+    return y
+
+
+def _conversion() -> type[Warning]:
+    try:
+        from sklearn.exceptions import DataConversionWarning
+    except ImportError:
+        return UserWarning
+    return DataConversionWarning
+
+
 class DptrainClassifier(ClassifierMixin, BaseEstimator):
     """A network as a classifier of scikit-learn, for pipelines and grid searches.
 
@@ -82,19 +132,6 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
         self.seed = seed
         self.options = options
 
-    def _samples(self, X: Any) -> np.ndarray:
-        array = as_array(X, "X")
-        if array.ndim < 2:
-            raise InvalidError(
-                f"Expected 2D array, got an array of the shape {array.shape} instead. Reshape your data: X is "
-                "(samples, features)"
-            )
-        if array.dtype == object or array.dtype.kind == "f":
-            array = array.astype(np.float32)
-            if not np.isfinite(array).all():
-                raise InvalidError("Input X contains NaN or infinity")
-        return array
-
     def _new_model(self, shape: tuple, classes: int) -> Model:
         model = self.model
         if isinstance(model, Model):
@@ -105,13 +142,8 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> DptrainClassifier:
         """Trains a new network.  Errors: those of `dptrain.fit`; InvalidError for one class alone."""
-        X, y = self._samples(X), np.asarray(y)
-        if y.ndim == 2 and y.shape[1] == 1:
-            y = y[:, 0]
-        if y.ndim != 1 or len(y) != len(X):
-            raise InvalidError(f"X has the shape {X.shape}, but y has {y.shape}: y is ({len(X)},)")
-        if y.dtype.kind == "f" and not np.array_equal(y, np.floor(y)):
-            raise InvalidError("Unknown label type: continuous. y holds classes")
+        X = _samples(X)
+        y = _classes(X, y)
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InvalidError(
@@ -141,7 +173,7 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
         """Probabilities: (n, classes), in the order of `classes_`."""
         if not hasattr(self, "net_"):
             raise _not_fitted(self)
-        X = self._samples(X)
+        X = _samples(X)
         if X.shape[1] != self.n_features_in_:
             raise InvalidError(
                 f"X has {X.shape[1]} features, but {type(self).__name__} is expecting {self.n_features_in_} features as "

@@ -1,5 +1,6 @@
 """The classifier: with scikit-learn if it is installed, and without it."""
 
+import inspect
 import pickle
 
 import numpy as np
@@ -124,3 +125,14 @@ def test_processes_of_joblib(table):
     x, y = table
     alone = cross_val_score(classifier(), x, y, cv=2)
     assert np.array_equal(cross_val_score(classifier(), x, y, cv=2, n_jobs=2), alone)
+
+
+def test_the_checks_of_scikit_learn():
+    from sklearn.utils.estimator_checks import check_estimator
+
+    if "on_fail" not in inspect.signature(check_estimator).parameters:
+        pytest.skip("this scikit-learn is older than 1.6")
+    results = check_estimator(classifier().set_params(epochs=30), on_fail=None)
+    assert len(results) > 40
+    failed = [(r["check_name"], r["exception"]) for r in results if r["status"] == "failed"]
+    assert failed == []
