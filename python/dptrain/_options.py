@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypedDi
 import numpy as np
 
 from ._library import ffi, lib
-from ._structs import constant, empty, nearest
+from ._structs import constant, empty, fields_of, nearest
 
 Time = Union[float, str]
 
@@ -21,6 +21,7 @@ class TrainerOptions(TypedDict, total=False):
     such as "10m".
     """
 
+    recipe: Union[bool, str]  # how the network, or the one of this name, is trained well
     batch_size: int
     accumulate: int
     micro_batch: int
@@ -235,30 +236,56 @@ def _schedule(field: str, convert: Callable = lambda value: value) -> Setter:
     return put
 
 
-# What sets the fields of dpt_trainer_options.  `loss`, `freeze`, `group` and `warmup` need more than
-# their value, and are set by Trainer and fit.
+def _recipe_of(name: str, trainer: Any) -> Any:
+    """Writes the recipe of a network to a trainer's options; returns its schedule."""
+    function, schedule = getattr(lib, "dpt_training_recipe", None), ffi.new("dpt_schedule *")
+    if function is None or not function(name.encode(), trainer, schedule):
+        raise ValueError(f"the library has no recipe for {name}")
+    return schedule[0]
+
+
+def _recipe(struct: Any, name: str, keep: list) -> None:
+    _recipe_of(name, struct)
+
+
+def _recipe_schedule(struct: Any, name: str, keep: list) -> None:
+    struct.schedule = _recipe_of(name, empty("dpt_trainer_options"))
+
+
+def _by_others(struct: Any, value: Any, keep: list) -> None:
+    """For keywords that need more than their value: Trainer and fit set the fields."""
+
+
+def _same_names(kind: str, others: Iterable[str]) -> dict[str, Setter]:
+    """Setters of the fields whose keywords have their names, and need no word of ours."""
+    found: dict[str, Setter] = {}
+    for name, field in fields_of(kind).items():
+        if name in others:
+            continue
+        if field.kind == "pointer" and field.item.cname == "char":
+            found[name] = _path(name)
+        elif field.kind == "enum":
+            found[name] = _enum(name, field.cname.replace("enum ", ""))
+        elif field.kind == "primitive":
+            found[name] = _plain(name)
+    return found
+
+
+# Fields whose keywords have other names, or that no keyword sets alone.
+_TRAINER_OTHERS: tuple[str, ...] = (
+    *("size", "batch_norm", "readmit_after", "logit_rows", "no_standby", "no_rest", "no_overlap"),
+    *("own_loss_deterministic", "n_class_weights", "n_groups"),
+)
+_FIT_OTHERS = ("size", "max_seconds")
+
+# What sets the fields of dpt_trainer_options, and of dpt_fit_options, by keyword.  A recipe comes
+# first: the other keywords replace its values.
 TRAINER: dict[str, Setter] = {
-    **{
-        name: _plain(name)
-        for name in ("batch_size", "accumulate", "micro_batch", "bucket_bytes", "lr")
-    },
-    **{
-        name: _plain(name)
-        for name in ("lr_base_batch", "momentum", "nesterov", "weight_decay", "no_bias_decay")
-    },
-    **{
-        name: _plain(name)
-        for name in ("beta1", "beta2", "epsilon", "clip_norm", "huber_delta", "label_smoothing")
-    },
-    **{
-        name: _plain(name)
-        for name in ("seed", "no_shuffle", "deterministic", "stop_on_loss", "verify_replicas")
-    },
+    "recipe": _recipe,
+    **_same_names("dpt_trainer_options", _TRAINER_OTHERS),
     "split": _split,
     "standby": _plain("no_standby", lambda value: not on(value)),
     "overlap": _plain("no_overlap", lambda value: not on(value)),
-    "compress": _enum("compress", "dpt_compression"),
-    "optimizer": _enum("optimizer", "dpt_optimizer"),
     "loss": _enum("loss", "dpt_loss", _LOSSES),
     "loss_deterministic": _plain("own_loss_deterministic"),
     "class_weights": _class_weights,
@@ -266,8 +293,8 @@ TRAINER: dict[str, Setter] = {
     "freeze_batch_norm": _plain(
         "batch_norm", lambda value: lib.DPT_BATCH_NORM_FROZEN if value else 0
     ),
-    "freeze": lambda struct, value, keep: None,
-    "group": lambda struct, value, keep: None,
+    "freeze": _by_others,
+    "group": _by_others,
     "augment": _augment,
     "init": _init,
     "shuffle": _plain("no_shuffle", lambda value: not value),
@@ -278,16 +305,11 @@ TRAINER: dict[str, Setter] = {
 }
 
 FIT: dict[str, Setter] = {
-    **{
-        name: _plain(name)
-        for name in ("epochs", "max_steps", "patience", "schedule_steps", "checkpoint_keep")
-    },
-    **{name: _path(name) for name in ("log", "plot", "trace", "checkpoint")},
-    "host_copy": _plain("host_copy"),
-    "resume": _plain("resume"),
+    "recipe": _recipe_schedule,
+    **_same_names("dpt_fit_options", _FIT_OTHERS),
     "max_time": _plain("max_seconds", seconds),
     "schedule": _schedule("kind", lambda value: constant("dpt_schedule_kind", value)),
-    "warmup": lambda struct, value, keep: None,
+    "warmup": _by_others,
     "step_every": _schedule("every"),
     "step_factor": _schedule("factor"),
     "min_lr": _schedule("min_lr"),

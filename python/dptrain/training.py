@@ -277,6 +277,8 @@ class Trainer(Owned):
             options["batch_size"] = min(data.batch_size, len(data))
         if data.shuffle is not None and options.get("shuffle") is None:
             options["shuffle"] = data.shuffle
+        if options.get("recipe") is True:
+            options["recipe"] = self.net.name
         return options
 
     def _size_model(self, targets: bool) -> None:
@@ -316,6 +318,8 @@ class Trainer(Owned):
                 "own-of-labels" if describe(self._train).labels_per_sample else "own-of-targets"
             )
         struct, keep = _options.make("dpt_trainer_options", _options.TRAINER, options)
+        if not options.get("batch_size"):  # that of a recipe may be more than there are
+            struct.batch_size = min(struct.batch_size, describe(self._train).count)
         if callable(loss):
             handle = ffi.new_handle(Loss(loss, self.net.labels_per_sample, self.net.outputs))
             struct.own_loss, struct.own_loss_user = loss_function, handle
@@ -794,6 +798,9 @@ def fit(
     is not finite; all others of dptrain.errors.
     """
     _options.check_known(options, [*_options.TRAINER, *_options.FIT], "fit")
+    net = net if isinstance(net, Model) else Model(net)
+    if options.get("recipe") is True:
+        options["recipe"] = net.name
     for_trainer = {k: v for k, v in options.items() if k in _options.TRAINER}
     trainer = Trainer(
         net,

@@ -62,9 +62,9 @@ def test_every_field_of_the_options_has_a_keyword(kind, table):
 
 
 def test_the_typed_keywords_are_those_that_are_taken():
-    assert set(_options.TrainerOptions.__annotations__) == set(_options.TRAINER)
-    own = set(_options.FitOptions.__annotations__) - set(_options.TrainerOptions.__annotations__)
-    assert own == set(_options.FIT)
+    trainer, both = _options.TrainerOptions.__annotations__, _options.FitOptions.__annotations__
+    assert set(trainer) == set(_options.TRAINER)
+    assert set(both) <= set(_options.TRAINER) | set(_options.FIT)
 
 
 def test_an_unknown_keyword_names_the_nearest(net, digits):
@@ -113,6 +113,18 @@ def test_options_become_fields():
     assert (f.checkpoint_every.seconds, f.max_seconds) == (600, 3600)
     f, _keep = _options.make("dpt_fit_options", _options.FIT, dict(checkpoint_every="2epochs"))
     assert f.checkpoint_every.epochs == 2
+
+
+def test_recipes(net, digits):
+    with pytest.raises(ValueError, match="no recipe for small"):
+        dptrain.fit(net, digits, devices="cpu", recipe=True)
+    if not hasattr(lib, "dpt_training_recipe"):
+        pytest.skip("this library has no recipes")
+    o, _keep = _options.make(
+        "dpt_trainer_options", _options.TRAINER, {"recipe": "lenet", "lr": 0.25}
+    )
+    assert o.lr == 0.25 and o.momentum > 0
+    assert dptrain.fit("mlp", digits, devices="cpu", recipe=True, epochs=1).steps == 1
 
 
 def test_groups():
