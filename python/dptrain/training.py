@@ -215,6 +215,7 @@ class Trainer(Owned):
         _options.check_known(options, _options.TRAINER, "Trainer")
         self.net = net if isinstance(net, Model) else Model(net)
         self._dataset = Dataset.of(data)
+        self._datasets = [self._dataset]
         self._context = context_for(device_list(devices))
         try:
             self._open(devices, precision, validation, test, normalize, dict(options))
@@ -241,15 +242,9 @@ class Trainer(Owned):
         model = self.net._node(context)
         self._model_node = self._hold(model, borrowed=True)
         whole = self._hold(data._open(context, model, targets))
-        part = isinstance(validation, float)
-        held_out = (
-            None
-            if validation is None or part
-            else self._hold(Dataset.of(validation)._open(context, model, targets))
-        )
-        tested = (
-            None if test is None else self._hold(Dataset.of(test)._open(context, model, targets))
-        )
+        part = isinstance(validation, (float, np.floating))
+        held_out = None if part else self._open_more(validation, targets)
+        tested = self._open_more(test, targets)
         if isinstance(normalize, tuple):  # what the weights were trained with
             self._statistics = normalize
             apply_statistics(whole, normalize)
@@ -265,9 +260,17 @@ class Trainer(Owned):
         self._node.keep = keep
         self._count = describe(self._train).count
 
+    def _open_more(self, data: Any, targets: bool) -> Optional[Node]:
+        """Opens data for evaluation."""
+        if data is None:
+            return None
+        self._datasets.append(Dataset.of(data))
+        return self._hold(self._datasets[-1]._open(self._context, self._model_node, targets))
+
     def _hold(self, node: Node, borrowed: bool = False) -> Node:
         if borrowed:
-            node.users += 1
+            with node.context:
+                node.users += 1
         self._nodes.append(node)
         return node
 
@@ -364,7 +367,8 @@ class Trainer(Owned):
             raise why from self._cause(str(why))
 
     def _cause(self, message: str) -> Optional[BaseException]:
-        return take_failure(message) or self._dataset._cause()
+        causes = (dataset._cause() for dataset in self._datasets)
+        return take_failure(message) or next(filter(None, causes), None)
 
     @property
     def device_count(self) -> int:

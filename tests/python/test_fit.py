@@ -93,6 +93,16 @@ def test_freeze_and_schedules(net, digits):
     assert rates[-1] < 0.1
 
 
+def test_the_best_epoch_and_patience(net, digits, tmp_path):
+    folder = tmp_path / "run"
+    options = dict(validation=0.2, patience=2, checkpoint=str(folder), lr=1.5, batch_size=20)
+    run = dptrain.fit(net, digits, devices="cpu:threads=1", epochs=100, momentum=0.9, **options)
+    assert run.no_patience and run.epochs == run.best_epoch + 2
+    last = net.weights
+    net.load(folder / "best.safetensors")
+    assert not np.array_equal(net.weights["fc2.bias"], last["fc2.bias"])
+
+
 def test_callbacks_see_steps_and_epochs(net, digits):
     steps, epochs = [], []
 
