@@ -68,9 +68,9 @@ static bool blas_suits(const dpt_op *op)
     return fits && KERNEL(gemm_has_blas)(op);
 }
 
-static size_t no_scratch(unsigned n_threads)
+static size_t no_scratch(const gemm *largest, unsigned n_threads)
 {
-    (void)n_threads;
+    (void)largest, (void)n_threads;
     return 0;
 }
 

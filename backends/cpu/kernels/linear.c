@@ -171,14 +171,27 @@ static size_t long_sums(const dpt_op *op)
     return dpt_cpu_mul(op->max_samples, d->in);
 }
 
-/* The workspace of a deterministic layer, in floats. */
-static size_t fixed_workspace(const dpt_op *op, linear *v)
+/* The sizes of the product for max_samples. */
+static gemm largest_product(const dpt_op *op)
 {
     const dpt_linear_desc *d = &op->desc.u.linear;
-    const gemm weights = {.m = dpt_linear_rows(d), .n = d->in, .k = op->max_samples};
-    if (op->desc.kind == DPT_OP_LINEAR_BACKWARD_WEIGHTS)
-        return KERNEL(product_tree_scratch)(&weights, op->n_threads);
-    const size_t scratch = KERNEL(product_scratch)(op->n_threads), sums = long_sums(op);
+    switch (op->desc.kind) {
+    case DPT_OP_LINEAR_FORWARD: return (gemm){.m = op->max_samples, .n = d->out, .k = d->in};
+    case DPT_OP_LINEAR_BACKWARD_DATA: return (gemm){.m = op->max_samples, .n = d->in, .k = d->out};
+    default:
+        return (gemm){.m = dpt_linear_rows(d),
+                      .n = d->in,
+                      .k = op->max_samples,
+                      .grain = op->deterministic ? 1 : 0};
+    }
+}
+
+/* The workspace, in floats. */
+static size_t workspace(const dpt_op *op, linear *v)
+{
+    const gemm largest = largest_product(op);
+    const size_t scratch = v->algorithm->scratch(&largest, op->n_threads);
+    const size_t sums = op->deterministic ? long_sums(op) : 0;
     if (sums == 0) return scratch;
     v->apart = dpt_cpu_round(scratch);
     return dpt_cpu_add(v->apart, sums);
@@ -193,9 +206,7 @@ static dpt_status prepare(dpt_op *op, const gemm_algorithm *algorithm, dpt_error
     if (!v) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a linear layer's plan");
     *v = (linear){.algorithm = algorithm};
     op->plan.state = v;
-    op->plan.workspace_bytes = algorithm->scratch(op->n_threads) * sizeof(float);
-    if (op->deterministic)
-        op->plan.workspace_bytes = dpt_cpu_mul(fixed_workspace(op, v), sizeof(float));
+    op->plan.workspace_bytes = dpt_cpu_mul(workspace(op, v), sizeof(float));
     op->plan.flops = 2.0 * (double)d->in * (double)dpt_linear_rows(d);
     op->plan.work = op->plan.flops / 20.0;
     op->plan.exact = true;

@@ -240,7 +240,9 @@ static void divide(matmul *v)
     if (v->b.gathered) v->b_floats = dpt_cpu_round(v->block_terms * v->block_columns);
     if (v->y.gathered) v->y_floats = dpt_cpu_round(v->piece_rows * v->block_columns);
     v->thread_floats = v->a_floats + v->b_floats + v->y_floats;
-    if (!v->uses_blas) v->thread_floats += dpt_cpu_round(KERNEL(product_scratch)(1));
+    if (v->uses_blas) return;
+    const gemm block = {.m = v->piece_rows, .n = v->block_columns, .k = v->block_terms};
+    v->thread_floats += dpt_cpu_round(KERNEL(product_scratch)(&block, 1));
 }
 
 static matmul plan_of(const dpt_matmul_desc *d, bool uses_blas, bool unbroken)

@@ -16,24 +16,20 @@ static size_t least(size_t a, size_t b)
 }
 
 enum {
-    GROUP_FLOATS = PRODUCT_GROUP * PRODUCT_LANES * PRODUCT_TERMS,
-    CHUNK_SLACK = LANES + 16, /* floats that packing writes behind a chunk, up to a cache line */
-    PIECES_A_THREAD = 4,      /* the fewest pieces of a thread, if the product is large enough */
+    PIECES_A_THREAD = 8, /* the fewest pieces of a thread, if the product is large enough */
+    TREE_ROWS = 512,     /* the most rows of a block whose sums are stored for each grain */
 };
 
-size_t KERNEL(product_scratch)(unsigned n_threads)
+/* Columns in whole panels; the last panel ends with a whole vector. */
+static size_t padded(size_t n_columns)
 {
-    const size_t most_chunks =
-        2 * PRODUCT_BLOCK_ROWS / PRODUCT_CHUNK + 2 * PIECES_A_THREAD * n_threads;
-    const size_t a =
-        PRODUCT_BLOCK_FLOATS + PRODUCT_CHUNK * PRODUCT_TERMS + most_chunks * CHUNK_SLACK;
-    return dpt_cpu_round(a) + n_threads * GROUP_FLOATS;
+    return dpt_cpu_ceil_div(n_columns, LANES) * LANES;
 }
 
-/* Rows of a block of n_terms terms. */
-static size_t most_rows_of(size_t n_terms)
+/* The most columns of a block of n_terms terms. */
+static size_t most_columns_of(size_t n_terms)
 {
-    return least(PRODUCT_BLOCK_FLOATS / n_terms, PRODUCT_BLOCK_ROWS);
+    return PRODUCT_B_FLOATS / n_terms / PRODUCT_LANES * PRODUCT_LANES;
 }
 
 /* The terms of a grain: all, where there is no tree. */
@@ -42,60 +38,85 @@ static size_t grain_of(const gemm *g)
     return g->grain > 0 ? g->grain : g->k;
 }
 
-/* The columns of all panels. */
-static size_t padded_columns(const gemm *g)
+/* Whether sums of grains are stored between blocks of terms. */
+static bool stores_grains(const gemm *g)
 {
-    return dpt_cpu_ceil_div(g->n, LANES) * LANES;
+    return g->grain > 0 && g->k > PRODUCT_TERMS;
 }
 
-static size_t packed_scratch(unsigned n_threads)
+static size_t b_floats(const gemm *g)
 {
-    return dpt_cpu_round(KERNEL(product_scratch)(n_threads));
+    const size_t n_terms = least(g->k, PRODUCT_TERMS);
+    const size_t all = dpt_cpu_mul(padded(g->n), n_terms);
+    return dpt_cpu_round(least(all, PRODUCT_B_FLOATS));
 }
 
-size_t KERNEL(product_tree_scratch)(const gemm *g, unsigned n_threads)
+/* Floats of a packed chunk. */
+static size_t chunk_floats(const gemm *g)
 {
-    /* Where there are several blocks, the first one has more than half of the most terms. */
-    const size_t rows = least(g->m, most_rows_of(PRODUCT_TERMS / 2));
-    const size_t stored = dpt_cpu_mul(dpt_cpu_mul(rows, padded_columns(g)), 1 + TREE_LEVELS);
-    return dpt_cpu_add(packed_scratch(n_threads), g->k > PRODUCT_TERMS ? stored : 0);
+    enum { MOST = PRODUCT_A_FLOATS + PRODUCT_ROWS * PRODUCT_TERMS };
+    const size_t rows = dpt_cpu_ceil_div(g->m, PRODUCT_ROWS) * PRODUCT_ROWS;
+    const size_t all = dpt_cpu_mul(rows, least(g->k, PRODUCT_TERMS));
+    return dpt_cpu_round(least(all, MOST) + LANES); /* packing writes a vector behind it */
 }
 
-/* The part of a product for which A is packed at once: some rows and terms, and all columns. */
+/* Floats of sums of grains. */
+static size_t stored_floats(const gemm *g)
+{
+    if (!stores_grains(g)) return 0;
+    /* Where there are several blocks of terms, the first one has more than half of the most. */
+    const size_t columns = least(padded(g->n), most_columns_of(PRODUCT_TERMS / 2));
+    return least(g->m, TREE_ROWS) * columns * (1 + TREE_LEVELS);
+}
+
+size_t KERNEL(product_scratch)(const gemm *g, unsigned n_threads)
+{
+    const size_t chunks = dpt_cpu_mul(n_threads, chunk_floats(g));
+    return dpt_cpu_add(dpt_cpu_add(b_floats(g), chunks), stored_floats(g));
+}
+
+/* The part of a product for which B is packed at once: some rows, columns and terms. */
 typedef struct block {
-    dpt_cpu_range rows, terms;
+    dpt_cpu_range rows, columns, terms;
     tree_block tree;
-    float *stored;       /* by a product with a tree, between blocks of terms */
-    size_t chunk;        /* rows of a chunk */
-    size_t chunk_floats; /* floats from one packed chunk to the next */
-    size_t group;        /* columns of a group */
+    size_t chunk; /* rows of a chunk */
+    size_t group; /* columns of a group */
     size_t n_chunks, n_groups;
-    float *a; /* packed */
+    float *b;      /* packed, of all threads */
+    float *a;      /* a packed chunk, of this thread */
+    float *stored; /* by a product with a tree, between blocks of terms */
 } block;
 
-static void count_pieces(const gemm *g, block *b)
+static size_t length(dpt_cpu_range range)
 {
-    b->n_chunks = dpt_cpu_ceil_div(b->rows.end - b->rows.begin, b->chunk);
-    b->n_groups = dpt_cpu_ceil_div(g->n, b->group);
+    return range.end - range.begin;
 }
 
-static void cut(const gemm *g, unsigned n_threads, block *b)
+static void count_pieces(block *b)
 {
-    const size_t n_rows = b->rows.end - b->rows.begin, n_terms = b->terms.end - b->terms.begin;
+    b->n_chunks = dpt_cpu_ceil_div(length(b->rows), b->chunk);
+    b->n_groups = dpt_cpu_ceil_div(length(b->columns), b->group);
+}
+
+/* Cuts a block into pieces: so large that caches hold their parts, and so many that threads end
+   together. */
+static void cut(unsigned n_threads, block *b)
+{
+    const size_t n_terms = length(b->terms);
     const size_t enough = n_threads > 1 ? PIECES_A_THREAD * (size_t)n_threads : 1;
-    const size_t even = block_of(n_rows, PRODUCT_CHUNK);
+    const size_t most_rows = least(PRODUCT_A_FLOATS / n_terms, PRODUCT_CHUNK);
+    const size_t even = block_of(length(b->rows), most_rows);
     b->chunk = dpt_cpu_ceil_div(even, PRODUCT_ROWS) * PRODUCT_ROWS;
     b->group = PRODUCT_GROUP * PRODUCT_LANES;
-    count_pieces(g, b);
+    count_pieces(b);
     while (b->n_chunks * b->n_groups < enough && b->group > PRODUCT_LANES) {
         b->group /= 2;
-        count_pieces(g, b);
+        count_pieces(b);
     }
     while (b->n_chunks * b->n_groups < enough && b->chunk > PRODUCT_ROWS) {
         b->chunk = dpt_cpu_ceil_div(b->chunk / 2, PRODUCT_ROWS) * PRODUCT_ROWS;
-        count_pieces(g, b);
+        count_pieces(b);
     }
-    b->chunk_floats = dpt_cpu_round(b->chunk * n_terms + LANES);
 }
 
 static dpt_cpu_range chunk_rows(const block *b, size_t chunk)
@@ -104,100 +125,123 @@ static dpt_cpu_range chunk_rows(const block *b, size_t chunk)
     return (dpt_cpu_range){begin, least(begin + b->chunk, b->rows.end)};
 }
 
-static dpt_cpu_range group_columns(const gemm *g, const block *b, size_t group)
+static dpt_cpu_range group_columns(const block *b, size_t group)
 {
-    const size_t begin = group * b->group;
-    return (dpt_cpu_range){begin, least(begin + b->group, g->n)};
+    const size_t begin = b->columns.begin + group * b->group;
+    return (dpt_cpu_range){begin, least(begin + b->group, b->columns.end)};
 }
 
-/* Multiplies a chunk's rows with the packed panel that begins at column `start`. */
-static void multiply_panel(const gemm *g, const block *b, size_t chunk, size_t start,
-                           const float *packed)
+/* Where the packed columns from `column` on begin. */
+static float *packed_b(const block *b, size_t column)
 {
-    const dpt_cpu_range rows = chunk_rows(b, chunk);
+    return b->b + (column - b->columns.begin) * length(b->terms);
+}
+
+/* Multiplies the packed rows of a chunk with the packed columns of a group. */
+static void multiply_piece(const gemm *g, const block *b, dpt_cpu_range rows, dpt_cpu_range columns)
+{
     const bool last = b->terms.end == g->k;
-    const size_t lanes = least(g->n - start, PRODUCT_LANES);
-    product_tile t = {.a = b->a + chunk * b->chunk_floats,
-                      .b = packed,
-                      .n_terms = b->terms.end - b->terms.begin,
-                      .lanes = lanes,
-                      .units = (lanes + LANES - 1) / LANES,
+    const size_t n_rows = length(b->rows);
+    product_tree tree = {.block = b->tree,
+                         .distance = n_rows * padded(length(b->columns)),
+                         .zero = g->no_negative_zero ? 0.0f : -0.0f};
+    product_tile t = {.a = b->a,
+                      .n_terms = length(b->terms),
                       .ldc = g->ldc,
                       .continues = g->continues || (g->unbroken && b->terms.begin > 0),
                       .accumulate = g->accumulate || (!g->unbroken && b->terms.begin > 0),
                       .factor = last ? g->factor : NULL,
-                      .bias = last && g->bias ? g->bias + start : NULL,
                       .relu = last && g->relu};
-    const size_t n_rows = b->rows.end - b->rows.begin;
-    product_tree tree = {.block = b->tree,
-                         .distance = n_rows * padded_columns(g),
-                         .zero = g->no_negative_zero ? 0.0f : -0.0f};
     if (g->grain > 0) {
         t.tree = &tree;
         t.accumulate = g->accumulate;
     }
     for (size_t row = rows.begin; row < rows.end; row += t.n_rows) {
         t.n_rows = tile_rows(rows.end - row, PRODUCT_ROWS);
-        t.c = g->c + row * g->ldc + start;
-        t.mask = last && g->mask ? g->mask + row * g->ldc + start : NULL;
-        tree.stored = b->stored + start * n_rows + (row - b->rows.begin) * t.units * LANES;
-        KERNEL(product_tile_run)(&t);
+        for (size_t start = columns.begin; start < columns.end; start += PRODUCT_LANES) {
+            const size_t at = row * g->ldc + start;
+            t.lanes = least(columns.end - start, PRODUCT_LANES);
+            t.units = (t.lanes + LANES - 1) / LANES;
+            t.b = packed_b(b, start);
+            t.c = g->c + at;
+            t.bias = last && g->bias ? g->bias + start : NULL;
+            t.mask = last && g->mask ? g->mask + at : NULL;
+            tree.stored = b->stored + (start - b->columns.begin) * n_rows +
+                          (row - b->rows.begin) * t.units * LANES;
+            KERNEL(product_tile_run)(&t);
+        }
         t.a += t.n_rows * t.n_terms;
     }
 }
 
-static void pack_b(const gemm *g, dpt_cpu_range columns, dpt_cpu_range terms, float *to)
+static void multiply_block(const gemm *g, const gemm_crew *crew, const block *b)
 {
-    if (g->pack)
-        g->pack(g, columns, terms, to);
-    else
-        KERNEL(product_pack_b)(g, columns, terms.begin, terms.end - terms.begin, to);
+    size_t packed_chunk = SIZE_MAX;
+    dpt_cpu_pieces pieces =
+        dpt_cpu_pieces_of(crew->team, b->n_chunks * b->n_groups, crew->thread, crew->n_threads);
+    for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
+        const size_t chunk = piece / b->n_groups;
+        const dpt_cpu_range rows = chunk_rows(b, chunk);
+        if (chunk != packed_chunk)
+            KERNEL(product_pack_a)(g, rows, b->terms.begin, length(b->terms), b->a);
+        packed_chunk = chunk;
+        multiply_piece(g, b, rows, group_columns(b, piece % b->n_groups));
+    }
 }
 
-static void multiply_block(const gemm *g, const gemm_crew *crew, const block *b, float *packed)
+static void pack_columns(const gemm *g, const block *b, dpt_cpu_range columns)
 {
-    const size_t n_terms = b->terms.end - b->terms.begin;
-    size_t packed_group = SIZE_MAX;
-    dpt_cpu_pieces pieces =
-        dpt_cpu_pieces_of(crew->team, b->n_groups * b->n_chunks, crew->thread, crew->n_threads);
-    for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
-        const size_t group = piece / b->n_chunks, chunk = piece % b->n_chunks;
-        const dpt_cpu_range columns = group_columns(g, b, group);
-        if (group != packed_group) pack_b(g, columns, b->terms, packed);
-        packed_group = group;
-        for (size_t start = columns.begin; start < columns.end; start += PRODUCT_LANES)
-            multiply_panel(g, b, chunk, start, packed + (start - columns.begin) * n_terms);
-    }
+    float *const to = packed_b(b, columns.begin);
+    if (g->pack)
+        g->pack(g, columns, b->terms, to);
+    else
+        KERNEL(product_pack_b)(g, columns, b->terms.begin, length(b->terms), to);
 }
 
 static void pack_block(const gemm *g, const gemm_crew *crew, const block *b)
 {
-    dpt_cpu_pieces chunks =
-        dpt_cpu_pieces_of(crew->team, b->n_chunks, crew->thread, crew->n_threads);
-    for (size_t chunk; dpt_cpu_take(&chunks, &chunk);)
-        KERNEL(product_pack_a)
-    (g, chunk_rows(b, chunk), b->terms.begin, b->terms.end - b->terms.begin,
-     b->a + chunk * b->chunk_floats);
+    enum { AT_ONCE = 64 / PRODUCT_LANES * PRODUCT_LANES };
+    dpt_cpu_pieces pieces =
+        dpt_cpu_pieces_of(crew->team, dpt_cpu_ceil_div(length(b->columns), AT_ONCE), crew->thread,
+                          crew->n_threads);
+    for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
+        const size_t begin = b->columns.begin + piece * AT_ONCE;
+        pack_columns(g, b, (dpt_cpu_range){begin, least(begin + AT_ONCE, b->columns.end)});
+    }
+}
+
+/* Multiplies the rows and columns of *b, block by block of terms. */
+static void multiply_terms(const gemm *g, const gemm_crew *crew, block *b)
+{
+    for (size_t k = 0; k < g->k; k = b->terms.end) {
+        const bool is_first = k == 0 && b->columns.begin == 0 && b->rows.begin == 0;
+        if (!is_first) /* until no thread reads the block before this one */
+            dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
+        b->tree = tree_block_at(k, g->k, grain_of(g), PRODUCT_TERMS);
+        b->terms = (dpt_cpu_range){k, k + b->tree.n};
+        cut(crew->n_threads, b);
+        pack_block(g, crew, b);
+        dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
+        multiply_block(g, crew, b);
+    }
 }
 
 void KERNEL(product_run)(const gemm *g, const gemm_crew *crew)
 {
-    float *packed = crew->scratch + crew->thread * (size_t)GROUP_FLOATS;
-    block b = {.a = crew->scratch + crew->n_threads * (size_t)GROUP_FLOATS,
-               .stored = crew->scratch + packed_scratch(crew->n_threads)};
+    float *const chunks = crew->scratch + b_floats(g);
+    block b = {.b = crew->scratch,
+               .a = chunks + crew->thread * chunk_floats(g),
+               .stored = chunks + crew->n_threads * chunk_floats(g)};
     /* The first block of terms is the largest. */
-    const size_t most_rows = most_rows_of(tree_block_at(0, g->k, grain_of(g), PRODUCT_TERMS).n);
+    const size_t most = most_columns_of(tree_block_at(0, g->k, grain_of(g), PRODUCT_TERMS).n);
+    const size_t even = block_of(g->n, most);
+    const size_t n_columns = dpt_cpu_ceil_div(even, PRODUCT_LANES) * PRODUCT_LANES;
+    const size_t n_rows = stores_grains(g) ? block_of(g->m, TREE_ROWS) : g->m;
     for (size_t row = 0; row < g->m; row = b.rows.end) {
-        b.rows = (dpt_cpu_range){row, row + block_of(g->m - row, most_rows)};
-        for (size_t k = 0; k < g->k; k = b.terms.end) {
-            if (k > 0 || row > 0) /* until no thread reads the block before this one */
-                dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
-            b.tree = tree_block_at(k, g->k, grain_of(g), PRODUCT_TERMS);
-            b.terms = (dpt_cpu_range){k, k + b.tree.n};
-            cut(g, crew->n_threads, &b);
-            pack_block(g, crew, &b);
-            dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
-            multiply_block(g, crew, &b, packed);
+        b.rows = (dpt_cpu_range){row, least(row + n_rows, g->m)};
+        for (size_t column = 0; column < g->n; column = b.columns.end) {
+            b.columns = (dpt_cpu_range){column, least(column + n_columns, g->n)};
+            multiply_terms(g, crew, &b);
         }
     }
 }

@@ -1,11 +1,11 @@
 /* Our own matrix product.  Both matrices are packed block by block.  A small tile of results stays
    in registers while a whole block of terms is added to it.
 
-   All threads together pack a block of A, in chunks of rows.  The results are then divided into
+   All threads together pack a block of B, once for all rows.  The results are then divided into
    pieces: a chunk of rows times a group of panels of B, each PRODUCT_LANES columns wide.  The
-   thread that takes a piece packs the panels of its group, unless it has just packed them.  Panels
-   are grouped because the rows of B are far apart in memory, and reading one cache line of each row
-   takes several times as long as reading several.
+   thread that takes a piece packs the chunk's rows of A, unless it has just packed them.  The next
+   pieces have the same rows.  A tile of A stays in the first-level cache while all panels of a
+   group are multiplied with it.
 
    An element of the result is the sum of its terms in order, whatever m and n are.  The thread that
    computes an element makes no difference to its bits. */
@@ -27,20 +27,18 @@ enum { PRODUCT_ROWS = 4, PRODUCT_UNITS = 2 };
 #endif
 enum {
     PRODUCT_LANES = PRODUCT_UNITS * LANES,
-    PRODUCT_GROUP = 64 / PRODUCT_LANES, /* the most panels of a piece */
-    /* The most rows of a piece. */
-    PRODUCT_CHUNK = (128 + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS,
+    PRODUCT_GROUP = 128 / PRODUCT_LANES, /* the most panels of a piece */
+    /* The most rows of a piece, a chunk of A. */
+    PRODUCT_CHUNK = (256 + PRODUCT_ROWS - 1) / PRODUCT_ROWS * PRODUCT_ROWS,
+    PRODUCT_A_FLOATS = 64 * 1024, /* of a chunk, unless a tile has more; a second-level cache */
     /* The most terms of a block.  Sums are stored and loaded again for every block. */
     PRODUCT_TERMS = 1024,
-    /* The most floats of a block of A, which has more rows if its terms are few. */
-    PRODUCT_BLOCK_FLOATS = 256 * 1024,
-    PRODUCT_BLOCK_ROWS = 4096, /* the most rows of a block of A */
+    PRODUCT_B_FLOATS = 1024 * 1024, /* of a block of B, which all threads read: a shared cache */
 };
 
-/* Floats of scratch for all threads together. */
-size_t KERNEL(product_scratch)(unsigned n_threads);
-/* The same for a product with a tree that has at most the m, n and k of *g. */
-size_t KERNEL(product_tree_scratch)(const gemm *g, unsigned n_threads);
+/* Floats of scratch, for all threads together, of a product that has at most the m, n and k of *g,
+   and a tree if g->grain is not 0. */
+size_t KERNEL(product_scratch)(const gemm *g, unsigned n_threads);
 
 /* Computes one thread's part of *g.  All threads of the crew must call it.  There is no barrier at
    its end. */

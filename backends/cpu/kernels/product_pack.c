@@ -14,6 +14,9 @@ void KERNEL(product_turn_rows)(const float *from, size_t ld, size_t n_rows, size
     for (size_t k = 0; k < n; k += LANES, to += LANES * width) {
         const size_t terms = n - k < LANES ? n - k : LANES;
         vec square[LANES];
+        /* The next rows are turned next. */
+        for (size_t i = 0; i < n_rows; i++)
+            __builtin_prefetch(from + (n_rows + i) * ld + k, 0, 2);
         DPT_CPU_UNROLL
         for (size_t i = 0; i < LANES; i++)
             square[i] = i >= n_rows     ? vec_set(0.0f)
