@@ -18,18 +18,19 @@ static size_t least(size_t a, size_t b)
 enum {
     PIECES_A_THREAD = 8, /* the fewest pieces of a thread, if the product is large enough */
     TREE_ROWS = 512,     /* the most rows of a block whose sums are stored for each grain */
+    SLACK = LANES + 16,  /* floats that packing writes behind a chunk, up to a cache line */
 };
 
-/* Columns in whole panels; the last panel ends with a whole vector. */
+/* Columns in whole vectors. */
 static size_t padded(size_t n_columns)
 {
     return dpt_cpu_ceil_div(n_columns, LANES) * LANES;
 }
 
-/* The most columns of a block of n_terms terms. */
+/* The most columns of a shared block of n_terms terms. */
 static size_t most_columns_of(size_t n_terms)
 {
-    return PRODUCT_B_FLOATS / n_terms / PRODUCT_LANES * PRODUCT_LANES;
+    return PRODUCT_SHARED_FLOATS / n_terms / PRODUCT_LANES * PRODUCT_LANES;
 }
 
 /* The terms of a grain: all, where there is no tree. */
@@ -44,20 +45,30 @@ static bool stores_grains(const gemm *g)
     return g->grain > 0 && g->k > PRODUCT_TERMS;
 }
 
-static size_t b_floats(const gemm *g)
+/* Whether threads share packed A, and pack B for themselves; otherwise the other way round. */
+static bool shares_a(const gemm *g)
 {
-    const size_t n_terms = least(g->k, PRODUCT_TERMS);
-    const size_t all = dpt_cpu_mul(padded(g->n), n_terms);
-    return dpt_cpu_round(least(all, PRODUCT_B_FLOATS));
+    return g->m < g->n;
 }
 
-/* Floats of a packed chunk. */
-static size_t chunk_floats(const gemm *g)
+/* Floats of the matrix that threads share. */
+static size_t shared_floats(const gemm *g)
+{
+    const size_t side = dpt_cpu_add(least(g->m, g->n), LANES);
+    const size_t all = dpt_cpu_mul(side, least(g->k, PRODUCT_TERMS));
+    const size_t n_chunks = g->m / PRODUCT_ROWS + 2;
+    return dpt_cpu_round(least(all, PRODUCT_SHARED_FLOATS) + dpt_cpu_mul(n_chunks, SLACK));
+}
+
+/* Floats of what a thread packs for itself: a chunk of A or a group of B. */
+static size_t own_floats(const gemm *g)
 {
     enum { MOST = PRODUCT_A_FLOATS + PRODUCT_ROWS * PRODUCT_TERMS };
     const size_t rows = dpt_cpu_ceil_div(g->m, PRODUCT_ROWS) * PRODUCT_ROWS;
-    const size_t all = dpt_cpu_mul(rows, least(g->k, PRODUCT_TERMS));
-    return dpt_cpu_round(least(all, MOST) + LANES); /* packing writes a vector behind it */
+    const size_t n_terms = least(g->k, PRODUCT_TERMS);
+    const size_t chunk = least(dpt_cpu_mul(rows, n_terms), MOST);
+    const size_t group = least(padded(g->n), PRODUCT_GROUP * PRODUCT_LANES) * n_terms;
+    return dpt_cpu_round((chunk > group ? chunk : group) + SLACK);
 }
 
 /* Floats of sums of grains. */
@@ -71,19 +82,20 @@ static size_t stored_floats(const gemm *g)
 
 size_t KERNEL(product_scratch)(const gemm *g, unsigned n_threads)
 {
-    const size_t chunks = dpt_cpu_mul(n_threads, chunk_floats(g));
-    return dpt_cpu_add(dpt_cpu_add(b_floats(g), chunks), stored_floats(g));
+    const size_t own = dpt_cpu_mul(n_threads, own_floats(g));
+    return dpt_cpu_add(dpt_cpu_add(shared_floats(g), own), stored_floats(g));
 }
 
-/* The part of a product for which B is packed at once: some rows, columns and terms. */
+/* The part of a product for which the shared matrix is packed at once. */
 typedef struct block {
     dpt_cpu_range rows, columns, terms;
     tree_block tree;
-    size_t chunk; /* rows of a chunk */
-    size_t group; /* columns of a group */
+    size_t chunk;        /* rows of a chunk */
+    size_t chunk_floats; /* from one packed chunk to the next, if A is shared */
+    size_t group;        /* columns of a group */
     size_t n_chunks, n_groups;
-    float *b;      /* packed, of all threads */
-    float *a;      /* a packed chunk, of this thread */
+    float *shared; /* packed: the chunks of A, or B panel by panel */
+    float *own;    /* packed by this thread: a group of B, or a chunk of A */
     float *stored; /* by a product with a tree, between blocks of terms */
 } block;
 
@@ -117,6 +129,7 @@ static void cut(unsigned n_threads, block *b)
         b->chunk = dpt_cpu_ceil_div(b->chunk / 2, PRODUCT_ROWS) * PRODUCT_ROWS;
         count_pieces(b);
     }
+    b->chunk_floats = dpt_cpu_round(b->chunk * n_terms + LANES);
 }
 
 static dpt_cpu_range chunk_rows(const block *b, size_t chunk)
@@ -131,21 +144,21 @@ static dpt_cpu_range group_columns(const block *b, size_t group)
     return (dpt_cpu_range){begin, least(begin + b->group, b->columns.end)};
 }
 
-/* Where the packed columns from `column` on begin. */
-static float *packed_b(const block *b, size_t column)
-{
-    return b->b + (column - b->columns.begin) * length(b->terms);
-}
+/* A chunk and a group, and where they are packed. */
+typedef struct piece {
+    dpt_cpu_range rows, columns;
+    const float *a, *b;
+} piece;
 
-/* Multiplies the packed rows of a chunk with the packed columns of a group. */
-static void multiply_piece(const gemm *g, const block *b, dpt_cpu_range rows, dpt_cpu_range columns)
+static void multiply_piece(const gemm *g, const block *b, const piece *p)
 {
+    const dpt_cpu_range rows = p->rows, columns = p->columns;
     const bool last = b->terms.end == g->k;
     const size_t n_rows = length(b->rows);
     product_tree tree = {.block = b->tree,
                          .distance = n_rows * padded(length(b->columns)),
                          .zero = g->no_negative_zero ? 0.0f : -0.0f};
-    product_tile t = {.a = b->a,
+    product_tile t = {.a = p->a,
                       .n_terms = length(b->terms),
                       .ldc = g->ldc,
                       .continues = g->continues || (g->unbroken && b->terms.begin > 0),
@@ -162,7 +175,7 @@ static void multiply_piece(const gemm *g, const block *b, dpt_cpu_range rows, dp
             const size_t at = row * g->ldc + start;
             t.lanes = least(columns.end - start, PRODUCT_LANES);
             t.units = (t.lanes + LANES - 1) / LANES;
-            t.b = packed_b(b, start);
+            t.b = p->b + (start - columns.begin) * t.n_terms;
             t.c = g->c + at;
             t.bias = last && g->bias ? g->bias + start : NULL;
             t.mask = last && g->mask ? g->mask + at : NULL;
@@ -174,39 +187,69 @@ static void multiply_piece(const gemm *g, const block *b, dpt_cpu_range rows, dp
     }
 }
 
-static void multiply_block(const gemm *g, const gemm_crew *crew, const block *b)
+static void pack_rows(const gemm *g, const block *b, dpt_cpu_range rows, float *to)
 {
-    size_t packed_chunk = SIZE_MAX;
-    dpt_cpu_pieces pieces =
-        dpt_cpu_pieces_of(crew->team, b->n_chunks * b->n_groups, crew->thread, crew->n_threads);
-    for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
-        const size_t chunk = piece / b->n_groups;
-        const dpt_cpu_range rows = chunk_rows(b, chunk);
-        if (chunk != packed_chunk)
-            KERNEL(product_pack_a)(g, rows, b->terms.begin, length(b->terms), b->a);
-        packed_chunk = chunk;
-        multiply_piece(g, b, rows, group_columns(b, piece % b->n_groups));
-    }
+    KERNEL(product_pack_a)(g, rows, b->terms.begin, length(b->terms), to);
 }
 
-static void pack_columns(const gemm *g, const block *b, dpt_cpu_range columns)
+static void pack_columns(const gemm *g, const block *b, dpt_cpu_range columns, float *to)
 {
-    float *const to = packed_b(b, columns.begin);
     if (g->pack)
         g->pack(g, columns, b->terms, to);
     else
         KERNEL(product_pack_b)(g, columns, b->terms.begin, length(b->terms), to);
 }
 
-static void pack_block(const gemm *g, const gemm_crew *crew, const block *b)
+static float *shared_chunk(const block *b, size_t chunk)
 {
-    enum { AT_ONCE = 64 / PRODUCT_LANES * PRODUCT_LANES };
+    return b->shared + chunk * b->chunk_floats;
+}
+
+static float *shared_columns(const block *b, size_t column)
+{
+    return b->shared + (column - b->columns.begin) * length(b->terms);
+}
+
+static void pack_shared(const gemm *g, const gemm_crew *crew, const block *b)
+{
+    enum { AT_ONCE = 64 / PRODUCT_LANES * PRODUCT_LANES /* columns */ };
+    const bool is_a = shares_a(g);
+    const size_t n = is_a ? b->n_chunks : dpt_cpu_ceil_div(length(b->columns), AT_ONCE);
+    dpt_cpu_pieces parts = dpt_cpu_pieces_of(crew->team, n, crew->thread, crew->n_threads);
+    for (size_t i; dpt_cpu_take(&parts, &i);) {
+        const size_t begin = b->columns.begin + i * AT_ONCE;
+        const dpt_cpu_range columns = {begin, least(begin + AT_ONCE, b->columns.end)};
+        if (is_a)
+            pack_rows(g, b, chunk_rows(b, i), shared_chunk(b, i));
+        else
+            pack_columns(g, b, columns, shared_columns(b, begin));
+    }
+}
+
+/* Pieces that have the same part of the other matrix follow each other. */
+static void multiply_block(const gemm *g, const gemm_crew *crew, const block *b)
+{
+    const bool is_a = shares_a(g);
+    const size_t n_shared = is_a ? b->n_chunks : b->n_groups;
+    size_t packed = SIZE_MAX;
     dpt_cpu_pieces pieces =
-        dpt_cpu_pieces_of(crew->team, dpt_cpu_ceil_div(length(b->columns), AT_ONCE), crew->thread,
-                          crew->n_threads);
-    for (size_t piece; dpt_cpu_take(&pieces, &piece);) {
-        const size_t begin = b->columns.begin + piece * AT_ONCE;
-        pack_columns(g, b, (dpt_cpu_range){begin, least(begin + AT_ONCE, b->columns.end)});
+        dpt_cpu_pieces_of(crew->team, b->n_chunks * b->n_groups, crew->thread, crew->n_threads);
+    for (size_t i; dpt_cpu_take(&pieces, &i);) {
+        const size_t own = i / n_shared, shared = i % n_shared;
+        piece p = {.rows = chunk_rows(b, is_a ? shared : own),
+                   .columns = group_columns(b, is_a ? own : shared),
+                   .a = b->own,
+                   .b = b->own};
+        if (is_a)
+            p.a = shared_chunk(b, shared);
+        else
+            p.b = shared_columns(b, p.columns.begin);
+        if (own != packed && is_a)
+            pack_columns(g, b, p.columns, b->own);
+        else if (own != packed)
+            pack_rows(g, b, p.rows, b->own);
+        packed = own;
+        multiply_piece(g, b, &p);
     }
 }
 
@@ -220,23 +263,34 @@ static void multiply_terms(const gemm *g, const gemm_crew *crew, block *b)
         b->tree = tree_block_at(k, g->k, grain_of(g), PRODUCT_TERMS);
         b->terms = (dpt_cpu_range){k, k + b->tree.n};
         cut(crew->n_threads, b);
-        pack_block(g, crew, b);
+        pack_shared(g, crew, b);
         dpt_cpu_barrier(crew->team, crew->thread, crew->n_threads);
         multiply_block(g, crew, b);
     }
 }
 
+/* Sets the most rows and columns of a block. */
+static void limit(const gemm *g, size_t *rows, size_t *columns)
+{
+    /* The first block of terms is the largest. */
+    const size_t n_terms = tree_block_at(0, g->k, grain_of(g), PRODUCT_TERMS).n;
+    *rows = *columns = SIZE_MAX;
+    if (shares_a(g)) *rows = PRODUCT_SHARED_FLOATS / n_terms;
+    if (stores_grains(g)) *rows = least(*rows, TREE_ROWS);
+    if (!shares_a(g) || stores_grains(g)) *columns = most_columns_of(n_terms);
+}
+
 void KERNEL(product_run)(const gemm *g, const gemm_crew *crew)
 {
-    float *const chunks = crew->scratch + b_floats(g);
-    block b = {.b = crew->scratch,
-               .a = chunks + crew->thread * chunk_floats(g),
-               .stored = chunks + crew->n_threads * chunk_floats(g)};
-    /* The first block of terms is the largest. */
-    const size_t most = most_columns_of(tree_block_at(0, g->k, grain_of(g), PRODUCT_TERMS).n);
-    const size_t even = block_of(g->n, most);
+    float *const own = crew->scratch + shared_floats(g);
+    block b = {.shared = crew->scratch,
+               .own = own + crew->thread * own_floats(g),
+               .stored = own + crew->n_threads * own_floats(g)};
+    size_t most_rows, most_columns;
+    limit(g, &most_rows, &most_columns);
+    const size_t n_rows = block_of(g->m, least(most_rows, g->m));
+    const size_t even = block_of(g->n, least(most_columns, g->n));
     const size_t n_columns = dpt_cpu_ceil_div(even, PRODUCT_LANES) * PRODUCT_LANES;
-    const size_t n_rows = stores_grains(g) ? block_of(g->m, TREE_ROWS) : g->m;
     for (size_t row = 0; row < g->m; row = b.rows.end) {
         b.rows = (dpt_cpu_range){row, least(row + n_rows, g->m)};
         for (size_t column = 0; column < g->n; column = b.columns.end) {

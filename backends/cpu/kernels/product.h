@@ -1,11 +1,12 @@
 /* Our own matrix product.  Both matrices are packed block by block.  A small tile of results stays
    in registers while a whole block of terms is added to it.
 
-   All threads together pack a block of B, once for all rows.  The results are then divided into
-   pieces: a chunk of rows times a group of panels of B, each PRODUCT_LANES columns wide.  The
-   thread that takes a piece packs the chunk's rows of A, unless it has just packed them.  The next
-   pieces have the same rows.  A tile of A stays in the first-level cache while all panels of a
-   group are multiplied with it.
+   All threads together pack a block of the matrix with the shorter side, once for all rows or
+   columns of the other one.  The results are then divided into pieces: a chunk of rows of A times a
+   group of panels of B, each PRODUCT_LANES columns wide.  The thread that takes a piece packs the
+   chunk, or the group, of the matrix with the longer side, unless it has just packed it for the
+   piece before.  A tile of A stays in the first-level cache while all panels of a group are
+   multiplied with it.
 
    An element of the result is the sum of its terms in order, whatever m and n are.  The thread that
    computes an element makes no difference to its bits. */
@@ -33,7 +34,7 @@ enum {
     PRODUCT_A_FLOATS = 64 * 1024, /* of a chunk, unless a tile has more; a second-level cache */
     /* The most terms of a block.  Sums are stored and loaded again for every block. */
     PRODUCT_TERMS = 1024,
-    PRODUCT_B_FLOATS = 1024 * 1024, /* of a block of B, which all threads read: a shared cache */
+    PRODUCT_SHARED_FLOATS = 1024 * 1024, /* of a block that all threads read: a shared cache */
 };
 
 /* Floats of scratch, for all threads together, of a product that has at most the m, n and k of *g,

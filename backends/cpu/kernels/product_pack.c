@@ -93,6 +93,13 @@ static void copy_terms(const float *from, size_t lda, size_t n_rows, size_t n, s
         memcpy(to, from, n_rows * sizeof *to);
 }
 
+static void fetch_terms(const float *from, size_t lda, size_t n_rows, size_t n)
+{
+    for (size_t k = 0; k < n; k++, from += lda)
+        for (size_t i = 0; i < n_rows; i += 16)
+            __builtin_prefetch(from + i, 0, 2);
+}
+
 /* Packs rows of a transposed A.  The rows of a term are consecutive, and terms are far apart in
    memory.  So all tiles get a few terms before the next terms are read: tile by tile, every cache
    line would be read anew for each of the tiles that have a part of it.  Behind a term is the place
@@ -104,6 +111,8 @@ static void pack_transposed(const gemm *g, dpt_cpu_range rows, size_t first, siz
     for (size_t k = 0; k < n; k += AT_ONCE) {
         const size_t terms = n - k < AT_ONCE ? n - k : AT_ONCE;
         float *next = to;
+        fetch_terms(g->a + (first + k + AT_ONCE) * g->lda + rows.begin, g->lda,
+                    rows.end - rows.begin, AT_ONCE);
         for (size_t row = rows.begin, n_rows; row < rows.end; row += n_rows, next += n_rows * n) {
             n_rows = tile_rows(rows.end - row, PRODUCT_ROWS);
             const bool reads_behind = row + whole_vectors(n_rows) <= g->m;
