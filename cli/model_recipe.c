@@ -1,5 +1,5 @@
-/* The recipe of a model: the settings that it has for options which the command line does not give,
-   and how the header of a training shows them. */
+/* The recipe of a model: the settings that it has for options which nobody gives, and how the
+ * header of a training shows them. */
 #include "recipe.h"
 
 #include <stdarg.h>
@@ -23,6 +23,17 @@ enum {
     AUGMENT = 1 << 11,
     INIT = 1 << 12,
 };
+
+/* Whether the command line or a file of settings has the option whose value is this field. */
+#define GIVEN(options, field) is_given(options, offsetof(cli_options, field))
+
+static bool is_given(const cli_options *o, size_t offset)
+{
+    const cli_option *option;
+    for (size_t i = 0; i < CLI_MOST_OPTIONS && (option = cli_option_at(i)) != NULL; i++)
+        if (option->offset == offset && o->given[i]) return true;
+    return false;
+}
 
 /* Loaded weights are trained on at this part of the rate. */
 static const double part_of_loaded = 0.1;
@@ -81,7 +92,7 @@ static double decimal(float value)
 /* The option that asks for another optimizer than the recipe's, or NULL. */
 static const char *asks_for_other(const cli_options *o, bool adamw)
 {
-    if (CLI_GIVEN(o, optimizer))
+    if (GIVEN(o, optimizer))
         return is(o->optimizer, "adamw") == adamw ? NULL
                : adamw                            ? "optimizer sgd"
                                                   : "optimizer adamw";
@@ -91,10 +102,10 @@ static const char *asks_for_other(const cli_options *o, bool adamw)
 
 static void take_rate(cli_options *o, const dpt_trainer_options *r)
 {
-    if (CLI_GIVEN(o, lr)) return;
+    if (GIVEN(o, lr)) return;
     o->lr = decimal(r->lr) * (loads(o) ? part_of_loaded : 1);
     o->taken.parts |= RATE;
-    if (CLI_GIVEN(o, lr_base_batch) || !r->lr_base_batch) return;
+    if (GIVEN(o, lr_base_batch) || !r->lr_base_batch) return;
     o->lr_base_batch = r->lr_base_batch;
     o->taken.parts |= BASE_BATCH;
 }
@@ -106,23 +117,23 @@ static void take_optimizer(cli_options *o, const dpt_trainer_options *r)
     o->taken.no_optimizer = asks_for_other(o, adamw);
     if (o->taken.no_optimizer) return;
     take_rate(o, r);
-    if (adamw && !CLI_GIVEN(o, optimizer)) {
+    if (adamw && !GIVEN(o, optimizer)) {
         o->optimizer = "adamw";
         o->taken.parts |= ADAMW;
     }
-    if (!CLI_GIVEN(o, momentum) && r->momentum > 0) {
+    if (!GIVEN(o, momentum) && r->momentum > 0) {
         o->momentum = decimal(r->momentum);
-        o->nesterov = o->nesterov || r->nesterov;
+        if (!GIVEN(o, nesterov)) o->nesterov = r->nesterov;
         o->taken.parts |= MOMENTUM;
     }
-    if (r->beta1 > 0 && !CLI_GIVEN(o, beta1) && !CLI_GIVEN(o, beta2)) {
+    if (r->beta1 > 0 && !GIVEN(o, beta1) && !GIVEN(o, beta2)) {
         o->beta1 = decimal(r->beta1);
         o->beta2 = decimal(r->beta2);
         o->taken.parts |= BETAS;
     }
-    if (!CLI_GIVEN(o, weight_decay) && r->weight_decay > 0) {
+    if (!GIVEN(o, weight_decay) && r->weight_decay > 0) {
         o->weight_decay = decimal(r->weight_decay);
-        o->no_bias_decay = o->no_bias_decay || r->no_bias_decay;
+        if (!GIVEN(o, no_bias_decay)) o->no_bias_decay = r->no_bias_decay;
         o->taken.parts |= DECAY;
     }
 }
@@ -130,19 +141,19 @@ static void take_optimizer(cli_options *o, const dpt_trainer_options *r)
 /* A schedule that falls must know how many steps there are. */
 static void take_schedule(cli_options *o, const dpt_schedule *schedule, double rate)
 {
-    if (CLI_GIVEN(o, schedule)) return;
+    if (GIVEN(o, schedule)) return;
     if (!cli_epochs(o) && !o->max_steps && !o->schedule_steps) {
         o->taken.no_schedule = "max-time alone";
         return;
     }
     o->schedule = cli_schedule_name(schedule->kind);
     o->taken.parts |= SCHEDULE;
-    if (!CLI_GIVEN(o, min_lr) && schedule->min_lr > 0 && o->lr > 0) {
+    if (!GIVEN(o, min_lr) && schedule->min_lr > 0 && o->lr > 0) {
         const double factor = o->lr / rate; /* 1 if the rate is the recipe's */
         o->min_lr = factor * decimal(schedule->min_lr);
         o->taken.parts |= LEAST_RATE;
     }
-    if (!CLI_GIVEN(o, warmup) && schedule->warmup_steps) {
+    if (!GIVEN(o, warmup) && schedule->warmup_steps) {
         o->warmup = (cli_span){.n = schedule->warmup_steps};
         o->taken.warmup = true;
     }
@@ -152,7 +163,7 @@ static void take_schedule(cli_options *o, const dpt_schedule *schedule, double r
 static void take_augment(cli_options *o, const dpt_augment_options *augment)
 {
     static const char *const mirrored[] = {"fashion-mnist", "cifar10", NULL};
-    if (CLI_GIVEN(o, augment)) return;
+    if (GIVEN(o, augment)) return;
     o->augment = *augment;
     o->augment.flip = augment->flip && (!o->dataset || contains(mirrored, o->dataset));
     if (o->augment.crop_padding || o->augment.flip) o->taken.parts |= AUGMENT;
@@ -160,22 +171,22 @@ static void take_augment(cli_options *o, const dpt_augment_options *augment)
 
 static void take(cli_options *o, const dpt_trainer_options *r, const dpt_schedule *schedule)
 {
-    if (!CLI_GIVEN(o, batch_size)) {
+    if (!GIVEN(o, batch_size)) {
         o->taken.batch_size = r->batch_size;
         o->taken.parts |= BATCH;
     }
     take_optimizer(o, r);
     take_schedule(o, schedule, decimal(r->lr));
     take_augment(o, &r->augment);
-    if (!CLI_GIVEN(o, clip_norm) && r->clip_norm > 0) {
+    if (!GIVEN(o, clip_norm) && r->clip_norm > 0) {
         o->clip_norm = decimal(r->clip_norm);
         o->taken.parts |= CLIP;
     }
-    if (!CLI_GIVEN(o, label_smoothing) && !o->class_weights && r->label_smoothing > 0) {
+    if (!GIVEN(o, label_smoothing) && !o->class_weights && r->label_smoothing > 0) {
         o->label_smoothing = decimal(r->label_smoothing);
         o->taken.parts |= SMOOTHING;
     }
-    if (!CLI_GIVEN(o, init) && r->init.kind == DPT_INIT_HE) {
+    if (!GIVEN(o, init) && r->init.kind == DPT_INIT_HE) {
         o->init = r->init;
         o->taken.parts |= INIT;
     }

@@ -6,9 +6,9 @@
 
 extern const char cli_default_model[];
 
-/* Gives the options of a training what the model's recipe has for those that the command line does
-   not have, unless --recipe or the environment says none (model_recipe.c).  Call it once, before
-   cli_recipe_check.  Returns CLI_OK, or CLI_USAGE after one line on stderr. */
+/* Gives the options of a training what the model's recipe has for those that are not given, unless
+   --recipe or the environment says none (model_recipe.c).  Call it once, before cli_recipe_check.
+   Returns CLI_OK, or CLI_USAGE after one line on stderr. */
 DPT_CHECK_RESULT int cli_recipe_take(cli_options *options);
 
 /* Checks that the options go together.  Returns CLI_OK, or CLI_USAGE after one line on stderr. */
