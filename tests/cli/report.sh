@@ -160,8 +160,21 @@ says stopped.html "Training was ended early, after step"
 says stopped.html "no samples were looked at"
 train "${task[@]}" --quiet --epochs 2 --report half.html --log half.jsonl --checkpoint half
 train "${task[@]}" --quiet --epochs 4 --report half.html --log half.jsonl --checkpoint half --resume
-says half.html "epoch 4 "
-check "resumed: from step 1" grep -q "Loss of each step: [0-9.]* at step 1, [0-9.]* at step 48" half.html
+check "resumed: all steps and epochs" python3 - <<'PYTHON'
+import json
+from page import Page
+page = Page("half.html")
+events = [json.loads(line) for line in open("half.jsonl")]
+steps = [e for e in events if e["event"] == "step"]
+epochs = [e for e in events if e["event"] == "epoch"]
+assert len(steps) == 48 and len(epochs) == 4
+for name, key, digits in ("Loss of each step", "loss", 4), ("Learning rate", "lr", 8):
+    words = f"{name}: {steps[0][key]:.{digits}f} at step 1, {steps[-1][key]:.{digits}f} at step 48"
+    assert any(n == "aria-label" and v == words for _, n, v in page.attributes), words
+for e in epochs:
+    figures = [e[k] for k in ("train_loss", "test_loss", "train_accuracy", "test_accuracy")]
+    assert f"epoch {e['epoch']} " + " ".join(f"{v:.4f}" for v in figures) in page.text, e
+PYTHON
 train "${task[@]}" --quiet --epochs 50 --validation 0.2 --patience 1 --lr 0.5 --report patience.html
 train "${task[@]}" --quiet --max-time 0.3 --report timed.html
 says timed.html "at its time limit"
@@ -227,7 +240,7 @@ if command -v mpirun >/dev/null 2>&1 && [ -e "$(dirname "$DPTRAIN")/../lib/dptra
     [ -z "${TSAN_OPTIONS:-}" ]; then
     need_mpi
     mpi 120 -n 2 "$DPTRAIN" "${task[@]}" --quiet --epochs 2 --devices cpu:threads=1 --report two.html
-    check "two processes: status $status: $(cat mpi.err)" test $status -eq 0
+    check "two processes: status $status: $(cat mpi.err)" test "$status" -eq 0
     says two.html "Of 150 samples of the test data"
 fi
 
