@@ -184,11 +184,12 @@ typedef struct dpt_fit_result {
    written; at the end, the last checkpoint or the weights could not be written.  DPT_E_STATE: steps
    are in flight, the call is made within dpt_fit, or another training uses the log, the trace or
    the checkpoint folder. DPT_E_INVALID: two outputs are the same file; an output is the log that is
-   replayed; patience without validation; a negative or invalid time; a schedule that needs the
-   number of steps when it is not known; data that do not fit the model; with `resume`, a checkpoint
-   of another training (the message names the setting), or old-... files; without `resume`,
-   checkpoints of a training that did not end.  DPT_E_FORMAT: with `resume`, no checkpoint is valid.
-   All errors of dpt_trainer_step and dpt_trainer_evaluate.  After a failure no step is in flight.
+   replayed; patience without validation; histograms without `tensorboard`; a negative or invalid
+   time; a schedule that needs the number of steps when it is not known; data that do not fit the
+   model; with `resume`, a checkpoint of another training (the message names the setting), or
+   old-... files; without `resume`, checkpoints of a training that did not end.  DPT_E_FORMAT: with
+   `resume`, no checkpoint is valid. All errors of dpt_trainer_step and dpt_trainer_evaluate.  After
+   a failure no step is in flight.
  */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
