@@ -1,10 +1,13 @@
 /* Softmax with cross-entropy: loss, hit and, if asked for, the gradient of each sample, in one
  * pass.
  */
+#include "functions.h"
 #include "kernels/exact.h"
 #include "kinds.h"
+#include "row_sums.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Whether the label's logit is the first of the greatest logits.  False if a logit is NaN. */
 static bool is_hit(const float *logits, size_t classes, size_t label)
@@ -16,14 +19,6 @@ static bool is_hit(const float *logits, size_t classes, size_t label)
     return true;
 }
 
-static float greatest(const float *logits, size_t classes)
-{
-    float most = logits[0];
-    for (size_t i = 1; i < classes; i++)
-        if (logits[i] > most) most = logits[i];
-    return most;
-}
-
 static double sum_of_margins(const float *logits, size_t classes, float most)
 {
     double sum = 0.0;
@@ -32,17 +27,49 @@ static double sum_of_margins(const float *logits, size_t classes, float most)
     return sum;
 }
 
-/* out[i] = e^(logit - most), in the place of the gradient.  Returns the sum.  exact:
-   by the function of kernels/exact.h. */
-static double exponentials(bool exact, const float *logits, size_t classes, float most, float *out)
+/* out[i] = e^(logit - most), in the place of the gradient.  Returns the sum.  By the function of
+   kernels/exact.h, and in order. */
+static double exact_exponentials(const float *logits, size_t classes, float most, float *out)
 {
     double sum = 0.0;
     for (size_t i = 0; i < classes; i++) {
-        const float e = exact ? exact_exp(logits[i] - most) : expf(logits[i] - most);
+        const float e = exact_exp(logits[i] - most);
         if (out) out[i] = e;
         sum += (double)e;
     }
     return sum;
+}
+
+/* The same with vectors. */
+static double fast_exponentials(const float *logits, size_t classes, float most, float *out)
+{
+    enum { AT_ONCE = 512 };
+    float block[AT_ONCE];
+    double sum = 0.0;
+    for (size_t at = 0; at < classes; at += AT_ONCE) {
+        const size_t n = classes - at < AT_ONCE ? classes - at : AT_ONCE;
+        for (size_t i = 0; i < n; i++)
+            block[i] = function_exp(logits[at + i] - most);
+        sum += row_sum(block, n);
+        if (out) memcpy(out + at, block, n * sizeof *block);
+    }
+    return sum;
+}
+
+/* The gradient from the exponentials in its place. */
+typedef struct targets {
+    size_t label;
+    float on, off; /* of the label, and of the other classes */
+    float inv_sum, inv_labels;
+} targets;
+
+static void to_gradient(const targets *given, float *restrict gradient, size_t classes)
+{
+    const targets t = *given;
+    const float at_label = (gradient[t.label] * t.inv_sum - t.on) * t.inv_labels;
+    for (size_t i = 0; i < classes; i++)
+        gradient[i] = (gradient[i] * t.inv_sum - t.off) * t.inv_labels;
+    gradient[t.label] = at_label;
 }
 
 /* An ignored label. */
@@ -72,21 +99,23 @@ static void softmax(const dpt_cpu_call *call, unsigned thread, unsigned n_thread
             continue;
         }
         const size_t label = (size_t)labels[s];
-        const float most = greatest(logits, classes);
+        const float most = row_greatest(logits, classes);
         const bool hit = is_hit(logits, classes, label);
         double margin = (double)logits[label] - (double)most;
         if (smoothing > 0.0) /* without it, infinite logits of other classes do not count */
             margin = (1.0 - smoothing) * margin + each * sum_of_margins(logits, classes, most);
         const bool exact = call->op->deterministic;
-        const double sum = exponentials(exact, logits, classes, most, gradient);
+        const double sum = exact ? exact_exponentials(logits, classes, most, gradient)
+                                 : fast_exponentials(logits, classes, most, gradient);
         result[2 * s] = (float)((exact ? (double)exact_log((float)sum) : log(sum)) - margin);
         result[2 * s + 1] = hit ? 1.0f : 0.0f;
         if (!with_gradient) continue;
-        const float inv_labels = call->step->inv_labels;
-        const float inv_sum = (float)(1.0 / sum);
-        for (size_t i = 0; i < classes; i++)
-            gradient[i] =
-                (gradient[i] * inv_sum - (i == label ? target_on : target_off)) * inv_labels;
+        to_gradient(&(const targets){.label = label,
+                                     .on = target_on,
+                                     .off = target_off,
+                                     .inv_sum = (float)(1.0 / sum),
+                                     .inv_labels = call->step->inv_labels},
+                    gradient, classes);
     }
 }
 
