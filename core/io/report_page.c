@@ -78,8 +78,7 @@ static void put_device(dpti_svg *page, const dpti_report_device *d)
         dpti_svg_put(page, " on ");
         dpti_svg_escape(page, d->host);
     }
-    if (d->threads > 0)
-        dpti_svg_put(page, ", threads or units: %zu", d->threads);
+    if (d->threads > 0) dpti_svg_put(page, ", threads or units: %zu", d->threads);
     if (d->memory_bytes > 0)
         dpti_svg_put(page, ", %s GiB", DPTI_NUMBER((double)d->memory_bytes / (1 << 30), 1));
     if (d->detail && d->detail[0]) {
@@ -99,11 +98,12 @@ static void put_devices(dpti_svg *page, const dpti_report *report)
 {
     static const char *const heads[] = {"device",   "hardware", "share",    "busy",
                                         "exchange", "waiting",  "samples/s"};
-        dpti_svg_put(page, "<section><h2>Devices</h2>\n<p class=\"note\">Share: the part of all samples. "
-                       "Busy: the part of the time of the steps in which the device computed or "
-                       "exchanged; exchange is a part of it. Samples/s: of busy time. Times are without "
-                       "steps in which a device had samples for the first time.</p>\n"
-                       "<table class=\"cards devices\"><thead><tr>");
+    dpti_svg_put(page,
+                 "<section><h2>Devices</h2>\n<p class=\"note\">Share: the part of all samples. "
+                 "Busy: the part of the time of the steps in which the device computed or "
+                 "exchanged; exchange is a part of it. Samples/s: of busy time. Times are without "
+                 "steps in which a device had samples for the first time.</p>\n"
+                 "<table class=\"cards devices\"><thead><tr>");
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
         dpti_svg_put(page, "<th scope=\"col\">%s</th>", heads[k]);
     dpti_svg_put(page, "</tr></thead><tbody>\n");

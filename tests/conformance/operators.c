@@ -272,10 +272,10 @@ static void check_conv2d(test *t, dpt_op_kind kind)
 
 static void check_linears(test *t, dpt_op_kind kind)
 {
-    static const size_t shapes[][2] = {{1, 1},    {400, 120}, {120, 84},  {84, 10}, {784, 10},
-                                       {1, 257},  {257, 1},   {17, 3},    {3, 17},  {64, 64},
-                                       {33, 403}, {1100, 70}, {70, 1100}, {1, 1500},
-                                       {1100, 2000} /* several blocks of each side */};
+    static const size_t
+        shapes[][2] = {{1, 1},     {400, 120}, {120, 84},   {84, 10}, {784, 10}, {1, 257},
+                       {257, 1},   {17, 3},    {3, 17},     {64, 64}, {33, 403}, {1100, 70},
+                       {70, 1100}, {1, 1500},  {1100, 2000} /* several blocks of each side */};
     test_random random = {200 + (uint64_t)kind};
     for (size_t i = 0; i < N_ELEMENTS(shapes) + N_RANDOM && !conformance_enough(t); i++) {
         const bool listed = i < N_ELEMENTS(shapes);

@@ -152,8 +152,10 @@ static void pack_inputs(const gemm *g, dpt_cpu_range taps, dpt_cpu_range pixels,
 
 static gemm product_of(const conv *v, size_t n_samples)
 {
-    return (gemm){
-        .m = v->group_out, .n = v->taps, .k = dpt_cpu_mul(n_samples, v->pixels), .grain = v->pixels};
+    return (gemm){.m = v->group_out,
+                  .n = v->taps,
+                  .k = dpt_cpu_mul(n_samples, v->pixels),
+                  .grain = v->pixels};
 }
 
 /* dy (n,out_h,out_w,O), x (n,in_h,in_w,C) -> dw (O,kernel_h,kernel_w,C/groups), dbias (O) */

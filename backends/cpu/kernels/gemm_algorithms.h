@@ -9,8 +9,8 @@ typedef struct gemm_algorithm {
     const char *name;
     /* Whether the algorithm can compute the product of a linear operator. */
     bool (*suits)(const dpt_op *op);
-    /* Floats of scratch that all threads together need for products that have at most the m, n and k
-       of *largest, and a tree if largest->grain is not 0. */
+    /* Floats of scratch that all threads together need for products that have at most the m, n and
+       k of *largest, and a tree if largest->grain is not 0. */
     size_t (*scratch)(const gemm *largest, unsigned n_threads);
     /* Computes one thread's part; m, n and k are positive.  All threads of the crew must call it,
        because it may contain barriers.  There is no barrier at its end. */
