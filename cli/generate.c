@@ -28,8 +28,8 @@ typedef struct generation {
     size_t n_ends;
     char *text; /* of the prompt */
     size_t n_bytes;
-    int32_t *prompt, *ids; /* (n_prompt); (n_ids), room for options->tokens */
-    size_t n_prompt, n_ids;
+    int32_t *prompt, *ids; /* (n_prompt); (n_ids), room for n_room */
+    size_t n_prompt, n_ids, n_room;
     cli_characters characters;
     reason reason;
     double prompt_seconds, seconds;
@@ -169,6 +169,7 @@ static dpt_status open_tokenizer(generation *g)
 /* Reads --stop-id, ids with commas between them. */
 static dpt_status read_stops(generation *g, const char *list)
 {
+    const size_t vocabulary = dpt_model_outputs(g->session.model);
     g->n_ends = 0;
     for (;;) {
         size_t first, last;
@@ -177,6 +178,10 @@ static dpt_status read_stops(generation *g, const char *list)
             return dpt_fail(g->session.context, DPT_E_INVALID,
                             "--stop-id takes ids with commas between them, at most %d",
                             DPT_CONFIG_ENDS);
+        if (first >= vocabulary)
+            return dpt_fail(g->session.context, DPT_E_INVALID,
+                            "--stop-id: %zu is none of the ids 0 to %zu of the model", first,
+                            vocabulary - 1);
         g->ends[g->n_ends++] = (int32_t)first;
         if (*list++ == '\0') return DPT_OK;
     }
@@ -244,8 +249,6 @@ static dpt_status open_all(generation *g)
     DPT_TRY(open_tokenizer(g));
     DPT_TRY(find_ends(g));
     DPT_TRY(encode(g));
-    g->ids = malloc(tokens_wanted(g) * sizeof *g->ids);
-    if (!g->ids) return no_memory(g);
     DPT_TRY(open_device(g));
     const dpt_generator_options generator = {.size = sizeof generator,
                                              .weights = s->path,
@@ -269,6 +272,20 @@ static dpt_status write_token(generation *g, int32_t id)
     return dpt_fail(g->session.context, DPT_E_IO, "cannot write to standard output");
 }
 
+/* Adds an id to those of the text, whose room doubles when it is full. */
+static dpt_status keep(generation *g, int32_t id)
+{
+    if (g->n_ids == g->n_room) {
+        const size_t room = g->n_room ? 2 * g->n_room : DEFAULT_TOKENS;
+        int32_t *grown = realloc(g->ids, room * sizeof *grown);
+        if (!grown) return no_memory(g);
+        g->ids = grown;
+        g->n_room = room;
+    }
+    g->ids[g->n_ids++] = id;
+    return DPT_OK;
+}
+
 static dpt_status continue_text(generation *g)
 {
     const cli_options *o = g->options;
@@ -284,7 +301,7 @@ static dpt_status continue_text(generation *g)
                            &sampling, g->n_ids, &id));
         g->reason = END_TOKEN;
         if (is_end(g, id)) return DPT_OK;
-        g->ids[g->n_ids++] = id;
+        DPT_TRY(keep(g, id));
         DPT_TRY(write_token(g, id));
         g->reason = TOKENS;
         if (g->n_ids == wanted) return DPT_OK;
@@ -375,6 +392,10 @@ int cli_generate(const cli_options *options)
     if (!own.checkpoint)
         return cli_error(CLI_USAGE,
                          "generate needs weights: --checkpoint=FILE or --checkpoint=DIR");
+    if (dpt_processes_launched() > 1)
+        return cli_error(
+            CLI_USAGE, "generate is for one process, and this is one of %zu: run it without mpirun",
+            dpt_processes_launched());
     if (!own.prompt == !own.prompt_file)
         return cli_error(CLI_USAGE, "generate needs either --prompt TEXT or --prompt-file FILE");
     if (own.temperature == 0 && (own.top_k > 0 || own.top_p > 0))

@@ -10,6 +10,7 @@
 #include "io/shards.h"
 #include "train/replicas/base_hash.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,20 @@ static dpt_status check_base(const merge *m, const dpti_safetensors *adapter)
                     m->files->adapter, m->files->base);
 }
 
+/* Checks the values of the base, or of the adapters, as `path` had them. */
+static dpt_status check_finite(const merge *m, const char *path, bool adapters)
+{
+    for (size_t i = 0; i < m->model->n_parameters; i++) {
+        const dpti_parameter *p = &m->model->parameters[i];
+        for (size_t k = 0; p->is_adapter == adapters && k < p->size; k++)
+            if (!isfinite(m->flat[p->offset + k]))
+                return dpt_fail(m->context, DPT_E_FORMAT,
+                                "%s: tensor %s%s has a value that is not finite", path,
+                                adapters ? DPTI_ADAPTER_PREFIX : "", p->name);
+    }
+    return DPT_OK;
+}
+
 /* Reads the base, or adapters, whose base was read before. */
 static dpt_status read_weights(const merge *m, const char *path, bool adapters)
 {
@@ -54,6 +69,7 @@ static dpt_status read_weights(const merge *m, const char *path, bool adapters)
                           adapters ? "no adapters" : "adapters, and not the weights of a base");
     if (status == DPT_OK && adapters) status = check_base(m, file);
     if (status == DPT_OK) status = dpti_weights_read(&source, NULL, m->flat);
+    if (status == DPT_OK) status = check_finite(m, path, adapters);
     dpti_safetensors_close(file);
     return status;
 }
@@ -136,6 +152,7 @@ static dpt_status run(const merge *m)
     DPT_TRY(read_weights(m, m->files->base, false));
     DPT_TRY(read_weights(m, m->files->adapter, true));
     add_all(m);
+    DPT_TRY(check_finite(m, "the sum", false));
     if (write_sum(m, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(m->context, NULL, &error);
 }

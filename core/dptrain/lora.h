@@ -68,8 +68,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_lora_describe(dpt_context *context, cons
 /* Adds the adapters of a file to base weights and writes the sum, as float32, to a file of weights
    of the model without adapters.  `model` has adapters of the file's rank, alpha and layers.  The
    model's config.json is written beside the file.  Errors: those of reading and writing weights;
-   DPT_E_INVALID if the model has no adapters, or a file belongs to another model or the adapters to
-   another base. */
+   DPT_E_FORMAT, with the tensor, for a value that is not finite; DPT_E_INVALID if the model has no
+   adapters, or a file belongs to another model or the adapters to another base. */
 typedef struct dpt_lora_files {
     size_t size; /* sizeof(dpt_lora_files) */
     const char *base, *adapter, *merged;

@@ -102,6 +102,15 @@ import json
 config = json.load(open("wide/config.json"))
 assert config["head_dim"] == 8 and config["rms_norm_eps"] == 1e-6'
 
+# A text that may be very long takes memory as it grows.  Sanitizers need more address space than that.
+if (ulimit -v 3000000 && "$DPTRAIN" --version) >/dev/null 2>&1; then
+    (
+        ulimit -v 3000000
+        run --tokens 1000000000 --devices cpu:threads=1 --stop-id "$stop" >long.out
+    )
+    check "a thousand million tokens, of which one ends the text: $(cat run.err)" cmp long.out stopped.out
+fi
+
 # What is refused.
 refuse 2 "generate needs weights" generate --prompt A
 refuse 2 "either --prompt TEXT or --prompt-file" generate --checkpoint gpt2
@@ -119,6 +128,9 @@ refuse 2 "top-p" generate --checkpoint gpt2 --prompt A --top-p 1.5
 refuse 2 "top-p" generate --checkpoint gpt2 --prompt A --top-p 0
 refuse 2 "top-k" generate --checkpoint gpt2 --prompt A --top-k 0
 refuse 2 "stop-id takes ids" generate --checkpoint gpt2 --prompt A --stop-id 1-3
+refuse 2 "stop-id: 61 is none of the ids 0 to 60 of the model" generate --checkpoint gpt2 --prompt A --stop-id 3,61
+OMPI_COMM_WORLD_SIZE=2 refuse 2 "generate is for one process, and this is one of 2: run it without mpirun" \
+    generate --checkpoint gpt2 --prompt A
 refuse 2 "generate uses one device, and --devices has 2" generate --checkpoint gpt2 --prompt A --devices cpu,cpu
 refuse 2 "give --tokenizer PATH" generate --checkpoint "$files/gpt2.safetensors" --model gpt:2:2:16:24:61 --prompt A
 refuse 1 "missing.json" generate --checkpoint gpt2 --tokenizer missing.json --prompt A

@@ -81,6 +81,33 @@ refuse 2 "is the file of the base" merge --lora whole --load base --checkpoint b
 refuse 2 "has adapters of other base weights than" merge --lora whole --load merged --checkpoint bad
 refuse 2 "has adapters and no weights: dptrain merge" eval --checkpoint whole --dataset text:32 --data text.txt
 check "no folder is left" test ! -e bad
+# Values that are not finite, in adapters and in the base; without the seal of dptrain's own files.
+break_value() { # FILE TENSOR OUT
+    python3 - "$@" <<'EOF'
+import json, struct, sys
+path, tensor, out = sys.argv[1:]
+data = open(path, "rb").read()
+n = struct.unpack("<Q", data[:8])[0]
+header, body = json.loads(data[8 : 8 + n]), bytearray(data[8 + n :])
+header.pop("__metadata__", None)
+name = next(name for name in header if name.endswith(tensor))
+at = header[name]["data_offsets"][0] + 4
+body[at : at + 4] = struct.pack("<f", float("nan"))
+text = json.dumps(header).encode()
+open(out, "wb").write(struct.pack("<Q", len(text)) + text + body)
+EOF
+}
+if command -v python3 >/dev/null; then
+    mkdir -p broken
+    cp whole/adapter_config.json broken
+    break_value whole/adapter_model.safetensors h.1.attn.c_attn.lora_B.weight broken/adapter_model.safetensors
+    refuse 1 "broken/adapter_model.safetensors: tensor base_model.model.*h.1.attn.c_attn.lora_B.weight has a value that is not finite" \
+        merge --lora broken --load base --model gpt:2:2:32:32:256 --checkpoint bad
+    break_value base/model.safetensors wte.weight broken/base.safetensors
+    refuse 1 "broken/base.safetensors: tensor .*wte.weight has a value that is not finite" \
+        merge --lora whole --load broken/base.safetensors --checkpoint bad
+    check "no folder is left" test ! -e bad
+fi
 refuse 2 "merge needs adapters" merge --load base --checkpoint bad
 refuse 2 "merge needs a folder of adapters" merge --lora 8 --load base --checkpoint bad
 finish
