@@ -122,6 +122,9 @@ setup_need_test() {
     setup_need_mpi
     setup_need_command mpirun openmpi-bin "starts several processes"
     setup_need_command ip iproute2 "makes several hosts of one machine"
+    setup_need_command mandoc mandoc "checks man pages"
+    setup_need_command zsh zsh "reads its completion"
+    setup_need_command fish fish "reads its completion"
     setup_need_browser
     setup_need_command git git "lists the files to check"
 }
