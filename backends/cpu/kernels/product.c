@@ -39,10 +39,13 @@ static size_t grain_of(const gemm *g)
     return g->grain > 0 ? g->grain : g->k;
 }
 
-/* Whether sums of grains are stored between blocks of terms. */
-static bool stores_grains(const gemm *g)
+/* Whether sums of grains may be stored between blocks of terms.  A block holds a part of a grain,
+   or as many grains as a power of two, or all that are left.  The first one therefore has all
+   terms, or more than half of the most, and even fewer terms than the most may be several blocks.
+ */
+static bool may_store_grains(const gemm *g)
 {
-    return g->grain > 0 && g->k > PRODUCT_TERMS;
+    return g->grain > 0 && g->k > PRODUCT_TERMS / 2;
 }
 
 /* Whether threads share packed A, and pack B for themselves; otherwise the other way round. */
@@ -74,8 +77,7 @@ static size_t own_floats(const gemm *g)
 /* Floats of sums of grains. */
 static size_t stored_floats(const gemm *g)
 {
-    if (!stores_grains(g)) return 0;
-    /* Where there are several blocks of terms, the first one has more than half of the most. */
+    if (!may_store_grains(g)) return 0;
     const size_t columns = least(padded(g->n), most_columns_of(PRODUCT_TERMS / 2));
     return least(g->m, TREE_ROWS) * columns * (1 + TREE_LEVELS);
 }
@@ -274,10 +276,11 @@ static void limit(const gemm *g, size_t *rows, size_t *columns)
 {
     /* The first block of terms is the largest. */
     const size_t n_terms = tree_block_at(0, g->k, grain_of(g), PRODUCT_TERMS).n;
+    const bool stores_grains = g->grain > 0 && n_terms < g->k;
     *rows = *columns = SIZE_MAX;
     if (shares_a(g)) *rows = PRODUCT_SHARED_FLOATS / n_terms;
-    if (stores_grains(g)) *rows = least(*rows, TREE_ROWS);
-    if (!shares_a(g) || stores_grains(g)) *columns = most_columns_of(n_terms);
+    if (stores_grains) *rows = least(*rows, TREE_ROWS);
+    if (!shares_a(g) || stores_grains) *columns = most_columns_of(n_terms);
 }
 
 void KERNEL(product_run)(const gemm *g, const gemm_crew *crew)
