@@ -3,6 +3,7 @@
    by the name of its key. */
 #include "text.h"
 
+#include <float.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,13 +122,14 @@ static size_t count_of(config *c, const char *key, size_t otherwise)
     return 1;
 }
 
+/* A number that is above 0 in float32, too. */
 static double real_of(config *c, const json_t *object, const char *key, double otherwise)
 {
     const json_t *value = json_object_get(object, key);
     if (!value || json_is_null(value)) return otherwise;
     const double x = json_number_value(value);
-    if (json_is_number(value) && x > 0 && x <= 1e12) return x;
-    fail_value(c, key, "a number above 0");
+    if (json_is_number(value) && x >= (double)FLT_MIN && x <= 1e12) return x;
+    fail_value(c, key, "a number from 1.18e-38 to 1e12");
     return 1;
 }
 
