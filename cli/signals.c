@@ -56,26 +56,27 @@ static void die_of(int number)
     (void)sigprocmask(SIG_UNBLOCK, &one, NULL);
 }
 
-/* The first signal asks for the end.  A SIGINT or SIGTERM that comes later than
-   SAME_SIGNAL_SECONDS kills.  SIGHUP does not: a terminal that closes may send several, and a
-   system that shuts down sends SIGHUP beside SIGTERM. */
-static void note_end(int number)
+static void ask_for_end(int number)
 {
-    if (caught) {
-        if (number != SIGHUP && now() - caught_at > SAME_SIGNAL_SECONDS) die_of(number);
-        return;
-    }
+    if (caught) return;
     caught = number;
     caught_at = now();
     if (telling) tell_signal(number, ": ending after this step\n");
 }
 
+/* The first signal asks for the end.  A SIGINT or SIGTERM that comes later than
+   SAME_SIGNAL_SECONDS kills.  SIGHUP does not: a terminal that closes may send several, and a
+   system that shuts down sends SIGHUP beside SIGTERM. */
+static void note_end(int number)
+{
+    if (caught && number != SIGHUP && now() - caught_at > SAME_SIGNAL_SECONDS) die_of(number);
+    ask_for_end(number);
+}
+
 static void note_wish(int number)
 {
     if (ends_by_request) {
-        if (!caught && telling) tell_signal(number, ": ending after this step\n");
-        if (!caught) caught_at = now();
-        if (!caught) caught = number;
+        ask_for_end(number);
         return;
     }
     wanted = 1;

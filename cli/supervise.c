@@ -22,6 +22,9 @@ enum { MOST_IN_VAIN = 3 };
 /* Global variables for the signal handler: the child's process id, and the last signal. */
 static volatile sig_atomic_t child, passed;
 
+/* The signals that are passed on. */
+static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
 static void pass_on(int number, siginfo_t *info, void *context)
 {
     (void)context;
@@ -33,7 +36,6 @@ static void pass_on(int number, siginfo_t *info, void *context)
 static void catch_signals(void)
 {
     struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     sigemptyset(&action.sa_mask);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction before;
@@ -79,7 +81,6 @@ static bool name_child(void)
  */
 static void drop_handlers(void)
 {
-    const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction now;
         if (sigaction(numbers[i], NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO))
