@@ -13,8 +13,7 @@
 #     SIGKILL and exit 0: MPICH 9, Open MPI 137
 #
 # What it means for dptrain: the statuses 1, 2 and 3 have meanings of their own.  Under MPICH 3 can also mean that one
-# process failed with 1 and another one with 2.  All processes of a training end with the same status where they can
-# (docs/processes.md), so the OR is then that status.
+# process failed with 1 and another one with 2 (docs/processes.md).
 #
 # Exit status: 0 if the behaviour is as described, 1 if it has changed, 2 if the packages cannot be installed.
 set -euo pipefail

@@ -13,8 +13,8 @@
 #     10 equal scores: argmax 0, sort 0 1 2 3 4, topk 8 6 7 5 9
 #     10000 rows of 1000 scores in bfloat16: 242 have ties for the best; argmax and topk(5) differ in 109 of these
 #
-# What it means for dptrain: a prediction is the first of the classes with the largest score, and the accuracies in
-# the log count these (docs/behaviour/pytorch.md).
+# What it means for dptrain: an accuracy counts the samples whose label is the first class with the largest score, as
+# argmax does.
 #
 # Exit status: 0 if the behaviour is as described, 1 if it has changed, 2 if the packages cannot be installed.
 set -euo pipefail
