@@ -119,6 +119,11 @@ setup_need_test() {
         setup_want python3-venv "installs the formatter's pinned version"
     setup_need_command valgrind valgrind "checks memory use"
     setup_need_command python3 python3 "reads logs in tests"
+    local module
+    for module in numpy cffi pytest; do
+        python3 -c "import $module" >/dev/null 2>&1 || /usr/bin/python3 -c "import $module" >/dev/null 2>&1 ||
+            setup_want "python3-$module" "tests of the Python package"
+    done
     setup_need_mpi
     setup_need_command mpirun openmpi-bin "starts several processes"
     setup_need_command ip iproute2 "makes several hosts of one machine"

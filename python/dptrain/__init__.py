@@ -21,9 +21,10 @@ from .builder import Builder, Value
 from .data import IGNORED_LABEL, Dataset, DatasetInfo
 from .devices import DeviceInfo, available_devices
 from .errors import Error
+from .fitting import Run, fit
 from .model import Input, Layer, Model, Tensor, describe_weights, model_names
 from .predicting import Predictor, evaluate, predict
-from .training import Device, Epoch, Evaluation, Event, Run, Step, Trainer, fit
+from .training import Device, Epoch, Evaluation, Event, Step, Trainer
 
 __all__ = [
     "IGNORED_LABEL",

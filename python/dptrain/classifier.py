@@ -12,7 +12,7 @@ from ._arrays import as_array
 from .errors import InvalidError, StateError
 from .model import Model
 from .predicting import predict
-from .training import Run, fit
+from .fitting import Run, fit
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin

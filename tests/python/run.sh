@@ -2,11 +2,16 @@
 # run.sh PACKAGE FILE...: runs tests of the Python package by pytest.  PACKAGE is the folder that
 # holds the package.
 #
-# $DPTRAIN_TEST_PYTHON, or python3, needs numpy, cffi and pytest; otherwise the test is skipped.  If the
-# library has the address sanitizer, $DPTRAIN_TEST_PRELOAD is the path of the sanitizer's library.
+# $DPTRAIN_TEST_PYTHON, or else python3 or the distribution's python3, needs numpy, cffi and pytest;
+# otherwise the test is skipped.  If the library has the address sanitizer, $DPTRAIN_TEST_PRELOAD is
+# the path of the sanitizer's library.
 set -euo pipefail
 
+needed='import numpy, cffi, pytest'
 python=${DPTRAIN_TEST_PYTHON:-python3}
+if [[ -z ${DPTRAIN_TEST_PYTHON:-} ]] && ! python3 -c "$needed" 2>/dev/null && /usr/bin/python3 -c "$needed" 2>/dev/null; then
+    python=/usr/bin/python3
+fi
 package=$1
 shift
 for module in numpy cffi pytest; do

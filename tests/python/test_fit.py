@@ -164,6 +164,37 @@ def test_ctrl_c_leaves_a_checkpoint_and_returns(net, digits, tmp_path):
     assert any("resuming" in notice for notice in resumed.notices)
 
 
+def checkpoints_of(log):
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    return [event["step"] for event in events if event["event"] == "checkpoint"]
+
+
+def test_a_checkpoint_on_request(net, digits, tmp_path):
+    asked = iter([False, False, True])
+    options = dict(devices="cpu", batch_size=50, max_steps=12, checkpoint_every="1h")
+    for name, wants in ("without", None), ("with", lambda: next(asked, False)):
+        dptrain.fit(
+            net.copy(),
+            digits,
+            checkpoint=str(tmp_path / name),
+            log=tmp_path / f"{name}.jsonl",
+            wants_checkpoint=wants,
+            **options,
+        )
+    assert len(checkpoints_of(tmp_path / "with.jsonl")) == 1 + len(
+        checkpoints_of(tmp_path / "without.jsonl")
+    )
+    assert 3 <= checkpoints_of(tmp_path / "with.jsonl")[0] <= 5
+
+
+def test_an_exception_of_a_request_ends_the_training(net, digits):
+    def fail():
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        dptrain.fit(net, digits, devices="cpu", epochs=5, wants_checkpoint=fail)
+
+
 def test_resume_of_another_training_is_refused(net, digits, tmp_path):
     options = dict(devices="cpu", checkpoint=str(tmp_path / "run"))
     dptrain.fit(net.copy(), digits, max_steps=3, batch_size=50, **options)

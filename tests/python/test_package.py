@@ -50,7 +50,7 @@ RENAMED = {
     "n_groups": "group",
     "max_seconds": "max_time",
 }
-SET_BY_FIT = {"size", "test", "validation", "progress", "notice", "user"}
+SET_BY_FIT = {"size", "test", "validation", "progress", "notice", "user", "wants_checkpoint"}
 
 
 @pytest.mark.parametrize("kind, table", [("trainer", "TRAINER"), ("fit", "FIT")])
@@ -123,8 +123,8 @@ def test_recipes(net, digits):
     o, _keep = _options.make(
         "dpt_trainer_options", _options.TRAINER, {"recipe": "lenet", "lr": 0.25}
     )
-    assert o.lr == 0.25 and o.momentum > 0
-    assert dptrain.fit("mlp", digits, devices="cpu", recipe=True, epochs=1).steps == 1
+    assert o.lr == 0.25 and o.optimizer == lib.DPT_OPTIMIZER_ADAMW
+    assert dptrain.fit("mlp", digits, devices="cpu", recipe=True, epochs=1).steps == 5  # of 64
 
 
 def test_groups():
