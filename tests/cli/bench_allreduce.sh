@@ -45,10 +45,7 @@ refuse 2 "unknown device .gpu0" bench allreduce --devices gpu0
 refuse 2 "unexpected argument 'x'" bench allreduce x
 refuse 1 "cannot write|cannot be written|no/such" bench allreduce --devices cpu --json no/such/file
 
-if command -v mpirun >/dev/null 2>&1 &&
-    [ -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ] &&
-    [ -z "${TSAN_OPTIONS:-}" ]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0
+if mpi_ready; then
     bench=("$DPTRAIN" bench allreduce --devices cpu:threads=1 --json)
     # The first process alone writes.
     mpi_each 120 "${bench[@]}" two.json : "${bench[@]}" no/such/file

@@ -79,9 +79,8 @@ refuse 1 "cannot write missing/x.toml: No such file or directory; create the fol
 refuse 2 "value of --log is not UTF-8" --config run.toml --log $'\xe4' --save-config x.toml
 
 # Several processes read the file; the first one writes.
-if command -v mpirun >/dev/null && [ -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ]; then
-    mpirun --oversubscribe -n 2 "$DPTRAIN" --config run.toml --checkpoint both --save-config mpi.toml \
-        >mpi.out 2>mpi.err </dev/null
+if mpi_ready; then
+    mpi 120 -n 2 "$DPTRAIN" --config run.toml --checkpoint both --save-config mpi.toml
     check "two processes: $(tail -3 mpi.err)" grep -q "^trained 6 steps" mpi.out
     check "the first process writes" grep -qx 'checkpoint = "both"' mpi.toml
 fi

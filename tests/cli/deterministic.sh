@@ -46,9 +46,7 @@ for isa in avx512 avx2 neon portable; do
     DPTRAIN_CPU_ISA=$isa same lenet.jsonl $isa --devices cpu:threads=2
 done
 
-if command -v mpirun >/dev/null 2>&1 &&
-    [ -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ] && [ -z "${TSAN_OPTIONS:-}" ]; then
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0
+if mpi_ready; then
     process=("$DPTRAIN" train "${net[@]}" --deterministic --quiet --devices cpu:threads=1 --split 3:1:2
         --log processes.jsonl)
     mpi_each 120 "${process[@]}" : "${process[@]}" : "${process[@]}"

@@ -109,16 +109,30 @@ absent() {
     exit 77
 }
 
-# need_mpi: skips without it; with it, the folder of the plug-ins is in $folder.
-need_mpi() {
-    command -v mpirun >/dev/null 2>&1 || absent mpi "there is no mpirun"
+# mpi_ready: prepares for mpi, with the folder of the plug-ins in $folder; otherwise the status is 1 and
+# $why says what is missing.
+mpi_ready() {
     folder=$(dirname "$DPTRAIN")/../lib/dptrain
-    [ -e "$folder/transports/libdptrain-mpi.so" ] || absent mpi "built without MPI"
+    if ! command -v mpirun >/dev/null 2>&1; then
+        why="there is no mpirun"
+    elif [ ! -e "$folder/transports/libdptrain-mpi.so" ]; then
+        why="built without MPI"
+    elif [ -n "${TSAN_OPTIONS:-}" ]; then
+        why="MPI's library is not instrumented for ThreadSanitizer"
+    else
+        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+        return 0
+    fi
+    return 1
+}
+
+# need_mpi: as mpi_ready, and skips the test without MPI.
+need_mpi() {
     if [ -n "${TSAN_OPTIONS:-}" ]; then
         echo "skipped: MPI's library is not instrumented for ThreadSanitizer"
         exit 77
     fi
-    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    mpi_ready || absent mpi "$why"
     export ASAN_OPTIONS=detect_leaks=0 # what MPI keeps until the process ends
 }
 
@@ -126,7 +140,7 @@ need_mpi() {
 mpi() {
     local seconds=$1
     shift
-    timeout "$seconds" mpirun --oversubscribe "$@" >mpi.out 2>mpi.err </dev/null
+    ASAN_OPTIONS=detect_leaks=0 timeout "$seconds" mpirun --oversubscribe "$@" >mpi.out 2>mpi.err </dev/null
     status=$?
 }
 

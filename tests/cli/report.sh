@@ -236,9 +236,7 @@ PYTHON
 fi
 
 # Several processes: the first one writes.
-if command -v mpirun >/dev/null 2>&1 && [ -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ] &&
-    [ -z "${TSAN_OPTIONS:-}" ]; then
-    need_mpi
+if mpi_ready; then
     mpi 120 -n 2 "$DPTRAIN" "${task[@]}" --quiet --epochs 2 --devices cpu:threads=1 --report two.html
     check "two processes: status $status: $(cat mpi.err)" test "$status" -eq 0
     says two.html "Of 150 samples of the test data"

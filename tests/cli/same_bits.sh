@@ -111,9 +111,7 @@ for network in ${SAME_BITS_NETWORKS:-lenet resnet18 vgg11 attention}; do
     if can opencl:0,opencl:1; then
         same "opencl:0,opencl:1" --devices opencl:0,opencl:1
     fi
-    if command -v mpirun >/dev/null 2>&1 &&
-        [ -e "$(dirname "$DPTRAIN")/../lib/dptrain/transports/libdptrain-mpi.so" ] && [ -z "${TSAN_OPTIONS:-}" ]; then
-        export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 ASAN_OPTIONS=detect_leaks=0
+    if mpi_ready; then
         process=("$DPTRAIN" train "${net[@]}" --devices cpu:threads=1 --split 3:1:2 --log processes.jsonl)
         mpi_each 1800 "${process[@]}" : "${process[@]}" : "${process[@]}"
         check "exit status $status: $(cat mpi.err)" [ "$status" -eq 0 ]

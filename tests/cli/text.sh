@@ -39,9 +39,10 @@ train "${some[@]}" --dataset tokens:6 --data train.bin --devices cpu,cpu,cpu --s
 train "${some[@]}" --dataset tokens:6:u16:10 --data llmc_train.bin --devices cpu --log llmc.jsonl
 check "other bits with a file of llm.c" "$DPTRAIN" compare one.jsonl llmc.jsonl >compare.out 2>&1
 logs=(three)
-if command -v mpirun >/dev/null &&
-    mpirun -n 2 "$DPTRAIN" "${some[@]}" --dataset tokens:6 --data train.bin --devices cpu:threads=1 \
-        --log processes.jsonl >mpi.out 2>mpi.err; then
+if mpi_ready; then
+    mpi 120 -n 2 "$DPTRAIN" "${some[@]}" --dataset tokens:6 --data train.bin --devices cpu:threads=1 \
+        --log processes.jsonl
+    check "two processes: status $status: $(tail -3 mpi.err)" test "$status" -eq 0
     logs+=(processes)
 fi
 check "other losses" python3 - "${logs[@]}" <<'PYTHON'

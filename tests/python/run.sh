@@ -3,8 +3,8 @@
 # holds the package.
 #
 # $DPTRAIN_TEST_PYTHON, or else python3 or the distribution's python3, needs numpy, cffi and pytest;
-# otherwise the test is skipped.  If the library has the address sanitizer, $DPTRAIN_TEST_PRELOAD is
-# the path of the sanitizer's library.
+# otherwise the test is skipped.  If the library has a sanitizer, $DPTRAIN_TEST_PRELOAD is the path of
+# the address sanitizer's library, or the test is skipped.
 set -euo pipefail
 
 needed='import numpy, cffi, pytest'
@@ -28,6 +28,10 @@ cd "$(dirname "$0")"
 # The package finds the library and the plug-ins of its own build.
 unset DPTRAIN_LIBRARY DPTRAIN_BACKEND_PATH
 if [[ -n ${DPTRAIN_TEST_PRELOAD:-} ]]; then
+    if [[ ! -e $DPTRAIN_TEST_PRELOAD ]]; then
+        echo "skipped: the library has a sanitizer that a program without it cannot load"
+        exit 77
+    fi
     # The interpreter keeps memory until it ends.
     export LD_PRELOAD=$DPTRAIN_TEST_PRELOAD ASAN_OPTIONS=detect_leaks=0
 fi
