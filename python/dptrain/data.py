@@ -65,8 +65,8 @@ class Dataset:
     Dataset(x, y)
         Arrays: `x` is (n, ...), `y` is (n,), (n, k) or None.  NumPy arrays, tensors of PyTorch,
         other producers of DLPack, and lists.  A dict {input: array}, or a tuple of arrays in the
-        order of the network's inputs, is for networks with several inputs.  Integers in `y` are
-        labels, real numbers are targets.
+        order of the network's inputs, is for networks with several inputs.  Without `y`, the dict's
+        `labels`, `targets` or `y` is it.  Integers in `y` are labels, real numbers are targets.
     Dataset.open(name, ...)
         A data set that the command knows: "fashion-mnist", "folder:64x64", "npz:FILE", ...
     Dataset.read(samples, ...)
@@ -120,7 +120,8 @@ class Dataset:
         """Samples that are read on demand, ahead of the steps, by threads of the library.
 
         samples   Anything with `len()` and `[i]`.  A sample is `x`, or a pair `(x, y)`; `x` is an
-                  array, a dict {input: array}, or a tuple of arrays with the names in `names`.
+                  array, a dict {input: array}, or a tuple of arrays with the names in `names`.  A
+                  dict may hold the sample's `y`, too, as `labels`, `targets` or `y`.
                   Several threads call `[i]` at once.
         labels    (n,) or (n, k): the labels or targets of all samples.  Default: the attribute
                   `targets` or `labels` of `samples`; else all samples are read once for them.
@@ -142,11 +143,17 @@ class Dataset:
         return cls._of_source(_collect(samples, batched))
 
     @classmethod
-    def of(cls, data: Any) -> Dataset:
+    def of(cls, data: Any, inputs: int = 0) -> Dataset:
         """Makes a data set of what `fit` takes: a Dataset, a name, a pair (x, y), a dict of arrays, a
-        DataLoader, anything with `len()` and `[]`, or an iterable."""
+        DataLoader, anything with `len()` and `[]`, or an iterable.
+
+        inputs   If no labels are wanted: the number of inputs of the network.  A tuple of so many
+                 arrays is then all inputs, and no pair (x, y)."""
         if isinstance(data, Dataset):
             return data
+        if isinstance(data, tuple) and len(data) == inputs > 1:
+            if not isinstance(data[0], (tuple, Mapping)):
+                return cls(data)
         if isinstance(data, str):
             return cls.open(data)
         if isinstance(data, tuple) and len(data) == 2:
@@ -263,6 +270,21 @@ class _Named(_Source):
 # ---- Arrays -----------------------------------------------------------------------------------
 
 
+_ANSWERS = ("labels", "targets", "y")  # names that no input of a network can have
+
+
+def _parts(sample: Any) -> tuple[Any, Any]:
+    """The inputs and the answer of a sample, or of all samples: of a pair, or of a dict with a name of
+    an answer."""
+    if isinstance(sample, (tuple, list)) and len(sample) == 2:
+        return sample[0], sample[1]
+    if isinstance(sample, Mapping):
+        for name in _ANSWERS:
+            if name in sample:
+                return {n: value for n, value in sample.items() if n != name}, sample[name]
+    return sample, None
+
+
 def _named_inputs(x: Any) -> dict[str, Any]:
     """The inputs by name.  A tuple of arrays has the numbers of the inputs as names."""
     if isinstance(x, Mapping):
@@ -298,6 +320,8 @@ class _Arrays(_Source):
     """Arrays in memory."""
 
     def __init__(self, x: Any, y: Any):
+        if y is None and isinstance(x, Mapping):
+            x, y = _parts(x)
         self.inputs = {name: as_array(value, name) for name, value in _named_inputs(x).items()}
         self.y = None if y is None else as_array(y, "y")
         self._check()
@@ -405,13 +429,6 @@ def check_labels(labels: np.ndarray, model: Optional[Node]) -> None:
 
 
 # ---- Samples that are read on demand -----------------------------------------------------------
-
-
-def _parts(sample: Any) -> tuple[Any, Any]:
-    """The inputs and the answer of a sample."""
-    if isinstance(sample, (tuple, list)) and len(sample) == 2:
-        return sample[0], sample[1]
-    return sample, None
 
 
 def _seed_all(seed: int) -> Callable[[], None]:

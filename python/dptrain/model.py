@@ -235,6 +235,10 @@ class Model:
         """Whether the output is the loss of a sample."""
         return lib.dpt_model_gives_loss(self._any_node().get())
 
+    def _unlabelled_inputs(self) -> int:
+        """The number of inputs if training takes no labels: see Dataset.of."""
+        return len(self.inputs) if self._sized and self.gives_loss else 0
+
     @property
     def tensors(self) -> list[Tensor]:
         """All parameters and running statistics, with PyTorch's names and shapes."""

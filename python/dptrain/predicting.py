@@ -98,7 +98,8 @@ def predict(
     """The outputs of a network for samples: float32, (n, outputs), or (n, labels, outputs) of a
     network that scores every pixel or token.
 
-    x         As for `fit`, without labels: an array (n, ...), a dict of arrays, a Dataset, ...
+    x         As for `fit`, without labels: an array (n, ...), a dict of arrays, a tuple of arrays in the
+              order of the network's inputs, a Dataset, ...
     outputs   "probabilities": the softmax of the logits.  "sigmoid": of each logit.  "logits": the
               outputs as they are.  Default: what the loss of the training predicts, and
               probabilities for a network that was not trained here.
@@ -114,7 +115,7 @@ def predict(
     _check_weights(net)
     devices = device_list(devices)
     context = context_for(devices)
-    dataset = Dataset.of(x)
+    dataset = Dataset.of(x, len(net.inputs))
     node = dataset._open(context, net._node(context))
     try:
         apply_statistics(node, net._statistics)
@@ -147,7 +148,7 @@ def evaluate(
 
     Errors: StateError if the network has no weights; InvalidError if the data do not fit."""
     _check_weights(net)
-    dataset = Dataset.of(data)
+    dataset = Dataset.of(data, net._unlabelled_inputs())
     if loss is None and net._outputs == "sigmoid":
         loss = "binary-cross-entropy"
     outputs = net._outputs

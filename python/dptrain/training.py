@@ -209,7 +209,7 @@ class Trainer(Owned):
         self._test: Optional[Node] = None
         _options.check_known(options, _options.TRAINER, "Trainer")
         self.net = net if isinstance(net, Model) else Model(net)
-        self._dataset = Dataset.of(data)
+        self._dataset = Dataset.of(data, self.net._unlabelled_inputs())
         self._datasets = [self._dataset]
         self._context = context_for(device_list(devices))
         try:
@@ -259,7 +259,7 @@ class Trainer(Owned):
         """Opens data for evaluation."""
         if data is None:
             return None
-        self._datasets.append(Dataset.of(data))
+        self._datasets.append(Dataset.of(data, self.net._unlabelled_inputs()))
         return self._hold(self._datasets[-1]._open(self._context, self._model_node, targets))
 
     def _hold(self, node: Node, borrowed: bool = False) -> Node:
@@ -408,7 +408,7 @@ class Trainer(Owned):
 
     def evaluate(self, data: Data) -> Evaluation:
         """Loss and accuracy over data: see `dptrain.evaluate`."""
-        dataset = Dataset.of(data)
+        dataset = Dataset.of(data, self.net._unlabelled_inputs())
         node = dataset._open(
             self._context, self._model_node, _options.wants_targets(self._options.get("loss"))
         )
@@ -427,7 +427,7 @@ class Trainer(Owned):
     def predict(self, x: Any) -> np.ndarray:
         """Outputs for samples: (n, outputs), or (n, labels, outputs).  Probabilities of classes, or what
         a loss of targets predicts."""
-        node = Dataset.of(x)._open(self._context, self._model_node)
+        node = Dataset.of(x, len(self.net.inputs))._open(self._context, self._model_node)
         try:
             apply_statistics(node, self._statistics)
             n = describe(node).count

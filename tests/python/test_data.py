@@ -236,6 +236,12 @@ def test_several_inputs(digits):
     assert losses(net, ({"number": extra, "image": x}, y)) == wanted
     assert losses(net, ((x, extra), y)) == wanted  # in the order of the inputs
     assert losses(net, Dataset.read(Pairs(x, extra, y))) == wanted
+    assert losses(net, {"image": x, "number": extra, "labels": y}) == wanted
+    assert losses(net, Records(x, extra, y)) == wanted
+    assert losses(net, iter(list(Records(x, extra, y)))) == wanted
+    probabilities = dptrain.predict(net, {"image": x, "number": extra}, devices="cpu")
+    assert np.array_equal(dptrain.predict(net, (x, extra), devices="cpu"), probabilities)
+    assert np.array_equal(dptrain.predict(net, ((x, extra), y), devices="cpu"), probabilities)
     with pytest.raises(InvalidError, match="has no array number"):
         losses(net, ({"image": x, "nummer": extra}, y))
     with pytest.raises(InvalidError, match="3 arrays.*2 inputs"):
@@ -249,6 +255,17 @@ class Pairs(Samples):
 
     def __getitem__(self, i):
         return {"image": self.x[i], "number": self.extra[i]}, self.y[i]
+
+
+class Records(Pairs):
+    """Samples that are dicts with their labels, as those of transformers."""
+
+    def __getitem__(self, i):
+        image, number = self.x[i], self.extra[i]
+        return {"image": image, "number": number, "labels": self.y[i]}
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
 
 
 def test_named_data_sets():
