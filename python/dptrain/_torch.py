@@ -76,6 +76,16 @@ def _reason(why: BaseException) -> str:
     return "; ".join(parts)[:_MOST_CHARACTERS] or type(why).__name__
 
 
+def _without_caches(module: Any) -> Any:
+    """Language models of transformers return their keys and values for the next call, which training
+    does not need and the exporter does not take."""
+    for part in module.modules():
+        config = getattr(part, "config", None)
+        if getattr(config, "use_cache", False) is True:
+            config.use_cache = False
+    return module
+
+
 def _export(module: Any, args: tuple, kwargs: dict, path: str) -> None:
     import torch
 
@@ -124,7 +134,7 @@ def from_torch(module: Any, example: Any, name: str = "") -> Model:
         raise InvalidError(f"from_torch takes a torch.nn.Module, not {type(module).__name__}")
     args, kwargs = _example(example)
     frozen = [n for n, p in module.named_parameters() if not p.requires_grad]
-    copied = copy.deepcopy(module).cpu().train().requires_grad_(False)
+    copied = _without_caches(copy.deepcopy(module).cpu().train().requires_grad_(False))
     folder = Folder()
     name = name or type(module).__name__
     _export(copied, args, kwargs, _file(folder, name))

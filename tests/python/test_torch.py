@@ -236,3 +236,25 @@ def test_both_train_at_the_same_time(digits):
     for thread in threads:
         thread.join()
     assert failures == [] and run.steps == 30
+
+
+class Remembering(nn.Module):
+    """Returns what it keeps for its next call, unless told otherwise, as models of transformers do."""
+
+    class Config:
+        use_cache = True
+
+    def __init__(self):
+        super().__init__()
+        self.fc, self.config = nn.Linear(64, 10), self.Config()
+
+    def forward(self, x):
+        logits = self.fc(x.flatten(1))
+        return (logits, {1, 2}) if self.config.use_cache else logits
+
+
+def test_a_cache_is_switched_off_for_the_export(digits):
+    module = Remembering()
+    net = dptrain.from_torch(module, digits[0][:2])
+    assert module.config.use_cache
+    assert dptrain.predict(net, digits[0], devices="cpu").shape == (300, 10)
