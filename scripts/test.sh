@@ -96,9 +96,11 @@ check() {
     return $status
 }
 
-# junit FILE ATTRIBUTE: a number of the test suite element.
+# junit FILE ATTRIBUTE: a number of the test suite element; 0 without the file.
 junit() {
-    sed -n "s/.*\b$2=\"\([0-9]*\)\".*/\1/p" "$1" | head -n 1
+    local number
+    number=$(sed -n "s/.*\b$2=\"\([0-9]*\)\".*/\1/p" "$1" 2>/dev/null | head -n 1)
+    echo "${number:-0}"
 }
 
 # suite TREE ARGUMENT...: the tests of a build tree, counted one by one.
@@ -112,7 +114,7 @@ suite() {
     status=$?
     all=$(junit "$result" tests) bad=$(junit "$result" failures)
     off=$(($(junit "$result" skipped) + $(junit "$result" disabled)))
-    if [ ! -e "$result" ] || { [ $status -ne 0 ] && [ "${bad:-0}" -eq 0 ]; }; then
+    if [ ! -e "$result" ] || { [ $status -ne 0 ] && [ "$bad" -eq 0 ]; }; then
         all=1 bad=1 off=0 # nothing ran, or what should run is not there
     fi
     passed=$((passed + all - bad - off)) failed=$((failed + bad)) skipped=$((skipped + off))
