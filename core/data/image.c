@@ -111,16 +111,71 @@ static dpt_status decode_png(png_image *image, const request *r, dpt_error *erro
     return done ? DPT_OK : fail_damaged(r, "PNG", image->message, error);
 }
 
+/* Whether a chunk says how colours are meant, and not what they are. */
+static bool is_colour_meaning(const uint8_t *type)
+{
+    static const char types[][5] = {"gAMA", "cHRM", "sRGB", "iCCP", "cICP"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (memcmp(type, types[i], 4) == 0) return true;
+    return false;
+}
+
+/* libpng's simplified interface converts the pixels of a file with gAMA to those of sRGB.  Other
+   readers that networks are trained with return the numbers of the file, and so does dptrain.
+   *out: a copy of the file without these chunks, of *n_bytes; NULL if the file has none.  Chunks
+   have 4 bytes of length, 4 of type, their content and 4 of a checksum; a damaged file is left to
+   libpng. */
+static dpt_status drop_colour_meaning(const dpti_file_bytes *file, uint8_t **out, size_t *n_bytes,
+                                      dpt_error *error)
+{
+    enum { SIGNATURE = 8, AROUND = 12 };
+    const uint8_t *bytes = file->bytes;
+    uint8_t *copy = NULL;
+    size_t at = SIGNATURE, n_copied = 0;
+    *out = NULL;
+    while (file->n_bytes >= at + AROUND && memcmp(bytes + at + 4, "IDAT", 4) != 0) {
+        const size_t content = (size_t)bytes[at] << 24 | (size_t)bytes[at + 1] << 16 |
+                               (size_t)bytes[at + 2] << 8 | bytes[at + 3];
+        if (content > file->n_bytes - at - AROUND) break;
+        const bool drop = is_colour_meaning(bytes + at + 4);
+        if (drop && !copy) {
+            copy = malloc(file->n_bytes);
+            if (!copy)
+                return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to decode %s", file->name);
+            memcpy(copy, bytes, at);
+            n_copied = at;
+        }
+        if (copy && !drop) {
+            memcpy(copy + n_copied, bytes + at, content + AROUND);
+            n_copied += content + AROUND;
+        }
+        at += content + AROUND;
+    }
+    if (!copy) return DPT_OK;
+    memcpy(copy + n_copied, bytes + at, file->n_bytes - at);
+    *n_bytes = n_copied + file->n_bytes - at;
+    *out = copy;
+    return DPT_OK;
+}
+
 static dpt_status read_png(request *r, dpt_error *error)
 {
     png_image image = {.version = PNG_IMAGE_VERSION};
+    const uint8_t *bytes = r->file->bytes;
+    size_t n_bytes = r->file->n_bytes;
+    uint8_t *copy = NULL;
     dpt_status status;
-    if (png_image_begin_read_from_memory(&image, r->file->bytes, r->file->n_bytes))
+    if (r->shape) {
+        DPT_TRY(drop_colour_meaning(r->file, &copy, &n_bytes, error));
+        if (copy) bytes = copy;
+    }
+    if (png_image_begin_read_from_memory(&image, bytes, n_bytes))
         status = check_size(r, image.height, image.width, error);
     else
         status = fail_damaged(r, "PNG", image.message, error);
     if (status == DPT_OK && r->shape) status = decode_png(&image, r, error);
     png_image_free(&image);
+    free(copy);
     return status;
 }
 

@@ -153,6 +153,96 @@ static void png_alpha(test *t)
             CHECK_NEAR(pixels[3 * i + c], rgba[4 * i + c] * rgba[4 * i + 3] / 255.0, 0.5);
     free(f.bytes);
 }
+
+/* The checksum of PNG's chunks. */
+static uint32_t checksum(const uint8_t *bytes, size_t n)
+{
+    uint32_t sum = 0xffffffff;
+    for (size_t i = 0; i < 8 * n; i++) {
+        if (i % 8 == 0) sum ^= bytes[i / 8];
+        sum = sum >> 1 ^ (sum & 1 ? 0xedb88320 : 0);
+    }
+    return ~sum;
+}
+
+enum { IHDR_END = 8 + 12 + 13 };
+
+/* Takes away what libpng has put between IHDR and the pixels: its chunk sRGB outweighs gAMA. */
+static void strip_chunks(file *f)
+{
+    size_t idat = IHDR_END;
+    while (memcmp(f->bytes + idat + 4, "IDAT", 4) != 0)
+        idat++;
+    memmove(f->bytes + IHDR_END, f->bytes + idat, f->n_bytes - idat);
+    f->n_bytes -= idat - IHDR_END;
+}
+
+/* Puts a chunk behind the first one, IHDR. */
+static void insert_chunk(file *f, const char *type, const uint8_t *content, size_t n_content)
+{
+    enum { AROUND = 12 };
+    uint8_t *bytes = malloc(f->n_bytes + AROUND + n_content);
+    uint8_t *chunk = bytes + IHDR_END;
+    if (!bytes) abort();
+    memcpy(bytes, f->bytes, IHDR_END);
+    memcpy(chunk + 4, type, 4);
+    if (n_content > 0) memcpy(chunk + 8, content, n_content);
+    const uint32_t sum = checksum(chunk + 4, 4 + n_content);
+    for (size_t i = 0; i < 4; i++) {
+        chunk[i] = (uint8_t)(n_content >> (24 - 8 * i));
+        chunk[8 + n_content + i] = (uint8_t)(sum >> (24 - 8 * i));
+    }
+    memcpy(chunk + AROUND + n_content, f->bytes + IHDR_END, f->n_bytes - IHDR_END);
+    free(f->bytes);
+    f->bytes = bytes;
+    f->n_bytes += AROUND + n_content;
+}
+
+/* What a file says of the meaning of its colours changes no pixel, as in the libraries with which
+   networks of PyTorch are trained. */
+static void png_meaning(test *t)
+{
+    static const uint8_t linear[] = {0, 1, 0x86, 0xa0}, half[] = {0, 0, 0xc3, 0x50};
+    static const uint8_t perceptual[] = {0}, chromaticities[32] = {0, 0, 0x7a, 0x26};
+    for (size_t drawn = 1; drawn <= 3; drawn += 2) {
+        uint8_t pixels[PIXELS * 3];
+        file f;
+        draw(pixels, drawn);
+        const png_uint_32 format = drawn == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+        REQUIRE(write_png(pixels, format, &f));
+        strip_chunks(&f);
+        insert_chunk(&f, "gAMA", linear, sizeof linear);
+        compare(t, &f, drawn, drawn, 0);
+        insert_chunk(&f, "tEXt", (const uint8_t *)"a\0b", 3);
+        insert_chunk(&f, "cHRM", chromaticities, sizeof chromaticities);
+        compare(t, &f, drawn, drawn, 0);
+        refuse(t, &f);
+        free(f.bytes);
+        REQUIRE(write_png(pixels, format, &f));
+        strip_chunks(&f);
+        insert_chunk(&f, "gAMA", half, sizeof half);
+        insert_chunk(&f, "sRGB", perceptual, sizeof perceptual);
+        compare(t, &f, drawn, drawn, 0);
+        free(f.bytes);
+    }
+}
+
+/* A file of 16 bits a channel, which libpng writes with a gAMA of 1. */
+static void png_sixteen(test *t)
+{
+    const dpti_image_shape shape = {HEIGHT, WIDTH, 1};
+    dpt_error error;
+    uint16_t wide[PIXELS];
+    uint8_t pixels[PIXELS];
+    file f;
+    for (size_t i = 0; i < PIXELS; i++)
+        wide[i] = (uint16_t)(600 * i + 5);
+    REQUIRE(write_png((const uint8_t *)wide, PNG_FORMAT_LINEAR_Y, &f));
+    REQUIRE_OK(decode(&f, &shape, pixels, &error));
+    for (size_t i = 0; i < PIXELS; i++)
+        CHECK_NEAR(pixels[i], wide[i] / 257.0, 0.51);
+    free(f.bytes);
+}
 #endif
 
 #ifdef DPTRAIN_HAS_JPEG
@@ -257,6 +347,8 @@ int main(int argc, char **argv)
 #ifdef DPTRAIN_HAS_PNG
         {"PNG: grey and colour, sizes, damage", png_colours},
         {"PNG: alpha over black", png_alpha},
+        {"PNG: what is said of colours", png_meaning},
+        {"PNG: 16 bits a channel", png_sixteen},
 #endif
 #ifdef DPTRAIN_HAS_JPEG
         {"JPEG: grey and colour, sizes, damage", jpeg_colours},
