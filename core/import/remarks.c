@@ -92,12 +92,33 @@ static dpt_status remark_modes(dpti_importer *im)
                     m->path, n_still, n_still + n_trained, still->label));
 }
 
+/* ONNX has no mean over all batches.  PyTorch 2.15's older exporter writes momentum 0 for it. */
+static dpt_status remark_momentum(dpti_importer *im)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    for (size_t n = 0; n < im->graph->n_nodes; n++) {
+        const dpti_onnx_node *node = im->graph->nodes[n];
+        if (!im->imports[n] || strcmp(node->op, "BatchNormalization") != 0 ||
+            is_computed(im, node, 3) || dpti_onnx_float(node, "momentum", 0.9f) != 0.0f)
+            continue;
+        return dpti_model_add_remark(
+            im->model,
+            dpti_format("%s: node %.120s has momentum 0: its running statistics are those of the "
+                        "last batch alone; PyTorch's older exporter writes this for "
+                        "momentum=None: give the module a momentum such as 0.1, and export it "
+                        "again (docs/onnx.md)",
+                        m->path, node->label));
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_import_remark(dpti_importer *im)
 {
     const char *path = im->graph->model->path;
     dpt_status status = remark_outputs(im);
     if (status == DPT_OK) status = remark_copies(im);
     if (status == DPT_OK) status = remark_modes(im);
+    if (status == DPT_OK) status = remark_momentum(im);
     if (status == DPT_OK && looks_merged(im))
         status = dpti_model_add_remark(
             im->model,

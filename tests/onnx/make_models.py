@@ -504,11 +504,21 @@ def modes():
     return make(nodes, [X], [Y], [*statistics, floats("w", 3, 2)])
 
 
+def momentum():
+    """A batch-norm as PyTorch's older exporter writes momentum=None."""
+    statistics = [floats(name, 3) for name in ("a", "b", "c", "d")]
+    nodes = [node("BatchNormalization", ["x", "a", "b", "c", "d"], ["n", "m", "v"], name="all", training_mode=1,
+                  momentum=0.0),
+             node("MatMul", ["n", "w"], ["y"])]
+    return make(nodes, [X], [Y], [*statistics, floats("w", 3, 2)])
+
+
 def remarked():
     """Files about which a model has a remark, and one like them about which it has none."""
     save("remarked", "merged.onnx", blocks(norm=False))
     save("remarked", "normed.onnx", blocks(norm=True))
     save("remarked", "modes.onnx", modes())
+    save("remarked", "momentum.onnx", momentum())
     nodes = [node("MatMul", ["x", "w"], ["y"]), node("MatMul", ["x", "u"], ["z"])]
     save("remarked", "outputs.onnx", make(nodes, [X], [Y, value("z", ["N", 2])], [floats("w", 3, 2), floats("u", 3, 2)]))
 

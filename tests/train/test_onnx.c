@@ -594,6 +594,8 @@ static const struct {
     {"remarked/merged.onnx", "may have merged batch-norms"},
     {"remarked/normed.onnx", NULL},
     {"remarked/modes.onnx", "1 of 2 batch-norms are in evaluation mode, such as node \"still\""},
+    {"remarked/momentum.onnx", "node \"all\""},
+    {"remarked/momentum.onnx", "are those of the last batch alone"},
     {"remarked/modes.onnx", "--freeze-batch-norm keeps the running statistics of all"},
     {"trained/vgg_older.onnx", NULL},
     {"trained/joined_default.onnx", NULL},
