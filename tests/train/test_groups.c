@@ -202,6 +202,50 @@ static void clipping_leaves_frozen_tensors_out(test *t)
     session_end(&s);
 }
 
+static dpt_value one_layer(dpt_model *m)
+{
+    const dpt_linear_options last = {.size = sizeof last, .out = CLASSES, .no_bias = true};
+    return dpt_linear(m, dpt_flatten(m, dpt_input(m, 1, 1, INPUTS)), "fc", &last);
+}
+
+/* The norm of gradients whose squares are no float32 numbers: with a weight w of 0, logits are 0,
+   and a gradient is as large as the inputs.  PyTorch's clip_grad_norm_ makes zeros of them. */
+static void clipping_scales_large_gradients(test *t)
+{
+    float x[INPUTS] = {1e20f, -2e20f, 3e20f, 0.0f, 1e18f}, w[CLASSES * INPUTS] = {0};
+    const uint8_t label[] = {1};
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .count = 1,
+                                       .height = 1,
+                                       .width = 1,
+                                       .channels = INPUTS,
+                                       .outputs = CLASSES,
+                                       .dtype = DPT_F32,
+                                       .images = x,
+                                       .labels = label};
+    const dpt_trainer_options options = {
+        .size = sizeof options, .batch_size = 1, .clip_norm = 1.0f, .lr = 1.0f};
+    session s = {.context = NULL};
+    dpt_trainer *trainer = NULL;
+    dpt_step_metrics m = {.size = sizeof m};
+    double sum = 0;
+    if (CHECK_OK(dpt_context_create(&s.context)) &&
+        CHECK_OK(dpt_device_set_open(s.context, "cpu:threads=2", &s.devices)) &&
+        CHECK_OK(dpt_dataset_from_memory(s.context, &memory, &s.data)) &&
+        CHECK_OK(dpt_model_create(s.context, "large", &s.model)) &&
+        CHECK_OK(dpt_model_finish(s.model, one_layer(s.model))) &&
+        CHECK_OK(dpt_trainer_create(s.devices, s.model, s.data, &options, &trainer)) &&
+        CHECK_OK(dpt_trainer_set(trainer, DPT_PARAMETER, "fc.weight", w, CLASSES * INPUTS)) &&
+        CHECK_OK(dpt_trainer_step(trainer, &m)) &&
+        CHECK_OK(dpt_trainer_get(trainer, 0, DPT_PARAMETER, "fc.weight", w, CLASSES * INPUTS)))
+        for (size_t i = 0; i < CLASSES * INPUTS; i++)
+            sum += pow((double)w[i], 2);
+    CHECK_NEAR(sqrt(sum), 1.0, 1e-5);
+    CHECK(w[INPUTS] > 0 && w[0] < 0);
+    dpt_trainer_destroy(trainer);
+    session_end(&s);
+}
+
 /* ---- Memory and traffic ---------------------------------------------------------------------- */
 
 /* Names of tensors that are frozen, and what is left: bytes of tensors with their padding, and
@@ -408,6 +452,7 @@ int main(int argc, char **argv)
         {"a shared tensor is frozen", a_shared_tensor_is_frozen},
         {"frozen tensors take no memory", frozen_tensors_take_no_memory},
         {"clipping leaves frozen tensors out", clipping_leaves_frozen_tensors_out},
+        {"clipping scales large gradients", clipping_scales_large_gradients},
         {"groups have rates and decay", groups_have_rates_and_decay},
         {"refuses groups", refuses_groups},
     };
