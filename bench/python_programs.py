@@ -1,31 +1,74 @@
-#!/usr/bin/env python3
-"""Runs the programs that docs/python.md shows side by side, and prints time and memory of each.
+"""Runs the programs that docs/python.md shows side by side in turns, and prints a Markdown table.
 
-    bench/python_programs.py [NAME...]
+Called by python_peers.sh.  The programs are the blocks below the heading "Side by side"; the first of
+them is what all have in common.  Each run is a process of its own.  Counted are
 
-The programs are the blocks below the heading "Side by side".  Each runs in a process of its own,
-three times; the median is printed.  The time is that of the program behind what all programs have in
-common; the memory is the largest that the process had.  A program whose package is not installed is
-left out.  PYTHONPATH names the folder of dptrain's package, such as build/python.
+- the time of the program behind the common part, with the imports of its package;
+- the processor time of the same, over all processes of the program;
+- the largest memory of each process of the program, added up;
+- the accuracy on the 10000 test images afterwards.
 """
 
+import argparse
+import datetime
+import importlib.util
+import json
 import os
 import re
 import statistics
 import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass, field
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from vs_pytorch import machine  # noqa: E402
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-RUNS = 3
 FRAME = """
-import contextlib, io, json, resource, time
+import contextlib, json, os, resource, sys, time
 {common}
-begin, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_utime
-with contextlib.redirect_stdout(io.StringIO()):
+def used():
+    return [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+def processors():
+    return sum(u.ru_utime + u.ru_stime for u in used())
+begin, before = time.perf_counter(), processors()
+with contextlib.redirect_stdout(sys.stderr):
     exec(compile({program!r}, "program", "exec"))
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(json.dumps([time.perf_counter() - begin, used.ru_utime - before, used.ru_maxrss / 1024]))
+report = dict(seconds=time.perf_counter() - begin, processors=processors() - before,
+              memory=sum(u.ru_maxrss for u in used()) / 1024)
+test = read("t10k-images-idx3", 16).reshape(-1, 1, 28, 28) / 255
+if "keras" in sys.modules and "net" in globals():
+    guesses = torch.from_numpy(numpy.array(net.predict(test.permute(0, 2, 3, 1).numpy(), verbose=0)))
+else:
+    with torch.inference_mode():
+        guesses = module.eval()(test)
+report["accuracy"] = (guesses.argmax(1) == read("t10k-labels-idx1", 8)).double().mean().item()
+with open({result!r} + os.environ.get("LOCAL_RANK", "0"), "w") as file:
+    json.dump(report, file)
 """
+
+
+@dataclass
+class Case:
+    """A program, and how it differs from the block of docs/python.md."""
+
+    name: str
+    block: str
+    packages: tuple
+    changes: dict = field(default_factory=dict)
+    environment: dict = field(default_factory=dict)
+
+
+CASES = (
+    Case("dptrain", "dptrain", ("dptrain",)),
+    Case("DataParallel", "DataParallel", ("torch",)),
+    Case("Lightning", "Lightning", ("lightning",)),
+    Case("Lightning, devices=2", "Lightning", ("lightning",),
+         {"devices=1": "devices=2", "batch_size=256": "batch_size=128"}),
+    Case("Keras, backend torch", "Keras", ("keras",), {}, {"KERAS_BACKEND": "torch"}),
+    Case("Keras, backend jax", "Keras", ("keras", "jax"), {}, {"KERAS_BACKEND": "jax"}),
+)  # fmt: skip
 
 
 def programs():
@@ -36,30 +79,109 @@ def programs():
     return dict(blocks)
 
 
-def run(common, program):
-    """Seconds, seconds of processors, and MiB; None if a package is missing."""
-    text = FRAME.format(common=common, program=program)
-    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
-    if "ModuleNotFoundError" in done.stderr:
-        return None
-    if done.returncode != 0:
-        raise SystemExit(done.stderr)
-    return [float(number) for number in done.stdout.strip().splitlines()[-1].strip("[]").split(",")]
+def changed(program, changes):
+    for old, new in changes.items():
+        if old not in program:
+            sys.exit(f"python_programs: docs/python.md has no {old} in this program")
+        program = program.replace(old, new)
+    return program
+
+
+def run(common, program, environment):
+    """The figures of one run, over all its processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        result, script = os.path.join(folder, "result"), os.path.join(folder, "program.py")
+        with open(script, "w", encoding="utf-8") as file:
+            file.write(FRAME.format(common=common, program=program, result=result))
+        done = subprocess.run([sys.executable, script], env={**os.environ, **environment}, cwd=folder,
+                              capture_output=True, text=True)  # fmt: skip
+        reports = []
+        for path in sorted(p for p in os.listdir(folder) if p.startswith("result")):
+            with open(os.path.join(folder, path), encoding="utf-8") as file:
+                reports.append(json.load(file))
+    if done.returncode != 0 or not reports:
+        sys.exit(f"python_programs: a program failed\n{done.stderr[-3000:]}")
+    return {
+        "seconds": max(r["seconds"] for r in reports),
+        "processors": sum(r["processors"] for r in reports),
+        "memory": sum(r["memory"] for r in reports),
+        "accuracy": reports[0]["accuracy"],
+        "processes": len(reports),
+    }
+
+
+def measure(cases, runs):
+    known = programs()
+    common = known.pop(next(iter(known)))
+    results = {case.name: [] for case in cases}
+    for i in range(runs):
+        for case in cases:
+            one = run(common, changed(known[case.block], case.changes), case.environment)
+            results[case.name].append(one)
+            print(f"run {i + 1} of {runs}: {case.name}: {one['seconds']:.1f} s", file=sys.stderr)
+    return results
+
+
+def median(runs, key):
+    return statistics.median(run[key] for run in runs)
+
+
+def versions():
+    from importlib.metadata import PackageNotFoundError, version
+
+    found = []
+    for package in ("torch", "lightning", "keras", "jax"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            pass
+    return ", ".join(found)
+
+
+def report(results, runs):
+    """Prints the table.  Returns what is not as claimed."""
+    ours = results["dptrain"]
+    peers = {name: r for name, r in results.items() if name != "dptrain"}
+    print(f"{len(os.sched_getaffinity(0))} cores, {machine()}; Python {sys.version.split()[0]}, {versions()}; "
+          f"{datetime.date.today()}; medians of {runs} runs in turns\n")  # fmt: skip
+    print("| | time | from, to | against dptrain | of processors | memory | against dptrain | processes | accuracy |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
+    for name, r in results.items():
+        times = [one["seconds"] for one in r]
+        print(f"| {name} | {median(r, 'seconds'):.1f} s | {min(times):.1f} to {max(times):.1f} "
+              f"| {median(r, 'seconds') / median(ours, 'seconds'):.2f} | {median(r, 'processors'):.1f} s "
+              f"| {median(r, 'memory'):.0f} MiB | {median(r, 'memory') / median(ours, 'memory'):.2f} "
+              f"| {r[0]['processes']} | {median(r, 'accuracy'):.3f} |")  # fmt: skip
+    missed = []
+    if peers and median(ours, "seconds") > min(median(r, "seconds") for r in peers.values()):
+        missed.append("a time no longer than that of each other program")
+    same = [median(r, "accuracy") for name, r in peers.items() if name in ("DataParallel", "Lightning")]
+    if same and median(ours, "accuracy") < min(same) - 0.02:
+        missed.append("the accuracy of the same training in PyTorch, less 0.02")
+    return missed
 
 
 def main():
-    known = programs()
-    common = known.pop(next(iter(known)))
-    wanted = sys.argv[1:] or list(known)
-    for name in wanted:
-        results = [run(common, known[name]) for _ in range(RUNS)]
-        if None in results:
-            print(f"{name:14} is not installed")
-            continue
-        seconds, processors, memory = (statistics.median(column) for column in zip(*results))
-        print(f"{name:14} {seconds:7.1f} s  {processors:7.1f} s of processors  {memory:7.0f} MiB")
-    return 0
+    parser = argparse.ArgumentParser(prog="python_peers.sh", description=__doc__.splitlines()[0])
+    parser.add_argument("name", nargs="*", help=f"programs: {', '.join(c.name for c in CASES)} (default: all)")
+    parser.add_argument("--runs", type=int, default=3, help="runs of each (default 3)")
+    parser.add_argument("--check", action="store_true",
+                        help="fail unless dptrain is as quick as the quickest other one, as accurate as PyTorch")  # fmt: skip
+    args = parser.parse_args()
+    unknown = set(args.name) - {case.name for case in CASES}
+    if unknown or args.runs < 1:
+        parser.error(f"unknown program {unknown.pop()}" if unknown else "--runs takes numbers from 1 on")
+    cases = []
+    for case in CASES:
+        missing = [p for p in case.packages if importlib.util.find_spec(p) is None]
+        if missing:
+            print(f"python_programs: {case.name} is left out: {missing[0]} is not installed", file=sys.stderr)
+        elif not args.name or case.name in args.name or case.name == "dptrain":
+            cases.append(case)
+    missed = report(measure(cases, args.runs), args.runs)
+    if args.check and missed:
+        sys.exit(f"python_programs: not what is claimed: {'; '.join(missed)}")
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
