@@ -88,9 +88,9 @@ static void drop_handlers(void)
     }
 }
 
-/* Starts the child and waits for its end.  Returns its status as of waitpid, or -1 with errno set.
- */
-static int run_child(char **arguments)
+/* Starts the child and waits for its end.  Returns its status as of waitpid, or -1 with errno set,
+   and its process id in *was. */
+static int run_child(char **arguments, pid_t *was)
 {
     const pid_t parent = getpid();
     sigset_t all, before;
@@ -109,6 +109,7 @@ static int run_child(char **arguments)
     }
     const int code = errno;
     child = id > 0 ? (sig_atomic_t)id : 0;
+    *was = id;
     sigprocmask(SIG_SETMASK, &before, NULL);
     errno = code;
     if (id < 0) return -1;
@@ -167,6 +168,22 @@ static bool is_new(const last_checkpoint *now, const last_checkpoint *before)
                             now->written.tv_nsec != before->written.tv_nsec);
 }
 
+/* Removes the event files of TensorBoard that a child wrote, whose number ends their names.  A
+   training that begins anew refuses a folder with event files. */
+static void forget_events(const char *folder, pid_t id)
+{
+    static const char prefix[] = "events.out.tfevents.";
+    char suffix[24];
+    DIR *directory = folder ? opendir(folder) : NULL;
+    snprintf(suffix, sizeof suffix, ".%ld", (long)id);
+    for (struct dirent *entry; directory && (entry = readdir(directory));) {
+        const char *name = entry->d_name, *end = strrchr(name, '.');
+        if (strncmp(name, prefix, sizeof prefix - 1) == 0 && strcmp(end, suffix) == 0)
+            (void)unlinkat(dirfd(directory), name, 0); /* if it stays, the child refuses the folder */
+    }
+    if (directory) closedir(directory);
+}
+
 static bool crashed(int status)
 {
     if (WIFEXITED(status)) return WEXITSTATUS(status) == CLI_DEVICES_LOST;
@@ -213,7 +230,8 @@ int cli_supervise(int argc, char **argv, int first, const cli_options *options)
     catch_signals();
     last_checkpoint last = find_last(options->checkpoint);
     for (;;) {
-        const int status = run_child(arguments);
+        pid_t id = 0;
+        const int status = run_child(arguments, &id);
         if (status < 0) {
             code = cli_error(CLI_FAILURE, "cannot start the training: %s", strerror(errno));
             break;
@@ -237,6 +255,7 @@ int cli_supervise(int argc, char **argv, int first, const cli_options *options)
             WIFEXITED(status) ? code : WTERMSIG(status),
             arguments == again || options->resume ? "continuing from the last checkpoint"
                                                   : "beginning anew");
+        if (arguments == argv && !options->resume) forget_events(options->tensorboard, id);
     }
     free(again);
     return code;

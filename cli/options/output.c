@@ -111,8 +111,8 @@ static const cli_option options[] = {
         .name = "tensorboard",
         .argument = "DIR",
         .help =
-            "write event files for TensorBoard to this directory: losses, accuracies, rates, and "
-            "shares and times of each device",
+            "write event files for TensorBoard to this directory, which without --resume has none "
+            "yet: losses, accuracies, rates, and shares and times of each device",
         .verbs = CLI_TRAIN,
         .kind = CLI_TEXT,
         TARGET(tensorboard),

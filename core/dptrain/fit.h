@@ -119,8 +119,9 @@ typedef struct dpt_fit_options {
        before is written.  With several processes one that asks is enough.  Without `checkpoint`
        nothing is written. */
     bool (*wants_checkpoint)(void *user);
-    const char *tensorboard; /* A directory for TensorBoard's event files (docs/tensorboard.md); may
-                                be NULL */
+    /* A directory for TensorBoard's event files (docs/tensorboard.md); may be NULL.  Without `resume`
+       it has none yet. */
+    const char *tensorboard;
     const char *report;  /* HTML (docs/report.md), written when training ends, also by a failure;
                             may be NULL */
     const char *command; /* the command that made the report, which shows it; may be NULL */
@@ -187,9 +188,9 @@ typedef struct dpt_fit_result {
    replayed; patience without validation; histograms without `tensorboard`; a negative or invalid
    time; a schedule that needs the number of steps when it is not known; data that do not fit the
    model; with `resume`, a checkpoint of another training (the message names the setting), or
-   old-... files; without `resume`, checkpoints of a training that did not end.  DPT_E_FORMAT: with
-   `resume`, no checkpoint is valid. All errors of dpt_trainer_step and dpt_trainer_evaluate.  After
-   a failure no step is in flight.
+   old-... files; without `resume`, checkpoints of a training that did not end, or event files in
+   `tensorboard`.  DPT_E_FORMAT: with `resume`, no checkpoint is valid. All errors of
+   dpt_trainer_step and dpt_trainer_evaluate.  After a failure no step is in flight.
  */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);

@@ -269,6 +269,16 @@ static dpt_status check_folder(dpti_fit *f)
     return o->validation ? check_weights(f, "best", &f->best) : DPT_OK;
 }
 
+/* A training that is resumed adds a file to those that it has written. */
+static dpt_status check_board(dpti_fit *f)
+{
+    const dpt_fit_options *o = f->options;
+    dpt_error error = {0};
+    DPT_TRY(make_folder(f, "TensorBoard's events", o->tensorboard));
+    if (o->resume || dpti_events_check_new(o->tensorboard, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
+}
+
 dpt_status dpti_fit_check_files(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
@@ -282,7 +292,7 @@ dpt_status dpti_fit_check_files(dpti_fit *f)
     DPT_TRY(check_writable(f, o->plot));
     DPT_TRY(check_writable(f, o->trace));
     DPT_TRY(check_writable(f, o->report));
-    return o->tensorboard ? make_folder(f, "TensorBoard's events", o->tensorboard) : DPT_OK;
+    return o->tensorboard ? check_board(f) : DPT_OK;
 }
 
 /* Which files are given, in the order of file_kinds. */

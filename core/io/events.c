@@ -65,6 +65,22 @@ static dpt_status choose_time(const char *folder, size_t *time, dpt_error *error
     return DPT_OK;
 }
 
+dpt_status dpti_events_check_new(const char *folder, dpt_error *error)
+{
+    bool any = false;
+    DIR *list = opendir(folder);
+    if (!list) return dpti_fail_write(error, "TensorBoard's events in ", folder, errno);
+    for (const struct dirent *entry; !any && (entry = readdir(list));)
+        any = strncmp(entry->d_name, prefix, strlen(prefix)) == 0;
+    closedir(list);
+    if (!any) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_INVALID,
+                    "%s has the events of another training, and TensorBoard would mix its curves "
+                    "with those of this one: choose another folder, resume that training "
+                    "(--resume), or remove %s* there",
+                    folder, prefix);
+}
+
 /* The path of a new file, which the caller frees. */
 static dpt_status choose_path(const char *folder, char **out, dpt_error *error)
 {

@@ -63,8 +63,9 @@ check 'the copy is written' test -s copied/checkpoint-000000004.safetensors
 run 0 "${small[@]}" --devices cpu:threads=1 --checkpoint copied --resume
 
 # Each start gets three steps further.
-rm -rf again
-run 0 "${small[@]}" --devices $dies --checkpoint again --checkpoint-every 1steps --supervise
+rm -rf again again-events
+run 0 "${small[@]}" --devices $dies --checkpoint again --checkpoint-every 1steps --supervise --tensorboard again-events
+check "the events of each start" test "$(find again-events -name 'events.out.*' | wc -l)" -ge 3
 check "started again" test "$(grep -c 'continuing from the last checkpoint' run.err)" -ge 2
 check 'all steps' test -s again/checkpoint-000000012.safetensors
 
@@ -90,10 +91,12 @@ run 3 "${small[@]}" "${hangs[@]}"
 says "no answer within 0.3 s while it was opened" 1
 
 # The end of starting again, where nothing is gained.
-rm -rf vain
+rm -rf vain vain-events
 run 3 "${small[@]}" --devices fault:threads=1:after=1:lost=1 --checkpoint vain \
-    --checkpoint-every 100steps --supervise
+    --checkpoint-every 100steps --supervise --tensorboard vain-events
+says "beginning anew" 2
 says "not started again" 1
+check "the events of the last start" test "$(find vain-events -name 'events.out.*' | wc -l)" -eq 1
 # An ended training in the same folder is not what is gone on with, and stays.
 rm -rf ended
 run 0 "${small[@]}" --devices cpu:threads=1 --checkpoint ended

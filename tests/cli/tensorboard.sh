@@ -28,9 +28,36 @@ check "full: one line: $(cat full.err)" test "$(wc -l <full.err)" -eq 1
 check "full: which says why" grep -q "^dptrain: cannot write TensorBoard's events full/events.*: File too large" full.err
 train "${quick[@]}" --tensorboard plain --tensorboard-histograms
 check "one file" test "$(find plain -name 'events.out.tfevents.*' | wc -l)" -eq 1
-train --dataset synthetic:8x8x1:3:64 --devices cpu:threads=1 --model linear --max-steps 1 --tensorboard plain
-check "the folder is named" grep -q 'wrote plain' train.out
-check "another file" test "$(find plain -name 'events.out.tfevents.*' | wc -l)" -eq 2
+
+# A folder has one training: another one is refused before it writes anything, and a resumed one adds a file.
+train --dataset synthetic:8x8x1:3:64 --devices cpu:threads=1 --model linear --max-steps 1 --tensorboard named
+check "the folder is named" grep -q 'wrote named' train.out
+train "${quick[@]}" --max-steps 1 --tensorboard twice --checkpoint kept-twice
+printf 'kept' >kept.jsonl
+before=$(cksum twice/*)
+refuse 2 "twice has the events of another training.*choose another folder, resume that training \(--resume\)" \
+    "${quick[@]}" --tensorboard twice --log kept.jsonl
+check "nothing is written: $(ls twice)" test "$(cksum twice/*) $(cat kept.jsonl)" = "$before kept"
+train "${quick[@]}" --tensorboard twice --checkpoint kept-twice --resume
+check "another file" test "$(find twice -name 'events.out.tfevents.*' | wc -l)" -eq 2
+# What is interrupted before its first checkpoint is begun again by --resume.
+train "${quick[@]}" --tensorboard twice --checkpoint none-yet --resume
+check "a third file" test "$(find twice -name 'events.out.tfevents.*' | wc -l)" -eq 3
+mkdir other
+printf 'notes' >other/notes.txt # other files do not matter, nor do folders of other trainings
+cp -r twice other/first
+train "${quick[@]}" --tensorboard other
+if mpi_ready; then
+    both=(-n 2 "$DPTRAIN" "${quick[@]}" --checkpoint kept-both --checkpoint-every 1steps --tensorboard both)
+    mpi 120 "${both[@]}"
+    check "two processes: status $status: $(cat mpi.err)" test "$status" -eq 0
+    mpi 120 "${both[@]}" --checkpoint kept-other
+    check "both processes end: status $status" test "$status" -ne 0
+    check "with the reason: $(cat mpi.err)" grep -q "both has the events of another training" mpi.err
+    mpi 120 "${both[@]}" --max-steps 4 --resume
+    check "two processes resume: status $status: $(cat mpi.err)" test "$status" -eq 0
+    check "the first process writes" test "$(find both -name 'events.out.tfevents.*' | wc -l)" -eq 2
+fi
 
 # ---- With it --------------------------------------------------------------------------------------
 
@@ -150,11 +177,6 @@ assert len(started) == 1 and 1 < started[0] <= max(e.step for e in first), start
 events = compare(Board("killed"), "killed.jsonl")
 assert any(e["event"] == "resume" for e in events)
 PYTHON
-
-# Another training in the same folder replaces the curves.
-train --dataset "$data" --model mlp --batch-size 100 --validation 0.2 --epochs 1 --devices cpu:threads=1 \
-    --tensorboard killed --log again.jsonl
-check "again" "$python" -c 'from board import *; compare(Board("killed"), "again.jsonl")'
 
 # A device that is lost is a text; the training of a language model counts tokens.
 export DPTRAIN_BACKEND_PATH=$DPTRAIN_BACKEND_PATH:${DPTRAIN_TEST_FAULT_PATH-}
