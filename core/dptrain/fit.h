@@ -119,8 +119,8 @@ typedef struct dpt_fit_options {
        before is written.  With several processes one that asks is enough.  Without `checkpoint`
        nothing is written. */
     bool (*wants_checkpoint)(void *user);
-    /* A directory for TensorBoard's event files (docs/tensorboard.md); may be NULL.  Without `resume`
-       it has none yet. */
+    /* A directory for TensorBoard's event files (docs/tensorboard.md); may be NULL.  Without
+       `resume` it has none yet. */
     const char *tensorboard;
     const char *report;  /* HTML (docs/report.md), written when training ends, also by a failure;
                             may be NULL */
@@ -177,9 +177,10 @@ typedef struct dpt_fit_result {
    best.safetensors, are renamed to old-... and deleted when the first checkpoint is durable, or
    renamed back if dpt_fit ends before that.
 
-   Report.  If training ends by a limit, the classes that the model predicts for the test data, or
-   else for the validation data, are computed for the report.  If that fails, a notice says so, and
-   the report is written without them.
+   Report.  With `report` the classes that the model predicts for the test data, or else for the
+   validation data, are computed after each epoch, and at the end if training ends by a limit.  A
+   training that ends earlier has those of its last epoch in the report.  If the computation fails,
+   a notice says so, and the report is written without them.
 
    Errors.  DPT_E_IO: a log, plot, trace, report, event file or checkpoint cannot be opened, read or
    written; at the end, the last checkpoint or the weights could not be written.  DPT_E_STATE: steps

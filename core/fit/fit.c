@@ -338,6 +338,7 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
         return dpti_context_fail(f->context, NULL, &error);
     DPT_TRY(dpti_fit_save(f, f->model, epoch, &f->unsaved));
     DPT_TRY(dpti_fit_keep(f));
+    DPT_TRY(dpti_fit_look_at_samples(f, epoch));
     if (dpti_fit_keeps_history(f) && !dpti_history_add_epoch(&f->history, &m))
         return dpti_fit_no_memory(f);
     tell(f, NULL, &m);
@@ -466,7 +467,7 @@ static dpt_status finish(dpti_fit *f)
     if (f->cut != was_cut) return kept;
     DPT_TRY(finish_partial(f));
     DPT_TRY(save_last(f));
-    DPT_TRY(dpti_fit_look_at_samples(f));
+    DPT_TRY(dpti_fit_look_at_last(f));
     DPT_TRY(dpti_fit_tell_devices(f));
     if (c->result.seconds > 0)
         c->result.images_per_second = (double)c->total_samples / c->result.seconds;

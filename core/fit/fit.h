@@ -61,12 +61,17 @@ static inline bool dpti_fit_keeps_history(const dpti_fit *f)
 {
     return f->options->plot || f->options->report;
 }
-/* Computes what the model takes samples for, for the report (fit_report.c).  All processes call it,
-   when training has come to its end; no step is in flight.  A failure of the computation is a
-   notice. Fails only if training was cut meanwhile. */
-DPT_CHECK_RESULT dpt_status dpti_fit_look_at_samples(dpti_fit *f);
+/* Computes what the model takes samples for at the end of an epoch, for the report (fit_report.c),
+   so that a training that is ended later has this.  All processes call it; no step is in flight.
+   The first failure of the computation is a notice, and ends these computations.  Fails only if
+   training was cut meanwhile. */
+DPT_CHECK_RESULT dpt_status dpti_fit_look_at_samples(dpti_fit *f, size_t epoch);
+/* The same at the end of a training that was not ended early, if the last step is not yet looked
+ * at.
+ */
+DPT_CHECK_RESULT dpt_status dpti_fit_look_at_last(dpti_fit *f);
 /* Writes the report, if there is one.  `failure`: why training has failed; NULL: it has not. */
-DPT_CHECK_RESULT dpt_status dpti_fit_write_report(const dpti_fit *f, const dpt_error *failure);
+DPT_CHECK_RESULT dpt_status dpti_fit_write_report(dpti_fit *f, const dpt_error *failure);
 /* Calls the program's `notice`, if there is one (fit.c). */
 void dpti_fit_notify(const dpti_fit *f, dpt_notice kind, const char *text);
 /* Returns the total number of steps that epochs and max_steps give; 0 if only time limits training

@@ -19,28 +19,52 @@ static void tell_failure(dpti_fit *f)
     dpti_reporting_no_samples(&f->reporting, text);
 }
 
-dpt_status dpti_fit_look_at_samples(dpti_fit *f)
+/* The data whose samples are looked at; NULL: none. */
+static const dpt_dataset *samples_of(const dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
     const dpt_dataset *data = o->test ? o->test : o->validation;
+    return data && dpti_samples_fit(f->trainer, data) ? data : NULL;
+}
+
+dpt_status dpti_fit_look_at_samples(dpti_fit *f, size_t epoch)
+{
+    dpti_reporting *r = &f->reporting;
     const bool was_cut = f->cut;
     const dpt_error before = f->context->error;
-    if (!f->reports || !data || f->course.result.steps == 0) return DPT_OK;
-    if (!dpti_samples_fit(f->trainer, data)) return DPT_OK;
-    if (f->course.result.stopped) {
-        dpti_reporting_no_samples(&f->reporting,
-                                  "Training was ended early, so no samples were looked "
-                                  "at.");
-        return DPT_OK;
-    }
-    dpti_samples_free(&f->reporting.samples);
+    const dpt_dataset *data = f->reports && !r->no_samples ? samples_of(f) : NULL;
+    if (!data) return DPT_OK;
+    dpti_samples_free(&r->samples);
     const dpt_status status =
-        dpti_samples_look(f->trainer, data, o->test ? "test" : "validation", &f->reporting.samples);
+        dpti_samples_look(f->trainer, data, f->options->test ? "test" : "validation", &r->samples);
+    r->looked_step = dpt_trainer_steps(f->trainer);
+    r->samples.classes.epoch = epoch;
     if (status == DPT_OK) return DPT_OK;
     if (f->cut != was_cut) return status;
     tell_failure(f);
     f->context->error = before;
     return DPT_OK;
+}
+
+dpt_status dpti_fit_look_at_last(dpti_fit *f)
+{
+    const dpti_reporting *r = &f->reporting;
+    const bool looked = r->samples.counts && r->looked_step == dpt_trainer_steps(f->trainer);
+    if (f->course.result.steps == 0 || f->course.result.stopped || looked) return DPT_OK;
+    return dpti_fit_look_at_samples(f, 0);
+}
+
+/* What is known of samples when the report is written: those of the last epoch are not those of the
+   last step, if training was ended within an epoch. */
+static void settle_samples(dpti_fit *f)
+{
+    dpti_reporting *r = &f->reporting;
+    const size_t step = dpt_trainer_steps(f->trainer);
+    if (r->samples.counts && r->looked_step > step) dpti_samples_free(&r->samples); /* gone back */
+    if (r->samples.counts && r->looked_step == step) r->samples.classes.epoch = 0;
+    if (r->samples.counts || r->no_samples || !samples_of(f)) return;
+    dpti_reporting_no_samples(r, "Training was ended before the end of an epoch, so no evaluation "
+                                 "was finished, and no samples were looked at.");
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
@@ -67,9 +91,10 @@ static bool tell_ending(const dpti_fit *f, const dpt_error *failure, char text[E
     return !failure && !r->stopped && !f->cut;
 }
 
-dpt_status dpti_fit_write_report(const dpti_fit *f, const dpt_error *failure)
+dpt_status dpti_fit_write_report(dpti_fit *f, const dpt_error *failure)
 {
     char ending[ENDING_BYTES];
+    settle_samples(f);
     const bool well = tell_ending(f, failure, ending);
     const dpti_reported reported = {.trainer = f->trainer,
                                     .options = f->options,

@@ -12,7 +12,8 @@ typedef struct dpti_reporting {
     dpti_report_event *events;
     size_t n_events, events_capacity, n_left_out;
     dpti_samples samples;
-    char *no_samples; /* why there are none; NULL: nothing is said */
+    size_t looked_step; /* the samples are those of the model after this step */
+    char *no_samples;   /* why there are none; NULL: nothing is said */
 } dpti_reporting;
 
 /* Adds an event.  Events that are too many, or for which there is no memory, are counted only. */

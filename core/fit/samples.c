@@ -218,9 +218,12 @@ dpt_status dpti_samples_look(dpt_trainer *trainer, const dpt_dataset *data, cons
     status = dpti_peers_agree(trainer, status);
     if (status == DPT_OK) status = count_all(trainer, data, &room, out);
     free(room.outputs);
-    if (status == DPT_OK && dpt_process_rank(trainer->context) == 0 &&
-        (status = make_thumbnails(out, data, &error)) != DPT_OK)
-        status = dpti_context_fail(trainer->context, NULL, &error);
+    if (status == DPT_OK) {
+        if (dpt_process_rank(trainer->context) == 0 &&
+            (status = make_thumbnails(out, data, &error)) != DPT_OK)
+            status = dpti_context_fail(trainer->context, NULL, &error);
+        status = dpti_peers_agree(trainer, status);
+    }
     if (status != DPT_OK) dpti_samples_free(out);
     return status;
 }

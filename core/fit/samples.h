@@ -22,9 +22,9 @@ bool dpti_samples_fit(const dpt_trainer *trainer, const dpt_dataset *data);
 
 /* Computes the predictions of all samples on the trainer's devices, counts them and keeps the
    samples with the largest losses, with thumbnails if they are pictures.  No step may be in flight.
-   With several processes all call it; *out is for each.  `part` is the name of the data, of static
-   lifetime.  Errors: of dpt_trainer_predict and of reading pictures; DPT_E_NO_MEMORY.  After a
-   failure *out is empty. */
+   With several processes all call it, and all succeed or none does; *out is for each.  `part` is
+   the name of the data, of static lifetime.  Errors: of dpt_trainer_predict and of reading
+   pictures; DPT_E_NO_MEMORY.  After a failure *out is empty. */
 DPT_CHECK_RESULT dpt_status dpti_samples_look(dpt_trainer *trainer, const dpt_dataset *data,
                                               const char *part, dpti_samples *out);
 void dpti_samples_free(dpti_samples *samples);

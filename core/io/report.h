@@ -53,6 +53,8 @@ typedef struct dpti_report_sample {
 /* What a model takes the samples of a data set for. */
 typedef struct dpti_report_classes {
     const char *part; /* "test" */
+    size_t
+        epoch; /* the model is that of the end of this epoch, from 1; 0: of the end of training */
     size_t n_samples, n_classes;
     const char *const *names; /* (n_names), of the first classes; NULL: numbers are their names */
     size_t n_names;

@@ -244,9 +244,10 @@ void dpti_report_put_classes(dpti_svg *page, const dpti_report *report)
     }
     for (size_t i = 0; i < c->n_classes; i++)
         hits += c->hits[i];
-    dpti_svg_put(page,
-                 "<section><h2>Confused classes</h2>\n<p>Of %zu samples of the %s data %zu are "
-                 "taken for their class: %s %%.</p>\n",
+    dpti_svg_put(page, "<section><h2>Confused classes</h2>\n<p>");
+    if (c->epoch > 0)
+        dpti_svg_put(page, "These are the classes of the model after epoch %zu. ", c->epoch);
+    dpti_svg_put(page, "Of %zu samples of the %s data %zu are taken for their class: %s %%.</p>\n",
                  c->n_samples, c->part, hits, DPTI_NUMBER(100 * part(hits, c->n_samples), 2));
     if (c->confusion && c->n_classes <= MOST_CELLS)
         put_matrix(page, c);

@@ -130,6 +130,7 @@ static bool detach_copies(dpt_trainer *t, dpti_worker *w)
 {
     dpti_data_store *stores[DPTI_READMISSION_COPIES] = {dpti_feeding_store(t)};
     bool all = true;
+    _Static_assert(DPTI_READMISSION_COPIES == DPTI_TESTS + 1, "the copies of each data set");
     for (size_t i = 0; i < DPTI_TESTS; i++)
         stores[i + 1] = dpti_evaluation_store(t, i);
     for (size_t i = 0; i < DPTI_READMISSION_COPIES; i++)

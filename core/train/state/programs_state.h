@@ -10,8 +10,9 @@
 #include "train/components/data_store.h"
 #include "train/components/feed.h"
 
-/* Data sets that stay bound: validation and test data take turns every epoch. */
-enum { DPTI_TESTS = 2 };
+/* Data sets that stay bound: validation data, test data and the samples of a report take turns
+   every epoch. */
+enum { DPTI_TESTS = 3 };
 
 /* A data set that programs of evaluation are bound to. */
 typedef struct dpti_test {
