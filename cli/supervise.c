@@ -179,8 +179,7 @@ static void forget_events(const char *folder, pid_t id)
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         const char *name = entry->d_name, *end = strrchr(name, '.');
         if (strncmp(name, prefix, sizeof prefix - 1) == 0 && strcmp(end, suffix) == 0)
-            (void)unlinkat(dirfd(directory), name,
-                           0); /* if it stays, the child refuses the folder */
+            (void)unlinkat(dirfd(directory), name, 0); /* the child refuses what stays */
     }
     if (directory) closedir(directory);
 }

@@ -66,8 +66,7 @@ static inline bool dpti_fit_keeps_history(const dpti_fit *f)
    The first failure of the computation is a notice, and ends these computations.  Fails only if
    training was cut meanwhile. */
 DPT_CHECK_RESULT dpt_status dpti_fit_look_at_samples(dpti_fit *f, size_t epoch);
-/* The same at the end of a training that was not ended early, if the last step is not yet looked
- * at.
+/* The same at the end of a training that was not ended early, unless it was done after this step.
  */
 DPT_CHECK_RESULT dpt_status dpti_fit_look_at_last(dpti_fit *f);
 /* Writes the report, if there is one.  `failure`: why training has failed; NULL: it has not. */

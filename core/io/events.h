@@ -12,8 +12,8 @@
 
 typedef struct dpti_events dpti_events;
 
-/* Checks that a folder, which exists, has no event files: TensorBoard shows all that are in one folder
-   as one training.  Errors: DPT_E_INVALID if there are some; DPT_E_IO. */
+/* Checks that a folder, which exists, has no event files: TensorBoard shows all that are in one
+   folder as one training.  Errors: DPT_E_INVALID if there are some; DPT_E_IO. */
 DPT_CHECK_RESULT dpt_status dpti_events_check_new(const char *folder, dpt_error *error);
 /* Creates a file in a folder that exists.  Its name is later in the order of names than those of
    all event files there, because TensorBoard reads them in this order.  The file begins with the
