@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import copy
 import io
-import os
 import re
 import warnings
 from typing import Any, Iterator, Mapping, Optional
 
 import numpy as np
 
-from ._context import Context, Node
-from ._library import lib
+from ._pickling import OnnxFile
 from .errors import ExportError, InvalidError
-from .model import Folder, Model
+from .model import Model
 
 _MOST_BATCH = 4096
 _MOST_CAUSES, _MOST_CHARACTERS = 20, 2000
@@ -135,24 +133,16 @@ def from_torch(module: Any, example: Any, name: str = "") -> Model:
     args, kwargs = _example(example)
     frozen = [n for n, p in module.named_parameters() if not p.requires_grad]
     copied = _without_caches(copy.deepcopy(module).cpu().train().requires_grad_(False))
-    folder = Folder()
     name = name or type(module).__name__
-    _export(copied, args, kwargs, _file(folder, name))
-    model = Model._made(lambda context: _open(context, folder, name), name)
+    source = OnnxFile(re.sub(r"[^A-Za-z0-9_.-]", "_", name) + ".onnx")
+    _export(copied, args, kwargs, source.path)
+    model = Model._made(source.open, name)
+    model._source = source
     model._brings_weights = True
     model._any_node()
     tensors = {tensor.name for tensor in model.tensors}
     model.frozen = [n for n in frozen if n in tensors]
     return model
-
-
-def _file(folder: Folder, name: str) -> str:
-    return os.path.join(folder.path, re.sub(r"[^A-Za-z0-9_.-]", "_", name) + ".onnx")
-
-
-def _open(context: Context, folder: Folder, name: str) -> Node:
-    path = _file(folder, name)
-    return context.make("model", lib.dpt_model_from_onnx, context.pointer, os.fsencode(path))
 
 
 def to_torch(model: Model, module: Any, strict: bool) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 
 from ._context import Context, Node, plain_context
 from ._library import error_of, ffi, lib, text
+from ._pickling import Calls, recorded
 from ._structs import constant, fill
 from .errors import InvalidError, StateError
 from .model import Model
@@ -71,6 +72,8 @@ class Builder:
             Callable[[Any], Any]
         ] = []  # what was called, to build the same in other contexts
         self._keep: list = []
+        self._calls = Calls([])  # to build the same in another process
+        self._within = False  # one of the methods
         self._finished = False
         context = plain_context()
         self._node: Node = context.make(
@@ -355,7 +358,13 @@ class Builder:
             return node
 
         model = Model._made(make, name)
+        model._source = self._calls
         node = self.__dict__.pop("_node")
         node.keep = keep
         model._nodes[node.context] = node
         return model
+
+
+for _name, _method in list(vars(Builder).items()):
+    if not _name.startswith("_"):
+        setattr(Builder, _name, recorded(_method))

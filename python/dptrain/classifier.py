@@ -192,17 +192,7 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
         )
 
     def __getstate__(self) -> dict:
-        state = dict(self.__dict__)
-        if "net_" in state:
-            state["net_"] = _Stored(self.net_)
-            state.pop("run_", None)
-        return state
-
-    def __setstate__(self, state: dict) -> None:
-        self.__dict__.update(state)
-        stored = state.get("net_")
-        if isinstance(stored, _Stored):
-            self.net_ = stored.restore()
+        return {name: value for name, value in self.__dict__.items() if name != "run_"}
 
 
 def _not_fitted(estimator: Any) -> Exception:
@@ -214,22 +204,3 @@ def _not_fitted(estimator: Any) -> Exception:
     except ImportError:
         return StateError(message)
     return NotFittedError(message)
-
-
-class _Stored:
-    """A network by name as pickle stores it: its sizes and its weights."""
-
-    def __init__(self, net: Model):
-        if net._shape is None:
-            raise TypeError(
-                f"{net.name} cannot be pickled: only networks by name can. Save its weights with net_.save(path)"
-            )
-        self.name, self.shape, self.weights = net.name, dict(net._shape), net.weights
-        self.outputs, self.statistics = net._outputs, net._statistics
-
-    def restore(self) -> Model:
-        s = self.shape
-        net = Model(self.name, input=(s["channels"], s["height"], s["width"]), classes=s["classes"])
-        net.weights = self.weights
-        net._outputs, net._statistics = self.outputs, self.statistics
-        return net

@@ -14,6 +14,7 @@ import numpy as np
 from . import _safetensors
 from ._context import Context, Node, context_for, plain_context
 from ._library import ffi, lib, text
+from ._pickling import restore, state_of
 from ._structs import as_dict, empty, fill
 from .errors import ClosedError, InvalidError, NotFoundError, StateError
 
@@ -90,6 +91,10 @@ class Model:
         A network built layer by layer.
 
     After `dptrain.fit` a model has the trained weights, and a further training begins with them.
+
+    `pickle` and `copy.deepcopy` store the network with its weights.  Functions of an operator of the
+    program (`Builder.operator`) must be such as pickle stores: those at the top of a module.  Errors:
+    TypeError for an ONNX file that has weights in other files; ClosedError.
     """
 
     def __init__(
@@ -122,6 +127,7 @@ class Model:
         self.name = name
         self._closed = False
         self._make = make  # None: by the name
+        self._source: Any = None  # the calls of a builder, or the file of a module (_pickling)
         self._shape: Optional[dict[str, int]] = None
         self._nodes: dict[Context, Node] = {}
         self._weights_path: Optional[str] = None
@@ -199,6 +205,7 @@ class Model:
         """A model of the same network, with copies of the weights."""
         new = Model.__new__(Model)
         new._begin(self._make, self.name)
+        new._source = self._source
         new._shape, new._sized, new.frozen = self._shape, self._sized, list(self.frozen)
         new._brings_weights = self._brings_weights
         new._outputs, new._statistics = self._outputs, self._statistics
@@ -207,6 +214,12 @@ class Model:
             shutil.copyfile(self._weights_path, path)
             new._take_file(path)
         return new
+
+    def __getstate__(self) -> dict:
+        return state_of(self)
+
+    def __setstate__(self, state: dict) -> None:
+        restore(self, state)
 
     def __repr__(self) -> str:
         if not self._sized or self._closed:

@@ -77,8 +77,12 @@ def test_a_network_of_the_program(table):
         x, y
     )
     assert c.score(x, y) > 0.6 and len(c.run_.history["validation_loss"]) == 20
-    with pytest.raises(TypeError, match="cannot be pickled"):
-        pickle.dumps(c)
+    p = c.predict_proba(x)
+    with pytest.raises((AttributeError, pickle.PicklingError), match="build"):
+        pickle.dumps(c)  # the function is within this one
+    c.model = c.net_  # a network may be the parameter
+    again = pickle.loads(pickle.dumps(c))
+    assert np.array_equal(again.predict_proba(x), p) and not hasattr(again, "run_")
 
 
 def test_without_scikit_learn(program):
@@ -111,6 +115,10 @@ def test_pipelines_and_grid_searches(table):
     assert is_classifier(classifier())
     copied = clone(classifier().fit(x, y))
     assert not hasattr(copied, "net_")
+    b = dptrain.Builder("own")
+    own = b.finish(b.linear(b.input(6), "fc", out=3))
+    copied = clone(dptrain.DptrainClassifier(own, devices="cpu", epochs=20).fit(x, y))
+    assert copied.model is not own and copied.fit(x, y).score(x, y) > 0.6
     pipeline = make_pipeline(StandardScaler(), classifier())
     assert cross_val_score(pipeline, x, y, cv=3).mean() > 0.85
     grid = {"dptrainclassifier__lr": [1e-6, 0.05]}
@@ -125,6 +133,22 @@ def test_processes_of_joblib(table):
     x, y = table
     alone = cross_val_score(classifier(), x, y, cv=2)
     assert np.array_equal(cross_val_score(classifier(), x, y, cv=2, n_jobs=2), alone)
+
+
+def test_files_of_joblib(table, tmp_path):
+    import joblib
+
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    pytest.importorskip("onnxscript", reason="the exporter of PyTorch needs onnxscript")
+    x, y = table
+    module = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, 3))
+    for model in (dptrain.from_torch(module, torch.randn(2, 6)), "mlp"):
+        c = dptrain.DptrainClassifier(model, devices="cpu", epochs=20, lr=0.05)
+        c.fit(x, y)
+        joblib.dump(c, tmp_path / "c.joblib")
+        read = joblib.load(tmp_path / "c.joblib")
+        assert np.array_equal(read.predict_proba(x), c.predict_proba(x))
+        assert list(read.classes_) == list(c.classes_)
 
 
 def test_the_checks_of_scikit_learn():
