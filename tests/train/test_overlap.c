@@ -390,7 +390,8 @@ static void the_transport_fails_meanwhile(test *t)
         if (!CHECK(strstr(dpt_error_message(s->context), "is cut")))
             FAIL("after %zu: %s", after, dpt_error_message(s->context));
     }
-    CHECK(n_failed > 60 && n_failed < 300); /* some 20 sums of several messages, and votes */
+    /* Seven sums of several messages, and votes; more where sums are fast, which are repeated. */
+    CHECK(n_failed > 20 && n_failed < 300);
 }
 
 /* One step, whose gradients are computed in slices, against one device alone, whose are not: as
