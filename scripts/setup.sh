@@ -245,7 +245,20 @@ setup_install() {
 quickstart_recipe=(--model lenet --dataset fashion-mnist --epochs 5 --batch-size 64 --lr 0.03
                    --momentum 0.9 --nesterov --init he)
 
-# Threads to build with.
+# Threads to build with: no more than the CPU quota of a container allows.
 setup_jobs() {
-    nproc 2>/dev/null || echo 2
+    local jobs quota= period=
+    jobs=$(nproc 2>/dev/null || echo 2)
+    if [ -r /sys/fs/cgroup/cpu.max ]; then
+        read -r quota period </sys/fs/cgroup/cpu.max || true
+    elif [ -r /sys/fs/cgroup/cpu/cpu.cfs_quota_us ]; then
+        read -r quota </sys/fs/cgroup/cpu/cpu.cfs_quota_us || true
+        read -r period </sys/fs/cgroup/cpu/cpu.cfs_period_us || true
+    fi
+    case $quota$period in
+    *[!0-9]* | '') ;; # "max", and -1: no quota
+    *) [ $((quota / period)) -ge "$jobs" ] || jobs=$((quota / period)) ;;
+    esac
+    [ "$jobs" -ge 1 ] || jobs=1
+    echo "$jobs"
 }

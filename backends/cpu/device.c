@@ -58,12 +58,21 @@ typedef struct core_share {
     bool bound;
 } core_share;
 
-/* Divides the cores among the entries of the device list.  Entries with threads= take their cores
-   first, in the order of the list.  The others divide the rest and get at least one thread each.
-   If there are more threads than cores, no thread is bound: bound teams that share a core would
-   wait for each other, and unbound threads are moved by the system. */
-static core_share share_cores(const dpt_open_args *args, unsigned n_cores)
+/* Whether the system lets this process run fewer threads at once than it has cores, as a container
+   with a quota. */
+static bool has_quota(const dpt_open_args *args, unsigned n_cores)
 {
+    return args->n_processors < n_cores;
+}
+
+/* Divides the cores among the entries of the device list, or as many of them as threads may run at
+   once.  Entries with threads= take their cores first, in the order of the list.  The others divide
+   the rest and get at least one thread each.  If there are more threads than cores, no thread is
+   bound: bound teams that share a core would wait for each other, and unbound threads are moved by
+   the system.  With a quota none is bound either: other containers would choose the same cores. */
+static core_share share_cores(const dpt_open_args *args, unsigned all_cores)
+{
+    const unsigned n_cores = has_quota(args, all_cores) ? (unsigned)args->n_processors : all_cores;
     size_t n_asked = 0; /* threads= summed */
     size_t n_open = 0;  /* requests without one */
     size_t asked_before_self = 0, open_before_self = 0;
@@ -90,7 +99,7 @@ static core_share share_cores(const dpt_open_args *args, unsigned n_cores)
         share = (core_share){.n_threads = n_threads > 0 ? (unsigned)n_threads : 1,
                              .first = (unsigned)(n_asked + each * open_before_self + extra)};
     }
-    share.bound = n_asked + (n_open > left ? n_open : 0) <= n_cores;
+    share.bound = n_asked + (n_open > left ? n_open : 0) <= n_cores && n_cores == all_cores;
     return share;
 }
 
@@ -115,6 +124,7 @@ static dpt_status open_device(dpt_device *device, const dpt_open_args *args)
     *cpu = (dpt_cpu_device){.host = host,
                             .n_threads = share.n_threads,
                             .self = (unsigned)args->self,
+                            .n_processors = (unsigned)args->n_processors,
                             .bound = share.bound};
     DPT_TRY(requested_algorithm(&args->requests[args->self], &cpu->algorithm, &device->error));
     cpu->choices = dpt_cpu_choices_get(host);
@@ -178,8 +188,13 @@ static dpt_status info(dpt_device *device, dpt_device_properties *out)
     if (cpu->bound) out->flags |= DPT_DEVICE_DRIVER_COMPUTES;
     snprintf(out->fault_domain, sizeof out->fault_domain, "host:%u", cpu->self);
     const size_t n = strlen(out->detail);
-    snprintf(out->detail + n, sizeof out->detail - n, ", %s",
-             cpu->bound ? "bound to cores" : "not bound: more threads than cores");
+    if (cpu->n_processors < cpu->host->n_cores)
+        snprintf(out->detail + n, sizeof out->detail - n,
+                 ", not bound: its control group grants %u of %u cores", cpu->n_processors,
+                 cpu->host->n_cores);
+    else
+        snprintf(out->detail + n, sizeof out->detail - n, ", %s",
+                 cpu->bound ? "bound to cores" : "not bound: more threads than cores");
     return DPT_OK;
 }
 

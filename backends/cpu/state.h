@@ -15,11 +15,12 @@ enum { DPT_CPU_ALIGNMENT_BYTES = 64 };
 typedef struct dpt_cpu_device {
     const dpt_cpu_host *host;
     dpt_cpu_team *team;
-    unsigned n_threads;   /* of the team */
-    unsigned self;        /* index of the device's entry in the device list */
-    bool bound;           /* every thread is bound to a core of its own */
-    char *algorithm;      /* the value of algorithm= (choose.h), owned by the device, or NULL */
-    dpt_choices *choices; /* shared by all CPU devices of the process, never freed */
+    unsigned n_threads;    /* of the team */
+    unsigned self;         /* index of the device's entry in the device list */
+    unsigned n_processors; /* of dpt_open_args */
+    bool bound;            /* every thread is bound to a core of its own */
+    char *algorithm;       /* the value of algorithm= (choose.h), owned by the device, or NULL */
+    dpt_choices *choices;  /* shared by all CPU devices of the process, never freed */
 } dpt_cpu_device;
 
 struct dpt_buffer {

@@ -13,7 +13,7 @@
    or of a function's contract raises the number.  Core refuses a backend of another version.
    Version 20 adds dpt_op_request.deterministic; version 21 adds dpt_op_args.grain;
    version 22 adds DPT_PART. */
-#define DPT_BACKEND_ABI 23u
+#define DPT_BACKEND_ABI 24u
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
@@ -73,6 +73,10 @@ typedef struct dpt_open_args {
     const dpt_device_request *requests;
     size_t n_requests;
     size_t self; /* the entry that this call opens */
+    /* How many threads of this process the system runs at once without making them wait, in the
+       mean over time: the processors that it may use, and the quota of its control group.  At least
+       1.  A device that is the cores of this machine takes no more threads by default. */
+    size_t n_processors;
 } dpt_open_args;
 
 /* A parameter that the backend knows.  Messages and `dptrain devices --help` show it. */

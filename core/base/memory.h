@@ -2,7 +2,7 @@
 #ifndef DPTI_MEMORY_H
 #define DPTI_MEMORY_H
 
-#include "dpt_types.h"
+#include "base/control_group.h"
 
 /* Allocates memory that is aligned to 64 bytes: a cache line, and the widest vector of a CPU.  free
    releases it.  NULL if memory is short. */
@@ -11,9 +11,8 @@ DPT_CHECK_RESULT void *dpti_alloc_aligned(size_t n_bytes);
    known.  Linux grants more memory than there is and ends a process that uses it.  Code that
    allocates what a file asks for therefore compares the size with this number first. */
 size_t dpti_machine_memory(void);
-/* Returns the least memory limit of the control groups that the file `groups` lists in the format
-   of /proc/self/cgroup.  The groups are of version 1 or 2 and are mounted at `root`.  SIZE_MAX if
-   there is no limit. */
-size_t dpti_group_memory(const char *groups, const char *root);
+/* Returns the least memory limit of the control groups of a tree.  SIZE_MAX if there is no limit.
+ */
+size_t dpti_group_memory(const dpti_group_tree *tree);
 
 #endif

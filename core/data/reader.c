@@ -2,10 +2,10 @@
    image to start. */
 #include "data/reader.h"
 
+#include "base/processors.h"
 #include "base/thread.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 
 struct dpti_reader {
@@ -101,11 +101,8 @@ static void *work(void *argument)
 
 static size_t count_threads(const dpti_reader *r)
 {
-    cpu_set_t set;
-    size_t n = r->source.n_threads;
-    if (n == 0 && sched_getaffinity(0, sizeof set, &set) == 0) n = (size_t)CPU_COUNT(&set);
-    /* 0: the machine has more processors than a CPU set can hold */
-    return n == 0 || n > DPTI_READER_MAX_THREADS ? DPTI_READER_MAX_THREADS : n;
+    const size_t n = r->source.n_threads ? r->source.n_threads : dpti_processors();
+    return n > DPTI_READER_MAX_THREADS ? DPTI_READER_MAX_THREADS : n;
 }
 
 /* Starts as many threads as possible; one is enough. */

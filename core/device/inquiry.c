@@ -2,6 +2,7 @@
    return.  Calls of the backend write to memory of the inquiry only, which is left to a thread that
    hangs. */
 #include "device/inquiry.h"
+#include "base/processors.h"
 #include "base/text.h"
 #include "device/call_limit.h"
 #include "device/descriptor.h"
@@ -45,7 +46,13 @@ static dpt_status probe(dpti_inquiry *q)
 static dpt_status check(dpti_answer *answer, size_t index)
 {
     dpt_device_properties *info = &answer->info;
+    const size_t n = dpti_processors();
     info->group[sizeof info->group - 1] = '\0';
+    /* A control group may let this process run fewer threads than there are cores. */
+    if (info->flags & DPT_DEVICE_IS_HOST_CPU && info->n_threads > n) {
+        info->cache_bytes = info->cache_bytes / info->n_threads * n;
+        info->n_threads = (unsigned)n;
+    }
     if (info->group[0] && !dpti_group_name_valid(info->group))
         return DPT_FAIL(&answer->error, DPT_E_INTERNAL,
                         "the backend puts device %zu into a group whose name is none", index);

@@ -1,6 +1,7 @@
 /* Sets of devices: opening what a list names, subsets, waiting, closing. */
 #include "device/set.h"
 
+#include "base/processors.h"
 #include "context/context.h"
 #include "context/sized.h"
 #include "device/call_limit.h"
@@ -17,7 +18,7 @@
 static dpt_open_args gather_requests(const dpti_selection *selection, size_t self,
                                      dpt_device_request *requests)
 {
-    dpt_open_args args = {.requests = requests};
+    dpt_open_args args = {.requests = requests, .n_processors = dpti_processors()};
     for (size_t i = 0; i < selection->n_devices; i++) {
         const dpti_selected *device = &selection->devices[i];
         if (device->backend != selection->devices[self].backend) continue;

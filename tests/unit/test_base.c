@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "base/parse.h"
 #include "base/print.h"
+#include "base/processors.h"
 #include "base/random.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -405,6 +406,7 @@ static void memory_of_groups(test *t)
         {"", SIZE_MAX},
         {"no lines like these\n:\n::\n0::\n1:memory:\n", SIZE_MAX},
     };
+    const dpti_group_tree tree = {"groups.txt", "groups"};
     write_text(t, "groups/a/memory.max", "4096\n");
     write_text(t, "groups/a/b/memory.max", "max\n");
     write_text(t, "groups/a/b/c/memory.max", "1024\n");
@@ -413,12 +415,57 @@ static void memory_of_groups(test *t)
     write_text(t, "groups/memory/job/step/memory.limit_in_bytes", "8192\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_text(t, "groups.txt", cases[i].groups);
-        if (!CHECK_SIZE(dpti_group_memory("groups.txt", "groups"), cases[i].limit))
-            FAIL("%s", cases[i].groups);
+        if (!CHECK_SIZE(dpti_group_memory(&tree), cases[i].limit)) FAIL("%s", cases[i].groups);
     }
-    CHECK_SIZE(dpti_group_memory("nothing.txt", "groups"), SIZE_MAX);
+    CHECK_SIZE(dpti_group_memory(&(dpti_group_tree){"nothing.txt", "groups"}), SIZE_MAX);
     CHECK(dpti_machine_memory() >= 1u << 20);
     CHECK_SIZE(dpti_machine_memory(), dpti_machine_memory());
+}
+
+/* The least of quotas, of sets of processors, and of what the process may run on. */
+static void processors_of_groups(test *t)
+{
+    static const struct {
+        const char *groups;
+        size_t allowed, n;
+    } cases[] = {
+        {"0::/\n", 64, 64},
+        {"0::/two\n", 64, 2},
+        {"0::/two\n", 1, 1},
+        {"0::/two\n", 0, 1},
+        {"0::/two/half\n", 64, 1},
+        {"0::/two/free\n", 64, 2},
+        {"0::/many\n", 64, 6},
+        {"0::/many\n", 4, 4},
+        {"0::/broken\n", 64, 64},
+        {"4:cpuacct,cpu:/job\n", 64, 3},
+        {"4:cpu:/job/none\n", 64, 3},
+        {"4:cpu:/free\n", 64, 64},
+        {"5:cpuset:/job\n4:cpu:/job\n0::/\n", 64, 2},
+        {"5:cpuset:/other\n", 64, 64},
+        {"", 64, 64},
+    };
+    const dpti_group_tree tree = {"groups.txt", "groups"};
+    write_text(t, "groups/two/cpu.max", "250000 100000\n");
+    write_text(t, "groups/two/half/cpu.max", "50000 100000\n");
+    write_text(t, "groups/two/free/cpu.max", "max 100000\n");
+    write_text(t, "groups/many/cpuset.cpus.effective", "0-3,8,63\n");
+    write_text(t, "groups/broken/cpu.max", "many 100000\n");
+    write_text(t, "groups/broken/cpuset.cpus.effective", "3-0,x\n");
+    write_text(t, "groups/cpu/job/cpu.cfs_quota_us", "390000\n");
+    write_text(t, "groups/cpu/job/cpu.cfs_period_us", "100000\n");
+    write_text(t, "groups/cpu/job/none/cpu.cfs_quota_us", "-1\n");
+    write_text(t, "groups/cpu/job/none/cpu.cfs_period_us", "100000\n");
+    write_text(t, "groups/cpu/free/cpu.cfs_quota_us", "-1\n");
+    write_text(t, "groups/cpu/free/cpu.cfs_period_us", "100000\n");
+    write_text(t, "groups/cpuset/job/cpuset.effective_cpus", "5,7\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_text(t, "groups.txt", cases[i].groups);
+        if (!CHECK_SIZE(dpti_processors_of(&tree, cases[i].allowed), cases[i].n))
+            FAIL("%s", cases[i].groups);
+    }
+    CHECK_SIZE(dpti_processors_of(&(dpti_group_tree){"nothing.txt", "groups"}, 7), 7);
+    CHECK(dpti_processors() >= 1);
 }
 
 int main(int argc, char **argv)
@@ -443,6 +490,7 @@ int main(int argc, char **argv)
         {"finite_is_finite", finite_is_finite},
         {"powers", powers},
         {"memory_of_groups", memory_of_groups},
+        {"processors_of_groups", processors_of_groups},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }
