@@ -5,6 +5,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "io/file.h"
+#include "io/pth.h"
 
 #include <jansson.h>
 
@@ -298,12 +299,25 @@ typedef struct reading {
     parser *parse;
 } reading;
 
+/* Replaces the bytes of a file of torch.save by those of a safetensors file. */
+static dpt_status convert_pth(const reading *r, dpti_content *content, dpt_error *error)
+{
+    if (!dpti_is_pth(content->bytes, content->n_bytes)) return DPT_OK;
+    const dpti_file_bytes bytes = {r->path, content->bytes, content->n_bytes};
+    dpti_content converted = {0};
+    const dpt_status status = dpti_pth_convert(&bytes, r->max_bytes, &converted, error);
+    free(content->bytes);
+    *content = converted;
+    return status;
+}
+
 /* The file is read and not mapped, because a mapped file that shrinks kills the process. */
 static dpt_status read_file(const reading *r, dpti_safetensors **out, dpt_error *error)
 {
     dpti_content content = {0};
     dpti_safetensors *file = NULL;
     DPT_TRY(dpti_file_read_most(r->path, r->max_bytes, &content, error));
+    DPT_TRY(convert_pth(r, &content, error));
     const dpti_file_bytes bytes = {r->path, content.bytes, content.n_bytes};
     const dpt_status status = r->parse(&bytes, &file, error);
     if (status != DPT_OK) {
@@ -341,8 +355,11 @@ static dpt_status read_metadata(const char *path, size_t max_bytes, dpti_safeten
     dpt_status status = DPT_OK;
     if (!file) status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", path);
     if (file) file->name = path;
-    if (status == DPT_OK) status = parse_header(file, content.bytes, content.n_bytes, error);
-    if (status == DPT_OK) status = parse_metadata(file, error);
+    /* A file of torch.save has no metadata, and its tensors are not looked at here. */
+    const bool pth = dpti_is_pth(content.bytes, content.n_bytes);
+    if (status == DPT_OK && !pth)
+        status = parse_header(file, content.bytes, content.n_bytes, error);
+    if (status == DPT_OK && !pth) status = parse_metadata(file, error);
     free(content.bytes);
     if (status == DPT_OK)
         *out = file;
@@ -385,7 +402,7 @@ bool dpti_safetensors_any(const dpti_safetensors *file, bool (*is)(const char *n
 
 const char *dpti_safetensors_type(const dpti_safetensors *file)
 {
-    static const char *const known[] = {"F16", "BF16", "F32"};
+    static const char *const known[] = {"F16", "BF16", "F32", "F64"};
     const char *name;
     json_t *entry;
     size_t best = sizeof known / sizeof *known;

@@ -40,8 +40,9 @@ DPT_CHECK_RESULT dpt_status dpti_safetensors_seal(const dpti_tensor_file *file, 
 
 typedef struct dpti_safetensors dpti_safetensors;
 
-/* Reading.  Every reader verifies the checksum of a sealed file before it interprets the content:
-   DPT_E_FORMAT. */
+/* Reading.  A file of PyTorch's torch.save that holds a dict of tensors (io/pth.h) is read as a
+   safetensors file with the same tensors and without metadata.  Every reader verifies the checksum
+   of a sealed file before it interprets the content: DPT_E_FORMAT. */
 
 DPT_CHECK_RESULT dpt_status dpti_safetensors_read(const char *path, dpti_safetensors **out,
                                                   dpt_error *error);
@@ -76,7 +77,8 @@ DPT_CHECK_RESULT dpt_status dpti_safetensors_join(const dpti_safetensors_parts *
                                                   dpti_safetensors **out, dpt_error *error);
 /* Whether the file, or its header if only this was read, has a tensor whose name `is` accepts. */
 bool dpti_safetensors_any(const dpti_safetensors *file, bool (*is)(const char *name));
-/* Returns the narrowest type of the tensors of the header, "F16", "BF16" or "F32"; or NULL. */
+/* Returns the narrowest type of the tensors of the header, "F16", "BF16", "F32" or "F64"; or
+   NULL. */
 const char *dpti_safetensors_type(const dpti_safetensors *file);
 /* Returns whether the file is sealed; its checksum is then valid. */
 bool dpti_safetensors_sealed(const dpti_safetensors *file);
