@@ -97,7 +97,7 @@ typedef struct cli_options {
     size_t seed;
     const char *lora;
     const char *checkpoint, *load, *fresh, *log, *plot, *trace, *tensorboard, *report;
-    bool tensorboard_histograms;
+    bool tensorboard_histograms, load_partial, skip_unreadable, no_orientation;
     const char *command;           /* the whole command line, for the report; NULL: there is none */
     dpt_interval checkpoint_every; /* all zero: the default */
     size_t checkpoint_keep;        /* likewise */

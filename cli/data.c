@@ -42,7 +42,11 @@ static void show_progress(void *user, size_t n_images)
 /* The smaller part first, as in training: errors in both parts appear sooner. */
 static dpt_status survey(look *l, const cli_options *options)
 {
-    const char *name = options->dataset ? options->dataset : "fashion-mnist";
+    char name[1024];
+    if (!cli_data_words(options, options->dataset ? options->dataset : "fashion-mnist", name,
+                        sizeof name))
+        return dpt_fail(l->context, DPT_E_INVALID,
+                        "--no-orientation is for pictures in folders (--dataset folder:HxW)");
     const dpt_survey_options how = {
         .size = sizeof how, .unreadable = tell_unreadable, .progress = show_progress, .user = l};
     for (size_t i = N_PARTS; i-- > 0;) {
@@ -175,6 +179,7 @@ int cli_data(const cli_options *options)
     /* The command uses no device.  Naming "cpu" keeps other backends from being loaded. */
     const dpt_context_options how = {.size = sizeof how, .devices = "cpu"};
     dpt_status status = dpt_context_create_with(&how, &l.context);
+    if (status == DPT_OK) cli_tell_notices(l.context);
     if (status == DPT_OK) status = survey(&l, options);
     const int code = status == DPT_OK ? print(&l) : cli_fail(l.context, status);
     for (size_t i = 0; i < N_PARTS; i++)

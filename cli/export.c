@@ -38,6 +38,7 @@ static dpt_status export_model(cli_session *session, const cli_options *options)
     const dpt_onnx_options onnx = {.size = sizeof onnx, .opset = (unsigned)options->opset};
     cli_session *s = session;
     DPT_TRY(dpt_context_create_with(&one, &s->context));
+    cli_tell_notices(s->context);
     DPT_TRY(cli_weights_find(s, options));
     if (cli_is_same_file(s->path, options->onnx))
         return dpt_fail(s->context, DPT_E_INVALID,

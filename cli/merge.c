@@ -116,6 +116,7 @@ static dpt_status merge(cli_session *s, const cli_options *options, char *merged
     char base[PATH_MAX], adapter[PATH_MAX];
     cli_adapters a;
     DPT_TRY(dpt_context_create_with(&one, &s->context));
+    cli_tell_notices(s->context);
     DPT_TRY(cli_adapters_read(s->context, options, &a));
     if (!a.is_folder)
         return dpt_fail(s->context, DPT_E_INVALID, "merge needs a folder of adapters: --lora DIR");

@@ -111,6 +111,11 @@ int cli_recipe_check(const cli_options *options)
     if (kept != CLI_OK) return kept;
     if (options->fresh && options->lora)
         return cli_error(CLI_USAGE, "--fresh and --lora: the base keeps the weights of its file");
+    if (options->load_partial && options->lora)
+        return cli_error(CLI_USAGE,
+                         "--load-partial and --lora: the base takes all weights of its file");
+    if (options->load_partial && !options->load)
+        return cli_error(CLI_USAGE, "--load-partial goes with --load, the file of the weights");
     if (options->fresh && !options->load)
         return cli_error(CLI_USAGE, "--fresh goes with --load, the file of the other layers");
     if (options->patience && !(options->validation > 0))

@@ -101,7 +101,19 @@ dpt_status cli_open_context(const cli_options *options, dpt_context **out)
         .size = sizeof how, .device_timeout = options->device_timeout, .devices = options->devices};
     const dpt_status status = dpt_context_create_with(&how, out);
     announce(options->quiet, "");
+    if (status == DPT_OK && !options->quiet) cli_tell_notices(*out);
     return status;
+}
+
+/* Of several processes the first one speaks. */
+static void tell_notice(void *context, const char *line)
+{
+    if (dpt_process_rank(context) == 0) (void)cli_error(CLI_OK, "%s", line);
+}
+
+void cli_tell_notices(dpt_context *context)
+{
+    dpt_context_notices(context, tell_notice, context);
 }
 
 void cli_tell_left_out(dpt_context *context)

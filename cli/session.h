@@ -10,6 +10,7 @@
 typedef struct cli_session {
     dpt_context *context;
     const char *model_name, *data_name; /* of the model and the data set to open */
+    char data_words[1024];              /* data_name, if options have added to it */
     dpt_device_set *devices;
     dpt_dataset *whole;             /* all training data; NULL if not opened */
     dpt_dataset *train;             /* `whole`, or the part that is trained on */
@@ -35,6 +36,8 @@ typedef enum cli_session_with {
 
 /* Creates a context with --device-timeout and the device list. */
 DPT_CHECK_RESULT dpt_status cli_open_context(const cli_options *options, dpt_context **out);
+/* Prints the notices of a context on stderr, of several processes those of the first. */
+void cli_tell_notices(dpt_context *context);
 /* Prints a line on stderr for each device and backend that `all` left out because it did not
  * answer. */
 void cli_tell_left_out(dpt_context *context);
@@ -79,6 +82,12 @@ DPT_CHECK_RESULT dpt_status cli_weights_model(cli_session *session);
 /* Whether the file of weights chose both the model and the size of images.  Then wrong tensors are
    a fault of the file, and not a mistake on the command line. */
 bool cli_weights_own(const cli_session *session);
+/* Words behind the names of folders of pictures (dpt_dataset_open). */
+#define CLI_NO_ORIENTATION  ":no-orientation"
+#define CLI_SKIP_UNREADABLE ":skip-unreadable"
+/* Writes the name of a data set with the words that options ask for.  Returns false if the data set
+   is no folder of pictures and an option asks for one, or the name is too long. */
+bool cli_data_words(const cli_options *options, const char *name, char *out, size_t out_bytes);
 /* Whether a data set is a folder of pictures, which are scaled. */
 bool cli_is_folder(const char *name);
 /* Whether a data set of this name consists of arrays of files: npz, npy or csv. */

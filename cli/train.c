@@ -128,16 +128,11 @@ static bool goes_on(const cli_options *options)
 static dpt_status load(const cli_session *session, const cli_options *options)
 {
     char path[4096];
-    dpt_weights_info info = {.size = sizeof info};
+    const dpt_load_options how = {
+        .size = sizeof how, .except = options->fresh, .partial = options->load_partial};
     if (!cli_weights_path(options->load, path, sizeof path))
         return dpt_fail(session->context, DPT_E_INVALID, "--load: the path is too long");
-    DPT_TRY(dpt_trainer_load_except(session->trainer, path, options->fresh));
-    DPT_TRY(dpt_weights_describe(session->context, path, &info));
-    if (strcmp(info.type, "F32") != 0 && info.type[0] && !cli_session_quiet(session, options))
-        (void)cli_error(CLI_OK, "%s stores weights as %s; each becomes the float32 of its value",
-                        path, info.type);
-    dpt_weights_release(&info);
-    return DPT_OK;
+    return dpt_trainer_load_with(session->trainer, path, &how);
 }
 
 /* The first of several processes writes the file of --save-config. */

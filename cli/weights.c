@@ -51,7 +51,20 @@ bool cli_is_folder(const char *name)
 {
     static const char prefix[] = "folder:";
     const size_t n = sizeof prefix - 1;
-    return strncmp(name, prefix, n) == 0 && name[n + strspn(name + n, "0123456789x")] == '\0';
+    if (strncmp(name, prefix, n) != 0) return false;
+    const char *behind = name + n + strspn(name + n, "0123456789x");
+    return *behind == '\0' || strcmp(behind, CLI_NO_ORIENTATION) == 0;
+}
+
+bool cli_data_words(const cli_options *options, const char *name, char *out, size_t out_bytes)
+{
+    const bool folder = strncmp(name, "folder:", 7) == 0;
+    const bool turned = options->no_orientation && !strstr(name, CLI_NO_ORIENTATION);
+    const bool skips = options->skip_unreadable && !strstr(name, CLI_SKIP_UNREADABLE);
+    const int n =
+        snprintf(out, out_bytes, "%s%s%s", name, folder && turned ? CLI_NO_ORIENTATION : "",
+                 folder && skips ? CLI_SKIP_UNREADABLE : "");
+    return (folder || !(turned || skips)) && n > 0 && (size_t)n < out_bytes;
 }
 
 bool cli_is_arrays(const char *name)
@@ -93,6 +106,21 @@ static const char *first_of(const char *given, const char *told, const char *oth
     return given ? given : told ? told : otherwise;
 }
 
+/* Puts the options of pictures behind the name of the data set. */
+static dpt_status add_words(cli_session *session, const cli_options *options)
+{
+    cli_session *s = session;
+    const char *const name = s->data_name;
+    if ((!options->no_orientation && !options->skip_unreadable) || s->told) return DPT_OK;
+    if (!cli_data_words(options, name, s->data_words, sizeof s->data_words))
+        return dpt_fail(s->context, DPT_E_INVALID,
+                        "--no-orientation and --skip-unreadable are for pictures in folders "
+                        "(--dataset folder:HxW), and not for %.100s",
+                        name);
+    s->data_name = s->data_words;
+    return DPT_OK;
+}
+
 dpt_status cli_weights_name(cli_session *session, const cli_options *options, unsigned with)
 {
     cli_session *s = session;
@@ -104,6 +132,7 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, un
     s->model_name = first_of(options->model, known_model(s->weights.model), NULL);
     if (!s->model_name) s->model_name = first_of(NULL, config_beside(s), cli_default_model);
     s->data_name = first_of(options->dataset, known_data(s->weights.dataset), default_data);
+    DPT_TRY(add_words(s, options));
     const bool model = !options->model && strcmp(s->model_name, cli_default_model) != 0;
     const bool data = !s->told && !options->dataset && strcmp(s->data_name, default_data) != 0;
     const bool tells = !(with & CLI_UNTOLD) && !cli_session_quiet(s, options);

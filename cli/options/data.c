@@ -3,7 +3,7 @@
 
 #define DATA_SETS                                                                                  \
     "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
-    "directory of --data, or folder:HxW for the PNG and JPEG pictures in its train/CLASS and "     \
+    "directory of --data, or folder:HxW for the pictures in its train/CLASS and "                  \
     "test/CLASS, scaled to HxW (folder:HxWx1: in grey; folder:HxW:stream: read while training "    \
     "runs); or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL; or windows of CONTEXT ids: "   \
     "text:CONTEXT, tokens:CONTEXT[:u16|:u32][:VOCABULARY]"
@@ -127,6 +127,21 @@ static const cli_option options[] = {
         .list = true,
     },
     {
+        .name = "no-orientation",
+        .help = "do not turn pictures as the camera has noted (EXIF)",
+        .verbs = RUNS | CLI_DATA,
+        .kind = CLI_FLAG,
+        TARGET(no_orientation),
+    },
+    {
+        .name = "skip-unreadable",
+        .help = "leave out pictures of folder:HxW that cannot be read, and say how many these are. "
+                "All pictures are read once for this before the first step",
+        .verbs = SETS | CLI_EVAL | CLI_BENCH,
+        .kind = CLI_FLAG,
+        TARGET(skip_unreadable),
+    },
+    {
         .name = "validation",
         .argument = "PART",
         .help = "set this part of the training data apart, such as 0.1, and evaluate it after each "
@@ -191,6 +206,14 @@ static const cli_option options[] = {
         .kind = CLI_TEXT,
         TARGET(fresh),
         .list = true,
+    },
+    {
+        .name = "load-partial",
+        .help = "with --load: take the weights that fit by name and shape, and say which others "
+                "the file or the network has. These begin anew, or are left out",
+        .verbs = SETS,
+        .kind = CLI_FLAG,
+        TARGET(load_partial),
     },
     {
         .name = "checkpoint",

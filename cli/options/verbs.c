@@ -21,7 +21,7 @@ const cli_verb_entry cli_verbs[] = {
         .verb = CLI_PREDICT,
         .arguments = "--checkpoint FILE|DIR [option]... IMAGE...",
         .help =
-            "print the most likely classes of images (PNG, JPEG, or IDX as FILE or FILE:0,5,10-19)",
+            "print the most likely classes of images (pictures, or IDX as FILE or FILE:0,5,10-19)",
         .operands = true,
         .run = cli_predict,
     },

@@ -56,7 +56,7 @@ size_t dpti_plain_bytes(const char *text)
 
 /* ---- Suggestions ----------------------------------------------------------------------------- */
 
-enum { MAX_WORD = 40 };
+enum { MAX_WORD = 80 };
 
 static size_t min_size(size_t a, size_t b)
 {

@@ -36,20 +36,6 @@ static dpt_status check_base(const merge *m, const dpti_safetensors *adapter)
                     m->files->adapter, m->files->base);
 }
 
-/* Checks the values of the base, or of the adapters, as `path` had them. */
-static dpt_status check_finite(const merge *m, const char *path, bool adapters)
-{
-    for (size_t i = 0; i < m->model->n_parameters; i++) {
-        const dpti_parameter *p = &m->model->parameters[i];
-        for (size_t k = 0; p->is_adapter == adapters && k < p->size; k++)
-            if (!isfinite(m->flat[p->offset + k]))
-                return dpt_fail(m->context, DPT_E_FORMAT,
-                                "%s: tensor %s%s has a value that is not finite", path,
-                                adapters ? DPTI_ADAPTER_PREFIX : "", p->name);
-    }
-    return DPT_OK;
-}
-
 /* Reads the base, or adapters, whose base was read before. */
 static dpt_status read_weights(const merge *m, const char *path, bool adapters)
 {
@@ -69,7 +55,6 @@ static dpt_status read_weights(const merge *m, const char *path, bool adapters)
                           adapters ? "no adapters" : "adapters, and not the weights of a base");
     if (status == DPT_OK && adapters) status = check_base(m, file);
     if (status == DPT_OK) status = dpti_weights_read(&source, NULL, m->flat);
-    if (status == DPT_OK) status = check_finite(m, path, adapters);
     dpti_safetensors_close(file);
     return status;
 }
@@ -146,13 +131,26 @@ static dpt_status write_sum(const merge *m, dpt_error *error)
     return status == DPT_OK ? dpti_config_write_base(m->model, m->files->merged, error) : status;
 }
 
+/* The sum may be infinite although both parts are finite. */
+static dpt_status check_sum(const merge *m)
+{
+    for (size_t i = 0; i < m->model->n_parameters; i++) {
+        const dpti_parameter *p = &m->model->parameters[i];
+        for (size_t k = 0; !p->is_adapter && k < p->size; k++)
+            if (!isfinite(m->flat[p->offset + k]))
+                return dpt_fail(m->context, DPT_E_FORMAT,
+                                "the sum: tensor %s has a value that is not finite", p->name);
+    }
+    return DPT_OK;
+}
+
 static dpt_status run(const merge *m)
 {
     dpt_error error = {.status = DPT_OK};
     DPT_TRY(read_weights(m, m->files->base, false));
     DPT_TRY(read_weights(m, m->files->adapter, true));
     add_all(m);
-    DPT_TRY(check_finite(m, "the sum", false));
+    DPT_TRY(check_sum(m));
     if (write_sum(m, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(m->context, NULL, &error);
 }

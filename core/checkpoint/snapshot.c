@@ -280,7 +280,8 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
                                        .model = t->model,
                                        .path = c->path,
                                        .file = file,
-                                       .outside = outside};
+                                       .outside = outside,
+                                       .resumes = true};
     dpt_status status = DPT_OK;
     for (size_t k = 0; status == DPT_OK && k < n_kinds; k++) {
         c->flats[k] = dpti_trainer_make_flat(t);

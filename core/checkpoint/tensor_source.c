@@ -3,11 +3,12 @@
 
 #include "base/half.h"
 #include "checkpoint/origin.h"
+#include "checkpoint/tensor_differences.h"
 #include "checkpoint/tensors.h"
 #include "context/context.h"
 #include "io/shards.h"
 
-#include <stdio.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,14 +33,6 @@ static bool is_of_layer(const char *tensor, const char *layer, size_t length)
     return strncmp(tensor, layer, length) == 0 && tensor[length] == '.';
 }
 
-static bool is_excepted(const char *except, const char *tensor)
-{
-    size_t length = 0;
-    for (const char *layer; (layer = next_layer(&except, &length));)
-        if (is_of_layer(tensor, layer, length)) return true;
-    return false;
-}
-
 dpt_status dpti_tensor_source_check_layers(const dpti_tensor_source *source, const char *except)
 {
     size_t length = 0;
@@ -56,44 +49,25 @@ dpt_status dpti_tensor_source_check_layers(const dpti_tensor_source *source, con
     return DPT_OK;
 }
 
-/* ---- Loading -----------------------------------------------------------------------------------
- */
-
-/* Fails because the file belongs to another model; `what` says what does not fit. */
-static dpt_status fail_model(const dpti_tensor_source *source, const char *what)
-{
-    char guess[256];
-    dpti_origin_guess(source->file, source->model, guess, sizeof guess);
-    return dpt_fail(source->context, DPT_E_INVALID, "%s %s; %s", source->path, what, guess);
-}
-
-static dpt_status describe_mismatch(const dpti_tensor_source *source, const dpti_parameter *p,
-                                    const dpti_tensor *tensor)
-{
-    char wanted[96] = "", found[192] = "", what[512];
-    size_t n = 0;
-    for (size_t i = 0; i < p->rank && n < sizeof wanted; i++)
-        n += (size_t)snprintf(wanted + n, sizeof wanted - n, "%s%zu", i ? "x" : "", p->shape[i]);
-    n = 0;
-    for (size_t i = 0; i < tensor->rank && n < sizeof found; i++)
-        n += (size_t)snprintf(found + n, sizeof found - n, "%s%zu", i ? "x" : "", tensor->shape[i]);
-    snprintf(what, sizeof what,
-             "has a tensor %.200s of %s, which is %s in model %.60s (--fresh loads all but some "
-             "layers)",
-             tensor->name, found, wanted, source->model->name);
-    return fail_model(source, what);
-}
-
 /* ---- Types ----------------------------------------------------------------------------------- */
 
 /* Writes n numbers, which a file stores at any alignment, as float32.  Those of two bytes have a
-   float32 of the same value.  Returns false for another type. */
+   float32 of the same value; those of eight are rounded to the nearest.  Returns false for another
+   type. */
 static bool read_numbers(const dpti_tensor *tensor, size_t n, float *out)
 {
     const char *from = tensor->data;
     const bool brain = strcmp(tensor->dtype, "BF16") == 0;
     if (strcmp(tensor->dtype, "F32") == 0) {
         memcpy(out, from, n * sizeof *out);
+        return true;
+    }
+    if (strcmp(tensor->dtype, "F64") == 0) {
+        for (size_t i = 0; i < n; i++) {
+            double stored;
+            memcpy(&stored, from + i * sizeof stored, sizeof stored);
+            out[i] = (float)stored;
+        }
         return true;
     }
     if (!brain && strcmp(tensor->dtype, "F16") != 0) return false;
@@ -109,152 +83,153 @@ static bool read_numbers(const dpti_tensor *tensor, size_t n, float *out)
     return true;
 }
 
-/* ---- Names ----------------------------------------------------------------------------------- */
-
-/* What `transformers` puts in front of the names of a model with a head, and leaves out in files of
-   the model without the head. */
-static const char *const prefixes[] = {"transformer.", "model."};
-enum { N_PREFIXES = sizeof prefixes / sizeof *prefixes };
-
-/* The tensor of a name, also if the file leaves its prefix out. */
-static const dpti_tensor *find_tensor(const dpti_tensor_source *source, const char *name)
+/* Refuses numbers that no training can go on from.  A buffer of a network of a file may be
+   infinite, as the mask of an attention is. */
+static dpt_status check_finite(const dpti_tensor_source *source, const dpti_parameter *p,
+                               const dpti_tensor *tensor)
 {
-    const dpti_tensor *tensor = dpti_safetensors_find(source->file, name);
-    for (size_t i = 0; !tensor && i < N_PREFIXES; i++) {
-        const size_t n = strlen(prefixes[i]);
-        if (strncmp(name, prefixes[i], n) == 0)
-            tensor = dpti_safetensors_find(source->file, name + n);
+    const bool mask = p->frozen && !source->model->lora;
+    const float *values = source->outside;
+    for (size_t i = 0; i < p->size; i++) {
+        if (isfinite(values[i]) || (mask && isinf(values[i]))) continue;
+        const bool wide = isinf(values[i]) && strcmp(tensor->dtype, "F64") == 0;
+        return dpt_fail(source->context, DPT_E_FORMAT,
+                        "%s: tensor %s has a value that is not finite: element %zu is %s; use "
+                        "weights of an earlier epoch, or train with a lower learning rate",
+                        source->path, tensor->name, i,
+                        isnan(values[i]) ? "NaN"
+                        : wide           ? "infinite as float32"
+                                         : "infinite");
     }
-    return tensor;
+    return DPT_OK;
 }
 
-/* Whether the tensor is that of a parameter whose name has a prefix. */
-static bool is_without_prefix(const dpti_tensor_source *source, const dpti_tensor *tensor)
+/* Says which types the file has besides float32, and what becomes of them. */
+static void tell_types(const dpti_tensor_source *source)
 {
-    char name[512];
-    for (size_t i = 0; i < N_PREFIXES; i++) {
-        const int n = snprintf(name, sizeof name, "%s%s", prefixes[i], tensor->name);
-        if (n > 0 && (size_t)n < sizeof name && dpti_model_parameter(source->model, name) &&
-            find_tensor(source, name) == tensor)
-            return true;
+    static const char *const types[] = {"F16", "BF16", "F64"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        bool found = false;
+        for (size_t k = 0; !found && k < dpti_safetensors_count(source->file); k++)
+            found = strcmp(dpti_safetensors_get(source->file, k)->dtype, types[i]) == 0;
+        if (found)
+            dpti_context_notice(source->context, "%s stores weights as %s; each %s", source->path,
+                                types[i],
+                                types[i][1] == '6' ? "is rounded to the nearest float32"
+                                                   : "becomes the float32 of its value");
     }
-    return false;
 }
 
-/* Whether the tensor is a buffer that older versions of `transformers` have stored: the mask of an
-   attention, or the speeds of rotary positions. */
-static bool is_buffer(const dpti_tensor *tensor)
+/* Reads the tensor of a parameter, which has its shape, into source->outside. */
+static dpt_status read_values(const dpti_tensor_source *source, const dpti_parameter *p,
+                              const dpti_tensor *tensor)
 {
-    static const char *const endings[] = {".attn.bias", ".attn.masked_bias",
-                                          ".rotary_emb.inv_freq"};
-    const size_t n = strlen(tensor->name);
-    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-        const size_t behind = strlen(endings[i]);
-        if (n > behind && strcmp(tensor->name + n - behind, endings[i]) == 0) return true;
-    }
-    return false;
-}
-
-/* The parameter that a layer shares with another one, if the tensor has the name of the layer's
-   own weight; NULL: it has not. */
-static const dpti_parameter *tied_to(const dpt_model *model, const dpti_tensor *tensor)
-{
-    static const char weight[] = ".weight";
-    const size_t n = strlen(tensor->name), behind = sizeof weight - 1;
-    if (n <= behind || strcmp(tensor->name + n - behind, weight) != 0) return NULL;
-    for (size_t i = 0; i < model->n_nodes; i++)
-        if (model->nodes[i].weight != SIZE_MAX && strlen(model->nodes[i].name) == n - behind &&
-            strncmp(model->nodes[i].name, tensor->name, n - behind) == 0)
-            return &model->parameters[model->nodes[i].weight];
-    return NULL;
-}
-
-/* A copy of a shared parameter must be equal to it. */
-static dpt_status check_tied(const dpti_tensor_source *source, const dpti_tensor *tensor,
-                             const dpti_parameter *p)
-{
-    const dpti_tensor *own = find_tensor(source, p->name);
-    if (!own || (own->n_bytes == tensor->n_bytes && strcmp(own->dtype, tensor->dtype) == 0 &&
-                 memcmp(own->data, tensor->data, own->n_bytes) == 0))
-        return DPT_OK;
+    if (read_numbers(tensor, p->size, source->outside))
+        return source->resumes ? DPT_OK : check_finite(source, p, tensor);
     return dpt_fail(source->context, DPT_E_INVALID,
-                    "%s: tensor %s differs from %s, and model %s shares one for both; choose a "
-                    "model that does not (--model)",
-                    source->path, tensor->name, own->name, source->model->name);
-}
-
-/* Reads a parameter's tensor of that name into source->outside. */
-static dpt_status read_tensor(const dpti_tensor_source *source, const dpti_parameter *p,
-                              const char *name)
-{
-    const dpti_tensor *tensor = find_tensor(source, name);
-    char what[512];
-    if (!tensor) {
-        snprintf(what, sizeof what, "has no tensor %.200s, which model %.60s has", name,
-                 source->model->name);
-        return fail_model(source, what);
-    }
-    if (tensor->rank != p->rank || memcmp(tensor->shape, p->shape, p->rank * sizeof *p->shape) != 0)
-        return describe_mismatch(source, p, tensor);
-    if (read_numbers(tensor, p->size, source->outside)) return DPT_OK;
-    return dpt_fail(source->context, DPT_E_INVALID,
-                    "%s: tensor %s has the type %s, and only F32, F16 and BF16 are read: convert "
-                    "the weights, in PyTorch by tensor.float()",
+                    "%s: tensor %s has the type %s, and only F32, F64, F16 and BF16 are read: "
+                    "convert the weights, in PyTorch by tensor.float()",
                     source->path, tensor->name, tensor->dtype);
 }
 
-/* Whether the tensor is that of an adapter of the model. */
-static bool is_adapter(const dpt_model *model, const char *tensor)
+/* ---- Weights --------------------------------------------------------------------------------- */
+
+/* Copies of shared parameters must be equal to them. */
+static dpt_status check_tied(const dpti_tensor_source *source, const dpti_tensor_names *names)
 {
-    const char *name = dpti_behind_adapter(tensor);
-    const dpti_parameter *p = name ? dpti_model_parameter(model, name) : NULL;
-    return p && p->is_adapter;
+    for (size_t i = 0; i < dpti_safetensors_count(source->file); i++) {
+        const dpti_tensor *tensor = dpti_safetensors_get(source->file, i);
+        const dpti_parameter *p = dpti_tensor_tied(names, tensor);
+        const dpti_tensor *own = p ? dpti_tensor_named(names, p->name) : NULL;
+        if (!own || own == tensor ||
+            (own->n_bytes == tensor->n_bytes && strcmp(own->dtype, tensor->dtype) == 0 &&
+             memcmp(own->data, tensor->data, own->n_bytes) == 0))
+            continue;
+        return dpt_fail(source->context, DPT_E_INVALID,
+                        "%s: tensor %s differs from %s, and model %s shares one for both; choose "
+                        "a model that does not (--model)",
+                        source->path, tensor->name, own->name, source->model->name);
+    }
+    return DPT_OK;
 }
 
-/* A tensor that the model does not have shows that the file belongs to another model. */
-static dpt_status all_known(const dpti_tensor_source *source, const char *except)
+/* Tells what differs, or fails because the file belongs to another model. */
+static dpt_status weigh(const dpti_tensor_source *source, const dpti_differences *d)
 {
-    const dpti_safetensors *file = source->file;
-    for (size_t i = 0; i < dpti_safetensors_count(file); i++) {
-        const dpti_tensor *tensor = dpti_safetensors_get(file, i);
-        const char *name = tensor->name;
-        char what[512];
-        if (dpti_model_parameter(source->model, name) || dpti_is_counter(source->model, tensor) ||
-            dpti_is_state(source->model, tensor) || is_excepted(except, name) ||
-            is_without_prefix(source, tensor) || is_buffer(tensor) ||
-            is_adapter(source->model, name))
-            continue;
-        const dpti_parameter *tied = tied_to(source->model, tensor);
-        if (tied) {
-            DPT_TRY(check_tied(source, tensor, tied));
-            continue;
-        }
-        snprintf(what, sizeof what, "has a tensor %.200s that model %.60s does not have", name,
-                 source->model->name);
-        return fail_model(source, what);
+    if (d->n == 0) return DPT_OK;
+    /* What dptrain has written says which model it is of: no list tells more. */
+    const bool told = dpti_safetensors_metadata(source->file, "model") != NULL;
+    if (source->partial || (d->n > 1 && !told))
+        dpti_differences_tell(source->context, d, source->path);
+    if (source->partial && d->n_fit > 0) {
+        dpti_context_notice(source->context,
+                            "%s: %zu tensors of model %s are taken, and %zu "
+                            "differences left",
+                            source->path, d->n_fit, source->model->name, d->n);
+        return DPT_OK;
+    }
+    char what[DPT_MESSAGE_BYTES], guess[256];
+    dpti_difference_words(d, &d->list[0], what, sizeof what);
+    dpti_origin_guess(source->file, source->model, guess, sizeof guess);
+    const bool shapes = d->list[0].tensor && d->list[0].parameter;
+    return dpt_fail(source->context, DPT_E_INVALID, "%s %s%s; %s", source->path, what,
+                    shapes ? " (--fresh loads all but some layers)" : "", guess);
+}
+
+static dpt_status read_parameters(const dpti_tensor_source *source, const dpti_tensor_names *names,
+                                  const char *except, float *flat)
+{
+    for (size_t i = 0; i < source->model->n_parameters; i++) {
+        const dpti_parameter *p = &source->model->parameters[i];
+        if (!dpti_is_wanted(names, p, except)) continue;
+        const dpti_tensor *tensor = dpti_tensor_of(names, p);
+        if (!tensor || !dpti_has_shape(tensor, p)) continue; /* a part is enough: see weigh */
+        DPT_TRY(read_values(source, p, tensor));
+        dpti_parameter_import(p, source->outside, flat + p->offset);
     }
     return DPT_OK;
 }
 
 dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except, float *flat)
 {
-    const bool adapters = dpti_has_adapters(source->file);
-    if (adapters && !source->model->lora)
+    dpt_error error = {.status = DPT_OK};
+    dpti_differences differences = {.list = NULL};
+    if (dpti_has_adapters(source->file) && !source->model->lora)
         return dpt_fail(source->context, DPT_E_INVALID,
                         "%s has adapters and no weights of model %s: train them with --lora "
                         "FOLDER, or add them to their base with dptrain merge",
                         source->path, source->model->name);
-    DPT_TRY(all_known(source, except));
-    for (size_t i = 0; i < source->model->n_parameters; i++) {
-        const dpti_parameter *p = &source->model->parameters[i];
-        char name[512];
-        if (is_excepted(except, p->name)) continue;
-        if (source->model->lora && p->is_adapter != adapters) continue;
-        snprintf(name, sizeof name, "%s%s", adapters ? DPTI_ADAPTER_PREFIX : "", p->name);
-        DPT_TRY(read_tensor(source, p, name));
-        dpti_parameter_import(p, source->outside, flat + p->offset);
-    }
+    const dpti_tensor_names names = dpti_tensor_names_of(source->model, source->file);
+    if (dpti_differences_find(&names, except, &differences, &error) != DPT_OK)
+        return dpti_context_fail(source->context, NULL, &error);
+    dpt_status status = weigh(source, &differences);
+    dpti_differences_free(&differences);
+    if (status == DPT_OK) status = check_tied(source, &names);
+    if (status == DPT_OK) status = read_parameters(source, &names, except, flat);
+    DPT_TRY(status);
+    if (names.prefix > 0)
+        dpti_context_notice(source->context, "%s: all names begin with %.*s, which is left out",
+                            source->path, (int)names.prefix,
+                            dpti_safetensors_get(source->file, 0)->name);
+    tell_types(source);
     return DPT_OK;
+}
+
+/* ---- Training state -------------------------------------------------------------------------- */
+
+/* The state of a parameter has the parameter's shape. */
+static dpt_status read_state(const dpti_tensor_source *source, const dpti_parameter *p,
+                             const char *name)
+{
+    const dpti_tensor_names names = {.model = source->model, .file = source->file};
+    const dpti_tensor *tensor = dpti_safetensors_find(source->file, name);
+    dpti_parameter named = *p;
+    char what[DPT_MESSAGE_BYTES];
+    if (tensor && dpti_has_shape(tensor, p)) return read_values(source, p, tensor);
+    named.name = (char *)(uintptr_t)name; /* only read */
+    dpti_difference_words(&(dpti_differences){.names = names}, &(dpti_difference){tensor, &named},
+                          what, sizeof what);
+    return dpt_fail(source->context, DPT_E_INVALID, "%s %s: is it damaged?", source->path, what);
 }
 
 dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kind, float *flat)
@@ -265,7 +240,7 @@ dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kin
         char *name = kind.name_of(kind.number, p->name);
         if (!name)
             return dpt_fail(source->context, DPT_E_NO_MEMORY, "no memory to read %s", source->path);
-        const dpt_status status = read_tensor(source, p, name);
+        const dpt_status status = read_state(source, p, name);
         free(name);
         DPT_TRY(status);
         dpti_parameter_import(p, source->outside, flat + p->offset);

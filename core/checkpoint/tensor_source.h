@@ -12,6 +12,8 @@ typedef struct dpti_tensor_source {
     const char *path;
     const dpti_safetensors *file;
     float *outside; /* (flat_size) scratch memory */
+    bool partial;   /* what fits is read, and a notice says what does not; at least one must fit */
+    bool resumes;   /* the file is of a training that goes on: values may be infinite or NaN */
 } dpti_tensor_source;
 
 /* Errors: DPT_E_INVALID if `except`, which is NULL or names of layers with commas between them,
@@ -23,8 +25,11 @@ DPT_CHECK_RESULT dpt_status dpti_tensor_source_check_layers(const dpti_tensor_so
 DPT_CHECK_RESULT dpt_status dpti_tensor_source_check_seal(const dpti_tensor_source *source);
 
 /* Read a file's tensors into flat buffers.  `except`: names of layers, separated by commas, whose
-   elements are left unchanged; or NULL.  Errors: DPT_E_INVALID if the tensors belong to another
-   model; the context's error names the tensor. */
+   elements are left unchanged; or NULL.  dpti_weights_read finds tensors by their names as
+   tensor_names.h describes, and gives the context's notices what it has read in another way than
+   it is in the file, and several differences.  Errors: DPT_E_INVALID if the tensors belong to
+   another model, or have a type that is not read; DPT_E_FORMAT if a value is not finite; the
+   context's error names the tensor.  The flat buffers are undefined after a failure. */
 DPT_CHECK_RESULT dpt_status dpti_weights_read(const dpti_tensor_source *source, const char *except,
                                               float *flat);
 DPT_CHECK_RESULT dpt_status dpti_state_read(const dpti_tensor_source *source, dpti_state_kind kind,

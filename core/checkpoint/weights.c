@@ -3,9 +3,11 @@
 
 #include "checkpoint/origin.h"
 #include "checkpoint/snapshot.h"
+#include "checkpoint/tensor_names.h"
 #include "checkpoint/tensor_source.h"
 #include "checkpoint/tensors.h"
 #include "context/context.h"
+#include "context/sized.h"
 #include "io/shards.h"
 #include "train/components/order.h"
 #include "train/progress/calls.h"
@@ -100,10 +102,12 @@ dpt_status dpti_weights_sha256(dpt_trainer *trainer, char out[DPTI_SHA256_TEXT])
    say. */
 static size_t batches_of(const dpt_model *m, const dpti_safetensors *file)
 {
+    const dpti_tensor_names names = dpti_tensor_names_of(m, file);
     int64_t batches = 0;
     for (size_t i = 0; i < dpti_safetensors_count(file); i++) {
-        const dpti_tensor *tensor = dpti_safetensors_get(file, i);
-        if (dpti_is_counter(m, tensor)) memcpy(&batches, tensor->data, sizeof batches);
+        dpti_tensor tensor = *dpti_safetensors_get(file, i);
+        tensor.name = dpti_tensor_name(&names, &tensor);
+        if (dpti_is_counter(m, &tensor)) memcpy(&batches, tensor.data, sizeof batches);
     }
     return batches > 0 ? (size_t)batches : 0;
 }
@@ -112,13 +116,13 @@ static size_t batches_of(const dpt_model *m, const dpti_safetensors *file)
 static dpt_status read_weights(dpt_trainer *t, const dpti_tensor_source *source, const char *except,
                                float *flat)
 {
-    const bool excepts = except && *except, lora = t->model->lora != NULL;
+    const bool excepts = (except && *except) || source->partial, lora = t->model->lora != NULL;
     DPT_TRY(dpti_tensor_source_check_layers(source, except));
     DPT_TRY(dpti_tensor_source_check_seal(source));
     if (lora && excepts)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "a model with adapters takes all layers of its base from a file: leave "
-                        "--fresh out");
+                        "--fresh and --load-partial out");
     if (lora && dpti_has_adapters(source->file)) {
         DPT_TRY(dpti_base_check(t, source->path,
                                 dpti_safetensors_metadata(source->file, DPTI_BASE_KEY)));
@@ -129,7 +133,7 @@ static dpt_status read_weights(dpt_trainer *t, const dpti_tensor_source *source,
     return dpti_weights_read(source, except, flat);
 }
 
-static dpt_status load(dpt_trainer *t, const char *path, const char *except)
+static dpt_status load(dpt_trainer *t, const char *path, const dpt_load_options *how)
 {
     const size_t most = dpti_checkpoint_most_bytes(t, path) + DPTI_OTHER_MODEL_BYTES;
     dpti_safetensors *file = NULL;
@@ -138,9 +142,13 @@ static dpt_status load(dpt_trainer *t, const char *path, const char *except)
         return dpti_context_fail(t->context, NULL, &error);
     float *flat = dpti_trainer_make_flat(t), *outside = dpti_trainer_make_flat(t);
     dpt_status status = flat && outside ? DPT_OK : DPT_E_NO_MEMORY;
-    const dpti_tensor_source source = {
-        .context = t->context, .model = t->model, .path = path, .file = file, .outside = outside};
-    if (status == DPT_OK) status = read_weights(t, &source, except, flat);
+    const dpti_tensor_source source = {.context = t->context,
+                                       .model = t->model,
+                                       .path = path,
+                                       .file = file,
+                                       .outside = outside,
+                                       .partial = how->partial};
+    if (status == DPT_OK) status = read_weights(t, &source, how->except, flat);
     if (status == DPT_OK) {
         memset(outside, 0, t->model->flat_gradients * sizeof *outside);
         dpti_state_origin origin = dpti_state_get_origin(t);
@@ -154,14 +162,24 @@ static dpt_status load(dpt_trainer *t, const char *path, const char *except)
     return status;
 }
 
+dpt_status dpt_trainer_load_with(dpt_trainer *trainer, const char *path,
+                                 const dpt_load_options *options)
+{
+    dpt_load_options o;
+    DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load_with"));
+    DPT_TRY(dpti_take_sized(trainer->context, &(dpti_sized){"dpt_load_options", options, sizeof o},
+                            &o));
+    return load(trainer, path, &o);
+}
+
 dpt_status dpt_trainer_load_except(dpt_trainer *trainer, const char *path, const char *layers)
 {
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load_except"));
-    return load(trainer, path, layers);
+    return load(trainer, path, &(dpt_load_options){.except = layers});
 }
 
 dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
 {
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load"));
-    return load(trainer, path, NULL);
+    return load(trainer, path, &(dpt_load_options){.except = NULL});
 }

@@ -55,3 +55,23 @@ dpt_status dpti_context_fail(dpt_context *context, const char *prefix, const dpt
     context->error = copy;
     return copy.status;
 }
+
+/* ---- Notices --------------------------------------------------------------------------------- */
+
+void dpt_context_notices(dpt_context *context, dpt_notice_function *notice, void *user)
+{
+    context->notice = notice;
+    context->notice_user = user;
+}
+
+void dpti_context_notice(const dpt_context *context, const char *format, ...)
+{
+    char line[1024];
+    va_list args;
+    if (!context || !context->notice) return;
+    va_start(args, format);
+    vsnprintf(line, sizeof line, format, args);
+    va_end(args);
+    dpt_one_line(line);
+    context->notice(context->notice_user, line);
+}

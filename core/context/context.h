@@ -25,13 +25,19 @@ struct dpt_context {
     dpti_processes *processes; /* the processes that train together (collective/processes.h); NULL:
                                   this process trains alone */
     dpti_process_name process_name;
-    char *precision;       /* of devices that are opened from now on; NULL: their own */
-    double device_timeout; /* of dpt_context_options */
-    size_t n_abandoned;    /* driver threads that were abandoned and have not returned */
+    char *precision;             /* of devices that are opened from now on; NULL: their own */
+    double device_timeout;       /* of dpt_context_options */
+    size_t n_abandoned;          /* driver threads that were abandoned and have not returned */
+    dpt_notice_function *notice; /* of dpt_context_notices; NULL: notices are dropped */
+    void *notice_user;
 };
 
 /* Copies an error record into the context and returns its status.  `prefix`, such as
    "device cuda:0", is put in front of the message; NULL: nothing is put there. */
 dpt_status dpti_context_fail(dpt_context *context, const char *prefix, const dpt_error *error);
+
+/* Gives the program's function a line (dpt_context_notices), which is cut if it is too long.  Only
+   the thread of a public call may do so.  Cannot fail. */
+DPT_PRINTF(2, 3) void dpti_context_notice(const dpt_context *context, const char *format, ...);
 
 #endif

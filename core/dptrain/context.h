@@ -55,6 +55,16 @@ DPT_API void dpt_context_destroy(dpt_context *context);
    in the message contains control characters. */
 DPT_API const char *dpt_error_message(const dpt_context *context);
 
+/* A function of the program that gets notices: lines that say what a call has done in another way
+   than a reader of its arguments may expect, such as "weights.safetensors: all names begin with
+   module., which is left out".  `line` is valid during the call only and has no control characters.
+ */
+typedef void dpt_notice_function(void *user, const char *line);
+/* Sets the function that gets the notices of later calls on this context, on the thread of the call
+   that it is about.  The function must not call the library.  NULL: notices are dropped, as in the
+   beginning.  Cannot fail. */
+DPT_API void dpt_context_notices(dpt_context *context, dpt_notice_function *notice, void *user);
+
 /* For code built on this library (models/, cli/).  Records a failure with a printf-style message in
    the context and returns `status` unchanged. */
 DPT_API DPT_PRINTF(3, 4) dpt_status

@@ -17,13 +17,16 @@ extern "C" {
    dpt_trainer_load reads the weights of such a file into all replicas.  It checks the whole file
    before it changes anything.  A path that ends with ".index.json" is that of an index, as
    `transformers` writes it, which names several files of its folder.  Weights of F16 and BF16
-   become the float32 of the same value.  docs/models.md says which names of `transformers` a file
-   may leave out.  A device that fails meanwhile is treated as by dpt_trainer_set.
+   become the float32 of the same value, those of F64 the nearest float32.  A part that all names of
+   the file begin with ("module.") and the model does not know is left out.  Notices
+   (dpt_context_notices) tell both.  docs/models.md says which names of `transformers` a file may
+   leave out.  A device that fails meanwhile is treated as by dpt_trainer_set.
 
    Errors of both: DPT_E_STATE if a step is in flight, or within dpt_fit as described there;
    DPT_E_IO; DPT_E_NO_MEMORY; the devices' own failures. dpt_trainer_load: DPT_E_NOT_FOUND;
-   DPT_E_FORMAT if the file is damaged; DPT_E_INVALID if the weights belong to another model or have
-   another type than F32, F16 or BF16 (the message names the tensor). */
+   DPT_E_FORMAT if the file is damaged or a value is not finite; DPT_E_INVALID if the weights belong
+   to another model or have another type than F32, F64, F16 or BF16 (the message names the tensor,
+   and if several differ, notices name up to ten of each kind). */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path);
 /* Loads weights as dpt_trainer_load does, except those of some layers.  `layers` names these layers
@@ -33,6 +36,19 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load(dpt_trainer *trainer, const
    model has no such layer. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_except(dpt_trainer *trainer, const char *path,
                                                             const char *layers);
+
+/* How weights are loaded. */
+typedef struct dpt_load_options {
+    size_t size;        /* sizeof(dpt_load_options) */
+    const char *except; /* `layers` of dpt_trainer_load_except */
+    bool partial; /* take the tensors that fit by name and shape; all others of the model keep their
+                     values, and others of the file are left out.  Notices tell both */
+} dpt_load_options;
+/* Loads weights as dpt_trainer_load does, with options.  `options` may be NULL: all defaults.
+   Errors: as dpt_trainer_load_except; DPT_E_INVALID also if `partial` finds no tensor that fits, or
+   the model has adapters. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_load_with(dpt_trainer *trainer, const char *path,
+                                                          const dpt_load_options *options);
 
 /* What a weights file records about the training that made it. */
 typedef struct dpt_weights_info {
@@ -44,7 +60,8 @@ typedef struct dpt_weights_info {
     size_t stat_channels; /* number of valid entries of mean and deviation; 0: not recorded */
     float mean[4],
         deviation[4]; /* as for dpt_dataset_normalize; 0 and 1 if the data were not normalised */
-    char type[8];  /* the narrowest in which the file stores weights: "F16", "BF16", "F32"; "": none
+    char type[8];  /* the narrowest in which the file stores weights: "F16", "BF16", "F32", "F64";
+                    * "": none
                     */
     bool adapters; /* the file has adapters (dptrain/lora.h), and not the weights of their base */
 } dpt_weights_info;

@@ -218,6 +218,7 @@ def fit(
     precision: Optional[str] = None,
     load: Union[str, os.PathLike, None] = None,
     fresh: Optional[str] = None,
+    load_partial: bool = False,
     on_step: Any = None,
     on_epoch: Any = None,
     on_event: Any = None,
@@ -235,6 +236,8 @@ def fit(
     normalize    Subtract the mean of each channel of the data and divide by the deviation.
     precision    "fp32", "tf32" or "bf16".
     load, fresh  A file of first weights, and layers that begin anew nevertheless.
+    load_partial
+                 Take the weights of the file that fit by name and shape, and begin anew with others.
     on_step, on_epoch, on_event
                  A function or a list of them.  They get a Step, an Epoch or an Event.  One that
                  returns True ends the training in good order.  An exception does so, too, and is
@@ -270,6 +273,7 @@ def fit(
         normalize=normalize,
         load=load,
         fresh=fresh,
+        load_partial=load_partial,
         **for_trainer,  # type: ignore[arg-type]
     )
     callbacks = {

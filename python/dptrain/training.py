@@ -201,6 +201,7 @@ class Trainer(Owned):
         normalize: Union[bool, Statistics] = False,
         load: Union[str, os.PathLike, None] = None,
         fresh: Optional[str] = None,
+        load_partial: bool = False,
         **options: Unpack[TrainerOptions],
     ):
         self._nodes: list[Node] = []  # what this trainer holds beside its own node
@@ -214,7 +215,7 @@ class Trainer(Owned):
         self._context = context_for(device_list(devices))
         try:
             self._open(devices, precision, validation, test, normalize, dict(options))
-            self._load(load, fresh)
+            self._load(load, fresh, load_partial)
         except BaseException:
             self._abandon()
             raise
@@ -342,15 +343,19 @@ class Trainer(Owned):
             "trainer", lib.dpt_trainer_create, *arguments, struct, parents=parents
         )
 
-    def _load(self, load: Any, fresh: Optional[str]) -> None:
-        if fresh and load is None:
-            raise InvalidError("fresh goes with load, the file of the other layers")
+    def _load(self, load: Any, fresh: Optional[str], partial: bool) -> None:
+        if (fresh or partial) and load is None:
+            what = "fresh" if fresh else "load_partial"
+            raise InvalidError(f"{what} goes with load, the file of the other layers")
         path = load if load is not None else self.net._weights_path
         if path is None:
             return
         path = os.path.join(path, "model.safetensors") if os.path.isdir(path) else path
-        layers = fresh.encode() if fresh else ffi.NULL
-        self._call(lib.dpt_trainer_load_except, os.fsencode(path), layers)
+        how = ffi.new("dpt_load_options *", {"size": ffi.sizeof("dpt_load_options")})
+        layers = ffi.new("char[]", fresh.encode()) if fresh else ffi.NULL
+        how.partial = partial
+        setattr(how, "except", layers)  # a keyword of Python
+        self._call(lib.dpt_trainer_load_with, os.fsencode(path), how)
 
     # ---- Calls ----
 

@@ -247,7 +247,7 @@ static const change changes[] = {
      "b.bn2.running_var"},
     {"a weight of another shape", "fc.weight", reshape, DPT_E_INVALID, "fc.weight"},
     {"weights of another type", "fc.weight", halve, DPT_E_INVALID,
-     "tensor fc.weight has the type I16, and only F32, F16 and BF16 are read: convert"},
+     "tensor fc.weight has the type I16, and only F32, F64, F16 and BF16 are read: convert"},
     {"a counter beyond 32 bits", "b.bn3.num_batches_tracked", count_far, DPT_OK, NULL},
 };
 
