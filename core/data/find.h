@@ -20,7 +20,8 @@ typedef struct dpti_data_request {
     const char *name;      /* as dpt_dataset_open takes it; in find.c: "folder" for "folder:HxW" */
     const char *directory; /* NULL: the usual places are searched */
     dpt_part part;
-    bool unread; /* no picture of a folder is read (dpti_dataset_open_unread) */
+    bool unread;                /* no picture of a folder is read (dpti_dataset_open_unread) */
+    const dpt_context *context; /* gets notices; NULL: nobody does */
 } dpti_data_request;
 
 /* Searches the files of a part of "fashion-mnist", "mnist", "cifar10" or "idx", gzipped or not, or

@@ -1,32 +1,58 @@
-/* Decodes PNG with libpng's simplified interface and JPEG with libjpeg.  A build may lack either
-   library (DPTRAIN_HAS_PNG, DPTRAIN_HAS_JPEG). */
+/* Chooses the reader of an image by its first bytes, and has what the readers share. */
 #include "data/image.h"
+#include "data/image_formats.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* What the caller wants of an image: its size, or its pixels in a shape. */
-typedef struct request {
-    const dpti_file_bytes *file;
-    const dpti_image_shape *shape; /* NULL: only the size */
-    uint8_t *pixels;
-    size_t height, width;
-} request;
+static bool begins(const uint8_t *bytes, size_t n_bytes, const char *text, size_t n)
+{
+    return n_bytes >= n && memcmp(bytes, text, n) == 0;
+}
+
+/* PGM and PPM, as text (P2, P3) or as bytes (P5, P6). */
+static bool is_pnm(const uint8_t *bytes, size_t n_bytes)
+{
+    return n_bytes >= 3 && bytes[0] == 'P' && memchr("2356", bytes[1], 4) &&
+           memchr(" \t\n\v\f\r#", bytes[2], 7);
+}
+
+/* A header of a known size follows the 14 bytes of the file's; two letters alone are too few. */
+static bool is_bmp(const uint8_t *bytes, size_t n_bytes)
+{
+    static const uint8_t sizes[] = {12, 16, 40, 52, 56, 64, 108, 124};
+    return n_bytes >= 18 && begins(bytes, n_bytes, "BM", 2) &&
+           memchr(sizes, bytes[14], sizeof sizes) && !bytes[15] && !bytes[16] && !bytes[17];
+}
 
 dpti_image_format dpti_image_format_of(const uint8_t *bytes, size_t n_bytes)
 {
-    static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'};
-    static const uint8_t jpeg[] = {0xff, 0xd8, 0xff};
-    if (n_bytes >= sizeof png && memcmp(bytes, png, sizeof png) == 0) return DPTI_IMAGE_PNG;
-    if (n_bytes >= sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0) return DPTI_IMAGE_JPEG;
-    return DPTI_IMAGE_UNKNOWN;
+    static const struct {
+        const char *text;
+        size_t n;
+        dpti_image_format format;
+    } known[] = {
+        {"\x89PNG\r\n\x1a\n", 8, DPTI_IMAGE_PNG},
+        {"\xff\xd8\xff", 3, DPTI_IMAGE_JPEG},
+        {"GIF87a", 6, DPTI_IMAGE_GIF},
+        {"GIF89a", 6, DPTI_IMAGE_GIF},
+        {"II*\0", 4, DPTI_IMAGE_TIFF},
+        {"MM\0*", 4, DPTI_IMAGE_TIFF},
+        {"II+\0", 4, DPTI_IMAGE_TIFF},
+        {"MM\0+", 4, DPTI_IMAGE_TIFF},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(bytes, n_bytes, known[i].text, known[i].n)) return known[i].format;
+    if (n_bytes >= 12 && memcmp(bytes, "RIFF", 4) == 0 && memcmp(bytes + 8, "WEBP", 4) == 0)
+        return DPTI_IMAGE_WEBP;
+    if (is_bmp(bytes, n_bytes)) return DPTI_IMAGE_BMP;
+    return is_pnm(bytes, n_bytes) ? DPTI_IMAGE_PNM : DPTI_IMAGE_UNKNOWN;
 }
 
-#if defined DPTRAIN_HAS_PNG || defined DPTRAIN_HAS_JPEG
+/* ---- What the readers share ------------------------------------------------------------------ */
 
-/* Stores the size in the image's header, and checks whether it can be the wanted one. */
-static dpt_status check_size(request *r, size_t height, size_t width, dpt_error *error)
+dpt_status dpti_image_check_size(dpti_image_request *r, size_t height, size_t width,
+                                 dpt_error *error)
 {
     const char *name = r->file->name;
     if (height == 0 || width == 0 || height > DPTI_IMAGE_MAX_PIXELS / width)
@@ -44,10 +70,9 @@ static dpt_status check_size(request *r, size_t height, size_t width, dpt_error 
     return DPT_OK;
 }
 
-/* The library's message may contain arbitrary text of the file.  Both libraries report a lack of
-   memory only as text. */
-static dpt_status fail_damaged(const request *r, const char *format, const char *words,
-                               dpt_error *error)
+/* Libraries report a lack of memory only as text. */
+dpt_status dpti_image_damaged(const dpti_image_request *r, const char *format, const char *words,
+                              dpt_error *error)
 {
     char plain[256];
     if (strcasestr(words, "out of memory") || strcasestr(words, "insufficient memory"))
@@ -58,15 +83,22 @@ static dpt_status fail_damaged(const request *r, const char *format, const char 
     return DPT_FAIL(error, DPT_E_FORMAT, "%s: damaged %s: %s", r->file->name, format, plain);
 }
 
-/* Decoded pixels: 1 or 3 channels, with or without alpha. */
-typedef struct decoded_pixels {
-    const uint8_t *values;
-    size_t channels; /* without alpha */
-    bool alpha;
-} decoded_pixels;
+dpt_status dpti_image_no_library(const dpti_image_request *r, const char *format,
+                                 const char *package, dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_UNSUPPORTED,
+                    "%s: this dptrain was built without %.*s and cannot read %s; install its "
+                    "development package (%s) and build again",
+                    r->file->name, (int)(strlen(package) - strlen("-dev")), package, format,
+                    package);
+}
 
-/* Converts n pixels to the wanted channels. */
-static void convert(const decoded_pixels *decoded, size_t n, uint8_t *to, size_t channels)
+dpt_status dpti_image_no_memory(const dpti_image_request *r, dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the pixels of %s", r->file->name);
+}
+
+void dpti_image_convert(const dpti_decoded_pixels *decoded, size_t n, uint8_t *to, size_t channels)
 {
     const uint8_t *from = decoded->values;
     const size_t from_channels = decoded->channels, step = from_channels + decoded->alpha;
@@ -84,246 +116,26 @@ static void convert(const decoded_pixels *decoded, size_t n, uint8_t *to, size_t
     }
 }
 
-#endif
+/* ---- Any format ------------------------------------------------------------------------------ */
 
-/* ---- PNG ------------------------------------------------------------------------------------- */
-
-#ifdef DPTRAIN_HAS_PNG
-#include <png.h>
-
-static dpt_status decode_png(png_image *image, const request *r, dpt_error *error)
+static dpt_status read_image(dpti_image_request *r, dpt_error *error)
 {
-    const dpti_image_shape *shape = r->shape;
-    const bool alpha = image->format & PNG_FORMAT_FLAG_ALPHA;
-    const size_t channels = image->format & PNG_FORMAT_FLAG_COLOR ? 3 : 1;
-    const size_t row_bytes = shape->width * (channels + alpha);
-    /* 8 bits per channel, as nearly every file has: no colour map, no 16-bit linear light. */
-    image->format &= PNG_FORMAT_FLAG_ALPHA | PNG_FORMAT_FLAG_COLOR;
-    image->flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
-    uint8_t *decoded = malloc(shape->height * row_bytes);
-    if (!decoded)
-        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the pixels of %s", r->file->name);
-    const bool done = png_image_finish_read(image, NULL, decoded, 0, NULL) != 0;
-    if (done)
-        convert(&(decoded_pixels){decoded, channels, alpha}, shape->height * shape->width,
-                r->pixels, shape->channels);
-    free(decoded);
-    return done ? DPT_OK : fail_damaged(r, "PNG", image->message, error);
-}
-
-/* Whether a chunk says how colours are meant, and not what they are. */
-static bool is_colour_meaning(const uint8_t *type)
-{
-    static const char types[][5] = {"gAMA", "cHRM", "sRGB", "iCCP", "cICP"};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (memcmp(type, types[i], 4) == 0) return true;
-    return false;
-}
-
-/* libpng's simplified interface converts the pixels of a file with gAMA to those of sRGB.  Other
-   readers that networks are trained with return the numbers of the file, and so does dptrain.
-   *out: a copy of the file without these chunks, of *n_bytes; NULL if the file has none.  Chunks
-   have 4 bytes of length, 4 of type, their content and 4 of a checksum; a damaged file is left to
-   libpng. */
-static dpt_status drop_colour_meaning(const dpti_file_bytes *file, uint8_t **out, size_t *n_bytes,
-                                      dpt_error *error)
-{
-    enum { SIGNATURE = 8, AROUND = 12 };
-    const uint8_t *bytes = file->bytes;
-    uint8_t *copy = NULL;
-    size_t at = SIGNATURE, n_copied = 0;
-    *out = NULL;
-    while (file->n_bytes >= at + AROUND && memcmp(bytes + at + 4, "IDAT", 4) != 0) {
-        const size_t content = (size_t)bytes[at] << 24 | (size_t)bytes[at + 1] << 16 |
-                               (size_t)bytes[at + 2] << 8 | bytes[at + 3];
-        if (content > file->n_bytes - at - AROUND) break;
-        const bool drop = is_colour_meaning(bytes + at + 4);
-        if (drop && !copy) {
-            copy = malloc(file->n_bytes);
-            if (!copy)
-                return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to decode %s", file->name);
-            memcpy(copy, bytes, at);
-            n_copied = at;
-        }
-        if (copy && !drop) {
-            memcpy(copy + n_copied, bytes + at, content + AROUND);
-            n_copied += content + AROUND;
-        }
-        at += content + AROUND;
-    }
-    if (!copy) return DPT_OK;
-    memcpy(copy + n_copied, bytes + at, file->n_bytes - at);
-    *n_bytes = n_copied + file->n_bytes - at;
-    *out = copy;
-    return DPT_OK;
-}
-
-static dpt_status read_png(request *r, dpt_error *error)
-{
-    png_image image = {.version = PNG_IMAGE_VERSION};
-    const uint8_t *bytes = r->file->bytes;
-    size_t n_bytes = r->file->n_bytes;
-    uint8_t *copy = NULL;
-    dpt_status status;
-    if (r->shape) {
-        DPT_TRY(drop_colour_meaning(r->file, &copy, &n_bytes, error));
-        if (copy) bytes = copy;
-    }
-    if (png_image_begin_read_from_memory(&image, bytes, n_bytes))
-        status = check_size(r, image.height, image.width, error);
-    else
-        status = fail_damaged(r, "PNG", image.message, error);
-    if (status == DPT_OK && r->shape) status = decode_png(&image, r, error);
-    png_image_free(&image);
-    free(copy);
-    return status;
-}
-
-#else
-
-static dpt_status read_png(request *r, dpt_error *error)
-{
-    return DPT_FAIL(error, DPT_E_UNSUPPORTED,
-                    "%s: this dptrain was built without libpng and cannot read PNG; install its "
-                    "development package (libpng-dev) and build again",
+    static dpti_image_reader *const readers[] = {
+        [DPTI_IMAGE_PNG] = dpti_read_png,   [DPTI_IMAGE_JPEG] = dpti_read_jpeg,
+        [DPTI_IMAGE_WEBP] = dpti_read_webp, [DPTI_IMAGE_BMP] = dpti_read_bmp,
+        [DPTI_IMAGE_GIF] = dpti_read_gif,   [DPTI_IMAGE_TIFF] = dpti_read_tiff,
+        [DPTI_IMAGE_PNM] = dpti_read_pnm,
+    };
+    const dpti_image_format format = dpti_image_format_of(r->file->bytes, r->file->n_bytes);
+    if (format != DPTI_IMAGE_UNKNOWN) return readers[format](r, error);
+    return DPT_FAIL(error, DPT_E_FORMAT, "%s: neither PNG, JPEG, WebP, BMP, GIF, TIFF, PPM nor PGM",
                     r->file->name);
-}
-
-#endif
-
-/* ---- JPEG ------------------------------------------------------------------------------------ */
-
-#ifdef DPTRAIN_HAS_JPEG
-#include <jpeglib.h>
-
-#include <jerror.h>
-#include <setjmp.h>
-
-typedef struct jpeg_failure {
-    struct jpeg_error_mgr
-        base; /* first, so that libjpeg's pointer to it also points to this struct */
-    jmp_buf leave;
-    char words[JMSG_LENGTH_MAX];
-} jpeg_failure;
-
-/* libjpeg's error_exit must not return. */
-static void leave_jpeg(j_common_ptr info)
-{
-    jpeg_failure *failure = (jpeg_failure *)info->err;
-    failure->base.format_message(info, failure->words);
-    longjmp(failure->leave, 1);
-}
-
-/* Returns whether a warning leaves all pixels correct: superfluous bytes between the parts or at
-   the end, and an Adobe marker without new information. */
-static bool is_harmless(int code)
-{
-    return code == JWRN_EXTRANEOUS_DATA || code == JWRN_TOO_MUCH_DATA || code == JWRN_ADOBE_XFORM;
-}
-
-/* libjpeg would continue with invented pixels after other warnings; here they are damage. */
-static void note_jpeg(j_common_ptr info, int level)
-{
-    if (level < 0 && !is_harmless(info->err->msg_code)) leave_jpeg(info);
-}
-
-static J_COLOR_SPACE space_of(int components)
-{
-    return components == 1 ? JCS_GRAYSCALE : components == 4 ? JCS_CMYK : JCS_RGB;
-}
-
-/* Converts a row of an image.  With four components the last one is black, in Adobe's convention
-   the amount of light that is left.  It darkens the others as an alpha over black does. */
-static void convert_jpeg(const struct jpeg_decompress_struct *info, uint8_t *row, uint8_t *to,
-                         const dpti_image_shape *shape)
-{
-    const size_t n = shape->width;
-    const size_t components = (size_t)info->output_components;
-    for (size_t i = 0; components == 4 && !info->saw_Adobe_marker && i < n * components; i++)
-        row[i] = (uint8_t)(255 - row[i]);
-    convert(&(decoded_pixels){row, components == 4 ? 3 : components, components == 4}, n, to,
-            shape->channels);
-}
-
-static dpt_status start_jpeg(struct jpeg_decompress_struct *info, request *r, dpt_error *error)
-{
-    jpeg_read_header(info, TRUE);
-    DPT_TRY(check_size(r, info->image_height, info->image_width, error));
-    if (!r->shape) return DPT_OK;
-    if (info->num_components == 2 || info->num_components > 4)
-        return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s: a JPEG with %d colour components cannot be read; save it as RGB",
-                        r->file->name, info->num_components);
-    info->out_color_space = space_of(info->num_components);
-    info->dct_method = JDCT_ISLOW;
-    jpeg_start_decompress(info);
-    return DPT_OK;
-}
-
-/* A function of its own, because no variable that it changes may be used after a longjmp. */
-static dpt_status decode_jpeg(struct jpeg_decompress_struct *info, request *r, dpt_error *error)
-{
-    DPT_TRY(start_jpeg(info, r, error));
-    if (!r->shape) return DPT_OK;
-    const dpti_image_shape *shape = r->shape;
-    const size_t channels = (size_t)info->output_components;
-    JSAMPARRAY row = info->mem->alloc_sarray((j_common_ptr)info, JPOOL_IMAGE,
-                                             (JDIMENSION)(shape->width * channels), 1);
-    while (info->output_scanline < info->output_height) {
-        uint8_t *to = r->pixels + info->output_scanline * shape->width * shape->channels;
-        jpeg_read_scanlines(info, row, 1);
-        convert_jpeg(info, row[0], to, shape);
-    }
-    jpeg_finish_decompress(info);
-    return DPT_OK;
-}
-
-static dpt_status read_jpeg(request *r, dpt_error *error)
-{
-    struct jpeg_decompress_struct info = {0};
-    jpeg_failure failure;
-    info.err = jpeg_std_error(&failure.base);
-    failure.base.error_exit = leave_jpeg;
-    failure.base.emit_message = note_jpeg;
-    if (setjmp(failure.leave)) {
-        jpeg_destroy_decompress(&info);
-        return fail_damaged(r, "JPEG", failure.words, error);
-    }
-    jpeg_create_decompress(&info);
-    jpeg_mem_src(&info, r->file->bytes, r->file->n_bytes);
-    const dpt_status status = decode_jpeg(&info, r, error);
-    jpeg_destroy_decompress(&info);
-    return status;
-}
-
-#else
-
-static dpt_status read_jpeg(request *r, dpt_error *error)
-{
-    return DPT_FAIL(error, DPT_E_UNSUPPORTED,
-                    "%s: this dptrain was built without libjpeg and cannot read JPEG; install its "
-                    "development package (libjpeg-dev) and build again",
-                    r->file->name);
-}
-
-#endif
-
-/* ---- Either ---------------------------------------------------------------------------------- */
-
-static dpt_status read_image(request *r, dpt_error *error)
-{
-    switch (dpti_image_format_of(r->file->bytes, r->file->n_bytes)) {
-    case DPTI_IMAGE_PNG: return read_png(r, error);
-    case DPTI_IMAGE_JPEG: return read_jpeg(r, error);
-    case DPTI_IMAGE_UNKNOWN: break;
-    }
-    return DPT_FAIL(error, DPT_E_FORMAT, "%s: neither PNG nor JPEG", r->file->name);
 }
 
 dpt_status dpti_image_measure(const dpti_file_bytes *file, size_t *height, size_t *width,
                               dpt_error *error)
 {
-    request r = {.file = file};
+    dpti_image_request r = {.file = file};
     DPT_TRY(read_image(&r, error));
     *height = r.height;
     *width = r.width;
@@ -333,6 +145,6 @@ dpt_status dpti_image_measure(const dpti_file_bytes *file, size_t *height, size_
 dpt_status dpti_image_decode(const dpti_file_bytes *file, const dpti_image_shape *shape,
                              uint8_t *pixels, dpt_error *error)
 {
-    request r = {.file = file, .shape = shape, .pixels = pixels};
+    dpti_image_request r = {.file = file, .shape = shape, .pixels = pixels};
     return read_image(&r, error);
 }

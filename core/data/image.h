@@ -1,32 +1,29 @@
-/* Decodes PNG and JPEG images with libpng and libjpeg-turbo, if this build has them
-   (DPTRAIN_HAS_PNG, DPTRAIN_HAS_JPEG).  Uses no files and no data sets. */
+/* Decodes images: PNG, JPEG, WebP, GIF and TIFF by libraries, if this build has them
+   (DPTRAIN_HAS_PNG and so on), BMP, PGM and PPM by itself.  Uses no files and no data sets. */
 #ifndef DPTI_IMAGE_H
 #define DPTI_IMAGE_H
 
 #include "base/bytes.h"
+#include "data/image_shape.h"
 #include "dpt_error.h"
-
-/* The required shape of an image.  `channels` is 1 or 3. */
-typedef struct dpti_image_shape {
-    size_t height, width, channels;
-} dpti_image_shape;
 
 typedef enum dpti_image_format {
     DPTI_IMAGE_UNKNOWN = 0,
     DPTI_IMAGE_PNG,
     DPTI_IMAGE_JPEG,
+    DPTI_IMAGE_WEBP,
+    DPTI_IMAGE_BMP,
+    DPTI_IMAGE_GIF,
+    DPTI_IMAGE_TIFF,
+    DPTI_IMAGE_PNM, /* PGM and PPM */
 } dpti_image_format;
-
-/* A larger image is treated as an error or an attack on the machine's memory; no camera has as
-   many pixels. */
-enum { DPTI_IMAGE_MAX_PIXELS = 1 << 28 };
 
 /* Returns the format that the first bytes indicate. */
 dpti_image_format dpti_image_format_of(const uint8_t *bytes, size_t n_bytes);
 
 /* Reads the size from an image's header: at least 1x1 and at most DPTI_IMAGE_MAX_PIXELS.  Decodes
-   nothing and allocates no memory for the pixels.  Errors: DPT_E_FORMAT if it is neither PNG nor
-   JPEG, is damaged, or is larger; DPT_E_UNSUPPORTED if this build has no library for it. */
+   nothing and allocates no memory for the pixels.  Errors: DPT_E_FORMAT if it has none of these
+   formats, is damaged, or is larger; DPT_E_UNSUPPORTED if this build has no library for it. */
 DPT_CHECK_RESULT dpt_status dpti_image_measure(const dpti_file_bytes *file, size_t *height,
                                                size_t *width, dpt_error *error);
 

@@ -292,7 +292,8 @@ static dpt_status open_part(dpt_context *context, const dpti_data_request *reque
 dpt_status dpt_dataset_open(dpt_context *context, const char *name, const char *directory,
                             dpt_part part, dpt_dataset **out)
 {
-    const dpti_data_request request = {.name = name, .directory = directory, .part = part};
+    const dpti_data_request request = {
+        .name = name, .directory = directory, .part = part, .context = context};
     dpt_error error = {0};
     if (open_part(context, &request, out, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(context, NULL, &error);
@@ -304,6 +305,23 @@ dpt_status dpti_dataset_open_unread(dpt_context *context, const dpti_data_reques
     dpti_data_request unread = *request;
     unread.unread = true;
     return open_part(context, &unread, out, error);
+}
+
+dpt_status dpt_dataset_file(dpt_context *context, const dpt_dataset_place *place, size_t sample,
+                            char *path, size_t n_bytes)
+{
+    const dpti_data_request request = {
+        .name = place->name, .directory = place->directory, .part = place->part};
+    dpt_error error = {.status = DPT_OK};
+    char *found = NULL;
+    if (!place->name || !is_kind(place->name, "folder"))
+        return dpt_fail(context, DPT_E_INVALID, "the samples of %s are no files of their own",
+                        place->name ? place->name : "NULL");
+    if (dpti_folder_picture(&request, sample, &found, &error) != DPT_OK)
+        return dpti_context_fail(context, NULL, &error);
+    snprintf(path, n_bytes, "%s", found);
+    free(found);
+    return DPT_OK;
 }
 
 /* ---- Images alone ---------------------------------------------------------------------------- */

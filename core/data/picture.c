@@ -4,6 +4,7 @@
 #include "context/context.h"
 
 #include "base/memory.h"
+#include "data/exif.h"
 #include "data/scale.h"
 #include "io/file.h"
 
@@ -27,11 +28,34 @@ static dpt_status check_shape(const dpt_picture_shape *shape, dpt_error *error)
     return DPT_OK;
 }
 
-/* A picture's file and the picture's own size. */
+/* A picture's file, and its size when it is turned as its orientation says. */
 typedef struct picture {
     const dpti_file_bytes *file;
     dpti_image_shape shape;
+    unsigned orientation;
 } picture;
+
+static dpt_status fail_memory(const picture *p, dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the %zux%zu pixels of %s",
+                    p->shape.height, p->shape.width, p->file->name);
+}
+
+/* Decodes a picture that has the size of p->shape, and turns it. */
+static dpt_status decode(const picture *p, uint8_t *pixels, dpt_error *error)
+{
+    dpti_image_shape own = p->shape;
+    if (p->orientation == 1) return dpti_image_decode(p->file, &own, pixels, error);
+    const size_t n_bytes = own.height * own.width * own.channels;
+    if (dpti_exif_swaps(p->orientation))
+        own = (dpti_image_shape){own.width, own.height, own.channels};
+    uint8_t *decoded = n_bytes <= dpti_machine_memory() ? malloc(n_bytes) : NULL;
+    if (!decoded) return fail_memory(p, error);
+    const dpt_status status = dpti_image_decode(p->file, &own, decoded, error);
+    if (status == DPT_OK) dpti_exif_turn(decoded, &own, p->orientation, pixels);
+    free(decoded);
+    return status;
+}
 
 /* Decodes the picture in its own size, then scales it. */
 static dpt_status scale(const picture *p, const dpti_picture_options *way, uint8_t *pixels,
@@ -44,15 +68,12 @@ static dpt_status scale(const picture *p, const dpti_picture_options *way, uint8
         way->least_area > 0 ? dpti_scale_draw(own, &wanted, way->least_area, way->random)
                             : dpti_scale_middle(own, &wanted);
     uint8_t *decoded = n_bytes <= dpti_machine_memory() ? malloc(n_bytes) : NULL;
-    dpt_status status = decoded ? dpti_image_decode(p->file, own, decoded, error) : DPT_E_NO_MEMORY;
+    dpt_status status = decoded ? decode(p, decoded, error) : DPT_E_NO_MEMORY;
     if (status == DPT_OK &&
         !dpti_scale(&(dpti_scale_source){decoded, *own, window}, pixels, &wanted))
         status = DPT_E_NO_MEMORY;
     free(decoded);
-    if (status == DPT_E_NO_MEMORY)
-        return DPT_FAIL(error, status, "no memory for the %zux%zu pixels of %s", own->height,
-                        own->width, p->file->name);
-    return status;
+    return status == DPT_E_NO_MEMORY ? fail_memory(p, error) : status;
 }
 
 static dpt_status fit(const dpti_file_bytes *file, const dpti_picture_options *way, uint8_t *pixels,
@@ -60,14 +81,21 @@ static dpt_status fit(const dpti_file_bytes *file, const dpti_picture_options *w
 {
     const dpt_picture_shape *shape = &way->shape;
     const dpti_image_shape wanted = {shape->height, shape->width, shape->channels};
-    dpti_image_shape own = {.channels = shape->channels};
-    if (!shape->scaled) return dpti_image_decode(file, &wanted, pixels, error);
-    DPT_TRY(dpti_image_measure(file, &own.height, &own.width, error));
+    picture p = {.file = file,
+                 .shape = wanted,
+                 .orientation = shape->unoriented ? 1 : dpti_exif_orientation(file)};
+    if (!shape->scaled) return decode(&p, pixels, error);
+    size_t height, width;
+    DPT_TRY(dpti_image_measure(file, &height, &width, error));
+    const bool swaps = dpti_exif_swaps(p.orientation);
+    p.shape.height = swaps ? width : height;
+    p.shape.width = swaps ? height : width;
+    const dpti_image_shape own = p.shape;
     if (own.height == wanted.height && own.width == wanted.width && !(way->least_area > 0))
-        return dpti_image_decode(file, &wanted, pixels, error);
+        return decode(&p, pixels, error);
     const bool waits = way->large && own.height * own.width > LARGE_PIXELS;
     if (waits) pthread_mutex_lock(way->large);
-    const dpt_status status = scale(&(picture){file, own}, way, pixels, error);
+    const dpt_status status = scale(&p, way, pixels, error);
     if (waits) pthread_mutex_unlock(way->large);
     return status;
 }

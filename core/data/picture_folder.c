@@ -1,7 +1,8 @@
-/* The data set "folder:HxW[xC][:stream]": one folder of pictures per class, DIR/train/CLASS and
+/* The data set "folder:HxW[xC]": one folder of pictures per class, DIR/train/CLASS and
    DIR/test/CLASS.  Pictures are cut and scaled to one size.  The folders of the training part name
    the classes of both parts.  Images are in memory, or the data set keeps the paths to read them
    on demand. */
+#include "context/context.h"
 #include "data/data.h"
 
 #include "base/environment.h"
@@ -14,6 +15,8 @@
 #include "data/find.h"
 #include "data/listing.h"
 #include "data/picture.h"
+#include "data/picture_files.h"
+#include "data/statistics.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -21,10 +24,7 @@
 
 static const char kind[] = "folder", as_needed[] = ":stream";
 
-enum {
-    MAX_EXTENT = 4096,
-    MIN_CLASSES = 2,
-};
+enum { MIN_CLASSES = 2 };
 
 /* One class's pictures in a part. */
 typedef struct group {
@@ -40,55 +40,10 @@ typedef struct contents {
     dpti_listing classes;  /* of the training part */
     dpti_listing present;  /* of this part: all or some of those */
     group *groups;         /* (present.count) */
+    size_t n_passed;       /* files that are no pictures */
     size_t *starts; /* (present.count + 1) the number of the first picture of each class; the last
                        entry is the number of all pictures */
 } contents;
-
-/* ---- The name -------------------------------------------------------------------------------- */
-
-/* Parses the first `length` characters of the text, which must be a number. */
-static bool parse_extent(const char *text, size_t length, size_t max, size_t *out)
-{
-    char field[8];
-    if (length >= sizeof field) return false;
-    memcpy(field, text, length);
-    field[length] = '\0';
-    return dpti_parse_size(field, 1, max, out);
-}
-
-dpt_status dpti_folder_parse(const char *spec, dpti_folder_spec *out, dpt_error *error)
-{
-    dpti_folder_spec request = {.shape = {.channels = 3, .scaled = true}};
-    size_t *const extents[] = {&request.shape.height, &request.shape.width,
-                               &request.shape.channels};
-    const size_t length = strlen(spec), tail = sizeof as_needed - 1;
-    request.streamed = length > tail && strcmp(spec + length - tail, as_needed) == 0;
-    const char *text = spec + sizeof kind - 1, *end = spec + length - (request.streamed ? tail : 0);
-    size_t n = 0;
-    bool right = strncmp(spec, kind, sizeof kind - 1) == 0 && text < end && *text == ':';
-    while (right && text < end && n < 3) {
-        const size_t digits = strcspn(++text, "x:");
-        right = parse_extent(text, digits, MAX_EXTENT, extents[n++]);
-        text += digits;
-    }
-    const size_t channels = request.shape.channels;
-    if (!right || text != end || n < 2 || (channels != 1 && channels != 3))
-        return DPT_FAIL(
-            error, DPT_E_INVALID,
-            "%s: write folder:HxW, as in folder:64x64, or folder:HxWx1 for grey images, "
-            "and :stream behind it if they are to be read as they are needed; H and W "
-            "are 1 to %d",
-            spec, MAX_EXTENT);
-    *out = request;
-    return DPT_OK;
-}
-
-/* Equal data sets have equal names: three channels are not mentioned, and neither is :stream. */
-static char *name_of(const dpt_picture_shape *shape)
-{
-    return dpti_format("%s:%zux%zu%s", kind, shape->height, shape->width,
-                       shape->channels == 1 ? "x1" : "");
-}
 
 /* ---- What there is --------------------------------------------------------------------------- */
 
@@ -153,8 +108,9 @@ static dpt_status check_classes(const contents *c, dpt_error *error)
     return DPT_OK;
 }
 
-static dpt_status list_group(const contents *c, size_t i, group *out, dpt_error *error)
+static dpt_status list_group(contents *c, size_t i, dpt_error *error)
 {
+    group *out = &c->groups[i];
     const char *name = c->present.names[i];
     if (!dpti_listing_find(&c->classes, name, &out->label))
         return DPT_FAIL(error, DPT_E_FORMAT,
@@ -163,11 +119,20 @@ static dpt_status list_group(const contents *c, size_t i, group *out, dpt_error 
     char *folder = dpti_format("%s/%s", c->part, name);
     if (!folder) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures");
     dpt_status status = dpti_listing_read(folder, DPTI_LIST_FILES, &out->files, error);
+    const size_t n_passed = status == DPT_OK ? dpti_keep_pictures(folder, &out->files) : 0;
     if (status == DPT_OK && out->files.count == 0)
         status = DPT_FAIL(error, DPT_E_FORMAT,
-                          "%s has no pictures; put some there or remove the folder", folder);
+                          "%s has no pictures%s; put some there or remove the folder", folder,
+                          n_passed ? ", but other files" : "");
+    c->n_passed += n_passed;
     free(folder);
     return status;
+}
+
+static void count_pictures(const contents *c)
+{
+    for (size_t i = 0; i < c->present.count; i++)
+        c->starts[i + 1] = c->starts[i] + c->groups[i].files.count;
 }
 
 static dpt_status list_pictures(contents *c, dpt_error *error)
@@ -181,10 +146,9 @@ static dpt_status list_pictures(contents *c, dpt_error *error)
     c->starts = calloc(n + 1, sizeof *c->starts);
     if (!c->groups || !c->starts)
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures");
-    for (size_t i = 0; i < n; i++) {
-        DPT_TRY(list_group(c, i, &c->groups[i], error));
-        c->starts[i + 1] = c->starts[i] + c->groups[i].files.count;
-    }
+    for (size_t i = 0; i < n; i++)
+        DPT_TRY(list_group(c, i, error));
+    count_pictures(c);
     return DPT_OK;
 }
 
@@ -302,7 +266,7 @@ static dpt_status describe(const contents *c, const char *directory, dpt_dataset
         return DPT_FAIL(error, DPT_E_FORMAT, "%s has %zu pictures, at most %d can be used", c->part,
                         count, DPTI_MAX_RECORDS);
     *out = (dpt_dataset){
-        .name = name_of(&c->shape),
+        .name = dpti_folder_name(&c->shape),
         .source = dpti_strdup(directory),
         .count = count,
         .n_records = count,
@@ -394,21 +358,145 @@ static dpt_status create(contents *c, const creation *how, dpt_dataset **out, dp
     return status;
 }
 
+/* ---- Pictures that cannot be read ------------------------------------------------------------ */
+
+/* The pictures that a survey could not read, in rising order. */
+typedef struct unreadable {
+    size_t *pictures; /* owned */
+    size_t n, capacity;
+    bool no_memory;
+} unreadable;
+
+static void note_unreadable(void *user, size_t picture, const char *message)
+{
+    unreadable *u = user;
+    (void)message;
+    if (u->n == u->capacity) {
+        const size_t wanted = u->capacity ? 2 * u->capacity : 64;
+        size_t *grown = realloc(u->pictures, wanted * sizeof *grown);
+        if (!grown) u->no_memory = true;
+        if (!grown) return;
+        u->pictures = grown;
+        u->capacity = wanted;
+    }
+    u->pictures[u->n++] = picture;
+}
+
+/* Takes these pictures out of the listings. */
+static dpt_status leave_out(contents *c, const unreadable *u, dpt_error *error)
+{
+    size_t next = 0;
+    for (size_t i = 0; i < c->present.count; i++) {
+        dpti_listing *files = &c->groups[i].files;
+        size_t n = 0;
+        for (size_t k = 0; k < files->count; k++)
+            if (next < u->n && u->pictures[next] == c->starts[i] + k) {
+                free(files->names[k]);
+                next++;
+            } else {
+                files->names[n++] = files->names[k];
+            }
+        files->count = n;
+        if (n == 0)
+            return DPT_FAIL(error, DPT_E_FORMAT,
+                            "%s/%s has no picture that can be read; dptrain data says why", c->part,
+                            c->present.names[i]);
+    }
+    count_pictures(c);
+    return DPT_OK;
+}
+
+/* Reads all pictures once, as dpt_dataset_survey does.  *c is replaced by contents without those
+   that cannot be read. */
+static dpt_status skip(const dpti_data_request *request, const char *found, contents **c,
+                       dpt_error *error)
+{
+    dpt_dataset *data = NULL;
+    unreadable u = {.n = 0};
+    contents *rest = contents_create(&(*c)->shape);
+    dpt_status status = DPT_OK;
+    if (!rest || !(rest->part = dpti_strdup((*c)->part)))
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
+    if (status == DPT_OK) status = list(found, request->part, rest, error);
+    if (status == DPT_OK) {
+        status = create(*c, &(creation){.directory = found, .unread = true}, &data, error);
+        *c = NULL; /* it is the data set's */
+    }
+    const dpti_survey_visit visit = {note_unreadable, &u};
+    if (status == DPT_OK) status = dpti_survey_unreadable(data, &visit, error);
+    if (status == DPT_OK && u.no_memory)
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures");
+    if (status == DPT_OK) status = leave_out(rest, &u, error);
+    if (status == DPT_OK && u.n > 0)
+        dpti_context_notice(request->context,
+                            "%s: %zu picture%s that cannot be read %s left out; dptrain data names "
+                            "them",
+                            rest->part, u.n, u.n == 1 ? "" : "s", u.n == 1 ? "is" : "are");
+    dpt_dataset_destroy(data);
+    free(u.pictures);
+    contents_free(*c);
+    *c = status == DPT_OK ? rest : NULL;
+    if (status != DPT_OK) contents_free(rest);
+    return status;
+}
+
+static void tell_passed(const dpti_data_request *request, const contents *c)
+{
+    if (c->n_passed > 0)
+        dpti_context_notice(
+            request->context, "%s: %zu file%s passed over, no picture%s by name and content",
+            c->part, c->n_passed, c->n_passed == 1 ? " is" : "s are", c->n_passed == 1 ? "" : "s");
+}
+
+/* Finds and lists the pictures of a part.  The caller frees *found, the folder of the parts, also
+   after a failure. */
+static dpt_status find_contents(const dpti_data_request *request, char **found, contents **out,
+                                dpt_error *error)
+{
+    dpti_folder_spec spec;
+    DPT_TRY(dpti_folder_parse(request->name, &spec, error));
+    contents *c = contents_create(&spec.shape);
+    if (!c) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
+    /* Wherever this part is found, the other one is too. */
+    dpt_status status = find_part(request, &c->part, found, error);
+    if (status == DPT_OK) status = list(*found, request->part, c, error);
+    if (status == DPT_OK) tell_passed(request, c);
+    if (status == DPT_OK && spec.skips && !request->unread)
+        status = skip(request, *found, &c, error);
+    if (status == DPT_OK)
+        *out = c;
+    else
+        contents_free(c);
+    return status;
+}
+
+/* ---- Opening --------------------------------------------------------------------------------- */
+
 dpt_status dpti_folder_create(const dpti_data_request *request, dpt_dataset **out, dpt_error *error)
 {
     creation how = {.unread = request->unread};
     char *found = NULL;
+    contents *c = NULL;
     DPT_TRY(dpti_folder_parse(request->name, &how.spec, error));
-    contents *c = contents_create(&how.spec.shape);
-    if (!c) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
-    /* Wherever this part is found, the other one is too. */
-    dpt_status status = find_part(request, &c->part, &found, error);
-    if (status == DPT_OK) status = list(found, request->part, c, error);
+    dpt_status status = find_contents(request, &found, &c, error);
     how.directory = found;
-    if (status == DPT_OK)
-        status = create(c, &how, out, error);
-    else
-        contents_free(c);
+    if (status == DPT_OK) status = create(c, &how, out, error);
+    free(found);
+    return status;
+}
+
+dpt_status dpti_folder_picture(const dpti_data_request *request, size_t sample, char **out,
+                               dpt_error *error)
+{
+    char *found = NULL, *path = NULL;
+    contents *c = NULL;
+    dpt_status status = find_contents(request, &found, &c, error);
+    if (status == DPT_OK && sample >= count_of(c))
+        status = DPT_FAIL(error, DPT_E_INVALID, "%s has no sample %zu", c->part, sample);
+    if (status == DPT_OK && !(path = path_of(c, sample)))
+        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the name of a picture");
+    if (status == DPT_OK) *out = path;
+    contents_free(c);
     free(found);
     return status;
 }

@@ -16,4 +16,16 @@ void dpti_histogram_add(dpti_histogram *histogram, const dpt_dataset *data, cons
 void dpti_histogram_moments(const dpti_histogram *histogram, double mean[DPTI_MAX_STAT_CHANNELS],
                             double variance[DPTI_MAX_STAT_CHANNELS]);
 
+/* What a survey calls for an image that cannot be read. */
+typedef struct dpti_survey_visit {
+    void (*unreadable)(void *user, size_t sample, const char *why);
+    void *user;
+} dpti_survey_visit;
+
+/* Reads all images of a data set that has a reader, and visits those that cannot be read, in their
+   order.  Errors: as of dpt_dataset_survey. */
+DPT_CHECK_RESULT dpt_status dpti_survey_unreadable(dpt_dataset *data,
+                                                   const dpti_survey_visit *visit,
+                                                   dpt_error *error);
+
 #endif

@@ -152,6 +152,14 @@ static dpt_status see_read(dpt_survey *s, dpt_error *error)
     return status;
 }
 
+dpt_status dpti_survey_unreadable(dpt_dataset *data, const dpti_survey_visit *visit,
+                                  dpt_error *error)
+{
+    dpt_survey s = {.data = data,
+                    .options = {.unreadable = visit->unreadable, .user = visit->user}};
+    return see_read(&s, error);
+}
+
 /* ---- A survey -------------------------------------------------------------------------------- */
 
 static dpt_status survey(dpt_survey *s, dpt_error *error)
@@ -195,7 +203,8 @@ dpt_status dpt_dataset_survey(dpt_context *context, const char *name, const char
     dpt_survey *s = calloc(1, sizeof *s);
     if (!s) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory to look at a data set");
     s->options = o;
-    const dpti_data_request request = {.name = name, .directory = directory, .part = part};
+    const dpti_data_request request = {
+        .name = name, .directory = directory, .part = part, .context = context};
     dpt_status status = dpti_dataset_open_unread(context, &request, &s->data, &error);
     if (status == DPT_OK) status = survey(s, &error);
     if (status != DPT_OK) {

@@ -18,9 +18,10 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
 /* Opens a data set by name; `part` selects the training or the test part.  Names: "fashion-mnist",
    "mnist", "cifar10"; "synthetic:HxWxC:CLASSES:COUNT"; "idx" for a pair of IDX files in `directory`
    (train-images-idx3-ubyte, t10k-..., each also with .gz); "folder:HxW" (colour) or "folder:HxWx1"
-   (grey) for PNG and JPEG pictures in `directory`/train/CLASS and `directory`/test/CLASS.  Pictures
-   are cut and scaled to H x W as by dpt_picture_read.  The folders in train name the classes of
-   both parts.  Samples are sorted by the bytes of their file names.
+   (grey) for pictures in `directory`/train/CLASS and `directory`/test/CLASS.  Pictures are cut and
+   scaled to H x W as by dpt_picture_read.  The folders in train name the classes of both parts.
+   Samples are sorted by the bytes of their file names.  A file that is no picture by its name and
+   by its content is passed over, and a notice counts such files (dpt_context_notices).
 
    "npz:FILE", "npy:IMAGES:LABELS" and "csv:FILE:LABEL" are arrays in files (docs/data.md), relative
    to `directory` if that is given.  dpt_dataset_arrange prepares them for a model.
@@ -31,7 +32,10 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    dpt_tokenizer_open.  The windows are read on demand.
 
    The images of "folder:HxW:stream" are read on demand (dpt_dataset_from_reader).  So are those of
-   any folder whose images would take more than half of the machine's memory.
+   any folder whose images would take more than half of the machine's memory.  With
+   ":no-orientation" behind the size, pictures are not turned as by dpt_picture_shape.unoriented.
+   With ":skip-unreadable" all pictures are read once when the folder is opened, those that cannot
+   be read are left out, and a notice counts them.
 
    The files are searched in `directory`, $DPTRAIN_DATA, the user's cache, and the distribution's
    package of the data, in this order.  If `directory` is given, it must hold the files.  The caller
@@ -83,16 +87,25 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_arrange(dpt_context *context, dp
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open_images(dpt_context *context, const char *path,
                                                             size_t outputs, dpt_dataset **out);
 
+/* What dpt_dataset_open has opened. */
+typedef struct dpt_dataset_place {
+    const char *name, *directory;
+    dpt_part part;
+} dpt_dataset_place;
+
 /* The image that a picture is turned into. */
 typedef struct dpt_picture_shape {
     size_t height, width; /* 1 to 65536 */
     size_t channels;      /* 1 or 3 */
-    bool scaled; /* true: the largest centred part of this aspect ratio is scaled to this size;
-                    false: the picture must have this size */
+    bool scaled;     /* true: the largest centred part of this aspect ratio is scaled to this size;
+                        false: the picture must have this size */
+    bool unoriented; /* true: the orientation that a camera has noted (EXIF) is ignored; false: the
+                        picture is turned and mirrored as it says */
 } dpt_picture_shape;
 
-/* Reads a PNG or JPEG picture into `pixels` (height, width, channels), with values 0 to 255.  The
-   content of the file, not its name, tells the format.  With one channel, colours become grey by
+/* Reads a picture into `pixels` (height, width, channels), with values 0 to 255: PNG, JPEG, WebP,
+   BMP, GIF (the first frame), TIFF (the first page), PPM or PGM.  The content of the file, not its
+   name, tells the format.  With one channel, colours become grey by
    their luma.  With three channels, grey becomes three equal channels.  Transparent parts become
    black. docs/data.md describes the scaling, which gives the same bytes on every machine.
 
@@ -103,6 +116,14 @@ typedef struct dpt_picture_shape {
 DPT_API DPT_CHECK_RESULT dpt_status dpt_picture_read(dpt_context *context, const char *path,
                                                      const dpt_picture_shape *shape,
                                                      uint8_t *pixels);
+
+/* Writes the path of the file of a sample of the data set at this place, whose samples
+   are pictures in a folder, to `path` (n_bytes), cut if it is too long.  Errors: as of
+   dpt_dataset_open; DPT_E_INVALID if the samples are not files of their own or there is no such
+   sample. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_file(dpt_context *context,
+                                                     const dpt_dataset_place *place, size_t sample,
+                                                     char *path, size_t n_bytes);
 
 typedef struct dpt_dataset_memory {
     size_t size; /* sizeof(dpt_dataset_memory) */

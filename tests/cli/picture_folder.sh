@@ -161,7 +161,7 @@ refuse 1 "cannot look for data in nowhere" "${small[@]}" --dataset folder:16x16 
 refuse 1 "data set folder is not on this machine: pass --data DIR with pictures in DIR/train/CLASS" \
     "${small[@]}" --dataset folder:16x16
 printf 'no picture' >$'photos/train/bee/\e[2Jx\n.png'
-refuse 1 "photos/train/bee/.\[2Jx..png: neither PNG nor JPEG" "${small[@]}" "${data[@]}"
+refuse 1 "photos/train/bee/.\[2Jx..png: neither PNG, JPEG" "${small[@]}" "${data[@]}"
 rm photos/train/bee/*x*
 head -c 100 photos/test/bee/0.png >photos/test/bee/cut.png
 refuse 1 "photos/test/bee/cut.png: damaged PNG" "${small[@]}" "${data[@]}"

@@ -47,8 +47,8 @@ static inline void decode_pictures(const uint8_t *data, size_t size)
 {
     const bool small = is_small(data, size);
     for (size_t channels = 1; channels <= 3; channels += 2) {
-        const dpt_picture_shape same = {PICTURE_SIDE, PICTURE_SIDE, channels, false};
-        const dpt_picture_shape scaled = {SCALED_HEIGHT, SCALED_WIDTH, channels, true};
+        const dpt_picture_shape same = {PICTURE_SIDE, PICTURE_SIDE, channels, false, false};
+        const dpt_picture_shape scaled = {SCALED_HEIGHT, SCALED_WIDTH, channels, true, false};
         decode_picture(data, size, &same);
         if (small) decode_picture(data, size, &scaled);
     }

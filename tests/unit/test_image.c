@@ -11,7 +11,7 @@ enum { HEIGHT = 9, WIDTH = 12, PIXELS = HEIGHT * WIDTH };
 
 static void unknown(test *t)
 {
-    static const uint8_t text[] = "P5 2 2 255";
+    static const uint8_t text[] = "P7 2 2 255";
     const dpti_image_shape shape = {2, 2, 1};
     const dpti_file_bytes file = {"text", text, sizeof text};
     dpt_error error;
@@ -20,7 +20,7 @@ static void unknown(test *t)
     CHECK(dpti_image_format_of(text, sizeof text) == DPTI_IMAGE_UNKNOWN);
     CHECK(dpti_image_format_of(text, 0) == DPTI_IMAGE_UNKNOWN);
     CHECK_STATUS(dpti_image_decode(&file, &shape, pixels, &error), DPT_E_FORMAT);
-    CHECK_TEXT(error.message, "text: neither PNG nor JPEG");
+    CHECK_TEXT(error.message, "text: neither PNG, JPEG, WebP, BMP, GIF, TIFF, PPM nor PGM");
     CHECK_STATUS(dpti_image_measure(&file, &height, &width, &error), DPT_E_FORMAT);
     CHECK_SIZE(height + width, 0);
 }

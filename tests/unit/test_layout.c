@@ -202,6 +202,10 @@ FIELD(dpt_input_info, name, 8);
 FIELD(dpt_input_info, elements, 16);
 FIELD(dpt_input_info, vocabulary, 24);
 
+FIELD(dpt_load_options, size, 0);
+FIELD(dpt_load_options, except, 8);
+FIELD(dpt_load_options, partial, 16);
+
 FIELD(dpt_layer_info, size, 0);
 FIELD(dpt_layer_info, name, 8);
 FIELD(dpt_layer_info, kind, 16);
@@ -538,11 +542,17 @@ FIELD(dpt_parameter_group, has_weight_decay, 16);
 FIELD(dpt_parameter_group, frozen, 17);
 FROZEN(dpt_parameter_group, 24);
 
+FROZEN(dpt_dataset_place, 24);
+FIELD(dpt_dataset_place, name, 0);
+FIELD(dpt_dataset_place, directory, 8);
+FIELD(dpt_dataset_place, part, 16);
+
 FROZEN(dpt_picture_shape, 32);
 FIELD(dpt_picture_shape, height, 0);
 FIELD(dpt_picture_shape, width, 8);
 FIELD(dpt_picture_shape, channels, 16);
 FIELD(dpt_picture_shape, scaled, 24);
+FIELD(dpt_picture_shape, unoriented, 25);
 
 FROZEN(dpt_schedule, 32);
 FIELD(dpt_schedule, kind, 0);

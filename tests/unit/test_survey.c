@@ -67,7 +67,7 @@ static void same_as_the_data_set(test *t)
 /* Of these none is a picture. */
 typedef struct listed {
     size_t n, samples[600];
-    char last[64];
+    char last[128];
 } listed;
 
 static void list_unreadable(void *user, size_t sample, const char *why)
@@ -84,7 +84,7 @@ static void write_words(test *t)
 {
     for (int i = 0; i < EACH; i++) {
         char name[16];
-        snprintf(name, sizeof name, "%03d", i);
+        snprintf(name, sizeof name, "%03d.jpg", i);
         write_file(t, "words/train/a", name, (const uint8_t *)"word", 4);
         write_file(t, "words/train/b", name, (const uint8_t *)"word", 4);
     }
@@ -104,7 +104,8 @@ static void what_cannot_be_read(test *t)
     CHECK(info.data->count == 2 * EACH && info.n_unreadable == 2 * EACH && l.n == 2 * EACH);
     for (size_t i = 0; i < 2 * EACH; i++)
         if (!CHECK(l.samples[i] == i)) break;
-    CHECK_TEXT(l.last, "words/train/b/299: neither PNG nor JPEG");
+    CHECK_TEXT(l.last,
+               "words/train/b/299.jpg: neither PNG, JPEG, WebP, BMP, GIF, TIFF, PPM nor PGM");
     CHECK(info.class_counts[0] == EACH && info.class_counts[1] == EACH);
     CHECK(!info.has_statistics && info.deviation[2] == 0);
     dpt_survey_destroy(survey);

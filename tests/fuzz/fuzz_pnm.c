@@ -1,0 +1,8 @@
+/* Feeds arbitrary bytes to the reader of PGM and PPM images. */
+#include "picture.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    decode_pictures(data, size);
+    return 0;
+}
