@@ -5,6 +5,44 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
+
+/* Fails with the name of a sample.  The data of the command line may be of one place or of two. */
+static dpt_status fail_sample(const cli_session *session, const cli_options *options, size_t sample)
+{
+    dpt_dataset_info data = {.size = sizeof data};
+    const dpt_dataset_place place = {session->data_name, options->data, DPT_TEST};
+    char name[PATH_MAX];
+    dpt_dataset_describe(session->test, &data);
+    if (!cli_is_folder(data.name) ||
+        dpt_dataset_file(session->context, &place, sample, name, sizeof name) != DPT_OK)
+        snprintf(name, sizeof name, "sample %zu of %s", sample, data.name);
+    return dpt_fail(session->context, DPT_E_NOT_FINITE,
+                    "%s: the outputs of the network are not finite, and so is the loss; the "
+                    "weights are damaged, or their training diverged",
+                    name);
+}
+
+/* Looks for the first sample whose outputs are not finite.  If there is none, the failure of the
+   evaluation stays. */
+static dpt_status name_not_finite(const cli_session *session, const cli_options *options)
+{
+    dpt_dataset_info data = {.size = sizeof data};
+    dpt_dataset_describe(session->test, &data);
+    const size_t n = dpt_model_outputs(session->model) * dpt_model_labels(session->model);
+    char why[DPT_WHY_BYTES];
+    snprintf(why, sizeof why, "%s", dpt_error_message(session->context));
+    float *outputs = calloc(n, sizeof *outputs);
+    dpt_status status = outputs ? DPT_OK : DPT_E_NO_MEMORY;
+    for (size_t i = 0; status == DPT_OK && i < data.count; i++) {
+        status = dpt_trainer_predict(session->trainer, session->test, i, 1, outputs);
+        for (size_t k = 0; status == DPT_OK && k < n; k++)
+            if (!isfinite(outputs[k])) status = fail_sample(session, options, i);
+    }
+    free(outputs);
+    return status == DPT_E_NOT_FINITE ? status
+                                      : dpt_fail(session->context, DPT_E_NOT_FINITE, "%s", why);
+}
 
 static dpt_status evaluate(cli_session *session, const cli_options *options, const char *weights,
                            dpt_evaluation *out)
@@ -27,8 +65,10 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
     DPT_TRY(dpt_trainer_create(session->devices, session->model, session->test, &trainer,
                                &session->trainer));
     DPT_TRY(dpt_trainer_load(session->trainer, weights));
-    const dpt_status status = dpt_trainer_evaluate(session->trainer, session->test, out);
+    dpt_status status = dpt_trainer_evaluate(session->trainer, session->test, out);
     cli_session_tell_lost(session);
+    if (status == DPT_E_NOT_FINITE && dpt_processes_launched() <= 1)
+        status = name_not_finite(session, options);
     return status;
 }
 

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ typedef struct prediction {
     size_t n_subjects, subjects_capacity;
     dpt_dataset **files; /* the IDX files, n_files */
     size_t n_files;
-    uint8_t *pixels; /* (n_pictures, height, width, channels): the PNG and JPEG images */
+    uint8_t *pixels; /* (n_pictures, height, width, channels): the pictures */
     size_t n_pictures;
     dpt_dataset *pictures;
     dpt_predictor *predictor;
@@ -59,13 +60,21 @@ static bool scales(const prediction *p)
     return cli_is_folder(trained_on[0] || !p->info.name ? trained_on : p->info.name);
 }
 
-static dpt_status add_picture(prediction *p, const char *path)
+/* Pictures are turned, or not, as those of the training. */
+static bool is_unoriented(const prediction *p, const cli_options *options)
+{
+    const char *trained_on = p->session.weights.dataset;
+    return options->no_orientation || strstr(trained_on, CLI_NO_ORIENTATION) != NULL;
+}
+
+static dpt_status add_picture(prediction *p, const cli_options *options, const char *path)
 {
     const dpt_picture_shape shape = {
         .height = p->info.height,
         .width = p->info.width,
         .channels = p->info.channels,
         .scaled = scales(p),
+        .unoriented = is_unoriented(p, options),
     };
     const size_t image_bytes = shape.height * shape.width * shape.channels;
     if (shape.channels != 1 && shape.channels != 3)
@@ -170,19 +179,21 @@ typedef enum image_kind { KIND_OTHER, KIND_PICTURE, KIND_IDX, KIND_ARRAYS } imag
    gzip. The library checks the whole file later. */
 static image_kind kind_of(const char *path)
 {
+    static const char *const pictures[] = {"\x89PNG", "\xff\xd8\xff", "RIFF", "BM", "GIF8", "II*",
+                                           "MM",      "P2",           "P3",   "P5", "P6"};
     uint8_t head[8] = {0xff};
     FILE *file = fopen(path, "rb");
     const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
     if (file) fclose(file);
-    const bool png = memcmp(head, "\x89PNG", 4) == 0, jpeg = memcmp(head, "\xff\xd8\xff", 3) == 0;
-    if (n >= 4 && (png || jpeg)) return KIND_PICTURE;
+    for (size_t i = 0; n >= 4 && i < sizeof pictures / sizeof *pictures; i++)
+        if (memcmp(head, pictures[i], strlen(pictures[i])) == 0) return KIND_PICTURE;
     if (n >= 4 && memcmp(head, "PK", 2) == 0) return KIND_ARRAYS;
     const bool plain = head[0] == 0 && head[1] == 0, gzipped = head[0] == 0x1f && head[1] == 0x8b;
     return n >= 2 && (plain || gzipped) ? KIND_IDX : KIND_OTHER;
 }
 
 /* Adds the images of an argument: a file, or a file with a list of indices after its last colon. */
-static dpt_status add_image(prediction *p, const char *name)
+static dpt_status add_image(prediction *p, const cli_options *options, const char *name)
 {
     dpt_context *context = p->session.context;
     struct stat info;
@@ -200,7 +211,8 @@ static dpt_status add_image(prediction *p, const char *name)
         return dpt_fail(context, DPT_E_IO, "cannot read %s: it is not a file", path);
     const image_kind kind = kind_of(path);
     if (kind == KIND_OTHER)
-        return dpt_fail(context, DPT_E_FORMAT, "%s: neither PNG, JPEG, IDX nor npz", path);
+        return dpt_fail(context, DPT_E_FORMAT,
+                        "%s: no picture that is read, and neither IDX nor npz", path);
     if (kind == KIND_ARRAYS) return add_arrays(p, name, path, list ? list + 1 : NULL);
     if (dpt_model_input_count(p->session.model) > 1)
         return dpt_fail(context, DPT_E_INVALID,
@@ -210,7 +222,7 @@ static dpt_status add_image(prediction *p, const char *name)
         return dpt_fail(context, DPT_E_INVALID,
                         "%s: indices are for IDX and npz files only, and %s is a picture", name,
                         path);
-    return add_picture(p, name);
+    return add_picture(p, options, name);
 }
 
 static dpt_status collect_pictures(prediction *p)
@@ -231,7 +243,7 @@ static dpt_status collect_pictures(prediction *p)
 static dpt_status add_images(prediction *p, const cli_options *options)
 {
     for (size_t i = 0; i < options->n_operands; i++)
-        DPT_TRY(add_image(p, options->operands[i]));
+        DPT_TRY(add_image(p, options, options->operands[i]));
     if (p->n_pictures > 0) DPT_TRY(collect_pictures(p));
     const cli_session *s = &p->session;
     if (!s->normalized) return DPT_OK;
@@ -288,6 +300,22 @@ static size_t run_length(const prediction *p, size_t i)
     return n;
 }
 
+/* A network of damaged weights, or one whose values overflow, tells nothing about an image. */
+static dpt_status check_finite(const prediction *p, const subject *s, const float *numbers,
+                               size_t n)
+{
+    char index[32] = "";
+    size_t i = 0;
+    while (i < n && isfinite(numbers[i]))
+        i++;
+    if (i == n) return DPT_OK;
+    if (s->data) snprintf(index, sizeof index, ":%zu", s->index);
+    return dpt_fail(p->session.context, DPT_E_NOT_FINITE,
+                    "%.*s%s: the outputs of the network are not finite, and tell no class; the "
+                    "weights are damaged, or their training diverged",
+                    s->path_length, s->path, index);
+}
+
 static dpt_status predict_run(prediction *p, size_t first, size_t n, const output *out)
 {
     const subject *s = &p->subjects[first];
@@ -296,6 +324,7 @@ static dpt_status predict_run(prediction *p, size_t first, size_t n, const outpu
                                                      s->index, n, out->probabilities, why);
     if (status != DPT_OK) return dpt_fail(p->session.context, status, "%s", why);
     for (size_t i = 0; i < n; i++) {
+        DPT_TRY(check_finite(p, &s[i], out->probabilities + i * out->classes, out->classes));
         printf("%.*s", s[i].path_length, s[i].path);
         if (s[i].data) printf(":%zu", s[i].index);
         printf(":");
@@ -437,7 +466,7 @@ int cli_predict(const cli_options *options)
     if (!options->checkpoint)
         return cli_error(CLI_USAGE, "predict needs weights: --checkpoint=FILE or --checkpoint=DIR");
     if (options->n_operands == 0)
-        return cli_error(CLI_USAGE, "predict needs images: PNG, JPEG, or an IDX or npz file");
+        return cli_error(CLI_USAGE, "predict needs images: a picture, or an IDX or npz file");
     if (!cli_weights_path(options->checkpoint, weights, sizeof weights))
         return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
     prediction p = {0};

@@ -75,7 +75,8 @@ enum { DPT_WHY_BYTES = 512 };
 
 /* Computes the outputs of `count` samples.  `samples` is (count, height, width, channels) of the
    predictor's type, or (count, ids).  `outputs` is (count, labels, n), with the numbers that
-   dpt_model_labels and dpt_model_outputs return.
+   dpt_model_labels and dpt_model_outputs return.  If a logit of a sample is not finite, all
+   probabilities of the sample are NaN.
 
    Several threads may call this function at the same time, with one predictor or with several of
    one context.  The calls on one predictor are computed one after the other.  Therefore the message

@@ -8,6 +8,7 @@
 #include "dpt_error.h"
 #include "graph/inputs.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -162,6 +163,19 @@ static dpt_status tell(dpt_status status, const dpt_error *error, char why[DPT_W
     return status;
 }
 
+/* A logit that overflowed, or of damaged weights, is no evidence for or against a class. */
+static void mark_not_finite(float *logits, size_t n_samples, size_t n)
+{
+    for (size_t i = 0; i < n_samples; i++) {
+        float *own = logits + i * n;
+        bool finite = true;
+        for (size_t k = 0; k < n; k++)
+            finite = finite && isfinite(own[k]);
+        for (size_t k = 0; !finite && k < n; k++)
+            own[k] = NAN;
+    }
+}
+
 static dpt_status predict(dpti_predict_call *call, dpt_error *error)
 {
     dpt_predictor *p = call->predictor;
@@ -175,6 +189,7 @@ static dpt_status predict(dpti_predict_call *call, dpt_error *error)
     const dpt_status status = run_call(call, error);
     pthread_mutex_unlock(&p->lock);
     if (status != DPT_OK || p->logits) return status;
+    mark_not_finite(call->outputs, call->count, labels * classes);
     if (p->sigmoid)
         dpti_sigmoid_all(call->outputs, call->count * labels * classes);
     else

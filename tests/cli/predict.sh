@@ -265,7 +265,7 @@ refuse 2 "large.idx: the images are 9x9x1 .*model takes 8x8x1" "${common[@]}" la
 refuse 1 "cut.png: damaged PNG" "${common[@]}" cut.png
 refuse 1 "cut.idx" "${common[@]}" cut.idx
 refuse 1 "truncated.jpg: damaged JPEG" "${common[@]}" "$pictures/jpeg/truncated.jpg"
-refuse 1 "text: neither PNG, JPEG, IDX nor npz" "${common[@]}" "$pictures/png/text"
+refuse 1 "text: no picture that is read, and neither IDX nor npz" "${common[@]}" "$pictures/webp/text"
 refuse 1 "cannot read .: " "${common[@]}" .
 refuse 2 "no image 12; the file has images 0 to 11" "${common[@]}" images.idx:3,12
 for list in "" , 1, ,1 1,,2 x 1-x 3-2 -1 1-2-3 99999999999999999999999; do
