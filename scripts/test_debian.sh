@@ -53,7 +53,8 @@ configure_root() {
 # The root becomes a mount point, because programs that make mount namespaces refuse any other root.
 mount_root() {
     mount --bind "$root" "$root" && mount -t proc proc "$root/proc" && mount --bind /sys "$root/sys" &&
-        mount --bind /dev "$root/dev" && mkdir -p "$root/dev/shm" && mount -t tmpfs tmpfs "$root/dev/shm"
+        mount --bind /dev "$root/dev" && mount --bind /dev/pts "$root/dev/pts" &&
+        mkdir -p "$root/dev/shm" && mount -t tmpfs tmpfs "$root/dev/shm"
 }
 
 fresh_clone() {
