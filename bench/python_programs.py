@@ -66,8 +66,7 @@ CASES = (
     Case("Lightning", "Lightning", ("lightning",)),
     Case("Lightning, devices=2", "Lightning", ("lightning",),
          {"devices=1": "devices=2", "batch_size=256": "batch_size=128"}),
-    Case("Keras, backend torch", "Keras", ("keras",), {}, {"KERAS_BACKEND": "torch"}),
-    Case("Keras, backend jax", "Keras", ("keras", "jax"), {}, {"KERAS_BACKEND": "jax"}),
+    Case("Keras", "Keras", ("keras",), {}, {"KERAS_BACKEND": "torch"}),
 )  # fmt: skip
 
 
@@ -110,16 +109,25 @@ def run(common, program, environment):
     }
 
 
-def measure(cases, runs):
+def measure(cases, runs, path):
+    """The figures of all runs of each program, also those that `path` has."""
     known = programs()
     common = known.pop(next(iter(known)))
     results = {case.name: [] for case in cases}
+    if path and os.path.exists(path):
+        with open(path, encoding="utf-8") as file:
+            for one in map(json.loads, file):
+                results.setdefault(one["name"], []).append(one)
     for i in range(runs):
         for case in cases:
             one = run(common, changed(known[case.block], case.changes), case.environment)
+            one["name"] = case.name
             results[case.name].append(one)
             print(f"run {i + 1} of {runs}: {case.name}: {one['seconds']:.1f} s", file=sys.stderr)
-    return results
+            if path:
+                with open(path, "a", encoding="utf-8") as file:
+                    file.write(json.dumps(one) + "\n")
+    return {name: of_name for name, of_name in results.items() if of_name}
 
 
 def median(runs, key):
@@ -130,7 +138,7 @@ def versions():
     from importlib.metadata import PackageNotFoundError, version
 
     found = []
-    for package in ("torch", "lightning", "keras", "jax"):
+    for package in ("torch", "lightning", "keras"):
         try:
             found.append(f"{package} {version(package)}")
         except PackageNotFoundError:
@@ -138,9 +146,10 @@ def versions():
     return ", ".join(found)
 
 
-def report(results, runs):
+def report(results):
     """Prints the table.  Returns what is not as claimed."""
     ours = results["dptrain"]
+    runs = " to ".join(map(str, sorted({min(map(len, results.values())), max(map(len, results.values()))})))
     peers = {name: r for name, r in results.items() if name != "dptrain"}
     print(f"{len(os.sched_getaffinity(0))} cores, {machine()}; Python {sys.version.split()[0]}, {versions()}; "
           f"{datetime.date.today()}; medians of {runs} runs in turns\n")  # fmt: skip
@@ -165,12 +174,14 @@ def main():
     parser = argparse.ArgumentParser(prog="python_peers.sh", description=__doc__.splitlines()[0])
     parser.add_argument("name", nargs="*", help=f"programs: {', '.join(c.name for c in CASES)} (default: all)")
     parser.add_argument("--runs", type=int, default=3, help="runs of each (default 3)")
+    parser.add_argument("--results", metavar="FILE",
+                        help="a file of runs, to which these are added: the table is that of all of them")  # fmt: skip
     parser.add_argument("--check", action="store_true",
                         help="fail unless dptrain is as quick as the quickest other one, as accurate as PyTorch")  # fmt: skip
     args = parser.parse_args()
     unknown = set(args.name) - {case.name for case in CASES}
-    if unknown or args.runs < 1:
-        parser.error(f"unknown program {unknown.pop()}" if unknown else "--runs takes numbers from 1 on")
+    if unknown or args.runs < 0:
+        parser.error(f"unknown program {unknown.pop()}" if unknown else "--runs takes numbers from 0 on")
     cases = []
     for case in CASES:
         missing = [p for p in case.packages if importlib.util.find_spec(p) is None]
@@ -178,7 +189,9 @@ def main():
             print(f"python_programs: {case.name} is left out: {missing[0]} is not installed", file=sys.stderr)
         elif not args.name or case.name in args.name or case.name == "dptrain":
             cases.append(case)
-    missed = report(measure(cases, args.runs), args.runs)
+    if args.runs == 0 and not (args.results and os.path.exists(args.results)):
+        parser.error("--runs 0 needs the --results of earlier runs")
+    missed = report(measure(cases, args.runs, args.results))
     if args.check and missed:
         sys.exit(f"python_programs: not what is claimed: {'; '.join(missed)}")
 

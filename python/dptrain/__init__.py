@@ -22,6 +22,7 @@ from .data import IGNORED_LABEL, Dataset, DatasetInfo
 from .devices import DeviceInfo, available_devices
 from .errors import Error
 from .fitting import Run, fit
+from .generating import Tokenizer, generate
 from .model import Input, Layer, Model, Tensor, describe_weights, model_names
 from .predicting import Predictor, evaluate, predict
 from .training import Device, Epoch, Evaluation, Event, Step, Trainer
@@ -45,6 +46,7 @@ __all__ = [
     "Run",
     "Step",
     "Tensor",
+    "Tokenizer",
     "Trainer",
     "Value",
     "__version__",
@@ -54,6 +56,7 @@ __all__ = [
     "evaluate",
     "fit",
     "from_torch",
+    "generate",
     "model_names",
     "predict",
 ]

@@ -76,7 +76,8 @@ def _predictor(net: Model, like: Node, key: tuple, options: dict) -> Predictor:
     return found
 
 
-def _check_weights(net: Model) -> None:
+def check_weights(net: Model) -> None:
+    """Raises StateError if a network has no weights."""
     if not (net.has_weights or net._brings_weights or net._closed):
         raise StateError(
             f"{net.name} has no weights yet: train it (dptrain.fit), load a file (net.load), or initialise it "
@@ -112,7 +113,7 @@ def predict(
     outputs = outputs or net._outputs
     if outputs not in _OUTPUTS:
         raise ValueError(f"outputs is one of {', '.join(_OUTPUTS)}, not {outputs!r}")
-    _check_weights(net)
+    check_weights(net)
     devices = device_list(devices)
     context = context_for(devices)
     dataset = Dataset.of(x, len(net.inputs))
@@ -147,7 +148,7 @@ def evaluate(
     """Loss and accuracy of a network over data: see `fit` for `data` and the options of a Trainer.
 
     Errors: StateError if the network has no weights; InvalidError if the data do not fit."""
-    _check_weights(net)
+    check_weights(net)
     dataset = Dataset.of(data, net._unlabelled_inputs())
     if loss is None and net._outputs == "sigmoid":
         loss = "binary-cross-entropy"
