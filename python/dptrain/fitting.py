@@ -17,7 +17,7 @@ from . import _options
 from ._library import error_of, ffi, lib, text
 from ._structs import as_dict, empty
 from .data import Data
-from .errors import Error, StateError
+from .errors import Error, InvalidError, StateError
 from .model import Model
 from .training import Device, Event, Trainer, _epoch, _event, _step
 
@@ -219,6 +219,7 @@ def fit(
     load: Union[str, os.PathLike, None] = None,
     fresh: Optional[str] = None,
     load_partial: bool = False,
+    lora: Union[int, str, None] = None,
     on_step: Any = None,
     on_epoch: Any = None,
     on_event: Any = None,
@@ -238,6 +239,9 @@ def fit(
     load, fresh  A file of first weights, and layers that begin anew nevertheless.
     load_partial
                  Take the weights of the file that fit by name and shape, and begin anew with others.
+    lora         RANK[:ALPHA][:LAYERS], such as "8:16": adapters of low rank are trained in place of
+                 the weights of a language model by name.  At the end they are added to the weights.
+                 The folder of `checkpoint` has them alone, as PEFT reads them.
     on_step, on_epoch, on_event
                  A function or a list of them.  They get a Step, an Epoch or an Event.  One that
                  returns True ends the training in good order.  An exception does so, too, and is
@@ -262,6 +266,13 @@ def fit(
     net = net if isinstance(net, Model) else Model(net)
     if options.get("recipe") is True:
         options["recipe"] = net.name
+    if lora is not None:
+        from ._lora import Adapted
+
+        if fresh is not None or load_partial:
+            raise InvalidError("fresh, load_partial and lora: the base keeps the weights of its file")
+        net = Adapted(net, lora, load)
+        load = net.source
     for_trainer = {k: v for k, v in options.items() if k in _options.TRAINER}
     trainer = Trainer(
         net,
@@ -283,11 +294,15 @@ def fit(
         "wants_checkpoint": wants_checkpoint,
     }
     try:
-        return _run(
+        run = _run(
             trainer, {k: v for k, v in options.items() if k in _options.FIT}, callbacks, progress
         )
     finally:
         trainer._abandon()
+    if lora is not None:
+        run.net = net.base  # type: ignore[attr-defined]
+        net.merge()  # type: ignore[attr-defined]
+    return run
 
 
 def _warmup_steps(warmup: Any, trainer: Trainer) -> int:

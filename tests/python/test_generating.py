@@ -117,3 +117,44 @@ def test_text_by_a_tokenizer(tokenizer):
     assert dptrain.generate(words, "the ", tokens=5, tokenizer=tokenizer) == tokenizer.decode(ids)
     with pytest.raises(InvalidError, match="258.*tokenizer"):
         dptrain.generate(words, "the ")
+
+
+def test_adapters(language, tmp_path):
+    path = tmp_path / "other.txt"
+    path.write_text("a cow ate the hay. " * 60)
+    data = dptrain.Dataset.open("text:32", str(path))
+    net = language.copy()
+    before, loss = net.weights, dptrain.evaluate(net, data, devices="cpu").loss
+    options = {"devices": "cpu:threads=1", "max_steps": 30, "optimizer": "adamw", "lr": 0.02}
+    run = dptrain.fit(
+        net, data, lora="4:8", checkpoint=str(tmp_path / "kept"), batch_size=8, **options
+    )
+    assert run.net is net and run.steps == 30
+    after = net.weights
+    changed = [n for n, w in after.items() if not np.array_equal(w, before[n])]
+    assert changed and all("c_attn" in name for name in changed), changed
+    assert dptrain.evaluate(net, data, devices="cpu").loss < 0.8 * loss
+    difference = after[changed[0]] - before[changed[0]]
+    assert np.linalg.matrix_rank(difference, tol=1e-4) <= 4
+    assert (tmp_path / "kept" / "adapter_model.safetensors").exists()
+    assert not (tmp_path / "kept" / "model.safetensors").exists()
+    net.save(tmp_path / "whole.safetensors")
+    other = dptrain.Model("gpt:1:2:32:32")
+    dptrain.fit(other, data, load=tmp_path / "whole.safetensors", lora=2, batch_size=8, **options)
+    assert other.has_weights and dptrain.generate(other, "a", tokens=3)
+
+
+def test_wrong_adapters(language, net):
+    data = (np.zeros((4, 32), np.int32), np.zeros((4, 32), np.int32))
+    with pytest.raises(InvalidError, match="RANK"):
+        dptrain.fit(language.copy(), data, lora="many")
+    with pytest.raises(InvalidError, match="RANK"):
+        dptrain.fit(language.copy(), data, lora="0")
+    with pytest.raises(InvalidError, match="language models by name"):
+        dptrain.fit(net, data, lora=4)
+    with pytest.raises(StateError, match="load="):
+        dptrain.fit("gpt:1:2:32:32", data, lora=4)
+    with pytest.raises(InvalidError, match="nothing"):
+        dptrain.fit(language.copy(), data, lora="4:8:nothing", devices="cpu", max_steps=1)
+    with pytest.raises(InvalidError, match="fresh"):
+        dptrain.fit(language.copy(), data, lora=4, fresh="x")
