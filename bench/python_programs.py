@@ -36,7 +36,7 @@ begin, before = time.perf_counter(), processors()
 with contextlib.redirect_stdout(sys.stderr):
     exec(compile({program!r}, "program", "exec"))
 report = dict(seconds=time.perf_counter() - begin, processors=processors() - before,
-              memory=sum(u.ru_maxrss for u in used()) / 1024)
+              memory=used()[0].ru_maxrss / 1024)
 test = read("t10k-images-idx3", 16).reshape(-1, 1, 28, 28) / 255
 if "keras" in sys.modules and "net" in globals():
     guesses = torch.from_numpy(numpy.array(net.predict(test.permute(0, 2, 3, 1).numpy(), verbose=0)))
@@ -152,7 +152,7 @@ def report(results):
     runs = " to ".join(map(str, sorted({min(map(len, results.values())), max(map(len, results.values()))})))
     peers = {name: r for name, r in results.items() if name != "dptrain"}
     print(f"{len(os.sched_getaffinity(0))} cores, {machine()}; Python {sys.version.split()[0]}, {versions()}; "
-          f"{datetime.date.today()}; medians of {runs} runs in turns\n")  # fmt: skip
+          f"{datetime.date.today()}; medians of {runs} runs each, in turns\n")  # fmt: skip
     print("| | time | from, to | against dptrain | of processors | memory | against dptrain | processes | accuracy |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|--:|")
     for name, r in results.items():
