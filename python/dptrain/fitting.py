@@ -270,7 +270,9 @@ def fit(
         from ._lora import Adapted
 
         if fresh is not None or load_partial:
-            raise InvalidError("fresh, load_partial and lora: the base keeps the weights of its file")
+            raise InvalidError(
+                "fresh, load_partial and lora: the base keeps the weights of its file"
+            )
         net = Adapted(net, lora, load)
         load = net.source
     for_trainer = {k: v for k, v in options.items() if k in _options.TRAINER}
