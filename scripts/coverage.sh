@@ -10,15 +10,18 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-parsers=(core/base/text.c core/data/cifar10.c core/data/idx.c core/data/image.c core/data/listing.c
+parsers=(core/base/text.c core/data/cifar10.c core/data/idx.c core/data/image.c
+    core/data/image_bmp.c core/data/image_gif.c core/data/image_jpeg.c core/data/image_png.c
+    core/data/image_pnm.c core/data/image_tiff.c core/data/image_webp.c core/data/exif.c
+    core/data/folder_name.c core/data/picture_files.c core/data/listing.c
     core/data/picture.c core/data/picture_folder.c core/data/scale.c core/data/source.c
     core/data/synthetic.c core/device/devstring.c core/device/select.c core/io/file.c
-    core/io/folder.c core/io/replay.c core/io/safetensors.c core/checkpoint/run_state.c
+    core/io/folder.c core/io/pickle.c core/io/pth.c core/io/zip.c core/io/replay.c core/io/safetensors.c core/checkpoint/run_state.c
     core/onnx/arena.c core/onnx/facts.c core/onnx/infer.c core/onnx/infer_state.c core/onnx/model.c
     core/onnx/names.c core/onnx/read_attributes.c core/onnx/read_external.c core/onnx/read_link.c
     core/onnx/read_nodes.c core/onnx/read_sort.c core/onnx/read_tensor.c core/onnx/reader.c
     core/onnx/wire.c core/balance/split.c cli/parse.c cli/values.c backends/common/cache.c backends/common/choices.c)
-tests=(base choices cifar10 dataset devstring folder idx image log onnx_batch onnx_infer onnx_reader
+tests=(base choices cifar10 dataset devstring exif folder idx image image_formats log onnx_batch onnx_infer onnx_reader
     picture_folder safetensors scale split)
 
 mkdir -p "${1:-build-coverage}" || exit 1

@@ -209,11 +209,24 @@ static void tells_jpeg(test *t)
 static void refuses_names(test *t)
 {
     static const char *const names[] = {
-        "folder",           "folder:",        "folder:64",
-        "folder:64x",       "folder:64x64x",  "folder:64x64x2",
-        "folder:0x64",      "folder:64x4097", "folder:64x64x3x",
-        "folder:64x64x3x1", "folder:-1x64",   "folder:64 x64",
-        "folder:64x64:10",  "folder:1e2x64",  "folder:0000000064x64",
+        "folder",
+        "folder:",
+        "folder:64",
+        "folder:64x",
+        "folder:64x64x",
+        "folder:64x64x2",
+        "folder:0x64",
+        "folder:64x4097",
+        "folder:64x64x3x",
+        "folder:64x64x3x1",
+        "folder:-1x64",
+        "folder:64 x64",
+        "folder:64x64:10",
+        "folder:64x64:stream:stream",
+        "folder:64x64:no-orientation:",
+        "folder:64x64:skip",
+        "folder:1e2x64",
+        "folder:0000000064x64",
     };
     write_small(t, "names");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -567,6 +580,90 @@ static void nothing(test *t)
 
 #endif
 
+/* ---- What is passed over, and what is left out ----------------------------------------------- */
+
+#ifdef DPTRAIN_HAS_PNG
+typedef struct notices {
+    size_t n;
+    char last[256];
+} notices;
+
+static void note(void *user, const char *line)
+{
+    notices *all = user;
+    all->n++;
+    snprintf(all->last, sizeof all->last, "%s", line);
+}
+
+static void passes_over(test *t)
+{
+    static const char text[] = "no picture";
+    dpt_dataset *data = NULL;
+    notices all = {.n = 0};
+    write_small(t, "beside");
+    write_file(t, "beside/train/one", "Thumbs.db", (const uint8_t *)text, sizeof text);
+    write_file(t, "beside/train/two", "notes.txt", (const uint8_t *)text, sizeof text);
+    write_file(t, "beside/train/two", "no-dot", (const uint8_t *)text, 0);
+    write_square(t, "beside/train/two", "picture-without-a-name", 7);
+    dpt_context_notices(context_of(t), note, &all);
+    CHECK_OK(dpt_dataset_open(context_of(t), "folder:2x2", "beside", DPT_TRAIN, &data));
+    dpt_context_notices(context_of(t), NULL, NULL);
+    REQUIRE(data);
+    CHECK_SIZE(data->count, 3);
+    CHECK_SIZE(all.n, 1);
+    CHECK_TEXT(all.last, "beside/train: 3 files are passed over, no pictures by name and content");
+    dpt_dataset_destroy(data);
+    REQUIRE(unlink("beside/train/one/0.png") == 0);
+    check_fails(t, "folder:2x2", "beside", DPT_TRAIN, DPT_E_FORMAT,
+                "beside/train/one has no pictures, but other files");
+}
+
+static void check_path(test *t, const char *name, size_t sample, const char *wanted)
+{
+    char path[128] = "";
+    const dpt_dataset_place place = {name, "skipped", DPT_TRAIN};
+    CHECK_OK(dpt_dataset_file(context_of(t), &place, sample, path, sizeof path));
+    CHECK_TEXT(path, wanted);
+}
+
+static void skips_unreadable(test *t)
+{
+    static const char *const names[] = {"folder:2x2:skip-unreadable",
+                                        "folder:2x2:stream:skip-unreadable",
+                                        "folder:2x2:skip-unreadable:stream"};
+    char path[128];
+    write_small(t, "skipped");
+    for (char name[] = "a.png"; name[0] <= 'd'; name[0]++)
+        write_square(t, "skipped/train/one", name, (uint8_t)name[0]);
+    write_file(t, "skipped/train/one", "b.png", (const uint8_t *)"cut", 3);
+    write_file(t, "skipped/train/two", "z.jpg", (const uint8_t *)"cut", 3);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        dpt_dataset *data = NULL;
+        notices all = {.n = 0};
+        dpt_context_notices(context_of(t), note, &all);
+        CHECK_OK(dpt_dataset_open(context_of(t), names[i], "skipped", DPT_TRAIN, &data));
+        dpt_context_notices(context_of(t), NULL, NULL);
+        REQUIRE(data);
+        CHECK_SIZE(data->count, 5);
+        CHECK_TEXT(data->name, "folder:2x2");
+        CHECK_SIZE(all.n, 1);
+        CHECK_TEXT(all.last, "skipped/train: 2 pictures that cannot be read are left out; dptrain "
+                             "data names them");
+        CHECK(data->labels[3] == 0 && data->labels[4] == 1);
+        dpt_dataset_destroy(data);
+    }
+    check_path(t, names[0], 2, "skipped/train/one/c.png");
+    check_path(t, "folder:2x2", 2, "skipped/train/one/b.png");
+    const dpt_dataset_place place = {names[0], "skipped", DPT_TRAIN},
+                            other = {"mnist", NULL, DPT_TRAIN};
+    CHECK_STATUS(dpt_dataset_file(context_of(t), &place, 5, path, sizeof path), DPT_E_INVALID);
+    CHECK_STATUS(dpt_dataset_file(context_of(t), &other, 0, path, sizeof path), DPT_E_INVALID);
+    REQUIRE(unlink("skipped/train/two/0.png") == 0);
+    check_fails(t, names[0], "skipped", DPT_TRAIN, DPT_E_FORMAT,
+                "skipped/train/two has no picture that can be read");
+}
+#endif
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -590,6 +687,8 @@ int main(int argc, char **argv)
         {"single_pictures", single_pictures},
         {"names_of_parts", names_of_parts},
         {"searches", searches},
+        {"passes_over", passes_over},
+        {"skips_unreadable", skips_unreadable},
 #else
         {"nothing", nothing},
 #endif
