@@ -15,20 +15,9 @@ loss() {
         2>eval.err | grep -o "loss [0-9.e+-]* accuracy [0-9.]*" || cat eval.err
 }
 
-# lists NUMBER PATTERN: stderr of the last refuse_long has so many lines of this pattern.
+# lists NUMBER PATTERN: stderr of the last refuse_listed has so many lines of this pattern.
 lists() {
-    check "$1 lines of /$2/ in: $(cat long.err)" test "$(grep -cE "$2" long.err)" -eq "$1"
-}
-
-# refuse_long CODE PATTERN ARGUMENT...: as refuse, but lines before the last one list what differs.
-refuse_long() {
-    local code=$1 pattern=$2 got
-    shift 2
-    "$DPTRAIN" "$@" >long.out 2>long.err </dev/null
-    got=$?
-    check "dptrain $*: exit status $got, not $code" test "$got" -eq "$code"
-    check "dptrain $*: prints nothing on stdout" test ! -s long.out
-    check "dptrain $*: no /$pattern/ in: $(tail -1 long.err)" grep -qE "^dptrain: .*$pattern" <(tail -1 long.err)
+    check "$1 lines of /$2/ in: $(cat refuse.err)" test "$(grep -cE "$2" refuse.err)" -eq "$1"
 }
 
 train "${net[@]}" --max-steps 2 --lr 0.01 --checkpoint run
@@ -50,7 +39,7 @@ check "and writes the names of the model" \
 train "${net[@]}" --load brought.safetensors --max-steps 1 --quiet
 check "--quiet says nothing: $(cat train.err)" test ! -s train.err
 weights $plain brought.safetensors prefix=module. rename=module.fc2.bias:other.fc2.bias
-refuse_long 2 "has a tensor module.conv1.weight of 20x1x3x3 that model lenet does not have" \
+refuse_listed 2 "has a tensor module.conv1.weight of 20x1x3x3 that model lenet does not have" \
     eval --model lenet "${set_of[@]}" --checkpoint brought.safetensors
 
 # ---- Weights: other types ----------------------------------------------------------------------------
@@ -88,7 +77,7 @@ done
 others=(rename=fc2.weight:fc3.weight shape=conv1.bias:4x5 drop=conv2.bias)
 for i in {1..12}; do others+=("add=extra.$i:3"); done
 weights $plain brought.safetensors "${others[@]}"
-refuse_long 2 "has a tensor (fc3.weight|extra.1) of [0-9x]* that model lenet does not have" \
+refuse_listed 2 "has a tensor (fc3.weight|extra.1) of [0-9x]* that model lenet does not have" \
     train "${net[@]}" --max-steps 1 --load brought.safetensors
 lists 1 "brought.safetensors has a tensor conv1.bias of 4x5, which is 20 in model lenet"
 lists 1 "has no tensor conv2.bias of 50, which model lenet has"
@@ -117,7 +106,7 @@ assert distance("conv2.weight") < 1e-6
 assert distance("fc2.weight") > 1e-3
 PYTHON
 weights $plain brought.safetensors prefix=a. rename=a.fc2.bias:b.fc2.bias
-refuse_long 2 "does not have" train "${net[@]}" --max-steps 1 --load brought.safetensors --load-partial
+refuse_listed 2 "does not have" train "${net[@]}" --max-steps 1 --load brought.safetensors --load-partial
 refuse 2 "--load-partial goes with --load" train "${net[@]}" --max-steps 1 --load-partial
 refuse 2 "--load-partial and --lora" train "${net[@]}" --max-steps 1 --load-partial --load brought.safetensors --lora 4
 
@@ -245,7 +234,7 @@ check "a picture counts by its content: $(cat train.out)" grep -q "folder:8x8, 1
 check "dptrain data has no errors: $(cat data.err)" test $? -eq 0
 echo "no picture" >photos/train/red/broken.jpg
 head -c 60 photos/train/blue/1.png >photos/train/blue/cut.png
-refuse_long 1 "photos/train/(red/broken.jpg: neither PNG|blue/cut.png: damaged PNG)" train "${small[@]}" --max-steps 2
+refuse_listed 1 "photos/train/(red/broken.jpg: neither PNG|blue/cut.png: damaged PNG)" train "${small[@]}" --max-steps 2
 train "${small[@]}" --max-steps 2 --skip-unreadable
 check "--skip-unreadable leaves them out: $(cat train.err)" \
     grep -q "photos/train: 2 pictures that cannot be read are left out; dptrain data names them" train.err

@@ -39,6 +39,21 @@ refuse() {
         fail "dptrain $*: no /$pattern/ in: $(cat refuse.err)"
 }
 
+# refuse_listed CODE PATTERN ARGUMENT...: as refuse, but lines before the last one list what differs.
+refuse_listed() {
+    local code=$1 pattern=$2 got
+    shift 2
+    checks=$((checks + 1))
+    "$DPTRAIN" "$@" >refuse.out 2>refuse.err </dev/null
+    got=$?
+    [ "$got" -eq "$code" ] || fail "dptrain $*: exit status $got, not $code"
+    [ ! -s refuse.out ] || fail "dptrain $*: prints on stdout: $(head -1 refuse.out)"
+    [ "$(grep -c '^dptrain: ' refuse.err)" -eq "$(wc -l <refuse.err)" ] ||
+        fail "dptrain $*: other lines on stderr: $(cat refuse.err)"
+    tail -n 1 refuse.err | grep -qE "^dptrain: .*$pattern" ||
+        fail "dptrain $*: no /$pattern/ in: $(tail -n 1 refuse.err)"
+}
+
 # train ARGUMENT...: a training that must succeed; output in train.out and train.err.
 train() {
     checks=$((checks + 1))
