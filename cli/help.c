@@ -143,6 +143,8 @@ const cli_help_line cli_environment[] = {
     {"DPTRAIN_OPENCL_COMPILE_TIMEOUT", "seconds for one compilation in it (300)"},
     {"DPTRAIN_KEEP_OPENBLAS_CORETYPE",
      "if set, OpenBLAS chooses its kernels itself, or by OPENBLAS_CORETYPE"},
+    {"DPTRAIN_TEST_CONTROL_GROUPS", "for tests: a folder that stands for the control groups of "
+                                    "this process (docs/devices.md)"},
     {"NO_COLOR", "no colours"},
     {NULL, NULL},
 };
