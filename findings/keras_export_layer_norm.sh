@@ -25,7 +25,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv" || exit 2
 "$folder/venv/bin/pip" install --quiet keras==3.15.1 torch==2.15.0 onnx==1.23.2 onnxscript==0.7.2 onnxruntime==1.32.0 || exit 2
-FOLDER="$folder" "$folder/venv/bin/python" - 2>/dev/null <<'PYTHON' | grep -E "^[A-Z][A-Za-z0-9, =']+: "
+FOLDER="$folder" "$folder/venv/bin/python" - 2>/dev/null <<'PYTHON' | grep -E "^(Layer|Average|Max|Batch|Group|LSTM)"
 import os
 import sys
 

@@ -82,6 +82,17 @@ def test_a_label_for_each_pixel():
         dptrain.fit(net, (x, labels), devices="cpu")
 
 
+def test_a_batch_without_a_label_that_counts():
+    b = Builder("pixels")
+    net = b.finish(b.conv2d(b.input(1, 2, 2), "conv", out_channels=2, kernel=1), per_pixel=True)
+    x = np.ones((4, 1, 2, 2), np.float32)
+    labels = np.full((4, 2, 2), dptrain.IGNORED_LABEL, np.int64)
+    trainer = dptrain.Trainer(net, (x, labels), devices=DEVICES, batch_size=4, lr=1.0)
+    before = trainer.get("conv.weight").copy()
+    assert trainer.step().loss == 0
+    np.testing.assert_array_equal(trainer.get("conv.weight"), before)
+
+
 def test_mistakes_are_told_at_once():
     b = Builder("mistakes")
     x = b.input(1, 8, 8)

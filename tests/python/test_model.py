@@ -90,6 +90,18 @@ def test_files_of_weights(net, digits, tmp_path):
     assert np.array_equal(net.weights["fc2.bias"], other.weights["fc2.bias"])
 
 
+def test_weights_may_lie_in_any_order(net, tmp_path):
+    net.initialize(3)
+    weights = {name: np.asfortranarray(values)[..., ::-1] for name, values in net.weights.items()}
+    expected = {name: values.copy() for name, values in weights.items()}
+    net.weights = weights
+    net.save(tmp_path / "turned.safetensors")
+    net.initialize(4)
+    net.load(tmp_path / "turned.safetensors")
+    for name, values in net.weights.items():
+        np.testing.assert_array_equal(values, expected[name], name)
+
+
 def test_safetensors_of_others(net, tmp_path):
     safetensors = pytest.importorskip("safetensors.numpy", reason="safetensors is not installed")
     net.initialize()
