@@ -5,7 +5,7 @@
 # over an axis skip NaN. A network whose numbers have gone wrong therefore gives finite results and a class. The
 # reference evaluator of onnx 1.23.2 returns NaN over an axis, and skips it in MaxPool.
 #
-# Guess before the run: all return NaN, and ArgMax the place of the NaN.
+# Guess before the run: ReduceMax and MaxPool return NaN, and ArgMax another place than in PyTorch.
 #
 # Output seen (2026-11-30, Python 3.11, Linux x86-64):
 #     ReduceMax: ONNX Runtime [3.0], reference [nan]

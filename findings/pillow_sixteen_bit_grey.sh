@@ -5,7 +5,7 @@
 # 255. Loaders of pictures call convert('RGB') first, torchvision's ImageFolder among them, and so train on white
 # pictures. OpenCV divides by 256 and drops the rest.
 #
-# Guess before the run: numbers are scaled to 8 bits, as OpenCV does.
+# Guess (put into words after the first run): numbers are scaled to 8 bits, as OpenCV does.
 #
 # Output seen (2026-11-30, Python 3.11, Linux x86-64):
 #     numbers of the file: 0 100 255 256 20000 65535

@@ -6,7 +6,8 @@
 # by it: 64 with a gAMA of 1 becomes 136. Pillow 13.0.0, OpenCV 5.0.0 and imageio 2.38.1 decode with libpng's other
 # interface, or with code of their own, and leave the numbers alone. With a chunk sRGB beside gAMA all four agree.
 #
-# Guess before the run: Pillow leaves the numbers alone, and OpenCV 5 applies gAMA.
+# Guess before the run: dptrain, which used libpng's simplified interface, differs from Pillow. It did, and so did no
+# other library.
 #
 # Output seen (2026-11-30, Python 3.11, Linux x86-64, libpng16-16 1.6.39-2+deb12u6 of Debian 12):
 #     a pixel of 64 with gAMA 1.0: Pillow 64, OpenCV 64, imageio 64, libpng's simplified interface 136

@@ -7,7 +7,7 @@
 # no_grad() takes a fast path of its own, which gives NaN. need_weights=True, the default, gives NaN everywhere. So a
 # network trains well and validates with NaN, or validates well only while gradients are recorded.
 #
-# Guess before the run: the same in all modes: NaN or a number.
+# Guess before the run: the same in training and evaluation: NaN.
 #
 # Output seen (2026-11-30, Python 3.11, Linux x86-64):
 #     train, need_weights=False: NaN of 24 numbers: 0 with gradients, 0 under no_grad

@@ -5,7 +5,7 @@
 # gradients are multiplied, is 0. The optimizer goes on with gradients of 0: weights stay, or move by momentum and
 # weight decay. Only error_if_nonfinite=True tells, and the returned norm. The true norm, 2e19, is a float32 number.
 #
-# Guess before the run: gradients are scaled to the norm 1, as their norm is finite.
+# Guess (put into words after the first run): gradients are scaled to the norm 1, as their norm is finite.
 #
 # Output seen (2026-11-30, Python 3.11, Linux x86-64):
 #     gradients of 1e18: norm 2e+18, clipped to 0.5

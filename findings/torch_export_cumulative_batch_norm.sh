@@ -7,7 +7,7 @@
 # momentum is the part of the old statistics that is kept, so that the running mean and variance are those of the last
 # batch. The default exporter (dynamo=True) refuses such a module in training mode.
 #
-# Guess before the run: the exporter refuses it, or writes PyTorch's default.
+# Guess before the run: the exporter refuses it.
 #
 # Output seen (2026-11-30, Python 3.11, Linux x86-64):
 #     momentum of the file's BatchNormalization: 0.0

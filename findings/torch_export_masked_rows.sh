@@ -9,7 +9,7 @@
 # opset_version=23 the exporter writes one operator Attention, and with dynamo=False it writes the test and minus
 # infinity: both give 0.
 #
-# Guess before the run: 0 in PyTorch and in all files, or NaN in all files.
+# Guess before the run: 0 in the default file, as in PyTorch, and NaN in the older one.
 #
 # Output seen (2026-11-30, Python 3.11, Linux x86-64):
 #     PyTorch: bool mask [0.0, 0.0] mask of numbers [0.0, 0.0]
