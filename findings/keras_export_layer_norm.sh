@@ -7,7 +7,8 @@
 # there, and ends with a SymbolicValueError, although height, width and channels of the model are fixed. Other layers
 # export and compute the same.
 #
-# Guess before the run: LSTM and norms export and agree; of pooling with padding nothing was guessed.
+# Guess before the run: convolutions, batch-norm, LSTM and GRU export and agree; of layer-norm and pooling nothing was
+# guessed.
 #
 # Output seen (2026-11-30, Python 3.11, Linux x86-64):
 #     LayerNormalization: SymbolicValueError, Failed to export a node '%20
