@@ -348,3 +348,13 @@ def test_progress_with_tqdm(net, digits, monkeypatch):
     monkeypatch.setitem(sys.modules, "tqdm.auto", types.SimpleNamespace(tqdm=Bar))
     dptrain.fit(net, digits, devices="cpu", epochs=2, batch_size=100, progress=True)
     assert shown == ["step", 6, "epoch 1", "epoch 2", ("closed", 6)]
+
+
+def test_a_folder_of_tensorboard_has_one_training(net, digits, tmp_path):
+    options = {"devices": "cpu", "max_steps": 2, "tensorboard": str(tmp_path / "board")}
+    dptrain.fit(net, digits, checkpoint=str(tmp_path / "kept"), **options)
+    with pytest.raises(InvalidError, match="board has the events of another training"):
+        dptrain.fit(net, digits, **options)
+    options["max_steps"] = 4
+    run = dptrain.fit(net, digits, checkpoint=str(tmp_path / "kept"), resume=True, **options)
+    assert run.steps == 4 and len(list((tmp_path / "board").iterdir())) == 2
