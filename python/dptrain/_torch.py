@@ -16,6 +16,7 @@ from .errors import ExportError, InvalidError
 from .model import Model
 
 _MOST_BATCH = 4096
+_MOST_INSIDE = 1 << 30  # bytes of weights in the file itself, which cannot have 2 GiB
 _MOST_CAUSES, _MOST_CHARACTERS = 20, 2000
 
 
@@ -84,6 +85,10 @@ def _without_caches(module: Any) -> Any:
     return module
 
 
+def _weight_bytes(module: Any) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in module.state_dict().values())
+
+
 def _export(module: Any, args: tuple, kwargs: dict, path: str) -> None:
     import torch
 
@@ -100,7 +105,7 @@ def _export(module: Any, args: tuple, kwargs: dict, path: str) -> None:
                 kwargs=kwargs or None,
                 dynamo=True,
                 optimize=False,
-                external_data=False,
+                external_data=_weight_bytes(module) > _MOST_INSIDE,
                 verbose=False,
                 dynamic_shapes=shapes,
             )

@@ -258,3 +258,13 @@ def test_a_cache_is_switched_off_for_the_export(digits):
     net = dptrain.from_torch(module, digits[0][:2])
     assert module.config.use_cache
     assert dptrain.predict(net, digits[0], devices="cpu").shape == (300, 10)
+
+
+def test_many_weights_are_in_a_file_of_their_own(digits, monkeypatch):
+    from dptrain import _torch
+
+    module = Net()
+    wanted = dptrain.predict(dptrain.from_torch(module, digits[0][:2]), digits[0], devices="cpu")
+    monkeypatch.setattr(_torch, "_MOST_INSIDE", 1000)
+    net = dptrain.from_torch(module, digits[0][:2])
+    assert np.array_equal(dptrain.predict(net, digits[0], devices="cpu"), wanted)
