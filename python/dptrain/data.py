@@ -145,7 +145,7 @@ class Dataset:
     @classmethod
     def of(cls, data: Any, inputs: int = 0) -> Dataset:
         """Makes a data set of what `fit` takes: a Dataset, a name, a pair (x, y), a dict of arrays, a
-        DataLoader, anything with `len()` and `[]`, or an iterable.
+        list of samples, a DataLoader, anything with `len()` and `[]`, or an iterable.
 
         inputs   If no labels are wanted: the number of inputs of the network.  A tuple of so many
                  arrays is then all inputs, and no pair (x, y)."""
@@ -160,6 +160,8 @@ class Dataset:
             return cls(*data)
         if isinstance(data, Mapping):
             return cls(data)
+        if isinstance(data, list) and data and _is_sample(data[0]):
+            return cls.read(data)
         if hasattr(data, "dataset") and hasattr(data, "collate_fn"):
             return _of_loader(data)
         if (
@@ -283,6 +285,14 @@ def _parts(sample: Any) -> tuple[Any, Any]:
             if name in sample:
                 return {n: value for n, value in sample.items() if n != name}, sample[name]
     return sample, None
+
+
+def _is_sample(element: Any) -> bool:
+    """Whether an element of a list is a sample: a dict, or a pair of an array and its answer.  Other
+    lists are arrays."""
+    if isinstance(element, tuple) and len(element) == 2:
+        return not np.isscalar(element[0])
+    return isinstance(element, Mapping)
 
 
 def _named_inputs(x: Any) -> dict[str, Any]:
@@ -486,6 +496,12 @@ class _Reader(_Source):
             named = dict(zip(self.names, x))
         return {name: as_array(value, name) for name, value in named.items()}
 
+    def _answer_of(self, index: int) -> np.ndarray:
+        answer = _parts(self.sample(index, 0))[1]
+        if answer is None:
+            raise InvalidError(f"sample {index} has no labels, targets or y, but sample 0 has")
+        return np.asarray(answer)
+
     def _labels(self, labels: Any, first: Any) -> Optional[np.ndarray]:
         for name in ("targets", "labels"):
             if labels is None and first is not None and hasattr(self.samples, name):
@@ -494,11 +510,7 @@ class _Reader(_Source):
                     labels = found
         if labels is None and first is not None:
             with concurrent.futures.ThreadPoolExecutor(self.threads or None) as pool:
-                labels = list(
-                    pool.map(
-                        lambda i: np.asarray(_parts(self.sample(i, 0))[1]), range(len(self.samples))
-                    )
-                )
+                labels = list(pool.map(self._answer_of, range(len(self.samples))))
         if labels is None:
             return None
         array = as_array(labels, "labels")

@@ -239,9 +239,13 @@ def test_several_inputs(digits):
     assert losses(net, {"image": x, "number": extra, "labels": y}) == wanted
     assert losses(net, Records(x, extra, y)) == wanted
     assert losses(net, iter(list(Records(x, extra, y)))) == wanted
+    assert losses(net, list(Records(x, extra, y))) == wanted
+    assert losses(net, [((x[i], extra[i]), y[i]) for i in range(300)]) == wanted
     probabilities = dptrain.predict(net, {"image": x, "number": extra}, devices="cpu")
     assert np.array_equal(dptrain.predict(net, (x, extra), devices="cpu"), probabilities)
     assert np.array_equal(dptrain.predict(net, ((x, extra), y), devices="cpu"), probabilities)
+    with pytest.raises(InvalidError, match="sample 7 has no labels"):
+        losses(net, [{"image": x[i], **({"labels": y[i]} if i != 7 else {})} for i in range(9)])
     with pytest.raises(InvalidError, match="has no array number"):
         losses(net, ({"image": x, "nummer": extra}, y))
     with pytest.raises(InvalidError, match="3 arrays.*2 inputs"):
