@@ -160,8 +160,7 @@ mpi() {
 }
 
 # mpi_each SECONDS COMMAND... : COMMAND... [: COMMAND...]: as mpi, and each process has a command of its own.
-# mpirun is given one command for all, which picks: the mpirun of Open MPI 5.0.7 crashes when it is given
-# several.
+# mpirun is given one command for all, which picks: every mpirun that was tried starts that.
 mpi_each() {
     local seconds=$1 n=0 word
     shift
