@@ -18,8 +18,8 @@ static dpt_status fail_sample(const cli_session *session, const cli_options *opt
         dpt_dataset_file(session->context, &place, sample, name, sizeof name) != DPT_OK)
         snprintf(name, sizeof name, "sample %zu of %s", sample, data.name);
     return dpt_fail(session->context, DPT_E_NOT_FINITE,
-                    "%s: the outputs of the network are not finite, and so is the loss; the "
-                    "weights are damaged, or their training diverged",
+                    "%s: neither the outputs of the network nor the loss are finite; the weights "
+                    "are damaged, or their training diverged",
                     name);
 }
 

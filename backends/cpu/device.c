@@ -60,9 +60,9 @@ typedef struct core_share {
 
 /* Whether the system lets this process run fewer threads at once than it has cores, as a container
    with a quota. */
-static bool has_quota(const dpt_open_args *args, unsigned n_cores)
+static bool has_quota(size_t n_processors, unsigned n_cores)
 {
-    return args->n_processors < n_cores;
+    return n_processors < n_cores;
 }
 
 /* Divides the cores among the entries of the device list, or as many of them as threads may run at
@@ -72,7 +72,8 @@ static bool has_quota(const dpt_open_args *args, unsigned n_cores)
    the system.  With a quota none is bound either: other containers would choose the same cores. */
 static core_share share_cores(const dpt_open_args *args, unsigned all_cores)
 {
-    const unsigned n_cores = has_quota(args, all_cores) ? (unsigned)args->n_processors : all_cores;
+    const bool quota = has_quota(args->n_processors, all_cores);
+    const unsigned n_cores = quota ? (unsigned)args->n_processors : all_cores;
     size_t n_asked = 0; /* threads= summed */
     size_t n_open = 0;  /* requests without one */
     size_t asked_before_self = 0, open_before_self = 0;
@@ -99,7 +100,7 @@ static core_share share_cores(const dpt_open_args *args, unsigned all_cores)
         share = (core_share){.n_threads = n_threads > 0 ? (unsigned)n_threads : 1,
                              .first = (unsigned)(n_asked + each * open_before_self + extra)};
     }
-    share.bound = n_asked + (n_open > left ? n_open : 0) <= n_cores && n_cores == all_cores;
+    share.bound = n_asked + (n_open > left ? n_open : 0) <= n_cores && !quota;
     return share;
 }
 
@@ -188,7 +189,7 @@ static dpt_status info(dpt_device *device, dpt_device_properties *out)
     if (cpu->bound) out->flags |= DPT_DEVICE_DRIVER_COMPUTES;
     snprintf(out->fault_domain, sizeof out->fault_domain, "host:%u", cpu->self);
     const size_t n = strlen(out->detail);
-    if (cpu->n_processors < cpu->host->n_cores)
+    if (has_quota(cpu->n_processors, cpu->host->n_cores))
         snprintf(out->detail + n, sizeof out->detail - n,
                  ", not bound: its control group grants %u of %u cores", cpu->n_processors,
                  cpu->host->n_cores);

@@ -60,9 +60,8 @@ typedef struct dpt_weights_info {
     size_t stat_channels; /* number of valid entries of mean and deviation; 0: not recorded */
     float mean[4],
         deviation[4]; /* as for dpt_dataset_normalize; 0 and 1 if the data were not normalised */
-    char type[8];  /* the narrowest in which the file stores weights: "F16", "BF16", "F32", "F64";
-                    * "": none
-                    */
+    /* The narrowest type of weights in the file: "F16", "BF16", "F32", "F64"; "": none. */
+    char type[8];
     bool adapters; /* the file has adapters (dptrain/lora.h), and not the weights of their base */
 } dpt_weights_info;
 

@@ -146,7 +146,7 @@ def state_of(model: Model) -> dict[str, Any]:
     state["weights"] = _read(model._weights_path)
     state["calls"] = source if isinstance(source, Calls) else None
     path = source.path if isinstance(source, OnnxFile) else None
-    if path is None and source is None and (model._brings_weights or os.path.exists(model.name)):
+    if source is None and model._brings_weights:
         path = model.name
     if path is not None:
         state["onnx"] = (os.path.basename(path), _onnx_bytes(path, model.name))

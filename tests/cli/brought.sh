@@ -181,7 +181,7 @@ weights small/model.safetensors huge.safetensors set=fc.weight:0:3e38 set=fc.wei
 bright=photos/test/red/0.png
 refuse 1 "$bright: the outputs of the network are not finite, and tell no class" \
     predict "${small[@]}" --checkpoint huge.safetensors $bright
-refuse 1 "photos/test/red/0.png: the outputs of the network are not finite, and so is the loss" \
+refuse 1 "photos/test/red/0.png: neither the outputs of the network nor the loss are finite" \
     eval "${small[@]}" --checkpoint huge.safetensors
 "$DPTRAIN" predict "${small[@]}" --checkpoint huge.safetensors photos/test/black.ppm $bright >both.out 2>both.err
 check "exit status 1" test $? -eq 1

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "device/set.h"
 #include "fault/plant.h"
+#include "train/state/programs_state.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@ static const double least_timeout = 0.3, most_timeout = 4, stalled = 3;
 
 /* One more than a trainer keeps bound beside the training data, so that each evaluation of the last
    one releases another. */
-enum { OTHERS = 4 };
+enum { OTHERS = DPTI_TESTS + 1 };
 
 typedef struct closing {
     dpt_context *context;

@@ -128,3 +128,14 @@ def test_what_cannot_be_stored(net, tmp_path):
     apart = dptrain.Model(str(path))
     with pytest.raises(TypeError, match="cannot be pickled.*beside"):
         pickle.dumps(apart)
+
+
+def test_a_folder_with_the_name_of_a_network_is_no_file_of_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mlp").mkdir()
+    net = by_name(tmp_path).initialize()
+    x = np.random.default_rng(0).random((5, 1, 8, 8)).astype(np.float32)
+    stored = pickle.loads(pickle.dumps(net))
+    assert np.array_equal(
+        dptrain.predict(stored, x, devices="cpu"), dptrain.predict(net, x, devices="cpu")
+    )

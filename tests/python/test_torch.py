@@ -1,6 +1,7 @@
 """Modules of PyTorch: there and back, its data sets, and both in one process."""
 
 import copy
+import os
 import threading
 
 import numpy as np
@@ -267,4 +268,5 @@ def test_many_weights_are_in_a_file_of_their_own(digits, monkeypatch):
     wanted = dptrain.predict(dptrain.from_torch(module, digits[0][:2]), digits[0], devices="cpu")
     monkeypatch.setattr(_torch, "_MOST_INSIDE", 1000)
     net = dptrain.from_torch(module, digits[0][:2])
+    assert len(os.listdir(os.path.dirname(net._source.path))) == 2
     assert np.array_equal(dptrain.predict(net, digits[0], devices="cpu"), wanted)

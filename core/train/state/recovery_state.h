@@ -20,9 +20,8 @@ typedef enum dpti_readmission_phase {
     DPTI_READMISSION_READY, /* to be readmitted as soon as nothing is in flight */
 } dpti_readmission_phase;
 
-enum {
-    DPTI_READMISSION_COPIES = 4
-}; /* of training data, and of DPTI_TESTS data sets of evaluation */
+/* Copies of training data, and of DPTI_TESTS data sets of evaluation. */
+enum { DPTI_READMISSION_COPIES = 4 };
 
 /* A worker's absence (readmit.c). */
 typedef struct dpti_readmission {
