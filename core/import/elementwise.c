@@ -74,7 +74,8 @@ static dpt_status import_plain(dpti_importer *im)
 static dpt_status import_sum(dpti_importer *im)
 {
     bool done;
-    DPT_TRY(dpti_import_take_bias(im, &done));
+    DPT_TRY(dpti_import_raised(im, &done));
+    if (!done) DPT_TRY(dpti_import_take_bias(im, &done));
     return done ? DPT_OK : import_plain(im);
 }
 
@@ -146,6 +147,13 @@ static dpt_status import_order(dpti_importer *im)
 {
     bool done;
     DPT_TRY(dpti_import_choice(im, &done));
+    return done ? DPT_OK : import_plain(im);
+}
+
+static dpt_status import_floor(dpti_importer *im)
+{
+    bool done;
+    DPT_TRY(dpti_import_floor(im, &done));
     return done ? DPT_OK : import_plain(im);
 }
 
@@ -403,7 +411,7 @@ const dpti_import_operator dpti_import_elementwise[] = {
     {"Equal", import_plain},
     {"Erf", import_plain},
     {"Exp", import_plain},
-    {"Floor", import_plain},
+    {"Floor", import_floor},
     {"Gelu", import_gelu},
     {"Greater", import_order},
     {"GreaterOrEqual", import_order},

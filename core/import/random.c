@@ -1,5 +1,5 @@
 /* Random choices, as stochastic depth makes them: uniform random numbers that are compared with a
-   probability.  They are dropout of ones. */
+   probability, or the floor of a probability + such numbers.  They are dropout of ones. */
 #include "import/state.h"
 
 #include <stdio.h>
@@ -74,22 +74,59 @@ dpt_status dpti_import_choice(dpti_importer *im, bool *done)
     return choose(im, less == (random == 0) ? below : 1 - below);
 }
 
-/* The comparison that takes the numbers makes the choice. */
-static dpt_status import_uniform(dpti_importer *im)
+/* Whether each node that takes output 0 is one of these operators: the ends of their names may be
+   left out. */
+static bool only_for(const dpti_importer *im, const char *const operators[], size_t n)
 {
     const dpti_onnx_graph *g = im->graph;
-    const size_t out = im->node->outputs[0];
-    for (size_t n = 0; n < g->n_nodes; n++)
-        for (size_t i = 0; i < g->nodes[n]->n_inputs; i++) {
-            if (g->nodes[n]->inputs[i] != out) continue;
-            if (strncmp(g->nodes[n]->op, "Less", 4) == 0 ||
-                strncmp(g->nodes[n]->op, "Greater", 7) == 0)
-                continue;
-            return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
-                                      "random numbers can be trained only where Less or Greater "
-                                      "compares them with a constant");
+    for (size_t k = 0; k < g->n_nodes; k++)
+        for (size_t i = 0; i < g->nodes[k]->n_inputs; i++) {
+            bool known = g->nodes[k]->inputs[i] != im->node->outputs[0];
+            for (size_t o = 0; o < n && !known; o++)
+                known = strncmp(g->nodes[k]->op, operators[o], strlen(operators[o])) == 0;
+            if (!known) return false;
         }
+    return true;
+}
+
+dpt_status dpti_import_raised(dpti_importer *im, bool *done)
+{
+    static const char *const floor_only[] = {"Floor"};
+    const size_t random = drawn(im, 0) ? 0 : 1;
+    const dpti_onnx_node *source = drawn(im, random);
+    double chance;
+    *done = source != NULL;
+    if (!*done) return DPT_OK;
+    DPT_TRY(dpti_import_number(im, 1 - random, 0, &chance));
+    if (!only_for(im, floor_only, 1) || im->values[im->node->outputs[0]].n_uses > 1 ||
+        im->values[im->node->inputs[random]].n_uses > 1)
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "a sum with random numbers can be trained only if one Floor "
+                                  "takes it and nothing else takes these numbers");
+    if (dpti_onnx_float(source, "low", 0) != 0 || dpti_onnx_float(source, "high", 1) != 1 ||
+        !(chance > 0 && chance <= 1))
+        return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                                  "a sum with random numbers can be trained only if the numbers "
+                                  "are in [0, 1) and the other addend is in (0, 1]");
+    im->values[im->node->outputs[0]].chance = chance;
     return DPT_OK;
+}
+
+dpt_status dpti_import_floor(dpti_importer *im, bool *done)
+{
+    const double chance = im->values[im->node->inputs[0]].chance;
+    *done = chance > 0;
+    return *done ? choose(im, chance) : DPT_OK;
+}
+
+/* The node that takes the numbers makes the choice. */
+static dpt_status import_uniform(dpti_importer *im)
+{
+    static const char *const choices[] = {"Less", "Greater", "Add"};
+    if (only_for(im, choices, sizeof choices / sizeof *choices)) return DPT_OK;
+    return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
+                              "random numbers can be trained only where Less or Greater compares "
+                              "them with a constant, or where Floor takes their sum with one");
 }
 
 static dpt_status import_bernoulli(dpti_importer *im)

@@ -14,6 +14,8 @@ typedef struct dpti_imported {
     size_t n_uses;    /* inputs of imported nodes that are this value */
     float factor;     /* by which the product of two values that reads this must multiply, because a
                          scaling of the value was left to the product; 0: none */
+    double chance;    /* of 1, where the value is this number + uniform random numbers in [0, 1),
+                         which only Floor takes; 0: the value is something else */
     size_t same;      /* the tensor of the file that this value is, or the value itself */
 } dpti_imported;
 
@@ -198,6 +200,11 @@ DPT_CHECK_RESULT dpt_status dpti_import_pick(dpti_importer *im, dpt_value *x, si
 /* A comparison of uniform random numbers with a constant (random.c).  *done: it was one, and its
    output is given. */
 DPT_CHECK_RESULT dpt_status dpti_import_choice(dpti_importer *im, bool *done);
+/* A sum of uniform random numbers and a constant.  *done: it was one.  Floor makes the choice. */
+DPT_CHECK_RESULT dpt_status dpti_import_raised(dpti_importer *im, bool *done);
+/* Floor of such a sum: 1 with the probability of the constant, else 0.  *done: it was one, and its
+   output is given. */
+DPT_CHECK_RESULT dpt_status dpti_import_floor(dpti_importer *im, bool *done);
 /* Finds im->imports, im->inputs and what is known of every value before the import (select.c).
    Errors: DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_import_select(dpti_importer *im);

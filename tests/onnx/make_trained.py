@@ -566,9 +566,18 @@ class Depth(nn.Module):
     def forward(self, x):
         x = self.e(x)
         for block in self.b:
-            noise = torch.empty((x.shape[0], 1, 1, 1), dtype=x.dtype, device=x.device)
-            x = x + (block(x) - x) * noise.bernoulli_(self.keep).div_(self.keep)
+            x = x + (block(x) - x) * self.choices(x).div_(self.keep)
         return self.h(self.n(x[:, :, self.rows, self.columns].mean(2)))
+
+    def choices(self, x):
+        return torch.empty((x.shape[0], 1, 1, 1), dtype=x.dtype, device=x.device).bernoulli_(self.keep)
+
+
+class FlooredDepth(Depth):
+    """The same, with choices as SegFormer makes them."""
+
+    def choices(self, x):
+        return (self.keep + torch.rand((x.shape[0], 1, 1, 1), dtype=x.dtype, device=x.device)).floor()
 
 
 class Strided(nn.Module):
@@ -1094,12 +1103,13 @@ def write_losses():
 
 
 def write_dropping():
-    """The network "depth" with the same weights, which drops every second block."""
+    """The network "depth" with the same weights, which drops every second block by choices of both kinds."""
     os.makedirs(RANDOM, exist_ok=True)
-    torch.manual_seed(3)
-    model = Depth(0.5).train()
-    for way in ("default", "older"):
-        export(model, {"x": torch.randn(COUNT, 2, 8, 8)}, os.path.join(RANDOM, f"depth_{way}.onnx"), way == "older")
+    for name, kind in ("depth", Depth), ("floored_depth", FlooredDepth):
+        torch.manual_seed(3)
+        model = kind(0.5).train()
+        for way in ("default", "older"):
+            export(model, {"x": torch.randn(COUNT, 2, 8, 8)}, os.path.join(RANDOM, f"{name}_{way}.onnx"), way == "older")
 
 
 def write_frozen():
