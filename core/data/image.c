@@ -98,22 +98,43 @@ dpt_status dpti_image_no_memory(const dpti_image_request *r, dpt_error *error)
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the pixels of %s", r->file->name);
 }
 
-void dpti_image_convert(const dpti_decoded_pixels *decoded, size_t n, uint8_t *to, size_t channels)
+static uint8_t luma(unsigned red, unsigned green, unsigned blue)
+{
+    return (uint8_t)((299 * red + 587 * green + 114 * blue + 500) / 1000);
+}
+
+/* Pixels with alpha, over black. */
+static void convert_alpha(const dpti_decoded_pixels *decoded, size_t n, uint8_t *to,
+                          size_t channels)
 {
     const uint8_t *from = decoded->values;
-    const size_t from_channels = decoded->channels, step = from_channels + decoded->alpha;
-    for (size_t i = 0; i < n; i++, from += step, to += channels) {
+    const size_t n_colours = decoded->channels;
+    for (size_t i = 0; i < n; i++, from += n_colours + 1, to += channels) {
         unsigned value[3];
-        for (size_t c = 0; c < 3; c++) {
-            value[c] = from[from_channels == 3 ? c : 0];
-            if (decoded->alpha) value[c] = (value[c] * from[from_channels] + 127) / 255;
-        }
+        for (size_t c = 0; c < 3; c++)
+            value[c] = (from[n_colours == 3 ? c : 0] * (unsigned)from[n_colours] + 127) / 255;
         if (channels == 1)
-            to[0] = (uint8_t)((299 * value[0] + 587 * value[1] + 114 * value[2] + 500) / 1000);
+            to[0] = luma(value[0], value[1], value[2]);
         else
             for (size_t c = 0; c < 3; c++)
                 to[c] = (uint8_t)value[c];
     }
+}
+
+/* Most images have no alpha and the wanted channels.  To be fast, this case is a copy. */
+void dpti_image_convert(const dpti_decoded_pixels *decoded, size_t n, uint8_t *to, size_t channels)
+{
+    const uint8_t *from = decoded->values;
+    if (decoded->alpha)
+        convert_alpha(decoded, n, to, channels);
+    else if (decoded->channels == channels)
+        memcpy(to, from, n * channels);
+    else if (channels == 3)
+        for (size_t i = 0; i < n; i++)
+            memset(to + 3 * i, from[i], 3);
+    else
+        for (size_t i = 0; i < n; i++)
+            to[i] = luma(from[3 * i], from[3 * i + 1], from[3 * i + 2]);
 }
 
 /* ---- Any format ------------------------------------------------------------------------------ */

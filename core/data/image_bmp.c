@@ -132,7 +132,17 @@ static uint8_t channel_of(uint32_t value, uint32_t mask)
     return (uint8_t)((uint64_t)((value & mask) / low) * 255 / (mask / low));
 }
 
-/* Writes a row of colours; returns how many bytes it has without filling. */
+/* The same as put_colours, where a colour is the bytes blue, green, red, and is wanted as such. */
+static void put_bytes(const bitmap *b, const uint8_t *from, uint8_t *to)
+{
+    for (size_t x = 0; x < b->width; x++, from += 3, to += 3) {
+        to[0] = from[2];
+        to[1] = from[1];
+        to[2] = from[0];
+    }
+}
+
+/* Writes a row of colours. */
 static void put_colours(const bitmap *b, const dpti_image_request *r, const uint8_t *from,
                         uint8_t *to)
 {
@@ -161,6 +171,10 @@ static const char *read_rows(const bitmap *b, const dpti_image_request *r, uint8
     }
     for (size_t row = 0; row < b->height; row++) {
         const uint8_t *from = b->bytes + b->pixels + row * row_bytes;
+        if (b->bits == 24 && r->shape->channels == 3) {
+            put_bytes(b, from, row_of(b, r, row));
+            continue;
+        }
         if (b->bits > 8) {
             put_colours(b, r, from, row_of(b, r, row));
             continue;

@@ -84,8 +84,9 @@ static dpt_status decode_jpeg(struct jpeg_decompress_struct *info, dpti_image_re
                                              (JDIMENSION)(shape->width * channels), 1);
     while (info->output_scanline < info->output_height) {
         uint8_t *to = r->pixels + info->output_scanline * shape->width * shape->channels;
-        jpeg_read_scanlines(info, row, 1);
-        convert_jpeg(info, row[0], to, shape);
+        const bool wanted = channels == shape->channels; /* a row as it is */
+        jpeg_read_scanlines(info, wanted ? &to : row, 1);
+        if (!wanted) convert_jpeg(info, row[0], to, shape);
     }
     jpeg_finish_decompress(info);
     return DPT_OK;

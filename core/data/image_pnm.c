@@ -73,8 +73,15 @@ static bool read_value(values *v, uint8_t *out)
 
 static bool decode(values *v, const dpti_image_request *r)
 {
-    const size_t channels = r->shape->channels;
-    for (size_t i = 0; i < r->height * r->width; i++) {
+    const size_t channels = r->shape->channels, n = r->height * r->width;
+    if (!v->text && v->most == 255) { /* the values of the file are those of the image */
+        const dpti_file_bytes *f = v->from.file;
+        if (n > (f->n_bytes - v->from.at) / v->n_channels) return false;
+        dpti_image_convert(&(dpti_decoded_pixels){f->bytes + v->from.at, v->n_channels, false}, n,
+                           r->pixels, channels);
+        return true;
+    }
+    for (size_t i = 0; i < n; i++) {
         uint8_t pixel[3];
         for (size_t c = 0; c < v->n_channels; c++)
             if (!read_value(v, &pixel[c])) return false;

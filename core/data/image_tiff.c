@@ -150,12 +150,14 @@ static dpt_status decode(TIFF *tiff, const dpti_image_request *r, const input *i
     image.req_orientation = image.orientation;
     const bool done =
         raster && TIFFRGBAImageGet(&image, raster, (uint32_t)r->width, (uint32_t)r->height) != 0;
+    uint8_t *rgb = (uint8_t *)raster; /* in place: three bytes of each pixel's four */
     for (size_t i = 0; done && i < n; i++) {
-        const uint8_t rgb[] = {(uint8_t)TIFFGetR(raster[i]), (uint8_t)TIFFGetG(raster[i]),
-                               (uint8_t)TIFFGetB(raster[i])};
-        dpti_image_convert(&(dpti_decoded_pixels){rgb, 3, false}, 1, r->pixels + i * channels,
-                           channels);
+        const uint32_t pixel = raster[i];
+        rgb[3 * i] = (uint8_t)TIFFGetR(pixel);
+        rgb[3 * i + 1] = (uint8_t)TIFFGetG(pixel);
+        rgb[3 * i + 2] = (uint8_t)TIFFGetB(pixel);
     }
+    if (done) dpti_image_convert(&(dpti_decoded_pixels){rgb, 3, false}, n, r->pixels, channels);
     const bool no_memory = !raster;
     free(raster);
     TIFFRGBAImageEnd(&image);
