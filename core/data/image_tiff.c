@@ -54,6 +54,21 @@ static toff_t size_of(thandle_t handle)
     return ((input *)handle)->file->n_bytes;
 }
 
+/* Without a mapping libtiff 4.5.0 refuses uncompressed tiles whose size is no multiple of 1024
+   bytes.  libtiff does not write to what is mapped. */
+static int map_file(thandle_t handle, void **base, toff_t *n_bytes)
+{
+    const dpti_file_bytes *file = ((input *)handle)->file;
+    *base = (void *)(uintptr_t)file->bytes;
+    *n_bytes = file->n_bytes;
+    return 1;
+}
+
+static void unmap_nothing(thandle_t handle, void *base, toff_t n_bytes)
+{
+    (void)handle, (void)base, (void)n_bytes;
+}
+
 /* The first error is the cause of the others. */
 static void note(input *in, const char *format, va_list args)
 {
@@ -88,8 +103,8 @@ static TIFF *open_tiff(input *in)
     TIFFOpenOptionsSetErrorHandlerExtR(options, note_error, in);
     TIFFOpenOptionsSetWarningHandlerExtR(options, hear_warning, in);
     TIFFOpenOptionsSetMaxSingleMemAlloc(options, (tmsize_t)4 * DPTI_IMAGE_MAX_PIXELS);
-    TIFF *tiff = TIFFClientOpenExt("image", "rm", in, read_bytes, write_nothing, seek,
-                                   close_nothing, size_of, NULL, NULL, options);
+    TIFF *tiff = TIFFClientOpenExt("image", "r", in, read_bytes, write_nothing, seek, close_nothing,
+                                   size_of, map_file, unmap_nothing, options);
     TIFFOpenOptionsFree(options);
     return tiff;
 }
@@ -108,8 +123,8 @@ static TIFF *open_tiff(input *in)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, silence);
     (void)note;
-    return TIFFClientOpen("image", "rm", in, read_bytes, write_nothing, seek, close_nothing,
-                          size_of, NULL, NULL);
+    return TIFFClientOpen("image", "r", in, read_bytes, write_nothing, seek, close_nothing, size_of,
+                          map_file, unmap_nothing);
 }
 
 #endif
@@ -137,28 +152,35 @@ static dpt_status check_parts(TIFF *tiff, const dpti_image_request *r, dpt_error
     return DPT_OK;
 }
 
-/* libtiff gives 8 bits of red, green, blue and alpha for each pixel.  Colours are multiplied by
-   alpha already.  Rows and columns stay in the order of the file. */
+/* libtiff gives 8 bits of red, green, blue and alpha for each pixel.  It has multiplied colours by
+   alpha already, but not grey values.  Rows and columns stay in the order of the file. */
+static void convert(const TIFFRGBAImage *image, uint32_t *raster, const dpti_image_request *r)
+{
+    const bool alpha = image->samplesperpixel == 2 && image->alpha == EXTRASAMPLE_UNASSALPHA;
+    const size_t n = r->height * r->width, step = alpha ? 4 : 3;
+    uint8_t *values = (uint8_t *)raster; /* in place */
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t pixel = raster[i];
+        values[step * i] = (uint8_t)TIFFGetR(pixel);
+        values[step * i + 1] = (uint8_t)TIFFGetG(pixel);
+        values[step * i + 2] = (uint8_t)TIFFGetB(pixel);
+        if (alpha) values[step * i + 3] = (uint8_t)TIFFGetA(pixel);
+    }
+    dpti_image_convert(&(dpti_decoded_pixels){values, 3, alpha}, n, r->pixels, r->shape->channels);
+}
+
 static dpt_status decode(TIFF *tiff, const dpti_image_request *r, const input *in, dpt_error *error)
 {
     char words[1024] = "";
     TIFFRGBAImage image;
-    const size_t n = r->height * r->width, channels = r->shape->channels;
     if (!TIFFRGBAImageOK(tiff, words) || !TIFFRGBAImageBegin(&image, tiff, 1, words))
         return dpti_image_damaged(r, "TIFF", words, error);
-    uint32_t *raster = calloc(n, sizeof *raster);
+    uint32_t *raster = calloc(r->height * r->width, sizeof *raster);
     image.req_orientation = image.orientation;
     const bool done =
         raster && TIFFRGBAImageGet(&image, raster, (uint32_t)r->width, (uint32_t)r->height) != 0;
-    uint8_t *rgb = (uint8_t *)raster; /* in place: three bytes of each pixel's four */
-    for (size_t i = 0; done && i < n; i++) {
-        const uint32_t pixel = raster[i];
-        rgb[3 * i] = (uint8_t)TIFFGetR(pixel);
-        rgb[3 * i + 1] = (uint8_t)TIFFGetG(pixel);
-        rgb[3 * i + 2] = (uint8_t)TIFFGetB(pixel);
-    }
-    if (done) dpti_image_convert(&(dpti_decoded_pixels){rgb, 3, false}, n, r->pixels, channels);
     const bool no_memory = !raster;
+    if (done) convert(&image, raster, r);
     free(raster);
     TIFFRGBAImageEnd(&image);
     if (no_memory) return dpti_image_no_memory(r, error);

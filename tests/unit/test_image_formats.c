@@ -534,16 +534,22 @@ typedef struct kind {
     int tolerance;
 } kind;
 
+/* Whether the last channel is alpha. */
+static bool has_alpha(const kind *k)
+{
+    return k->channels == 2 || (k->photometric == PHOTOMETRIC_RGB && k->channels == 4);
+}
+
 /* The value of a channel as it is stored. */
 static unsigned value_of(const kind *k, const uint8_t *rgb, size_t c)
 {
     const unsigned grey = rgb[0];
+    if (has_alpha(k) && c + 1 == k->channels) return 51;
     if (k->photometric == PHOTOMETRIC_MINISBLACK)
         return k->bits == 16 ? grey * 257 : k->bits == 1 ? grey >= 100 : grey;
     if (k->photometric == PHOTOMETRIC_MINISWHITE) return 255 - grey;
     if (k->photometric == PHOTOMETRIC_PALETTE) return grey;
     if (k->photometric == PHOTOMETRIC_SEPARATED) return c == 3 ? 0 : 255u - rgb[c];
-    if (c == 3) return 51; /* alpha */
     return k->bits == 16 ? rgb[c] * 257u : rgb[c];
 }
 
@@ -555,8 +561,7 @@ static void wanted_of(const kind *k, const uint8_t *rgb, uint8_t *out)
         out[c] = grey ? rgb[0] : rgb[c];
         if (k->bits == 1) out[c] = rgb[0] >= 100 ? 255 : 0;
         if (k->photometric == PHOTOMETRIC_PALETTE) out[c] = (uint8_t)(rgb[0] ^ (c * 85));
-        if (k->photometric == PHOTOMETRIC_RGB && k->channels == 4)
-            out[c] = (uint8_t)(rgb[c] * 51 / 255);
+        if (has_alpha(k)) out[c] = (uint8_t)(out[c] * 51 / 255);
     }
 }
 
@@ -571,7 +576,7 @@ static void set_tags(TIFF *tiff, const kind *k)
     TIFFSetField(tiff, TIFFTAG_PLANARCONFIG, k->planar);
     TIFFSetField(tiff, TIFFTAG_ORIENTATION,
                  ORIENTATION_RIGHTBOT); /* decoding keeps rows in order */
-    if (k->photometric == PHOTOMETRIC_RGB && k->channels == 4)
+    if (has_alpha(k))
         TIFFSetField(tiff, TIFFTAG_EXTRASAMPLES, 1, (uint16_t[]){EXTRASAMPLE_UNASSALPHA});
     if (k->tiled) {
         TIFFSetField(tiff, TIFFTAG_TILEWIDTH, 16);
@@ -637,6 +642,8 @@ static void tiff_kinds(test *t)
         {COMPRESSION_NONE, PHOTOMETRIC_RGB, 8, 3, PLANARCONFIG_CONTIG, false, false, "w", 0},
         {COMPRESSION_NONE, PHOTOMETRIC_RGB, 8, 3, PLANARCONFIG_CONTIG, false, true, "wb", 0},
         {COMPRESSION_LZW, PHOTOMETRIC_RGB, 8, 3, PLANARCONFIG_CONTIG, true, false, "w", 0},
+        {COMPRESSION_NONE, PHOTOMETRIC_RGB, 8, 3, PLANARCONFIG_CONTIG, true, false, "w", 0},
+        {COMPRESSION_NONE, PHOTOMETRIC_MINISBLACK, 8, 2, PLANARCONFIG_CONTIG, false, false, "w", 1},
         {COMPRESSION_PACKBITS, PHOTOMETRIC_RGB, 8, 3, PLANARCONFIG_SEPARATE, false, false, "w", 0},
         {COMPRESSION_ADOBE_DEFLATE, PHOTOMETRIC_RGB, 16, 3, PLANARCONFIG_CONTIG, false, false, "w",
          0},
