@@ -60,11 +60,41 @@ static void without_shuffling_it_is_the_data_s(test *t)
         CHECK(first[i] == i && second[i] == i);
 }
 
+/* Reads batches that are `gap` samples apart, from the same places with another order object, too.
+   The order of so many samples is not kept. */
+static void many_samples_are_not_kept(test *t)
+{
+    enum { MANY = DPTI_ORDER_KEPT + 3, GAP = 1 << 22 };
+    const dpt_dataset data = {.count = MANY, .n_records = MANY};
+    uint32_t first[BATCH] = {0};
+    dpti_order order, again;
+    REQUIRE(dpti_order_create(&data, &(dpti_order_options){BATCH, 1, true}, &order));
+    REQUIRE(dpti_order_create(&data, &(dpti_order_options){BATCH, 1, true}, &again));
+    for (size_t position = 0; position < MANY; position += GAP) {
+        const dpti_cursor at = {.epoch = 1, .position = position}, later = {2, 2, position};
+        size_t n, n_again;
+        const uint32_t *batch = dpti_order_batch(&order, &at, &n);
+        const uint32_t *same = dpti_order_batch(&again, &at, &n_again);
+        CHECK_SIZE(n, MANY - position < BATCH ? MANY - position : BATCH);
+        REQUIRE(n == n_again);
+        CHECK(memcmp(batch, same, n * sizeof *batch) == 0);
+        for (size_t i = 0; i < n; i++)
+            CHECK(batch[i] < MANY && (position == 0 || batch[i] != first[i]));
+        if (position == 0) memcpy(first, batch, sizeof first);
+        CHECK(memcmp(dpti_order_batch(&again, &later, &n_again), batch, n * sizeof *batch) != 0);
+    }
+    const dpti_cursor end = dpti_order_next(&order, (dpti_cursor){7, 1, MANY - 2});
+    CHECK(end.step == 8 && end.epoch == 2 && end.position == 0);
+    dpti_order_free(&order);
+    dpti_order_free(&again);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"every epoch has an order of its own", every_epoch_has_its_own},
         {"without shuffling it is the data's", without_shuffling_it_is_the_data_s},
+        {"the order of many samples is not kept", many_samples_are_not_kept},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

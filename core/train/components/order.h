@@ -1,16 +1,20 @@
-/* In which order the samples of a data set are taken: a pure function of seed and epoch. */
+/* In which order the samples of a data set are taken: a pure function of seed and epoch.  The order
+   of an epoch is kept in memory, except for more than DPTI_ORDER_KEPT samples: it is then computed
+   batch by batch, because making it would take minutes. */
 #ifndef DPTI_ORDER_H
 #define DPTI_ORDER_H
 
 #include "data/data.h"
+
+enum { DPTI_ORDER_KEPT = 1 << 24 };
 
 typedef struct dpti_order {
     const dpt_dataset *data;
     size_t batch_size;
     uint64_t seed;
     bool shuffle;
-    uint32_t *permutation; /* (count) records, of `epoch` */
-    size_t epoch;          /* 0: none made yet */
+    uint32_t *records; /* (count), of `epoch`; or (batch_size) if there are more than are kept */
+    size_t epoch;      /* 0: none made yet */
 } dpti_order;
 
 /* Where training stands: the next step takes samples from `position` of epoch `epoch` on. */
