@@ -25,6 +25,8 @@ struct dpti_keeper {
        idle. */
     size_t *own;
     size_t n_own, own_capacity;
+    bool revocable;  /* the snapshot's checkpoint is one that may be revoked */
+    bool unsettled;  /* the newest checkpoint is one; older ones are kept, too */
     bool begun_anew; /* the checkpoints of an earlier training are renamed until one of this
                         training is durable */
 
@@ -90,6 +92,14 @@ static void delete_others(dpti_keeper *k)
     dpti_folder_delete_aside(k->folder);
 }
 
+/* The newest checkpoint replaces older ones. */
+static void settle(dpti_keeper *k)
+{
+    k->unsettled = k->begun_anew = false;
+    forget_oldest(k);
+    delete_others(k);
+}
+
 /* Returns the processor time of the calling thread. */
 static double processor_seconds(void)
 {
@@ -116,10 +126,13 @@ static dpt_status write_one(dpti_keeper *k, dpti_log_checkpoint *kept, dpt_error
                                   .stopped = k->snapshot.seconds,
                                   .written = dpti_seconds() - began,
                                   .processor = processor_seconds() - computed};
-    k->begun_anew = false;
-    if (!remember(k, number)) return DPT_OK; /* nothing is deleted then */
-    forget_oldest(k);
-    delete_others(k);
+    k->unsettled = false;
+    if (!remember(k, number))
+        k->begun_anew = false; /* nothing is deleted then */
+    else if (k->revocable)
+        k->unsettled = true;
+    else
+        settle(k);
     return DPT_OK;
 }
 
@@ -202,6 +215,7 @@ void dpti_keeper_destroy(dpti_keeper *keeper)
     pthread_cond_destroy(&k->changed);
     pthread_mutex_destroy(&k->mutex);
     dpti_snapshot_free(&k->snapshot);
+    if (k->unsettled) settle(k);
     if (k->begun_anew) dpti_folder_put_back(k->folder);
     if (k->lock >= 0) close(k->lock);
     free(k->own);
@@ -234,17 +248,30 @@ static void hand_over(dpti_keeper *k)
     pthread_mutex_unlock(&k->mutex);
 }
 
-dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course)
+dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course, bool revocable)
 {
     DPT_TRY(dpti_snapshot_take(keeper->trainer, course, &keeper->snapshot));
+    keeper->revocable = revocable;
     hand_over(keeper);
     return DPT_OK;
+}
+
+void dpti_keeper_revoke(dpti_keeper *keeper)
+{
+    dpti_keeper *k = keeper;
+    if (!k->unsettled) return;
+    char *path = dpti_folder_path(k->folder, dpti_keeper_last(k));
+    if (path) (void)unlink(path);
+    free(path);
+    k->n_own--;
+    k->unsettled = false;
 }
 
 void dpti_keeper_keep_copy(dpti_keeper *keeper, dpti_snapshot *copy)
 {
     const dpti_snapshot own = keeper->snapshot;
     keeper->snapshot = *copy;
+    keeper->revocable = false;
     *copy = own;
     hand_over(keeper);
 }

@@ -42,8 +42,13 @@ DPT_CHECK_RESULT dpt_status dpti_keeper_begin_new(dpti_keeper *keeper, size_t *e
 bool dpti_keeper_idle(dpti_keeper *keeper);
 /* Waits until nothing is being written. */
 void dpti_keeper_wait(dpti_keeper *keeper);
-/* Takes a snapshot and hands it to the thread.  The keeper must be idle and no step in flight. */
-DPT_CHECK_RESULT dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course);
+/* Takes a snapshot and hands it to the thread.  The keeper must be idle and no step in flight.
+   `revocable`: the checkpoint may be revoked.  It replaces older ones, and the renamed files of an
+   earlier training, only when the next one is durable or the keeper is destroyed. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_keep(dpti_keeper *keeper, const dpti_run_state *course,
+                                             bool revocable);
+/* Deletes the newest checkpoint, if it is revocable.  The keeper must be idle. */
+void dpti_keeper_revoke(dpti_keeper *keeper);
 /* Hands over a snapshot that was taken before, and returns memory for another one in exchange.
    The keeper must be idle. */
 void dpti_keeper_keep_copy(dpti_keeper *keeper, dpti_snapshot *copy);

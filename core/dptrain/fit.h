@@ -103,10 +103,12 @@ typedef struct dpt_fit_options {
     bool resume; /* resume from the newest valid checkpoint in `checkpoint`; begin anew if there is
                     none */
     /* Called after each step and after each epoch.  Called without step, epoch and event from time
-       to time while the log or the trace is a pipe that nobody reads yet.  Also called after each
+       to time while the log or the trace is a pipe that nobody reads yet, and in evaluations: at
+       the beginning and about ten times a second.  Also called after each
        retried step if training has gone back to the weights of standby devices because all others
        were lost; steps_done is then lower than before.  A result other than 0 ends training in good
-       order. */
+       order.  An evaluation that has begun is broken off then, and one that is due is not begun.
+       Their epoch does not count, and a resumed training begins with its evaluation. */
     int (*progress)(const dpt_fit_progress *progress, void *user);
     /* Called with one line of text for each notice; may be NULL. */
     void (*notice)(dpt_notice kind, const char *text, void *user);
@@ -168,6 +170,9 @@ typedef struct dpt_fit_result {
    Older checkpoints are deleted after a newer one is durable.  A checkpoint or a weights file that
    cannot be written, for example because the disk is full, causes one notice per cause, and
    training goes on.  The last checkpoint is written when training ends by a limit or by `progress`.
+   A checkpoint at the end of an epoch is written before the evaluation of the epoch, and replaced
+   behind it if it is durable by then.  It is deleted if the evaluation finds a loss that is not
+   finite.
 
    Resume.  With `resume` training continues as if it had not been interrupted: limits, schedule,
    patience and the figures of the result count from the first beginning, and `log` is continued.

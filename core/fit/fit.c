@@ -173,13 +173,18 @@ static void report(dpti_fit *f, dpt_fit_progress progress)
     if (call_progress(f, &progress) != 0) request_stop(f);
 }
 
+/* Notes that all processes have agreed to end. */
+static void note_stop(dpti_fit *f)
+{
+    if (!(dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_STOP)) return;
+    f->course.result.stopped = true;
+    f->course.result.stopped_by = dpti_peers_stopped_by(f->trainer);
+}
+
 static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *epoch)
 {
     report(f, (dpt_fit_progress){.size = sizeof(dpt_fit_progress), .step = step, .epoch = epoch});
-    if (dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_STOP) {
-        f->course.result.stopped = true;
-        f->course.result.stopped_by = dpti_peers_stopped_by(f->trainer);
-    }
+    note_stop(f);
 }
 
 bool dpti_fit_is_to_end(dpti_fit *f)
@@ -245,6 +250,22 @@ static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
     return DPT_OK;
 }
 
+/* ---- Evaluations ----------------------------------------------------------------------------- */
+
+/* dpti_evaluation_listen: asks the program whether training is to end. */
+static bool is_to_stop(void *fit)
+{
+    dpti_fit *f = fit;
+    tell(f, NULL, NULL);
+    return f->course.result.stopped;
+}
+
+void dpti_fit_listen(dpti_fit *f, bool listens)
+{
+    dpti_evaluation_listen(f->trainer, listens ? is_to_stop : NULL, f);
+    if (!listens) note_stop(f);
+}
+
 /* A data set that is evaluated, and its name in the trace. */
 typedef struct evaluated {
     const char *name;
@@ -255,7 +276,9 @@ typedef struct evaluated {
 static dpt_status evaluate_on(dpti_fit *f, evaluated what, size_t epoch, dpt_evaluation *out)
 {
     const double began = dpti_seconds();
+    dpti_fit_listen(f, true);
     const dpt_status status = dpt_trainer_evaluate(f->trainer, what.data, out);
+    dpti_fit_listen(f, false);
     dpti_tracing_host(&f->tracing, what.name, epoch, began);
     DPT_TRY(status);
     return dpti_fit_tell_devices(f);
@@ -283,7 +306,8 @@ static dpt_status validate(dpti_fit *f, size_t epoch, dpt_evaluation *out)
 
 /* Evaluates validation and test data, if they exist, and stores the metrics of the epoch and of
    the result.  A part of an epoch counts as best only if no whole epoch does: a resumed training
-   completes the epoch, and the best epoch must be a whole one. */
+   completes the epoch, and the best epoch must be a whole one.  DPT_E_CANCELLED: the program has
+   ended training meanwhile. */
 static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
 {
     dpt_evaluation e = {.size = sizeof e};
@@ -302,6 +326,30 @@ static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
     return DPT_OK;
 }
 
+/* Evaluates the model at the end of an epoch, from a checkpoint on, if one is due: a process that
+   ends in the evaluation then loses no step.  If the evaluation fails, or the program ends training
+   before or meanwhile (DPT_E_CANCELLED), the counts are those of before: a resumed training
+   evaluates again.  But training may have gone back during the evaluation, and the counts with it.
+ */
+static dpt_status evaluate_epoch(dpti_fit *f, dpt_epoch_metrics *m)
+{
+    if (!f->options->validation && !f->options->test) return DPT_OK;
+    if (f->course.result.stopped) return DPT_E_CANCELLED;
+    DPT_TRY(dpti_fit_keep(f));
+    const dpti_course before = f->course;
+    const size_t step = dpt_trainer_steps(f->trainer);
+    const dpt_status status = evaluate(f, true, m);
+    if (status == DPT_OK) return DPT_OK;
+    const bool stands = !f->again && !f->cut && dpt_trainer_steps(f->trainer) == step;
+    const bool stopped = f->course.result.stopped;
+    const size_t by = f->course.result.stopped_by;
+    if (!stands) return status;
+    f->course = before;
+    f->course.result.stopped = stopped;
+    f->course.result.stopped_by = by;
+    return status;
+}
+
 static dpt_status after_epoch(dpti_fit *f, size_t epoch)
 {
     const double samples = (double)f->course.samples, labels = (double)f->course.labels;
@@ -316,16 +364,10 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
                            .seconds = f->course.seconds,
                            .images_per_second = samples / f->course.seconds};
     dpt_error error = {0};
-    const dpti_course before = f->course;
     const size_t step = dpt_trainer_steps(f->trainer);
-    const dpt_status status = evaluate(f, true, &m);
-    if (status != DPT_OK) {
-        /* A resumed training evaluates again.  But training may have gone back during the
-           evaluation, and the counts with it. */
-        const bool stands = !f->again && !f->cut && dpt_trainer_steps(f->trainer) == step;
-        if (stands) f->course = before;
-        return status;
-    }
+    const dpt_status status = evaluate_epoch(f, &m);
+    if (status == DPT_E_CANCELLED && f->course.result.stopped) return DPT_OK;
+    DPT_TRY(status);
     f->course.result.no_patience =
         f->options->patience > 0 && f->course.without_better >= f->options->patience;
     dpti_fit_close_epoch(f);
@@ -396,7 +438,8 @@ static dpt_status run_epoch(dpti_fit *f)
     return whole ? after_epoch(f, epoch) : DPT_OK;
 }
 
-/* Ends an epoch that a limit cut short: its steps count, and it is evaluated. */
+/* Ends an epoch that a limit cut short: its steps count, and it is evaluated.  DPT_E_CANCELLED: the
+   program has ended training meanwhile. */
 static dpt_status finish_partial(dpti_fit *f)
 {
     const double labels = (double)f->course.labels;
@@ -455,19 +498,36 @@ static dpt_status run_epochs(dpti_fit *f)
     return DPT_OK;
 }
 
+/* Evaluates what is left to evaluate.  If the program ends training meanwhile, the checkpoint of
+   the end, with the counts `kept`, is replaced by one of a training that was interrupted. */
+static dpt_status finish_evaluations(dpti_fit *f, const dpti_course *kept)
+{
+    const bool was_stopped = f->course.result.stopped;
+    dpt_status status = finish_partial(f);
+    if (status == DPT_OK) status = save_last(f);
+    if (status == DPT_OK) status = dpti_fit_look_at_last(f);
+    if (was_stopped || !f->course.result.stopped) return status;
+    if (status != DPT_OK && status != DPT_E_CANCELLED) return status;
+    const dpti_course now = f->course;
+    f->course = *kept;
+    f->course.result.stopped = true;
+    status = dpti_fit_keep_last(f, false);
+    f->course = now;
+    return status == DPT_OK ? save_last(f) : status;
+}
+
 /* If training is cut during one of these calls, the other calls are skipped. */
 static dpt_status finish(dpti_fit *f)
 {
     dpti_course *c = &f->course;
+    const dpti_course before = f->course;
     const bool was_cut = f->cut;
     /* The checkpoint comes before the evaluation of an incomplete epoch, because a training that
        is resumed with other limits completes the epoch. */
     const dpt_status kept = dpti_fit_keep_last(f, false);
     const dpt_error not_kept = f->context->error;
     if (f->cut != was_cut) return kept;
-    DPT_TRY(finish_partial(f));
-    DPT_TRY(save_last(f));
-    DPT_TRY(dpti_fit_look_at_last(f));
+    DPT_TRY(finish_evaluations(f, &before));
     DPT_TRY(dpti_fit_tell_devices(f));
     if (c->result.seconds > 0)
         c->result.images_per_second = (double)c->total_samples / c->result.seconds;
@@ -501,6 +561,7 @@ static void give_up(dpti_fit *f, dpt_status status)
     dpti_trainer_drain(f->trainer);
     (void)dpti_fit_tell_devices(f);
     const bool diverged = dpti_peers_diverged(f->trainer);
+    if (status == DPT_E_NOT_FINITE) dpti_fit_revoke(f);
     const bool worth = status != DPT_E_NOT_FINITE && !diverged && f->course.result.steps > 0;
     const bool salvage = dpti_is_loss(status) && !diverged;
     dpti_state_salvage(f->trainer, salvage);

@@ -44,6 +44,7 @@ typedef struct dpti_fit {
     size_t kept_step, kept_steps, kept_epochs; /* step and counts of the last snapshot */
     double kept_at;
     bool kept_finished;
+    bool kept_open;     /* the last snapshot is of before the evaluation of its epoch */
     dpti_snapshot copy; /* the copy in host memory, for the loss of all devices; its state is NULL:
                            none yet */
     dpti_snapshot
@@ -63,14 +64,17 @@ static inline bool dpti_fit_keeps_history(const dpti_fit *f)
 }
 /* Computes what the model takes samples for at the end of an epoch, for the report (fit_report.c),
    so that a training that is ended later has this.  All processes call it; no step is in flight.
-   The first failure of the computation is a notice, and ends these computations.  Fails only if
-   training was cut meanwhile. */
+   The first failure of the computation is a notice, and ends these computations.  If the program
+   ends training meanwhile, nothing is known.  Fails only if training was cut meanwhile. */
 DPT_CHECK_RESULT dpt_status dpti_fit_look_at_samples(dpti_fit *f, size_t epoch);
 /* The same at the end of a training that was not ended early, unless it was done after this step.
  */
 DPT_CHECK_RESULT dpt_status dpti_fit_look_at_last(dpti_fit *f);
 /* Writes the report, if there is one.  `failure`: why training has failed; NULL: it has not. */
 DPT_CHECK_RESULT dpt_status dpti_fit_write_report(dpti_fit *f, const dpt_error *failure);
+/* Whether evaluations and predictions ask the program if training is to end (fit.c), which
+   course.result.stopped then says. */
+void dpti_fit_listen(dpti_fit *f, bool listens);
 /* Calls the program's `notice`, if there is one (fit.c). */
 void dpti_fit_notify(const dpti_fit *f, dpt_notice kind, const char *text);
 /* Returns the total number of steps that epochs and max_steps give; 0 if only time limits training
@@ -135,6 +139,9 @@ void dpti_fit_keep_copy(dpti_fit *f);
 /* Writes the last checkpoint, at the end of training or after a failure (`failed`), and waits for
    it. */
 DPT_CHECK_RESULT dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed);
+/* Called when numbers were not finite: deletes the checkpoint with these weights that was made
+   before their evaluation, if there is one. */
+void dpti_fit_revoke(dpti_fit *f);
 /* Writes the weights to model.safetensors or best.safetensors (a path of f, or NULL).  A failure
    is reported and stored in *unsaved. */
 DPT_CHECK_RESULT dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch,

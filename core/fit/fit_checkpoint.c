@@ -173,6 +173,12 @@ static void tell_resumed(const dpti_fit *f, const dpti_checkpoint *c)
     tell_residuals(f, c);
 }
 
+/* The epochs whose steps are all done, also if the last one is not evaluated yet. */
+static size_t epochs_trained(const dpti_fit *f)
+{
+    return f->course.result.epochs + (dpti_fit_epoch_is_open(f) ? 1 : 0);
+}
+
 static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
 {
     const dpti_run_state *s = &c->state;
@@ -185,8 +191,9 @@ static dpt_status go_on(dpti_fit *f, const dpti_checkpoint *c)
     f->epoch = s->done.epoch;
     f->kept_step = s->done.step;
     f->kept_steps = s->course.result.steps;
-    f->kept_epochs = s->course.result.epochs;
+    f->kept_epochs = epochs_trained(f);
     f->kept_finished = s->finished;
+    f->kept_open = dpti_fit_epoch_is_open(f);
     dpt_fit_result *r = &f->course.result;
     r->stopped = false;
     r->no_patience = f->options->patience > 0 && f->course.without_better >= f->options->patience;
@@ -274,7 +281,7 @@ static bool is_due(dpti_fit *f)
     dpt_interval every = f->options->checkpoint_every;
     if (every.steps == 0 && every.epochs == 0 && !(every.seconds > 0)) every.epochs = 1;
     const size_t steps = dpti_steps_next(f->trainer)->step - f->course.first.step - f->kept_steps;
-    const size_t epochs = f->course.result.epochs - f->kept_epochs;
+    const size_t epochs = epochs_trained(f) - f->kept_epochs;
     const bool due = (every.steps > 0 && steps >= every.steps) ||
                      (every.epochs > 0 && epochs >= every.epochs) ||
                      (every.seconds > 0 && dpti_seconds() - f->kept_at >= every.seconds);
@@ -309,21 +316,23 @@ static dpt_status keep(dpti_fit *f, bool finished)
     dpti_run_state *state = describe(f, finished);
     if (!state) return dpti_fit_no_memory(f);
     dpt_status status = dpti_fit_look_at_checkpoints(f);
-    if (status == DPT_OK) status = dpti_keeper_keep(f->keeper, state);
+    const bool open = dpti_fit_epoch_is_open(f);
+    if (status == DPT_OK) status = dpti_keeper_keep(f->keeper, state, open);
     free(state);
     DPT_TRY(status);
     f->kept_step = dpt_trainer_steps(f->trainer);
     f->kept_steps = f->course.result.steps;
-    f->kept_epochs = f->course.result.epochs;
+    f->kept_epochs = epochs_trained(f);
     f->kept_at = dpti_seconds();
     f->kept_finished = finished;
+    f->kept_open = open;
     dpti_tracing_host(&f->tracing, "checkpoint", dpti_steps_next(f->trainer)->epoch, began);
     return DPT_OK;
 }
 
 static bool is_finished(const dpti_fit *f)
 {
-    return !f->course.result.stopped && !dpti_fit_wants_more(f);
+    return !f->course.result.stopped && !dpti_fit_epoch_is_open(f) && !dpti_fit_wants_more(f);
 }
 
 /* Returns whether the counts of dpt_fit match the weights.  They do not if a step was committed
@@ -340,7 +349,7 @@ static bool is_consistent(const dpti_fit *f)
 static bool is_kept(const dpti_fit *f, bool finished)
 {
     return f->kept_step == dpt_trainer_steps(f->trainer) && f->kept_finished == finished &&
-           dpti_keeper_durable(f->keeper);
+           f->kept_open == dpti_fit_epoch_is_open(f) && dpti_keeper_durable(f->keeper);
 }
 
 /* Returns whether training has gone back behind the last checkpoint.  That checkpoint stays, and a
@@ -387,6 +396,14 @@ dpt_status dpti_fit_keep_last(dpti_fit *f, bool failed)
     if (!f->keeper) return DPT_OK;
     dpti_keeper_wait(f->keeper);
     return check_written(f);
+}
+
+void dpti_fit_revoke(dpti_fit *f)
+{
+    if (!f->keeper || !f->kept_open || !dpti_fit_epoch_is_open(f)) return;
+    dpti_keeper_wait(f->keeper);
+    (void)dpti_fit_look_at_checkpoints(f);
+    dpti_keeper_revoke(f->keeper);
 }
 
 /* ---- A copy in host memory ------------------------------------------------------------------- */
@@ -443,9 +460,17 @@ bool dpti_fit_is_due(dpti_fit *f)
     return dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_KEEP;
 }
 
+/* Returns whether the last checkpoint is of this step, and of before the evaluation that has ended
+   now.  It is replaced if it is written already, as behind a long evaluation. */
+static bool is_evaluated(const dpti_fit *f)
+{
+    return f->keeper && f->kept_open && !dpti_fit_epoch_is_open(f) &&
+           f->kept_step == dpt_trainer_steps(f->trainer) && dpti_keeper_idle(f->keeper);
+}
+
 dpt_status dpti_fit_keep(dpti_fit *f)
 {
-    unsigned due = find_due(f);
+    unsigned due = find_due(f) | (is_evaluated(f) ? DUE_CHECKPOINT : 0);
     if (f->trainer->processes) {
         DPT_TRY(dpti_peers_ask_any(f->trainer, due, &due));
         dpti_peers_have(f->trainer, DPTI_RUN_REQUEST_KEEP);

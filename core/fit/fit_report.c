@@ -35,13 +35,15 @@ dpt_status dpti_fit_look_at_samples(dpti_fit *f, size_t epoch)
     const dpt_dataset *data = f->reports && !r->no_samples ? samples_of(f) : NULL;
     if (!data) return DPT_OK;
     dpti_samples_free(&r->samples);
+    dpti_fit_listen(f, true);
     const dpt_status status =
         dpti_samples_look(f->trainer, data, f->options->test ? "test" : "validation", &r->samples);
+    dpti_fit_listen(f, false);
     r->looked_step = dpt_trainer_steps(f->trainer);
     r->samples.classes.epoch = epoch;
     if (status == DPT_OK) return DPT_OK;
     if (f->cut != was_cut) return status;
-    tell_failure(f);
+    if (status != DPT_E_CANCELLED) tell_failure(f);
     f->context->error = before;
     return DPT_OK;
 }

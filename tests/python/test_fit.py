@@ -164,6 +164,27 @@ def test_ctrl_c_leaves_a_checkpoint_and_returns(net, digits, tmp_path):
     assert any("resuming" in notice for notice in resumed.notices)
 
 
+def test_ctrl_c_breaks_an_evaluation_off(net, digits, tmp_path, monkeypatch):
+    folder = str(tmp_path / "run")
+    progress = dptrain.fitting._Loop.progress
+
+    def press(loop, p):
+        if not (p.step or p.epoch or p.event) and p.steps_done == 6:
+            os.kill(os.getpid(), signal.SIGINT)
+        return progress(loop, p)
+
+    options = dict(devices="cpu:threads=1", batch_size=100, epochs=4, validation=digits)
+    whole = dptrain.fit(net.copy(), digits, **options)
+    with monkeypatch.context() as patch:
+        patch.setattr(dptrain.fitting._Loop, "progress", press)
+        run = dptrain.fit(net.copy(), digits, checkpoint=folder, **options)
+    assert run.stopped and (run.steps, run.epochs) == (6, 1)
+    resumed = dptrain.fit(net.copy(), digits, checkpoint=folder, resume=True, **options)
+    assert not resumed.stopped and (resumed.steps, resumed.epochs) == (12, 4)
+    losses = "validation_loss"
+    assert run.history[losses] + resumed.history[losses] == whole.history[losses]
+
+
 def checkpoints_of(log):
     events = [json.loads(line) for line in log.read_text().splitlines()]
     return [event["step"] for event in events if event["event"] == "checkpoint"]

@@ -27,6 +27,9 @@ typedef struct course {
     const char *columns; /* which devices, in the order of all, find filters' gradients so: "01" */
     const char *split;   /* NULL: equal */
     bool resume, compress, states;
+    bool evaluates; /* the training data, after each epoch */
+    size_t stops;   /* the process that asks for the end in an evaluation; MOST: none does */
+    dpt_fit_result results[MOST];
     size_t max_steps;
     size_t n_devices;
     char ways[DEVICES][24];
@@ -85,17 +88,29 @@ static dpt_status note_weights(course *c, size_t rank, dpt_trainer *t)
     return status;
 }
 
-/* By steps and states, or by dpt_fit. */
-static dpt_status run(const course *c, dpt_trainer *t)
+/* Called without anything in an evaluation. */
+static int ends_evaluations(const dpt_fit_progress *progress, void *user)
 {
-    dpt_fit_result result = {.size = sizeof result};
+    (void)user;
+    return !progress->step && !progress->epoch && !progress->event;
+}
+
+/* By steps and states, or by dpt_fit. */
+static dpt_status run(course *c, dpt_trainer *t)
+{
+    const size_t rank = dpt_process_rank(t->context);
+    dpt_fit_result *result = &c->results[rank];
     dpt_step_metrics m = {.size = sizeof m};
     const dpt_fit_options options = {.size = sizeof options,
                                      .max_steps = c->max_steps,
                                      .checkpoint = "kept",
                                      .resume = c->resume,
-                                     .log = "kept.jsonl"};
-    if (!c->states) return dpt_fit(t, &options, &result);
+                                     .log = "kept.jsonl",
+                                     .test = c->evaluates ? t->data : NULL,
+                                     .validation = c->evaluates ? t->data : NULL,
+                                     .progress = rank == c->stops ? ends_evaluations : NULL};
+    result->size = sizeof *result;
+    if (!c->states) return dpt_fit(t, &options, result);
     if (c->resume) DPT_TRY(dpt_trainer_load_state(t, "kept.state"));
     while (dpt_trainer_steps(t) < c->max_steps)
         DPT_TRY(dpt_trainer_step(t, &m));
@@ -171,7 +186,7 @@ static bool trains(test *t, course *c)
 
 static course on(const test *t, const char *devices)
 {
-    return (course){.data = t->user, .devices = devices, .max_steps = STEPS};
+    return (course){.data = t->user, .devices = devices, .max_steps = STEPS, .stops = MOST};
 }
 
 static void forget(void)
@@ -308,6 +323,43 @@ static void again_and_again(test *t)
     CHECK_SIZE(n_columns, STEPS - HALF);
 }
 
+/* ---- Evaluations ----------------------------------------------------------------------------- */
+
+/* One process asks for the end in an evaluation: all end there, and know who has asked.  What is
+   resumed evaluates, and is the training that was not interrupted. */
+static void all_break_off(test *t)
+{
+    enum { EPOCH_STEPS = 5 };
+    static const char three[] = "cpu:threads=1,cpu:threads=1|cpu:threads=1|cpu:threads=1";
+    course whole = on(t, three);
+    whole.evaluates = true;
+    for (size_t stops = 0; stops < 3; stops++) {
+        course first = whole, rest = whole;
+        forget();
+        if (!trains(t, &whole)) return;
+        forget();
+        first.stops = stops;
+        if (!trains(t, &first)) return;
+        for (size_t r = 0; r < 3; r++) {
+            CHECK(first.results[r].stopped);
+            CHECK_SIZE(first.results[r].stopped_by, stops);
+            CHECK_SIZE(first.results[r].steps, EPOCH_STEPS);
+            CHECK_SIZE(first.results[r].epochs, 0);
+        }
+        rest.resume = true;
+        if (!trains(t, &rest)) return;
+        for (size_t r = 0; r < 3; r++) {
+            CHECK(!rest.results[r].stopped);
+            CHECK(rest.weights[r] == whole.weights[0]);
+            CHECK_SIZE(rest.results[r].epochs, 1);
+            CHECK_SIZE(rest.results[r].best_epoch, whole.results[r].best_epoch);
+            CHECK_NEAR(rest.results[r].best_validation_loss, whole.results[r].best_validation_loss,
+                       0);
+            CHECK_NEAR(rest.results[r].test_loss, whole.results[r].test_loss, 0);
+        }
+    }
+}
+
 /* ---- What fails ------------------------------------------------------------------------------ */
 
 /* A call of a device, in one process, while all prepare theirs anew. */
@@ -366,6 +418,7 @@ int main(int argc, char **argv)
         {"in other processes", in_other_processes},
         {"in a state", in_a_state},
         {"again and again", again_and_again},
+        {"all break off", all_break_off},
         {"a device fails", a_device_fails},
         {"the transport fails", the_transport_fails},
     };

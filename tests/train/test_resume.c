@@ -106,7 +106,26 @@ typedef struct record {
     size_t n_infos, n_warnings;
     char last[256]; /* notice */
     void (*at)(struct record *r, size_t step);
+    size_t stop_asked;   /* in an evaluation behind this step, which waits for its checkpoint */
+    const char *awaited; /* the path of that; NULL: there is none to wait for */
+    bool found;          /* it is there */
 } record;
+
+static void await_file(const char *path)
+{
+    for (size_t i = 0; i < 30000 && access(path, F_OK) != 0; i++)
+        (void)usleep(1000);
+}
+
+/* Asked in an evaluation whether training is to end. */
+static bool ends_in_evaluation(record *r, const dpt_fit_progress *progress)
+{
+    if (progress->step || progress->epoch || progress->event) return false;
+    if (r->stop_asked == 0 || progress->steps_done != r->stop_asked) return false;
+    if (r->awaited) await_file(r->awaited);
+    r->found = r->awaited && access(r->awaited, F_OK) == 0;
+    return true;
+}
 
 static int note(const dpt_fit_progress *progress, void *user)
 {
@@ -118,6 +137,7 @@ static int note(const dpt_fit_progress *progress, void *user)
     }
     if (progress->epoch && progress->epoch->epoch <= EPOCHS)
         r->train_loss[progress->epoch->epoch] = progress->epoch->train_loss;
+    if (ends_in_evaluation(r, progress)) return 1;
     return r->stop_after > 0 && progress->steps_done >= r->stop_after;
 }
 
@@ -232,6 +252,150 @@ static void sgd_goes_on_exactly(test *t)
 static void adamw_goes_on_exactly(test *t)
 {
     interrupt_everywhere(t, &adamw);
+}
+
+/* ---- Evaluations ----------------------------------------------------------------------------- */
+
+/* Returns how many lines of a log are of such an event. */
+static size_t count_events(const char *log, const char *event)
+{
+    static char line[1 << 16];
+    char begins[64];
+    size_t n = 0;
+    snprintf(begins, sizeof begins, "{\"event\":\"%s\"", event);
+    FILE *file = fopen(log, "r");
+    while (file && fgets(line, sizeof line, file))
+        n += strncmp(line, begins, strlen(begins)) == 0;
+    if (file) fclose(file);
+    return n;
+}
+
+/* A training that is to end in an evaluation ends there, with the state of before, and evaluates
+   first when it is resumed.  Its log is that of the whole. */
+static void end_in_evaluation(test *t, size_t epoch, const training *whole,
+                              const dpt_fit_result *result)
+{
+    const setting *s = t->user;
+    char path[64];
+    training w;
+    snprintf(path, sizeof path, "broken/checkpoint-%09zu.safetensors", epoch * STEPS_PER_EPOCH);
+    record first = {.stop_asked = epoch * STEPS_PER_EPOCH, .awaited = epoch == 1 ? path : NULL},
+           second = {.n_steps = 0};
+    empty(t, "broken");
+    (void)unlink("broken.jsonl");
+    for (size_t part = 0; part < 2; part++) {
+        dpt_fit_result r = {.size = sizeof r};
+        if (!opened(t, two, &sgd, &w)) return;
+        dpt_fit_options fit = fit_options(s, "broken", part == 0 ? &first : &second);
+        fit.checkpoint_every = (dpt_interval){.epochs = 1};
+        fit.log = "broken.jsonl";
+        fit.resume = part > 0;
+        if (!CHECK_OK(dpt_fit(w.trainer, &fit, &r))) FAIL("%s", dpt_error_message(s->context));
+        CHECK(r.stopped == (part == 0));
+        CHECK_SIZE(r.epochs, part == 0 ? epoch - 1 : EPOCHS);
+        CHECK_SIZE(r.steps, part == 0 ? epoch * STEPS_PER_EPOCH : STEPS);
+        CHECK_SIZE(count_events("broken.jsonl", "epoch"), part == 0 ? epoch - 1 : EPOCHS);
+        if (part > 0) check_same(t, whole, &w);
+        if (part > 0) check_results(t, result, &r);
+        close_training(&w);
+    }
+    /* A later one may not be written, because that of the epoch before is being written still. */
+    CHECK(first.found == (epoch == 1));
+    CHECK_SIZE(second.n_steps, STEPS - epoch * STEPS_PER_EPOCH);
+    CHECK_SIZE(count_events("broken.jsonl", "step"), STEPS);
+    CHECK_SIZE(count_events("broken.jsonl", "done"), 1);
+    dpt_log_comparison seen = {.size = sizeof seen};
+    if (!CHECK_OK(dpt_compare_logs(s->context, "whole.jsonl", "broken.jsonl", &seen))) return;
+    CHECK_SIZE(seen.common_steps, STEPS);
+    CHECK_SIZE(seen.common_weights, EPOCHS);
+    CHECK(!seen.differs);
+}
+
+static void an_evaluation_breaks_off(test *t)
+{
+    const setting *s = t->user;
+    training whole;
+    record seen = {.n_steps = 0};
+    dpt_fit_result result = {.size = sizeof result};
+    if (opened(t, two, &sgd, &whole)) {
+        dpt_fit_options fit = fit_options(s, NULL, &seen);
+        fit.log = "whole.jsonl";
+        CHECK_OK(dpt_fit(whole.trainer, &fit, &result));
+        for (size_t epoch = 1; epoch <= EPOCHS; epoch++)
+            end_in_evaluation(t, epoch, &whole, &result);
+    }
+    close_training(&whole);
+    empty(t, "broken");
+}
+
+/* An evaluation at the end of a training that a limit ends within an epoch: what is resumed without
+   a further step evaluates. */
+static void the_last_evaluation_breaks_off(test *t)
+{
+    const setting *s = t->user;
+    training w;
+    record r = {.stop_asked = 3};
+    dpt_fit_result result = {.size = sizeof result};
+    empty(t, "part");
+    for (size_t i = 0; i < 3; i++) {
+        if (!opened(t, two, &sgd, &w)) return;
+        dpt_fit_options fit = fit_options(s, "part", &r);
+        fit.validation = NULL;
+        fit.test = s->validation;
+        fit.epochs = 0;
+        fit.max_steps = 3;
+        fit.resume = i == 2;
+        const dpt_status status = dpt_fit(w.trainer, &fit, &result);
+        /* It has not ended, so it is not begun anew by accident. */
+        CHECK_STATUS(status, i == 1 ? DPT_E_INVALID : DPT_OK);
+        if (i != 1) CHECK(result.stopped == (i == 0));
+        if (i != 1) CHECK(isnan(result.test_loss) == (i == 0));
+        if (i != 1) CHECK_SIZE(result.steps, 3);
+        close_training(&w);
+        r.stop_asked = 0;
+    }
+    empty(t, "part");
+}
+
+/* The weights of a checkpoint of before an evaluation are of no use if the loss is not finite. */
+static void a_loss_that_is_not_finite_revokes(test *t)
+{
+    const setting *s = t->user;
+    enum { N = 4 };
+    static float images[N * FLAT_PIXELS];
+    static const int32_t labels[N] = {0};
+    size_t *numbers = NULL, n = 0;
+    training w;
+    record r = {.n_steps = 0};
+    dpt_fit_result result = {.size = sizeof result};
+    for (size_t i = 0; i < N * FLAT_PIXELS; i++)
+        images[i] = 3e38f;
+    const dpt_dataset_memory memory = {.size = sizeof memory,
+                                       .images = images,
+                                       .labels = labels,
+                                       .count = N,
+                                       .height = FLAT_SIDE,
+                                       .width = FLAT_SIDE,
+                                       .channels = FLAT_CHANNELS,
+                                       .outputs = FLAT_CLASSES,
+                                       .dtype = DPT_F32,
+                                       .label_dtype = DPT_I32};
+    dpt_dataset *huge = NULL;
+    REQUIRE_OK(dpt_dataset_from_memory(s->context, &memory, &huge));
+    empty(t, "huge");
+    if (opened(t, two, &sgd, &w)) {
+        dpt_fit_options fit = fit_options(s, "huge", &r);
+        fit.checkpoint_every = (dpt_interval){.steps = 3};
+        fit.validation = NULL;
+        fit.test = huge;
+        CHECK_STATUS(dpt_fit(w.trainer, &fit, &result), DPT_E_NOT_FINITE);
+        CHECK_OK(dpti_folder_list("huge", &numbers, &n, NULL));
+        if (CHECK_SIZE(n, 1)) CHECK_SIZE(numbers[0], 3);
+        free(numbers);
+    }
+    close_training(&w);
+    dpt_dataset_destroy(huge);
+    empty(t, "huge");
 }
 
 /* Patience and the best epoch are those of the whole. */
@@ -861,6 +1025,9 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"sgd goes on exactly", sgd_goes_on_exactly},
         {"adamw goes on exactly", adamw_goes_on_exactly},
+        {"an evaluation breaks off", an_evaluation_breaks_off},
+        {"the last evaluation breaks off", the_last_evaluation_breaks_off},
+        {"a loss that is not finite revokes", a_loss_that_is_not_finite_revokes},
         {"patience goes on", patience_goes_on},
         {"a state goes on exactly", a_state_goes_on_exactly},
         {"algorithms go on", algorithms_go_on},

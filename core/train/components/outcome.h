@@ -43,6 +43,7 @@ typedef enum dpti_run_request {
     DPTI_RUN_REQUEST_TIME = 1 << 1, /* end training, since the time is up */
     DPTI_RUN_REQUEST_KEEP = 1 << 2, /* keep the training state of all processes in memory before
                                        more steps are submitted */
+    DPTI_RUN_REQUESTS = 1 << 3,     /* above all of them */
 } dpti_run_request;
 
 /* What came of one device's shard of a step. */

@@ -368,40 +368,89 @@ static dpt_status fail(dpt_trainer *t, const evaluate_job *job)
     return dpti_trainer_fail(t, job->worker->device, &job->error);
 }
 
-/* Does this process's part and waits; the jobs have the results. */
-static dpt_status work_off(dpt_trainer *t, const request *what, evaluate_job *jobs,
-                           const size_t *rows)
+/* This process's part of an evaluation. */
+typedef struct work {
+    evaluate_job *jobs; /* (n_workers) */
+    size_t n_over;      /* of these have been waited for */
+    atomic_bool over;   /* no device is to go on */
+} work;
+
+/* Posts the jobs of this process's devices, which take `rows` samples each. */
+static dpt_status post_jobs(dpt_trainer *t, const request *what, const size_t *rows, work *w)
 {
-    dpt_status status = DPT_OK;
     size_t done = 0;
-    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
-    bool lost = false;
-    atomic_bool over = false;
+    evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
     for (size_t i = 0; i < t->first_device; i++)
         done += rows[i];
-    for (size_t i = 0; i < t->n_workers; i++) {
+    for (size_t i = 0; jobs && i < t->n_workers; i++) {
         const size_t count = rows[t->first_device + i];
         jobs[i] = (evaluate_job){.worker = &t->workers[i],
                                  .slot = what->slot,
-                                 .over = &over,
+                                 .over = &w->over,
                                  .first = what->first + done,
                                  .count = count};
         done += count;
     }
-    if (!give(t, what, jobs)) {
-        take(t, what, jobs);
+    if (!jobs || !give(t, what, jobs)) {
+        if (jobs) take(t, what, jobs);
+        free(jobs);
         return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to %s",
                         what->outputs ? "predict" : "evaluate");
     }
     for (size_t i = 0; i < t->n_workers; i++)
         if (!dpti_is_lost(&t->workers[i]))
             jobs[i].ticket = dpti_driver_post(t->workers[i].device, run_evaluate, &jobs[i]);
+    w->jobs = jobs;
+    return DPT_OK;
+}
+
+/* Waits for jobs, one after the other, until one lasts longer than a moment.  Returns whether there
+   is one. */
+static bool wait_a_while(dpt_trainer *t, work *w)
+{
+    for (; w->jobs && w->n_over < t->n_workers; w->n_over++) {
+        evaluate_job *job = &w->jobs[w->n_over];
+        if (dpti_is_lost(job->worker)) continue;
+        const dpti_awaited what = dpti_trainer_await_a_while(t, w->n_over, job->ticket);
+        if (what == DPTI_AWAIT_MORE) return true;
+        if (what == DPTI_AWAITED) continue;
+        job->status = DPT_E_DEVICE_LOST;
+        job->error = *dpti_hung_error(job->worker);
+    }
+    return false;
+}
+
+/* Waits for the jobs of all processes.  Meanwhile it asks the listener, and ends the jobs if the
+   listener of any process ends the evaluation.  All processes call it, also one that has no jobs
+   because its preparations have failed. */
+static dpt_status watch(dpt_trainer *t, work *w)
+{
+    enum { MORE = DPTI_RUN_REQUESTS };
+    dpti_trainer_evaluation *e = &t->evaluation;
+    dpt_status status = DPT_OK;
+    unsigned any;
+    do {
+        const bool ends = e->ends && e->ends(e->listener);
+        const unsigned mine = wait_a_while(t, w) ? MORE : 0;
+        any = mine | (ends ? DPTI_RUN_REQUEST_STOP : 0);
+        if (t->processes)
+            status = e->ends ? dpti_peers_ask_requests(t, mine, &any)
+                             : dpti_peers_ask_any(t, mine, &any);
+        e->ended = status == DPT_OK && e->ends && any & DPTI_RUN_REQUEST_STOP;
+    } while (status == DPT_OK && any & MORE && !e->ended);
+    if (status != DPT_OK || e->ended) atomic_store(&w->over, true);
+    while (wait_a_while(t, w)) {
+    }
+    return status;
+}
+
+/* Looks at the jobs, which are over, and frees what they needed besides their devices. */
+static dpt_status finish_jobs(dpt_trainer *t, const request *what, evaluate_job *jobs)
+{
+    dpt_status status = DPT_OK;
+    const dpt_error *errors[DPTI_SPLIT_MAX_DEVICES] = {NULL};
+    bool lost = false;
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (dpti_is_lost(&t->workers[i])) continue;
-        if (!dpti_trainer_await(t, i, jobs[i].ticket)) {
-            jobs[i].status = DPT_E_DEVICE_LOST;
-            jobs[i].error = *dpti_hung_error(&t->workers[i]);
-        }
         if (jobs[i].status == DPT_OK || jobs[i].status == DPT_E_CANCELLED) continue;
         if (status == DPT_OK) status = fail(t, &jobs[i]);
         if (jobs[i].unread || !dpti_is_loss(jobs[i].status)) continue;
@@ -481,9 +530,8 @@ typedef struct part {
     uint64_t written; /* whether weights were, since they were compared */
 } part;
 
-/* This process's part of what is asked for, with all that it needs: valid replicas, programs, data.
- */
-static dpt_status do_own(dpt_trainer *t, request *what, part *parts, const size_t *rows)
+/* Provides all that this process's part needs: valid replicas, programs, data. */
+static dpt_status prepare(dpt_trainer *t, request *what)
 {
     const dpt_dataset *data = what->data;
     const size_t n_gone = dpti_trainer_n_lost(t);
@@ -496,17 +544,32 @@ static dpt_status do_own(dpt_trainer *t, request *what, part *parts, const size_
     dpti_test *test = dpti_evaluation_test(t, what->slot);
     DPT_TRY(dpti_trainer_publish_data(t, dpti_dataset_share(data, t->data) ? dpti_feeding_store(t)
                                                                            : &test->store));
-    if (dpti_trainer_n_lost(t) != n_gone) return DPT_E_CANCELLED;
-    evaluate_job *jobs = calloc(t->n_workers, sizeof *jobs);
-    if (!jobs) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to evaluate");
-    const dpt_status status = work_off(t, what, jobs, rows);
+    return dpti_trainer_n_lost(t) != n_gone ? DPT_E_CANCELLED : DPT_OK;
+}
+
+/* This process's part of what is asked for, and where its results go. */
+typedef struct own_part {
+    const request *what;
+    part *parts;        /* (n_devices) */
+    const size_t *rows; /* (n_devices) samples of each device */
+} own_part;
+
+/* Does this process's part, unless its preparations have failed (`status`). */
+static dpt_status do_own(dpt_trainer *t, const own_part *own, dpt_status status)
+{
+    const request *what = own->what;
+    work w = {.jobs = NULL};
+    if (status == DPT_OK) status = post_jobs(t, what, own->rows, &w);
+    const dpt_status watched = watch(t, &w);
+    if (!w.jobs) return status == DPT_OK ? watched : status;
+    status = finish_jobs(t, what, w.jobs);
     for (size_t i = 0; i < t->n_workers; i++)
-        parts[t->first_device + i] = (part){.loss = jobs[i].loss,
-                                            .hits = jobs[i].hits,
-                                            .count = what->count,
-                                            .written = dpti_peers_have_written(t)};
-    free(jobs);
-    return status;
+        own->parts[t->first_device + i] = (part){.loss = w.jobs[i].loss,
+                                                 .hits = w.jobs[i].hits,
+                                                 .count = what->count,
+                                                 .written = dpti_peers_have_written(t)};
+    free(w.jobs);
+    return status == DPT_OK ? watched : status;
 }
 
 /* Whether all processes have worked on as many samples, by the same weights.  Weights are compared
@@ -561,16 +624,18 @@ static dpt_status do_all(dpt_trainer *t, request *what, part *parts, size_t *row
         what->outputs ? check_shape(t, what->data) : dpti_trainer_check_test(t, what->data);
     if (status == DPT_OK) {
         divide(t, what->count, rows);
-        status = do_own(t, what, parts, rows);
+        status = prepare(t, what);
     }
+    status = do_own(t, &(own_part){what, parts, rows}, status);
     status = dpti_peers_gather(t, status, parts, sizeof *parts);
+    if (status == DPT_OK && t->evaluation.ended) return DPT_E_CANCELLED;
     if (status == DPT_OK) status = check_alike(t, parts);
     if (status == DPT_OK && what->outputs) status = gather_outputs(t, what, rows);
     return status;
 }
 
 /* The sum of the losses does not depend on how samples are divided.  DPT_E_CANCELLED: a device was
-   lost, and the others begin anew. */
+   lost, and the others begin anew; or the listener has ended the evaluation. */
 static dpt_status attempt(dpt_trainer *t, request *what)
 {
     dpti_trainer_update_split(t);
@@ -594,10 +659,16 @@ static dpt_status attempt(dpt_trainer *t, request *what)
 static dpt_status evaluate(dpt_trainer *t, request *what)
 {
     dpt_status status;
+    t->evaluation.ended = false;
     do
         status = attempt(t, what);
-    while (status == DPT_E_CANCELLED);
+    while (status == DPT_E_CANCELLED && !t->evaluation.ended);
     return status;
+}
+
+void dpti_evaluation_listen(dpt_trainer *trainer, bool (*ends)(void *listener), void *listener)
+{
+    trainer->evaluation = (dpti_trainer_evaluation){.ends = ends, .listener = listener};
 }
 
 dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, dpt_evaluation *out)

@@ -79,16 +79,23 @@ static void look(dpt_trainer *t, double waited)
     }
 }
 
+dpti_awaited dpti_trainer_await_a_while(dpt_trainer *trainer, size_t rank, uint64_t ticket)
+{
+    dpti_device *device = trainer->workers[rank].device;
+    const double wait = fmin(longest_wait, step_limit(trainer) / 4);
+    if (dpti_driver_wait_for(device, ticket, wait)) return DPTI_AWAITED;
+    if (!dpti_driver_is_running(device)) return DPTI_AWAIT_NONE;
+    look(trainer, wait);
+    return DPTI_AWAIT_MORE;
+}
+
 bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket)
 {
-    dpt_trainer *t = trainer;
-    dpti_worker *w = &t->workers[rank];
-    for (;;) {
-        const double wait = fmin(longest_wait, step_limit(t) / 4);
-        if (dpti_driver_wait_for(w->device, ticket, wait)) return true;
-        if (!dpti_driver_is_running(w->device)) return false;
-        look(t, wait);
-    }
+    dpti_awaited what;
+    do
+        what = dpti_trainer_await_a_while(trainer, rank, ticket);
+    while (what == DPTI_AWAIT_MORE);
+    return what == DPTI_AWAITED;
 }
 
 bool dpti_trainer_call(dpt_trainer *trainer, size_t rank, dpti_job *job, void *argument)

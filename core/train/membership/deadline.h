@@ -14,8 +14,17 @@
 typedef struct dpt_trainer dpt_trainer;
 typedef struct dpti_worker dpti_worker;
 
-/* Waits for a job, and watches all devices.  false: this worker hangs (dpti_is_hung), and the job
-   has not run or not to its end: nothing that it was given may be freed. */
+/* What came of a wait for a job. */
+typedef enum dpti_awaited {
+    DPTI_AWAITED,    /* the job has run */
+    DPTI_AWAIT_MORE, /* it has not run yet */
+    DPTI_AWAIT_NONE, /* the worker hangs (dpti_is_hung), and the job has not run or not to its end:
+                        nothing that it was given may be freed */
+} dpti_awaited;
+
+/* Waits for a job, a tenth of a second at most, and watches all devices. */
+dpti_awaited dpti_trainer_await_a_while(dpt_trainer *trainer, size_t rank, uint64_t ticket);
+/* Waits for a job, and watches all devices.  false: DPTI_AWAIT_NONE. */
 bool dpti_trainer_await(dpt_trainer *trainer, size_t rank, uint64_t ticket);
 /* Nothing in flight: posts a job and waits for it.  prepare: the job compiles, measures or places
    data, and may take longer. */

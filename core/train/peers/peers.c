@@ -266,9 +266,10 @@ void dpti_peers_have(dpt_trainer *trainer, dpti_run_request request)
     trainer->peers.agreed_requests &= ~(unsigned)request;
 }
 
-/* What all processes say: the first one, and any one. */
+/* What all processes say: the first one, and any one; and the first one that requests the end. */
 typedef struct answers {
     unsigned first, any;
+    size_t stopped_by;
 } answers;
 
 static dpt_status ask(dpt_trainer *trainer, unsigned mine, answers *out)
@@ -283,6 +284,7 @@ static dpt_status ask(dpt_trainer *trainer, unsigned mine, answers *out)
     for (size_t i = 0; i < dpt_process_count(trainer->context); i++) {
         unsigned one = 0;
         memcpy(&one, all.data + i * sizeof one, sizeof one);
+        if (one & ~out->any & DPTI_RUN_REQUEST_STOP) out->stopped_by = i;
         out->any |= one;
     }
     dpti_gathered_free(&all);
@@ -291,7 +293,7 @@ static dpt_status ask(dpt_trainer *trainer, unsigned mine, answers *out)
 
 dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine, unsigned *first)
 {
-    answers said = {0, 0};
+    answers said = {.any = 0};
     DPT_TRY(ask(trainer, mine, &said));
     *first = said.first;
     return DPT_OK;
@@ -299,8 +301,19 @@ dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned mine, unsigned *f
 
 dpt_status dpti_peers_ask_any(dpt_trainer *trainer, unsigned mine, unsigned *any)
 {
-    answers said = {0, 0};
+    answers said = {.any = 0};
     DPT_TRY(ask(trainer, mine, &said));
+    *any = said.any;
+    return DPT_OK;
+}
+
+dpt_status dpti_peers_ask_requests(dpt_trainer *trainer, unsigned mine, unsigned *any)
+{
+    dpti_peers *p = &trainer->peers;
+    answers said = {.any = 0};
+    DPT_TRY(ask(trainer, mine | dpti_peers_requests(trainer), &said));
+    if (said.any & ~p->agreed_requests & DPTI_RUN_REQUEST_STOP) p->stopped_by = said.stopped_by;
+    p->agreed_requests |= said.any & (DPTI_RUN_REQUESTS - 1);
     *any = said.any;
     return DPT_OK;
 }

@@ -54,6 +54,10 @@ DPT_CHECK_RESULT dpt_status dpti_peers_ask_first(dpt_trainer *trainer, unsigned 
                                                  unsigned *first);
 /* The bits that any process gives, likewise. */
 DPT_CHECK_RESULT dpt_status dpti_peers_ask_any(dpt_trainer *trainer, unsigned mine, unsigned *any);
+/* The same, of bits from DPTI_RUN_REQUESTS on; and what the processes request (below) is agreed on,
+   as behind a step. */
+DPT_CHECK_RESULT dpt_status dpti_peers_ask_requests(dpt_trainer *trainer, unsigned mine,
+                                                    unsigned *any);
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
@@ -77,7 +81,7 @@ void dpti_peers_mend(dpt_trainer *trainer);
 /* ---- Requests -------------------------------------------------------------------------------- */
 
 /* Any thread: asks for something that all processes do, or none: with the next step that is
-   collected. */
+   collected, or the next call of ask_requests. */
 void dpti_peers_request(dpt_trainer *trainer, dpti_run_request request);
 /* What this process asks for; and what all have agreed on: dpti_run_request bits. */
 unsigned dpti_peers_requests(const dpt_trainer *trainer);

@@ -34,6 +34,7 @@
 #define DPTI_TRAINER_H
 
 #include "train/state/compute_state.h"
+#include "train/state/evaluation_state.h"
 #include "train/state/exchange_state.h"
 #include "train/state/feeding_state.h"
 #include "train/state/in_flight_step.h"
@@ -135,6 +136,7 @@ struct dpt_trainer {
     dpti_trainer_replicas replicas;
     dpti_trainer_programs programs;
     dpti_trainer_recovery recovery;
+    dpti_trainer_evaluation evaluation;
     dpti_trainer_pipeline pipeline;
 };
 
