@@ -97,7 +97,7 @@ typedef struct cli_options {
     size_t seed;
     const char *lora;
     const char *checkpoint, *load, *fresh, *log, *plot, *trace, *tensorboard, *report;
-    bool tensorboard_histograms, load_partial, skip_unreadable, no_orientation;
+    bool tensorboard_histograms, metrics, load_partial, skip_unreadable, no_orientation;
     const char *command;           /* the whole command line, for the report; NULL: there is none */
     dpt_interval checkpoint_every; /* all zero: the default */
     size_t checkpoint_keep;        /* likewise */
@@ -227,6 +227,10 @@ DPT_CHECK_RESULT int cli_read_devices(cli_options *options, char **text);
 DPT_CHECK_RESULT int cli_name_text(cli_options *options, char **name);
 /* Whether a data set of this name is text or tokens. */
 bool cli_is_text(const char *name);
+/* The name of a class, or its number, which is written to `number`. */
+const char *cli_class_name(const dpt_dataset_info *data, size_t i, char number[24]);
+/* The number of UTF-8 characters of a name.  Names are printable. */
+int cli_columns(const char *name);
 
 /* The command line as a text that a shell reads as the same words; the program is "dptrain".  The
    caller frees the text; NULL if there is no memory (command_line.c). */

@@ -99,35 +99,18 @@ static void print_parts(const look *l)
                l->parts[i].n_unreadable, mebibytes(l->parts[i].data), width, mean[i], deviation[i]);
 }
 
-/* The name of a class, or its number. */
-static const char *class_name(const dpt_dataset_info *data, size_t i, char number[24])
-{
-    if (data->class_names) return data->class_names[i];
-    snprintf(number, 24, "%zu", i);
-    return number;
-}
-
-/* The number of UTF-8 characters of a name.  Names are printable. */
-static int columns_of(const char *name)
-{
-    int n = 0;
-    for (; *name; name++)
-        n += ((unsigned char)*name & 0xC0) != 0x80;
-    return n;
-}
-
 static void print_classes(const look *l)
 {
     const dpt_dataset_info *data = l->parts[0].data;
     char number[24];
     int width = (int)strlen("CLASS");
     for (size_t i = 0; i < data->outputs; i++)
-        if (columns_of(class_name(data, i, number)) > width)
-            width = columns_of(class_name(data, i, number));
+        if (cli_columns(cli_class_name(data, i, number)) > width)
+            width = cli_columns(cli_class_name(data, i, number));
     printf("\n%-*s  %10s  %10s\n", width, "CLASS", "TRAINING", "TEST");
     for (size_t i = 0; i < data->outputs; i++) {
-        const char *name = class_name(data, i, number);
-        printf("%s%*s  %10zu  %10zu\n", name, width - columns_of(name), "",
+        const char *name = cli_class_name(data, i, number);
+        printf("%s%*s  %10zu  %10zu\n", name, width - cli_columns(name), "",
                l->parts[0].class_counts[i], l->parts[1].class_counts[i]);
     }
 }

@@ -1,4 +1,7 @@
-/* dptrain eval: prints loss and accuracy of saved weights on the test data. */
+/* dptrain eval: prints loss and accuracy of saved weights on the test data, and figures of classes.
+ */
+#include "metrics.h"
+#include "new_file.h"
 #include "recipe.h"
 #include "session.h"
 
@@ -44,8 +47,14 @@ static dpt_status name_not_finite(const cli_session *session, const cli_options 
                                       : dpt_fail(session->context, DPT_E_NOT_FINITE, "%s", why);
 }
 
+/* What was found. */
+typedef struct found {
+    dpt_evaluation sum;
+    dpt_classification *classes; /* NULL: not asked for */
+} found;
+
 static dpt_status evaluate(cli_session *session, const cli_options *options, const char *weights,
-                           dpt_evaluation *out)
+                           found *out)
 {
     DPT_TRY(cli_session_open(session, options, CLI_WITH_PROCESSES));
     DPT_TRY(cli_weights_classes(session));
@@ -65,10 +74,12 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
     DPT_TRY(dpt_trainer_create(session->devices, session->model, session->test, &trainer,
                                &session->trainer));
     DPT_TRY(dpt_trainer_load(session->trainer, weights));
-    dpt_status status = dpt_trainer_evaluate(session->trainer, session->test, out);
-    cli_session_tell_lost(session);
+    dpt_status status = dpt_trainer_evaluate(session->trainer, session->test, &out->sum);
     if (status == DPT_E_NOT_FINITE && dpt_processes_launched() <= 1)
         status = name_not_finite(session, options);
+    if (status == DPT_OK && options->metrics)
+        status = dpt_trainer_classify(session->trainer, session->test, &out->classes);
+    cli_session_tell_lost(session);
     return status;
 }
 
@@ -83,33 +94,43 @@ static void write_loss(const cli_options *options, bool classifies, double loss,
         snprintf(text, 32, "%.6g", loss);
 }
 
-/* Of a network that predicts text: from how many ids it would choose if all were as likely, and how
-   many bits it needs for a byte. */
-static void print_text(const cli_session *session, double loss)
+static void print(const cli_session *session, const cli_options *options, const cli_evaluated *of)
 {
-    dpt_dataset_info data = {.size = sizeof data};
-    dpt_dataset_describe(session->test, &data);
-    if (!cli_is_text(data.name)) return;
-    printf("perplexity %.4f", exp(loss));
-    if (data.bytes_per_label > 0)
-        printf(", %.4f bits per byte", loss / log(2) / data.bytes_per_label);
-    printf("\n");
-}
-
-static void print(const cli_session *session, const cli_options *options, const dpt_evaluation *e)
-{
-    const bool classifies =
-        cli_loss(options) == DPT_LOSS_CROSS_ENTROPY && !dpt_model_gives_loss(session->model);
+    const dpt_evaluation *e = of->evaluation;
     const cli_unit unit = cli_unit_of(session->test);
     char loss[32];
-    write_loss(options, classifies, e->loss, loss);
-    if (classifies)
+    write_loss(options, of->classifies, e->loss, loss);
+    if (of->classifies)
         printf("test loss %s accuracy %.4f  %zu of %zu right  %.1f s  %.0f %s\n", loss, e->accuracy,
                e->hits, e->labels, e->seconds,
                e->seconds > 0 ? unit.per_sample * (double)e->samples / e->seconds : 0, unit.name);
     else
         printf("test loss %s  %zu samples  %.1f s\n", loss, e->samples, e->seconds);
-    if (classifies) print_text(session, e->loss);
+    if (of->perplexity > 0) printf("perplexity %.4f", of->perplexity);
+    if (of->bits_per_byte > 0) printf(", %.4f bits per byte", of->bits_per_byte);
+    if (of->perplexity > 0) printf("\n");
+    if (of->classes) cli_metrics_print(of);
+}
+
+/* Prints the result, and writes it to the file of --json.  A network that predicts text has two
+   more figures: from how many ids it would choose if all were as likely, and how many bits it needs
+   for a byte. */
+static int show(const cli_session *session, const cli_options *options, const found *result)
+{
+    dpt_dataset_info data = {.size = sizeof data};
+    dpt_dataset_describe(session->test, &data);
+    cli_evaluated of = {.data = &data,
+                        .evaluation = &result->sum,
+                        .classifies = cli_loss(options) == DPT_LOSS_CROSS_ENTROPY &&
+                                      !dpt_model_gives_loss(session->model),
+                        .classes = result->classes};
+    if (of.classifies && cli_is_text(data.name)) {
+        of.perplexity = exp(result->sum.loss);
+        if (data.bytes_per_label > 0)
+            of.bits_per_byte = result->sum.loss / log(2) / data.bytes_per_label;
+    }
+    print(session, options, &of);
+    return options->json ? cli_metrics_write(&of, options->json) : CLI_OK;
 }
 
 int cli_eval(const cli_options *options)
@@ -119,13 +140,15 @@ int cli_eval(const cli_options *options)
         return cli_error(CLI_USAGE, "eval needs weights: --checkpoint=FILE or --checkpoint=DIR");
     if (!cli_weights_path(options->checkpoint, weights, sizeof weights))
         return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
+    if (options->json && cli_new_file_check(options->json) != CLI_OK) return CLI_FAILURE;
     cli_session session;
-    dpt_evaluation result = {.size = sizeof result};
+    found result = {.sum = {.size = sizeof result.sum}};
     const dpt_status status = evaluate(&session, options, weights, &result);
     int code = CLI_OK;
     if (status != DPT_OK)
         code = cli_session_fail_working(&session, status);
     else if (dpt_process_rank(session.context) == 0)
-        print(&session, options, &result);
+        code = show(&session, options, &result);
+    dpt_classification_destroy(result.classes);
     return cli_session_close(&session, code);
 }

@@ -89,6 +89,8 @@ static int check_checkpoint(const cli_options *o)
     const dpt_interval every = o->checkpoint_every;
     /* With several processes only the first needs the folder, and dpt_fit checks that. */
     const bool alone = dpt_processes_launched() <= 1;
+    if (o->metrics && !o->log && alone)
+        return cli_error(CLI_USAGE, "--metrics goes with --log, which gets them");
     if (o->checkpoint) return CLI_OK;
     if (o->resume && alone)
         return cli_error(CLI_USAGE,

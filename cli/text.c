@@ -1,4 +1,4 @@
-/* Text and tokens: what --tokenizer and --test-data mean. */
+/* Text and tokens: what --tokenizer and --test-data mean.  Names of classes. */
 #include "cli.h"
 
 #include <stdio.h>
@@ -41,4 +41,19 @@ int cli_name_text(cli_options *options, char **name)
     snprintf(*name, n, "%s:%s", o->dataset, o->tokenizer);
     o->dataset = *name;
     return CLI_OK;
+}
+
+const char *cli_class_name(const dpt_dataset_info *data, size_t i, char number[24])
+{
+    if (data->class_names && i < data->outputs) return data->class_names[i];
+    snprintf(number, 24, "%zu", i);
+    return number;
+}
+
+int cli_columns(const char *name)
+{
+    int n = 0;
+    for (; *name; name++)
+        n += ((unsigned char)*name & 0xC0) != 0x80;
+    return n;
 }

@@ -164,6 +164,7 @@ static dpt_fit_options fit_options(const cli_session *session, const cli_options
         .tensorboard = options->tensorboard,
         .tensorboard_histograms = options->tensorboard_histograms,
         .report = options->report,
+        .metrics = options->metrics,
         .command = options->command,
         .checkpoint = options->checkpoint,
         .checkpoint_every = options->checkpoint_every,

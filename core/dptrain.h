@@ -65,6 +65,7 @@
 
 #include "dptrain/array.h"
 #include "dptrain/callback.h"
+#include "dptrain/classification.h"
 #include "dptrain/collective.h"
 #include "dptrain/context.h"
 #include "dptrain/data.h"

@@ -14,6 +14,23 @@ static const cli_option options[] = {
         TARGET(json),
     },
     {
+        .name = "json",
+        .argument = "FILE",
+        .help = "write the results as JSON; with --metrics also these",
+        .verbs = CLI_EVAL,
+        .kind = CLI_TEXT,
+        TARGET(json),
+    },
+    {
+        .name = "metrics",
+        .help = "also the accuracy of the five most likely classes; precision, recall and F1 of "
+                "each class, and their means; AUC; the confusion matrix. train writes them to "
+                "--log after each epoch",
+        .verbs = CLI_TRAIN | CLI_EVAL,
+        .kind = CLI_FLAG,
+        TARGET(metrics),
+    },
+    {
         .name = "checkpoint",
         .argument = "DIR",
         .help =

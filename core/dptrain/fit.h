@@ -3,7 +3,7 @@
 #ifndef DPTRAIN_FIT_H
 #define DPTRAIN_FIT_H
 
-#include "dptrain/trainer.h"
+#include "dptrain/classification.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -26,6 +26,9 @@ typedef struct dpt_epoch_metrics {
        (docs/log.md says of which bytes).  "": there is no log, it is of another process, or
        training went back to an earlier step because the devices with these weights failed. */
     char weights_sha256[65];
+    /* With dpt_fit_options.metrics, for the time of the callback: what the samples of these data
+       are taken for.  NULL: they were not evaluated. */
+    const dpt_classification *validation_classes, *test_classes;
 } dpt_epoch_metrics;
 
 typedef struct dpt_fit_progress {
@@ -129,6 +132,9 @@ typedef struct dpt_fit_options {
     const char *command; /* the command that made the report, which shows it; may be NULL */
     bool tensorboard_histograms; /* the event files also have histograms of the weights, after each
                                     epoch */
+    /* After each epoch also dpt_trainer_classify of test and validation data, for `progress` and
+       the log.  The probabilities of all samples are computed for this, beside the evaluation. */
+    bool metrics;
 } dpt_fit_options;
 
 typedef struct dpt_fit_result {

@@ -4,6 +4,7 @@
 #include "base/print.h"
 #include "context/context.h"
 #include "io/svg.h"
+#include "train/evaluation/classify.h"
 #include "train/peers/peers.h"
 #include "train/plan/shards.h"
 #include "train/recovery/recover.h"
@@ -15,11 +16,6 @@
 
 /* The curves that every step has, beside those of its devices. */
 enum { STEP_CURVES = 4 };
-
-bool dpti_classifies(const dpt_trainer *trainer)
-{
-    return trainer->program.loss == DPT_LOSS_CROSS_ENTROPY && !trainer->model->gives_loss;
-}
 
 /* ---- Begin and end --------------------------------------------------------------------------- */
 

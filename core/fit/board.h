@@ -32,9 +32,6 @@ typedef struct dpti_board_options {
     const dpti_schedule *schedule; /* for the hyper-parameters */
 } dpti_board_options;
 
-/* Returns whether training compares predicted classes with labels, so that there is an accuracy. */
-bool dpti_classifies(const dpt_trainer *trainer);
-
 /* Begins a board with the step behind those that the weights contain.  The error is in *error.
    dpti_board_end must be called in any case. */
 DPT_CHECK_RESULT dpt_status dpti_board_begin(dpti_board *board, dpt_trainer *trainer,

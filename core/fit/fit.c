@@ -11,6 +11,7 @@
 #include "train/components/order.h"
 #include "train/components/outcome.h"
 #include "train/components/schedule.h"
+#include "train/evaluation/classify.h"
 #include "train/evaluation/evaluate.h"
 #include "train/exchange/form_islands.h"
 #include "train/exchange/islands.h"
@@ -113,6 +114,14 @@ static dpt_status check_seconds(const dpti_fit *f, const char *what, double seco
     return dpt_fail(f->context, DPT_E_INVALID, "%s of %g s is not 0 or more", what, seconds);
 }
 
+/* `data`: NULL: none. */
+static dpt_status check_evaluated(const dpti_fit *f, const dpt_dataset *data)
+{
+    if (!data) return DPT_OK;
+    DPT_TRY(dpti_trainer_check_test(f->trainer, data));
+    return f->options->metrics ? dpti_trainer_check_classes(f->trainer, data) : DPT_OK;
+}
+
 /* Checks everything that can be checked before the first step. */
 static dpt_status check(dpti_fit *f)
 {
@@ -131,8 +140,8 @@ static dpt_status check(dpti_fit *f)
     if (o->host_copy > 0 && !o->checkpoint && dpt_process_rank(f->context) == 0)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "a host copy is written to the folder of the checkpoints: give checkpoint");
-    if (o->validation) DPT_TRY(dpti_trainer_check_test(f->trainer, o->validation));
-    if (o->test) DPT_TRY(dpti_trainer_check_test(f->trainer, o->test));
+    DPT_TRY(check_evaluated(f, o->validation));
+    DPT_TRY(check_evaluated(f, o->test));
     return dpti_fit_check_course(f);
 }
 
@@ -284,6 +293,25 @@ static dpt_status evaluate_on(dpti_fit *f, evaluated what, size_t epoch, dpt_eva
     return dpti_fit_tell_devices(f);
 }
 
+/* Adds what the samples of evaluated data are taken for, if that is asked for. */
+static dpt_status classify(dpti_fit *f, const dpt_dataset *data, const dpt_classification **out)
+{
+    dpt_classification *made = NULL;
+    if (!f->options->metrics) return DPT_OK;
+    dpti_fit_listen(f, true);
+    const dpt_status status = dpt_trainer_classify(f->trainer, data, &made);
+    dpti_fit_listen(f, false);
+    DPT_TRY(status);
+    *out = made;
+    return dpti_fit_tell_devices(f);
+}
+
+static void forget_classes(dpt_epoch_metrics *m)
+{
+    dpt_classification_destroy((dpt_classification *)m->validation_classes);
+    dpt_classification_destroy((dpt_classification *)m->test_classes);
+}
+
 /* A loss that is not a number is worse than any other loss. */
 static bool is_better(const dpt_fit_result *r, double loss)
 {
@@ -316,12 +344,14 @@ static dpt_status evaluate(dpti_fit *f, bool whole, dpt_epoch_metrics *m)
         m->validated = true;
         m->validation_loss = e.loss;
         m->validation_accuracy = e.accuracy;
+        if (whole) DPT_TRY(classify(f, f->options->validation, &m->validation_classes));
     }
     if (f->options->test) {
         DPT_TRY(evaluate_on(f, (evaluated){"test", f->options->test}, m->epoch, &e));
         m->tested = true;
         m->test_loss = f->course.result.test_loss = e.loss;
         m->test_accuracy = f->course.result.test_accuracy = e.accuracy;
+        if (whole) DPT_TRY(classify(f, f->options->test, &m->test_classes));
     }
     return DPT_OK;
 }
@@ -350,6 +380,29 @@ static dpt_status evaluate_epoch(dpti_fit *f, dpt_epoch_metrics *m)
     return status;
 }
 
+/* Tells of an epoch that is evaluated, and counts it.  `step`: the step before the evaluation. */
+static dpt_status close_epoch(dpti_fit *f, size_t step, dpt_epoch_metrics *m)
+{
+    dpt_error error = {0};
+    f->course.result.no_patience =
+        f->options->patience > 0 && f->course.without_better >= f->options->patience;
+    dpti_fit_close_epoch(f);
+    if (f->log) DPT_TRY(dpti_weights_sha256(f->trainer, m->weights_sha256));
+    /* Training has gone back: the weights are those of an earlier step. */
+    if (dpt_trainer_steps(f->trainer) != step) m->weights_sha256[0] = '\0';
+    if (f->log && dpti_log_write_epoch(f->log, m, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
+    if (dpti_board_epoch(&f->board, m, &error) != DPT_OK)
+        return dpti_context_fail(f->context, NULL, &error);
+    DPT_TRY(dpti_fit_save(f, f->model, m->epoch, &f->unsaved));
+    DPT_TRY(dpti_fit_keep(f));
+    DPT_TRY(dpti_fit_look_at_samples(f, m->epoch));
+    if (dpti_fit_keeps_history(f) && !dpti_history_add_epoch(&f->history, m))
+        return dpti_fit_no_memory(f);
+    tell(f, NULL, m);
+    return DPT_OK;
+}
+
 static dpt_status after_epoch(dpti_fit *f, size_t epoch)
 {
     const double samples = (double)f->course.samples, labels = (double)f->course.labels;
@@ -363,28 +416,14 @@ static dpt_status after_epoch(dpti_fit *f, size_t epoch)
                            .validation_accuracy = NAN,
                            .seconds = f->course.seconds,
                            .images_per_second = samples / f->course.seconds};
-    dpt_error error = {0};
     const size_t step = dpt_trainer_steps(f->trainer);
-    const dpt_status status = evaluate_epoch(f, &m);
-    if (status == DPT_E_CANCELLED && f->course.result.stopped) return DPT_OK;
-    DPT_TRY(status);
-    f->course.result.no_patience =
-        f->options->patience > 0 && f->course.without_better >= f->options->patience;
-    dpti_fit_close_epoch(f);
-    if (f->log) DPT_TRY(dpti_weights_sha256(f->trainer, m.weights_sha256));
-    /* Training has gone back: the weights are those of an earlier step. */
-    if (dpt_trainer_steps(f->trainer) != step) m.weights_sha256[0] = '\0';
-    if (f->log && dpti_log_write_epoch(f->log, &m, &error) != DPT_OK)
-        return dpti_context_fail(f->context, NULL, &error);
-    if (dpti_board_epoch(&f->board, &m, &error) != DPT_OK)
-        return dpti_context_fail(f->context, NULL, &error);
-    DPT_TRY(dpti_fit_save(f, f->model, epoch, &f->unsaved));
-    DPT_TRY(dpti_fit_keep(f));
-    DPT_TRY(dpti_fit_look_at_samples(f, epoch));
-    if (dpti_fit_keeps_history(f) && !dpti_history_add_epoch(&f->history, &m))
-        return dpti_fit_no_memory(f);
-    tell(f, NULL, &m);
-    return DPT_OK;
+    dpt_status status = evaluate_epoch(f, &m);
+    if (status == DPT_OK)
+        status = close_epoch(f, step, &m);
+    else if (status == DPT_E_CANCELLED && f->course.result.stopped)
+        status = DPT_OK;
+    forget_classes(&m);
+    return status;
 }
 
 /* ---- The loop -------------------------------------------------------------------------------- */

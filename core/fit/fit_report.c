@@ -3,6 +3,7 @@
 #include "fit/fit.h"
 
 #include "base/print.h"
+#include "train/evaluation/classify.h"
 
 #include <stdlib.h>
 
@@ -24,7 +25,7 @@ static const dpt_dataset *samples_of(const dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
     const dpt_dataset *data = o->test ? o->test : o->validation;
-    return data && dpti_samples_fit(f->trainer, data) ? data : NULL;
+    return data && dpti_classifies_samples(f->trainer, data) ? data : NULL;
 }
 
 dpt_status dpti_fit_look_at_samples(dpti_fit *f, size_t epoch)
@@ -51,7 +52,7 @@ dpt_status dpti_fit_look_at_samples(dpti_fit *f, size_t epoch)
 dpt_status dpti_fit_look_at_last(dpti_fit *f)
 {
     const dpti_reporting *r = &f->reporting;
-    const bool looked = r->samples.counts && r->looked_step == dpt_trainer_steps(f->trainer);
+    const bool looked = r->samples.worst && r->looked_step == dpt_trainer_steps(f->trainer);
     if (f->course.result.steps == 0 || f->course.result.stopped || looked) return DPT_OK;
     return dpti_fit_look_at_samples(f, 0);
 }
@@ -62,9 +63,9 @@ static void settle_samples(dpti_fit *f)
 {
     dpti_reporting *r = &f->reporting;
     const size_t step = dpt_trainer_steps(f->trainer);
-    if (r->samples.counts && r->looked_step > step) dpti_samples_free(&r->samples); /* gone back */
-    if (r->samples.counts && r->looked_step == step) r->samples.classes.epoch = 0;
-    if (r->samples.counts || r->no_samples || !samples_of(f)) return;
+    if (r->samples.worst && r->looked_step > step) dpti_samples_free(&r->samples); /* gone back */
+    if (r->samples.worst && r->looked_step == step) r->samples.classes.epoch = 0;
+    if (r->samples.worst || r->no_samples || !samples_of(f)) return;
     dpti_reporting_no_samples(r, "Training was ended before the end of an epoch, so no evaluation "
                                  "was finished, and no samples were looked at.");
 }

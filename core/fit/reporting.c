@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "context/context.h"
 #include "fit/board.h"
+#include "train/evaluation/classify.h"
 #include "train/membership/presence.h"
 #include "train/peers/peers.h"
 #include "train/plan/shards.h"
@@ -259,7 +260,7 @@ dpt_status dpti_reporting_write(const dpti_reporting *reporting, const dpti_repo
             .events = reporting->events,
             .n_events = reporting->n_events,
             .n_events_left_out = reporting->n_left_out,
-            .classes = reporting->samples.counts ? &reporting->samples.classes : NULL,
+            .classes = reporting->samples.worst ? &reporting->samples.classes : NULL,
             .no_classes = reporting->no_samples};
         status = dpti_report_write(reported->options->report, &report, &error);
     } else {

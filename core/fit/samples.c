@@ -2,8 +2,8 @@
 #include "fit/samples.h"
 
 #include "context/context.h"
-#include "fit/board.h"
 #include "io/png.h"
+#include "train/evaluation/classify.h"
 #include "train/peers/peers.h"
 
 #include <math.h>
@@ -11,17 +11,10 @@
 #include <string.h>
 
 enum {
-    WORST = 24,            /* samples that are kept */
-    CHUNK_BYTES = 1 << 26, /* of predictions that are computed at a time */
-    MOST_SIDE = 96,        /* of a thumbnail, in pixels */
-    MOST_IMAGE = 1 << 26,  /* bytes of an image that becomes a thumbnail */
+    WORST = 24,           /* samples that are kept */
+    MOST_SIDE = 96,       /* of a thumbnail, in pixels */
+    MOST_IMAGE = 1 << 26, /* bytes of an image that becomes a thumbnail */
 };
-
-bool dpti_samples_fit(const dpt_trainer *trainer, const dpt_dataset *data)
-{
-    return dpti_classifies(trainer) && data->labels && dpti_dataset_labels(data) == 1 &&
-           dpt_model_labels(trainer->model) == 1 && dpt_model_outputs(trainer->model) > 1;
-}
 
 /* ---- Counting -------------------------------------------------------------------------------- */
 
@@ -35,48 +28,26 @@ static void keep_worst(dpti_samples *s, const dpti_report_sample *sample)
     if (at < WORST) s->worst[at] = *sample;
 }
 
-/* Counts the sample with this number, for whose classes the model gives these probabilities. */
-static void count_sample(dpti_samples *s, const dpt_dataset *data, size_t index, const float *p)
+/* What is counted, and where. */
+typedef struct counting {
+    const dpt_dataset *data;
+    dpti_samples *samples;
+} counting;
+
+static void count_sample(void *user, size_t index, size_t label, const float *p)
 {
-    dpti_report_classes *c = &s->classes;
-    const size_t label = (size_t)data->labels[dpti_dataset_record(data, index)], n = c->n_classes;
-    size_t guess = 0;
-    for (size_t k = 1; k < n; k++)
-        if (p[k] > p[guess] || isnan(p[guess])) guess = k;
-    s->counts[label]++;
-    s->counts[n + guess]++;
-    if (guess == label) s->counts[2 * n + label]++;
-    if (s->confusion) s->confusion[label * n + guess]++;
+    const counting *c = user;
+    const size_t guess = dpti_class_counts_add(&c->samples->classes.counts, label, p);
     const double right = (double)p[label];
     const double loss = right > 0 ? -log(right) : INFINITY; /* also for NaN */
-    keep_worst(s, &(dpti_report_sample){.index = index,
-                                        .label = label,
-                                        .predicted = guess,
-                                        .right = right > 0 ? right : 0,
-                                        .guess = p[guess] > 0 ? (double)p[guess] : 0,
-                                        .loss = loss,
-                                        .height = data->height,
-                                        .width = data->width});
-}
-
-/* Memory for the predictions of `most` samples. */
-typedef struct chunk {
-    float *outputs;
-    size_t most;
-} chunk;
-
-static dpt_status count_all(dpt_trainer *t, const dpt_dataset *data, const chunk *room,
-                            dpti_samples *s)
-{
-    const size_t n = s->classes.n_classes, most = room->most;
-    float *outputs = room->outputs;
-    for (size_t first = 0; first < data->count; first += most) {
-        const size_t left = data->count - first, count = left < most ? left : most;
-        DPT_TRY(dpt_trainer_predict(t, data, first, count, outputs));
-        for (size_t i = 0; i < count; i++)
-            count_sample(s, data, first + i, outputs + i * n);
-    }
-    return DPT_OK;
+    keep_worst(c->samples, &(dpti_report_sample){.index = index,
+                                                 .label = label,
+                                                 .predicted = guess,
+                                                 .right = right > 0 ? right : 0,
+                                                 .guess = p[guess] > 0 ? (double)p[guess] : 0,
+                                                 .loss = loss,
+                                                 .height = c->data->height,
+                                                 .width = c->data->width});
 }
 
 /* ---- Thumbnails ------------------------------------------------------------------------------ */
@@ -182,42 +153,29 @@ static dpt_status make_thumbnails(dpti_samples *s, const dpt_dataset *data, dpt_
 
 /* ---- Looking --------------------------------------------------------------------------------- */
 
-/* Allocates the counts and the predictions. */
-static bool prepare(dpti_samples *s, const dpt_dataset *data, chunk *room)
+static bool prepare(dpti_samples *s, const dpt_dataset *data, size_t n_classes)
 {
     dpti_report_classes *c = &s->classes;
-    const size_t n = c->n_classes;
-    s->counts = calloc(3 * n, sizeof *s->counts);
     s->worst = calloc(WORST, sizeof *s->worst);
-    room->outputs = malloc(room->most * n * sizeof *room->outputs);
-    if (n <= DPTI_MOST_CONFUSED) s->confusion = calloc(n * n, sizeof *s->confusion);
-    if (!s->counts || !s->worst || !room->outputs || (n <= DPTI_MOST_CONFUSED && !s->confusion))
-        return false;
     c->names = data->class_names;
     c->n_names = data->class_names ? data->classes : 0;
-    c->samples = s->counts;
-    c->predicted = s->counts + n;
-    c->hits = s->counts + 2 * n;
-    c->confusion = s->confusion;
     c->worst = s->worst;
-    return true;
+    return s->worst && dpti_class_counts_create(n_classes, &c->counts);
 }
 
 dpt_status dpti_samples_look(dpt_trainer *trainer, const dpt_dataset *data, const char *part,
                              dpti_samples *out)
 {
     const size_t n = dpt_model_outputs(trainer->model);
-    const size_t fit = CHUNK_BYTES / (n * sizeof(float));
-    chunk room = {.most = fit < 1 ? 1 : fit < data->count ? fit : data->count};
     dpt_error error = {0};
-    *out = (dpti_samples){.classes = {.part = part, .n_samples = data->count, .n_classes = n}};
-    dpt_status status = prepare(out, data, &room)
+    *out = (dpti_samples){.classes = {.part = part}};
+    dpt_status status = prepare(out, data, n)
                             ? DPT_OK
                             : dpt_fail(trainer->context, DPT_E_NO_MEMORY,
-                                       "no memory for the predictions of %zu samples", room.most);
+                                       "no memory for the counts of %zu classes", n);
     status = dpti_peers_agree(trainer, status);
-    if (status == DPT_OK) status = count_all(trainer, data, &room, out);
-    free(room.outputs);
+    if (status == DPT_OK)
+        status = dpti_trainer_visit(trainer, data, count_sample, &(counting){data, out});
     if (status == DPT_OK) {
         if (dpt_process_rank(trainer->context) == 0 &&
             (status = make_thumbnails(out, data, &error)) != DPT_OK)
@@ -233,7 +191,6 @@ void dpti_samples_free(dpti_samples *samples)
     for (size_t i = 0; i < samples->classes.n_worst; i++)
         free(samples->worst[i].png.bytes);
     free(samples->worst);
-    free(samples->confusion);
-    free(samples->counts);
-    *samples = (dpti_samples){.counts = NULL};
+    dpti_class_counts_free(&samples->classes.counts);
+    *samples = (dpti_samples){.worst = NULL};
 }

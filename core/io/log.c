@@ -2,6 +2,8 @@
    while it trains, and a full disk is noticed at once. */
 #include "io/log.h"
 
+#include "io/class_json.h"
+
 #include "base/print.h"
 #include "base/text.h"
 #include "io/output.h"
@@ -346,6 +348,9 @@ dpt_status dpti_log_write_epoch(dpti_log *log, const dpt_epoch_metrics *epoch, d
     set(&e, "seconds", real_value(epoch->seconds));
     set(&e, "images_per_second", real_value(epoch->images_per_second));
     if (epoch->weights_sha256[0]) set(&e, "weights_sha256", text_value(epoch->weights_sha256));
+    if (epoch->validation_classes)
+        set(&e, "validation_metrics", dpti_class_json(epoch->validation_classes, true));
+    if (epoch->test_classes) set(&e, "test_metrics", dpti_class_json(epoch->test_classes, true));
     return write_event(log, &e, error);
 }
 

@@ -7,6 +7,7 @@
 #define DPTI_REPORT_H
 
 #include "base/bytes.h"
+#include "base/class_counts.h"
 #include "dpt_error.h"
 
 /* A name and a value, as texts. */
@@ -55,13 +56,10 @@ typedef struct dpti_report_classes {
     const char *part; /* "test" */
     size_t
         epoch; /* the model is that of the end of this epoch, from 1; 0: of the end of training */
-    size_t n_samples, n_classes;
     const char *const *names; /* (n_names), of the first classes; NULL: numbers are their names */
     size_t n_names;
-    const size_t *samples, *predicted, *hits; /* (n_classes) */
-    const size_t *confusion;                  /* (n_classes, n_classes): samples of class i that are
-                                                 taken for class k; NULL: too many classes */
-    const dpti_report_sample *worst;          /* (n_worst) the largest loss first */
+    dpti_class_counts counts;
+    const dpti_report_sample *worst; /* (n_worst) the largest loss first */
     size_t n_worst;
 } dpti_report_classes;
 

@@ -29,8 +29,8 @@ static double part(size_t of, size_t all)
 
 static void put_cell(dpti_svg *page, const dpti_report_classes *c, size_t label, size_t guess)
 {
-    const size_t n = c->confusion[label * c->n_classes + guess];
-    const double p = part(n, c->samples[label]);
+    const size_t n = c->counts.confusion[label * c->counts.n_classes + guess];
+    const double p = part(n, c->counts.samples[label]);
     /* A few confusions should be seen, so their colour grows with the root. */
     const double tint = label == guess ? p : sqrt(p);
     dpti_svg_put(page, "<td class=\"%s\" style=\"--p:%s\" title=\"",
@@ -52,17 +52,17 @@ static void put_matrix(dpti_svg *page, const dpti_report_classes *c)
                  "taken for a class. Right answers are framed.</p>\n"
                  "<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
                  "aria-label=\"Confusion matrix\"><table class=\"confusion\"><thead><tr><td></td>");
-    for (size_t k = 0; k < c->n_classes; k++) {
+    for (size_t k = 0; k < c->counts.n_classes; k++) {
         dpti_svg_put(page, "<th scope=\"col\"><abbr title=\"");
         put_class(page, c, k);
         dpti_svg_put(page, "\">%zu</abbr></th>", k);
     }
     dpti_svg_put(page, "</tr></thead><tbody>\n");
-    for (size_t i = 0; i < c->n_classes; i++) {
+    for (size_t i = 0; i < c->counts.n_classes; i++) {
         dpti_svg_put(page, "<tr><th scope=\"row\"><span>%zu</span> ", i);
         if (c->names && i < c->n_names) put_class(page, c, i);
         dpti_svg_put(page, "</th>");
-        for (size_t k = 0; k < c->n_classes; k++)
+        for (size_t k = 0; k < c->counts.n_classes; k++)
             put_cell(page, c, i, k);
         dpti_svg_put(page, "</tr>\n");
     }
@@ -79,9 +79,9 @@ typedef struct confused {
 static size_t find_pairs(const dpti_report_classes *c, confused *pairs)
 {
     size_t n_pairs = 0;
-    for (size_t i = 0; i < c->n_classes; i++)
-        for (size_t k = 0; k < c->n_classes; k++) {
-            const confused one = {i, k, c->confusion[i * c->n_classes + k]};
+    for (size_t i = 0; i < c->counts.n_classes; i++)
+        for (size_t k = 0; k < c->counts.n_classes; k++) {
+            const confused one = {i, k, c->counts.confusion[i * c->counts.n_classes + k]};
             if (i == k || one.n == 0) continue;
             size_t at = n_pairs < MOST_PAIRS ? n_pairs++ : MOST_PAIRS;
             for (; at > 0 && pairs[at - 1].n < one.n; at--)
@@ -105,7 +105,7 @@ static void put_pairs(dpti_svg *page, const dpti_report_classes *c)
         "<table class=\"figures\"><thead><tr><th scope=\"col\">class</th><th scope=\"col\">"
         "taken for</th><th scope=\"col\">samples</th><th scope=\"col\">part of its "
         "class</th></tr></thead><tbody>\n",
-        c->n_classes);
+        c->counts.n_classes);
     for (size_t i = 0; i < n; i++) {
         dpti_svg_put(page, "<tr><th scope=\"row\">");
         put_class(page, c, pairs[i].label);
@@ -115,23 +115,12 @@ static void put_pairs(dpti_svg *page, const dpti_report_classes *c)
                      "</td><td data-label=\"samples\">%zu</td><td data-label=\"part of its class\">"
                      "%s %%</td></tr>\n",
                      pairs[i].n,
-                     DPTI_NUMBER(100 * part(pairs[i].n, c->samples[pairs[i].label]), 1));
+                     DPTI_NUMBER(100 * part(pairs[i].n, c->counts.samples[pairs[i].label]), 1));
     }
     dpti_svg_put(page, "</tbody></table>\n");
 }
 
 /* ---- Each class ------------------------------------------------------------------------------ */
-
-static double recall_of(const dpti_report_classes *c, size_t i)
-{
-    return part(c->hits[i], c->samples[i]);
-}
-
-/* The harmonic mean of precision and recall. */
-static double f1_of(const dpti_report_classes *c, size_t i)
-{
-    return part(2 * c->hits[i], c->samples[i] + c->predicted[i]);
-}
 
 static void put_part(dpti_svg *page, const char *label, bool known, double value)
 {
@@ -147,14 +136,15 @@ static void put_part(dpti_svg *page, const char *label, bool known, double value
 static size_t choose_classes(const dpti_report_classes *c, size_t chosen[MOST_CLASSES])
 {
     size_t n = 0;
-    for (size_t i = 0; i < c->n_classes; i++) {
-        if (c->n_classes <= MOST_CLASSES) {
+    for (size_t i = 0; i < c->counts.n_classes; i++) {
+        if (c->counts.n_classes <= MOST_CLASSES) {
             chosen[n++] = i;
             continue;
         }
-        if (c->samples[i] == 0) continue;
+        if (c->counts.samples[i] == 0) continue;
         size_t at = n < MOST_CLASSES ? n++ : MOST_CLASSES;
-        for (; at > 0 && f1_of(c, chosen[at - 1]) > f1_of(c, i); at--)
+        const double f1 = dpti_class_figures_of(&c->counts, i).f1;
+        for (; at > 0 && dpti_class_figures_of(&c->counts, chosen[at - 1]).f1 > f1; at--)
             if (at < MOST_CLASSES) chosen[at] = chosen[at - 1];
         if (at < MOST_CLASSES) chosen[at] = i;
     }
@@ -169,7 +159,7 @@ static void put_each_class(dpti_svg *page, const dpti_report_classes *c)
                  "<h3>Each class</h3>\n<p class=\"note\">%sPrecision: the part of the samples "
                  "taken for the class that are of it. Recall: the part of its samples that are "
                  "taken for it. F1: their harmonic mean.</p>\n<table class=\"figures\"><thead><tr>",
-                 n < c->n_classes ? "The classes with the lowest F1. " : "");
+                 n < c->counts.n_classes ? "The classes with the lowest F1. " : "");
     static const char *const heads[] = {"class", "samples", "precision", "recall", "F1"};
     for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
         dpti_svg_put(page, "<th scope=\"col\">%s</th>", heads[k]);
@@ -178,10 +168,11 @@ static void put_each_class(dpti_svg *page, const dpti_report_classes *c)
         const size_t i = chosen[k];
         dpti_svg_put(page, "<tr><th scope=\"row\">");
         put_class(page, c, i);
-        dpti_svg_put(page, "</th><td data-label=\"samples\">%zu</td>", c->samples[i]);
-        put_part(page, "precision", c->predicted[i] > 0, part(c->hits[i], c->predicted[i]));
-        put_part(page, "recall", c->samples[i] > 0, recall_of(c, i));
-        put_part(page, "F1", c->samples[i] + c->predicted[i] > 0, f1_of(c, i));
+        dpti_svg_put(page, "</th><td data-label=\"samples\">%zu</td>", c->counts.samples[i]);
+        const dpti_class_figures f = dpti_class_figures_of(&c->counts, i);
+        put_part(page, "precision", c->counts.predicted[i] > 0, f.precision);
+        put_part(page, "recall", c->counts.samples[i] > 0, f.recall);
+        put_part(page, "F1", c->counts.samples[i] + c->counts.predicted[i] > 0, f.f1);
         dpti_svg_put(page, "</tr>\n");
     }
     dpti_svg_put(page, "</tbody></table>\n");
@@ -233,7 +224,6 @@ static void put_worst(dpti_svg *page, const dpti_report_classes *c)
 void dpti_report_put_classes(dpti_svg *page, const dpti_report *report)
 {
     const dpti_report_classes *c = report->classes;
-    size_t hits = 0;
     if (!c) {
         if (report->no_classes) {
             dpti_svg_put(page, "<section><h2>Classes</h2><p>");
@@ -242,16 +232,16 @@ void dpti_report_put_classes(dpti_svg *page, const dpti_report *report)
         }
         return;
     }
-    for (size_t i = 0; i < c->n_classes; i++)
-        hits += c->hits[i];
+    const size_t hits = c->counts.hits;
     dpti_svg_put(page, "<section><h2>Confused classes</h2>\n<p>");
     if (c->epoch > 0)
         dpti_svg_put(page, "These are the classes of the model after epoch %zu. ", c->epoch);
     dpti_svg_put(page, "Of %zu samples of the %s data %zu are taken for their class: %s %%.</p>\n",
-                 c->n_samples, c->part, hits, DPTI_NUMBER(100 * part(hits, c->n_samples), 2));
-    if (c->confusion && c->n_classes <= MOST_CELLS)
+                 c->counts.n_samples, c->part, hits,
+                 DPTI_NUMBER(100 * part(hits, c->counts.n_samples), 2));
+    if (c->counts.confusion && c->counts.n_classes <= MOST_CELLS)
         put_matrix(page, c);
-    else if (c->confusion)
+    else if (c->counts.confusion)
         put_pairs(page, c);
     put_each_class(page, c);
     dpti_svg_put(page, "</section>\n");

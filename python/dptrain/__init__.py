@@ -16,6 +16,7 @@ from typing import Any
 
 from . import errors
 from ._library import VERSION as __version__
+from ._metrics import Metrics
 from ._torch import from_torch
 from .builder import Builder, Value
 from .data import IGNORED_LABEL, Dataset, DatasetInfo
@@ -41,6 +42,7 @@ __all__ = [
     "Event",
     "Input",
     "Layer",
+    "Metrics",
     "Model",
     "Predictor",
     "Run",

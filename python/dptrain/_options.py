@@ -85,6 +85,7 @@ class FitOptions(TrainerOptions, total=False):
     checkpoint_keep: int
     host_copy: int
     resume: bool
+    metrics: bool  # of classes, after each epoch: Epoch.test_metrics, and in the log
 
 
 # ---- Values ------------------------------------------------------------------------------------

@@ -144,6 +144,8 @@ _EPOCH_FIELDS = (
     "test_accuracy",
     "seconds",
     "images_per_second",
+    "validation_metrics",
+    "test_metrics",
 )
 _loops = threading.local()  # the loops of each thread, the innermost last
 

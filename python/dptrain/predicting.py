@@ -143,9 +143,13 @@ def evaluate(
     devices: Union[str, Sequence[str], None] = None,
     precision: Optional[str] = None,
     loss: Any = None,
+    metrics: bool = False,
     **options: Any,
 ) -> Evaluation:
     """Loss and accuracy of a network over data: see `fit` for `data` and the options of a Trainer.
+
+    metrics  The result also has `metrics` (`Metrics`): figures of classes, AUC, the confusion matrix.
+             This needs one label for each sample, and takes about as long as the evaluation.
 
     Errors: StateError if the network has no weights; InvalidError if the data do not fit."""
     check_weights(net)
@@ -163,7 +167,7 @@ def evaluate(
         **options,
     )
     try:
-        return trainer._evaluate(trainer._train)
+        return trainer._evaluate(trainer._train, metrics)
     finally:
         trainer._abandon()
         net._outputs = outputs

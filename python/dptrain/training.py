@@ -12,6 +12,7 @@ from . import _options
 from ._callbacks import Loss, loss_function, take_failure
 from ._context import Context, Node, Owned, context_for, device_list
 from ._library import ffi, lib, text
+from ._metrics import Metrics, metrics_of
 from ._structs import as_dict, empty, word_of
 from .data import Data, Dataset, describe
 from .errors import Error, InvalidError, StateError
@@ -46,7 +47,8 @@ class Step:
 
 @dataclass(frozen=True)
 class Epoch:
-    """An epoch.  What was not evaluated is None.  `trainer` may evaluate, predict, get and save."""
+    """An epoch.  What was not evaluated is None.  `trainer` may evaluate, predict, get and save.  With
+    `metrics=True` there are metrics of what was evaluated."""
 
     epoch: int
     train_loss: float
@@ -59,6 +61,8 @@ class Epoch:
     images_per_second: float
     weights_sha256: str
     trainer: Any = field(repr=False, compare=False, default=None)
+    validation_metrics: Optional[Metrics] = field(repr=False, compare=False, default=None)
+    test_metrics: Optional[Metrics] = field(repr=False, compare=False, default=None)
 
 
 @dataclass(frozen=True)
@@ -91,12 +95,14 @@ class Device:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Loss and accuracy over a data set.  `accuracy` is NaN with a loss of targets."""
+    """Loss and accuracy over a data set.  `accuracy` is NaN with a loss of targets.  `metrics` is None
+    if it was not asked for."""
 
     loss: float
     accuracy: float
     samples: int
     seconds: float
+    metrics: Optional[Metrics] = field(repr=False, compare=False, default=None)
 
 
 def _step(m: Any, regression: bool) -> Step:
@@ -135,6 +141,8 @@ def _epoch(m: Any, trainer: Trainer) -> Epoch:
         m.images_per_second,
         text(m.weights_sha256),
         trainer,
+        metrics_of(m.validation_classes),
+        metrics_of(m.test_classes),
     )
 
 
@@ -411,23 +419,32 @@ class Trainer(Owned):
                 found.append(_event(event))
         return found
 
-    def evaluate(self, data: Data) -> Evaluation:
-        """Loss and accuracy over data: see `dptrain.evaluate`."""
+    def evaluate(self, data: Data, *, metrics: bool = False) -> Evaluation:
+        """Loss and accuracy over data, and with `metrics` figures of classes: see `dptrain.evaluate`."""
         dataset = Dataset.of(data, self.net._unlabelled_inputs())
         node = dataset._open(
             self._context, self._model_node, _options.wants_targets(self._options.get("loss"))
         )
         try:
             apply_statistics(node, self._statistics)
-            return self._evaluate(node)
+            return self._evaluate(node, metrics)
         finally:
             node.release()
 
-    def _evaluate(self, node: Node) -> Evaluation:
+    def _evaluate(self, node: Node, metrics: bool = False) -> Evaluation:
         out = empty("dpt_evaluation")
         self._call(lib.dpt_trainer_evaluate, node.get(), out)
         accuracy = float("nan") if self._regression else out.accuracy
-        return Evaluation(out.loss, accuracy, out.samples, out.seconds)
+        classes = self._classify(node) if metrics else None
+        return Evaluation(out.loss, accuracy, out.samples, out.seconds, classes)
+
+    def _classify(self, node: Node) -> Optional[Metrics]:
+        out = ffi.new("dpt_classification **")
+        self._call(lib.dpt_trainer_classify, node.get(), out)
+        try:
+            return metrics_of(out[0])
+        finally:
+            lib.dpt_classification_destroy(out[0])
 
     def predict(self, x: Any) -> np.ndarray:
         """Outputs for samples: (n, outputs), or (n, labels, outputs).  Probabilities of classes, or what

@@ -108,6 +108,7 @@ static dpt_status run(course *c, dpt_trainer *t)
                                      .log = "kept.jsonl",
                                      .test = c->evaluates ? t->data : NULL,
                                      .validation = c->evaluates ? t->data : NULL,
+                                     .metrics = c->evaluates,
                                      .progress = rank == c->stops ? ends_evaluations : NULL};
     result->size = sizeof *result;
     if (!c->states) return dpt_fit(t, &options, result);

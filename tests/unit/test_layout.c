@@ -20,6 +20,31 @@
 /* ---- Structs that begin with their size and grow at their end ----------------------------------
  */
 
+FIELD(dpt_class_info, size, 0);
+FIELD(dpt_class_info, samples, 8);
+FIELD(dpt_class_info, predicted, 16);
+FIELD(dpt_class_info, hits, 24);
+FIELD(dpt_class_info, precision, 32);
+FIELD(dpt_class_info, recall, 40);
+FIELD(dpt_class_info, f1, 48);
+FIELD(dpt_class_info, auc, 56);
+
+FIELD(dpt_classification_info, size, 0);
+FIELD(dpt_classification_info, samples, 8);
+FIELD(dpt_classification_info, classes, 16);
+FIELD(dpt_classification_info, hits, 24);
+FIELD(dpt_classification_info, top5_hits, 32);
+FIELD(dpt_classification_info, accuracy, 40);
+FIELD(dpt_classification_info, top5_accuracy, 48);
+FIELD(dpt_classification_info, macro_precision, 56);
+FIELD(dpt_classification_info, macro_recall, 64);
+FIELD(dpt_classification_info, macro_f1, 72);
+FIELD(dpt_classification_info, weighted_precision, 80);
+FIELD(dpt_classification_info, weighted_recall, 88);
+FIELD(dpt_classification_info, weighted_f1, 96);
+FIELD(dpt_classification_info, auc, 104);
+FIELD(dpt_classification_info, no_auc, 112);
+
 FIELD(dpt_context_options, size, 0);
 FIELD(dpt_context_options, device_timeout, 8);
 FIELD(dpt_context_options, devices, 16);
@@ -140,6 +165,8 @@ FIELD(dpt_epoch_metrics, validation_accuracy, 64);
 FIELD(dpt_epoch_metrics, seconds, 72);
 FIELD(dpt_epoch_metrics, images_per_second, 80);
 FIELD(dpt_epoch_metrics, weights_sha256, 88);
+FIELD(dpt_epoch_metrics, validation_classes, 160);
+FIELD(dpt_epoch_metrics, test_classes, 168);
 
 FIELD(dpt_evaluation, size, 0);
 FIELD(dpt_evaluation, samples, 8);
@@ -174,6 +201,7 @@ FIELD(dpt_fit_options, tensorboard, 208);
 FIELD(dpt_fit_options, report, 216);
 FIELD(dpt_fit_options, command, 224);
 FIELD(dpt_fit_options, tensorboard_histograms, 232);
+FIELD(dpt_fit_options, metrics, 233);
 
 FIELD(dpt_fit_progress, size, 0);
 FIELD(dpt_fit_progress, step, 8);

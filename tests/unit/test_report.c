@@ -40,8 +40,8 @@ typedef struct training {
 static const char hostile[] = "<script>alert('\"&')</script>\x01\xff";
 static const double losses[EPOCHS] = {1.5, 0.25}, none[EPOCHS] = {NAN, NAN};
 static const char *const names[CLASSES] = {"cat", hostile, "\xc3\xa9"};
-static const size_t counts[3 * CLASSES] = {10, 5, 0, 9, 5, 1, 8, 4, 0},
-                               confusion[CLASSES * CLASSES] = {8, 1, 1, 1, 4, 0, 0, 0, 0};
+static size_t counts[3 * CLASSES] = {10, 5, 0, 9, 5, 1, 8, 4, 0},
+                         confusion[CLASSES * CLASSES] = {8, 1, 1, 1, 4, 0, 0, 0, 0};
 
 static bool make(training *t, size_t n_steps)
 {
@@ -69,14 +69,15 @@ static bool make(training *t, size_t n_steps)
     t->worst = (dpti_report_sample){
         .index = 42, .label = 1, .predicted = 0, .right = 0.125, .guess = 0.5, .loss = INFINITY};
     t->classes = (dpti_report_classes){.part = "test",
-                                       .n_samples = 15,
-                                       .n_classes = CLASSES,
                                        .names = names,
                                        .n_names = CLASSES,
-                                       .samples = counts,
-                                       .predicted = counts + CLASSES,
-                                       .hits = counts + 2 * CLASSES,
-                                       .confusion = confusion,
+                                       .counts = {.n_samples = 15,
+                                                  .n_classes = CLASSES,
+                                                  .hits = 12,
+                                                  .samples = counts,
+                                                  .predicted = counts + CLASSES,
+                                                  .own = counts + 2 * CLASSES,
+                                                  .confusion = confusion},
                                        .worst = &t->worst,
                                        .n_worst = 1};
     t->report = (dpti_report){.title = hostile,
@@ -301,11 +302,11 @@ static void many_classes(test *t)
         pairs[i * MANY + i] = 100 - i;
         pairs[i * MANY + (i + 1) % MANY] = i;
     }
-    run.classes.n_classes = MANY;
-    run.classes.samples = many;
-    run.classes.predicted = many + MANY;
-    run.classes.hits = many + 2 * MANY;
-    run.classes.confusion = pairs;
+    run.classes.counts.n_classes = MANY;
+    run.classes.counts.samples = many;
+    run.classes.counts.predicted = many + MANY;
+    run.classes.counts.own = many + 2 * MANY;
+    run.classes.counts.confusion = pairs;
     char *text = written(t, &run.report);
     REQUIRE(text != NULL);
     check_sound(t, text);
@@ -318,7 +319,7 @@ static void many_classes(test *t)
     /* The lowest F1 of all comes first; class 0 is not among the fifty. */
     CHECK(strstr(text, "data-label=\"samples\">35</td>") != NULL);
     CHECK(strstr(text, "data-label=\"samples\">34</td>") == NULL);
-    run.classes.confusion = NULL;
+    run.classes.counts.confusion = NULL;
     free(text);
     text = written(t, &run.report);
     REQUIRE(text != NULL);
