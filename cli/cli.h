@@ -105,7 +105,7 @@ typedef struct cli_options {
     size_t top;    /* 0: the default */
     size_t repeat; /* likewise */
     bool best_batch, all_only;
-    const char *json, *collective;
+    const char *json, *collective, *format, *output;
     const char *prompt, *prompt_file, *stop_id;
     double temperature, top_p; /* top_p 0: the default */
     size_t top_k, tokens;      /* 0: the default */

@@ -1,4 +1,5 @@
 /* dptrain predict: prints the most likely classes of images, by the weights of a checkpoint. */
+#include "predict_lines.h"
 #include "recipe.h"
 #include "session.h"
 
@@ -10,15 +11,23 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { DEFAULT_TOP = 3, MAX_RUN = 256 };
+enum { DEFAULT_TOP = 3, MAX_RUN = 256, LONG_RUN = 4096, RUN_BYTES = 1 << 26 };
 
 /* One image to classify: a sample of a data set. */
 typedef struct subject {
-    const char *path; /* path_length characters of the command line */
-    int path_length;
-    const dpt_dataset *data; /* the data set of an IDX file; NULL: the pictures */
+    const char *path; /* path_length characters of the command line, or the name of a picture */
+    size_t path_length;
+    const dpt_dataset *data; /* NULL: the pictures of the command line */
     size_t index;
+    const dpt_pictures *below; /* the folder whose picture it is; NULL: of no folder */
 } subject;
+
+/* A folder on the command line. */
+typedef struct folder {
+    const char *name;
+    dpt_pictures *pictures;
+    dpt_dataset *data;
+} folder;
 
 typedef struct prediction {
     cli_session session;
@@ -27,10 +36,15 @@ typedef struct prediction {
     size_t n_subjects, subjects_capacity;
     dpt_dataset **files; /* the IDX files, n_files */
     size_t n_files;
-    uint8_t *pixels; /* (n_pictures, height, width, channels): the pictures */
+    folder *folders; /* (n_folders) */
+    size_t n_folders;
+    size_t n_unreadable; /* pictures that are left out */
+    uint8_t *pixels;     /* (n_pictures, height, width, channels): the pictures */
     size_t n_pictures;
     dpt_dataset *pictures;
     dpt_predictor *predictor;
+    cli_lines lines;
+    bool told; /* a failure is told already */
 } prediction;
 
 static dpt_status no_memory(const prediction *p)
@@ -67,27 +81,79 @@ static bool is_unoriented(const prediction *p, const cli_options *options)
     return options->no_orientation || strstr(trained_on, CLI_NO_ORIENTATION) != NULL;
 }
 
-static dpt_status add_picture(prediction *p, const cli_options *options, const char *path)
+static dpt_status shape_of(const prediction *p, const cli_options *options, const char *path,
+                           dpt_picture_shape *out)
 {
-    const dpt_picture_shape shape = {
+    *out = (dpt_picture_shape){
         .height = p->info.height,
         .width = p->info.width,
         .channels = p->info.channels,
         .scaled = scales(p),
         .unoriented = is_unoriented(p, options),
     };
+    if (out->channels == 1 || out->channels == 3) return DPT_OK;
+    return dpt_fail(p->session.context, DPT_E_INVALID,
+                    "%s: a picture has 1 or 3 channels, but the model takes %zu", path,
+                    out->channels);
+}
+
+/* The first picture that is left out is named. */
+static void leave_out(prediction *p, const char *why)
+{
+    if (p->n_unreadable++ == 0) cli_note("left out: %s", why);
+}
+
+static dpt_status add_picture(prediction *p, const cli_options *options, const char *path)
+{
+    dpt_picture_shape shape;
+    DPT_TRY(shape_of(p, options, path, &shape));
     const size_t image_bytes = shape.height * shape.width * shape.channels;
-    if (shape.channels != 1 && shape.channels != 3)
-        return dpt_fail(p->session.context, DPT_E_INVALID,
-                        "%s: a picture has 1 or 3 channels, but the model takes %zu", path,
-                        shape.channels);
     uint8_t *grown = realloc(p->pixels, (p->n_pictures + 1) * image_bytes);
     if (!grown) return no_memory(p);
     p->pixels = grown;
-    DPT_TRY(dpt_picture_read(p->session.context, path, &shape,
-                             p->pixels + p->n_pictures * image_bytes));
+    const dpt_status status =
+        dpt_picture_read(p->session.context, path, &shape, p->pixels + p->n_pictures * image_bytes);
+    if (options->skip_unreadable && (status == DPT_E_FORMAT || status == DPT_E_IO)) {
+        leave_out(p, dpt_error_message(p->session.context));
+        return DPT_OK;
+    }
+    DPT_TRY(status);
     return add_subject(
-        p, (subject){.path = path, .path_length = (int)strlen(path), .index = p->n_pictures++});
+        p, (subject){.path = path, .path_length = strlen(path), .index = p->n_pictures++});
+}
+
+/* ---- Folders --------------------------------------------------------------------------------- */
+
+/* Adds all pictures below a folder, which are read when they are classified. */
+static dpt_status add_folder(prediction *p, const cli_options *options, const char *name)
+{
+    dpt_context *context = p->session.context;
+    folder *grown = realloc(p->folders, (p->n_folders + 1) * sizeof *grown);
+    if (!grown) return no_memory(p);
+    p->folders = grown;
+    folder *f = &p->folders[p->n_folders++];
+    *f = (folder){.name = name};
+    dpt_pictures_options how = {.size = sizeof how,
+                                .outputs = p->info.outputs,
+                                .skip_unreadable = options->skip_unreadable};
+    DPT_TRY(shape_of(p, options, name, &how.shape));
+    DPT_TRY(dpt_pictures_find(context, name, &f->pictures));
+    const size_t n = dpt_pictures_count(f->pictures), others = dpt_pictures_others(f->pictures);
+    if (n == 0)
+        return dpt_fail(context, DPT_E_NOT_FOUND, "there is no picture in %s or below it", name);
+    if (others > 0)
+        cli_note("%s: passed over %zu file%s that %s no picture%s", name, others,
+                 others == 1 ? "" : "s", others == 1 ? "is" : "are", others == 1 ? "" : "s");
+    DPT_TRY(dpt_pictures_open(context, f->pictures, &how, &f->data));
+    for (size_t i = 0; i < n; i++) {
+        const char *picture = dpt_pictures_name(f->pictures, i);
+        DPT_TRY(add_subject(p, (subject){.path = picture,
+                                         .path_length = strlen(picture),
+                                         .data = f->data,
+                                         .index = i,
+                                         .below = f->pictures}));
+    }
+    return DPT_OK;
 }
 
 /* ---- IDX files ------------------------------------------------------------------------------- */
@@ -148,7 +214,7 @@ static dpt_status add_idx(prediction *p, const char *name, const char *path, con
                         "takes %zux%zux%zu",
                         path, info.height, info.width, info.channels, p->info.height, p->info.width,
                         p->info.channels);
-    const subject first = {.path = name, .path_length = (int)strlen(path), .data = data};
+    const subject first = {.path = name, .path_length = strlen(path), .data = data};
     return add_indices(p, &(image_file){name, info.count, first}, list);
 }
 
@@ -167,7 +233,7 @@ static dpt_status add_arrays(prediction *p, const char *name, const char *path, 
     dpt_dataset *data = p->files[p->n_files++];
     DPT_TRY(dpt_dataset_arrange(context, data, p->session.model));
     dpt_dataset_describe(data, &info);
-    const subject first = {.path = name, .path_length = (int)strlen(path), .data = data};
+    const subject first = {.path = name, .path_length = strlen(path), .data = data};
     return add_indices(p, &(image_file){name, info.count, first}, list);
 }
 
@@ -179,14 +245,11 @@ typedef enum image_kind { KIND_OTHER, KIND_PICTURE, KIND_IDX, KIND_ARRAYS } imag
    gzip. The library checks the whole file later. */
 static image_kind kind_of(const char *path)
 {
-    static const char *const pictures[] = {"\x89PNG", "\xff\xd8\xff", "RIFF", "BM", "GIF8", "II*",
-                                           "MM",      "P2",           "P3",   "P5", "P6"};
-    uint8_t head[8] = {0xff};
+    uint8_t head[4] = {0xff};
+    if (dpt_is_picture(path)) return KIND_PICTURE;
     FILE *file = fopen(path, "rb");
     const size_t n = file ? fread(head, 1, sizeof head, file) : 0;
     if (file) fclose(file);
-    for (size_t i = 0; n >= 4 && i < sizeof pictures / sizeof *pictures; i++)
-        if (memcmp(head, pictures[i], strlen(pictures[i])) == 0) return KIND_PICTURE;
     if (n >= 4 && memcmp(head, "PK", 2) == 0) return KIND_ARRAYS;
     const bool plain = head[0] == 0 && head[1] == 0, gzipped = head[0] == 0x1f && head[1] == 0x8b;
     return n >= 2 && (plain || gzipped) ? KIND_IDX : KIND_OTHER;
@@ -207,6 +270,8 @@ static dpt_status add_image(prediction *p, const cli_options *options, const cha
     path[length] = '\0';
     if (stat(path, &info) != 0)
         return dpt_fail(context, DPT_E_IO, "cannot read %s: %s", path, strerror(errno));
+    const bool several = dpt_model_input_count(p->session.model) > 1;
+    if (S_ISDIR(info.st_mode) && !list && !several) return add_folder(p, options, name);
     if (!S_ISREG(info.st_mode))
         return dpt_fail(context, DPT_E_IO, "cannot read %s: it is not a file", path);
     const image_kind kind = kind_of(path);
@@ -214,7 +279,7 @@ static dpt_status add_image(prediction *p, const cli_options *options, const cha
         return dpt_fail(context, DPT_E_FORMAT,
                         "%s: no picture that is read, and neither IDX nor npz", path);
     if (kind == KIND_ARRAYS) return add_arrays(p, name, path, list ? list + 1 : NULL);
-    if (dpt_model_input_count(p->session.model) > 1)
+    if (several)
         return dpt_fail(context, DPT_E_INVALID,
                         "%s: the model has several inputs, which are arrays of one npz file", path);
     if (kind == KIND_IDX) return add_idx(p, name, path, list ? list + 1 : NULL);
@@ -245,56 +310,35 @@ static dpt_status add_images(prediction *p, const cli_options *options)
     for (size_t i = 0; i < options->n_operands; i++)
         DPT_TRY(add_image(p, options, options->operands[i]));
     if (p->n_pictures > 0) DPT_TRY(collect_pictures(p));
+    if (p->n_subjects == 0)
+        return dpt_fail(p->session.context, DPT_E_NOT_FOUND, "no image is left to be classified");
     const cli_session *s = &p->session;
     if (!s->normalized) return DPT_OK;
     if (p->pictures) DPT_TRY(dpt_dataset_normalize(p->pictures, s->mean, s->deviation));
     for (size_t i = 0; i < p->n_files; i++)
         DPT_TRY(dpt_dataset_normalize(p->files[i], s->mean, s->deviation));
+    for (size_t i = 0; i < p->n_folders; i++)
+        DPT_TRY(dpt_dataset_normalize(p->folders[i].data, s->mean, s->deviation));
     return DPT_OK;
 }
 
 /* ---- Predicting ------------------------------------------------------------------------------ */
 
-/* Where predictions are computed, and how many classes of each image are printed. */
-typedef struct output {
-    float *probabilities; /* or the numbers that a regression predicts */
-    size_t classes, top;
-    bool regression; /* or the integers of a network like ArgMax */
-} output;
-
-/* The `top` largest probabilities, in falling order; of equal ones the first class first. */
-static void print_classes(const dpt_dataset_info *info, float *probabilities, const output *out)
+/* The most images at once.  Those of a folder are read ahead within a run. */
+static size_t most_at_once(const prediction *p, const subject *s)
 {
-    const bool named = info->class_names && info->outputs == out->classes;
-    for (size_t rank = 0; rank < out->top && rank < out->classes; rank++) {
-        size_t best = 0;
-        for (size_t c = 1; c < out->classes; c++)
-            if (probabilities[c] > probabilities[best]) best = c;
-        printf("%s ", rank ? "," : "");
-        if (named)
-            printf("%s", info->class_names[best]);
-        else
-            printf("class %zu", best);
-        printf(" %.4f", (double)probabilities[best]);
-        probabilities[best] = -1; /* printed already */
-    }
-    printf("\n");
-}
-
-/* The numbers that a regression predicts, or the probability of each output. */
-static void print_numbers(const float *numbers, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        printf("%s %.6g", i ? "," : "", (double)numbers[i]);
-    printf("\n");
+    const size_t fit = RUN_BYTES / sizeof(float) / p->lines.classes;
+    if (!s->below || fit < MAX_RUN) return MAX_RUN;
+    return fit < LONG_RUN ? fit : LONG_RUN;
 }
 
 /* The number of subjects from the i-th on that are consecutive samples of one data set. */
 static size_t run_length(const prediction *p, size_t i)
 {
     const subject *first = &p->subjects[i];
+    const size_t most = most_at_once(p, first);
     size_t n = 1;
-    while (n < MAX_RUN && i + n < p->n_subjects && first[n].data == first->data &&
+    while (n < most && i + n < p->n_subjects && first[n].data == first->data &&
            first[n].index == first->index + n)
         n++;
     return n;
@@ -309,51 +353,72 @@ static dpt_status check_finite(const prediction *p, const subject *s, const floa
     while (i < n && isfinite(numbers[i]))
         i++;
     if (i == n) return DPT_OK;
-    if (s->data) snprintf(index, sizeof index, ":%zu", s->index);
+    if (s->data && !s->below) snprintf(index, sizeof index, ":%zu", s->index);
     return dpt_fail(p->session.context, DPT_E_NOT_FINITE,
                     "%.*s%s: the outputs of the network are not finite, and tell no class; the "
                     "weights are damaged, or their training diverged",
-                    s->path_length, s->path, index);
+                    (int)s->path_length, s->path, index);
 }
 
-static dpt_status predict_run(prediction *p, size_t first, size_t n, const output *out)
+/* Adds the line of an image, or leaves it out. */
+static dpt_status add_line(prediction *p, const subject *s, const float *outputs)
+{
+    const char *why = s->below ? dpt_pictures_failure(s->below, s->index) : NULL;
+    char name[PATH_MAX + 32];
+    if (why) {
+        leave_out(p, why);
+        return DPT_OK;
+    }
+    DPT_TRY(check_finite(p, s, outputs, p->lines.classes));
+    if (!s->data || s->below) {
+        cli_lines_add(&p->lines, s->path, s->path_length, outputs);
+        return DPT_OK;
+    }
+    const int n = snprintf(name, sizeof name, "%.*s:%zu", (int)s->path_length, s->path, s->index);
+    cli_lines_add(&p->lines, name, (size_t)n, outputs);
+    return DPT_OK;
+}
+
+static dpt_status predict_run(prediction *p, size_t first, size_t n, float *outputs)
 {
     const subject *s = &p->subjects[first];
     char why[DPT_WHY_BYTES];
-    const dpt_status status = dpt_predictor_run_data(p->predictor, s->data ? s->data : p->pictures,
-                                                     s->index, n, out->probabilities, why);
+    dpt_status status = dpt_predictor_run_data(p->predictor, s->data ? s->data : p->pictures,
+                                               s->index, n, outputs, why);
     if (status != DPT_OK) return dpt_fail(p->session.context, status, "%s", why);
-    for (size_t i = 0; i < n; i++) {
-        DPT_TRY(check_finite(p, &s[i], out->probabilities + i * out->classes, out->classes));
-        printf("%.*s", s[i].path_length, s[i].path);
-        if (s[i].data) printf(":%zu", s[i].index);
-        printf(":");
-        if (out->regression)
-            print_numbers(out->probabilities + i * out->classes, out->classes);
-        else
-            print_classes(&p->info, out->probabilities + i * out->classes, out);
-    }
-    return DPT_OK;
+    for (size_t i = 0; i < n && status == DPT_OK; i++)
+        status = add_line(p, &s[i], outputs + i * p->lines.classes);
+    /* Images before one that fails are written. */
+    p->told = cli_lines_flush(&p->lines) != CLI_OK;
+    return p->told ? DPT_E_IO : status;
 }
 
 static dpt_status predict_all(prediction *p, const cli_options *options)
 {
-    const size_t rows = p->n_subjects < MAX_RUN ? p->n_subjects : MAX_RUN;
-    const size_t classes = dpt_model_outputs(p->session.model);
-    const output out = {.probabilities = calloc(rows, classes * sizeof(float)),
-                        .classes = classes,
-                        .regression = cli_loss(options) != DPT_LOSS_CROSS_ENTROPY ||
-                                      dpt_model_gives_loss(p->session.model) ||
-                                      !dpt_model_has_gradient(p->session.model),
-                        .top = options->top ? options->top : DEFAULT_TOP};
-    if (!out.probabilities) return no_memory(p);
-    dpt_status status = DPT_OK;
+    cli_lines *l = &p->lines;
+    l->classes = dpt_model_outputs(p->session.model);
+    l->top = options->top ? options->top : DEFAULT_TOP;
+    l->regression = cli_loss(options) != DPT_LOSS_CROSS_ENTROPY ||
+                    dpt_model_gives_loss(p->session.model) ||
+                    !dpt_model_has_gradient(p->session.model);
+    if (p->info.outputs == l->classes) l->class_names = p->info.class_names;
+    size_t most = 0;
+    for (size_t i = 0, n; i < p->n_subjects; i += n) {
+        n = run_length(p, i);
+        if (n > most) most = n;
+    }
+    float *outputs = calloc(most, l->classes * sizeof *outputs);
+    if (!outputs) return no_memory(p);
+    p->told = cli_lines_open(options, l) != CLI_OK;
+    dpt_status status = p->told ? DPT_E_IO : DPT_OK;
     for (size_t i = 0, n; i < p->n_subjects && status == DPT_OK; i += n) {
         n = run_length(p, i);
-        status = predict_run(p, i, n, &out);
+        status = predict_run(p, i, n, outputs);
     }
-    free(out.probabilities);
-    return status;
+    free(outputs);
+    if (cli_lines_close(l) == CLI_OK || status != DPT_OK) return status;
+    p->told = true;
+    return DPT_E_IO;
 }
 
 /* ---- The verb -------------------------------------------------------------------------------- */
@@ -403,7 +468,9 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
     const dpt_predictor_options predictor = {
         .size = sizeof predictor,
         .weights = weights,
-        .like = p->pictures ? p->pictures : p->files[0], /* all are alike */
+        .like = p->pictures      ? p->pictures
+                : p->n_files > 0 ? p->files[0]
+                                 : p->folders[0].data, /* all are alike */
         .logits = dpt_model_gives_loss(s->model) ||
                   (loss != DPT_LOSS_CROSS_ENTROPY && loss != DPT_LOSS_BINARY_CROSS_ENTROPY),
         .sigmoid = loss == DPT_LOSS_BINARY_CROSS_ENTROPY,
@@ -423,8 +490,8 @@ static void tell_lost(const prediction *p)
                             info.id, info.message);
 }
 
-/* Reads all images before the first is classified, so that an error in the last one wastes no work.
- */
+/* Reads all images of the command line before the first is classified, so that an error in the last
+   one wastes no work.  Those of folders are read meanwhile. */
 static dpt_status predict(prediction *p, const cli_options *options, const char *weights)
 {
     DPT_TRY(cli_session_open(&p->session, options, CLI_DATA_IF_ASKED));
@@ -436,6 +503,9 @@ static dpt_status predict(prediction *p, const cli_options *options, const char 
     warn_of_names(p, weights);
     const dpt_status status = predict_all(p, options);
     if (status == DPT_OK) tell_lost(p);
+    if (p->n_unreadable > 0)
+        cli_note("%zu picture%s could not be read and %s left out", p->n_unreadable,
+                 p->n_unreadable == 1 ? "" : "s", p->n_unreadable == 1 ? "is" : "are");
     return status;
 }
 
@@ -447,6 +517,11 @@ static int end(prediction *p, int code)
     for (size_t i = 0; i < p->n_files; i++)
         dpt_dataset_destroy(p->files[i]);
     free(p->files);
+    for (size_t i = 0; i < p->n_folders; i++) {
+        dpt_dataset_destroy(p->folders[i].data);
+        dpt_pictures_destroy(p->folders[i].pictures);
+    }
+    free(p->folders);
     free(p->pixels);
     free(p->subjects);
     return cli_session_close(&p->session, code);
@@ -455,6 +530,7 @@ static int end(prediction *p, int code)
 /* Devices that fail in a prediction have an exit status of their own. */
 static int fail(const prediction *p, dpt_status status)
 {
+    if (p->told) return CLI_FAILURE;
     const int code = cli_session_fail(&p->session, status);
     const bool device = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
     return device && p->predictor ? CLI_DEVICES_LOST : code;
@@ -469,7 +545,9 @@ int cli_predict(const cli_options *options)
         return cli_error(CLI_USAGE, "predict needs images: a picture, or an IDX or npz file");
     if (!cli_weights_path(options->checkpoint, weights, sizeof weights))
         return cli_error(CLI_USAGE, "--checkpoint: the path is too long");
-    prediction p = {0};
+    const int usage = cli_lines_check(options);
+    if (usage != CLI_OK) return usage;
+    prediction p = {.lines = {.file = -1}};
     const dpt_status status = predict(&p, options, weights);
     return end(&p, status == DPT_OK ? CLI_OK : fail(&p, status));
 }

@@ -106,13 +106,16 @@ static const char *first_of(const char *given, const char *told, const char *oth
     return given ? given : told ? told : otherwise;
 }
 
-/* Puts the options of pictures behind the name of the data set. */
-static dpt_status add_words(cli_session *session, const cli_options *options)
+/* Puts the options of pictures behind the name of the data set.  For predictions --skip-unreadable
+   is about the pictures of the command line. */
+static dpt_status add_words(cli_session *session, const cli_options *options, unsigned with)
 {
     cli_session *s = session;
     const char *const name = s->data_name;
-    if ((!options->no_orientation && !options->skip_unreadable) || s->told) return DPT_OK;
-    if (!cli_data_words(options, name, s->data_words, sizeof s->data_words))
+    cli_options own = *options;
+    if (with & CLI_DATA_IF_ASKED) own.skip_unreadable = false;
+    if ((!own.no_orientation && !own.skip_unreadable) || s->told) return DPT_OK;
+    if (!cli_data_words(&own, name, s->data_words, sizeof s->data_words))
         return dpt_fail(s->context, DPT_E_INVALID,
                         "--no-orientation and --skip-unreadable are for pictures in folders "
                         "(--dataset folder:HxW), and not for %.100s",
@@ -132,7 +135,7 @@ dpt_status cli_weights_name(cli_session *session, const cli_options *options, un
     s->model_name = first_of(options->model, known_model(s->weights.model), NULL);
     if (!s->model_name) s->model_name = first_of(NULL, config_beside(s), cli_default_model);
     s->data_name = first_of(options->dataset, known_data(s->weights.dataset), default_data);
-    DPT_TRY(add_words(s, options));
+    DPT_TRY(add_words(s, options, with));
     const bool model = !options->model && strcmp(s->model_name, cli_default_model) != 0;
     const bool data = !s->told && !options->dataset && strcmp(s->data_name, default_data) != 0;
     const bool tells = !(with & CLI_UNTOLD) && !cli_session_quiet(s, options);

@@ -13,7 +13,9 @@
        data.h        data sets
        split.h       how a batch is divided among devices
        trainer.h     steps, device events, evaluation, prediction
+       classification.h  figures of classes, AUC, the confusion matrix
        predictor.h   predictions without a trainer
+       pictures.h    the pictures below a folder, for predictions
        generate.h    text from language models, token by token
        weights.h     files of weights and of the training state
        report.h      memory, plans, operations and times of the devices
@@ -76,6 +78,7 @@
 #include "dptrain/log.h"
 #include "dptrain/lora.h"
 #include "dptrain/model.h"
+#include "dptrain/pictures.h"
 #include "dptrain/predictor.h"
 #include "dptrain/process.h"
 #include "dptrain/report.h"

@@ -45,6 +45,7 @@ MANY = {
     r"backends/opencl/kernels/\S+ \w+": "as backends/kernels",
     r"backends/cuda/(collective|nccl|peers)\.c (all_reduce|broadcast)": "functions of the table in core/backend.h",
     r"examples/read_records\.c read_image": "dpt_dataset_reader in core/dptrain/data.h calls it",
+    r"core/data/pictures\.c read_one": "dpt_dataset_reader in core/dptrain/data.h calls it",
     r"core/data/image_tiff\.c (note_error|hear_warning)": "libtiff calls them",
     r"transports/\w+/\w+\.c transport_start": "a function of the table in core/collective/transport.h",
     r"core/dpt_error\.h dpt_error_set": "only macros call it, which add the file and the line",

@@ -14,6 +14,8 @@ static const char *const data_sets[] = {
 
 static const char *const augmentations[] = {"crop", "flip", "erase", "resized-crop", NULL};
 
+static const char *const formats[] = {"text", "jsonl", "csv", NULL};
+
 static const cli_option options[] = {
     {
         .group = "Model and data",
@@ -142,6 +144,13 @@ static const cli_option options[] = {
         TARGET(skip_unreadable),
     },
     {
+        .name = "skip-unreadable",
+        .help = "leave out pictures that cannot be read, and say how many these are",
+        .verbs = CLI_PREDICT,
+        .kind = CLI_FLAG,
+        TARGET(skip_unreadable),
+    },
+    {
         .name = "validation",
         .argument = "PART",
         .help = "set this part of the training data apart, such as 0.1, and evaluate it after each "
@@ -248,6 +257,24 @@ static const cli_option options[] = {
         TARGET(opset),
         .min = 13,
         .max = 25,
+    },
+    {
+        .name = "format",
+        .argument = "FORMAT",
+        .help = "what is written, one line for each image: text, jsonl (a JSON object) or csv. "
+                "Default: text",
+        .verbs = CLI_PREDICT,
+        .kind = CLI_TEXT,
+        .values = formats,
+        TARGET(format),
+    },
+    {
+        .name = "output",
+        .argument = "FILE",
+        .help = "write the lines to this file. Default: standard output",
+        .verbs = CLI_PREDICT,
+        .kind = CLI_TEXT,
+        TARGET(output),
     },
     {
         .name = "top",

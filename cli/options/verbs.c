@@ -19,9 +19,9 @@ const cli_verb_entry cli_verbs[] = {
     {
         .name = "predict",
         .verb = CLI_PREDICT,
-        .arguments = "--checkpoint FILE|DIR [option]... IMAGE...",
-        .help =
-            "print the most likely classes of images (pictures, or IDX as FILE or FILE:0,5,10-19)",
+        .arguments = "--checkpoint FILE|DIR [option]... IMAGE|FOLDER...",
+        .help = "print the most likely classes of images (pictures, folders of pictures, or IDX as "
+                "FILE or FILE:0,5,10-19)",
         .operands = true,
         .run = cli_predict,
     },

@@ -2,6 +2,8 @@
 #include "data/picture_files.h"
 #include "data/image.h"
 
+#include "dptrain.h"
+
 #include "base/print.h"
 
 #include <fcntl.h>
@@ -23,18 +25,29 @@ bool dpti_is_picture_name(const char *name)
     return false;
 }
 
-/* Whether a file has the first bytes of a picture, or cannot be read.  A pipe is not waited for. */
-static bool may_be_picture(const char *folder, const char *name)
+/* A pipe is not waited for. */
+bool dpti_begins_as_picture(const char *path, bool otherwise)
 {
     uint8_t bytes[FIRST_BYTES];
-    char *path = dpti_format("%s/%s", folder, name);
-    const int file = path ? open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1;
+    const int file = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     struct stat about;
     const bool regular = file >= 0 && fstat(file, &about) == 0 && S_ISREG(about.st_mode);
     const ssize_t n = regular ? read(file, bytes, sizeof bytes) : -1;
     if (file >= 0) close(file);
+    return n < 0 ? otherwise : dpti_image_format_of(bytes, (size_t)n) != DPTI_IMAGE_UNKNOWN;
+}
+
+bool dpt_is_picture(const char *path)
+{
+    return path && dpti_begins_as_picture(path, false);
+}
+
+static bool may_be_picture(const char *folder, const char *name)
+{
+    char *path = dpti_format("%s/%s", folder, name);
+    const bool may = !path || dpti_begins_as_picture(path, true);
     free(path);
-    return n < 0 || dpti_image_format_of(bytes, (size_t)n) != DPTI_IMAGE_UNKNOWN;
+    return may;
 }
 
 size_t dpti_keep_pictures(const char *folder, dpti_listing *files)

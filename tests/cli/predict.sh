@@ -266,7 +266,97 @@ refuse 1 "cut.png: damaged PNG" "${common[@]}" cut.png
 refuse 1 "cut.idx" "${common[@]}" cut.idx
 refuse 1 "truncated.jpg: damaged JPEG" "${common[@]}" "$pictures/jpeg/truncated.jpg"
 refuse 1 "text: no picture that is read, and neither IDX nor npz" "${common[@]}" "$pictures/webp/text"
-refuse 1 "cannot read .: " "${common[@]}" .
+refuse 1 "cannot read /dev/null: it is not a file" "${common[@]}" /dev/null
+
+# Lines of JSON and CSV, and whole folders.
+rm -rf tree lines.*
+mkdir -p tree/b tree/a/deep tree/.hidden tree/empty
+cp 0.png tree/b/0.png
+cp 1.png tree/a/deep/1.png
+cp 2.png tree/a/plain # a picture by its first bytes
+cp 3.png 'tree/a-3, "three".png'
+cp 4.png $'tree/b/caf\xe9.png' # no UTF-8
+cp 5.png $'tree/b/\xc3\xa9\n.png'
+cp 6.png tree/.hidden/6.png
+echo no picture >tree/notes.txt
+predict --top 2 {3,1,2,0,4,5}.png
+mv predict.out singly.out
+predict --top 2 tree
+check "files that are no pictures: $(cat predict.err)" grep -qx "dptrain: note: tree: passed over 1 file that is no picture" \
+    predict.err
+for format in text jsonl csv; do
+    predict --top 2 --format $format tree
+    cp predict.out "lines.$format"
+    predict --top 2 --format $format tree --output lines.out --devices cpu:threads=1,cpu:threads=1
+    check "$format: nothing on stdout" test ! -s predict.out
+    check "$format: the same in a file, on other devices" cmp lines.out "lines.$format"
+done
+check "what is written" python3 - <<'PYTHON'
+import csv, json
+names = [b'a-3, "three".png', b"a/deep/1.png", b"a/plain", b"b/0.png", b"b/caf\xe9.png", b"b/\xc3\xa9\n.png"]
+assert names == sorted(names)
+text = open("lines.text", "rb").read()
+assert all(name + b": class " in text for name in names)
+singly = [line.split(": ", 1)[1] for line in open("singly.out")]
+rows = [json.loads(line) for line in open("lines.jsonl", encoding="utf-8")]
+assert [row["image"] for row in rows] == [name.decode("utf-8", "replace") for name in names]
+assert [bytes.fromhex(row["image_bytes"]) for row in rows if "image_bytes" in row] == names[4:5]
+tell = lambda row: ", ".join(f"class {c['class']} {c['probability']:.4f}" for c in row["classes"]) + "\n"
+assert [tell(row) for row in rows] == singly, (rows, singly)
+raw = open("lines.csv", "rb").read()
+assert raw.count(b"\r\n") == 7 and b'"a-3, ""three"".png",' in raw and b'"b/\xc3\xa9\n.png",' in raw
+table = list(csv.DictReader(open("lines.csv", encoding="latin-1", newline="")))
+assert [row["image"].encode("latin-1") for row in table] == names
+for row, told in zip(table, rows):
+    for i, c in enumerate(told["classes"], 1):
+        assert int(row[f"class{i}"]) == c["class"] and float(row[f"probability{i}"]) == c["probability"]
+PYTHON
+predict --format csv --top 1 images.idx:3 tree/b 0.png
+check "names of IDX images, folders and files" test "$(cut -d, -f1 predict.out | tr -d '\r' | head -3 | tr '\n' ' ')" = \
+    "image images.idx:3 0.png "
+check "CSV with names of classes" grep -q "^image,class1,name1,probability1" <("$DPTRAIN" predict --data wear \
+    --checkpoint worn --format csv --top 1 0.png)
+check "JSON with names of classes" grep -q '"classes":\[{"class":[0-9],"name":"[A-Z][^"]*","probability":0\.[0-9]*}\]}$' \
+    <("$DPTRAIN" predict --data wear --checkpoint worn --format jsonl --top 1 0.png)
+cp cut.png tree/b/a.png
+refuse_listed 1 "tree/b/a.png: damaged PNG" "${common[@]}" tree
+predict --top 2 --skip-unreadable --format jsonl tree cut.png
+check "left out" cmp predict.out lines.jsonl
+check "and said: $(cat predict.err)" grep -qx "dptrain: note: 2 pictures could not be read and are left out" predict.err
+refuse_listed 1 "no image is left to be classified" "${common[@]}" --skip-unreadable cut.png
+refuse 1 "there is no picture in tree/empty or below it" "${common[@]}" tree/empty
+refuse 2 "--output: 0.png is one of the images" "${common[@]}" 0.png --output 0.png
+refuse 2 "--format: unknown value 'xml'" "${common[@]}" 0.png --format xml
+ln -s .. tree/empty/up
+refuse 1 "folders are nested more than 64 deep; does a link lead back" "${common[@]}" tree/empty
+# A reader that ends, and a disk that is full, leave complete lines.
+rm tree/empty/up
+for ((i = 0; i < 400; i++)); do ln -s "$PWD/0.png" "tree/empty/$i.png"; done
+(
+    ulimit -f 4
+    trap '' XFSZ
+    "$DPTRAIN" "${common[@]}" --format jsonl --output full.jsonl tree/empty 2>full.err
+)
+check "a full disk: status $?" test $? -eq 1 -a -s full.jsonl
+check "is told: $(cat full.err)" grep -q "cannot write full.jsonl: " full.err
+rm -rf many
+check "an interruption leaves whole lines" python3 - "$DPTRAIN" "${common[@]}" <<'PYTHON'
+import json, os, signal, subprocess, sys, time
+os.mkdir("many")
+for i in range(20000):
+    os.symlink(os.path.abspath("0.png"), f"many/{i:05}.png")
+process = subprocess.Popen(sys.argv[1:] + ["many", "--format=jsonl", "--output=cut.jsonl"], stderr=subprocess.DEVNULL)
+while process.poll() is None and not (os.path.exists("cut.jsonl") and os.path.getsize("cut.jsonl")):
+    time.sleep(0.001)
+process.send_signal(signal.SIGTERM)
+assert process.wait(timeout=120) in (0, -signal.SIGTERM), process.returncode
+text = open("cut.jsonl").read()
+names = [json.loads(line)["image"] for line in text.splitlines()]
+assert text.endswith("\n") and names == [f"{i:05}.png" for i in range(len(names))] and names, len(names)
+PYTHON
+rm -rf many
+check "after whole lines" python3 -c 'import json; n = [json.loads(line) for line in open("full.jsonl")]; assert 5 < len(n) < 400
+assert open("full.jsonl").read()[-1] == "\n"'
 refuse 2 "no image 12; the file has images 0 to 11" "${common[@]}" images.idx:3,12
 for list in "" , 1, ,1 1,,2 x 1-x 3-2 -1 1-2-3 99999999999999999999999; do
     refuse 2 "indices such as 0,5,10-19" "${common[@]}" "images.idx:$list"

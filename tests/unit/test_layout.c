@@ -323,6 +323,12 @@ FIELD(dpt_pool2d_options, kernel, 16);
 FIELD(dpt_pool2d_options, stride, 32);
 FIELD(dpt_pool2d_options, padding, 48);
 
+FIELD(dpt_pictures_options, size, 0);
+FIELD(dpt_pictures_options, shape, 8);
+FIELD(dpt_pictures_options, outputs, 40);
+FIELD(dpt_pictures_options, skip_unreadable, 48);
+FIELD(dpt_pictures_options, n_threads, 56);
+
 FIELD(dpt_predictor_device_info, size, 0);
 FIELD(dpt_predictor_device_info, id, 8);
 FIELD(dpt_predictor_device_info, bytes, 16);
