@@ -20,12 +20,12 @@ def as_array(value: Any, name: str) -> np.ndarray:
     """
     if isinstance(value, np.ndarray):
         return value
-    if hasattr(value, "detach"):  # a tensor of PyTorch
-        value = value.detach().cpu()
-        if "bfloat16" in str(value.dtype):
-            value = value.float()
     if hasattr(value, "__dlpack__"):
         try:
+            if hasattr(value, "detach"):  # a tensor of PyTorch
+                value = value.detach().cpu()
+                if "bfloat16" in str(value.dtype):
+                    value = value.float()
             return np.from_dlpack(value)
         except (BufferError, RuntimeError, TypeError, ValueError) as why:
             raise InvalidError(
@@ -47,6 +47,15 @@ def _as_int32(array: np.ndarray, name: str) -> np.ndarray:
     return array.astype(np.int32)
 
 
+def _hint(array: np.ndarray) -> str:
+    """What to do with an array of another type."""
+    if array.dtype.kind in "SU" or (array.size and isinstance(array.flat[0], str)):
+        return ". Classes are numbers: names, numbers = numpy.unique(y, return_inverse=True)"
+    if array.dtype.kind == "O":
+        return ". An array of numbers that has this type becomes one by x.astype(numpy.float32)"
+    return ""
+
+
 def as_library_array(value: Any, name: str, real: bool = False) -> np.ndarray:
     """A C-contiguous array of uint8, int32 or float32, as the library reads them.
 
@@ -55,13 +64,17 @@ def as_library_array(value: Any, name: str, real: bool = False) -> np.ndarray:
     integers that do not fit.
     """
     array = as_array(value, name)
+    if array.dtype.name == "bfloat16":  # of the package ml_dtypes
+        array = array.astype(np.float32)
     if array.dtype.kind not in "biuf":
         raise InvalidError(
             f"{name} has the type {array.dtype}, but it must have integers, booleans or real numbers; its shape is "
-            f"{array.shape}"
+            f"{array.shape}{_hint(array)}"
         )
     if array.ndim == 0:
         raise InvalidError(f"{name} is one number; its first axis must count the samples")
+    if 0 in array.shape[1:]:
+        raise InvalidError(f"{name} has the shape {array.shape}: a sample of it has no numbers")
     if real or array.dtype.kind == "f":
         return np.ascontiguousarray(array, np.float32)
     if array.dtype.kind == "b":

@@ -27,12 +27,17 @@ def take_failure(message: str) -> Optional[BaseException]:
 
 def _fail(call: Any, failure: BaseException) -> int:
     why = f"{type(failure).__name__}: {failure}".replace("\n", " ")
-    encoded = why.encode()[: lib.DPT_CALLBACK_WHY_BYTES - 1]
+    encoded = why.encode(errors="backslashreplace")[: lib.DPT_CALLBACK_WHY_BYTES - 1]
     ffi.memmove(call.why, encoded + b"\0", len(encoded) + 1)
     with _failures_lock:
         _failures.clear()
         _failures[encoded.decode("utf-8", "ignore")] = failure
     return lib.DPT_E_CALLBACK
+
+
+def _copy(pointer: Any, shape: tuple, kind: Any = np.float32) -> np.ndarray:
+    """The library's numbers for the program, which may keep them longer than the call."""
+    return _view(pointer, shape, kind).copy()
 
 
 def _view(pointer: Any, shape: tuple, kind: Any = np.float32) -> np.ndarray:
@@ -52,21 +57,21 @@ class _Operator:
             elements,
         )
 
-    def views(self, call: Any) -> list[np.ndarray]:
+    def arrays(self, call: Any) -> list[np.ndarray]:
         kinds = ((size, np.int32 if ids else np.float32) for size, ids in self.inputs)
         return [
-            _view(call.inputs[i], (call.n_samples, size), kind)
+            _copy(call.inputs[i], (call.n_samples, size), kind)
             for i, (size, kind) in enumerate(kinds)
         ]
 
     def run_forward(self, call: Any) -> None:
-        result = np.asarray(self.forward(*self.views(call)), np.float32)
+        result = np.asarray(self.forward(*self.arrays(call)), np.float32)
         wanted = (call.n_samples, self.elements)
         _view(call.output, wanted)[...] = _checked(result, wanted, "forward")
 
     def run_backward(self, call: Any) -> None:
-        gradient = _view(call.output_gradient, (call.n_samples, self.elements))
-        results = self.backward(*self.views(call), gradient)  # type: ignore[misc]
+        gradient = _copy(call.output_gradient, (call.n_samples, self.elements))
+        results = self.backward(*self.arrays(call), gradient)  # type: ignore[misc]
         for i, (size, _) in enumerate(self.inputs):
             if call.input_gradients[i]:
                 wanted = (call.n_samples, size)
@@ -123,13 +128,13 @@ class Loss:
 
     def run(self, call: Any) -> None:
         n = call.n_samples
-        outputs = _view(
+        outputs = _copy(
             call.outputs, (n, self.labels, self.outputs) if self.labels > 1 else (n, self.outputs)
         )
         if call.targets:
-            answers = _view(call.targets, (n, self.outputs))
+            answers = _copy(call.targets, (n, self.outputs))
         else:
-            answers = _view(call.labels, (n, self.labels) if self.labels > 1 else (n,), np.int32)
+            answers = _copy(call.labels, (n, self.labels) if self.labels > 1 else (n,), np.int32)
         losses, gradients, *hits = self.function(outputs, answers)
         _view(call.losses, (n,))[...] = _checked(np.asarray(losses, np.float32), (n,), "the loss")
         if call.gradients:

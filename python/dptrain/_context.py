@@ -17,8 +17,8 @@ import threading
 from collections import deque
 from typing import Any, Callable, Iterable, Iterator, Optional
 
-from ._library import error_of, ffi, lib, text
-from .errors import ClosedError, ForkedError, StateError
+from ._library import encoded, error_of, ffi, lib, text
+from .errors import ClosedError, ForkedError, InvalidError, StateError
 
 # How long the end of the interpreter waits for a training that another thread runs.
 EXIT_SECONDS = 60.0
@@ -61,7 +61,7 @@ class Context:
         self.dropped: deque[Node] = deque()
         self.device_sets: dict[tuple, Node] = {}
         options = ffi.new("dpt_context_options *", {"size": ffi.sizeof("dpt_context_options")})
-        name = ffi.new("char[]", devices.encode()) if devices else ffi.NULL
+        name = ffi.new("char[]", encoded(devices)) if devices else ffi.NULL
         options.devices = name
         out = ffi.new("dpt_context **")
         status = lib.dpt_context_create_with(options, out)
@@ -224,9 +224,17 @@ def _only_cpus(devices: Optional[str]) -> bool:
 
 def device_list(devices: Any) -> Optional[str]:
     """The text of a device list: None stands for all devices."""
-    if devices is None or isinstance(devices, str):
-        return devices
-    return ",".join(str(device) for device in devices)
+    if devices is None:
+        return None
+    if not isinstance(devices, str):
+        if not isinstance(devices, (list, tuple)):
+            raise TypeError(
+                f"devices={devices!r}: give text, such as 'cuda:0,cpu', or a list of such texts"
+            )
+        devices = ",".join(str(device) for device in devices)
+    if not devices.strip():
+        raise InvalidError("devices names no device: leave it out for all devices of the machine")
+    return devices
 
 
 def context_for(devices: Optional[str]) -> Context:
@@ -272,6 +280,12 @@ class Owned:
         node, self._node = self._node, None
         if node is not None:
             node.release()
+
+    def __reduce__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} can neither be copied nor pickled: it holds devices or memory of the library. "
+            "A Model can, with its weights"
+        )
 
     def __enter__(self) -> Any:
         return self

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import ctypes.util
 import os
-from typing import Any
+from typing import Any, Union
 
 from .errors import BY_STATUS, Error, LibraryError
 
 try:
     from ._declarations import VERSION, ffi
 except ImportError as why:
+    if (why.name or "").split(".")[0] in ("cffi", "_cffi_backend"):
+        raise LibraryError(
+            "dptrain needs the package cffi: pip install cffi (in Debian: python3-cffi)"
+        ) from why
     raise LibraryError(
         f"dptrain._declarations cannot be imported ({why}). In a checkout of the sources, write it with: "
         "python3 python/declarations.py python/dptrain/_declarations.py"
@@ -64,6 +68,14 @@ check_version(ffi.string(lib.dpt_version()).decode())
 def text(pointer: Any) -> str:
     """The text of a char pointer; "" for NULL."""
     return ffi.string(pointer).decode("utf-8", "replace") if pointer else ""
+
+
+def encoded(value: Union[str, bytes, os.PathLike]) -> bytes:
+    """Text or a path as the library reads it.  Raises ValueError for a zero byte, which would end it."""
+    found = os.fsencode(value)
+    if b"\0" in found:
+        raise ValueError(f"{value!r} has a zero byte, which neither names nor paths can have")
+    return found
 
 
 def error_of(status: int, message: str = "") -> Error:

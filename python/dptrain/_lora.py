@@ -6,7 +6,7 @@ import os
 from typing import Any, Optional, Union
 
 from ._context import Context, Node, context_for
-from ._library import lib
+from ._library import encoded, lib
 from ._structs import fill
 from .errors import InvalidError, StateError
 from .model import Model
@@ -63,7 +63,7 @@ class Adapted(Model):
         for name, extent in (self._shape or {}).items():
             setattr(how.shape, name, extent)
         node = context.make(
-            "model", lib.dpt_model_by_name_with, context.pointer, os.fsencode(self.name), how
+            "model", lib.dpt_model_by_name_with, context.pointer, encoded(self.name), how
         )
         del keep
         return node

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 from typing import Any, Callable, Iterable, Mapping, Optional, Sequence, TypedDict, Union
 
 import numpy as np
 
-from ._library import ffi, lib
+from ._library import encoded, ffi, lib
 from ._structs import constant, empty, fields_of, nearest
 
 Time = Union[float, str]
@@ -119,7 +118,9 @@ def span(value: Union[int, str]) -> tuple[int, str]:
     return int(match[1]), match[2] or "steps"
 
 
-def _words(value: Union[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _words(value: Union[str, Sequence[str], Mapping[str, Any]]) -> dict[str, Any]:
+    if not isinstance(value, (str, Mapping)):
+        value = ",".join(value)
     if isinstance(value, str):
         parts = (word.partition(":") for word in value.split(","))
         return {name: float(number) if number else True for name, _, number in parts}
@@ -144,14 +145,14 @@ def _enum(field: str, enum: str, names: Mapping[str, str] = {}) -> Setter:
 
 def _path(field: str) -> Setter:
     def put(struct: Any, value: Any, keep: list) -> None:
-        keep.append(ffi.new("char[]", os.fsencode(value)))
+        keep.append(ffi.new("char[]", encoded(value)))
         setattr(struct, field, keep[-1])
 
     return put
 
 
 def _split(struct: Any, value: Any, keep: list) -> None:
-    keep.append(ffi.new("char[]", str(value).encode()))
+    keep.append(ffi.new("char[]", encoded(str(value))))
     struct.split = lib.dpt_split_from(keep[-1])
 
 
@@ -176,6 +177,8 @@ def _augment(struct: Any, value: Any, keep: list) -> None:
 
 
 def _init(struct: Any, value: str, keep: list) -> None:
+    if not isinstance(value, str):
+        raise TypeError("give text, such as 'he' or 'normal:0.01'")
     word, _, number = value.partition(":")
     struct.init.kind = constant("dpt_init_kind", word)
     struct.init.deviation = float(number) if number else 0
@@ -191,6 +194,15 @@ def _class_weights(struct: Any, value: Sequence[float], keep: list) -> None:
 
 def groups_of(group: Any, freeze: Any) -> list[dict[str, Any]]:
     """The groups of parameters that `group` and `freeze` name."""
+    try:
+        return _groups_of(group, freeze)
+    except (TypeError, ValueError, AttributeError) as why:
+        raise ValueError(
+            f'group={group!r}: {why}; give {{"*.bias": {{"lr": 2, "decay": 0}}}} or text such as "*.bias:lr=2:decay=0"'
+        ) from None
+
+
+def _groups_of(group: Any, freeze: Any) -> list[dict[str, Any]]:
     patterns = freeze.split(",") if isinstance(freeze, str) else list(freeze or ())
     found = [{"pattern": pattern, "frozen": True} for pattern in patterns]
     if isinstance(group, str):
@@ -215,7 +227,7 @@ def set_groups(struct: Any, groups: Iterable[Mapping[str, Any]], keep: list) -> 
     groups = list(groups)
     array = ffi.new("dpt_parameter_group[]", len(groups))
     for one, values in zip(array, groups):
-        keep.append(ffi.new("char[]", values["pattern"].encode()))
+        keep.append(ffi.new("char[]", encoded(values["pattern"])))
         for name, value in {**values, "pattern": keep[-1]}.items():
             setattr(one, name, value)
     keep.append(array)
@@ -240,7 +252,7 @@ def _schedule(field: str, convert: Callable = lambda value: value) -> Setter:
 def _recipe_of(name: str, trainer: Any) -> Any:
     """Writes the recipe of a network to a trainer's options; returns its schedule."""
     function, schedule = getattr(lib, "dpt_training_recipe", None), ffi.new("dpt_schedule *")
-    if function is None or not function(name.encode(), trainer, schedule):
+    if function is None or not function(encoded(name), trainer, schedule):
         raise ValueError(f"the library has no recipe for {name}")
     return schedule[0]
 
@@ -298,7 +310,7 @@ TRAINER: dict[str, Setter] = {
     "group": _by_others,
     "augment": _augment,
     "init": _init,
-    "shuffle": _plain("no_shuffle", lambda value: not value),
+    "shuffle": _plain("no_shuffle", lambda value: not on(value)),
     "device_timeout": _plain("device_timeout", seconds),
     "readmit": _plain("readmit_after", seconds),
     "recompute": _recompute,
@@ -341,6 +353,10 @@ def check_known(options: Iterable[str], known: Iterable[str], what: str) -> None
             raise TypeError(f"{what} has no option {name!r}{nearest(name, known)}")
 
 
+# The library takes 0 for the default of these.  In Python the default is None, and 0 is a mistake.
+_FROM_ONE = ("epochs", "max_steps", "batch_size")
+
+
 def make(kind: str, table: Mapping[str, Setter], options: Mapping[str, Any]) -> tuple[Any, list]:
     """A struct of options, and what must live as long."""
     struct = empty(kind)
@@ -350,7 +366,14 @@ def make(kind: str, table: Mapping[str, Setter], options: Mapping[str, Any]) -> 
         if value is None:
             continue
         try:
+            if name in _FROM_ONE and value == 0:
+                raise ValueError("give a number from 1 on, or leave it out")
             setter(struct, value, keep)
-        except (TypeError, ValueError, OverflowError, AttributeError) as why:
+        except OverflowError as why:
+            least = "a number that is not negative" if value < 0 else "a smaller number"
+            raise ValueError(f"{name}={value!r}: give {least}") from why
+        except UnicodeError as why:
+            raise ValueError(f"{name}={value!r}: {why}") from None
+        except (TypeError, ValueError) as why:
             raise type(why)(f"{name}={value!r}: {why}") from None
     return struct, keep

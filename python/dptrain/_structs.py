@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any, Iterable, Mapping
 
-from ._library import ffi, text, words
+from ._library import encoded, ffi, text, words
 
 # The prefix of the constants of each enum that options have.
 _PREFIXES = {
@@ -57,7 +57,7 @@ def _convert(kind: Any, name: str, value: Any, keep: list) -> Any:
             raise ValueError(f"{name} has at most {kind.length} numbers, not {len(values)}")
         return values
     if kind.kind == "pointer" and kind.item.cname == "char":
-        keep.append(ffi.new("char[]", str(value).encode()))
+        keep.append(ffi.new("char[]", encoded(str(value))))
         return keep[-1]
     if kind.kind == "primitive" and kind.cname == "_Bool":
         return bool(value)

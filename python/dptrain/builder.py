@@ -7,7 +7,7 @@ from typing import Any, Callable, Sequence, Union
 import numpy as np
 
 from ._context import Context, Node, plain_context
-from ._library import error_of, ffi, lib, text
+from ._library import encoded, error_of, ffi, lib, text
 from ._pickling import Calls, recorded
 from ._structs import constant, fill
 from .errors import InvalidError, StateError
@@ -77,7 +77,7 @@ class Builder:
         self._finished = False
         context = plain_context()
         self._node: Node = context.make(
-            "model", lib.dpt_model_create, context.pointer, name.encode()
+            "model", lib.dpt_model_create, context.pointer, encoded(name)
         )
 
     def __del__(self) -> None:
@@ -117,7 +117,7 @@ class Builder:
         return struct
 
     def _named(self, function: Callable, x: Value, name: str, options: Any) -> Value:
-        return self._add(function, _c_value(x), name.encode(), options)
+        return self._add(function, _c_value(x), encoded(name), options)
 
     # ---- Inputs ----
 
@@ -139,7 +139,7 @@ class Builder:
         """Several inputs by name: (channels, height, width), (n,) for numbers, or a number of ids."""
         options = ffi.new("dpt_input_options[]", len(shapes))
         for one, (name, shape) in zip(options, shapes.items()):
-            self._keep.append(ffi.new("char[]", name.encode()))
+            self._keep.append(ffi.new("char[]", encoded(name)))
             one.name = self._keep[-1]
             if isinstance(shape, int):
                 one.ids = shape
@@ -242,7 +242,7 @@ class Builder:
 
     def elementwise(self, formula: str, *inputs: Value) -> Value:
         """A formula of one to four values, which it calls a, b, c and d: "a * sigmoid(a)"."""
-        return self._add(lib.dpt_elementwise, formula.encode(), _c_values(inputs), len(inputs))
+        return self._add(lib.dpt_elementwise, encoded(formula), _c_values(inputs), len(inputs))
 
     def flatten(self, x: Value) -> Value:
         return self._add(lib.dpt_flatten, _c_value(x))
@@ -252,7 +252,7 @@ class Builder:
     def parameter(self, name: str, extents: Sequence[int], initial: Any = None) -> Value:
         """A parameter that is read as a value.  `initial` is an array of that shape."""
         numbers = self._numbers(extents, initial) if initial is not None else ffi.NULL
-        return self._add(lib.dpt_parameter, name.encode(), _sizes(extents), len(extents), numbers)
+        return self._add(lib.dpt_parameter, encoded(name), _sizes(extents), len(extents), numbers)
 
     def constant(self, numbers: Any) -> Value:
         """Numbers that never change: an array."""
@@ -332,7 +332,7 @@ class Builder:
         sizes = [(int(np.prod(value.axes)), value._ids) for value in inputs]
         struct, keep = operator_options(forward, sizes, options)
         self._keep.append(keep)
-        return self._add(lib.dpt_operator, name.encode(), _c_values(inputs), len(inputs), struct)
+        return self._add(lib.dpt_operator, encoded(name), _c_values(inputs), len(inputs), struct)
 
     # ---- The end ----
 
@@ -349,7 +349,7 @@ class Builder:
         steps, keep, name = self._steps, self._keep, self.name
 
         def make(context: Context) -> Node:
-            node = context.make("model", lib.dpt_model_create, context.pointer, name.encode())
+            node = context.make("model", lib.dpt_model_create, context.pointer, encoded(name))
             with context:
                 for step in steps:
                     step(node.get())

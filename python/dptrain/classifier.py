@@ -69,6 +69,14 @@ def _samples(X: Any) -> np.ndarray:
     return array
 
 
+def _names_of(X: Any) -> Optional[np.ndarray]:
+    """The names of the columns of a DataFrame, if all are text."""
+    names = getattr(X, "columns", None)
+    if names is None or not all(isinstance(name, str) for name in names):
+        return None
+    return np.asarray(names, object)
+
+
 def _classes(X: np.ndarray, y: Any) -> np.ndarray:
     """y as an array (n,) of classes."""
     if y is None:
@@ -102,7 +110,7 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
     options   Further keywords of `dptrain.fit`, as a dict.
 
     The other parameters are those of `dptrain.fit`.  After `fit`: `classes_` (the sorted labels),
-    `n_features_in_`, `net_` (the Model), `run_` (the Run).  `X` is (n, ...): (n, features), or
+    `n_features_in_`, `feature_names_in_` (of a DataFrame), `net_` (the Model), `run_` (the Run).  `X` is (n, ...): (n, features), or
     images.  Labels are of any type.
     """
 
@@ -142,16 +150,25 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> DptrainClassifier:
         """Trains a new network.  Errors: those of `dptrain.fit`; InvalidError for one class alone."""
+        names = _names_of(X)
         X = _samples(X)
         y = _classes(X, y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
+        try:
+            self.classes_, labels = np.unique(y, return_inverse=True)
+        except TypeError as why:
+            raise InvalidError(
+                f"the classes in y cannot be sorted, because their types differ or one is missing: {why}"
+            ) from why
         if len(self.classes_) < 2:
             raise InvalidError(
                 f"y has 1 class, {self.classes_[0]!r}: a classifier needs at least two"
             )
         self.n_features_in_ = X.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        if names is not None:
+            self.feature_names_in_ = names
         net = self._new_model(X.shape[1:], len(self.classes_))
-        names = (
+        parameters = (
             "devices",
             "epochs",
             "lr",
@@ -161,7 +178,7 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
             "normalize",
             "seed",
         )
-        keywords = {name: getattr(self, name) for name in names}
+        keywords = {name: getattr(self, name) for name in parameters}
         if self.batch_size:
             keywords["batch_size"] = min(self.batch_size, len(X))
         keywords.update(self.options or {})
@@ -173,6 +190,12 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
         """Probabilities: (n, classes), in the order of `classes_`."""
         if not hasattr(self, "net_"):
             raise _not_fitted(self)
+        names, known = _names_of(X), getattr(self, "feature_names_in_", None)
+        if names is not None and known is not None and not np.array_equal(names, known):
+            raise InvalidError(
+                "The feature names should match those that were passed during fit, in their order: "
+                f"{', '.join(known)}; here they are {', '.join(names)}"
+            )
         X = _samples(X)
         if X.shape[1] != self.n_features_in_:
             raise InvalidError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import concurrent.futures
-import os
 import threading
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Optional, Sequence, Union
@@ -12,13 +11,11 @@ import numpy as np
 
 from ._arrays import as_array, as_library_array, dtype_of, looks_channels_first
 from ._context import Context, Node, plain_context, within_a_call
-from ._library import ffi, lib, text
+from ._library import encoded, ffi, lib, text
 from ._structs import empty
 from .errors import Error, InvalidError, UnsupportedError
 
 IGNORED_LABEL: int = lib.DPT_IGNORED_LABEL
-# Names of arrays that hold the answers, and no inputs.
-ANSWERS = ("labels", "targets", "y")
 
 
 @dataclass(frozen=True)
@@ -226,6 +223,21 @@ class _Source:
         """What tells apart data of several types: predictors are made for one type."""
         return self.what()
 
+    def check_classes(self) -> None:
+        """Raises InvalidError if there are no answers that can be classes."""
+
+    def _check_classes(self, found: Optional[np.ndarray]) -> None:
+        if found is None:
+            raise InvalidError(
+                "the data have no labels, and the loss is cross-entropy, which needs them: give (x, y)"
+            )
+        if found.dtype.kind == "f":
+            raise InvalidError(
+                f"y has the type {found.dtype} and the shape {found.shape}: real numbers are targets, and the loss is "
+                'cross-entropy, which needs labels. Give integers (y.astype("int64"); y.argmax(1) of one column a '
+                'class), or another loss, such as loss="squared-error"'
+            )
+
     def take_failure(self) -> Optional[BaseException]:
         failure, self.failure = self.failure, None
         return failure
@@ -261,10 +273,10 @@ class _Named(_Source):
         return f"{self.name!r}, {self.part}"
 
     def open(self, context: Context, model: Optional[Node], targets: bool) -> Node:
-        data = ffi.new("char[]", os.fsencode(self.data)) if self.data else ffi.NULL
+        data = ffi.new("char[]", encoded(self.data)) if self.data else ffi.NULL
         part = lib.DPT_TEST if self.part == "test" else lib.DPT_TRAIN
         node = context.make(
-            "dataset", lib.dpt_dataset_open, context.pointer, self.name.encode(), data, part
+            "dataset", lib.dpt_dataset_open, context.pointer, encoded(self.name), data, part
         )
         return arrange(node, model)
 
@@ -298,6 +310,9 @@ def _is_sample(element: Any) -> bool:
 def _named_inputs(x: Any) -> dict[str, Any]:
     """The inputs by name.  A tuple of arrays has the numbers of the inputs as names."""
     if isinstance(x, Mapping):
+        wrong = [name for name in x if not isinstance(name, str)]
+        if wrong:
+            raise InvalidError(f"the inputs of a dict have names, not {wrong[0]!r}")
         return dict(x)
     if isinstance(x, tuple):
         return {str(i): array for i, array in enumerate(x)}
@@ -321,7 +336,8 @@ def _names_for(model: Optional[Node], given: Sequence[str]) -> list[str]:
     names = model_inputs(model)
     if len(names) != len(given):
         raise InvalidError(
-            f"{len(given)} arrays are given, but the network has {len(names)} inputs: {', '.join(names)}"
+            f"a tuple of {len(given)} arrays is given, but the network's inputs are: {', '.join(names)}. Samples and "
+            "their labels are a pair (x, y)"
         )
     return names
 
@@ -343,7 +359,7 @@ class _Arrays(_Source):
         if self.y is not None:
             arrays["y"] = self.y
         for name, array in arrays.items():
-            if array.ndim == 0 or array.dtype.kind not in "biuf":
+            if array.ndim == 0 or 0 in array.shape[1:] or array.dtype.kind not in "biuf":
                 as_library_array(array, name)  # says what is wrong
         (first, one), *others = arrays.items()
         for name, array in others:
@@ -373,6 +389,9 @@ class _Arrays(_Source):
 
     def kind(self) -> Any:
         return tuple((name, array.dtype == np.uint8) for name, array in self.inputs.items())
+
+    def check_classes(self) -> None:
+        self._check_classes(self.y)
 
     def answers(self, targets: bool) -> Optional[tuple[str, np.ndarray]]:
         if self.y is None:
@@ -404,7 +423,7 @@ def _array_list(arrays: Sequence[tuple[str, np.ndarray]], data: bool = True) -> 
             raise InvalidError(
                 f"{name} has {array.ndim} axes, at most {len(one.shape)} are possible: {array.shape}"
             )
-        keep.append(ffi.new("char[]", name.encode()))
+        keep.append(ffi.new("char[]", encoded(name)))
         one.name = keep[-1]
         one.dtype, one.rank = dtype_of(array), array.ndim
         for axis, extent in enumerate(array.shape):
@@ -427,9 +446,10 @@ def check_labels(labels: np.ndarray, model: Optional[Node]) -> None:
         raise InvalidError(
             f"the labels have the shape {labels.shape}, but the network needs {wanted}"
         )
-    most = outputs or np.iinfo(np.int32).max
     ignored = (labels == IGNORED_LABEL) & (labels.ndim > 1)
-    wrong = ((labels >= most) | (labels < 0)) & ~ignored
+    wrong = (labels < 0) & ~ignored
+    if outputs:
+        wrong |= labels >= outputs
     if not wrong.any():
         return
     place = tuple(int(i) for i in np.argwhere(wrong)[0])
@@ -479,6 +499,12 @@ class _Reader(_Source):
         self.labels = self._labels(labels, y)
         self.has_answers = y is not None
         self.bytes = all(a.dtype == np.uint8 for _, a in self.declared)
+
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "one_at_a_time": None, "failure": None}
+
+    def __setstate__(self, state: dict) -> None:
+        self.__dict__.update(state, one_at_a_time=threading.Lock())
 
     def sample(self, index: int, epoch: int) -> Any:
         if not self.seeded:
@@ -532,6 +558,9 @@ class _Reader(_Source):
 
     def kind(self) -> Any:
         return self.bytes
+
+    def check_classes(self) -> None:
+        self._check_classes(self.labels)
 
     def write(self, index: int, epoch: int, record: Any) -> None:
         """Writes the record of a sample into the library's memory."""
@@ -624,7 +653,8 @@ def _read_sample(user: Any, sample: int, epoch: int, image: Any, why: Any) -> in
         BaseException
     ) as failure:  # of the program: it becomes the cause of the library's failure
         source.failure = failure
-        message = f"{type(failure).__name__}: {failure}".encode()[: lib.DPT_READER_WHY_BYTES - 1]
+        reason = f"{type(failure).__name__}: {failure}".encode(errors="backslashreplace")
+        message = reason[: lib.DPT_READER_WHY_BYTES - 1]
         ffi.memmove(why, message + b"\0", len(message) + 1)
         return lib.DPT_E_IO
 
@@ -636,11 +666,18 @@ def _stack(parts: list, batched: bool) -> Any:
     """Joins the arrays of samples, or of batches."""
     first = parts[0]
     if isinstance(first, Mapping):
+        _same_parts(parts, lambda part: isinstance(part, Mapping) and set(part))
         return {name: _stack([part[name] for part in parts], batched) for name in first}
-    if isinstance(first, (tuple, list)) and not np.isscalar(first[0]):
+    if isinstance(first, (tuple, list)) and first and not np.isscalar(first[0]):
+        _same_parts(parts, lambda part: isinstance(part, (tuple, list)) and len(part))
         return tuple(_stack([part[i] for part in parts], batched) for i in range(len(first)))
     arrays = [as_array(part, "x") for part in parts]
     for i, array in enumerate(arrays):
+        if batched and array.ndim == 0:
+            raise InvalidError(
+                f"element {i} has one number where a batch is needed, whose first axis counts samples: give "
+                "elements (x, y), or a dict"
+            )
         shape, other = (
             (array.shape[1:], arrays[0].shape[1:]) if batched else (array.shape, arrays[0].shape)
         )
@@ -649,12 +686,34 @@ def _stack(parts: list, batched: bool) -> Any:
     return np.concatenate(arrays) if batched else np.stack(arrays)
 
 
+def _same_parts(parts: list, kind: Callable[[Any], Any]) -> None:
+    """Raises InvalidError if parts of elements are not all of one kind."""
+    for i, part in enumerate(parts):
+        if kind(part) != kind(parts[0]):
+            raise InvalidError(
+                f"element {i} has other parts than element 0: {_words_of(part)}, and {_words_of(parts[0])}"
+            )
+
+
+def _words_of(part: Any) -> str:
+    if isinstance(part, Mapping):
+        return f"a dict with {', '.join(map(str, part))}"
+    return f"a {type(part).__name__}" + (
+        f" of {len(part)}" if isinstance(part, (tuple, list)) else ""
+    )
+
+
 def _collect(samples: Any, batched: bool) -> _Source:
     elements = [_parts(sample) for sample in samples]
     if not elements:
         raise InvalidError(f"this {type(samples).__name__} has no samples")
-    x = _stack([x for x, _ in elements], batched)
     has_answers = elements[0][1] is not None
+    for i, (_, y) in enumerate(elements):
+        if (y is not None) != has_answers:
+            raise InvalidError(
+                f"element {i} has {'no' if has_answers else 'a'} label, unlike element 0: give each as (x, y)"
+            )
+    x = _stack([x for x, _ in elements], batched)
     return _Arrays(x, _stack([y for _, y in elements], batched) if has_answers else None)
 
 
@@ -670,15 +729,26 @@ def _of_loader(loader: Any) -> Dataset:
             loader, batched=loader.batch_size is not None or loader.batch_sampler is not None
         )
     else:
-        if not isinstance(loader.sampler, (data.RandomSampler, data.SequentialSampler)):
+        # With batch_sampler= the loader's own sampler and batch size say nothing.
+        sampler = getattr(loader.batch_sampler, "sampler", loader.sampler)
+        if not _takes_all_once(sampler, loader.dataset):
             raise UnsupportedError(
-                f"the order of {type(loader.sampler).__name__} is not used: give Dataset.read(loader.dataset), or "
+                f"the order of {type(sampler).__name__} is not used: give Dataset.read(loader.dataset), or "
                 "Dataset.collect(loader, batched=True) to take the samples as the loader gives them once"
             )
         dataset = Dataset.read(loader.dataset, threads=min(loader.num_workers, 16))
-        dataset.shuffle = isinstance(loader.sampler, data.RandomSampler)
-    dataset.batch_size = loader.batch_size
+        dataset.shuffle = isinstance(sampler, data.RandomSampler)
+    dataset.batch_size = getattr(loader.batch_sampler, "batch_size", loader.batch_size)
     return dataset
+
+
+def _takes_all_once(sampler: Any, samples: Any) -> bool:
+    """Whether a sampler gives each sample once an epoch, in order or in a random order."""
+    from torch.utils import data
+
+    if isinstance(sampler, data.RandomSampler):
+        return not sampler.replacement and sampler.num_samples == len(samples)
+    return type(sampler) is data.SequentialSampler and len(sampler) == len(samples)
 
 
 Data = Union[Dataset, str, tuple, Mapping[str, Any], Any]

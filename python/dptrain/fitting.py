@@ -203,10 +203,16 @@ class _Interrupts:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _functions(functions: Any) -> list[Callable]:
+def _functions(name: str, functions: Any) -> list[Callable]:
     if functions is None:
         return []
-    return [functions] if callable(functions) else list(functions)
+    found = list(functions) if isinstance(functions, (list, tuple)) else [functions]
+    for function in found:
+        if not callable(function):
+            raise TypeError(
+                f"{name} is a function or a list of functions, and {function!r} is not one"
+            )
+    return found
 
 
 def fit(
@@ -277,6 +283,19 @@ def fit(
             )
         net = Adapted(net, lora, load)
         load = net.source
+    callbacks = {
+        "on_step": _functions("on_step", on_step),
+        "on_epoch": _functions("on_epoch", on_epoch),
+        "on_event": _functions("on_event", on_event),
+        "wants_checkpoint": wants_checkpoint,
+    }
+    if wants_checkpoint is not None and not callable(wants_checkpoint):
+        raise TypeError(f"wants_checkpoint is a function, and {wants_checkpoint!r} is not one")
+    if options.get("checkpoint") is None:
+        given = {**options, "wants_checkpoint": wants_checkpoint}
+        for name in ("checkpoint_every", "checkpoint_keep", "wants_checkpoint"):
+            if given.get(name) is not None:
+                raise InvalidError(f"{name} goes with checkpoint, the folder of the checkpoints")
     for_trainer = {k: v for k, v in options.items() if k in _options.TRAINER}
     trainer = Trainer(
         net,
@@ -291,12 +310,6 @@ def fit(
         load_partial=load_partial,
         **for_trainer,  # type: ignore[arg-type]
     )
-    callbacks = {
-        "on_step": _functions(on_step),
-        "on_epoch": _functions(on_epoch),
-        "on_event": _functions(on_event),
-        "wants_checkpoint": wants_checkpoint,
-    }
     try:
         run = _run(
             trainer, {k: v for k, v in options.items() if k in _options.FIT}, callbacks, progress
@@ -326,7 +339,10 @@ def _c_fit_options(trainer: Trainer, options: dict, folder: str) -> tuple[Any, l
     path = os.fspath(options.get("plot") or os.path.join(folder, "plot.svg"))
     struct, keep = _options.make("dpt_fit_options", _options.FIT, {**options, "plot": path})
     if options.get("warmup") is not None:
-        struct.schedule.warmup_steps = _warmup_steps(options["warmup"], trainer)
+        try:
+            struct.schedule.warmup_steps = _warmup_steps(options["warmup"], trainer)
+        except ValueError as why:
+            raise ValueError(f"warmup={options['warmup']!r}: {why}") from None
     for name in ("test", "validation"):
         node = getattr(trainer, f"_{name}")
         if node is not None:
@@ -349,7 +365,7 @@ def _run(
         struct, keep, path = _c_fit_options(trainer, options, folder)
         with _Interrupts(loop):
             status, message = _call_fit(loop, struct)
-        if os.path.exists(path):
+        if os.path.isfile(path):  # and neither a pipe nor a device, which may have no end
             with open(path, encoding="utf-8") as file:
                 run.svg = file.read()
         del keep

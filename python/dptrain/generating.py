@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Optional, Sequence, Union
 import numpy as np
 
 from ._context import Owned, context_for, device_list, plain_context
-from ._library import ffi, lib
+from ._library import encoded, ffi, lib
 from ._structs import fill
 from .errors import InvalidError
 from .model import Model
@@ -49,7 +49,7 @@ class Tokenizer(Owned):
     def __init__(self, path: Union[str, os.PathLike]):
         context = plain_context()
         self._node = context.make(
-            "tokenizer", lib.dpt_tokenizer_open, context.pointer, os.fsencode(path)
+            "tokenizer", lib.dpt_tokenizer_open, context.pointer, encoded(path)
         )
 
     @property

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _safetensors
 from ._context import Context, Node, context_for, plain_context
-from ._library import ffi, lib, text
+from ._library import encoded, ffi, lib, text
 from ._pickling import restore, state_of
 from ._structs import as_dict, empty, fill
 from .errors import ClosedError, InvalidError, NotFoundError, StateError
@@ -104,7 +104,7 @@ class Model:
         self._sized = str(name).endswith(".onnx")
         if (
             not self._sized
-            and not lib.dpt_model_is_known(self.name.encode())
+            and not lib.dpt_model_is_known(encoded(self.name))
             and not os.path.exists(self.name)
         ):
             self._check_name()
@@ -147,7 +147,7 @@ class Model:
         context = plain_context()
         c_shape, _ = fill("dpt_model_shape", shape)
         context.make(
-            "model", lib.dpt_model_by_name, context.pointer, self.name.encode(), c_shape
+            "model", lib.dpt_model_by_name, context.pointer, encoded(self.name), c_shape
         ).release()
 
     def _set_shape(self, shape: tuple, classes: int) -> None:
@@ -169,7 +169,7 @@ class Model:
             )
         c_shape, _ = fill("dpt_model_shape", self._shape or {})
         return context.make(
-            "model", lib.dpt_model_by_name, context.pointer, os.fsencode(self.name), c_shape
+            "model", lib.dpt_model_by_name, context.pointer, encoded(self.name), c_shape
         )
 
     def _node(self, context: Context) -> Node:
@@ -402,8 +402,8 @@ class Model:
         """Writes the network as an ONNX file for inference (docs/onnx.md).  `opset` is 13 to 25."""
         node = self._any_node()
         options, _ = fill("dpt_onnx_options", {"opset": opset})
-        weights = os.fsencode(self._weights_path) if self._weights_path else ffi.NULL
-        node.context.call(lib.dpt_model_to_onnx, node.get(), weights, os.fsencode(path), options)
+        weights = encoded(self._weights_path) if self._weights_path else ffi.NULL
+        node.context.call(lib.dpt_model_to_onnx, node.get(), weights, encoded(path), options)
 
 
 def describe_weights(path: str) -> dict[str, Any]:
@@ -411,7 +411,7 @@ def describe_weights(path: str) -> dict[str, Any]:
     context = context_for("cpu")
     info = empty("dpt_weights_info")
     with context:
-        context.check(lib.dpt_weights_describe(context.pointer, os.fsencode(path), info))
+        context.check(lib.dpt_weights_describe(context.pointer, encoded(path), info))
         try:
             found = as_dict(info)
             names = info.class_names

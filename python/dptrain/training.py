@@ -11,7 +11,7 @@ import numpy as np
 from . import _options
 from ._callbacks import Loss, loss_function, take_failure
 from ._context import Context, Node, Owned, context_for, device_list
-from ._library import ffi, lib, text
+from ._library import encoded, ffi, lib, text
 from ._metrics import Metrics, metrics_of
 from ._structs import as_dict, empty, word_of
 from .data import Data, Dataset, describe
@@ -63,6 +63,9 @@ class Epoch:
     trainer: Any = field(repr=False, compare=False, default=None)
     validation_metrics: Optional[Metrics] = field(repr=False, compare=False, default=None)
     test_metrics: Optional[Metrics] = field(repr=False, compare=False, default=None)
+
+    def __getstate__(self) -> dict:
+        return {**self.__dict__, "trainer": None}
 
 
 @dataclass(frozen=True)
@@ -166,9 +169,9 @@ def open_devices(context: Context, devices: Optional[str], precision: Optional[s
             context.device_sets.clear()
             if context.depth == 1:
                 context.destroy_dropped()
-            name = precision.encode() if precision else ffi.NULL
+            name = encoded(precision) if precision else ffi.NULL
             context.check(lib.dpt_context_set_precision(context.pointer, name))
-            text_of = devices.encode() if devices else ffi.NULL
+            text_of = encoded(devices) if devices else ffi.NULL
             known = context.make("device_set", lib.dpt_device_set_open, context.pointer, text_of)
             context.device_sets[key] = known
         known.users += 1
@@ -241,7 +244,11 @@ class Trainer(Owned):
     ) -> None:
         data, context = self._dataset, self._context
         self._options = self._with_data_defaults(options)
-        targets = _options.wants_targets(options.get("loss"))
+        loss = options.get("loss")
+        targets = _options.wants_targets(loss)
+        self._needs_classes = loss in (None, "cross-entropy") and not self.net._unlabelled_inputs()
+        if self._needs_classes:
+            data._source.check_classes()
         self._size_model(targets)
         model = self.net._node(context)
         self._model_node = self._hold(model, borrowed=True)
@@ -269,6 +276,8 @@ class Trainer(Owned):
         if data is None:
             return None
         self._datasets.append(Dataset.of(data, self.net._unlabelled_inputs()))
+        if self._needs_classes:
+            self._datasets[-1]._source.check_classes()
         return self._hold(self._datasets[-1]._open(self._context, self._model_node, targets))
 
     def _hold(self, node: Node, borrowed: bool = False) -> Node:
@@ -360,10 +369,10 @@ class Trainer(Owned):
             return
         path = os.path.join(path, "model.safetensors") if os.path.isdir(path) else path
         how = ffi.new("dpt_load_options *", {"size": ffi.sizeof("dpt_load_options")})
-        layers = ffi.new("char[]", fresh.encode()) if fresh else ffi.NULL
+        layers = ffi.new("char[]", encoded(fresh)) if fresh else ffi.NULL
         how.partial = partial
         setattr(how, "except", layers)  # a keyword of Python
-        self._call(lib.dpt_trainer_load_with, os.fsencode(path), how)
+        self._call(lib.dpt_trainer_load_with, encoded(path), how)
 
     # ---- Calls ----
 
@@ -481,7 +490,7 @@ class Trainer(Owned):
         result = np.empty(shapes.get(name, (1,)), np.float32)
         pointer = ffi.from_buffer("float[]", result)
         self._call(
-            lib.dpt_trainer_get, device, self._kind(kind), name.encode(), pointer, result.size
+            lib.dpt_trainer_get, device, self._kind(kind), encoded(name), pointer, result.size
         )
         return result
 
@@ -494,7 +503,7 @@ class Trainer(Owned):
                 f"{name} has the shape {shapes[name]}, the values have {array.shape}"
             )
         pointer = ffi.from_buffer("float[]", array)
-        self._call(lib.dpt_trainer_set, self._kind(kind), name.encode(), pointer, array.size)
+        self._call(lib.dpt_trainer_set, self._kind(kind), encoded(name), pointer, array.size)
 
     def set_lr(self, lr: float) -> None:
         """Sets the learning rate from the next step on."""
@@ -502,19 +511,19 @@ class Trainer(Owned):
 
     def save(self, path: Union[str, os.PathLike]) -> None:
         """Writes the weights as a safetensors file."""
-        self._call(lib.dpt_trainer_save, os.fsencode(path))
+        self._call(lib.dpt_trainer_save, encoded(path))
 
     def load(self, path: Union[str, os.PathLike]) -> None:
         """Reads the weights of a safetensors file."""
-        self._call(lib.dpt_trainer_load, os.fsencode(path))
+        self._call(lib.dpt_trainer_load, encoded(path))
 
     def save_state(self, path: Union[str, os.PathLike]) -> None:
         """Writes everything that is needed to resume."""
-        self._call(lib.dpt_trainer_save_state, os.fsencode(path))
+        self._call(lib.dpt_trainer_save_state, encoded(path))
 
     def load_state(self, path: Union[str, os.PathLike]) -> None:
         """Reads a file of save_state, of the same network, data and options."""
-        self._call(lib.dpt_trainer_load_state, os.fsencode(path))
+        self._call(lib.dpt_trainer_load_state, encoded(path))
 
     def devices(self) -> list[Device]:
         """The devices, and what they did."""

@@ -248,7 +248,7 @@ def test_several_inputs(digits):
         losses(net, [{"image": x[i], **({"labels": y[i]} if i != 7 else {})} for i in range(9)])
     with pytest.raises(InvalidError, match="has no array number"):
         losses(net, ({"image": x, "nummer": extra}, y))
-    with pytest.raises(InvalidError, match="3 arrays.*2 inputs"):
+    with pytest.raises(InvalidError, match="3 arrays.*image, number"):
         losses(net, ((x, extra, extra), y))
 
 

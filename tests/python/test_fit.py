@@ -208,12 +208,14 @@ def test_a_checkpoint_on_request(net, digits, tmp_path):
     assert 3 <= checkpoints_of(tmp_path / "with.jsonl")[0] <= 5
 
 
-def test_an_exception_of_a_request_ends_the_training(net, digits):
+def test_an_exception_of_a_request_ends_the_training(net, digits, tmp_path):
     def fail():
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        dptrain.fit(net, digits, devices="cpu", epochs=5, wants_checkpoint=fail)
+        dptrain.fit(
+            net, digits, devices="cpu", epochs=5, wants_checkpoint=fail, checkpoint=str(tmp_path)
+        )
 
 
 def test_resume_of_another_training_is_refused(net, digits, tmp_path):
