@@ -102,11 +102,12 @@ static size_t drop_ones(size_t rank, const size_t *extent, size_t out[DPTI_ARRAY
     return n;
 }
 
+enum { IMAGE_RANK = 3 };
+
 /* Whether the array has the extents of the input, apart from extents of 1: in the same order, or
    with the first axis of three behind the others, as images have it. */
 static bool match(const dpti_data_input *from, const dpti_wanted_input *to, route *out)
 {
-    enum { IMAGE_RANK = 3 };
     size_t have[DPTI_ARRAY_RANK] = {0}, want[DPTI_ARRAY_RANK], stride[DPTI_ARRAY_RANK];
     size_t n_want = 0;
     const size_t n = drop_ones(from->rank, from->shape, have);
@@ -146,8 +147,11 @@ static dpt_status find_routes(arranging *a)
         format_shape(from->rank, from->shape, have, sizeof have);
         format_shape(to->rank, to->extent, want, sizeof want);
         return DPT_FAIL(a->error, DPT_E_INVALID,
-                        "%s: a sample of %.80s has the shape %s, but model %.80s reads %s",
-                        a->data->source, from->name, have, a->wanted->model, want);
+                        "%s: a sample of %.80s has the shape %s, but model %.80s reads %s%s",
+                        a->data->source, from->name, have, a->wanted->model, want,
+                        to->rank == IMAGE_RANK
+                            ? ": height, width and channels, of which channels may also be first"
+                            : "");
     }
     return DPT_OK;
 }

@@ -45,9 +45,11 @@ static dpt_status check_channels(const dpt_dataset *data)
         return dpt_fail(data->context, DPT_E_UNSUPPORTED,
                         "%s holds ids, which have no mean and are not normalised", data->name);
     if (data->channels <= DPTI_MAX_STAT_CHANNELS) return DPT_OK;
-    return dpt_fail(data->context, DPT_E_UNSUPPORTED,
-                    "mean and deviation are for up to %d channels, the images of %s have %zu",
-                    DPTI_MAX_STAT_CHANNELS, data->name, data->channels);
+    return dpt_fail(
+        data->context, DPT_E_UNSUPPORTED,
+        "mean and deviation are for up to %d channels, the images of %s have %zu: scale the "
+        "values before, and train without normalizing",
+        DPTI_MAX_STAT_CHANNELS, data->name, data->channels);
 }
 
 dpt_status dpt_dataset_normalize(dpt_dataset *dataset, const float mean[4],

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes.util
 import os
+import re
+import tempfile
 from typing import Any, Union
 
 from .errors import BY_STATUS, Error, LibraryError
@@ -78,8 +80,13 @@ def encoded(value: Union[str, bytes, os.PathLike]) -> bytes:
     return found
 
 
+# The folder of a file that the package itself has written, such as the ONNX file of a module.
+_OWN_FOLDER = re.compile(re.escape(os.path.join(tempfile.gettempdir(), "dptrain-")) + "[^/ ]+/")
+
+
 def error_of(status: int, message: str = "") -> Error:
     """The exception of a status, with the library's message or, if that is empty, its words."""
+    message = _OWN_FOLDER.sub("", message)
     kind = BY_STATUS.get(status, Error)
     return kind(message or text(lib.dpt_status_words(status)))
 

@@ -34,10 +34,20 @@ def _example(example: Any) -> tuple[tuple, dict]:
     import torch
 
     def tensor(value: Any) -> Any:
-        value = torch.as_tensor(value) if isinstance(value, np.ndarray) else value
+        if isinstance(value, np.ndarray):
+            value = torch.as_tensor(value.astype(np.float32) if value.dtype.kind == "f" else value)
         if not isinstance(value, torch.Tensor):
             raise InvalidError(
                 f"an example consists of tensors or NumPy arrays, not of {type(value).__name__}"
+            )
+        if value.dim() == 0 or len(value) == 0:
+            raise InvalidError(
+                f"an example has the shape {tuple(value.shape)}: its first axis must count samples, of which one is enough"
+            )
+        if value.is_floating_point() and value.dtype != torch.float32:
+            raise InvalidError(
+                f"an example has the type {value.dtype}, and networks are trained in torch.float32: give "
+                "example.float(), and module.float() if the module has another type"
             )
         return _two_samples(value.detach().cpu())
 
@@ -68,7 +78,10 @@ def _reason(why: BaseException) -> str:
     """The exporter's message in one line: the deepest reason, the node, and the line of the module."""
     texts = _causes(why)
     lines = [line.strip() for line in "\n".join(texts).splitlines()]
-    reason = next((line.strip() for line in texts[-1].splitlines() if line.strip()), "")
+    told = [text for text in texts if text.strip()]
+    reason = (
+        next((line.strip() for line in told[-1].splitlines() if line.strip()), "") if told else ""
+    )
     node = next((line for line in lines if "node %" in line), "")
     code = next((line for line in lines if "code:" in line), "")
     parts = dict.fromkeys(part.rstrip(".") for part in (reason, node, code) if part)
@@ -116,6 +129,26 @@ def _export(module: Any, args: tuple, kwargs: dict, path: str) -> None:
         ) from why
 
 
+def _refuse_wrapped(module: Any) -> None:
+    """Raises InvalidError for a module that runs another one, whose tensors have other names."""
+    import torch
+
+    kind = type(module).__name__
+    for what, attribute in (
+        (torch.nn.DataParallel, "module"),
+        (torch.nn.parallel.DistributedDataParallel, "module"),
+        (getattr(torch._dynamo, "OptimizedModule", ()), "_orig_mod"),
+    ):
+        if isinstance(module, what):
+            raise InvalidError(
+                f"this {kind} only runs another module: give that one, module.{attribute}, to from_torch and to_torch"
+            )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InvalidError(
+            f"this {kind} is a compiled program, which cannot be exported: give the module itself"
+        )
+
+
 def from_torch(module: Any, example: Any, name: str = "") -> Model:
     """Makes a network of a module of PyTorch, with the module's weights.
 
@@ -135,6 +168,7 @@ def from_torch(module: Any, example: Any, name: str = "") -> Model:
 
     if not isinstance(module, torch.nn.Module):
         raise InvalidError(f"from_torch takes a torch.nn.Module, not {type(module).__name__}")
+    _refuse_wrapped(module)
     args, kwargs = _example(example)
     frozen = [n for n, p in module.named_parameters() if not p.requires_grad]
     copied = _without_caches(copy.deepcopy(module).cpu().train().requires_grad_(False))
@@ -154,6 +188,8 @@ def to_torch(model: Model, module: Any, strict: bool) -> Any:
     """See Model.to_torch."""
     import torch
 
+    if not isinstance(module, torch.nn.Module):
+        raise TypeError(f"to_torch takes a torch.nn.Module, and no {type(module).__name__}")
     weights = model.weights
     state, missing = module.state_dict(), []
     for name, tensor in state.items():

@@ -100,7 +100,12 @@ class Model:
     def __init__(
         self, name: str, input: Optional[Sequence[int]] = None, classes: Optional[int] = None
     ):
-        self._begin(None, str(name))
+        if not isinstance(name, (str, os.PathLike)):
+            raise TypeError(
+                f"a network is a Model or the name of one, and no {type(name).__name__}; a module of PyTorch becomes "
+                "one by dptrain.from_torch(module, example)"
+            )
+        self._begin(None, os.fspath(name))
         self._sized = str(name).endswith(".onnx")
         if (
             not self._sized
@@ -311,6 +316,10 @@ class Model:
 
     @weights.setter
     def weights(self, tensors: Mapping[str, Any]) -> None:
+        if not isinstance(tensors, Mapping):
+            raise TypeError(
+                f"weights are a dict of arrays by name, and no {type(tensors).__name__}"
+            )
         shapes = {tensor.name: tensor.shape for tensor in self.tensors}
         given = {name: np.asarray(value, np.float32) for name, value in tensors.items()}
         for name, array in given.items():

@@ -78,6 +78,11 @@ def _predictor(net: Model, like: Node, key: tuple, options: dict) -> Predictor:
 
 def check_weights(net: Model) -> None:
     """Raises StateError if a network has no weights."""
+    if not isinstance(net, Model):
+        raise TypeError(
+            f"net is a Model that has weights, and no {type(net).__name__}: "
+            'dptrain.Model("lenet"), dptrain.from_torch(module, example)'
+        )
     if not (net.has_weights or net._brings_weights or net._closed):
         raise StateError(
             f"{net.name} has no weights yet: train it (dptrain.fit), load a file (net.load), or initialise it "
@@ -110,10 +115,10 @@ def predict(
     Errors: StateError if the network has no weights; InvalidError if the samples do not fit, with
     both shapes; the errors of devices.
     """
+    check_weights(net)
     outputs = outputs or net._outputs
     if outputs not in _OUTPUTS:
         raise ValueError(f"outputs is one of {', '.join(_OUTPUTS)}, not {outputs!r}")
-    check_weights(net)
     devices = device_list(devices)
     context = context_for(devices)
     dataset = Dataset.of(x, len(net.inputs))

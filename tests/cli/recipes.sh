@@ -130,7 +130,7 @@ for k in before:
 PYTHON
 check "plan says how many parameters are trained" grep -qE '^[0-9]+ of the [0-9]+ parameters are trained' \
     <("$DPTRAIN" plan --dataset synthetic:8x8x1:3:200 --model mlp --freeze 'fc1.*' 2>err.txt)
-refuse 2 "group fc9.* matches no tensor of model mlp" train "${small[@]}" --freeze 'fc9.*'
+refuse 2 "pattern fc9.* matches no tensor of model mlp" train "${small[@]}" --freeze 'fc9.*'
 for list in a:lr=0 a:lr=x a:rate=1 a, :lr=1 a; do
     refuse 2 "'$list' is not a list of groups" train "${small[@]}" --group "$list"
 done

@@ -238,3 +238,57 @@ def test_classes_that_cannot_be_sorted():
     with pytest.raises(InvalidError, match="cannot be sorted"):
         y = np.array(["cat", None] * 20, object)
         dptrain.DptrainClassifier(devices="cpu", epochs=1).fit(np.zeros((40, 3)), y)
+
+
+def test_a_module_is_no_network(net, digits):
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(3, 2)
+    for call in (
+        lambda: train(module, digits),
+        lambda: dptrain.Model(module),
+    ):
+        with pytest.raises(TypeError, match="no Linear; a module of PyTorch becomes one by"):
+            call()
+    for call in (dptrain.predict, dptrain.evaluate):
+        with pytest.raises(TypeError, match="a Model that has weights, and no str"):
+            call("lenet", digits, devices="cpu")
+    net.initialize()
+    with pytest.raises(TypeError, match="to_torch takes a torch.nn.Module"):
+        net.to_torch(3)
+    with pytest.raises(TypeError, match="weights are a dict"):
+        net.weights = 3
+
+
+def test_modules_and_examples_that_are_refused():
+    torch = pytest.importorskip("torch")
+    linear, example = torch.nn.Linear(3, 2), torch.zeros(2, 3)
+    for wrong, words in (
+        (torch.tensor(3.0), "its first axis must count samples"),
+        (torch.zeros(0, 3), "its first axis must count samples"),
+        (example.half(), r"example.float\(\), and module.float\(\)"),
+    ):
+        with pytest.raises(InvalidError, match=words):
+            dptrain.from_torch(linear, wrong)
+    with pytest.raises(InvalidError, match="give that one, module.module"):
+        dptrain.from_torch(torch.nn.DataParallel(linear), example)
+    with pytest.raises(InvalidError, match="give that one, module._orig_mod"):
+        dptrain.from_torch(torch.compile(linear), example)
+
+
+def test_messages_have_no_folder_of_the_package():
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("onnxscript")
+    net = dptrain.from_torch(torch.nn.Linear(3, 2), np.zeros((1, 3)))
+    with pytest.raises(InvalidError, match=r"shape \(4\), but model Linear.onnx reads"):
+        train(net, (np.zeros((4, 4)), [0, 1, 0, 1]))
+
+
+def test_the_shape_of_images_is_explained():
+    net = dptrain.Model("linear", input=(1, 8, 8), classes=2)
+    with pytest.raises(InvalidError, match=r"reads \(8, 8, 1\): height, width and channels"):
+        train(net, (np.zeros((4, 1, 4, 8)), [0, 1, 0, 1]))
+
+
+def test_normalizing_many_channels():
+    with pytest.raises(UnsupportedError, match="up to 4 channels.*scale the values before"):
+        train("linear", (np.random.random((4, 5)), [0, 1, 0, 1]), normalize=True)

@@ -426,8 +426,8 @@ static void refuses_groups(test *t)
         dpt_parameter_group group;
         const char *reason;
     } cases[] = {
-        {{.pattern = "fc3.*", .frozen = true}, "group fc3.* matches no tensor of model small"},
-        {{.pattern = "fc1"}, "group fc1 matches no tensor"},
+        {{.pattern = "fc3.*", .frozen = true}, "pattern fc3.* matches no tensor of model small"},
+        {{.pattern = "fc1"}, "pattern fc1 matches no tensor"},
         {{.pattern = ""}, "has no pattern"},
         {{.pattern = "*", .lr_factor = -1}, "group *: a factor of -1 of the learning rate"},
         {{.pattern = "*", .lr_factor = NAN}, "group *: a factor"},

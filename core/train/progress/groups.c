@@ -38,7 +38,7 @@ static dpt_status check_group(dpt_trainer *t, const dpt_parameter_group *group)
                             group->pattern, p->name);
     }
     if (found) return DPT_OK;
-    return dpt_fail(t->context, DPT_E_INVALID, "group %s matches no tensor of model %s",
+    return dpt_fail(t->context, DPT_E_INVALID, "pattern %s matches no tensor of model %s",
                     group->pattern, t->model->name);
 }
 
