@@ -258,8 +258,14 @@ def fit(
                  A function without arguments, which is called after each step.  If it returns
                  True, a checkpoint is written, and training goes on.
     progress     Show progress: by default in a terminal and in a notebook.
+    loss         The name of a loss, or a function loss(outputs, answers) of NumPy arrays.  `outputs` is
+                 (samples, outputs) of float32, and `answers` has the labels (samples,) or the targets
+                 (samples, outputs).  It returns the loss of each sample (samples,) and the derivatives
+                 of each of them by the sample's outputs (samples, outputs), and, as a third array if
+                 there is an accuracy, which samples are predicted right (samples,).
     options      All options of the command by their names: epochs, batch_size, lr, momentum,
                  optimizer, schedule, checkpoint, resume, ... (FitOptions; docs/python.md).
+                 Default: one epoch, and batches of 256 samples, or of all if there are fewer.
 
     Ctrl-C ends the training after the step.  With `checkpoint` the last checkpoint is written.  `fit`
     returns, and `run.stopped` is True.

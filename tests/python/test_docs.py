@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 def test_the_programs_of_the_guide(tmp_path, monkeypatch, capsys):
     with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as file:
         programs = re.findall(r"^```python\n(.*?)^```$", file.read(), re.M | re.S)
-    assert len(programs) == 6
+    assert len(programs) == 7
     monkeypatch.chdir(tmp_path)
     names = {}
     for program in programs:
