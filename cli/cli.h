@@ -98,6 +98,7 @@ typedef struct cli_options {
     const char *lora;
     const char *checkpoint, *load, *fresh, *log, *plot, *trace, *tensorboard, *report;
     bool tensorboard_histograms, metrics, load_partial, skip_unreadable, no_orientation;
+    size_t labels_from;            /* 0: labels are as they are */
     const char *command;           /* the whole command line, for the report; NULL: there is none */
     dpt_interval checkpoint_every; /* all zero: the default */
     size_t checkpoint_keep;        /* likewise */

@@ -42,11 +42,11 @@ static void show_progress(void *user, size_t n_images)
 /* The smaller part first, as in training: errors in both parts appear sooner. */
 static dpt_status survey(look *l, const cli_options *options)
 {
-    char name[1024];
-    if (!cli_data_words(options, options->dataset ? options->dataset : "fashion-mnist", name,
-                        sizeof name))
-        return dpt_fail(l->context, DPT_E_INVALID,
-                        "--no-orientation is for pictures in folders (--dataset folder:HxW)");
+    char name[CLI_DATA_NAME];
+    const char *why;
+    const cli_data_name from = {options, options->dataset ? options->dataset : "fashion-mnist", ""};
+    if (!cli_data_words(&from, name, sizeof name, &why))
+        return dpt_fail(l->context, DPT_E_INVALID, "%s, and not for %.100s", why, from.name);
     const dpt_survey_options how = {
         .size = sizeof how, .unreadable = tell_unreadable, .progress = show_progress, .user = l};
     for (size_t i = N_PARTS; i-- > 0;) {

@@ -162,7 +162,8 @@ static void take_schedule(cli_options *o, const dpt_schedule *schedule, double r
 /* Only of these images it is known that their mirror images have the same class. */
 static void take_augment(cli_options *o, const dpt_augment_options *augment)
 {
-    static const char *const mirrored[] = {"fashion-mnist", "cifar10", NULL};
+    static const char *const mirrored[] = {"fashion-mnist", "cifar10", "cifar100",
+                                           "cifar100:coarse", NULL};
     if (GIVEN(o, augment)) return;
     o->augment = *augment;
     o->augment.flip = augment->flip && (!o->dataset || contains(mirrored, o->dataset));

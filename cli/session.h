@@ -7,10 +7,12 @@
 
 #include <limits.h>
 
+enum { CLI_DATA_NAME = 8192 };
+
 typedef struct cli_session {
     dpt_context *context;
     const char *model_name, *data_name; /* of the model and the data set to open */
-    char data_words[1024];              /* data_name, if options have added to it */
+    char data_words[CLI_DATA_NAME];     /* data_name, if options have added to it */
     dpt_device_set *devices;
     dpt_dataset *whole;             /* all training data; NULL if not opened */
     dpt_dataset *train;             /* `whole`, or the part that is trained on */
@@ -85,13 +87,26 @@ bool cli_weights_own(const cli_session *session);
 /* Words behind the names of folders of pictures (dpt_dataset_open). */
 #define CLI_NO_ORIENTATION  ":no-orientation"
 #define CLI_SKIP_UNREADABLE ":skip-unreadable"
-/* Writes the name of a data set with the words that options ask for.  Returns false if the data set
-   is no folder of pictures and an option asks for one, or the name is too long. */
-bool cli_data_words(const cli_options *options, const char *name, char *out, size_t out_bytes);
+/* The largest label that may be the first one. */
+enum { CLI_MOST_LABEL = 65535 };
+
+/* The name of a data set before words are put behind it. */
+typedef struct cli_data_name {
+    const cli_options *options;
+    const char *name, *trained_on; /* what the weights were trained on; "": not known */
+} cli_data_name;
+/* Writes the name of a data set with the words that options ask for, and the first label of the
+   weights' training (data_words.c).  Returns false, and why, if the data set is not of the kind
+   that an option asks for, or the name is too long. */
+bool cli_data_words(const cli_data_name *from, char *out, size_t out_bytes, const char **why);
+/* Returns the label that a name says to be the first one; 0: it says nothing. */
+size_t cli_labels_from(const char *name);
 /* Whether a data set is a folder of pictures, which are scaled. */
 bool cli_is_folder(const char *name);
 /* Whether a data set of this name consists of arrays of files: npz, npy or csv. */
 bool cli_is_arrays(const char *name);
+/* Whether a name is that of a data set in files that have names of their own, such as "mnist". */
+bool cli_is_named_set(const char *name);
 /* Checks that the test data, if they are pictures, have the classes of the file of weights in the
    same order.  DPT_E_INVALID names the first class that differs. */
 DPT_CHECK_RESULT dpt_status cli_weights_classes(const cli_session *session);

@@ -40,38 +40,6 @@ dpt_status cli_weights_find(cli_session *session, const cli_options *options)
 
 static const char default_data[] = "fashion-mnist";
 
-static const char *find(const char *const *names, const char *name)
-{
-    for (; *names; names++)
-        if (strcmp(*names, name) == 0) return *names;
-    return NULL;
-}
-
-bool cli_is_folder(const char *name)
-{
-    static const char prefix[] = "folder:";
-    const size_t n = sizeof prefix - 1;
-    if (strncmp(name, prefix, n) != 0) return false;
-    const char *behind = name + n + strspn(name + n, "0123456789x");
-    return *behind == '\0' || strcmp(behind, CLI_NO_ORIENTATION) == 0;
-}
-
-bool cli_data_words(const cli_options *options, const char *name, char *out, size_t out_bytes)
-{
-    const bool folder = strncmp(name, "folder:", 7) == 0;
-    const bool turned = options->no_orientation && !strstr(name, CLI_NO_ORIENTATION);
-    const bool skips = options->skip_unreadable && !strstr(name, CLI_SKIP_UNREADABLE);
-    const int n =
-        snprintf(out, out_bytes, "%s%s%s", name, folder && turned ? CLI_NO_ORIENTATION : "",
-                 folder && skips ? CLI_SKIP_UNREADABLE : "");
-    return (folder || !(turned || skips)) && n > 0 && (size_t)n < out_bytes;
-}
-
-bool cli_is_arrays(const char *name)
-{
-    return strcmp(name, "npz") == 0 || strcmp(name, "npy") == 0 || strcmp(name, "csv") == 0;
-}
-
 /* A file may choose a network by name and a data set that consists of files.  Only the command line
    may choose others, such as synthetic data of any size. */
 static const char *known_model(const char *name)
@@ -81,11 +49,10 @@ static const char *known_model(const char *name)
 
 static const char *known_data(const char *name)
 {
-    static const char *const names[] = {"fashion-mnist", "mnist", "cifar10", "idx", NULL};
     /* The path of a tokenizer may have been cut off. */
     const bool whole = strlen(name) + 1 < sizeof((dpt_weights_info *)NULL)->dataset;
-    if (cli_is_folder(name) || (cli_is_text(name) && whole)) return name;
-    return find(names, name);
+    return cli_is_folder(name) || cli_is_named_set(name) || (cli_is_text(name) && whole) ? name
+                                                                                         : NULL;
 }
 
 /* The config.json in the folder of the weights; NULL if there is none. */
@@ -106,20 +73,29 @@ static const char *first_of(const char *given, const char *told, const char *oth
     return given ? given : told ? told : otherwise;
 }
 
-/* Puts the options of pictures behind the name of the data set.  For predictions --skip-unreadable
-   is about the pictures of the command line. */
+/* The weights tell at which label the classes began. */
+static dpt_status check_labels(cli_session *session, const cli_options *options)
+{
+    const size_t trained = cli_labels_from(session->weights.dataset);
+    if (!trained || !options->labels_from || trained == options->labels_from) return DPT_OK;
+    return dpt_fail(session->context, DPT_E_INVALID,
+                    "%s was trained with --labels-from %zu: leave --labels-from %zu out",
+                    session->path, trained, options->labels_from);
+}
+
+/* Puts the words of options, and those of the weights, behind the name of the data set.  For
+   predictions --skip-unreadable is about the pictures of the command line. */
 static dpt_status add_words(cli_session *session, const cli_options *options, unsigned with)
 {
     cli_session *s = session;
-    const char *const name = s->data_name;
     cli_options own = *options;
+    const cli_data_name from = {&own, s->data_name, s->weights.dataset};
+    const char *why;
     if (with & CLI_DATA_IF_ASKED) own.skip_unreadable = false;
-    if ((!own.no_orientation && !own.skip_unreadable) || s->told) return DPT_OK;
-    if (!cli_data_words(&own, name, s->data_words, sizeof s->data_words))
-        return dpt_fail(s->context, DPT_E_INVALID,
-                        "--no-orientation and --skip-unreadable are for pictures in folders "
-                        "(--dataset folder:HxW), and not for %.100s",
-                        name);
+    DPT_TRY(check_labels(s, options));
+    if (s->told) return DPT_OK;
+    if (!cli_data_words(&from, s->data_words, sizeof s->data_words, &why))
+        return dpt_fail(s->context, DPT_E_INVALID, "%s, and not for %.100s", why, s->data_name);
     s->data_name = s->data_words;
     return DPT_OK;
 }

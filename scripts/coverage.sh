@@ -10,7 +10,7 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-parsers=(core/base/text.c core/data/cifar10.c core/data/idx.c core/data/image.c
+parsers=(core/base/text.c core/data/cifar.c core/data/idx.c core/data/image.c
     core/data/image_bmp.c core/data/image_gif.c core/data/image_jpeg.c core/data/image_png.c
     core/data/image_pnm.c core/data/image_tiff.c core/data/image_webp.c core/data/exif.c
     core/data/folder_name.c core/data/picture_files.c core/data/listing.c
@@ -21,7 +21,7 @@ parsers=(core/base/text.c core/data/cifar10.c core/data/idx.c core/data/image.c
     core/onnx/names.c core/onnx/read_attributes.c core/onnx/read_external.c core/onnx/read_link.c
     core/onnx/read_nodes.c core/onnx/read_sort.c core/onnx/read_tensor.c core/onnx/reader.c
     core/onnx/wire.c core/balance/split.c cli/parse.c cli/values.c backends/common/cache.c backends/common/choices.c)
-tests=(base choices cifar10 dataset devstring exif folder idx image image_formats log onnx_batch onnx_infer onnx_reader
+tests=(base choices cifar dataset devstring exif folder idx image image_formats log onnx_batch onnx_infer onnx_reader
     picture_folder safetensors scale split)
 
 mkdir -p "${1:-build-coverage}" || exit 1

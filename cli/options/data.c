@@ -2,15 +2,35 @@
 #include "table.h"
 
 #define DATA_SETS                                                                                  \
-    "fashion-mnist, mnist, cifar10, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX pair in the "   \
+    "fashion-mnist, mnist, kmnist, emnist:SPLIT (byclass, bymerge, balanced, letters, digits, "    \
+    "mnist), cifar10, cifar100, cifar100:coarse, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX "  \
+    "pair in the "                                                                                 \
     "directory of --data, or folder:HxW for the pictures in its train/CLASS and "                  \
     "test/CLASS, scaled to HxW (folder:HxWx1: in grey; folder:HxW:stream: read while training "    \
     "runs); or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL; or windows of CONTEXT ids: "   \
     "text:CONTEXT, tokens:CONTEXT[:u16|:u32][:VOCABULARY]"
 
-static const char *const data_sets[] = {
-    "fashion-mnist", "mnist", "cifar10", "synthetic:", "idx",     "folder:",
-    "npz:",          "npy:",  "csv:",    "text:",      "tokens:", NULL};
+static const char *const data_sets[] = {"fashion-mnist",
+                                        "mnist",
+                                        "kmnist",
+                                        "emnist:byclass",
+                                        "emnist:bymerge",
+                                        "emnist:balanced",
+                                        "emnist:letters",
+                                        "emnist:digits",
+                                        "emnist:mnist",
+                                        "cifar10",
+                                        "cifar100",
+                                        "cifar100:coarse",
+                                        "synthetic:",
+                                        "idx",
+                                        "folder:",
+                                        "npz:",
+                                        "npy:",
+                                        "csv:",
+                                        "text:",
+                                        "tokens:",
+                                        NULL};
 
 static const char *const augmentations[] = {"crop", "flip", "erase", "resized-crop", NULL};
 
@@ -149,6 +169,17 @@ static const cli_option options[] = {
         .verbs = CLI_PREDICT,
         .kind = CLI_FLAG,
         TARGET(skip_unreadable),
+    },
+    {
+        .name = "labels-from",
+        .argument = "N",
+        .help = "the smallest label of files with numbers as labels, such as 1: it becomes the "
+                "first class. eval takes it from the file of weights. Default: 0",
+        .verbs = SETS | CLI_EVAL | CLI_PREDICT | CLI_BENCH | CLI_DATA,
+        .kind = CLI_COUNT,
+        TARGET(labels_from),
+        .min = 1,
+        .max = 65535,
     },
     {
         .name = "validation",

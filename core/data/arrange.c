@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "data/class_names.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,6 +36,7 @@ typedef struct arranging {
     bool mixed;
     void *images; /* NULL: the records are read */
     float *targets;
+    const char **names; /* of classes that are labels of a file, if there are more now; else NULL */
     dpti_data_input *inputs;
     dpt_error *error;
 } arranging;
@@ -324,12 +326,35 @@ static dpt_status make_targets(arranging *a)
 {
     const dpt_dataset *d = a->data;
     if (a->wanted->outputs != 1 || !d->labels || dpti_dataset_labels(d) != 1) return DPT_OK;
+    if (d->first_label > 0)
+        return DPT_FAIL(a->error, DPT_E_INVALID,
+                        "the labels of %s begin at %zu (--labels-from), but model %.80s has one "
+                        "output, a number and no class; leave labels-from out",
+                        d->source, d->first_label, a->wanted->model);
     a->targets = dpti_alloc_aligned(d->n_records * sizeof *a->targets);
     if (!a->targets)
         return DPT_FAIL(a->error, DPT_E_NO_MEMORY, "no memory for the targets of %s", d->source);
     for (size_t i = 0; i < d->n_records; i++)
         a->targets[i] = (float)d->labels[i];
     return DPT_OK;
+}
+
+/* Whether the model has classes that the data lack.  Classes with names are those of the data,
+   unless the names are the labels. */
+static bool has_more_classes(const arranging *a)
+{
+    const dpt_dataset *d = a->data;
+    return !a->targets && !d->targets && (!d->class_names || d->first_label > 0) &&
+           a->wanted->outputs > d->classes;
+}
+
+static dpt_status name_classes(arranging *a)
+{
+    const dpt_dataset *d = a->data;
+    if (d->first_label == 0 || !has_more_classes(a)) return DPT_OK;
+    a->names = dpti_class_names_count(d->first_label, a->wanted->outputs);
+    if (a->names) return DPT_OK;
+    return DPT_FAIL(a->error, DPT_E_NO_MEMORY, "no memory for the classes of %s", d->source);
 }
 
 /* Frees nothing, so that the data set can be put back. */
@@ -348,6 +373,8 @@ static void install(const arranging *a)
     d->vocabulary = 0;
     for (size_t i = 0; i < d->n_inputs; i++)
         if (d->inputs[i].vocabulary > d->vocabulary) d->vocabulary = d->inputs[i].vocabulary;
+    if (has_more_classes(a)) d->classes = a->wanted->outputs;
+    if (a->names) d->class_names = d->own_names = a->names;
     d->arranged = true;
     d->conversion = d->declared ? a->conversion : NULL;
     if (a->targets) {
@@ -355,8 +382,6 @@ static void install(const arranging *a)
         d->labels = NULL;
         d->classes = 1;
     }
-    if (!d->targets && !d->class_names && a->wanted->outputs > d->classes)
-        d->classes = a->wanted->outputs;
     (void)!dpti_set_statistics(d, none, none, NULL); /* cannot fail without statistics */
 }
 
@@ -385,6 +410,7 @@ static dpt_status replace(const arranging *a)
     }
     free(images);
     if (a->targets) free(labels);
+    if (a->names) free(old.own_names);
     c->given = old.inputs;
     c->n_given = old.n_inputs;
     for (size_t i = 0; i < c->n_routes; i++)
@@ -413,6 +439,7 @@ static dpt_status arrange(arranging *a)
     if (!d->reader) DPT_TRY(copy_records(a));
     DPT_TRY(describe_inputs(a));
     DPT_TRY(make_targets(a));
+    DPT_TRY(name_classes(a));
     return replace(a);
 }
 
@@ -430,6 +457,7 @@ dpt_status dpti_dataset_arrange(dpt_dataset *data, const dpti_wanted_record *wan
     if (status != DPT_OK) {
         free(a.images);
         free(a.targets);
+        free(a.names);
         free_inputs(a.inputs, wanted->n_inputs);
         dpti_conversion_destroy(a.conversion);
     }

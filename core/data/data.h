@@ -76,6 +76,7 @@ struct dpt_dataset {
     /* `classes` strings, or NULL.  They have static lifetime or are in own_names of the whole data
        set. */
     const char *const *class_names;
+    size_t first_label;     /* the label of the files that is class 0 (first_label.h) */
     const char **own_names; /* allocated names, freed with the whole data set; or NULL */
     atomic_bool left;       /* a hung thread may still use the data: they are never freed */
     uint32_t content;       /* with a reader: the content hash (dpti_dataset_find_content) */
@@ -341,33 +342,43 @@ DPT_CHECK_RESULT dpt_status dpti_labels_read(const char *path, dpti_labels *out,
 DPT_CHECK_RESULT dpt_status dpti_labels_parse(const dpti_file_bytes *file, dpti_labels *out,
                                               dpt_error *error);
 
-/* Records of CIFAR-10's binary version: a label, then the channels of an image as planes.
-   https://www.cs.toronto.edu/~kriz/cifar.html */
+/* Records of the binary versions of CIFAR-10 and CIFAR-100: one label, or a coarse and a fine one,
+   then the channels of an image as planes.  https://www.cs.toronto.edu/~kriz/cifar.html */
 enum {
-    DPTI_CIFAR10_SIDE = 32,
-    DPTI_CIFAR10_CHANNELS = 3,
-    DPTI_CIFAR10_CLASSES = 10,
-    DPTI_CIFAR10_IMAGE_BYTES = DPTI_CIFAR10_SIDE * DPTI_CIFAR10_SIDE * DPTI_CIFAR10_CHANNELS,
-    DPTI_CIFAR10_RECORD_BYTES = 1 + DPTI_CIFAR10_IMAGE_BYTES,
+    DPTI_CIFAR_SIDE = 32,
+    DPTI_CIFAR_CHANNELS = 3,
+    DPTI_CIFAR_IMAGE_BYTES = DPTI_CIFAR_SIDE * DPTI_CIFAR_SIDE * DPTI_CIFAR_CHANNELS,
 };
 
-typedef struct dpti_cifar10 {
+typedef enum dpti_cifar_labels {
+    DPTI_CIFAR10,
+    DPTI_CIFAR100_FINE,
+    DPTI_CIFAR100_COARSE,
+    DPTI_N_CIFAR_LABELS,
+} dpti_cifar_labels;
+
+/* Returns the number of classes of these labels, and the bytes of a record. */
+size_t dpti_cifar_classes(dpti_cifar_labels of);
+size_t dpti_cifar_record_bytes(dpti_cifar_labels of);
+
+typedef struct dpti_cifar {
+    dpti_cifar_labels of; /* set by the caller: which files these are, and which label is taken */
     size_t count, capacity;
     uint8_t *images; /* (count, side, side, channels); aligned to 64 bytes; owned, free() */
     int32_t *labels; /* (count), likewise */
-} dpti_cifar10;
+} dpti_cifar;
 
 /* Appends the records of a file, gzipped or not.  `n_files` files of this size are expected in
    total, this one included.  Errors: DPT_E_IO; DPT_E_FORMAT, whose message names the file and the
    fault: an incomplete record, a label of another data set, a corrupt gzip stream.  After a
    failure `to` may only be freed. */
-DPT_CHECK_RESULT dpt_status dpti_cifar10_read(const char *path, size_t n_files, dpti_cifar10 *to,
-                                              dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_cifar_read(const char *path, size_t n_files, dpti_cifar *to,
+                                            dpt_error *error);
 /* Does the same for bytes in memory; `name` is used in messages. */
-DPT_CHECK_RESULT dpt_status dpti_cifar10_parse(const dpti_file_bytes *file, dpti_cifar10 *to,
-                                               dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_cifar_parse(const dpti_file_bytes *file, dpti_cifar *to,
+                                             dpt_error *error);
 /* Accepts a zeroed struct. */
-void dpti_cifar10_free(dpti_cifar10 *batches);
+void dpti_cifar_free(dpti_cifar *batches);
 
 typedef struct dpti_synthetic_shape {
     size_t height, width, channels, classes, count;

@@ -41,6 +41,19 @@ static const layout idx_layout = {
         },
 };
 
+/* The files of a split of EMNIST, in the folder of its archive or beside it. */
+#define EMNIST_LAYOUT(split)                                                                       \
+    &(const layout)                                                                                \
+    {                                                                                              \
+        .folders = {"", "/gzip"}, .n_files = {2, 2},                                               \
+        .files = {                                                                                 \
+            [DPT_TRAIN] = {{"emnist-" split "-train-images-idx3-ubyte"},                           \
+                           {"emnist-" split "-train-labels-idx1-ubyte"}},                          \
+            [DPT_TEST] = {{"emnist-" split "-test-images-idx3-ubyte"},                             \
+                          {"emnist-" split "-test-labels-idx1-ubyte"}},                            \
+        },                                                                                         \
+    }
+
 static const layout cifar10_layout = {
     .folders = {"", "/cifar-10-batches-bin"}, /* the folder in the archive */
     .n_files = {5, 1},
@@ -58,6 +71,12 @@ static const layout cifar10_layout = {
         },
 };
 
+static const layout cifar100_layout = {
+    .folders = {"", "/cifar-100-binary"}, /* the folder in the archive */
+    .n_files = {1, 1},
+    .files = {[DPT_TRAIN] = {{"train.bin"}}, [DPT_TEST] = {{"test.bin"}}},
+};
+
 static const layout folder_layout = {
     .folders = {""},
     .n_files = {1, 1},
@@ -68,10 +87,26 @@ static const layout folder_layout = {
 /* The places where a data set can be. */
 typedef struct origin {
     const char *dataset;
+    const char *place; /* the name of the folder in $DPTRAIN_DATA and the cache; NULL: `dataset` */
     const layout *layout;
     const char *package; /* the folder of the distribution's package, or NULL */
     const char *advice;
 } origin;
+
+#define EMNIST_ORIGIN(split)                                                                       \
+    {                                                                                              \
+        .dataset = "emnist:" split, .place = "emnist", .layout = EMNIST_LAYOUT(split),             \
+        .advice = "unpack gzip.zip of https://www.nist.gov/itl/products-and-services/"             \
+                  "emnist-dataset and pass --data DIR with the files emnist-" split                \
+                  "-train-images-idx3-ubyte.gz and so on",                                         \
+    }
+
+#define CIFAR100_ORIGIN(name)                                                                      \
+    {                                                                                              \
+        .dataset = name, .place = "cifar100", .layout = &cifar100_layout,                          \
+        .advice = "unpack its binary version (https://www.cs.toronto.edu/~kriz/cifar.html) and "   \
+                  "pass --data DIR with train.bin and test.bin",                                   \
+    }
 
 static const origin origins[] = {
     {
@@ -86,6 +121,20 @@ static const origin origins[] = {
         .layout = &idx_layout,
         .advice = "put its four IDX files into a folder and pass --data DIR",
     },
+    {
+        .dataset = "kmnist",
+        .layout = &idx_layout,
+        .advice = "put its four IDX files (https://codh.rois.ac.jp/kmnist/) into a folder and pass "
+                  "--data DIR",
+    },
+    EMNIST_ORIGIN("byclass"),
+    EMNIST_ORIGIN("bymerge"),
+    EMNIST_ORIGIN("balanced"),
+    EMNIST_ORIGIN("letters"),
+    EMNIST_ORIGIN("digits"),
+    EMNIST_ORIGIN("mnist"),
+    CIFAR100_ORIGIN("cifar100"),
+    CIFAR100_ORIGIN("cifar100:coarse"),
     {
         .dataset = "cifar10",
         .layout = &cifar10_layout,
@@ -218,9 +267,10 @@ static bool places_add(places *list, char *path)
     return true;
 }
 
-static bool places_collect(places *list, const char *dataset)
+static bool places_collect(places *list, const origin *from)
 {
     const char *data = dpti_environment("DPTRAIN_DATA");
+    const char *dataset = from->place ? from->place : from->dataset;
     if (data) {
         /* The folder with the data set's name is searched first, because the files of different
            data sets have the same names. */
@@ -234,8 +284,7 @@ static bool places_collect(places *list, const char *dataset)
     } else if (home) {
         if (!places_add(list, dpti_format("%s/.cache/dptrain/%s", home, dataset))) return false;
     }
-    const char *package = origin_of(dataset)->package;
-    return !package || places_add(list, dpti_strdup(package));
+    return !from->package || places_add(list, dpti_strdup(from->package));
 }
 
 static dpt_status fail_not_found(const char *dataset, const places *looked, dpt_error *error)
@@ -270,7 +319,7 @@ static dpt_status find_given(search *s, dpti_files *out, dpt_error *error)
 static dpt_status find_anywhere(search *s, const char *dataset, dpti_files *out, dpt_error *error)
 {
     places list = {0};
-    dpt_status status = places_collect(&list, dataset) ? DPT_OK : fail_memory(error);
+    dpt_status status = places_collect(&list, origin_of(dataset)) ? DPT_OK : fail_memory(error);
     for (size_t i = 0; status == DPT_OK && out->count == 0 && i < list.count; i++) {
         s->directory = list.path[i];
         status = find_in(s, out, error);

@@ -12,6 +12,7 @@
 #include "base/random.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "data/class_names.h"
 #include "data/find.h"
 #include "data/listing.h"
 #include "data/picture.h"
@@ -207,23 +208,6 @@ static dpt_status read_picture(void *user, const dpti_wanted_image *wanted, void
     return status;
 }
 
-/* Returns pointers to the names and, behind them in the same block, their text; NULL if there is
-   no memory. */
-static const char **copy_names(const dpti_listing *classes)
-{
-    size_t n_bytes = classes->count * sizeof(char *);
-    for (size_t i = 0; i < classes->count; i++)
-        n_bytes += strlen(classes->names[i]) + 1;
-    const char **names = malloc(n_bytes);
-    char *at = names ? (char *)(names + classes->count) : NULL;
-    for (size_t i = 0; names && i < classes->count; i++) {
-        const size_t length = strlen(classes->names[i]) + 1;
-        names[i] = memcpy(at, classes->names[i], length);
-        at += length;
-    }
-    return names;
-}
-
 static size_t count_of(const contents *c)
 {
     return c->starts[c->present.count];
@@ -278,7 +262,7 @@ static dpt_status describe(const contents *c, const char *directory, dpt_dataset
         .labels = dpti_alloc_aligned(count * sizeof *out->labels),
         .stat_channels = 1,
         .scale = {1.0f / 255.0f},
-        .own_names = copy_names(&c->classes),
+        .own_names = dpti_class_names_copy((const char *const *)c->classes.names, c->classes.count),
     };
     out->class_names = out->own_names;
     if (!out->name || !out->source || !out->labels || !out->own_names)

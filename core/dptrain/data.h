@@ -16,7 +16,8 @@ typedef struct dpt_dataset dpt_dataset;
 typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
 
 /* Opens a data set by name; `part` selects the training or the test part.  Names: "fashion-mnist",
-   "mnist", "cifar10"; "synthetic:HxWxC:CLASSES:COUNT"; "idx" for a pair of IDX files in `directory`
+   "mnist", "kmnist", "emnist:SPLIT", "cifar10", "cifar100", "cifar100:coarse";
+   "synthetic:HxWxC:CLASSES:COUNT"; "idx" for a pair of IDX files in `directory`
    (train-images-idx3-ubyte, t10k-..., each also with .gz); "folder:HxW" (colour) or "folder:HxWx1"
    (grey) for pictures in `directory`/train/CLASS and `directory`/test/CLASS.  Pictures are cut and
    scaled to H x W as by dpt_picture_read.  The folders in train name the classes of both parts.
@@ -36,6 +37,10 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    ":no-orientation" behind the size, pictures are not turned as by dpt_picture_shape.unoriented.
    With ":skip-unreadable" all pictures are read once when the folder is opened, those that cannot
    be read are left out, and a notice counts them.
+
+   ":labels-from=N" behind the name of a data set whose files have numbers as labels makes label N,
+   from 1 to 65535, the first class, label N + 1 the second one, and so on.  Without it a notice
+   tells if no training label is 0.
 
    The files are searched in `directory`, $DPTRAIN_DATA, the user's cache, and the distribution's
    package of the data, in this order.  If `directory` is given, it must hold the files.  The caller

@@ -9,6 +9,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "context/context.h"
+#include "data/first_label.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -253,8 +254,10 @@ dpt_status dpt_dataset_arrange(dpt_context *context, dpt_dataset *dataset, const
                                        .width = e.w,
                                        .channels = e.c,
                                        .outputs = dpt_model_outputs(model)};
-    if (dpti_dataset_arrange(dataset, &wanted, &error) == DPT_OK) return DPT_OK;
-    return dpti_context_fail(context, NULL, &error);
+    if (dpti_dataset_arrange(dataset, &wanted, &error) != DPT_OK)
+        return dpti_context_fail(context, NULL, &error);
+    if (dataset->n_inputs > 0) dpti_first_label_tell(dataset, context);
+    return DPT_OK;
 }
 
 size_t dpt_model_input_count(const dpt_model *model)

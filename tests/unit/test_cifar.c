@@ -48,16 +48,16 @@ static void parses_records(test *t)
     for (size_t n = 1; n <= 3; n++) {
         uint8_t *bytes = make_records(0, n);
         REQUIRE(bytes != NULL);
-        dpti_cifar10 batch = {0};
+        dpti_cifar batch = {0};
         dpt_error error = {0};
         if (CHECK_OK(
-                dpti_cifar10_parse(&(dpti_file_bytes){"f", bytes, n * RECORD}, &batch, &error))) {
+                dpti_cifar_parse(&(dpti_file_bytes){"f", bytes, n * RECORD}, &batch, &error))) {
             CHECK_SIZE(batch.count, n);
             CHECK_SIZE((uintptr_t)batch.images % 64, 0);
             CHECK_SIZE((uintptr_t)batch.labels % 64, 0);
             check_records(t, batch.images, batch.labels, n);
         }
-        dpti_cifar10_free(&batch);
+        dpti_cifar_free(&batch);
         free(bytes);
     }
 }
@@ -65,20 +65,20 @@ static void parses_records(test *t)
 /* One file behind the other, whatever size the first one let expect. */
 static void appends(test *t)
 {
-    dpti_cifar10 batches = {0};
+    dpti_cifar batches = {0};
     dpt_error error = {0};
     size_t first = 0;
     for (size_t n = 1; n <= 5; n++) {
         uint8_t *bytes = make_records(first, n);
         REQUIRE(bytes != NULL);
-        CHECK_OK(dpti_cifar10_parse(&(dpti_file_bytes){"f", bytes, n * RECORD}, &batches, &error));
+        CHECK_OK(dpti_cifar_parse(&(dpti_file_bytes){"f", bytes, n * RECORD}, &batches, &error));
         free(bytes);
         first += n;
     }
     CHECK_SIZE(batches.count, 15);
     CHECK(batches.capacity >= 15);
     check_records(t, batches.images, batches.labels, batches.count);
-    dpti_cifar10_free(&batches);
+    dpti_cifar_free(&batches);
 }
 
 static void refuses_other_files(test *t)
@@ -88,20 +88,20 @@ static void refuses_other_files(test *t)
     dpt_error error = {0};
     REQUIRE(bytes != NULL);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        dpti_cifar10 batch = {0};
+        dpti_cifar batch = {0};
         CHECK_STATUS(
-            dpti_cifar10_parse(&(dpti_file_bytes){"some/file", bytes, sizes[i]}, &batch, &error),
+            dpti_cifar_parse(&(dpti_file_bytes){"some/file", bytes, sizes[i]}, &batch, &error),
             DPT_E_FORMAT);
         CHECK_CONTAINS(error.message, "some/file: truncated");
-        dpti_cifar10_free(&batch);
+        dpti_cifar_free(&batch);
     }
     bytes[2 * RECORD] = 10;
-    dpti_cifar10 batch = {0};
+    dpti_cifar batch = {0};
     CHECK_STATUS(
-        dpti_cifar10_parse(&(dpti_file_bytes){"some/file", bytes, 3 * RECORD}, &batch, &error),
+        dpti_cifar_parse(&(dpti_file_bytes){"some/file", bytes, 3 * RECORD}, &batch, &error),
         DPT_E_FORMAT);
     CHECK_CONTAINS(error.message, "some/file: label 10 of record 2");
-    dpti_cifar10_free(&batch);
+    dpti_cifar_free(&batch);
     free(bytes);
 }
 

@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# What people bring, as it is: data sets in the files that their authors or programs wrote.  Each part says what
+# is brought and what must happen.  The files are made here.
+. "$SRC/tests/cli/kit.bash"
+need_python
+make() { python3 "$SRC/tests/cli/brought_data.py" "$@"; }
+small=(--model linear --devices cpu:threads=1 --batch-size 8 --seed 3)
+
+# losses LOG: the losses of the steps.
+losses() {
+    python3 -c "import json, sys
+print([line['loss'] for line in map(json.loads, open(sys.argv[1])) if line['event'] == 'step'])" "$1"
+}
+
+# ---- Labels that begin at 1 --------------------------------------------------------------------------
+
+make idx one 1 4      # labels 1 to 4
+make idx zero 0 4     # the same images with labels 0 to 3
+one=("${small[@]}" --dataset idx --data one)
+told="the labels of one/train-images-idx3-ubyte are 1 to 4; 0 does not occur, and is a class of its own; --labels-from 1 makes label 1 the first class"
+train "${one[@]}" --max-steps 2
+check "told once: $(cat train.err)" test "$(grep -cF "$told" train.err)" -eq 1
+check "a class more: $(grep ^data train.out)" grep -q "12 + 8 images of 6x4x1, 5 classes" train.out
+train "${one[@]}" --epochs 4 --labels-from 1 --checkpoint run --log one.jsonl
+check "nothing is told: $(cat train.err)" test -z "$(grep "does not occur" train.err)"
+check "four classes: $(grep ^data train.out)" grep -q "idx:labels-from=1, 12 + 8 images of 6x4x1, 4 classes" train.out
+train "${small[@]}" --dataset idx --data zero --epochs 4 --log zero.jsonl
+check "the losses are those of labels that begin at 0" test "$(losses one.jsonl)" = "$(losses zero.jsonl)"
+
+"$DPTRAIN" eval --checkpoint run --data one --devices cpu:threads=1 >eval.out 2>eval.err
+check "eval takes the first label from the weights: $(cat eval.err)" grep -q "of 8 right" eval.out
+"$DPTRAIN" eval --checkpoint run --dataset idx --data one --devices cpu:threads=1 >again.out 2>eval.err
+check "also if the data set is named: $(cat eval.err)" \
+    test "$(grep -o 'loss.*right' again.out)" = "$(grep -o 'loss.*right' eval.out)"
+refuse 2 "was trained with --labels-from 1: leave --labels-from 2 out" \
+    eval --checkpoint run --dataset idx --data one --labels-from 2
+"$DPTRAIN" predict --checkpoint run --devices cpu:threads=1 --top 4 one/t10k-images-idx3-ubyte:0 >predict.out
+check "predict prints the labels of the files: $(cat predict.out)" \
+    test "$(grep -oE '[:,] (class )?[0-9]+ [0-9]' predict.out | grep -oE '[0-9]+ ' | sort | tr -d '\n')" = "1 2 3 4 "
+train "${one[@]}" --epochs 6 --labels-from 1 --checkpoint run --resume
+refuse 2 "of a training with another model" train "${one[@]}" --epochs 8 --checkpoint run --resume --quiet
+"$DPTRAIN" data --dataset idx --data one --labels-from 1 >data.out
+check "data names the classes by their labels: $(cat data.out)" grep -qE "^4 +3 +2$" data.out
+refuse 1 "the labels of zero/.* are to begin at 1 .*, but sample 0 has label 0" \
+    train "${small[@]}" --dataset idx --data zero --labels-from 1
+refuse 2 "files have numbers as labels, and not for synthetic" \
+    train "${small[@]}" --dataset synthetic:8x8x1:3:9 --labels-from 1
+refuse 2 "labels-from" train "${one[@]}" --labels-from 0
+
+# ---- Data sets with names ----------------------------------------------------------------------------
+
+make emnist letters letters
+train "${small[@]}" --dataset emnist:letters --data letters --max-steps 2
+check "EMNIST's letters have a class N/A: $(cat train.out train.err)" grep -q "6x4x1, 27 classes" train.out
+check "which is told" grep -q "are 1 to 26; 0 does not occur" train.err
+train "${small[@]}" --dataset emnist:letters --data letters --labels-from 1 --max-steps 2 --checkpoint letter
+check "or none: $(cat train.out)" grep -q "6x4x1, 26 classes" train.out
+"$DPTRAIN" predict --checkpoint letter --devices cpu:threads=1 --top 26 letters/upright.pgm >predict.out
+check "predict names letters: $(cat predict.out)" test "$(grep -oE '[:,] [a-z] ' predict.out | wc -l)" -eq 26
+"$DPTRAIN" eval --checkpoint letter --data letters --devices cpu:threads=1 >eval.out 2>&1
+check "eval: $(cat eval.out)" grep -q "data set emnist:letters:labels-from=1, as letter/" eval.out
+make cifar100 hundred
+train "${small[@]}" --dataset cifar100 --data hundred --batch-size 2 --max-steps 2
+check "CIFAR-100: $(cat train.out)" grep -q "4 + 2 images of 32x32x3, 100 classes" train.out
+train "${small[@]}" --dataset cifar100:coarse --data hundred --batch-size 2 --max-steps 2 --checkpoint coarse
+check "with its coarse labels: $(cat train.out)" grep -q "32x32x3, 20 classes" train.out
+"$DPTRAIN" eval --checkpoint coarse --data hundred --devices cpu:threads=1 >eval.out 2>&1
+check "eval: $(cat eval.out)" grep -q "of 2 right" eval.out
+refuse 2 "no split of EMNIST" train --dataset emnist:letter
+
+finish
