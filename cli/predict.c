@@ -229,7 +229,11 @@ static dpt_status add_arrays(prediction *p, const char *name, const char *path, 
     if (!grown) return no_memory(p);
     p->files = grown;
     snprintf(data_name, sizeof data_name, "npz:%s", path);
-    DPT_TRY(dpt_dataset_open(context, data_name, NULL, DPT_TRAIN, &p->files[p->n_files]));
+    /* Of a file with several parts the test part is meant.  A file of the training, which is
+       named, is meant itself, and not the file of the test part beside it. */
+    const char *slash = strrchr(path, '/');
+    const dpt_part part = strstr(slash ? slash : path, "train") ? DPT_TRAIN : DPT_TEST;
+    DPT_TRY(dpt_dataset_open(context, data_name, NULL, part, &p->files[p->n_files]));
     dpt_dataset *data = p->files[p->n_files++];
     DPT_TRY(dpt_dataset_arrange(context, data, p->session.model));
     dpt_dataset_describe(data, &info);

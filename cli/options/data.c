@@ -174,7 +174,7 @@ static const cli_option options[] = {
         .name = "labels-from",
         .argument = "N",
         .help = "the smallest label of files with numbers as labels, such as 1: it becomes the "
-                "first class. eval takes it from the file of weights. Default: 0",
+                "first class. Default: what the file of weights says, if there is one; else 0",
         .verbs = SETS | CLI_EVAL | CLI_PREDICT | CLI_BENCH | CLI_DATA,
         .kind = CLI_COUNT,
         TARGET(labels_from),

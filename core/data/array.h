@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "dpt_error.h"
+#include "dptrain/data.h"
 
 enum {
     DPTI_MAX_ARRAYS = 64, /* of a file */
@@ -23,6 +24,8 @@ typedef struct dpti_array {
 } dpti_array;
 
 typedef struct dpti_arrays {
+    const char *part; /* of a file with several parts, the one whose arrays these are: "train",
+                         "test" or "val"; NULL: the file is not divided */
     size_t n;
     dpti_array items[DPTI_MAX_ARRAYS];
 } dpti_arrays;
@@ -57,10 +60,19 @@ bool dpti_is_npy(const uint8_t *bytes, size_t n_bytes);
 DPT_CHECK_RESULT dpt_status dpti_npy_read_head(const dpti_file_bytes *file, dpti_npy_head *out,
                                                dpt_error *error);
 
+/* What is taken of a zip file. */
+typedef struct dpti_npz_use {
+    dpt_part part;     /* of a divided file */
+    bool answers_only; /* labels and targets, and no other arrays */
+} dpti_npz_use;
+
 /* Parses a zip file of .npy files.  An array has the name of its file without ".npy".  Files of
-   other names are skipped, and so are all arrays but the labels and targets if `answers_only` is
-   set.  Errors: as dpti_npy_parse. */
-DPT_CHECK_RESULT dpt_status dpti_npz_parse(const dpti_file_bytes *file, bool answers_only,
+   other names are skipped.  If all names begin with "train_", "test_" or "val_", as in MedMNIST, or
+   end with "_train", "_test" or "_val", the file is divided: the arrays of the wanted part are
+   taken, without these words.  Without test arrays those of "val" are the test part, and without
+   these those of "train".  Errors: as dpti_npy_parse; DPT_E_FORMAT also for a divided file without
+   arrays of "train", unless only answers are wanted. */
+DPT_CHECK_RESULT dpt_status dpti_npz_parse(const dpti_file_bytes *file, const dpti_npz_use *use,
                                            dpti_arrays *out, dpt_error *error);
 
 /* Parses a table of numbers with a header line, whose fields are separated by commas or tabs (RFC

@@ -27,6 +27,7 @@ static const struct {
 typedef struct spec {
     form form;
     char *words[MOST_WORDS]; /* owned */
+    size_t least_classes;    /* of the test part: those of the training part */
 } spec;
 
 static form form_of(const char *name)
@@ -111,14 +112,36 @@ static void find_test(spec *s)
 
 /* ---- Reading --------------------------------------------------------------------------------- */
 
-/* Reads one .npy file as an array of this name. */
+/* The single array of a zip file, as KMNIST's authors write their arrays. */
+static dpt_status take_only(const dpti_file_bytes *file, dpti_array *out, dpt_error *error)
+{
+    dpti_arrays arrays = {.n = 0};
+    const dpti_npz_use all = {.part = DPT_TRAIN};
+    DPT_TRY(dpti_npz_parse(file, &all, &arrays, error));
+    if (arrays.n != 1) {
+        const size_t n = arrays.n;
+        dpti_arrays_free(&arrays);
+        return DPT_FAIL(error, DPT_E_FORMAT,
+                        "%s has %zu arrays, and npy:IMAGES:LABELS reads one of each file; write "
+                        "npz:FILE for all of one file",
+                        file->name, n);
+    }
+    *out = arrays.items[0];
+    free(out->name);
+    out->name = NULL;
+    return DPT_OK;
+}
+
+/* Reads one .npy file, or a zip file with one array, as an array of this name. */
 static dpt_status read_npy(const char *path, const char *name, dpti_arrays *to, dpt_error *error)
 {
     dpti_content content = {0};
     dpti_array *array = &to->items[to->n];
     DPT_TRY(dpti_file_read(path, &content, error));
+    const dpti_file_bytes file = {path, content.bytes, content.n_bytes};
+    const bool zipped = content.n_bytes >= 2 && memcmp(content.bytes, "PK", 2) == 0;
     const dpt_status status =
-        dpti_npy_parse(&(dpti_file_bytes){path, content.bytes, content.n_bytes}, array, error);
+        zipped ? take_only(&file, array, error) : dpti_npy_parse(&file, array, error);
     free(content.bytes);
     DPT_TRY(status);
     to->n++;
@@ -132,23 +155,60 @@ static dpt_status read_pair(const spec *s, bool answers_only, dpti_arrays *to, d
     return answers_only ? DPT_OK : read_npy(s->words[0], "x", to, error);
 }
 
-static dpt_status read_one(const spec *s, bool answers_only, dpti_arrays *to, dpt_error *error)
+static dpt_status read_one(const spec *s, const dpti_npz_use *use, dpti_arrays *to,
+                           dpt_error *error)
 {
     dpti_content content = {0};
     DPT_TRY(dpti_file_read(s->words[0], &content, error));
     const dpti_file_bytes file = {s->words[0], content.bytes, content.n_bytes};
-    const dpt_status status = s->form == FORM_NPZ ? dpti_npz_parse(&file, answers_only, to, error)
+    const dpt_status status = s->form == FORM_NPZ ? dpti_npz_parse(&file, use, to, error)
                                                   : dpti_table_parse(&file, s->words[1], to, error);
     free(content.bytes);
     return status;
 }
 
 /* After a failure *to holds arrays that must be freed. */
-static dpt_status read_arrays(const spec *s, bool answers_only, dpti_arrays *to, dpt_error *error)
+static dpt_status read_arrays(const spec *s, const dpti_npz_use *use, dpti_arrays *to,
+                              dpt_error *error)
 {
     to->n = 0;
-    return s->form == FORM_NPY ? read_pair(s, answers_only, to, error)
-                               : read_one(s, answers_only, to, error);
+    to->part = NULL;
+    return s->form == FORM_NPY ? read_pair(s, use->answers_only, to, error)
+                               : read_one(s, use, to, error);
+}
+
+/* Finds how many classes the training part tells, if it is another one than the test part. */
+static dpt_status count_classes(const spec *training, const spec *test, size_t *out,
+                                dpt_error *error)
+{
+    const dpti_npz_use answers = {.part = DPT_TRAIN, .answers_only = true};
+    dpti_arrays arrays = {.n = 0};
+    dpt_status status = DPT_OK;
+    if (training->form == FORM_NPZ || strcmp(test->words[0], training->words[0]) != 0)
+        status = read_arrays(training, &answers, &arrays, error);
+    *out = dpti_arrays_classes(&arrays);
+    dpti_arrays_free(&arrays);
+    return status;
+}
+
+/* Takes over the arrays, also after a failure. */
+static dpt_status make(const spec *s, dpti_arrays *arrays, dpt_dataset **out, dpt_error *error)
+{
+    char *source =
+        arrays->part ? dpti_format("%s (%s)", s->words[0], arrays->part) : dpti_strdup(s->words[0]);
+    const dpti_arrays_origin origin = {.name = forms[s->form].kind,
+                                       .source = source,
+                                       .least_classes = s->least_classes,
+                                       .divided = arrays->part != NULL};
+    dpt_status status = DPT_OK;
+    if (source) {
+        status = dpti_dataset_of_arrays(arrays, &origin, out, error);
+    } else {
+        dpti_arrays_free(arrays);
+        status = fail_memory(error);
+    }
+    free(source);
+    return status;
 }
 
 static dpt_status open_part(const spec *training, dpt_part part, dpt_dataset **out,
@@ -156,7 +216,7 @@ static dpt_status open_part(const spec *training, dpt_part part, dpt_dataset **o
 {
     spec s = {.form = training->form};
     dpti_arrays arrays = {.n = 0};
-    size_t least_classes = 0;
+    const dpti_npz_use use = {.part = part};
     dpt_status status = DPT_OK;
     for (size_t i = 0; i < forms[s.form].n_words && status == DPT_OK; i++) {
         s.words[i] = dpti_strdup(training->words[i]);
@@ -164,16 +224,11 @@ static dpt_status open_part(const spec *training, dpt_part part, dpt_dataset **o
     }
     if (status == DPT_OK && part == DPT_TEST) {
         find_test(&s);
-        /* The training part tells how many classes there are. */
-        if (strcmp(s.words[0], training->words[0]) != 0)
-            status = read_arrays(training, true, &arrays, error);
-        least_classes = dpti_arrays_classes(&arrays);
-        dpti_arrays_free(&arrays);
+        status = count_classes(training, &s, &s.least_classes, error);
     }
-    if (status == DPT_OK) status = read_arrays(&s, false, &arrays, error);
-    const dpti_arrays_origin origin = {forms[s.form].kind, s.words[0], least_classes};
+    if (status == DPT_OK) status = read_arrays(&s, &use, &arrays, error);
     if (status == DPT_OK)
-        status = dpti_dataset_of_arrays(&arrays, &origin, out, error);
+        status = make(&s, &arrays, out, error);
     else
         dpti_arrays_free(&arrays);
     free_spec(&s);

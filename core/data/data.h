@@ -220,13 +220,16 @@ DPT_CHECK_RESULT dpt_status dpti_set_statistics(dpt_dataset *data, const float m
 typedef struct dpti_arrays_origin {
     const char *name, *source;
     size_t least_classes; /* of its labels */
+    bool divided;         /* the arrays are a part of a file (dpti_arrays.part) */
 } dpti_arrays_origin;
 
 /* Returns one more than the largest label of an array that holds labels; 0: there is none. */
 size_t dpti_arrays_classes(const dpti_arrays *arrays);
 /* Makes a data set of arrays, which are freed, also after a failure.  The array "labels", or "y" if
    it has integers, becomes the labels; "targets", or "y" if it has real numbers, becomes the
-   targets; the others become the records.  The samples of a single array with up to three axes a
+   targets; the others become the records.  Labels of a divided file that are 0 and 1, several for
+   each sample, become targets if no input has as many elements along an axis: they say of several
+   classes whether a sample has them.  The samples of a single array with up to three axes a
    sample are images of (n), (height, width) or (height, width, channels).  Errors: DPT_E_FORMAT;
    the message begins with origin->source. DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_dataset_of_arrays(dpti_arrays *arrays,

@@ -253,6 +253,27 @@ static dpt_status make_records(making *m)
     return dpti_set_statistics(d, none, none, m->error);
 }
 
+/* Whether integers say of several classes whether a sample has them. */
+static bool are_several_classes(const making *m)
+{
+    const dpti_array *a = m->answers;
+    if (!m->origin->divided || a->rank != 2 || a->shape[1] < 2 || a->dtype == DPT_F32) return false;
+    for (size_t i = 0; i < a->n; i++)
+        if (integer_at(a, i) < 0 || integer_at(a, i) > 1) return false;
+    for (size_t i = 0; i < m->arrays->n; i++)
+        for (size_t d = 1; d < m->arrays->items[i].rank; d++)
+            if (&m->arrays->items[i] != a && m->arrays->items[i].shape[d] == a->shape[1])
+                return false;
+    return true;
+}
+
+static dpt_status take_answers(making *m)
+{
+    m->data->classes = 2;
+    if (!m->answers) return DPT_OK;
+    return holds_labels(m->answers) && !are_several_classes(m) ? take_labels(m) : take_targets(m);
+}
+
 static dpt_status make(making *m)
 {
     dpt_dataset *d = m->data;
@@ -262,8 +283,7 @@ static dpt_status make(making *m)
     if (!d->name || !d->source || !d->file) return fail_memory(m);
     DPT_TRY(find_answers(m));
     DPT_TRY(count_samples(m));
-    d->classes = 2;
-    if (m->answers) DPT_TRY(holds_labels(m->answers) ? take_labels(m) : take_targets(m));
+    DPT_TRY(take_answers(m));
     return make_records(m);
 }
 

@@ -58,6 +58,31 @@ static dpt_status read_array(const dpti_zip_entry *e, dpti_array *out, dpt_error
     return status;
 }
 
+/* ---- Parts ----------------------------------------------------------------------------------- */
+
+enum { PART_TRAIN, PART_TEST, PART_VAL, N_PARTS };
+
+static const char *const parts[N_PARTS] = {"train", "test", "val"};
+
+/* A name without the word of its part. */
+typedef struct parted {
+    size_t part; /* N_PARTS: there is no such word */
+    size_t begin, length;
+} parted;
+
+static parted take_apart(const char *name, size_t n)
+{
+    for (size_t p = 0; p < N_PARTS; p++) {
+        const size_t word = strlen(parts[p]), rest = n > word + 1 ? n - word - 1 : 0;
+        if (rest == 0) continue;
+        if (memcmp(name, parts[p], word) == 0 && name[word] == '_')
+            return (parted){p, word + 1, rest};
+        if (memcmp(name + rest + 1, parts[p], word) == 0 && name[rest] == '_')
+            return (parted){p, 0, rest};
+    }
+    return (parted){N_PARTS, 0, n};
+}
+
 /* ---- All files ------------------------------------------------------------------------------- */
 
 /* The name of the array; NULL: the file is no array, or memory is short (*status). */
@@ -109,16 +134,59 @@ static dpt_status add(const dpti_zip_entry *e, char *name, dpti_arrays *to, dpt_
     return status;
 }
 
-static dpt_status read_all(dpti_zip_list *l, bool answers_only, dpti_arrays *to, dpt_error *error)
+/* Sets the part to read: N_PARTS if the file is not divided. */
+static dpt_status find_part(dpti_zip_list l, const dpti_npz_use *use, size_t *part,
+                            dpt_error *error)
+{
+    bool has[N_PARTS + 1] = {false};
+    while (l.at < l.end) {
+        dpti_zip_entry e = {0};
+        dpt_status status = DPT_OK;
+        DPT_TRY(dpti_zip_next(&l, &e, error));
+        char *name = name_of(&e, &status, error);
+        DPT_TRY(status);
+        if (name) has[take_apart(name, strlen(name)).part] = true;
+        free(name);
+    }
+    *part = N_PARTS;
+    if (has[N_PARTS] || !(has[PART_TRAIN] || has[PART_TEST] || has[PART_VAL])) return DPT_OK;
+    *part = use->part == DPT_TRAIN ? PART_TRAIN
+            : has[PART_TEST]       ? PART_TEST
+            : has[PART_VAL]        ? PART_VAL
+                                   : PART_TRAIN;
+    if (has[*part] || use->answers_only) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_FORMAT,
+                    "%s: all arrays are of a test part by their names, and none is of the training "
+                    "part (train_... or ..._train)",
+                    l.source->file->name);
+}
+
+/* Cuts the word of the part off.  Returns false for an array that is not wanted. */
+static bool choose(char *name, size_t part, bool answers_only)
+{
+    const parted p = take_apart(name, strlen(name));
+    if (part != N_PARTS) {
+        if (p.part != part) return false;
+        memmove(name, name + p.begin, p.length);
+        name[p.length] = '\0';
+    }
+    return !answers_only || dpti_array_is_answer(name);
+}
+
+static dpt_status read_all(dpti_zip_list *l, const dpti_npz_use *use, dpti_arrays *to,
+                           dpt_error *error)
 {
     uint64_t total = 0;
+    size_t part;
+    DPT_TRY(find_part(*l, use, &part, error));
+    to->part = part == N_PARTS ? NULL : parts[part];
     while (l->at < l->end) {
         dpti_zip_entry e = {0};
         dpt_status status = DPT_OK;
         DPT_TRY(dpti_zip_next(l, &e, error));
         char *name = name_of(&e, &status, error);
         DPT_TRY(status);
-        if (!name || (answers_only && !dpti_array_is_answer(name))) {
+        if (!name || !choose(name, part, use->answers_only)) {
             free(name);
             continue;
         }
@@ -134,14 +202,14 @@ static dpt_status read_all(dpti_zip_list *l, bool answers_only, dpti_arrays *to,
     return DPT_OK;
 }
 
-dpt_status dpti_npz_parse(const dpti_file_bytes *file, bool answers_only, dpti_arrays *out,
+dpt_status dpti_npz_parse(const dpti_file_bytes *file, const dpti_npz_use *use, dpti_arrays *out,
                           dpt_error *error)
 {
     const dpti_zip_source source = {file, "write it again with numpy.savez"};
     dpti_zip_list l = {0};
     DPT_TRY(dpti_zip_open(&source, &l, error));
     out->n = 0;
-    const dpt_status status = read_all(&l, answers_only, out, error);
+    const dpt_status status = read_all(&l, use, out, error);
     if (status != DPT_OK) dpti_arrays_free(out);
     return status;
 }

@@ -25,7 +25,8 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    by its content is passed over, and a notice counts such files (dpt_context_notices).
 
    "npz:FILE", "npy:IMAGES:LABELS" and "csv:FILE:LABEL" are arrays in files (docs/data.md), relative
-   to `directory` if that is given.  dpt_dataset_arrange prepares them for a model.
+   to `directory` if that is given.  An npz file may hold both parts, by the names of its arrays.
+   dpt_dataset_arrange prepares them for a model.
 
    "text:CONTEXT[:TOKENIZER]" and "tokens:CONTEXT[:u16|:u32][:VOCABULARY|:TOKENIZER]" are windows of
    ids, whose labels are the ids behind each of them (docs/data.md).  `directory` is then the path

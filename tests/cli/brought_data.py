@@ -1,10 +1,11 @@
-"""Makes files as authors of data sets wrote them: idx FOLDER FIRST CLASSES, emnist FOLDER SPLIT, cifar100 FOLDER.
-Uses the standard library only."""
+"""Makes files as authors of data sets wrote them: idx FOLDER FIRST CLASSES, emnist FOLDER SPLIT, cifar100 FOLDER, npz FILE NAMES [CLASSES],
+kuzushiji FOLDER.  Uses the standard library only."""
 import gzip
 import os
 import random
 import struct
 import sys
+import zipfile
 
 HEIGHT, WIDTH = 6, 4
 
@@ -55,4 +56,38 @@ def cifar100(folder):
             out.writelines(f"{kind} {i}\n" for i in range(count))
 
 
-{"idx": idx, "emnist": emnist, "cifar100": cifar100}[sys.argv[1]](*sys.argv[2:])
+def npy(shape, values):
+    text = "{'descr': '|u1', 'fortran_order': False, 'shape': (%s,), }" % ", ".join(map(str, shape))
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode() + values
+
+
+def arrays(each, classes, first=0, several=False):
+    """Images, and labels (n, 1), or (n, classes) of 0 and 1 where each class and the next one are true."""
+    labels = [i % classes for i in range(each * classes)]
+    pixels = b"".join(image(label, i) for i, label in enumerate(labels))
+    rows = [bytes(k in (label, (label + 1) % classes) for k in range(classes)) if several else bytes([first + label]) for label in labels]
+    return npy((len(labels), HEIGHT, WIDTH), pixels), npy((len(labels), len(rows[0])), b"".join(rows))
+
+
+def npz(path, names, classes=3):
+    """Names of the arrays in the file: those of MedMNIST, with one label or several, or those of Keras."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        for part, each in (("train", 4), ("val", 1), ("test", 2)):
+            x, y = arrays(each, int(classes), several=names == "several")
+            if names == "keras" and part == "val":
+                continue
+            out.writestr(f"x_{part}.npy" if names == "keras" else f"{part}_images.npy", x)
+            out.writestr(f"y_{part}.npy" if names == "keras" else f"{part}_labels.npy", y)
+
+
+def kuzushiji(folder):
+    """A file for each array, as of Kuzushiji-49."""
+    os.makedirs(folder, exist_ok=True)
+    for part, each in (("train", 4), ("test", 2)):
+        for kind, array in zip(("imgs", "labels"), arrays(each, 3)):
+            with zipfile.ZipFile(f"{folder}/k49-{part}-{kind}.npz", "w") as out:
+                out.writestr("arr_0.npy", array)
+
+
+{"npz": npz, "kuzushiji": kuzushiji, "idx": idx, "emnist": emnist, "cifar100": cifar100}[sys.argv[1]](*sys.argv[2:])

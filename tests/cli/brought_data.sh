@@ -68,4 +68,32 @@ check "with its coarse labels: $(cat train.out)" grep -q "32x32x3, 20 classes" t
 check "eval: $(cat eval.out)" grep -q "of 2 right" eval.out
 refuse 2 "no split of EMNIST" train --dataset emnist:letter
 
+# ---- Arrays of all parts in one file -----------------------------------------------------------------
+
+make npz medical.npz medmnist
+train "${small[@]}" --dataset npz:medical.npz --epochs 4 --checkpoint medical
+check "MedMNIST's names: $(cat train.out)" grep -q "npz, 12 + 6 images of 6x4x1, 3 classes (medical.npz (train))" train.out
+check "the test part is another one" test -z "$(grep "no file of test data" train.out)"
+"$DPTRAIN" eval --checkpoint medical --dataset npz:medical.npz --devices cpu:threads=1 >eval.out 2>&1
+check "eval: $(cat eval.out)" grep -q "of 6 right" eval.out
+"$DPTRAIN" predict --checkpoint medical --model linear --devices cpu:threads=1 medical.npz >predict.out 2>&1
+check "predict takes the test part: $(cat predict.out)" test "$(grep -c '^medical.npz:[0-5]: ' predict.out)-$(wc -l <predict.out)" = 6-6
+make npz keras.npz keras
+train "${small[@]}" --dataset npz:keras.npz --max-steps 2
+check "Keras's names: $(cat train.out)" grep -q "npz, 12 + 6 images of 6x4x1, 3 classes" train.out
+make npz chest.npz several 5
+train "${small[@]}" --dataset npz:chest.npz --loss binary-cross-entropy --epochs 20 --lr 0.5 --checkpoint chest --log chest.jsonl
+check "several classes of a sample: $(cat train.out)" grep -q "npz, 20 + 10 images of 6x4x1, 5 " train.out
+check "are learned" python3 -c "import json
+l = [l['loss'] for l in map(json.loads, open('chest.jsonl')) if l['event'] == 'step']
+exit(not l[-1] < 0.7 * l[0])"
+"$DPTRAIN" predict --checkpoint chest --model linear --loss binary-cross-entropy --devices cpu:threads=1 chest.npz:0 >predict.out 2>&1
+check "predict prints five probabilities: $(cat predict.out)" grep -qE "^chest.npz:0: ([0-9.e+-]+ ?,? ?){5}$" predict.out
+refuse 2 "has no labels" train "${small[@]}" --dataset npz:chest.npz --max-steps 2
+make kuzushiji k49
+train "${small[@]}" --dataset npy:k49-train-imgs.npz:k49-train-labels.npz --data k49 --max-steps 2
+check "a file for each array: $(cat train.out)" grep -q "npy, 12 + 6 images of 6x4x1, 3 classes" train.out
+refuse 1 "medical.npz has 2 arrays, and npy:IMAGES:LABELS reads one" \
+    train "${small[@]}" --dataset npy:medical.npz:medical.npz
+
 finish

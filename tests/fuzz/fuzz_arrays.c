@@ -32,7 +32,7 @@ static void check_refusal(dpt_status status, const dpt_error *error)
 /* Frees the arrays. */
 static void make_data(dpti_arrays *arrays)
 {
-    const dpti_arrays_origin origin = {.name = "fuzz", .source = "input"};
+    const dpti_arrays_origin origin = {.name = "fuzz", .source = "input", .divided = arrays->part};
     dpt_error error = {.status = DPT_OK};
     dpt_dataset *data = NULL;
     for (size_t i = 0; i < arrays->n; i++) {
@@ -75,11 +75,12 @@ static void parse_npy(const dpti_file_bytes *file)
     dpti_array_free(&array);
 }
 
-static void parse_npz(const dpti_file_bytes *file, bool answers_only)
+static void parse_npz(const dpti_file_bytes *file, dpt_part part, bool answers_only)
 {
+    const dpti_npz_use use = {.part = part, .answers_only = answers_only};
     dpt_error error = {.status = DPT_OK};
     dpti_arrays arrays = {.n = 0};
-    const dpt_status status = dpti_npz_parse(file, answers_only, &arrays, &error);
+    const dpt_status status = dpti_npz_parse(file, &use, &arrays, &error);
     if (status == DPT_OK) {
         make_data(&arrays);
     } else {
@@ -126,7 +127,7 @@ static void parse_packed(const uint8_t *data, size_t size)
     memcpy(end, "PK\5\6", 4);
     put(end + 12, ENTRY, 4);
     put(end + 16, LOCAL + size, 4);
-    parse_npz(&(dpti_file_bytes){"input", zip, LOCAL + size + ENTRY + END}, false);
+    parse_npz(&(dpti_file_bytes){"input", zip, LOCAL + size + ENTRY + END}, DPT_TRAIN, false);
     free(zip);
 }
 
@@ -134,8 +135,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const dpti_file_bytes file = {"input", data, size};
     parse_npy(&file);
-    parse_npz(&file, false);
-    parse_npz(&file, true);
+    parse_npz(&file, DPT_TRAIN, false);
+    parse_npz(&file, DPT_TRAIN, true);
+    parse_npz(&file, DPT_TEST, false);
     parse_packed(data, size);
     parse_table(&file);
     return 0;

@@ -185,7 +185,9 @@ static void reads_kept_files(test *t)
     uint8_t bytes[MOST];
     const size_t n = read_kept("several/masked.npz", bytes);
     dpti_arrays arrays = {.n = 0};
-    REQUIRE_OK(dpti_npz_parse(&(dpti_file_bytes){"f", bytes, n}, false, &arrays, NULL));
+    const dpti_npz_use all = {.part = DPT_TRAIN}, answers = {.answers_only = true};
+    REQUIRE_OK(dpti_npz_parse(&(dpti_file_bytes){"f", bytes, n}, &all, &arrays, NULL));
+    CHECK(arrays.part == NULL);
     REQUIRE(arrays.n == 4);
     CHECK(strcmp(arrays.items[0].name, "ids") == 0 && strcmp(arrays.items[3].name, "labels") == 0);
     CHECK_SIZE(arrays.items[0].shape[0], 8);
@@ -193,7 +195,7 @@ static void reads_kept_files(test *t)
     CHECK(element(&arrays.items[3], 5) == 2);
     CHECK_SIZE(dpti_arrays_classes(&arrays), 3);
     dpti_arrays_free(&arrays);
-    REQUIRE_OK(dpti_npz_parse(&(dpti_file_bytes){"f", bytes, n}, true, &arrays, NULL));
+    REQUIRE_OK(dpti_npz_parse(&(dpti_file_bytes){"f", bytes, n}, &answers, &arrays, NULL));
     CHECK_SIZE(arrays.n, 1);
     dpti_arrays_free(&arrays);
 }
@@ -206,13 +208,14 @@ static void survives_damage(test *t)
     size_t n_refused = 0, n_tries = 0;
     REQUIRE(n > 100);
     for (size_t i = 0; i < 2 * n; i++, n_tries++) {
+        const dpti_npz_use all = {.part = DPT_TRAIN};
         dpti_arrays arrays = {.n = 0};
         dpt_error error = {.status = DPT_OK};
         const size_t length = i < n ? i : n;
         memcpy(damaged, bytes, n);
         if (i >= n) damaged[i - n] ^= 0x55;
-        const dpt_status status = dpti_npz_parse(&(dpti_file_bytes){"some/file", damaged, length},
-                                                 false, &arrays, &error);
+        const dpt_status status =
+            dpti_npz_parse(&(dpti_file_bytes){"some/file", damaged, length}, &all, &arrays, &error);
         n_refused += status != DPT_OK;
         if (status != DPT_OK &&
             (!strstr(error.message, "some/file") || strchr(error.message, '\n')))
