@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char labels_from[] = ":labels-from=";
+static const char labels_from[] = ":labels-from=", depth[] = ":depth=";
 
 static bool is_kind(const char *name, const char *kind)
 {
@@ -13,18 +13,32 @@ static bool is_kind(const char *name, const char *kind)
     return strncmp(name, kind, n) == 0 && (name[n] == ':' || name[n] == '\0');
 }
 
-bool cli_is_folder(const char *name)
+/* Moves *at behind a word that begins there. */
+static void skip_word(const char **at, const char *word)
 {
-    static const char prefix[] = "folder:";
-    const size_t n = sizeof prefix - 1;
-    if (strncmp(name, prefix, n) != 0) return false;
-    const char *behind = name + n + strspn(name + n, "0123456789x");
-    return *behind == '\0' || strcmp(behind, CLI_NO_ORIENTATION) == 0;
+    if (strncmp(*at, word, strlen(word)) == 0) *at += strlen(word);
 }
 
-bool cli_is_arrays(const char *name)
+bool cli_is_folder(const char *name)
 {
-    return is_kind(name, "npz") || is_kind(name, "npy") || is_kind(name, "csv");
+    const char *at = name;
+    if (!is_kind(name, "folder") && !is_kind(name, "pictures")) return false;
+    at += strcspn(at, ":");
+    if (*at != ':') return false;
+    at += 1 + strspn(at + 1, "0123456789x");
+    if (strncmp(at, depth, sizeof depth - 1) == 0)
+        at += sizeof depth - 1 + strspn(at + sizeof depth - 1, "0123456789");
+    skip_word(&at, CLI_NO_ORIENTATION);
+    if (strncmp(at, labels_from, sizeof labels_from - 1) == 0)
+        at += sizeof labels_from - 1 + strspn(at + sizeof labels_from - 1, "0123456789");
+    return *at == '\0';
+}
+
+/* Arrays, tables of numbers, and tables of pictures. */
+bool cli_has_test_files(const char *name)
+{
+    return is_kind(name, "npz") || is_kind(name, "npy") || is_kind(name, "csv") ||
+           is_kind(name, "pictures");
 }
 
 bool cli_is_named_set(const char *name)
@@ -62,7 +76,7 @@ size_t cli_labels_from(const char *name)
 /* Whether the labels of a data set are numbers of a file. */
 static bool has_numbers(const char *name)
 {
-    return cli_is_arrays(name) || cli_is_named_set(name);
+    return cli_has_test_files(name) || cli_is_named_set(name);
 }
 
 /* The label that becomes class 0: that of the option, or the one of the weights if they were
@@ -76,23 +90,32 @@ static size_t first_label(const cli_data_name *from)
     return same && !cli_labels_from(from->name) ? cli_labels_from(from->trained_on) : 0;
 }
 
+/* Returns the bytes of a name before the words of pictures: all of a folder's, and those before the
+   table, which is behind the words. */
+static size_t before_words(const char *name)
+{
+    if (!is_kind(name, "pictures")) return strlen(name);
+    const char *size = strchr(name, ':');
+    return size ? (size_t)(size - name) + 1 + strcspn(size + 1, ":") : strlen(name);
+}
+
 bool cli_data_words(const cli_data_name *from, char *out, size_t out_bytes, const char **why)
 {
     const cli_options *o = from->options;
     const char *name = from->name;
-    const bool folder = is_kind(name, "folder");
+    const bool pictures = is_kind(name, "folder") || is_kind(name, "pictures");
     const bool turned = o->no_orientation && !strstr(name, CLI_NO_ORIENTATION);
     const bool skips = o->skip_unreadable && !strstr(name, CLI_SKIP_UNREADABLE);
-    const size_t first = first_label(from);
+    const size_t first = first_label(from), before = before_words(name);
     char words[64] = "";
     if (first > 0) snprintf(words, sizeof words, "%s%zu", labels_from, first);
-    const int n =
-        snprintf(out, out_bytes, "%s%s%s%s", name, folder && turned ? CLI_NO_ORIENTATION : "",
-                 folder && skips ? CLI_SKIP_UNREADABLE : "", words);
+    const int n = snprintf(out, out_bytes, "%.*s%s%s%s%s", (int)before, name,
+                           pictures && turned ? CLI_NO_ORIENTATION : "",
+                           pictures && skips ? CLI_SKIP_UNREADABLE : "", name + before, words);
     *why = NULL;
-    if (!folder && (turned || skips))
+    if (!pictures && (turned || skips))
         *why = "--no-orientation and --skip-unreadable are for pictures in folders (--dataset "
-               "folder:HxW)";
+               "folder:HxW) and tables of pictures";
     else if (first > 0 && cli_labels_from(name))
         *why = "--labels-from: the name of the data set says already at which label it begins";
     else if (first > 0 && !has_numbers(name))

@@ -103,8 +103,9 @@ bool cli_data_words(const cli_data_name *from, char *out, size_t out_bytes, cons
 size_t cli_labels_from(const char *name);
 /* Whether a data set is a folder of pictures, which are scaled. */
 bool cli_is_folder(const char *name);
-/* Whether a data set of this name consists of arrays of files: npz, npy or csv. */
-bool cli_is_arrays(const char *name);
+/* Whether the test part of a data set of this name is in a file of its own, which may be missing.
+ */
+bool cli_has_test_files(const char *name);
 /* Whether a name is that of a data set in files that have names of their own, such as "mnist". */
 bool cli_is_named_set(const char *name);
 /* Checks that the test data, if they are pictures, have the classes of the file of weights in the

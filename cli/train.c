@@ -46,7 +46,7 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
                !test.read_as_needed    ? "training images are"
                : !train.read_as_needed ? "test images are"
                                        : "images are");
-    if ((text || cli_is_arrays(train.name)) && strcmp(train.source, test.source) == 0)
+    if ((text || cli_has_test_files(train.name)) && strcmp(train.source, test.source) == 0)
         printf("%-10sno file of test data: the test samples are the training samples\n", "");
     if (session->validation) {
         dpt_dataset_info validation = {.size = sizeof validation};

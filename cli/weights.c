@@ -51,8 +51,8 @@ static const char *known_data(const char *name)
 {
     /* The path of a tokenizer may have been cut off. */
     const bool whole = strlen(name) + 1 < sizeof((dpt_weights_info *)NULL)->dataset;
-    return cli_is_folder(name) || cli_is_named_set(name) || (cli_is_text(name) && whole) ? name
-                                                                                         : NULL;
+    const bool folder = strncmp(name, "folder:", 7) == 0 && cli_is_folder(name);
+    return folder || cli_is_named_set(name) || (cli_is_text(name) && whole) ? name : NULL;
 }
 
 /* The config.json in the folder of the weights; NULL if there is none. */

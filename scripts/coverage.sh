@@ -10,11 +10,11 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
-parsers=(core/base/text.c core/data/cifar.c core/data/idx.c core/data/image.c
+parsers=(core/base/text.c core/data/cifar.c core/data/class_names.c core/data/csv.c core/data/idx.c core/data/image.c
     core/data/image_bmp.c core/data/image_gif.c core/data/image_jpeg.c core/data/image_png.c
     core/data/image_pnm.c core/data/image_tiff.c core/data/image_webp.c core/data/exif.c
     core/data/folder_name.c core/data/picture_files.c core/data/listing.c
-    core/data/picture.c core/data/picture_folder.c core/data/scale.c core/data/source.c
+    core/data/picture.c core/data/picture_folder.c core/data/picture_list.c core/data/picture_table.c core/data/scale.c core/data/source.c
     core/data/synthetic.c core/device/devstring.c core/device/select.c core/io/file.c
     core/io/folder.c core/io/pickle.c core/io/pth.c core/io/zip.c core/io/replay.c core/io/safetensors.c core/checkpoint/run_state.c
     core/onnx/arena.c core/onnx/facts.c core/onnx/infer.c core/onnx/infer_state.c core/onnx/model.c

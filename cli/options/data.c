@@ -2,35 +2,26 @@
 #include "table.h"
 
 #define DATA_SETS                                                                                  \
-    "fashion-mnist, mnist, kmnist, emnist:SPLIT (byclass, bymerge, balanced, letters, digits, "    \
-    "mnist), cifar10, cifar100, cifar100:coarse, synthetic:HxWxC:CLASSES:COUNT, idx for any IDX "  \
-    "pair in the "                                                                                 \
-    "directory of --data, or folder:HxW for the pictures in its train/CLASS and "                  \
-    "test/CLASS, scaled to HxW (folder:HxWx1: in grey; folder:HxW:stream: read while training "    \
-    "runs); or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL; or windows of CONTEXT ids: "   \
-    "text:CONTEXT, tokens:CONTEXT[:u16|:u32][:VOCABULARY]"
+    "fashion-mnist, mnist, kmnist, emnist:SPLIT (byclass, bymerge, balanced, letters, "            \
+    "digits, mnist), cifar10, cifar100, cifar100:coarse, synthetic:HxWxC:CLASSES:COUNT, idx "      \
+    "for any IDX pair in the directory of --data, or folder:HxW for the pictures in its "          \
+    "train/CLASS and test/CLASS, scaled to HxW (folder:HxWx1: in grey; folder:HxW:stream: "        \
+    "read while training runs; folder:HxW:depth=2: in train/FOLDER/CLASS), or "                    \
+    "pictures:HxW:FILE.csv:PATH:LABEL or pictures:HxW:LIST for those that a table, or lines "      \
+    "of a path and a label, name; or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL; or "     \
+    "windows of CONTEXT ids: text:CONTEXT, tokens:CONTEXT[:u16|:u32][:VOCABULARY]"
 
-static const char *const data_sets[] = {"fashion-mnist",
-                                        "mnist",
-                                        "kmnist",
-                                        "emnist:byclass",
-                                        "emnist:bymerge",
-                                        "emnist:balanced",
-                                        "emnist:letters",
-                                        "emnist:digits",
-                                        "emnist:mnist",
-                                        "cifar10",
-                                        "cifar100",
-                                        "cifar100:coarse",
-                                        "synthetic:",
-                                        "idx",
-                                        "folder:",
-                                        "npz:",
-                                        "npy:",
-                                        "csv:",
-                                        "text:",
-                                        "tokens:",
-                                        NULL};
+static const char *const data_sets[] = {"fashion-mnist",  "mnist",
+                                        "kmnist",         "emnist:byclass",
+                                        "emnist:bymerge", "emnist:balanced",
+                                        "emnist:letters", "emnist:digits",
+                                        "emnist:mnist",   "cifar10",
+                                        "cifar100",       "cifar100:coarse",
+                                        "synthetic:",     "idx",
+                                        "folder:",        "pictures:",
+                                        "npz:",           "npy:",
+                                        "csv:",           "text:",
+                                        "tokens:",        NULL};
 
 static const char *const augmentations[] = {"crop", "flip", "erase", "resized-crop", NULL};
 

@@ -397,12 +397,17 @@ DPT_CHECK_RESULT dpt_status dpti_synthetic_parse(const char *spec, dpti_syntheti
 DPT_CHECK_RESULT dpt_status dpti_synthetic_create(const char *spec, dpt_part part,
                                                   dpt_dataset **out, dpt_error *error);
 
-/* The parsed text "folder:HxW[xC][:no-orientation][:stream][:skip-unreadable]"; the words may be in
-   any order. */
+enum { DPTI_MAX_DEPTH = 8 }; /* of the folders of classes below "train" */
+
+/* The parsed text "folder:HxW[xC][:depth=N][:no-orientation][:stream][:skip-unreadable]", or
+   "pictures:HxW[xC][...]:TABLE" without a depth; the words may be in any order. */
 typedef struct dpti_folder_spec {
     dpt_picture_shape shape; /* C is 1 or 3; default 3.  `unoriented` with :no-orientation */
     bool streamed;           /* pictures are read on demand */
     bool skips;              /* pictures that cannot be read are left out */
+    size_t depth;            /* 1 (the default) to DPTI_MAX_DEPTH */
+    bool is_table;           /* a table names the pictures */
+    const char *table;       /* TABLE, which is a part of the parsed text; else NULL */
 } dpti_folder_spec;
 
 /* Errors: DPT_E_INVALID; the message shows the correct form. */
@@ -410,23 +415,26 @@ DPT_CHECK_RESULT dpt_status dpti_folder_parse(const char *spec, dpti_folder_spec
                                               dpt_error *error);
 
 /* Returns the name of such a data set, which the caller frees; NULL if there is no memory.  Equal
-   data sets have equal names: three channels are not mentioned, and neither is how pictures are
-   read. */
-char *dpti_folder_name(const dpt_picture_shape *shape);
+   data sets have equal names: three channels and depth 1 are not mentioned, and neither are the
+   table and how pictures are read. */
+char *dpti_folder_name(const dpti_folder_spec *spec);
 
 /* Creates a part of a folder data set: pictures in DIR/train/CLASS and DIR/test/CLASS (or
-   DIR/val/CLASS).  Each picture is cut at its centre to the images' aspect ratio and scaled.
-   DIR is found as by dpti_find_files.  Samples are sorted by the bytes of their class's name and
-   of their own name.  Names that begin with a dot are skipped, and so are files beside the
-   classes' folders.  A file is a picture if its name or its first bytes say so.  Others are passed
-   over, and a notice counts them.  Links are followed.  If the data are streamed, or if images need
-   more than half of the machine's memory, only a few images are read now; with `unread` none is
-   (dpti_dataset_open_unread).
+   DIR/val/CLASS).  With a depth of 2, CLASS is FOLDER/FOLDER, and so on.  Each picture is cut at
+   its centre to the images' aspect ratio and scaled. DIR is found as by dpti_find_files.  Samples
+   are sorted by the bytes of their class's name and of their own name.  Names that begin with a dot
+   are skipped, and so are files beside the classes' folders.  A file is a picture if its name or
+   its first bytes say so.  Others are passed over, and a notice counts them.  Links are followed.
+   If the data are streamed, or if images need more than half of the machine's memory, only a few
+   images are read now; with `unread` none is (dpti_dataset_open_unread).
 
    Errors: DPT_E_INVALID; DPT_E_NOT_FOUND; DPT_E_IO; DPT_E_NO_MEMORY; DPT_E_UNSUPPORTED if there is
    no library for the format; DPT_E_FORMAT for a folder in a class's folder, a test class that is
    not a training class, a class without pictures, a file that is not a picture or is damaged, too
-   few or too many classes, or a class whose name cannot be printed. */
+   few or too many classes, or a class whose name cannot be printed.
+
+   Or creates a part of "pictures:HxW[xC]:TABLE" (dpti_picture_list_read), whose samples are in the
+   order of the table.  Errors: also those of the table. */
 DPT_CHECK_RESULT dpt_status dpti_folder_create(const dpti_data_request *request, dpt_dataset **out,
                                                dpt_error *error);
 /* Returns the path of a sample of the same data set, which the caller frees.  Errors: as of

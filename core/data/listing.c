@@ -69,9 +69,12 @@ static dpt_status add_entry(reading *r, const struct dirent *entry, dpt_error *e
     if (entry->d_name[0] == '.') return DPT_OK;
     DPT_TRY(tell_folder(r, entry, &is_folder, error));
     if (is_folder && r->kind == DPTI_LIST_FILES)
-        return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s/%s is a folder in the folder of a class, where only pictures may lie",
-                        r->folder, entry->d_name);
+        return DPT_FAIL(
+            error, DPT_E_FORMAT,
+            "%s/%s is a folder in the folder of a class, where only pictures may lie; if "
+            "the folders of the classes lie in others, write :depth=2 behind the size "
+            "(folder:64x64:depth=2)",
+            r->folder, entry->d_name);
     if (!is_folder && r->kind == DPTI_LIST_FOLDERS) return DPT_OK;
     return add(r->folder, entry->d_name, &r->listing, error);
 }
@@ -106,6 +109,46 @@ dpt_status dpti_listing_read(const char *folder, dpti_listing_kind kind, dpti_li
     if (r.listing.count > 0)
         qsort(r.listing.names, r.listing.count, sizeof *r.listing.names, compare);
     *out = r.listing;
+    return DPT_OK;
+}
+
+/* Adds the folders of all folders of a list, with their paths. */
+static dpt_status descend(const char *folder, const dpti_listing *from, dpti_listing *to,
+                          dpt_error *error)
+{
+    dpt_status status = DPT_OK;
+    for (size_t i = 0; status == DPT_OK && i < from->count; i++) {
+        dpti_listing below = {0};
+        char *path = dpti_format("%s/%s", folder, from->names[i]);
+        status = path ? dpti_listing_read(path, DPTI_LIST_FOLDERS, &below, error)
+                      : fail_memory(folder, error);
+        for (size_t k = 0; status == DPT_OK && k < below.count; k++) {
+            char *name = dpti_format("%s/%s", from->names[i], below.names[k]);
+            status = name ? add(folder, name, to, error) : fail_memory(folder, error);
+            free(name);
+        }
+        dpti_listing_free(&below);
+        free(path);
+    }
+    return status;
+}
+
+dpt_status dpti_listing_below(const char *folder, size_t depth, dpti_listing *out, dpt_error *error)
+{
+    dpti_listing list = {0};
+    DPT_TRY(dpti_listing_read(folder, DPTI_LIST_FOLDERS, &list, error));
+    for (size_t level = 1; level < depth; level++) {
+        dpti_listing next = {0};
+        const dpt_status status = descend(folder, &list, &next, error);
+        dpti_listing_free(&list);
+        list = next;
+        if (status == DPT_OK) continue;
+        dpti_listing_free(&list);
+        return status;
+    }
+    /* A character before '/' may have changed the order. */
+    if (list.count > 0) qsort(list.names, list.count, sizeof *list.names, compare);
+    *out = list;
     return DPT_OK;
 }
 

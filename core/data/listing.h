@@ -21,6 +21,10 @@ typedef struct dpti_listing {
    DPT_E_NO_MEMORY; DPT_E_FORMAT for a folder among files. */
 DPT_CHECK_RESULT dpt_status dpti_listing_read(const char *folder, dpti_listing_kind kind,
                                               dpti_listing *out, dpt_error *error);
+/* Lists the folders that are `depth` folders below this one, by their paths below it, such as
+   "animals/cat" for 2.  Files beside folders are skipped.  Errors: as of dpti_listing_read. */
+DPT_CHECK_RESULT dpt_status dpti_listing_below(const char *folder, size_t depth, dpti_listing *out,
+                                               dpt_error *error);
 /* Returns whether a listing has a name, and at which index. */
 bool dpti_listing_find(const dpti_listing *listing, const char *name, size_t *at);
 /* Accepts a zeroed struct. */

@@ -339,9 +339,10 @@ static dpt_status open_files(const named_dataset *set, const dpti_data_request *
 
 static dpt_status fail_unknown(const char *name, dpt_error *error)
 {
-    static const char *const known[] = {
-        "fashion-mnist", "fashion",   "mnist", "kmnist", "emnist", "cifar10", "cifar100", "idx",
-        "folder",        "synthetic", "npz",   "npy",    "csv",    "text",    "tokens",   NULL};
+    static const char *const known[] = {"fashion-mnist", "fashion",  "mnist", "kmnist", "emnist",
+                                        "cifar10",       "cifar100", "idx",   "folder", "pictures",
+                                        "synthetic",     "npz",      "npy",   "csv",    "text",
+                                        "tokens",        NULL};
     char kind[32]; /* the part of "syntetic:28x28x1:10:100" that can be misspelt */
     const size_t length = strcspn(name, ":");
     const int n_kind = length < sizeof kind ? (int)length : 0;
@@ -351,6 +352,7 @@ static dpt_status fail_unknown(const char *name, dpt_error *error)
     return DPT_FAIL(error, DPT_E_INVALID,
                     "unknown data set '%s'%s%s%s; known: fashion-mnist, mnist, kmnist, "
                     "emnist:SPLIT, cifar10, cifar100, cifar100:coarse, idx, folder:HxW, "
+                    "pictures:HxW:FILE.csv:PATH:LABEL, "
                     "synthetic:HxWxC:CLASSES:COUNT, npz:FILE, npy:IMAGES:LABELS, "
                     "csv:FILE:LABEL, text:CONTEXT, tokens:CONTEXT",
                     name, nearest ? "; did you mean '" : "", nearest ? nearest : "",
@@ -362,6 +364,12 @@ static bool is_kind(const char *name, const char *kind)
 {
     const size_t length = strlen(kind);
     return strncmp(name, kind, length) == 0 && (name[length] == '\0' || name[length] == ':');
+}
+
+/* A folder or a table of pictures. */
+static bool is_pictures(const char *name)
+{
+    return is_kind(name, "folder") || is_kind(name, "pictures");
 }
 
 static dpt_status fail_emnist(const char *name, dpt_error *error)
@@ -379,7 +387,7 @@ static dpt_status open_by_name(const dpti_data_request *request, dpt_dataset **o
     for (size_t i = 0; i < sizeof named / sizeof *named; i++)
         if (strcmp(name, named[i].name) == 0) return open_files(&named[i], request, out, error);
     if (is_kind(name, "emnist")) return fail_emnist(name, error);
-    if (is_kind(name, "folder")) return dpti_folder_create(request, out, error);
+    if (is_pictures(name)) return dpti_folder_create(request, out, error);
     if (dpti_is_array_files(name)) return dpti_array_files_open(request, out, error);
     if (dpti_is_text(name)) return dpti_text_open(request, out, error);
     if (is_kind(name, "synthetic")) return dpti_synthetic_create(name, request->part, out, error);
@@ -462,7 +470,7 @@ dpt_status dpt_dataset_file(dpt_context *context, const dpt_dataset_place *place
         .name = place->name, .directory = place->directory, .part = place->part};
     dpt_error error = {.status = DPT_OK};
     char *found = NULL;
-    if (!place->name || !is_kind(place->name, "folder"))
+    if (!place->name || !is_pictures(place->name))
         return dpt_fail(context, DPT_E_INVALID, "the samples of %s are no files of their own",
                         place->name ? place->name : "NULL");
     if (dpti_folder_picture(&request, sample, &found, &error) != DPT_OK)

@@ -1,6 +1,7 @@
-/* The data set "folder:HxW[xC]": one folder of pictures per class, DIR/train/CLASS and
-   DIR/test/CLASS.  Pictures are cut and scaled to one size.  The folders of the training part name
-   the classes of both parts.  Images are in memory, or the data set keeps the paths to read them
+/* The data sets "folder:HxW[xC]", with one folder of pictures per class, DIR/train/CLASS and
+   DIR/test/CLASS, and "pictures:HxW[xC]:TABLE", with a table of pictures and labels.  Pictures are
+   cut and scaled to one size.  The folders or the table of the training part name the classes of
+   both parts.  Images are in memory, or the data set keeps the paths to read them
    on demand. */
 #include "context/context.h"
 #include "data/data.h"
@@ -17,6 +18,7 @@
 #include "data/listing.h"
 #include "data/picture.h"
 #include "data/picture_files.h"
+#include "data/picture_table.h"
 #include "data/statistics.h"
 
 #include <pthread.h>
@@ -35,13 +37,15 @@ typedef struct group {
 
 /* The folders of a part and their pictures.  The reader of the pictures keeps this struct. */
 typedef struct contents {
-    dpt_picture_shape shape;
+    dpti_folder_spec spec;
     pthread_mutex_t large; /* of dpti_picture_options */
     char *train, *part;    /* the folders, which may be the same */
     dpti_listing classes;  /* of the training part */
     dpti_listing present;  /* of this part: all or some of those */
     group *groups;         /* (present.count) */
     size_t n_passed;       /* files that are no pictures */
+    size_t *labels;        /* of a table: of each picture.  The pictures are one group, whose names
+                              are paths below `part`, or absolute ones; else NULL */
     size_t *starts; /* (present.count + 1) the number of the first picture of each class; the last
                        entry is the number of all pictures */
 } contents;
@@ -55,6 +59,7 @@ static void contents_free(void *user)
     pthread_mutex_destroy(&c->large);
     for (size_t i = 0; c->groups && i < c->present.count; i++)
         dpti_listing_free(&c->groups[i].files);
+    free(c->labels);
     free(c->starts);
     free(c->groups);
     dpti_listing_free(&c->present);
@@ -64,11 +69,11 @@ static void contents_free(void *user)
     free(c);
 }
 
-static contents *contents_create(const dpt_picture_shape *shape)
+static contents *contents_create(const dpti_folder_spec *spec)
 {
     contents *c = calloc(1, sizeof *c);
     if (!c) return NULL;
-    c->shape = *shape;
+    c->spec = *spec;
     pthread_mutex_init(&c->large, NULL);
     return c;
 }
@@ -96,10 +101,10 @@ static dpt_status check_classes(const contents *c, dpt_error *error)
     const dpti_listing *list = &c->classes;
     if (list->count < MIN_CLASSES || list->count > DPTI_MAX_CLASSES)
         return DPT_FAIL(error, DPT_E_FORMAT,
-                        "%s has %zu folder%s, and there must be %d to %d: one for each class, with "
-                        "its pictures",
-                        c->train, list->count, list->count == 1 ? "" : "s", MIN_CLASSES,
-                        DPTI_MAX_CLASSES);
+                        "%s has %zu folder%s%s, and there must be %d to %d: one for each class, "
+                        "with its pictures",
+                        c->train, list->count, list->count == 1 ? "" : "s",
+                        c->spec.depth > 1 ? " at this depth" : "", MIN_CLASSES, DPTI_MAX_CLASSES);
     for (size_t i = 0; i < list->count; i++)
         if (list->names[i][dpti_plain_bytes(list->names[i])] != '\0')
             return DPT_FAIL(error, DPT_E_FORMAT,
@@ -161,10 +166,75 @@ static dpt_status list(const char *directory, dpt_part part, contents *c, dpt_er
                           &c->train, NULL, error));
     else if (!(c->train = dpti_strdup(c->part)))
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures");
-    DPT_TRY(dpti_listing_read(c->train, DPTI_LIST_FOLDERS, &c->classes, error));
+    DPT_TRY(dpti_listing_below(c->train, c->spec.depth, &c->classes, error));
     DPT_TRY(check_classes(c, error));
-    DPT_TRY(dpti_listing_read(c->part, DPTI_LIST_FOLDERS, &c->present, error));
+    DPT_TRY(dpti_listing_below(c->part, c->spec.depth, &c->present, error));
     return list_pictures(c, error);
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+/* Takes the pictures of a table as one group. */
+static dpt_status take_list(contents *c, dpti_picture_list *list, dpt_error *error)
+{
+    c->present.names = calloc(1, sizeof *c->present.names);
+    c->groups = calloc(1, sizeof *c->groups);
+    c->starts = calloc(2, sizeof *c->starts);
+    if (!c->present.names || !c->groups || !c->starts || !(c->present.names[0] = dpti_strdup("")))
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures");
+    c->present.count = c->present.capacity = 1;
+    c->part = list->folder;
+    c->classes = list->classes;
+    c->groups->files = list->files;
+    c->labels = list->labels;
+    list->folder = NULL;
+    list->labels = NULL;
+    list->classes = list->files = (dpti_listing){0};
+    count_pictures(c);
+    return DPT_OK;
+}
+
+/* Reads the pictures of the table that the name of the data set names.  *table gets the path of the
+   table, which the caller frees. */
+static dpt_status list_table(const dpti_data_request *request, contents *c, char **table,
+                             dpt_error *error)
+{
+    dpti_picture_list list = {0};
+    DPT_TRY(dpti_picture_list_read(request, c->spec.table, &list, error));
+    c->spec.table = NULL; /* it is a part of the request */
+    const dpt_status status = take_list(c, &list, error);
+    if (status == DPT_OK) {
+        *table = list.table;
+        list.table = NULL;
+    }
+    dpti_picture_list_free(&list);
+    return status;
+}
+
+/* ---- Both ------------------------------------------------------------------------------------ */
+
+/* Lists the pictures of a part.  The caller frees *found, the folder of the parts or the table,
+   also after a failure. */
+static dpt_status list_contents(const dpti_data_request *request, char **found, contents **out,
+                                dpt_error *error)
+{
+    dpti_folder_spec spec;
+    DPT_TRY(dpti_folder_parse(request->name, &spec, error));
+    contents *c = contents_create(&spec);
+    if (!c) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
+    dpt_status status = DPT_OK;
+    if (spec.is_table) {
+        status = list_table(request, c, found, error);
+    } else {
+        /* Wherever this part is found, the other one is too. */
+        status = find_part(request, &c->part, found, error);
+        if (status == DPT_OK) status = list(*found, request->part, c, error);
+    }
+    if (status == DPT_OK)
+        *out = c;
+    else
+        contents_free(c);
+    return status;
 }
 
 /* ---- The data set ---------------------------------------------------------------------------- */
@@ -185,6 +255,10 @@ static size_t group_of(const contents *c, size_t picture)
 static char *path_of(const contents *c, size_t picture)
 {
     const size_t i = group_of(c, picture);
+    if (c->labels) {
+        const char *name = c->groups->files.names[picture];
+        return name[0] == '/' ? dpti_strdup(name) : dpti_format("%s/%s", c->part, name);
+    }
     return dpti_format("%s/%s/%s", c->part, c->present.names[i],
                        c->groups[i].files.names[picture - c->starts[i]]);
 }
@@ -195,7 +269,7 @@ static dpt_status read_picture(void *user, const dpti_wanted_image *wanted, void
     contents *c = user;
     const dpti_image_use *use = wanted->use;
     dpti_random random;
-    const dpti_picture_options way = {.shape = c->shape,
+    const dpti_picture_options way = {.shape = c->spec.shape,
                                       .least_area = use->epoch > 0 ? use->least_area : 0,
                                       .random = &random,
                                       .large = &c->large};
@@ -215,7 +289,7 @@ static size_t count_of(const contents *c)
 
 static size_t image_bytes_of(const contents *c)
 {
-    return c->shape.height * c->shape.width * c->shape.channels;
+    return c->spec.shape.height * c->spec.shape.width * c->spec.shape.channels;
 }
 
 /* Returns how many bytes of images may be kept in memory. */
@@ -250,13 +324,13 @@ static dpt_status describe(const contents *c, const char *directory, dpt_dataset
         return DPT_FAIL(error, DPT_E_FORMAT, "%s has %zu pictures, at most %d can be used", c->part,
                         count, DPTI_MAX_RECORDS);
     *out = (dpt_dataset){
-        .name = dpti_folder_name(&c->shape),
+        .name = dpti_folder_name(&c->spec),
         .source = dpti_strdup(directory),
         .count = count,
         .n_records = count,
-        .height = c->shape.height,
-        .width = c->shape.width,
-        .channels = c->shape.channels,
+        .height = c->spec.shape.height,
+        .width = c->spec.shape.width,
+        .channels = c->spec.shape.channels,
         .classes = c->classes.count,
         .dtype = DPT_U8,
         .labels = dpti_alloc_aligned(count * sizeof *out->labels),
@@ -269,7 +343,7 @@ static dpt_status describe(const contents *c, const char *directory, dpt_dataset
         return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the labels of %s", c->part);
     for (size_t i = 0; i < c->present.count; i++)
         for (size_t k = c->starts[i]; k < c->starts[i + 1]; k++)
-            out->labels[k] = (int32_t)c->groups[i].label;
+            out->labels[k] = (int32_t)(c->labels ? c->labels[k] : c->groups[i].label);
     return DPT_OK;
 }
 
@@ -378,9 +452,14 @@ static dpt_status leave_out(contents *c, const unreadable *u, dpt_error *error)
                 free(files->names[k]);
                 next++;
             } else {
+                if (c->labels) c->labels[n] = c->labels[k];
                 files->names[n++] = files->names[k];
             }
         files->count = n;
+        if (n == 0 && c->labels)
+            return DPT_FAIL(error, DPT_E_FORMAT,
+                            "no picture of the table in %s can be read; dptrain data says why",
+                            c->part);
         if (n == 0)
             return DPT_FAIL(error, DPT_E_FORMAT,
                             "%s/%s has no picture that can be read; dptrain data says why", c->part,
@@ -397,11 +476,12 @@ static dpt_status skip(const dpti_data_request *request, const char *found, cont
 {
     dpt_dataset *data = NULL;
     unreadable u = {.n = 0};
-    contents *rest = contents_create(&(*c)->shape);
-    dpt_status status = DPT_OK;
-    if (!rest || !(rest->part = dpti_strdup((*c)->part)))
-        status = DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
-    if (status == DPT_OK) status = list(found, request->part, rest, error);
+    contents *rest = NULL;
+    char *again = NULL;
+    dpti_data_request silent = *request;
+    silent.context = NULL; /* what there is to tell was told */
+    dpt_status status = list_contents(&silent, &again, &rest, error);
+    free(again);
     if (status == DPT_OK) {
         status = create(*c, &(creation){.directory = found, .unread = true}, &data, error);
         *c = NULL; /* it is the data set's */
@@ -432,26 +512,18 @@ static void tell_passed(const dpti_data_request *request, const contents *c)
             c->part, c->n_passed, c->n_passed == 1 ? " is" : "s are", c->n_passed == 1 ? "" : "s");
 }
 
-/* Finds and lists the pictures of a part.  The caller frees *found, the folder of the parts, also
-   after a failure. */
+/* As list_contents, and tells what is left out. */
 static dpt_status find_contents(const dpti_data_request *request, char **found, contents **out,
                                 dpt_error *error)
 {
     dpti_folder_spec spec;
+    contents *c = NULL;
     DPT_TRY(dpti_folder_parse(request->name, &spec, error));
-    contents *c = contents_create(&spec.shape);
-    if (!c) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for a data set");
-    /* Wherever this part is found, the other one is too. */
-    dpt_status status = find_part(request, &c->part, found, error);
-    if (status == DPT_OK) status = list(*found, request->part, c, error);
-    if (status == DPT_OK) tell_passed(request, c);
-    if (status == DPT_OK && spec.skips && !request->unread)
-        status = skip(request, *found, &c, error);
-    if (status == DPT_OK)
-        *out = c;
-    else
-        contents_free(c);
-    return status;
+    DPT_TRY(list_contents(request, found, &c, error));
+    tell_passed(request, c);
+    if (spec.skips && !request->unread) DPT_TRY(skip(request, *found, &c, error));
+    *out = c;
+    return DPT_OK;
 }
 
 /* ---- Opening --------------------------------------------------------------------------------- */

@@ -1,6 +1,8 @@
 /* Tables of numbers: comma- or tab-separated fields with a header line (RFC 4180). */
 #include "data/array.h"
 
+#include "data/csv.h"
+
 #include "base/c_locale.h"
 #include "base/memory.h"
 #include "base/size.h"
@@ -10,110 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_BYTES = 128, NUMBER_BYTES = 64, SHOWN_COLUMNS = 8, LIST_BYTES = 300 };
-
-/* A place in the text.  A field ends at a separator, at the end of the line, or at the end of the
-   text. */
-typedef struct scan {
-    const dpti_file_bytes *file;
-    size_t at;
-    size_t line; /* from 1; quoted fields may have several lines */
-    char separator;
-    bool line_ended; /* the last field was the last one of its row */
-} scan;
-
-/* The text of a field, cut off if it is longer. */
-typedef struct field {
-    char text[NAME_BYTES];
-    size_t line;
-    bool whole; /* it is not cut off */
-} field;
-
-static bool at_end(const scan *s)
-{
-    return s->at == s->file->n_bytes;
-}
-
-static char peek(const scan *s)
-{
-    return at_end(s) ? '\n' : (char)s->file->bytes[s->at];
-}
-
-static void append(field *f, size_t *n, char c)
-{
-    f->whole = f->whole && *n + 1 < sizeof f->text;
-    if (f->whole) f->text[(*n)++] = c;
-}
-
-static dpt_status fail_line(const scan *s, size_t line, const char *what, dpt_error *error)
-{
-    return DPT_FAIL(error, DPT_E_FORMAT, "%s: line %zu: %s", s->file->name, line, what);
-}
-
-/* Takes the text between quotes; two quotes are one. */
-static dpt_status take_quoted(scan *s, field *f, size_t *n, dpt_error *error)
-{
-    for (s->at++; !at_end(s); s->at++) {
-        const char c = (char)s->file->bytes[s->at];
-        const bool doubled =
-            c == '"' && s->at + 1 < s->file->n_bytes && s->file->bytes[s->at + 1] == '"';
-        if (c == '"' && !doubled) {
-            s->at++;
-            return DPT_OK;
-        }
-        s->at += doubled;
-        s->line += c == '\n';
-        append(f, n, c);
-    }
-    return fail_line(s, f->line, "a quote is not closed", error);
-}
-
-/* Takes a field and what ends it. */
-static dpt_status take_field(scan *s, field *f, dpt_error *error)
-{
-    size_t n = 0;
-    *f = (field){.line = s->line, .whole = true};
-    if (!at_end(s) && peek(s) == '"') {
-        DPT_TRY(take_quoted(s, f, &n, error));
-    } else {
-        for (; peek(s) != s->separator && peek(s) != '\n' && peek(s) != '\r'; s->at++) {
-            if (peek(s) == '"')
-                return fail_line(s, s->line, "a quote in a field that does not begin with one",
-                                 error);
-            append(f, &n, peek(s));
-        }
-    }
-    f->text[n] = '\0';
-    if (!at_end(s) && peek(s) == '\r') s->at++;
-    s->line_ended = peek(s) == '\n';
-    if (!s->line_ended && peek(s) != s->separator)
-        return fail_line(s, s->line, "text behind a closing quote, or a lone carriage return",
-                         error);
-    s->line += s->line_ended;
-    s->at += !at_end(s);
-    return DPT_OK;
-}
-
-/* The scan at the first row, behind a byte order mark. */
-static scan begin(const dpti_file_bytes *file)
-{
-    scan s = {.file = file, .line = 1, .separator = ','};
-    if (file->n_bytes >= 3 && memcmp(file->bytes, "\xef\xbb\xbf", 3) == 0) s.at = 3;
-    for (size_t i = s.at; i < file->n_bytes && file->bytes[i] != '\n'; i++)
-        if (file->bytes[i] == '\t') s.separator = '\t';
-    return s;
-}
-
-/* Skips empty lines, which only the end of the file may have. */
-static bool has_row(scan *s)
-{
-    const scan before = *s;
-    while (!at_end(s) && (peek(s) == '\n' || peek(s) == '\r'))
-        s->at++;
-    if (at_end(s)) return false;
-    *s = before;
-    return true;
-}
+enum { NUMBER_BYTES = 64, SHOWN_COLUMNS = 8, LIST_BYTES = 300 };
 
 /* ---- The header ------------------------------------------------------------------------------ */
 
@@ -138,7 +37,7 @@ static int shown_bytes(const char *text, size_t most)
     }
 }
 
-static void append_name(char list[LIST_BYTES], const field *f, size_t column)
+static void append_name(char list[LIST_BYTES], const dpti_csv_field *f, size_t column)
 {
     const size_t used = strlen(list);
     if (column > SHOWN_COLUMNS || used + 40 > LIST_BYTES) return;
@@ -147,13 +46,13 @@ static void append_name(char list[LIST_BYTES], const field *f, size_t column)
              name);
 }
 
-static dpt_status read_header(scan *s, const char *label, table *out, dpt_error *error)
+static dpt_status read_header(dpti_csv *s, const char *label, table *out, dpt_error *error)
 {
     char names[LIST_BYTES] = "";
-    field f;
+    dpti_csv_field f;
     *out = (table){.label = SIZE_MAX, .integers = true};
     do {
-        DPT_TRY(take_field(s, &f, error));
+        DPT_TRY(dpti_csv_take(s, &f, error));
         append_name(names, &f, out->n_columns);
         if (f.whole && strcmp(f.text, label) == 0) {
             if (out->label != SIZE_MAX)
@@ -175,14 +74,14 @@ static dpt_status read_header(scan *s, const char *label, table *out, dpt_error 
 /* ---- Rows ------------------------------------------------------------------------------------ */
 
 /* Checks that all rows have the columns of the header, and counts them. */
-static dpt_status count_rows(scan s, table *t, dpt_error *error)
+static dpt_status count_rows(dpti_csv s, table *t, dpt_error *error)
 {
-    field f;
-    for (t->n_rows = 0; has_row(&s); t->n_rows++) {
+    dpti_csv_field f;
+    for (t->n_rows = 0; dpti_csv_has_row(&s); t->n_rows++) {
         const size_t line = s.line;
         size_t n = 0;
         do {
-            DPT_TRY(take_field(&s, &f, error));
+            DPT_TRY(dpti_csv_take(&s, &f, error));
             n++;
         } while (!s.line_ended);
         if (n != t->n_columns)
@@ -195,7 +94,7 @@ static dpt_status count_rows(scan s, table *t, dpt_error *error)
 }
 
 /* A finite decimal number.  *whole: it is written as an integer. */
-static bool parse_number(const field *f, double *out, bool *whole)
+static bool parse_number(const dpti_csv_field *f, double *out, bool *whole)
 {
     static const char digits[] = "0123456789";
     const size_t first = strspn(f->text, " "), n = strspn(f->text + first, "0123456789+-.eE");
@@ -209,7 +108,8 @@ static bool parse_number(const field *f, double *out, bool *whole)
     return end == text + n && isfinite(*out) && fabs(*out) <= (double)3.4e38F;
 }
 
-static dpt_status fail_field(const scan *s, const field *f, size_t column, dpt_error *error)
+static dpt_status fail_field(const dpti_csv *s, const dpti_csv_field *f, size_t column,
+                             dpt_error *error)
 {
     const int n = shown_bytes(f->text, 40);
     if (f->text[0] == '\0')
@@ -220,15 +120,15 @@ static dpt_status fail_field(const scan *s, const field *f, size_t column, dpt_e
                     n ? f->text : "the field");
 }
 
-static dpt_status read_rows(scan s, table *t, dpt_error *error)
+static dpt_status read_rows(dpti_csv s, table *t, dpt_error *error)
 {
     float *to = t->numbers;
-    field f;
+    dpti_csv_field f;
     for (size_t row = 0; row < t->n_rows; row++)
         for (size_t column = 0; column < t->n_columns; column++) {
             double number = 0;
             bool whole = false;
-            DPT_TRY(take_field(&s, &f, error));
+            DPT_TRY(dpti_csv_take(&s, &f, error));
             if (!parse_number(&f, &number, &whole)) return fail_field(&s, &f, column, error);
             if (column != t->label) {
                 *to++ = (float)number;
@@ -281,7 +181,7 @@ static dpt_status give(const dpti_file_bytes *file, table *t, dpti_arrays *out, 
 dpt_status dpti_table_parse(const dpti_file_bytes *file, const char *label, dpti_arrays *out,
                             dpt_error *error)
 {
-    scan s = begin(file);
+    dpti_csv s = dpti_csv_begin(file);
     table t;
     size_t n = 0;
     DPT_TRY(read_header(&s, label, &t, error));

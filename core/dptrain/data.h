@@ -24,6 +24,10 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    Samples are sorted by the bytes of their file names.  A file that is no picture by its name and
    by its content is passed over, and a notice counts such files (dpt_context_notices).
 
+   With ":depth=N" behind the size, the folders that are N folders below train are the classes
+   ("animals/cat" for 2).  "pictures:HxW[xC]:FILE.csv:PATH:LABEL" and "pictures:HxW[xC]:LIST" are
+   pictures that a table or a list of lines names, with their labels (docs/data.md).
+
    "npz:FILE", "npy:IMAGES:LABELS" and "csv:FILE:LABEL" are arrays in files (docs/data.md), relative
    to `directory` if that is given.  An npz file may hold both parts, by the names of its arrays.
    dpt_dataset_arrange prepares them for a model.
@@ -34,7 +38,7 @@ typedef enum dpt_part { DPT_TRAIN = 0, DPT_TEST = 1 } dpt_part;
    dpt_tokenizer_open.  The windows are read on demand.
 
    The images of "folder:HxW:stream" are read on demand (dpt_dataset_from_reader).  So are those of
-   any folder whose images would take more than half of the machine's memory.  With
+   any pictures whose images would take more than half of the machine's memory.  With
    ":no-orientation" behind the size, pictures are not turned as by dpt_picture_shape.unoriented.
    With ":skip-unreadable" all pictures are read once when the folder is opened, those that cannot
    be read are left out, and a notice counts them.

@@ -1,8 +1,9 @@
 /* Feeds arbitrary bytes to the readers of arrays: as a NumPy array, as a zip file of such arrays,
-   as an array packed into a whole zip file, and as a table of numbers.  Makes a data set of what
-   they accept. */
+   as an array packed into a whole zip file, and as a table of numbers or of pictures.  Makes a data
+   set of what they accept. */
 #include "base/text.h"
 #include "data/data.h"
+#include "data/picture_table.h"
 #include "fuzz.h"
 
 #include <libdeflate.h>
@@ -100,6 +101,23 @@ static void parse_table(const dpti_file_bytes *file)
         check_refusal(status, &error);
 }
 
+/* As a table of pictures, and as a list of them. */
+static void parse_pictures(const dpti_file_bytes *file)
+{
+    static const dpti_picture_columns columns[] = {
+        {"x", "y", DPT_TRAIN}, {"a/{x}.png", "y", DPT_TEST}, {NULL, NULL, DPT_TRAIN}};
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        dpt_error error = {.status = DPT_OK};
+        dpti_picture_rows rows = {.count = 0};
+        const dpt_status status = dpti_picture_rows_parse(file, &columns[i], &rows, &error);
+        if (status != DPT_OK) check_refusal(status, &error);
+        require((status == DPT_OK && !rows.unlabelled) == (rows.count > 0));
+        for (size_t k = 0; k < rows.count; k++)
+            require(rows.paths[k][0] && rows.labels[k][0] && rows.lines[k] > 0);
+        dpti_picture_rows_free(&rows);
+    }
+}
+
 static void put(uint8_t *to, size_t value, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes; i++)
@@ -140,5 +158,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     parse_npz(&file, DPT_TEST, false);
     parse_packed(data, size);
     parse_table(&file);
+    parse_pictures(&file);
     return 0;
 }

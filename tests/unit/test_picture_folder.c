@@ -225,12 +225,26 @@ static void refuses_names(test *t)
         "folder:64x64:stream:stream",
         "folder:64x64:no-orientation:",
         "folder:64x64:skip",
+        "folder:64x64:depth=0",
+        "folder:64x64:depth=9",
+        "folder:64x64:depth=",
+        "folder:64x64:depth=1:depth=2",
+        "folder:64x64:train.csv",
         "folder:1e2x64",
         "folder:0000000064x64",
     };
+    static const char *const tables[] = {"pictures",
+                                         "pictures:",
+                                         "pictures:8",
+                                         "pictures:8x8",
+                                         "pictures:8x8:",
+                                         "pictures:8x8:stream",
+                                         "pictures:8x8x4:train.csv:a:b"};
     write_small(t, "names");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         check_fails(t, names[i], "names", DPT_TRAIN, DPT_E_INVALID, "write folder:HxW, as in");
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        check_fails(t, tables[i], "names", DPT_TRAIN, DPT_E_INVALID, "write pictures:HxW:FILE.csv");
     check_fails(t, "folders:64x64", "names", DPT_TRAIN, DPT_E_INVALID, "did you mean 'folder'");
 }
 
@@ -626,6 +640,183 @@ static void check_path(test *t, const char *name, size_t sample, const char *wan
     CHECK_TEXT(path, wanted);
 }
 
+/* ---- Classes below folders ------------------------------------------------------------------- */
+
+/* Sorted by the bytes of whole paths: '-' is before '/'. */
+static void takes_folders_below(test *t)
+{
+    dpt_dataset *data = NULL;
+    write_square(t, "deep/train/animals/dog", "0.png", 3);
+    write_square(t, "deep/train/animals/cat", "0.png", 2);
+    write_square(t, "deep/train/animals-old/cat", "0.png", 1);
+    write_square(t, "deep/train/animals", "beside.png", 9);
+    write_square(t, "deep/test/animals/dog", "0.png", 4);
+    make_folder(t, "deep/train/none");
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2:depth=2", "deep", DPT_TRAIN, &data));
+    CHECK_TEXT(data->name, "folder:2x2:depth=2");
+    CHECK_SIZE(data->classes, 3);
+    CHECK_TEXT(data->class_names[0], "animals-old/cat");
+    CHECK_TEXT(data->class_names[1], "animals/cat");
+    CHECK_TEXT(data->class_names[2], "animals/dog");
+    check_values(t, data, (const uint8_t[]){1, 2, 3}, (const uint8_t[]){0, 1, 2});
+    dpt_dataset_destroy(data);
+    REQUIRE_OK(dpt_dataset_open(context_of(t), "folder:2x2:no-orientation:depth=2", "deep",
+                                DPT_TEST, &data));
+    CHECK_TEXT(data->name, "folder:2x2:depth=2:no-orientation");
+    check_values(t, data, (const uint8_t[]){4}, (const uint8_t[]){2});
+    dpt_dataset_destroy(data);
+    check_fails(t, "folder:2x2", "deep", DPT_TRAIN, DPT_E_FORMAT, "write :depth=2 behind the size");
+    check_fails(t, "folder:2x2:depth=3", "deep", DPT_TRAIN, DPT_E_FORMAT,
+                "has 0 folders at this depth");
+    write_square(t, "deep/test/animals/cow", "0.png", 4);
+    check_fails(t, "folder:2x2:depth=2", "deep", DPT_TEST, DPT_E_FORMAT,
+                "deep/test/animals/cow: deep/train has no such folder");
+}
+
+/* ---- Tables ---------------------------------------------------------------------------------- */
+
+static void write_text(test *t, const char *directory, const char *name, const char *text)
+{
+    write_file(t, directory, name, (const uint8_t *)text, strlen(text));
+}
+
+/* Pictures 0.png to 5.png of these values. */
+static void write_squares(test *t, const char *directory)
+{
+    char name[] = "0.png";
+    for (; name[0] <= '5'; name[0]++)
+        write_square(t, directory, name, (uint8_t)(name[0] - '0'));
+}
+
+typedef struct expected {
+    size_t count, classes;
+    const uint8_t *values, *labels;
+    const char *source;
+} expected;
+
+static void check_table(test *t, const char *name, dpt_part part, expected e)
+{
+    dpt_dataset *data = NULL;
+    if (!CHECK_OK(dpt_dataset_open(context_of(t), name, "tables", part, &data))) return;
+    CHECK_SIZE(data->count, e.count);
+    CHECK_SIZE(data->classes, e.classes);
+    CHECK_TEXT(data->source, e.source);
+    if (data->count == e.count && !data->reader) check_values(t, data, e.values, e.labels);
+    dpt_dataset_destroy(data);
+}
+
+/* Labels that are words, in the order of the rows; the test part in a file of its own. */
+static void reads_tables(test *t)
+{
+    static const char name[] = "pictures:2x2:train.csv:file:kind";
+    const expected training = {3, 2, (const uint8_t[]){4, 0, 4}, (const uint8_t[]){1, 0, 0},
+                               "tables/train.csv"};
+    dpt_dataset *data = NULL;
+    write_squares(t, "tables/images");
+    write_text(t, "tables", "train.csv",
+               "id,kind,file\n7,\"two, b\",images/4.png\n8,one,images/0.png\n9,one,images/4.png\n");
+    check_table(t, name, DPT_TRAIN, training);
+    check_table(t, name, DPT_TEST, training);
+    write_text(t, "tables", "val.csv", "file\tkind\r\nimages/5.png\tone\r\n");
+    check_table(t, name, DPT_TEST,
+                (expected){1, 2, (const uint8_t[]){5}, (const uint8_t[]){0}, "tables/val.csv"});
+    REQUIRE_OK(dpt_dataset_open(context_of(t), name, "tables", DPT_TRAIN, &data));
+    CHECK_TEXT(data->name, "pictures:2x2");
+    CHECK_TEXT(data->class_names[1], "two, b");
+    dpt_dataset_destroy(data);
+    /* A file without labels, as Kaggle's test.csv, is told and passed over. */
+    notices all = {.n = 0};
+    dpt_context_notices(context_of(t), note, &all);
+    write_text(t, "tables", "test.csv", "file\nimages/1.png\n");
+    check_table(t, name, DPT_TEST,
+                (expected){1, 2, (const uint8_t[]){5}, (const uint8_t[]){0}, "tables/val.csv"});
+    dpt_context_notices(context_of(t), NULL, NULL);
+    CHECK_SIZE(all.n, 1);
+    CHECK_CONTAINS(all.last, "tables/test.csv has no column kind");
+    const dpt_dataset_place place = {name, "tables", DPT_TRAIN};
+    char path[128];
+    REQUIRE_OK(dpt_dataset_file(context_of(t), &place, 1, path, sizeof path));
+    CHECK_TEXT(path, "tables/images/0.png");
+}
+
+/* Labels that are numbers, a column of parts, and a path made of another column. */
+static void reads_divided_tables(test *t)
+{
+    static const char name[] = "pictures:2x2x1:all.csv:images/{id}.png:kind";
+    dpt_dataset *data = NULL;
+    write_squares(t, "tables/images");
+    write_text(t, "tables", "all.csv",
+               "id,split,kind\n0,train,3\n1,VALID,0\n2,train,10\n3,val,3\n");
+    check_table(t, name, DPT_TRAIN,
+                (expected){2, 11, (const uint8_t[]){0, 2}, (const uint8_t[]){3, 10},
+                           "tables/all.csv (train)"});
+    check_table(t, name, DPT_TEST,
+                (expected){2, 11, (const uint8_t[]){1, 3}, (const uint8_t[]){0, 3},
+                           "tables/all.csv (val)"});
+    REQUIRE_OK(dpt_dataset_open(context_of(t), name, "tables", DPT_TRAIN, &data));
+    CHECK_TEXT(data->class_names[10], "10");
+    dpt_dataset_destroy(data);
+    check_fails(t, "pictures:2x2:all.csv:images/{id}.png:kind:labels-from=4", "tables", DPT_TRAIN,
+                DPT_E_FORMAT, "sample 0 has label 3");
+}
+
+static void reads_lists(test *t)
+{
+    const expected training = {2, 3, (const uint8_t[]){5, 1}, (const uint8_t[]){2, 0},
+                               "tables/train.txt"};
+    write_squares(t, "tables/my images");
+    write_text(t, "tables", "train.txt", "my images/5.png 2\r\n\nmy images/1.png\t 0 \n");
+    write_text(t, "tables", "test.txt", "my images/2.png 1");
+    check_table(t, "pictures:2x2:train.txt", DPT_TRAIN, training);
+    check_table(t, "pictures:2x2:stream:train.txt", DPT_TRAIN, training);
+    check_table(t, "pictures:2x2:skip-unreadable:train.txt", DPT_TRAIN, training);
+    check_table(t, "pictures:2x2:train.txt", DPT_TEST,
+                (expected){1, 3, (const uint8_t[]){2}, (const uint8_t[]){1}, "tables/test.txt"});
+    write_file(t, "tables/my images", "broken.png", (const uint8_t *)"cut", 3);
+    write_text(t, "tables", "train.txt",
+               "my images/broken.png 1\nmy images/5.png 2\nmy images/1.png 0\n");
+    check_fails(t, "pictures:2x2:train.txt", "tables", DPT_TRAIN, DPT_E_FORMAT, "broken.png");
+    check_table(t, "pictures:2x2:skip-unreadable:train.txt", DPT_TRAIN, training);
+}
+
+static void refuses_tables(test *t)
+{
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {
+        {"", "line 1 names no column file"},
+        {"file,kinds\na,b\n", "line 1 names no column kind"},
+        {"kind,kind\na,b\n", "two columns are called kind"},
+        {"file,kind\n", "names no pictures"},
+        {"file,kind\na\n", "line 2 has 1 fields, but the header has 2"},
+        {"file,kind\n,b\n", "line 2: '' is no path"},
+        {"file,kind\na,\n", "line 2: '' is no label"},
+        {"file,kind\na,b\nc,b\n", "has 1 different label, and there must be 2"},
+        {"file,kind\na,b\nc,\x80\n", "no printable UTF-8"},
+        {"file,kind\n\"a,b\nc,d\n", "a quote is not closed"},
+        {"file,kind,split\na,b,train\nc,d,other\n", "line 3: 'other' in the column split"},
+        {"file,kind,split\na,b,test\n", "names no pictures of the training part"},
+        {"file,kind\nimages/0.png,a\nimages/nowhere.png,b\n", "nowhere.png"},
+    };
+    write_squares(t, "tables/images");
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        write_text(t, "tables", "wrong.csv", wrong[i].text);
+        check_fails(t, "pictures:2x2:wrong.csv:file:kind", "tables", DPT_TRAIN,
+                    i + 1 < sizeof wrong / sizeof *wrong ? DPT_E_FORMAT : DPT_E_NOT_FOUND,
+                    wrong[i].says);
+    }
+    write_text(t, "tables", "train-wrong.csv", "file,kind\nimages/0.png,0\nimages/1.png,2\n");
+    write_text(t, "tables", "test-wrong.csv", "file,kind\nimages/0.png,3\n");
+    check_fails(t, "pictures:2x2:train-wrong.csv:file:kind", "tables", DPT_TEST, DPT_E_FORMAT,
+                "tables/test-wrong.csv: line 2: the label '3' is none of the training part");
+    write_text(t, "tables", "wrong.txt", "images/0.png\n");
+    check_fails(t, "pictures:2x2:wrong.txt", "tables", DPT_TRAIN, DPT_E_FORMAT,
+                "line 1 is no path");
+    check_fails(t, "pictures:2x2:wrong.csv:file", "tables", DPT_TRAIN, DPT_E_INVALID,
+                "names no table of pictures");
+    check_fails(t, "pictures:2x2:none.csv:a:b", "tables", DPT_TRAIN, DPT_E_NOT_FOUND, "none.csv");
+}
+
 static void skips_unreadable(test *t)
 {
     static const char *const names[] = {"folder:2x2:skip-unreadable",
@@ -688,6 +879,11 @@ int main(int argc, char **argv)
         {"names_of_parts", names_of_parts},
         {"searches", searches},
         {"passes_over", passes_over},
+        {"takes_folders_below", takes_folders_below},
+        {"reads_tables", reads_tables},
+        {"reads_divided_tables", reads_divided_tables},
+        {"reads_lists", reads_lists},
+        {"refuses_tables", refuses_tables},
         {"skips_unreadable", skips_unreadable},
 #else
         {"nothing", nothing},
