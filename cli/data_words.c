@@ -34,11 +34,14 @@ bool cli_is_folder(const char *name)
     return *at == '\0';
 }
 
-/* Arrays, tables of numbers, and tables of pictures. */
+bool cli_is_arrays(const char *name)
+{
+    return is_kind(name, "npz") || is_kind(name, "npy") || is_kind(name, "csv");
+}
+
 bool cli_has_test_files(const char *name)
 {
-    return is_kind(name, "npz") || is_kind(name, "npy") || is_kind(name, "csv") ||
-           is_kind(name, "pictures");
+    return cli_is_arrays(name) || is_kind(name, "pictures");
 }
 
 bool cli_is_named_set(const char *name)

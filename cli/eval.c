@@ -53,6 +53,12 @@ typedef struct found {
     dpt_classification *classes; /* NULL: not asked for */
 } found;
 
+static float huber_delta(const cli_session *session, const cli_options *options)
+{
+    if (cli_loss_of(options, &session->weights) != DPT_LOSS_HUBER) return 0;
+    return options->huber_delta > 0 ? (float)options->huber_delta : session->weights.huber_delta;
+}
+
 static dpt_status evaluate(cli_session *session, const cli_options *options, const char *weights,
                            found *out)
 {
@@ -65,7 +71,8 @@ static dpt_status evaluate(cli_session *session, const cli_options *options, con
         .size = sizeof trainer,
         .batch_size = cli_batch_size(options, data.count),
         .split = dpt_split_from(options->split),
-        .loss = cli_loss(options),
+        .loss = cli_loss_of(options, &session->weights),
+        .huber_delta = huber_delta(session, options),
         .device_timeout = options->device_timeout,
         .deterministic = options->deterministic,
         /* An evaluation takes no statistics, which would limit what is deterministic. */
@@ -121,8 +128,9 @@ static int show(const cli_session *session, const cli_options *options, const fo
     dpt_dataset_describe(session->test, &data);
     cli_evaluated of = {.data = &data,
                         .evaluation = &result->sum,
-                        .classifies = cli_loss(options) == DPT_LOSS_CROSS_ENTROPY &&
-                                      !dpt_model_gives_loss(session->model),
+                        .classifies =
+                            cli_loss_of(options, &session->weights) == DPT_LOSS_CROSS_ENTROPY &&
+                            !dpt_model_gives_loss(session->model),
                         .classes = result->classes};
     if (of.classifies && cli_is_text(data.name)) {
         of.perplexity = exp(result->sum.loss);

@@ -402,7 +402,7 @@ static dpt_status predict_all(prediction *p, const cli_options *options)
     cli_lines *l = &p->lines;
     l->classes = dpt_model_outputs(p->session.model);
     l->top = options->top ? options->top : DEFAULT_TOP;
-    l->regression = cli_loss(options) != DPT_LOSS_CROSS_ENTROPY ||
+    l->regression = cli_loss_of(options, &p->session.weights) != DPT_LOSS_CROSS_ENTROPY ||
                     dpt_model_gives_loss(p->session.model) ||
                     !dpt_model_has_gradient(p->session.model);
     if (p->info.outputs == l->classes) l->class_names = p->info.class_names;
@@ -463,7 +463,7 @@ static void warn_of_names(const prediction *p, const char *weights)
 static dpt_status load(prediction *p, const cli_options *options, const char *weights)
 {
     cli_session *s = &p->session;
-    const dpt_loss loss = cli_loss(options);
+    const dpt_loss loss = cli_loss_of(options, &s->weights);
     if (dpt_model_labels(s->model) > 1)
         return dpt_fail(s->context, DPT_E_UNSUPPORTED,
                         "model %s has %zu labels a sample; predict prints one (dpt_predictor_run "

@@ -135,13 +135,20 @@ dpt_loss cli_loss(const cli_options *options)
         dpt_loss loss;
     } losses[] = {
         {"squared-error", DPT_LOSS_SQUARED_ERROR},
+        {"mse", DPT_LOSS_SQUARED_ERROR},
         {"absolute", DPT_LOSS_ABSOLUTE_ERROR},
         {"huber", DPT_LOSS_HUBER},
         {"binary-cross-entropy", DPT_LOSS_BINARY_CROSS_ENTROPY},
+        {"bce", DPT_LOSS_BINARY_CROSS_ENTROPY},
     };
     for (size_t i = 0; i < sizeof losses / sizeof *losses; i++)
         if (is(options->loss, losses[i].name)) return losses[i].loss;
     return DPT_LOSS_CROSS_ENTROPY;
+}
+
+dpt_loss cli_loss_of(const cli_options *options, const dpt_weights_info *weights)
+{
+    return options->loss ? cli_loss(options) : weights->loss;
 }
 
 size_t cli_batch_size(const cli_options *options, size_t count)

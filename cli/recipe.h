@@ -15,6 +15,8 @@ DPT_CHECK_RESULT int cli_recipe_take(cli_options *options);
 DPT_CHECK_RESULT int cli_recipe_check(const cli_options *options);
 
 dpt_loss cli_loss(const cli_options *options);
+/* The same; without --loss that of the training of these weights, which may be zeroed. */
+dpt_loss cli_loss_of(const cli_options *options, const dpt_weights_info *weights);
 dpt_batch_norm_mode cli_batch_norm(const cli_options *options);
 /* The batch size for training data of `count` samples. */
 size_t cli_batch_size(const cli_options *options, size_t count);

@@ -149,6 +149,16 @@ static dpt_status name_both(cli_session *session, const cli_options *options, un
     return cli_weights_name(session, options, with);
 }
 
+/* The outputs of a model for these data.  Integers of a file of arrays that a loss of targets reads
+   are one number to predict, and no classes (dpt_dataset_arrange). */
+static size_t outputs_for(const cli_session *session, const cli_options *options,
+                          const dpt_dataset_info *data)
+{
+    const bool of_labels = cli_loss_of(options, &session->weights) == DPT_LOSS_CROSS_ENTROPY;
+    return cli_is_arrays(data->name) && data->labels_per_sample == 1 && !of_labels ? 1
+                                                                                   : data->outputs;
+}
+
 static dpt_status open_model(cli_session *session, const cli_options *options,
                              const dpt_dataset *data)
 {
@@ -156,12 +166,13 @@ static dpt_status open_model(cli_session *session, const cli_options *options,
     dpt_dataset_describe(data, &info);
     cli_adapters adapters;
     if (options->lora) DPT_TRY(cli_adapters_read(session->context, options, &adapters));
-    const dpt_model_by_name_options how = {.size = sizeof how,
-                                           .shape = {.height = info.height,
-                                                     .width = info.width,
-                                                     .channels = info.channels,
-                                                     .classes = info.outputs},
-                                           .lora = options->lora ? &adapters.options : NULL};
+    const dpt_model_by_name_options how = {
+        .size = sizeof how,
+        .shape = {.height = info.height,
+                  .width = info.width,
+                  .channels = info.channels,
+                  .classes = outputs_for(session, options, &info)},
+        .lora = options->lora ? &adapters.options : NULL};
     return dpt_model_by_name_with(session->context, session->model_name, &how, &session->model);
 }
 

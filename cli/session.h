@@ -103,6 +103,8 @@ bool cli_data_words(const cli_data_name *from, char *out, size_t out_bytes, cons
 size_t cli_labels_from(const char *name);
 /* Whether a data set is a folder of pictures, which are scaled. */
 bool cli_is_folder(const char *name);
+/* Whether a data set of this name consists of arrays of files: npz, npy or csv. */
+bool cli_is_arrays(const char *name);
 /* Whether the test part of a data set of this name is in a file of its own, which may be missing.
  */
 bool cli_has_test_files(const char *name);

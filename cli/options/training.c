@@ -4,8 +4,8 @@
 static const char *const batch_norms[] = {"sync", "local", "frozen", NULL};
 static const char *const on_off[] = {"on", "off", NULL};
 static const char *const compressions[] = {"none", "bf16", NULL};
-static const char *const losses[] = {"cross-entropy", "squared-error",        "absolute",
-                                     "huber",         "binary-cross-entropy", NULL};
+static const char *const losses[] = {"cross-entropy", "squared-error",        "mse", "absolute",
+                                     "huber",         "binary-cross-entropy", "bce", NULL};
 
 #define OVERLAP                                                                                    \
     "when devices exchange gradients: on (default), in buckets while backward still runs; off, "   \
@@ -154,8 +154,9 @@ static const cli_option options[] = {
     {
         .name = "loss",
         .argument = "NAME",
-        .help = "cross-entropy of labels (default); or, of the targets of npz, npy and csv data: "
-                "squared-error, absolute, huber, or binary-cross-entropy with logits",
+        .help = "cross-entropy of labels; or, of the targets of npz, npy and csv data: "
+                "squared-error (mse), absolute, huber, or binary-cross-entropy with logits (bce). "
+                "Default: that of the file of weights, if there is one; else cross-entropy",
         .verbs = RUNS,
         .kind = CLI_TEXT,
         TARGET(loss),

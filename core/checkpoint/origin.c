@@ -20,7 +20,19 @@
 /* The names in the metadata of a file. */
 static const char model_key[] = "model", dataset_key[] = "dataset", height_key[] = "height",
                   width_key[] = "width", channels_key[] = "channels", classes_key[] = "classes",
-                  names_key[] = "class_names", mean_key[] = "mean", deviation_key[] = "deviation";
+                  names_key[] = "class_names", mean_key[] = "mean", deviation_key[] = "deviation",
+                  loss_key[] = "loss", huber_key[] = "huber_delta";
+
+/* Losses that a program can name.  Cross-entropy is not written: it is what files without a loss
+   have. */
+static const char *const losses[] = {
+    [DPT_LOSS_SQUARED_ERROR] = "squared-error",
+    [DPT_LOSS_ABSOLUTE_ERROR] = "absolute-error",
+    [DPT_LOSS_HUBER] = "huber",
+    [DPT_LOSS_BINARY_CROSS_ENTROPY] = "binary-cross-entropy",
+};
+
+enum { N_LOSSES = sizeof losses / sizeof *losses };
 
 /* ---- Writing --------------------------------------------------------------------------------- */
 
@@ -64,6 +76,11 @@ void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out)
     o->class_names = print_names(d);
     print_values(d->channel_mean, d->stat_channels, o->mean, sizeof o->mean);
     print_values(deviation, d->stat_channels, o->deviation, sizeof o->deviation);
+    const dpt_loss loss = trainer->program.loss;
+    o->loss = (size_t)loss < N_LOSSES ? losses[loss] : NULL;
+    o->huber_delta[0] = '\0';
+    if (loss == DPT_LOSS_HUBER)
+        print_values(&trainer->program.huber_delta, 1, o->huber_delta, sizeof o->huber_delta);
     snprintf(o->base, sizeof o->base, "%s", dpti_base_hash_known(trainer));
 }
 
@@ -91,6 +108,8 @@ void dpti_origin_list(const dpti_origin *origin, const char *key, const char *va
         {names_key, o->class_names},
         {mean_key, o->mean},
         {deviation_key, o->deviation},
+        {loss_key, o->loss},
+        {huber_key, o->huber_delta[0] ? o->huber_delta : NULL},
         {DPTI_BASE_KEY, o->base[0] ? o->base : NULL},
         {key, value},
     };
@@ -126,6 +145,18 @@ static bool parse_values(const char *text, float out[DPTI_MAX_STAT_CHANNELS], si
     }
     *n = found;
     return true;
+}
+
+/* Reads the loss.  Another text is that of another program, and says nothing. */
+static void read_loss(const dpti_safetensors *file, dpt_weights_info *out)
+{
+    const char *text = dpti_safetensors_metadata(file, loss_key);
+    const char *huber = dpti_safetensors_metadata(file, huber_key);
+    double delta = 0;
+    for (size_t i = 0; text && i < N_LOSSES; i++)
+        if (losses[i] && strcmp(losses[i], text) == 0) out->loss = (dpt_loss)i;
+    if (out->loss == DPT_LOSS_HUBER && huber && dpti_parse_real(huber, 1e-20, 1e20, &delta))
+        out->huber_delta = (float)delta;
 }
 
 /* Reads the normalisation of the data, if the file has it. */
@@ -244,6 +275,7 @@ dpt_status dpti_origin_read(const dpti_safetensors *file, const char *name, dpt_
     snprintf(info.model, sizeof info.model, "%s", model ? model : "");
     snprintf(info.dataset, sizeof info.dataset, "%s", dataset ? dataset : "");
     if (classes && !dpti_parse_size(classes, 1, SIZE_MAX, &info.classes)) info.classes = 0;
+    read_loss(file, &info);
     DPT_TRY(read_images(file, name, &info, error));
     DPT_TRY(read_normalization(file, name, &info, error));
     DPT_TRY(read_names(file, name, &info, error));

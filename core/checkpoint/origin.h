@@ -18,6 +18,8 @@ typedef struct dpti_origin {
     char height[24], width[24], channels[24], classes[24];
     char *class_names;            /* a JSON array, owned; NULL: no names */
     char mean[72], deviation[72]; /* numbers separated by spaces, one per channel */
+    const char *loss;             /* NULL: cross-entropy, or one that has no name */
+    char huber_delta[24];         /* "": the loss has none */
 } dpti_origin;
 
 /* The key of the hash of the base. */
@@ -28,7 +30,7 @@ typedef struct dpti_origin {
 void dpti_origin_of(const dpt_trainer *trainer, dpti_origin *out);
 void dpti_origin_free(dpti_origin *origin); /* accepts a zeroed struct; sets it to zero */
 
-enum { DPTI_ORIGIN_LIST = 27 };
+enum { DPTI_ORIGIN_LIST = 31 };
 /* Builds the whole metadata of a file, as dpti_safetensors_seal takes it, with one more entry.
    The list points to the arguments. */
 void dpti_origin_list(const dpti_origin *origin, const char *key, const char *value,

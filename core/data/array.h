@@ -76,10 +76,12 @@ DPT_CHECK_RESULT dpt_status dpti_npz_parse(const dpti_file_bytes *file, const dp
                                            dpti_arrays *out, dpt_error *error);
 
 /* Parses a table of numbers with a header line, whose fields are separated by commas or tabs (RFC
-   4180).  Column `label` becomes the array "y": DPT_I32 if all its fields are integers without a
-   decimal point, else DPT_F32.  All other columns become the array "x" (rows, columns) of DPT_F32.
-   Errors: DPT_E_FORMAT, whose message names the file, the line and the column; DPT_E_NO_MEMORY. */
-DPT_CHECK_RESULT dpt_status dpti_table_parse(const dpti_file_bytes *file, const char *label,
+   4180).  Column `labels` becomes the array "y": DPT_I32 if all its fields are integers without a
+   decimal point, else DPT_F32.  If no column has this name, it is a list of columns with commas
+   between them, which become the array "targets" (rows, columns of the list) of DPT_F32, in the
+   order of the list.  All other columns become the array "x" (rows, columns) of DPT_F32.  Errors:
+   DPT_E_FORMAT, whose message names the file, the line and the column; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_table_parse(const dpti_file_bytes *file, const char *labels,
                                              dpti_arrays *out, dpt_error *error);
 
 #endif

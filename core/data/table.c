@@ -17,11 +17,12 @@ enum { NUMBER_BYTES = 64, SHOWN_COLUMNS = 8, LIST_BYTES = 300 };
 /* ---- The header ------------------------------------------------------------------------------ */
 
 typedef struct table {
-    size_t n_columns, label; /* the label's column */
+    size_t n_columns, n_labels; /* of the file; n_labels of them are labels or targets */
+    size_t *places;             /* (n_columns) of a label in an answer; SIZE_MAX: an input; owned */
     size_t n_rows;
-    float *numbers;  /* (n_rows, n_columns - 1) */
-    double *answers; /* (n_rows) */
-    bool integers;   /* all answers are written without a point */
+    float *numbers;  /* (n_rows, n_columns - n_labels) */
+    double *answers; /* (n_rows, n_labels) */
+    bool integers;   /* there is one label, and all are written without a point */
 } table;
 
 /* Returns the bytes of the printable characters at the start of a text, at most `most`. */
@@ -46,28 +47,88 @@ static void append_name(char list[LIST_BYTES], const dpti_csv_field *f, size_t c
              name);
 }
 
-static dpt_status read_header(dpti_csv *s, const char *label, table *out, dpt_error *error)
+/* Returns the place of a name in a list with commas; SIZE_MAX: it is not in the list. */
+static size_t place_in(const char *list, const char *name)
 {
-    char names[LIST_BYTES] = "";
+    const size_t length = strlen(name);
+    for (size_t place = 0;; place++) {
+        const size_t n = strcspn(list, ",");
+        if (n == length && strncmp(list, name, n) == 0) return place;
+        if (list[n] == '\0') return SIZE_MAX;
+        list += n + 1;
+    }
+}
+
+/* The header line, and the columns that hold labels or targets. */
+typedef struct header {
+    dpti_csv at;
+    const char *list;       /* the names of these columns, with commas between them */
+    bool whole;             /* a column has the name of the whole list: there is one */
+    char names[LIST_BYTES]; /* of the columns, for messages */
+    dpt_error *error;
+} header;
+
+static dpt_status count_columns(header h, header *out, table *t)
+{
     dpti_csv_field f;
-    *out = (table){.label = SIZE_MAX, .integers = true};
     do {
-        DPT_TRY(dpti_csv_take(s, &f, error));
-        append_name(names, &f, out->n_columns);
-        if (f.whole && strcmp(f.text, label) == 0) {
-            if (out->label != SIZE_MAX)
-                return DPT_FAIL(error, DPT_E_FORMAT, "%s: two columns are called %.80s",
-                                s->file->name, label);
-            out->label = out->n_columns;
-        }
-        out->n_columns++;
-    } while (!s->line_ended);
-    if (out->label == SIZE_MAX)
-        return DPT_FAIL(error, DPT_E_FORMAT, "%s: line 1 names no column %.80s; the columns are %s",
-                        s->file->name, label, names);
-    if (out->n_columns < 2)
-        return DPT_FAIL(error, DPT_E_FORMAT, "%s: there is no column but %.80s", s->file->name,
-                        label);
+        DPT_TRY(dpti_csv_take(&h.at, &f, h.error));
+        append_name(out->names, &f, t->n_columns++);
+        out->whole = out->whole || (f.whole && strcmp(f.text, h.list) == 0);
+    } while (!h.at.line_ended);
+    t->n_labels = 1;
+    for (const char *c = h.list; *c && !out->whole; c++)
+        t->n_labels += *c == ',';
+    return DPT_OK;
+}
+
+static dpt_status place_columns(header *h, table *t)
+{
+    dpti_csv_field f;
+    t->places = malloc(t->n_columns * sizeof *t->places);
+    if (!t->places)
+        return DPT_FAIL(h->error, DPT_E_NO_MEMORY, "no memory for the columns of %s",
+                        h->at.file->name);
+    for (size_t i = 0; i < t->n_columns; i++) {
+        DPT_TRY(dpti_csv_take(&h->at, &f, h->error));
+        const bool same = f.whole && strcmp(f.text, h->list) == 0;
+        t->places[i] = same ? 0 : h->whole || !f.whole ? SIZE_MAX : place_in(h->list, f.text);
+    }
+    return DPT_OK;
+}
+
+/* Checks that each label is one column. */
+static dpt_status check_columns(const header *h, const table *t)
+{
+    const char *name = h->list, *file = h->at.file->name;
+    for (size_t place = 0; place < t->n_labels; place++) {
+        const int length = (int)(h->whole ? strlen(name) : strcspn(name, ","));
+        size_t n = 0;
+        for (size_t i = 0; i < t->n_columns; i++)
+            n += t->places[i] == place;
+        if (n == 0)
+            return DPT_FAIL(h->error, DPT_E_FORMAT,
+                            "%s: line 1 names no column %.*s%s; the columns are %s", file, length,
+                            name, place > 0 ? ", or the name is given twice" : "", h->names);
+        if (n > 1)
+            return DPT_FAIL(h->error, DPT_E_FORMAT, "%s: two columns are called %.*s", file, length,
+                            name);
+        name += length + 1;
+    }
+    if (t->n_columns > t->n_labels) return DPT_OK;
+    return DPT_FAIL(h->error, DPT_E_FORMAT, "%s: there is no column but %.80s", file, h->list);
+}
+
+/* Takes the first line; *s is behind it then. */
+static dpt_status read_header(dpti_csv *s, const char *list, table *out, dpt_error *error)
+{
+    header h = {.at = *s, .list = list, .error = error};
+    *out = (table){.integers = true};
+    DPT_TRY(count_columns(h, &h, out));
+    DPT_TRY(place_columns(&h, out));
+    DPT_TRY(check_columns(&h, out));
+    out->integers = out->n_labels == 1;
+    *s = h.at;
     return DPT_OK;
 }
 
@@ -130,13 +191,15 @@ static dpt_status read_rows(dpti_csv s, table *t, dpt_error *error)
             bool whole = false;
             DPT_TRY(dpti_csv_take(&s, &f, error));
             if (!parse_number(&f, &number, &whole)) return fail_field(&s, &f, column, error);
-            if (column != t->label) {
+            const size_t place = t->places[column];
+            if (place == SIZE_MAX) {
                 *to++ = (float)number;
                 continue;
             }
-            t->answers[row] = number;
+            t->answers[row * t->n_labels + place] = number;
             t->integers = t->integers && whole;
-            if (whole && fabs(number) > INT32_MAX) return fail_field(&s, &f, column, error);
+            if (whole && t->n_labels == 1 && fabs(number) > INT32_MAX)
+                return fail_field(&s, &f, column, error);
         }
     return DPT_OK;
 }
@@ -146,7 +209,7 @@ static dpt_status read_rows(dpti_csv s, table *t, dpt_error *error)
 /* The label's numbers as 32 bits, in the memory of the wider ones. */
 static void narrow(table *t)
 {
-    for (size_t i = 0; i < t->n_rows; i++) {
+    for (size_t i = 0; i < t->n_rows * t->n_labels; i++) {
         const double number = t->answers[i];
         const int32_t integer = t->integers ? (int32_t)number : 0;
         const float real = (float)number;
@@ -158,7 +221,8 @@ static void narrow(table *t)
 /* Takes over the memory of the table. */
 static dpt_status give(const dpti_file_bytes *file, table *t, dpti_arrays *out, dpt_error *error)
 {
-    const size_t n = t->n_columns - 1;
+    const size_t n = t->n_columns - t->n_labels;
+    const bool several = t->n_labels > 1;
     narrow(t);
     out->n = 2;
     out->items[0] = (dpti_array){.name = dpti_strdup("x"),
@@ -167,36 +231,45 @@ static dpt_status give(const dpti_file_bytes *file, table *t, dpti_arrays *out, 
                                  .shape = {t->n_rows, n},
                                  .n = t->n_rows * n,
                                  .data = t->numbers};
-    out->items[1] = (dpti_array){.name = dpti_strdup("y"),
+    out->items[1] = (dpti_array){.name = dpti_strdup(several ? "targets" : "y"),
                                  .dtype = t->integers ? DPT_I32 : DPT_F32,
-                                 .rank = 1,
-                                 .shape = {t->n_rows},
-                                 .n = t->n_rows,
+                                 .rank = several ? 2 : 1,
+                                 .shape = {t->n_rows, several ? t->n_labels : 0},
+                                 .n = t->n_rows * t->n_labels,
                                  .data = t->answers};
     if (out->items[0].name && out->items[1].name) return DPT_OK;
     dpti_arrays_free(out);
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to read %s", file->name);
 }
 
-dpt_status dpti_table_parse(const dpti_file_bytes *file, const char *label, dpti_arrays *out,
+/* Reads the rows below the header into new memory. */
+static dpt_status read_body(dpti_csv s, table *t, dpt_error *error)
+{
+    size_t n = 0;
+    DPT_TRY(count_rows(s, t, error));
+    /* Every field has at least a separator, so that the sizes are bounded by the file's. */
+    if (dpti_multiply(t->n_rows, t->n_columns, &n) && n < SIZE_MAX / 8) {
+        t->numbers =
+            dpti_alloc_aligned(t->n_rows * (t->n_columns - t->n_labels) * sizeof *t->numbers);
+        t->answers = dpti_alloc_aligned(t->n_rows * t->n_labels * sizeof *t->answers);
+    }
+    const dpti_locales locales = dpti_enter_c_locale();
+    const dpt_status status =
+        t->numbers && t->answers
+            ? read_rows(s, t, error)
+            : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the numbers of %s", s.file->name);
+    dpti_leave_c_locale(&locales);
+    return status;
+}
+
+dpt_status dpti_table_parse(const dpti_file_bytes *file, const char *labels, dpti_arrays *out,
                             dpt_error *error)
 {
     dpti_csv s = dpti_csv_begin(file);
     table t;
-    size_t n = 0;
-    DPT_TRY(read_header(&s, label, &t, error));
-    DPT_TRY(count_rows(s, &t, error));
-    /* Every field has at least a separator, so that the sizes are bounded by the file's. */
-    if (dpti_multiply(t.n_rows, t.n_columns - 1, &n) && n < SIZE_MAX / 8) {
-        t.numbers = dpti_alloc_aligned(n * sizeof *t.numbers);
-        t.answers = dpti_alloc_aligned(t.n_rows * sizeof *t.answers);
-    }
-    const dpti_locales locales = dpti_enter_c_locale();
-    const dpt_status status =
-        t.numbers && t.answers
-            ? read_rows(s, &t, error)
-            : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the numbers of %s", file->name);
-    dpti_leave_c_locale(&locales);
+    dpt_status status = read_header(&s, labels, &t, error);
+    if (status == DPT_OK) status = read_body(s, &t, error);
+    free(t.places);
     if (status == DPT_OK) return give(file, &t, out, error);
     free(t.answers);
     free(t.numbers);

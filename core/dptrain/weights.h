@@ -63,6 +63,8 @@ typedef struct dpt_weights_info {
     /* The narrowest type of weights in the file: "F16", "BF16", "F32", "F64"; "": none. */
     char type[8];
     bool adapters; /* the file has adapters (dptrain/lora.h), and not the weights of their base */
+    dpt_loss loss; /* DPT_LOSS_CROSS_ENTROPY also if it is not recorded */
+    float huber_delta; /* of DPT_LOSS_HUBER; 0: not recorded */
 } dpt_weights_info;
 
 /* Reads the header of a weights file.  The call does not check the tensors or their sizes.  The

@@ -96,6 +96,65 @@ check "a file for each array: $(cat train.out)" grep -q "npy, 12 + 6 images of 6
 refuse 1 "medical.npz has 2 arrays, and npy:IMAGES:LABELS reads one" \
     train "${small[@]}" --dataset npy:medical.npz:medical.npz
 
+# ---- Losses of tables --------------------------------------------------------------------------------
+
+# falls LOG PART: the last loss is less than this part of the first.
+falls() {
+    python3 -c "import json, sys
+l = [x['loss'] for x in map(json.loads, open(sys.argv[1])) if x['event'] == 'step']
+sys.exit(not l[-1] < float(sys.argv[2]) * l[0])" "$1" "$2"
+}
+python3 - <<'PYTHON'
+rows = [(i / 16 - 2, (7 * i % 16) / 8 - 1) for i in range(64)]
+def table(name, head, row):
+    with open(name, "w") as out:
+        print(head, file=out)
+        for a, b in rows:
+            print(a, b, *row(a, b), sep=",", file=out)
+table("several.csv", "a,b,sum,difference", lambda a, b: (a + b, a - b))
+table("counts.csv", "a,b,count", lambda a, b: (20 + round(4 * a + 2 * b),))
+table("flags.csv", "a,b,high,wide,odd", lambda a, b: (int(a > 0), int(b > 0), int(a + b > 0)))
+table("one.csv", "a,b,high", lambda a, b: (int(a > 0),))
+PYTHON
+two=(--model linear --devices cpu:threads=1 --batch-size 16 --seed 3 --epochs 40)
+train "${two[@]}" --dataset csv:several.csv:difference,sum --loss mse --lr 0.1 --checkpoint several --log several.jsonl
+check "two targets are learned" falls several.jsonl 0.05
+"$DPTRAIN" eval --checkpoint several --dataset csv:several.csv:difference,sum --devices cpu:threads=1 >eval.out 2>&1
+check "eval takes the loss of the training: $(cat eval.out)" grep -qE "^test loss [0-9.e-]+  64 samples" eval.out
+python3 - <<'PYTHON'
+import struct, zipfile
+text = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 2), }"
+text += " " * (-(len(text) + 11) % 64) + "\n"
+with zipfile.ZipFile("new.npz", "w") as out:
+    out.writestr("x.npy", b"\x93NUMPY\1\0" + struct.pack("<H", len(text)) + text.encode() + struct.pack("<2f", 1, 0.25))
+PYTHON
+"$DPTRAIN" predict --checkpoint several --devices cpu:threads=1 new.npz >predict.out 2>&1
+check "predict prints the numbers in the order of the list: $(cat predict.out)" python3 -c "
+numbers = [float(x) for x in open('predict.out').readlines()[-1].split(': ')[1].split(', ')]
+exit(not (abs(numbers[0] - 0.75) < 0.1 and abs(numbers[1] - 1.25) < 0.1))"
+train "${two[@]}" --dataset csv:counts.csv:count --loss mse --lr 0.05 --checkpoint counts --log counts.jsonl
+check "integers are numbers to predict: $(grep ^data train.out)" grep -q "1x1x2, 1 " train.out
+check "and are learned" falls counts.jsonl 0.05
+train "${two[@]}" --dataset csv:counts.csv:count --max-steps 2
+check "or classes: $(grep ^data train.out)" grep -qE "1x1x2, (2[0-9]|3[0-9]) classes" train.out
+train "${two[@]}" --dataset csv:flags.csv:high,wide,odd --loss bce --lr 0.5 --checkpoint flags --log flags.jsonl
+check "several classes of a row are learned" falls flags.jsonl 0.6
+"$DPTRAIN" predict --checkpoint flags --devices cpu:threads=1 new.npz >predict.out 2>&1
+check "predict prints their probabilities: $(cat predict.out)" python3 -c "
+numbers = [float(x) for x in open('predict.out').readlines()[-1].split(': ')[1].split(', ')]
+exit(not (len(numbers) == 3 and all(0 < x < 1 for x in numbers) and numbers[0] > 0.6 and numbers[2] > 0.6))"
+train "${two[@]}" --dataset csv:one.csv:high --loss bce --lr 0.5 --checkpoint flag --log flag.jsonl
+check "one class, by one output: $(grep ^data train.out)" grep -q "1x1x2, 1 " train.out
+check "is learned" falls flag.jsonl 0.6
+train "${two[@]}" --dataset csv:several.csv:sum --loss huber --huber-delta 0.25 --lr 1e-6 --checkpoint huber
+for delta in "" "--loss huber --huber-delta 0.25" "--huber-delta 4"; do
+    # shellcheck disable=SC2086
+    "$DPTRAIN" eval --checkpoint huber --dataset csv:several.csv:sum --devices cpu:threads=1 --deterministic $delta 2>&1 |
+        grep -o "loss [0-9.e+-]*" >>huber.out
+done
+check "eval takes huber's delta: $(cat huber.out)" test "$(sort -u huber.out | wc -l)-$(sed -n 1p huber.out)" = "2-$(sed -n 2p huber.out)"
+refuse 1 "no column wide" train "${two[@]}" --dataset csv:one.csv:high,wide --loss bce
+
 # ---- Folders below folders, and tables of pictures ---------------------------------------------------
 
 python3 "$SRC/tests/cli/brought_pictures.py" photos

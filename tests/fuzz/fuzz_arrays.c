@@ -90,11 +90,11 @@ static void parse_npz(const dpti_file_bytes *file, dpt_part part, bool answers_o
     }
 }
 
-static void parse_table(const dpti_file_bytes *file)
+static void parse_table(const dpti_file_bytes *file, const char *labels)
 {
     dpt_error error = {.status = DPT_OK};
     dpti_arrays arrays = {.n = 0};
-    const dpt_status status = dpti_table_parse(file, "y", &arrays, &error);
+    const dpt_status status = dpti_table_parse(file, labels, &arrays, &error);
     if (status == DPT_OK)
         make_data(&arrays);
     else
@@ -157,7 +157,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     parse_npz(&file, DPT_TRAIN, true);
     parse_npz(&file, DPT_TEST, false);
     parse_packed(data, size);
-    parse_table(&file);
+    parse_table(&file, "y");
+    parse_table(&file, "y,x");
     parse_pictures(&file);
     return 0;
 }

@@ -260,6 +260,36 @@ static void reads_tables(test *t)
     dpti_arrays_free(&arrays);
 }
 
+/* Several columns, in the order of the list; a column whose name has a comma is itself meant. */
+static void reads_several_targets(test *t)
+{
+    static const char text[] = "b,x,a\n1,2,3000000000\n4,5.5,6\n", odd[] = "\"a,b\",a\n7,8\n";
+    const dpti_file_bytes file = {"some/file", (const uint8_t *)text, sizeof text - 1},
+                          other = {"some/file", (const uint8_t *)odd, sizeof odd - 1};
+    dpti_arrays arrays = {.n = 0};
+    dpt_error error = {.status = DPT_OK};
+    REQUIRE_OK(dpti_table_parse(&file, "a,b", &arrays, &error));
+    const dpti_array *x = &arrays.items[0], *y = &arrays.items[1];
+    CHECK_TEXT(y->name, "targets");
+    CHECK(y->dtype == DPT_F32 && y->rank == 2 && y->shape[0] == 2 && y->shape[1] == 2 && y->n == 4);
+    CHECK(element(y, 0) == 3e9 && element(y, 1) == 1 && element(y, 2) == 6 && element(y, 3) == 4);
+    CHECK(x->n == 2 && x->shape[1] == 1 && element(x, 0) == 2 && element(x, 1) == 5.5);
+    dpti_arrays_free(&arrays);
+    REQUIRE_OK(dpti_table_parse(&other, "a,b", &arrays, &error));
+    CHECK_TEXT(arrays.items[1].name, "y");
+    CHECK(element(&arrays.items[1], 0) == 7 && element(&arrays.items[0], 0) == 8);
+    dpti_arrays_free(&arrays);
+    static const struct {
+        const char *labels, *says;
+    } refused[] = {{"a,c", "no column c"},
+                   {"a,a", "no column a, or the name is given twice"},
+                   {"a,b,x", "no column but a,b,x"}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        CHECK_STATUS(dpti_table_parse(&file, refused[i].labels, &arrays, &error), DPT_E_FORMAT);
+        CHECK_CONTAINS(error.message, refused[i].says);
+    }
+}
+
 static const struct {
     const char *text, *says;
 } wrong_tables[] = {
@@ -417,6 +447,7 @@ int main(int argc, char **argv)
         {"reads kept files", reads_kept_files},
         {"survives damage", survives_damage},
         {"reads tables", reads_tables},
+        {"reads several targets", reads_several_targets},
         {"refuses other tables", refuses_other_tables},
         {"arranges records", arranges_records},
         {"refuses other data", refuses_other_data},

@@ -536,6 +536,8 @@ FIELD(dpt_weights_info, mean, 184);
 FIELD(dpt_weights_info, deviation, 200);
 FIELD(dpt_weights_info, type, 216);
 FIELD(dpt_weights_info, adapters, 224);
+FIELD(dpt_weights_info, loss, 228);
+FIELD(dpt_weights_info, huber_delta, 232);
 
 /* ---- Structs without a size, which do not change -----------------------------------------------
  */
