@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { MOST_CLASS_WEIGHTS = 65536, MOST_GROUPS = 64, TEXT_BYTES = 4096 };
+enum { MOST_GROUPS = 64, TEXT_BYTES = 4096 };
 
 /* The length of a field, which ends before one of these characters or at the end. */
 static size_t field(const char *at, const char *ends, char *out, size_t n_bytes)
@@ -64,7 +65,7 @@ static bool take_list(const char *text, bool frozen, cli_lists *list)
 /* Parses a list of numbers.  Returns false for a list that is none. */
 static bool take_class_weights(const char *text, cli_lists *list)
 {
-    for (const char *at = text; list->n_class_weights < MOST_CLASS_WEIGHTS; at++) {
+    for (const char *at = text; list->n_class_weights < CLI_MOST_CLASS_WEIGHTS; at++) {
         const size_t length = strcspn(at, ",");
         char field[32];
         double value;
@@ -79,13 +80,23 @@ static bool take_class_weights(const char *text, cli_lists *list)
     return false;
 }
 
+/* Whether weights are "balanced", or in a file (cli_class_weights). */
+static bool depends_on_data(const char *weights)
+{
+    return strcmp(weights, "balanced") == 0 || access(weights, F_OK) == 0;
+}
+
 static int take_all(const cli_options *options, cli_lists *list)
 {
-    if (options->class_weights && !take_class_weights(options->class_weights, list))
-        return cli_error(CLI_USAGE,
-                         "--class-weights: '%s' is not a list of numbers of at least 0, such as "
-                         "1,2,0.5",
-                         options->class_weights);
+    const char *weights = options->class_weights;
+    if (weights && !take_class_weights(weights, list)) {
+        list->n_class_weights = 0;
+        if (!depends_on_data(weights))
+            return cli_error(CLI_USAGE,
+                             "--class-weights: '%s' is not a list of numbers of at least 0, such "
+                             "as 1,2,0.5, nor balanced, nor a file",
+                             weights);
+    }
     if (!take_list(options->freeze, true, list))
         return cli_error(CLI_USAGE,
                          "--freeze: '%s' is not a list of at most %d patterns, such as "
@@ -105,7 +116,7 @@ int cli_read_lists(cli_options *options)
     if (!options->class_weights && !options->freeze && !options->group) return CLI_OK;
     cli_lists *list = options->lists = calloc(1, sizeof *list);
     if (list) {
-        list->class_weights = calloc(MOST_CLASS_WEIGHTS, sizeof *list->class_weights);
+        list->class_weights = calloc(CLI_MOST_CLASS_WEIGHTS, sizeof *list->class_weights);
         list->groups = calloc(MOST_GROUPS, sizeof *list->groups);
         list->text = calloc(TEXT_BYTES, 1);
     }

@@ -256,6 +256,7 @@ dpt_status cli_session_open_training(cli_session *session, const cli_options *op
                                      unsigned with)
 {
     DPT_TRY(cli_session_open(session, options, with | CLI_WITH_TRAIN));
+    DPT_TRY(cli_class_weights(session, options));
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
     const dpt_trainer_options trainer = cli_trainer_options(options, data.count);

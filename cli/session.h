@@ -118,6 +118,10 @@ DPT_CHECK_RESULT dpt_status cli_weights_classes(const cli_session *session);
 DPT_CHECK_RESULT dpt_status cli_weights_adopt(cli_session *session, const cli_options *options,
                                               const char *path);
 
+/* Fills options->lists with the weights of --class-weights, if they depend on the training data of
+   the session.  DPT_E_INVALID if a file does not fit the classes (class_weights.c). */
+DPT_CHECK_RESULT dpt_status cli_class_weights(cli_session *session, const cli_options *options);
+
 /* Prints the line of a device: name, threads or compute units, detail, process and host. */
 void cli_print_device(const dpt_device_info *device);
 

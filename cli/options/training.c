@@ -190,9 +190,11 @@ static const cli_option options[] = {
     },
     {
         .name = "class-weights",
-        .argument = "LIST",
+        .argument = "LIST|FILE",
         .help = "cross-entropy: a weight for each class, such as 1,2,0.5. The loss is the weighted "
-                "mean over the labels of the global batch",
+                "mean over the labels of the global batch. balanced: the number of labels, divided "
+                "by the classes and by the labels of the class. A file has a weight a line, or "
+                "lines of a class and a weight, and other classes weigh 1",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(class_weights),

@@ -1,5 +1,8 @@
 /* Labels: one or several for each sample. */
+#include "context/context.h"
 #include "data/data.h"
+
+#include <string.h>
 
 static size_t n_of(const dpti_answers *answers)
 {
@@ -65,4 +68,20 @@ double dpti_dataset_weigh_labels(const dpt_dataset *data, const uint32_t *record
             if (labels[k] >= 0) sum += (double)weights[labels[k]];
     }
     return sum;
+}
+
+dpt_status dpt_dataset_count_classes(const dpt_dataset *dataset, size_t *counts)
+{
+    const dpt_dataset *d = dataset;
+    const size_t each = dpti_dataset_labels(d);
+    if (!d->labels)
+        return dpt_fail(d->context, DPT_E_INVALID, "%s has no labels in memory to be counted",
+                        d->name);
+    memset(counts, 0, d->classes * sizeof *counts);
+    for (size_t i = 0; i < d->count; i++) {
+        const int32_t *labels = d->labels + dpti_dataset_record(d, i) * each;
+        for (size_t k = 0; k < each; k++)
+            if (labels[k] >= 0) counts[labels[k]]++;
+    }
+    return DPT_OK;
 }

@@ -246,6 +246,12 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_write(dpt_dataset *dataset, size
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_split(const dpt_dataset *dataset, double fraction,
                                                       uint64_t seed, dpt_dataset **first,
                                                       dpt_dataset **second);
+/* Counts the labels of each class, (outputs), of a data set or a part of it.  Labels that do not
+   count (DPT_IGNORED_LABEL) are left out.  Errors: DPT_E_INVALID if the data have no labels in
+   memory, as text has none. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_count_classes(const dpt_dataset *dataset,
+                                                              size_t *counts);
+
 /* dpt_dataset_statistics computes the mean and the standard deviation of each channel over the
    whole data set.  For DPT_U8 the unit is the range of a pixel: 0 to 1.  If images are read on
    demand, all images are read; images of DPT_F32 are read twice. dpt_dataset_normalize makes the

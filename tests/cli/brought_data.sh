@@ -155,6 +155,55 @@ done
 check "eval takes huber's delta: $(cat huber.out)" test "$(sort -u huber.out | wc -l)-$(sed -n 1p huber.out)" = "2-$(sed -n 2p huber.out)"
 refuse 1 "no column wide" train "${two[@]}" --dataset csv:one.csv:high,wide --loss bce
 
+# ---- Weights of classes ------------------------------------------------------------------------------
+
+# Labels 0, 1 and 2: 40, 16 and 8 times.  scikit-learn: 64 / (3 * 40), 64 / (3 * 16), 64 / (3 * 8).
+python3 - <<'PYTHON'
+with open("rare.csv", "w") as out:
+    print("a,b,kind", file=out)
+    for i in range(64):
+        print(i % 7, i % 5, 0 if i < 40 else 1 if i < 56 else 2, sep=",", file=out)
+PYTHON
+rare=(--model linear --devices cpu:threads=1 --batch-size 64 --seed 3 --dataset csv:rare.csv:kind --epochs 3 --lr 0.1)
+train "${rare[@]}" --class-weights balanced --log balanced.jsonl
+check "the header says so: $(cat train.out)" grep -q "class weights balanced" train.out
+train "${rare[@]}" --class-weights 0.533333333,1.33333333,2.66666667 --log listed.jsonl
+check "balanced has the weights of scikit-learn" test "$(losses balanced.jsonl)" = "$(losses listed.jsonl)"
+train "${rare[@]}" --log plain.jsonl
+check "which are no others" test "$(losses balanced.jsonl)" != "$(losses plain.jsonl)"
+printf '0.5\n2\n\n3\n' >weights.txt
+train "${rare[@]}" --class-weights weights.txt --log file.jsonl
+train "${rare[@]}" --class-weights 0.5,2,3 --log listed.jsonl
+check "a file of weights" test "$(losses file.jsonl)" = "$(losses listed.jsonl)"
+printf '2 3\r\n0  0.5\r\n' >weights.txt
+train "${rare[@]}" --class-weights weights.txt --log file.jsonl
+train "${rare[@]}" --class-weights 0.5,1,3 --log listed.jsonl
+check "a file of classes and weights" test "$(losses file.jsonl)" = "$(losses listed.jsonl)"
+rm -rf weighted
+train "${rare[@]/64/16}" --class-weights balanced --validation 0.25 --checkpoint weighted
+train "${rare[@]/64/16}" --class-weights balanced --validation 0.25 --checkpoint weighted --resume
+# refuse_weights PATTERN TEXT: of a file with this text.
+refuse_weights() {
+    printf '%b' "$2" >weights.txt
+    refuse 2 "weights.txt.*$1" train "${rare[@]}" --class-weights weights.txt
+}
+refuse_weights "has 2 weights without a name, and the data have 3 classes" '1\n2\n'
+refuse_weights "line 4 is a weight more" '1\n2\n3\n4\n'
+refuse_weights "line 2 does not end with a weight" '1\n-2\n3\n'
+refuse_weights "line 1 names no class" 'rare 2\n'
+refuse_weights "line 2 is the second weight" '1 2\n1 3\n'
+refuse_weights "line 3 is the second weight" '1 2\n7\n8\n'
+refuse_weights "has 1 weights without a name" '1 2\n7\n'
+refuse_weights "has no weights" '\n'
+refuse 2 "is not a list of numbers of at least 0, such as 1,2,0.5, nor balanced, nor a file" \
+    train "${rare[@]}" --class-weights balance
+refuse 2 "class weights are for cross-entropy|no labels" train "${rare[@]}" --loss mse --class-weights balanced
+make idx lettered 1 3
+printf '3 5\n' >weights.txt
+train "${small[@]}" --dataset idx --data lettered --labels-from 1 --epochs 2 --class-weights weights.txt --log named.jsonl
+train "${small[@]}" --dataset idx --data lettered --labels-from 1 --epochs 2 --class-weights 1,1,5 --log listed.jsonl
+check "names are the labels of the files" test "$(losses named.jsonl)" = "$(losses listed.jsonl)"
+
 # ---- Folders below folders, and tables of pictures ---------------------------------------------------
 
 python3 "$SRC/tests/cli/brought_pictures.py" photos

@@ -260,6 +260,9 @@ static void shifts_labels(test *t)
     CHECK(test_data->labels[0] == 0);
     CHECK_TEXT(data->class_names[0], "1");
     CHECK_TEXT(data->class_names[2], "3");
+    size_t counts[3] = {9, 9, 9};
+    REQUIRE_OK(dpt_dataset_count_classes(data, counts));
+    CHECK(counts[0] == 1 && counts[1] == 1 && counts[2] == 2);
     CHECK_SIZE(named->classes, 26);
     CHECK(named->labels[0] == 25 && named->labels[1] == 0);
     CHECK_TEXT(named->class_names[0], "a");
