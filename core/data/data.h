@@ -300,8 +300,8 @@ void dpti_declared_free(dpti_declared *declared);
 
 /* Opens "npz:FILE", "npy:IMAGES:LABELS" or "csv:FILE:LABEL".  The test part is in files of the same
    names with "test" or "val" in place of the last "train"; without such files it is the training
-   part.  Errors: DPT_E_INVALID for a wrong specification; those of reading and of
-   dpti_dataset_of_arrays. */
+   part, or the test part of a divided file (dpti_npz_parse).  Errors: DPT_E_INVALID for a wrong
+   specification; those of reading and of dpti_dataset_of_arrays. */
 DPT_CHECK_RESULT dpt_status dpti_array_files_open(const dpti_data_request *request,
                                                   dpt_dataset **out, dpt_error *error);
 /* Returns whether a name begins as that of a data set of array files. */

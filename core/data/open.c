@@ -466,15 +466,18 @@ dpt_status dpti_dataset_open_unread(dpt_context *context, const dpti_data_reques
 dpt_status dpt_dataset_file(dpt_context *context, const dpt_dataset_place *place, size_t sample,
                             char *path, size_t n_bytes)
 {
-    const dpti_data_request request = {
-        .name = place->name, .directory = place->directory, .part = place->part};
+    dpti_data_request request = {.directory = place->directory, .part = place->part};
     dpt_error error = {.status = DPT_OK};
-    char *found = NULL;
+    char *name = NULL, *found = NULL;
+    size_t first;
     if (!place->name || !is_pictures(place->name))
         return dpt_fail(context, DPT_E_INVALID, "the samples of %s are no files of their own",
                         place->name ? place->name : "NULL");
-    if (dpti_folder_picture(&request, sample, &found, &error) != DPT_OK)
-        return dpti_context_fail(context, NULL, &error);
+    dpt_status status = dpti_first_label_parse(place->name, &name, &first, &error);
+    request.name = name;
+    if (status == DPT_OK) status = dpti_folder_picture(&request, sample, &found, &error);
+    free(name);
+    if (status != DPT_OK) return dpti_context_fail(context, NULL, &error);
     snprintf(path, n_bytes, "%s", found);
     free(found);
     return DPT_OK;
@@ -482,12 +485,21 @@ dpt_status dpt_dataset_file(dpt_context *context, const dpt_dataset_place *place
 
 /* ---- Images alone ---------------------------------------------------------------------------- */
 
+/* EMNIST's files have names that no others have. */
+static bool is_emnist_file(const char *path)
+{
+    static const char prefix[] = "emnist-";
+    const char *slash = strrchr(path, '/');
+    return strncmp(slash ? slash + 1 : path, prefix, sizeof prefix - 1) == 0;
+}
+
 static dpt_status open_images(const char *path, size_t classes, dpt_dataset **out, dpt_error *error)
 {
     dpti_idx images = {0};
     if (classes == 0) return DPT_FAIL(error, DPT_E_INVALID, "a data set has at least one class");
     DPT_TRY(dpti_idx_read(path, &images, error));
     dpt_status status = check_images(path, &images, error);
+    if (status == DPT_OK && is_emnist_file(path)) status = transpose(path, &images, error);
     dpt_dataset *data = dpti_dataset_allocate();
     char *name = dpti_strdup("images"), *source = dpti_strdup(path);
     const size_t label_bytes = images.shape[0] * sizeof(int32_t);

@@ -169,7 +169,7 @@ static dpt_status read_header(dpti_csv *s, header *h, dpt_error *error)
         DPT_TRY(dpti_csv_take(s, &f, error));
         DPT_TRY(note_column(s, &f, h, error));
     } while (!s->line_ended);
-    if (h->path != SIZE_MAX) return DPT_OK;
+    if (h->path != SIZE_MAX || h->label == SIZE_MAX) return DPT_OK; /* without labels: no rows */
     return DPT_FAIL(error, DPT_E_FORMAT, "%s: line 1 names no column %.80s", s->file->name,
                     h->column);
 }

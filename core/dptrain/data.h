@@ -92,8 +92,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_arrange(dpt_context *context, dp
                                                         const dpt_model *model);
 
 /* Opens the images of one IDX file without labels, for dpt_trainer_predict.  The file may be
-   gzipped.  `outputs` is the number of classes of the data set.  Errors: DPT_E_IO; DPT_E_NOT_FOUND;
-   DPT_E_FORMAT if the file is damaged or does not hold images; DPT_E_NO_MEMORY. */
+   gzipped.  If its name begins with "emnist-", its images are made upright.  `outputs` is the
+   number of classes of the data set.  Errors: DPT_E_IO; DPT_E_NOT_FOUND; DPT_E_FORMAT if the file
+   is damaged or does not hold images; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_dataset_open_images(dpt_context *context, const char *path,
                                                             size_t outputs, dpt_dataset **out);
 

@@ -57,6 +57,8 @@ train "${small[@]}" --dataset emnist:letters --data letters --labels-from 1 --ma
 check "or none: $(cat train.out)" grep -q "6x4x1, 26 classes" train.out
 "$DPTRAIN" predict --checkpoint letter --devices cpu:threads=1 --top 26 letters/upright.pgm >predict.out
 check "predict names letters: $(cat predict.out)" test "$(grep -oE '[:,] [a-z] ' predict.out | wc -l)" -eq 26
+"$DPTRAIN" predict --checkpoint letter --devices cpu:threads=1 --top 26 letters/gzip/emnist-letters-test-images-idx3-ubyte.gz:0 >again.out
+check "and takes EMNIST's files as the training did: $(cat again.out)" test "$(sed 's/.*: //' again.out)" = "$(sed 's/.*: //' predict.out)"
 "$DPTRAIN" eval --checkpoint letter --data letters --devices cpu:threads=1 >eval.out 2>&1
 check "eval: $(cat eval.out)" grep -q "data set emnist:letters:labels-from=1, as letter/" eval.out
 make cifar100 hundred

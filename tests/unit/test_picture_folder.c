@@ -727,7 +727,7 @@ static void reads_tables(test *t)
     /* A file without labels, as Kaggle's test.csv, is told and passed over. */
     notices all = {.n = 0};
     dpt_context_notices(context_of(t), note, &all);
-    write_text(t, "tables", "test.csv", "file\nimages/1.png\n");
+    write_text(t, "tables", "test.csv", "name\nimages/1.png\n");
     check_table(t, name, DPT_TEST,
                 (expected){1, 2, (const uint8_t[]){5}, (const uint8_t[]){0}, "tables/val.csv"});
     dpt_context_notices(context_of(t), NULL, NULL);
@@ -753,9 +753,18 @@ static void reads_divided_tables(test *t)
     check_table(t, name, DPT_TEST,
                 (expected){2, 11, (const uint8_t[]){1, 3}, (const uint8_t[]){0, 3},
                            "tables/all.csv (val)"});
+    write_text(t, "tables", "three.csv", "id,split,kind\n0,val,1\n1,test,0\n2,train,1\n3,Test,1\n");
+    check_table(t, "pictures:2x2:three.csv:images/{id}.png:kind", DPT_TEST,
+                (expected){2, 2, (const uint8_t[]){1, 3}, (const uint8_t[]){0, 1},
+                           "tables/three.csv (test)"});
     REQUIRE_OK(dpt_dataset_open(context_of(t), name, "tables", DPT_TRAIN, &data));
     CHECK_TEXT(data->class_names[10], "10");
     dpt_dataset_destroy(data);
+    const dpt_dataset_place place = {"pictures:2x2:all.csv:images/{id}.png:kind:labels-from=3",
+                                     "tables", DPT_TRAIN};
+    char path[128];
+    REQUIRE_OK(dpt_dataset_file(context_of(t), &place, 1, path, sizeof path));
+    CHECK_TEXT(path, "tables/images/2.png");
     check_fails(t, "pictures:2x2:all.csv:images/{id}.png:kind:labels-from=4", "tables", DPT_TRAIN,
                 DPT_E_FORMAT, "sample 0 has label 3");
 }
@@ -784,7 +793,8 @@ static void refuses_tables(test *t)
     static const struct {
         const char *text, *says;
     } wrong[] = {
-        {"", "line 1 names no column file"},
+        {"", "line 1 names no column kind"},
+        {"kind,b\na,b\n", "line 1 names no column file"},
         {"file,kinds\na,b\n", "line 1 names no column kind"},
         {"kind,kind\na,b\n", "two columns are called kind"},
         {"file,kind\n", "names no pictures"},
