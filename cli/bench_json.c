@@ -92,13 +92,24 @@ static json_t *machine_value(document *d, const bench *b)
     return object;
 }
 
-static json_t *augment_value(document *d, const dpt_augment_options *a)
+static json_t *augment_value(document *d, const cli_augment *all)
 {
+    const dpt_augment_options *a = &all->images;
+    const dpt_jitter_options *j = &all->jitter;
     json_t *object = json_object();
     set(d, object, "crop_padding", size_value(a->crop_padding));
     set(d, object, "flip", json_boolean(a->flip));
     set(d, object, "erase", real_value((double)a->erase));
     set(d, object, "resized_crop", real_value((double)a->resized_crop));
+    if (all->rotate > 0) set(d, object, "rotate", real_value((double)all->rotate));
+    if (cli_jitters(j)) {
+        json_t *jitter = json_array();
+        append(d, jitter, real_value((double)j->brightness));
+        append(d, jitter, real_value((double)j->contrast));
+        append(d, jitter, real_value((double)j->saturation));
+        append(d, jitter, real_value((double)j->hue));
+        set(d, object, "jitter", jitter);
+    }
     return object;
 }
 

@@ -55,6 +55,19 @@ typedef struct cli_taken {
     const char *no_optimizer, *no_schedule;
 } cli_taken;
 
+/* The values of --augment: fields of dpt_trainer_options. */
+typedef struct cli_augment {
+    dpt_augment_options images; /* the field `augment` */
+    float rotate;
+    dpt_jitter_options jitter;
+} cli_augment;
+
+static inline bool cli_jitters(const dpt_jitter_options *jitter)
+{
+    return jitter->brightness > 0 || jitter->contrast > 0 || jitter->saturation > 0 ||
+           jitter->hue > 0;
+}
+
 /* Where the options table puts values.  Strings point into argv or the text of --config, or are
    literals. */
 typedef struct cli_options {
@@ -85,7 +98,7 @@ typedef struct cli_options {
     size_t schedule_steps; /* 0: all steps of the training */
     cli_span warmup;
     const char *batchnorm, *overlap, *standby, *compress, *loss, *class_weights, *freeze, *group;
-    dpt_augment_options augment;
+    cli_augment augment;
     dpt_init init;
     bool stop_on_loss;
     double device_timeout;  /* 0: the default */
@@ -162,7 +175,7 @@ typedef enum cli_kind {
     CLI_SECONDS,  /* double: 90, 90s, 5m, 2h */
     CLI_SPAN,     /* cli_span */
     CLI_INTERVAL, /* dpt_interval */
-    CLI_AUGMENT,  /* dpt_augment_options */
+    CLI_AUGMENT,  /* cli_augment */
     CLI_INIT,     /* dpt_init */
 } cli_kind;
 
@@ -210,10 +223,10 @@ DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out
 /* Parses the first range of a list such as "0,5,10-19", and moves *list to the comma after it, or
    to the end. */
 DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *last);
-/* Parses "none", or "crop:4,flip,erase:0.25"; these numbers are the defaults.  Returns CLI_OK, or
-   CLI_USAGE after one line on stderr that begins with the label. */
-DPT_CHECK_RESULT int cli_parse_augment(const char *label, const char *text,
-                                       dpt_augment_options *out);
+/* Parses "none", or "crop:4,flip,erase:0.25,rotate:15,jitter:0.4:0.4:0.4:0.1"; these numbers are
+   the defaults, except those of rotate and jitter, which have none.  Returns CLI_OK, or CLI_USAGE
+   after one line on stderr that begins with the label. */
+DPT_CHECK_RESULT int cli_parse_augment(const char *label, const char *text, cli_augment *out);
 /* Parses "default", "normal:STD", "xavier" or "he".  Results as of cli_parse_augment. */
 DPT_CHECK_RESULT int cli_parse_init(const char *label, const char *text, dpt_init *out);
 

@@ -165,9 +165,9 @@ static void take_augment(cli_options *o, const dpt_augment_options *augment)
     static const char *const mirrored[] = {"fashion-mnist", "cifar10", "cifar100",
                                            "cifar100:coarse", NULL};
     if (GIVEN(o, augment)) return;
-    o->augment = *augment;
-    o->augment.flip = augment->flip && (!o->dataset || contains(mirrored, o->dataset));
-    if (o->augment.crop_padding || o->augment.flip) o->taken.parts |= AUGMENT;
+    o->augment = (cli_augment){.images = *augment};
+    o->augment.images.flip = augment->flip && (!o->dataset || contains(mirrored, o->dataset));
+    if (augment->crop_padding || o->augment.images.flip) o->taken.parts |= AUGMENT;
 }
 
 static void take(cli_options *o, const dpt_trainer_options *r, const dpt_schedule *schedule)
@@ -238,9 +238,10 @@ static void print_rest(const cli_options *o, const dpt_schedule *schedule)
     if (o->taken.warmup) printf(" --warmup %zu", schedule->warmup_steps);
     if (parts & LEAST_RATE) printf(" --min-lr %g", o->min_lr);
     if (parts & AUGMENT) {
+        const dpt_augment_options *a = &o->augment.images;
         printf(" --augment ");
-        if (o->augment.crop_padding) printf("crop:%zu", o->augment.crop_padding);
-        if (o->augment.flip) printf("%sflip", o->augment.crop_padding ? "," : "");
+        if (a->crop_padding) printf("crop:%zu", a->crop_padding);
+        if (a->flip) printf("%sflip", a->crop_padding ? "," : "");
     }
     if (parts & INIT) printf(" --init he");
 }

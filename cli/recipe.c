@@ -3,6 +3,7 @@
 #include "recipe.h"
 #include "lists.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -211,7 +212,9 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .groups = lists->n_groups ? lists->groups : NULL,
         .n_groups = lists->n_groups,
         .batch_norm = cli_batch_norm(o),
-        .augment = o->augment,
+        .augment = o->augment.images,
+        .rotate = o->augment.rotate,
+        .jitter = o->augment.jitter,
         .init = o->init,
         .seed = o->seed,
         .no_shuffle = o->no_shuffle,
@@ -288,28 +291,35 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (o->deterministic) printf(", deterministic");
 }
 
-static void print_augment(const dpt_augment_options *augment)
+/* Begins the line, or continues it. */
+DPT_PRINTF(2, 3) static void print_word(bool *begun, const char *format, ...)
 {
-    const char *separator = "";
-    const bool any =
-        augment->crop_padding || augment->flip || augment->erase > 0 || augment->resized_crop > 0;
-    if (!any) return;
-    printf("%-10s", "augment");
-    if (augment->resized_crop > 0) {
-        printf("crops of at least %g of the area", (double)augment->resized_crop);
-        separator = ", ";
-    }
-    if (augment->crop_padding) {
-        printf("%scrop with padding %zu", separator, augment->crop_padding);
-        separator = ", ";
-    }
-    if (augment->flip) {
-        printf("%sflip", separator);
-        separator = ", ";
-    }
-    if (augment->erase > 0)
-        printf("%serase with probability %g", separator, (double)augment->erase);
-    printf("\n");
+    va_list arguments;
+    if (*begun)
+        printf(", ");
+    else
+        printf("%-10s", "augment");
+    *begun = true;
+    va_start(arguments, format);
+    vprintf(format, arguments);
+    va_end(arguments);
+}
+
+static void print_augment(const cli_augment *all)
+{
+    const dpt_augment_options *a = &all->images;
+    const dpt_jitter_options *j = &all->jitter;
+    bool begun = false;
+    if (a->resized_crop > 0)
+        print_word(&begun, "crops of at least %g of the area", (double)a->resized_crop);
+    if (a->crop_padding) print_word(&begun, "crop with padding %zu", a->crop_padding);
+    if (a->flip) print_word(&begun, "flip");
+    if (all->rotate > 0) print_word(&begun, "rotation up to %g degrees", (double)all->rotate);
+    if (cli_jitters(j))
+        print_word(&begun, "jitter %g:%g:%g:%g", (double)j->brightness, (double)j->contrast,
+                   (double)j->saturation, (double)j->hue);
+    if (a->erase > 0) print_word(&begun, "erase with probability %g", (double)a->erase);
+    if (begun) printf("\n");
 }
 
 void cli_recipe_print(const cli_options *options, size_t count)

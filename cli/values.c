@@ -121,57 +121,116 @@ static const double default_erase = 0.25, default_area = 0.08;
 
 static int unknown_augmentation(const char *label, const char *word)
 {
-    static const char *const known[] = {"crop", "flip", "erase", "resized-crop", NULL};
+    static const char *const known[] = {"crop",  "flip",         "rotate", "jitter",
+                                        "erase", "resized-crop", NULL};
     const char *nearest = dpt_nearest(word, known);
     if (nearest)
         return cli_error(CLI_USAGE, "%s: unknown word '%s'; did you mean '%s'?", label, word,
                          nearest);
     return cli_error(CLI_USAGE,
-                     "%s: unknown word '%s'; known: crop[:PADDING], flip, erase[:P], "
+                     "%s: unknown word '%s'; known: crop[:PADDING], flip, rotate:DEGREES, "
+                     "jitter:BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]], erase[:P], "
                      "resized-crop[:AREA]; or none alone",
                      label, word);
 }
 
+static int take_crop(const char *label, const char *parameter, cli_augment *out)
+{
+    size_t *padding = &out->images.crop_padding;
+    *padding = default_padding;
+    if (!parameter || cli_parse_count(parameter, 1, MAX_PADDING, padding)) return CLI_OK;
+    return cli_error(CLI_USAGE, "%s: crop:%s is not a padding of 1 to %d pixels", label, parameter,
+                     MAX_PADDING);
+}
+
+static int take_flip(const char *label, const char *parameter, cli_augment *out)
+{
+    out->images.flip = true;
+    if (!parameter) return CLI_OK;
+    return cli_error(CLI_USAGE, "%s: flip takes no parameter", label);
+}
+
+static int take_erase(const char *label, const char *parameter, cli_augment *out)
+{
+    double p = default_erase;
+    if (parameter && (!cli_parse_real(parameter, 0, 1, &p) || !(p > 0)))
+        return cli_error(CLI_USAGE, "%s: erase:%s is not a probability above 0, up to 1", label,
+                         parameter);
+    out->images.erase = (float)p;
+    return CLI_OK;
+}
+
+static int take_resized_crop(const char *label, const char *parameter, cli_augment *out)
+{
+    double area = default_area;
+    if (parameter && (!cli_parse_real(parameter, 0, 1, &area) || !(area > 0)))
+        return cli_error(CLI_USAGE,
+                         "%s: resized-crop:%s is not the least part of a picture's area, above 0, "
+                         "up to 1",
+                         label, parameter);
+    out->images.resized_crop = (float)area;
+    return CLI_OK;
+}
+
+static int take_rotate(const char *label, const char *parameter, cli_augment *out)
+{
+    double degrees;
+    if (!parameter || !cli_parse_real(parameter, 0, 180, &degrees) || !(degrees > 0))
+        return cli_error(CLI_USAGE,
+                         "%s: rotate%s%s has no angle above 0, up to 180 degrees, such as "
+                         "rotate:15",
+                         label, parameter ? ":" : "", parameter ? parameter : "");
+    out->rotate = (float)degrees;
+    return CLI_OK;
+}
+
+/* "0.4:0.4:0.4:0.1", or the first of these numbers; the others are 0. */
+static bool parse_jitter(const char *text, double numbers[4])
+{
+    const char *at = text;
+    for (size_t n = 0; n < 4; n++, at++) {
+        char number[32];
+        const size_t length = strcspn(at, ":");
+        if (length >= sizeof number) return false;
+        memcpy(number, at, length);
+        number[length] = '\0';
+        if (!cli_parse_real(number, 0, n == 3 ? 0.5 : 1, &numbers[n])) return false;
+        at += length;
+        if (!*at) return numbers[0] > 0 || numbers[1] > 0 || numbers[2] > 0 || numbers[3] > 0;
+    }
+    return false;
+}
+
+static int take_jitter(const char *label, const char *parameter, cli_augment *out)
+{
+    double n[4] = {0};
+    if (!parameter || !parse_jitter(parameter, n))
+        return cli_error(CLI_USAGE,
+                         "%s: jitter%s%s is not jitter:BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] "
+                         "with numbers from 0 to 1, of the hue to 0.5, not all 0",
+                         label, parameter ? ":" : "", parameter ? parameter : "");
+    out->jitter = (dpt_jitter_options){(float)n[0], (float)n[1], (float)n[2], (float)n[3]};
+    return CLI_OK;
+}
+
 /* Sets the option that a word of the list means.  `parameter` follows the colon (NULL: none). */
 static int take_augmentation(const char *label, const char *word, const char *parameter,
-                             dpt_augment_options *out)
+                             cli_augment *out)
 {
-    if (strcmp(word, "crop") == 0) {
-        out->crop_padding = default_padding;
-        if (!parameter || cli_parse_count(parameter, 1, MAX_PADDING, &out->crop_padding))
-            return CLI_OK;
-        return cli_error(CLI_USAGE, "%s: crop:%s is not a padding of 1 to %d pixels", label,
-                         parameter, MAX_PADDING);
-    }
-    if (strcmp(word, "flip") == 0) {
-        out->flip = true;
-        if (!parameter) return CLI_OK;
-        return cli_error(CLI_USAGE, "%s: flip takes no parameter", label);
-    }
-    if (strcmp(word, "erase") == 0) {
-        double p = default_erase;
-        if (parameter && (!cli_parse_real(parameter, 0, 1, &p) || !(p > 0)))
-            return cli_error(CLI_USAGE, "%s: erase:%s is not a probability above 0, up to 1", label,
-                             parameter);
-        out->erase = (float)p;
-        return CLI_OK;
-    }
-    if (strcmp(word, "resized-crop") == 0) {
-        double area = default_area;
-        if (parameter && (!cli_parse_real(parameter, 0, 1, &area) || !(area > 0)))
-            return cli_error(CLI_USAGE,
-                             "%s: resized-crop:%s is not the least part of a picture's area, above "
-                             "0, up to 1",
-                             label, parameter);
-        out->resized_crop = (float)area;
-        return CLI_OK;
-    }
+    static const struct {
+        const char *word;
+        int (*take)(const char *label, const char *parameter, cli_augment *out);
+    } words[] = {{"crop", take_crop},     {"flip", take_flip},
+                 {"rotate", take_rotate}, {"jitter", take_jitter},
+                 {"erase", take_erase},   {"resized-crop", take_resized_crop}};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (strcmp(word, words[i].word) == 0) return words[i].take(label, parameter, out);
     return unknown_augmentation(label, word);
 }
 
-int cli_parse_augment(const char *label, const char *text, dpt_augment_options *out)
+int cli_parse_augment(const char *label, const char *text, cli_augment *out)
 {
-    dpt_augment_options augment = {0};
+    cli_augment augment = {0};
     if (strcmp(text, "none") == 0) {
         *out = augment;
         return CLI_OK;

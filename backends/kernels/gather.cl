@@ -1,4 +1,5 @@
 /* Gathering the samples of a shard from the data set, normalising and augmenting them. */
+#include "distort.h"
 #include "erase.h"
 #include "gather.h"
 #include "philox.h"
@@ -40,6 +41,13 @@ DEVICE bool draw_rectangle(GLOBAL gather_drawn *drawn, philox_words word, const 
     return true;
 }
 
+DEVICE distort_drawn draw_distortion(u32 sample, GLOBAL const u32 *step, const gather_params p)
+{
+    const philox_words first = philox(step, 11, sample, 0), second = philox(step, 12, sample, 0);
+    const u32 words[6] = {first.a, first.b, first.c, first.d, second.a, second.b};
+    return distort_draw(p.limits, words);
+}
+
 /* sample (n) -> drawn (n).  A work item for each sample. */
 KERNEL void dpt_gather_draw(OUT(u32, drawn), IN(u32, sample), IN(u32, step), const gather_params p)
 {
@@ -53,6 +61,7 @@ KERNEL void dpt_gather_draw(OUT(u32, drawn), IN(u32, sample), IN(u32, step), con
     drawn->left = below(word.b, 2 * p.pad + 1);
     drawn->flipped = p.flip && word.c >> 31 == 0;
     drawn->erase_height = 0;
+    if (p.distorts) drawn->distorted = draw_distortion(sample[i], step, p);
     if (word.d >> 8 >= p.border) return;
     for (u32 k = 1; k <= 10; k++)
         if (draw_rectangle(drawn, philox(step, k, sample[i], 0), p)) return;
@@ -70,11 +79,18 @@ DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
 {
     const u32 at = quotient(i, p.pixel), channel = rest(i, at, p.pixel);
     const u32 y = quotient(at, p.columns), x = rest(at, y, p.columns);
-    const u32 row = drawn.top + y - p.pad;
-    const u32 column = drawn.left + (drawn.flipped ? p.width - 1 - x : x) - p.pad;
+    u32 turned_y = y, turned_x = x;
+    if (p.rotates) {
+        const i32 right = (i32)(2 * x + 1) - (i32)p.width, down = (i32)(2 * y + 1) - (i32)p.height;
+        turned_y = distort_row(drawn.distorted, right, down, p.height);
+        turned_x = distort_column(drawn.distorted, right, down, p.width);
+    }
+    const u32 row = drawn.top + turned_y - p.pad;
+    const u32 column = drawn.left + (drawn.flipped ? p.width - 1 - turned_x : turned_x) - p.pad;
     origin from;
     from.place = (row * p.width + column) * p.pixel.value + channel;
-    from.padding = row >= p.height || column >= p.width;
+    from.padding = turned_y >= p.height || turned_x >= p.width || row >= p.height ||
+                   column >= p.width;
     from.erased =
         y - drawn.erase_top < drawn.erase_height && x - drawn.erase_left < drawn.erase_width;
     return from;
@@ -122,6 +138,66 @@ GATHER(u8, u8)
 GATHER(f32, float)
 GATHER_AUGMENTED(u8, u8)
 GATHER_AUGMENTED(f32, float)
+
+/* ---- Colours --------------------------------------------------------------------------------- */
+
+/* The colours of a pixel of the cropped, flipped and rotated image, whose first element is i. */
+DEVICE distort_pixel pixel_at(GLOBAL const u8 *data, u32 i, const gather_drawn drawn,
+                              const gather_params p)
+{
+    const origin from = origin_of(i, drawn, p);
+    distort_pixel pixel = {0, 0, 0};
+    if (!from.padding) {
+        pixel.red = data[from.place];
+        pixel.green = p.pixel.value == 3 ? data[from.place + 1] : pixel.red;
+        pixel.blue = p.pixel.value == 3 ? data[from.place + 2] : pixel.red;
+    }
+    return pixel;
+}
+
+/* Sets the offset of the contrast of each sample.  A group for each sample. */
+KERNEL void dpt_gather_contrast(OUT(u32, drawn), IN(u8, data), IN(u32, index),
+                                const gather_params p)
+{
+    SHARED u64 sums[GROUP];
+    TENSOR_IN(u32, index);
+    const u32 sample = GROUP_ID(0), n_pixels = p.height * p.width;
+    GLOBAL gather_drawn *const all = (GLOBAL gather_drawn *)(drawn_base + drawn_place) + sample;
+    const gather_drawn drawn = *all;
+    GLOBAL const u8 *const data = data_base + data_place + (u64)index[sample] * p.count;
+    u64 sum = 0;
+    for (u32 i = LOCAL_ID; i < n_pixels; i += GROUP)
+        sum += distort_grey_before_contrast(pixel_at(data, i * p.pixel.value, drawn, p),
+                                            drawn.distorted, p.pixel.value == 3);
+    sums[LOCAL_ID] = sum;
+    BARRIER();
+    for (u32 half_size = GROUP / 2; half_size > 0; half_size /= 2) {
+        if (LOCAL_ID < half_size) sums[LOCAL_ID] += sums[LOCAL_ID + half_size];
+        BARRIER();
+    }
+    if (LOCAL_ID == 0)
+        all->distorted.offset = distort_offset(drawn.distorted.contrast, sums[0], n_pixels);
+}
+
+/* dpt_gather_augmented_u8 with the jitter of colours. */
+KERNEL void dpt_gather_jittered(OUT(act, x), IN(u8, data), IN(u32, index), IN(u32, drawn),
+                                const gather_params p)
+{
+    TENSOR_IN(u32, index);
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
+    const gather_drawn drawn =
+        ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)];
+    GLOBAL act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;
+    GLOBAL const u8 *const data = data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;
+    FOR_ELEMENTS (i, p.count) {
+        const u32 channel = rest((u32)i, quotient((u32)i, p.pixel), p.pixel);
+        const distort_pixel pixel = distort_jitter(
+            pixel_at(data, (u32)i - channel, drawn, p), drawn.distorted, p.pixel.value == 3);
+        const u32 byte = channel == 0 ? pixel.red : channel == 1 ? pixel.green : pixel.blue;
+        const float value = normalised((float)byte, (u32)i, p);
+        PUT(x, i, origin_of((u32)i, drawn, p).erased ? 0.0f : value);
+    }
+}
 
 /* ---- Labels ---------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
 #ifndef DPT_KERNELS_GATHER_H
 #define DPT_KERNELS_GATHER_H
 
+#include "distort.h"
 #include "divide.h"
 
 typedef struct gather_params {
@@ -15,7 +16,9 @@ typedef struct gather_params {
     u32 pad;
     u32 flip;
     u32 border; /* a sample has an erased rectangle if the upper 24 bits of a word are below this */
-    u32 unused_too;
+    u32 rotates;  /* whether images are rotated */
+    u32 distorts; /* whether a distortion is drawn */
+    distort_limits limits;
 } gather_params;
 
 /* The draws of a sample, in the workspace. */
@@ -23,6 +26,7 @@ typedef struct gather_drawn {
     u32 top, left; /* of the crop window in the padded image */
     u32 flipped;
     u32 erase_top, erase_left, erase_height, erase_width; /* height 0: nothing is erased */
+    distort_drawn distorted;
     u32 unused;
 } gather_drawn;
 

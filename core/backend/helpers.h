@@ -97,10 +97,18 @@ static inline bool dpt_activation_fuses(dpt_activation kind)
 
 /* ---- Descriptions ---------------------------------------------------------------------------- */
 
+/* Returns whether GATHER changes the colours of images.  Cannot fail. */
+static inline bool dpt_jitters(const dpt_augment *augment)
+{
+    return augment->brightness != 0.0f || augment->contrast != 0.0f ||
+           augment->saturation != 0.0f || augment->hue != 0.0f;
+}
+
 /* Returns whether GATHER changes images.  GATHER then has a third input.  Cannot fail. */
 static inline bool dpt_augments(const dpt_augment *augment)
 {
-    return augment->pad > 0 || augment->flip || augment->erase != 0.0f;
+    return augment->pad > 0 || augment->flip || augment->erase != 0.0f || augment->rotate != 0.0f ||
+           dpt_jitters(augment);
 }
 
 /* Returns the number of rows of dw that LINEAR_BACKWARD_WEIGHTS computes.  Cannot fail. */

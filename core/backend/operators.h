@@ -50,13 +50,33 @@ enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 6, DPT_MAX_OUTPUTS = 3 };
 
 /* ---- Descriptions, one struct for each family ------------------------------------------------ */
 
-/* What GATHER does to each image before it is normalised.  Random numbers are Philox4x32-10 with
-   counter (block, sample, epoch, 0) and key (seed_low, seed_high).  u(i) is
+/* What GATHER does to each image before it is normalised, in this order.  Random numbers are
+   Philox4x32-10 with counter (block, sample, epoch, 0) and key (seed_low, seed_high).  u(i) is
    (word i % 4 of block i / 4 >> 8) * 2^-24.  below(i, m) is the integer floor(u(i) * m).
      crop   The image is padded by `pad` zeros of the data on each side.  A window of the image's
             own size is taken at row below(0, 2 pad + 1), column below(1, 2 pad + 1) of the padded
             image.
      flip   The columns are reversed if u(2) < 0.5.
+     rotate The picture is turned counter-clockwise about its middle by
+              angle = (below(44, 2 R + 1) - R) / 65536 degrees, R = round(65536 rotate).
+            With c = cos(angle), s = sin(angle), and X = 2 x + 1 - w, Y = 2 y + 1 - h, pixel (y, x)
+            shows the pixel in
+              row floor((s X + c Y + h) / 2), column floor((c X - s Y + w) / 2),
+            and zero if there is none: torchvision's rotate with the nearest pixel.  Sine and cosine
+            are integers, in units of 2^-30, with an error of a few units.
+     jitter torchvision's ColorJitter, on bytes: four changes of all pixels, in one of their 24
+            orders.  With B = round(65536 brightness), below(45, ...) draws the factor
+              f = (low + below(45, 65536 + B - low + 1)) / 65536, low = max(0, 65536 - B),
+            and so do 46 and 47 for contrast and saturation.  The order is number below(49, 24)
+            of the orders of brightness, contrast, saturation, hue, sorted by this list.
+              brightness  v = floor(f v)
+              contrast    v = floor(f v + (1 - f) m), m the mean of the grey g of all pixels
+              saturation  v = floor(f v + (1 - f) g)
+              hue         turned by (below(48, 2 H + 1) - H) / 65536 of the circle of hues,
+                          H = round(65536 hue); a colour v becomes floor(v 255.999 / 255)
+            Results are limited to 0 and 255.  g = floor(0.2989 r + 0.587 g + 0.114 b), and the
+            only channel of a grey image, which saturation and hue leave as it is.  All numbers are
+            exact fractions, computed in integers.
      erase  If u(3) < erase, a rectangle of the normalised result is set to 0 (Zhong et al. 2020,
             with torchvision's ranges).  Attempts k = 1 to 10 are made until one fits, with
               area = h * w * (0.02 + 0.31 u(4k)),
@@ -68,7 +88,11 @@ typedef struct dpt_augment {
     size_t height, width; /* of an image; it has count / (height * width) channels */
     size_t pad;           /* 0: no crop */
     bool flip;
-    float erase; /* probability; 0: never */
+    float erase;  /* probability; 0: never */
+    float rotate; /* the greatest angle in degrees, up to 180; 0: none */
+    /* The greatest differences of factors from 1, up to 1, and the greatest turn of the hue, up to
+       1/2.  All 0: no jitter.  Else the data are U8, of 1 or 3 channels. */
+    float brightness, contrast, saturation, hue;
 } dpt_augment;
 
 typedef struct dpt_gather_desc {

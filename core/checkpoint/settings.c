@@ -61,13 +61,19 @@ static void add_optimizer(const dpt_trainer *t, dpti_settings *s)
 }
 
 /* An option that earlier versions did not have is recorded only if it is used. */
-static void add_augment(const dpt_augment_options *a, dpti_settings *s)
+static void add_augment(const dpti_program_options *p, dpti_settings *s)
 {
-    char crop[48] = "";
+    const dpt_augment_options *a = &p->augment;
+    const dpt_jitter_options *j = &p->jitter;
+    char crop[48] = "", rotate[48] = "", jitter[96] = "";
     if (a->resized_crop > 0)
         dpti_print(crop, sizeof crop, ", resized crop %.9g", (double)a->resized_crop);
-    dpti_settings_add(s, "augment", "crop %zu, flip %s, erase %.9g%s", a->crop_padding,
-                      yes(a->flip), (double)a->erase, crop);
+    if (p->rotate > 0) dpti_print(rotate, sizeof rotate, ", rotate %.9g", (double)p->rotate);
+    if (j->brightness > 0 || j->contrast > 0 || j->saturation > 0 || j->hue > 0)
+        dpti_print(jitter, sizeof jitter, ", jitter %.9g:%.9g:%.9g:%.9g", (double)j->brightness,
+                   (double)j->contrast, (double)j->saturation, (double)j->hue);
+    dpti_settings_add(s, "augment", "crop %zu, flip %s, erase %.9g%s%s%s", a->crop_padding,
+                      yes(a->flip), (double)a->erase, crop, rotate, jitter);
 }
 
 /* An option that earlier versions did not have is recorded only if it is used. */
@@ -100,7 +106,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     if (p->loss == DPT_LOSS_HUBER) add_real(s, "huber-delta", p->huber_delta);
     add_real(s, "label-smoothing", p->label_smoothing);
     dpti_settings_add(s, "batchnorm", "%s", dpti_batch_norm_names[t->batch_norm]);
-    add_augment(&p->augment, s);
+    add_augment(p, s);
     dpti_settings_add(s, "deterministic", "%s", yes(p->deterministic));
 }
 

@@ -189,6 +189,21 @@ static dpt_status gather_statistics(const dpt_gather_desc *d, dpt_error *error)
     return DPT_OK;
 }
 
+static dpt_status check_distortion(const dpt_gather_desc *d, size_t channels, dpt_error *error)
+{
+    const dpt_augment *a = &d->augment;
+    DPT_TRY(check_number("an angle", a->rotate, (limits){0.0f, 180.5f}, error));
+    DPT_TRY(check_number("a jitter of brightness", a->brightness, (limits){0.0f, 1.01f}, error));
+    DPT_TRY(check_number("a jitter of contrast", a->contrast, (limits){0.0f, 1.01f}, error));
+    DPT_TRY(check_number("a jitter of saturation", a->saturation, (limits){0.0f, 1.01f}, error));
+    DPT_TRY(check_number("a jitter of hue", a->hue, (limits){0.0f, 0.51f}, error));
+    if (dpt_jitters(a) && (d->dtype != DPT_U8 || (channels != 1 && channels != 3)))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "colours change in bytes of 1 or 3 channels only; these have %zu",
+                        channels);
+    return DPT_OK;
+}
+
 static dpt_status check_augment(const dpt_gather_desc *d, bool labels, dpt_error *error)
 {
     const dpt_augment *a = &d->augment;
@@ -202,7 +217,8 @@ static dpt_status check_augment(const dpt_gather_desc *d, bool labels, dpt_error
     if (a->pad > a->height || a->pad > a->width)
         return DPT_FAIL(error, DPT_E_INVALID, "a crop with %zu pixels of padding from %zux%zu",
                         a->pad, a->height, a->width);
-    return check_number("an erasing probability", a->erase, (limits){0.0f, 1.5f}, error);
+    DPT_TRY(check_number("an erasing probability", a->erase, (limits){0.0f, 1.5f}, error));
+    return check_distortion(d, d->count / area, error);
 }
 
 static dpt_status gather(const dpt_op_desc *desc, op_shape *out, dpt_error *error)

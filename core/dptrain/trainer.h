@@ -92,6 +92,15 @@ typedef struct dpt_augment_options {
     float resized_crop;
 } dpt_augment_options;
 
+/* Random changes of the colours of each training image, as by torchvision's ColorJitter.  A factor
+   of brightness, contrast and saturation is drawn from max(0, 1 - x) to 1 + x, and a turn of the
+   hue from -x to x.  The four changes are made in a random order.  Images of bytes with 1 or 3
+   channels only. */
+typedef struct dpt_jitter_options {
+    float brightness, contrast, saturation; /* from 0 to 1 */
+    float hue;                              /* from 0 to 0.5 */
+} dpt_jitter_options;
+
 /* Tensors that are trained in another way than the rest. */
 typedef struct dpt_parameter_group {
     /* The tensors whose names match, with the names that dpt_trainer_get takes.  In a pattern `*`
@@ -233,6 +242,11 @@ typedef struct dpt_trainer_options {
        in memory at once.  0: the device's memory and caches decide.  With `deterministic` it is all
        samples or those of a grain. */
     size_t logit_rows;
+    /* More changes of each training image, drawn like those of `augment`.  The order is crop, flip,
+       rotation, jitter, erase. */
+    float rotate; /* the greatest angle in degrees, from 0 to 180, to both sides.  The nearest pixel
+                     is taken, and what was outside of the image is zero. */
+    dpt_jitter_options jitter;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

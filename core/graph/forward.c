@@ -29,13 +29,26 @@ static dpt_status emit_ids(dpti_compiler *c, size_t input)
     return DPTI_EMIT(c, gather, ((int[]){ids, c->row}), ((int[]){c->value[input]}));
 }
 
+dpt_augment dpti_augment_of(const dpti_program_options *options, const dpt_dataset *data)
+{
+    return (dpt_augment){.height = data->height,
+                         .width = data->width,
+                         .pad = options->augment.crop_padding,
+                         .flip = options->augment.flip,
+                         .erase = options->augment.erase,
+                         .rotate = options->rotate,
+                         .brightness = options->jitter.brightness,
+                         .contrast = options->jitter.contrast,
+                         .saturation = options->jitter.saturation,
+                         .hue = options->jitter.hue};
+}
+
 static dpt_status emit_images(dpti_compiler *c)
 {
     const dpt_dataset *data = c->options->data;
-    const dpt_augment_options *augment = &c->options->augment;
     const size_t input = c->model->input, elements = c->model->nodes[input].elements;
-    const bool augmented =
-        dpti_is_training(c) && (augment->crop_padding > 0 || augment->flip || augment->erase > 0);
+    const dpt_augment augment = dpti_augment_of(c->options, data);
+    const bool augmented = dpti_is_training(c) && dpt_augments(&augment);
     int images;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_IMAGES, 0, &images));
     DPT_TRY(dpti_add_activations(c, elements, &c->value[input]));
@@ -48,12 +61,7 @@ static dpt_status emit_images(dpti_compiler *c)
                                .layer = "input"};
     memcpy(gather.desc.u.gather.mean, data->mean, sizeof data->mean);
     memcpy(gather.desc.u.gather.scale, data->scale, sizeof data->scale);
-    if (augmented)
-        gather.desc.u.gather.augment = (dpt_augment){.height = data->height,
-                                                     .width = data->width,
-                                                     .pad = augment->crop_padding,
-                                                     .flip = augment->flip,
-                                                     .erase = augment->erase};
+    if (augmented) gather.desc.u.gather.augment = augment;
     return DPTI_EMIT(c, gather, ((int[]){images, c->row, augmented ? c->index : DPTI_NO_TENSOR}),
                      ((int[]){c->value[input]}));
 }

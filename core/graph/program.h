@@ -174,6 +174,8 @@ typedef struct dpti_program_options {
     const float *class_weights; /* (classes) of the cross-entropy; NULL: none.  The replica's
                                    constants must have a table of them (loss.h) */
     dpt_augment_options augment;
+    float rotate;
+    dpt_jitter_options jitter;
     dpti_optimizer optimizer;
     size_t n_parts;     /* devices whose batch-norm statistics are combined, one exchange per
                            batch-norm; 0 or 1: every device uses its own statistics */
@@ -200,6 +202,10 @@ typedef struct dpti_program_options {
     dpti_bucket_sizes buckets; /* all 0: dpti_default_buckets */
     bool exchange_at_end;
 } dpti_program_options;
+
+/* What GATHER does to images of these data in training; a description without an augmentation if
+   the options ask for none. */
+dpt_augment dpti_augment_of(const dpti_program_options *options, const dpt_dataset *data);
 
 /* Returns the smallest size first, and an eighth of all weights for the others (buckets.c). */
 dpti_bucket_sizes dpti_default_buckets(const dpt_model *model, size_t least_bucket);

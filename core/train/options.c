@@ -205,11 +205,36 @@ static dpt_status take_class_weights(dpt_trainer *t, const dpt_trainer_options *
     return DPT_OK;
 }
 
+static dpt_status check_distortion(dpt_trainer *t)
+{
+    const dpt_jitter_options *j = &t->program.jitter;
+    const dpt_augment all = dpti_augment_of(&t->program, t->data);
+    if (!in_range(t->program.rotate, 0, 180))
+        return dpt_fail(t->context, DPT_E_INVALID, "a rotation by %g degrees is not in [0, 180]",
+                        (double)t->program.rotate);
+    if (!in_range(j->brightness, 0, 1) || !in_range(j->contrast, 0, 1) ||
+        !in_range(j->saturation, 0, 1) || !in_range(j->hue, 0, 0.5f))
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a jitter of %g, %g, %g, %g: brightness, contrast and saturation are in "
+                        "[0, 1], the hue in [0, 0.5]",
+                        (double)j->brightness, (double)j->contrast, (double)j->saturation,
+                        (double)j->hue);
+    if (dpt_jitters(&all) &&
+        (t->data->dtype != DPT_U8 || (t->data->channels != 1 && t->data->channels != 3)))
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "jitter changes images of bytes with 1 or 3 channels; %s has %s with %zu: "
+                        "leave the jitter out",
+                        t->data->name, t->data->dtype == DPT_U8 ? "bytes" : "real numbers",
+                        t->data->channels);
+    return DPT_OK;
+}
+
 static dpt_status check_augment(dpt_trainer *t)
 {
     const dpt_augment_options *a = &t->program.augment;
     const size_t side = t->data->height < t->data->width ? t->data->height : t->data->width;
-    const bool augments = a->crop_padding > 0 || a->flip || a->erase > 0;
+    const dpt_augment all = dpti_augment_of(&t->program, t->data);
+    const bool augments = dpt_augments(&all);
     if (t->model->vocabulary && augments)
         return dpt_fail(t->context, DPT_E_INVALID, "ids are no images: leave the augmentation out");
     if (t->model->n_inputs > 1 && augments)
@@ -232,7 +257,7 @@ static dpt_status check_augment(dpt_trainer *t)
     if (!in_range(a->erase, 0, 1))
         return dpt_fail(t->context, DPT_E_INVALID, "an erasing probability of %g is not in [0, 1]",
                         (double)a->erase);
-    return DPT_OK;
+    return check_distortion(t);
 }
 
 /* The variance of a single value is nothing to divide by.  `samples` are those whose statistics are
@@ -404,6 +429,8 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .label_smoothing = o->label_smoothing,
         .chunk_rows = o->logit_rows,
         .augment = o->augment,
+        .rotate = o->rotate,
+        .jitter = o->jitter,
         .least_bucket = least_bucket(t, o),
         .exchange_at_end = o->no_overlap,
         .n_parts = n_parts(t, o),

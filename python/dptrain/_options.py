@@ -118,12 +118,17 @@ def span(value: Union[int, str]) -> tuple[int, str]:
     return int(match[1]), match[2] or "steps"
 
 
+def _numbers(text: str) -> Union[float, list[float]]:
+    numbers = [float(number) for number in text.split(":")]
+    return numbers if len(numbers) > 1 else numbers[0]
+
+
 def _words(value: Union[str, Sequence[str], Mapping[str, Any]]) -> dict[str, Any]:
     if not isinstance(value, (str, Mapping)):
         value = ",".join(value)
     if isinstance(value, str):
         parts = (word.partition(":") for word in value.split(","))
-        return {name: float(number) if number else True for name, _, number in parts}
+        return {name: _numbers(number) if number else True for name, _, number in parts}
     return {name.replace("_", "-"): n for name, n in value.items() if n is not False}
 
 
@@ -161,8 +166,17 @@ def _recompute(struct: Any, value: Any, keep: list) -> None:
     struct.recompute = constant("dpt_recompute", word)
 
 
+def _jitter(struct: Any, value: Any) -> None:
+    fields = ("brightness", "contrast", "saturation", "hue")
+    numbers = [value] if isinstance(value, (int, float)) else list(value)
+    if value is True or not 1 <= len(numbers) <= len(fields):
+        raise ValueError("jitter needs one to four numbers, such as jitter:0.4:0.4:0.4:0.1")
+    for field, number in zip(fields, numbers):
+        setattr(struct.jitter, field, number)
+
+
 def _augment(struct: Any, value: Any, keep: list) -> None:
-    known = ("crop", "flip", "erase", "resized-crop")
+    known = ("crop", "flip", "rotate", "jitter", "erase", "resized-crop")
     for name, number in _words(value).items():
         if name not in known:
             raise ValueError(f"unknown augmentation {name!r}{nearest(name, known)}")
@@ -172,6 +186,12 @@ def _augment(struct: Any, value: Any, keep: list) -> None:
             struct.augment.flip = True
         elif name == "erase":
             struct.augment.erase = _ERASE if number is True else number
+        elif name == "rotate":
+            if number is True:
+                raise ValueError("rotate needs an angle in degrees, such as rotate:15")
+            struct.rotate = number
+        elif name == "jitter":
+            _jitter(struct, number)
         else:
             struct.augment.resized_crop = _AREA if number is True else number
 
@@ -287,7 +307,7 @@ def _same_names(kind: str, others: Iterable[str]) -> dict[str, Setter]:
 # Fields whose keywords have other names, or that no keyword sets alone.
 _TRAINER_OTHERS: tuple[str, ...] = (
     *("size", "batch_norm", "readmit_after", "logit_rows", "no_standby", "no_rest", "no_overlap"),
-    *("own_loss_deterministic", "n_class_weights", "n_groups"),
+    *("own_loss_deterministic", "n_class_weights", "n_groups", "rotate", "jitter"),
 )
 _FIT_OTHERS = ("size", "max_seconds")
 

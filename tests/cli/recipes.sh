@@ -91,7 +91,8 @@ check "the defaults are PyTorch's" cmp betas/model.safetensors same/model.safete
 # ---- Label smoothing, class weights and augmentation: of training alone ----
 still=("${small[@]}" --epochs 1 --lr 1e-9)
 train "${still[@]}" --log plain.jsonl
-for option in label-smoothing=0.2 class-weights=1,5,0.25 augment=crop augment=crop:1 augment=flip augment=erase:1; do
+for option in label-smoothing=0.2 class-weights=1,5,0.25 augment=crop augment=crop:1 augment=flip augment=erase:1 \
+    augment=rotate:30 augment=jitter:0.5; do
     train "${still[@]}" "--$option" --log changed.jsonl
     check "--$option changes training, not the test" python3 - <<'PYTHON'
 from recipe import *
@@ -106,7 +107,7 @@ for list in 1,,2 1,-2,1 1,2,x; do
     refuse 2 "'$list' is not a list of numbers" train "${still[@]}" "--class-weights=$list"
 done
 for run in a b; do
-    train "${small[@]}" --epochs 1 --augment crop:2,flip,erase:0.5 --checkpoint augmented-$run
+    train "${small[@]}" --epochs 1 --augment crop:2,flip,erase:0.5,rotate:9,jitter:0.4:0.4:0.4:0.1 --checkpoint augmented-$run
 done
 check "augmentation follows the seed" cmp augmented-a/model.safetensors augmented-b/model.safetensors
 

@@ -46,6 +46,8 @@ done
 refuse 2 "--patience needs --validation" --patience 3
 refuse 2 "fraction" "${small[@]}" --validation 0.001
 refuse 2 "a crop with 9 pixels of padding from images of 8x8" "${small[@]}" --augment crop:9
+refuse 2 "jitter changes images of bytes with 1 or 3 channels; .* has bytes with 2: leave the jitter out" \
+    --model mlp --dataset synthetic:8x8x2:4:200 --augment jitter:0.4
 refuse 2 "does not go with 'dptrain eval'" eval --augment flip
 refuse 2 "does not go with 'dptrain devices'" devices --normalize
 
@@ -93,6 +95,13 @@ refuse 2 "--augment: unknown word ''; known: crop" --augment crop,,flip
 refuse 2 "--augment: flip takes no parameter" --augment flip:2
 refuse 2 "--augment: erase:0 is not a probability above 0" --augment erase:0
 refuse 2 "--augment: erase:1.5 is not a probability" --augment erase:1.5
+for angle in rotate rotate: rotate:abc rotate:-5 rotate:0 rotate:181; do
+    refuse 2 "--augment: $angle has no angle above 0, up to 180 degrees" --augment $angle
+done
+for jitter in jitter jitter: jitter:abc jitter:-0.1 jitter:0 jitter:0:0:0:0 jitter:1.1 jitter:0:0:0:0.6 jitter:0.1: \
+    jitter:0.1::0.1 jitter:0.1:0.1:0.1:0.1:0.1; do
+    refuse 2 "--augment: $jitter is not jitter:BRIGHTNESS" --augment $jitter
+done
 
 # Devices
 refuse 2 "unknown device .gpu0" "${small[@]}" --devices gpu0

@@ -431,12 +431,36 @@ static void check_augmentation(test *t)
         {1, 1, 3, 3, {.pad = 1, .flip = true, .erase = 1.0f}}, /* nothing fits */
         {2, 2, 1, 1, {.pad = 2, .flip = true, .erase = 1.0f}},
         {1, 40, 1, 1, {.flip = true, .erase = 1.0f}},
+        {9, 14, 2, 1, {.rotate = 15.0f}},
+        {8, 8, 3, 3, {.pad = 2, .flip = true, .erase = 0.3f, .rotate = 180.0f}},
+        {1, 5, 1, 1, {.rotate = 90.0f}},
+    };
+    static const augment_shape coloured[] = {
+        {32, 32, 3, 3, {.brightness = 0.4f, .contrast = 0.4f, .saturation = 0.4f, .hue = 0.1f}},
+        {28, 28, 1, 1, {.brightness = 1.0f, .contrast = 1.0f}},
+        {7, 5, 3, 1, {.contrast = 1.0f, .pad = 2}},
+        {7, 5, 3, 1, {.saturation = 1.0f, .flip = true}},
+        {7, 5, 3, 1, {.hue = 0.5f, .rotate = 45.0f}},
+        {5, 9, 1, 1, {.saturation = 0.5f, .hue = 0.2f}}, /* a grey image stays as it is */
+        {40,
+         21,
+         3,
+         3,
+         {.pad = 3,
+          .flip = true,
+          .erase = 0.5f,
+          .rotate = 30.0f,
+          .brightness = 0.8f,
+          .contrast = 0.8f,
+          .saturation = 0.8f,
+          .hue = 0.5f}},
     };
     static const dpt_dtype types[] = {DPT_U8, DPT_F32};
-    for (size_t i = 0; i < 2 * N_ELEMENTS(shapes) && !conformance_enough(t); i++) {
-        const augment_shape *s = &shapes[i / 2];
+    const size_t n_shapes = 2 * N_ELEMENTS(shapes);
+    for (size_t i = 0; i < n_shapes + N_ELEMENTS(coloured) && !conformance_enough(t); i++) {
+        const augment_shape *s = i < n_shapes ? &shapes[i / 2] : &coloured[i - n_shapes];
         dpt_op_desc desc = {.kind = DPT_OP_GATHER,
-                            .u.gather = {.dtype = types[i % 2],
+                            .u.gather = {.dtype = i < n_shapes ? types[i % 2] : DPT_U8,
                                          .count = s->h * s->w * s->c,
                                          .n_records = 5 + i,
                                          .channels = s->stats,

@@ -247,10 +247,15 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
     const dpt_adamw_desc *w = &desc->u.adamw;
     switch (dpt_op_family_of(desc->kind)) {
     case DPT_FAMILY_GATHER:
-        snprintf(
-            out, n, "dtype %d count %zu records %zu channels %zu image %zux%zu pad %zu%s erase %g",
-            (int)g->dtype, g->count, g->n_records, g->channels, g->augment.height, g->augment.width,
-            g->augment.pad, g->augment.flip ? " flip" : "", (double)g->augment.erase);
+        snprintf(out, n,
+                 "dtype %d count %zu records %zu channels %zu image %zux%zu pad %zu%s erase %g "
+                 "rotate %g "
+                 "jitter %g %g %g %g",
+                 (int)g->dtype, g->count, g->n_records, g->channels, g->augment.height,
+                 g->augment.width, g->augment.pad, g->augment.flip ? " flip" : "",
+                 (double)g->augment.erase, (double)g->augment.rotate, (double)g->augment.brightness,
+                 (double)g->augment.contrast, (double)g->augment.saturation,
+                 (double)g->augment.hue);
         return;
     case DPT_FAMILY_CONV2D:
     case DPT_FAMILY_LINEAR:

@@ -75,8 +75,10 @@ static void check_table(const cli_verb_entry *verb, const cli_options *options)
     const cli_option *o;
     for (size_t i = 0; (o = cli_option_at(i)) != NULL; i++)
         if ((o->verbs & verb->verb) && o->help) check_value(o, options);
-    require(options->augment.crop_padding <= 1024);
-    require(options->augment.erase >= 0.0f && options->augment.erase <= 1.0f);
+    require(options->augment.images.crop_padding <= 1024);
+    require(options->augment.images.erase >= 0.0f && options->augment.images.erase <= 1.0f);
+    require(options->augment.rotate >= 0.0f && options->augment.rotate <= 180.0f);
+    require(options->augment.jitter.brightness >= 0.0f && options->augment.jitter.hue <= 0.5f);
 }
 
 static void check_message(dpt_status status, const dpt_error *error)

@@ -36,6 +36,8 @@ def test_a_missing_library_is_named(program):
 
 # Fields that a keyword with another name sets, or that Trainer and fit set themselves.
 RENAMED = {
+    "rotate": "augment",
+    "jitter": "augment",
     "batch_norm": "batchnorm",
     "readmit_after": "readmit",
     "logit_rows": "rows_of_logits",
@@ -87,10 +89,19 @@ def test_times_that_are_none(value):
         _options.seconds(value)
 
 
+@pytest.mark.parametrize(
+    "augment, why",
+    [("rotate", "needs an angle"), ("jitter", "one to four"), ({"jitter": [0] * 5}, "one to four")],
+)
+def test_augmentations_that_are_none(augment, why):
+    with pytest.raises(ValueError, match=why):
+        _options.make("dpt_trainer_options", _options.TRAINER, {"augment": augment})
+
+
 def test_options_become_fields():
     values = dict(
         split="3:1", standby="off", overlap=False, optimizer="adamw", loss="absolute",
-        batchnorm="frozen", augment="crop:2,flip,erase", init="normal:0.5", shuffle=False,
+        batchnorm="frozen", augment="crop:2,flip,erase,rotate:15,jitter:0.4:0.3", init="normal:0.5", shuffle=False,
         device_timeout="2m", readmit=5, recompute=True, rows_of_logits=7, class_weights=[1, 2],
     )  # fmt: skip
     o, _keep = _options.make("dpt_trainer_options", _options.TRAINER, values)
@@ -100,6 +111,8 @@ def test_options_become_fields():
     assert o.loss == lib.DPT_LOSS_ABSOLUTE_ERROR
     assert o.batch_norm == lib.DPT_BATCH_NORM_FROZEN
     assert (o.augment.crop_padding, o.augment.flip, o.augment.erase) == (2, True, 0.25)
+    assert (o.rotate, o.jitter.hue) == (15, 0)
+    assert (o.jitter.brightness, o.jitter.contrast) == pytest.approx((0.4, 0.3))
     assert (o.init.kind, o.init.deviation) == (lib.DPT_INIT_NORMAL, 0.5)
     assert (o.device_timeout, o.readmit_after, o.logit_rows) == (120, 5, 7)
     assert o.recompute == lib.DPT_RECOMPUTE_ON

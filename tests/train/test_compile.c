@@ -157,6 +157,7 @@ static bool set_up(test *t, const net *n, setting *s)
                                         .class_weights = n->class_weights,
                                         .label_smoothing = n->smoothing,
                                         .augment = augment_of(n),
+                                        .rotate = augment_of(n).flip ? 40.0f : 0.0f,
                                         .optimizer = optimizer_of(n)};
     return made;
 }
@@ -404,6 +405,7 @@ static void node_by_node(test *t, setting *s)
     const dpt_model *m = s->model;
     double **value = calloc(m->n_nodes, sizeof *value);
     s->options.augment = (dpt_augment_options){.flip = false};
+    s->options.rotate = 0;
     if (CHECK(value) && interpret(t, s, &s->options, 1, &it)) {
         for (size_t i = 0; i < m->n_nodes; i++) {
             value[i] = values(COUNT * m->nodes[i].size);
@@ -696,6 +698,7 @@ static dpt_trainer_options trainer_options(const setting *s, const char *split)
                                  .n_class_weights = s->net->class_weights ? NET_CLASSES : 0,
                                  .label_smoothing = s->net->smoothing,
                                  .augment = s->options.augment,
+                                 .rotate = s->options.rotate,
                                  /* Of up to 36: a chunk has rows of two samples, and not all. */
                                  .logit_rows = s->net->n_labels ? 4 : 0,
                                  .seed = seed,

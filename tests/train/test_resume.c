@@ -35,15 +35,16 @@ typedef struct training {
 
 static const char two[] = "cpu:threads=1,cpu:threads=1";
 
-static const dpt_trainer_options sgd = {
-    .size = sizeof sgd,
-    .batch_size = BATCH,
-    .lr = 0.05f,
-    .momentum = 0.9f,
-    .weight_decay = 1e-3f,
-    .split = {DPT_SPLIT_PROPORTIONS, "3:1"},
-    .seed = 3,
-    .augment = {.crop_padding = 1, .flip = true, .erase = 0.3f}};
+static const dpt_trainer_options sgd = {.size = sizeof sgd,
+                                        .batch_size = BATCH,
+                                        .lr = 0.05f,
+                                        .momentum = 0.9f,
+                                        .weight_decay = 1e-3f,
+                                        .split = {DPT_SPLIT_PROPORTIONS, "3:1"},
+                                        .seed = 3,
+                                        .augment = {.crop_padding = 1, .flip = true, .erase = 0.3f},
+                                        .rotate = 20,
+                                        .jitter = {0.4f, 0.4f, 0.4f, 0.1f}};
 static const dpt_trainer_options adamw = {.size = sizeof adamw,
                                           .batch_size = BATCH,
                                           .optimizer = DPT_OPTIMIZER_ADAMW,

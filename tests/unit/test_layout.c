@@ -490,6 +490,8 @@ FIELD(dpt_trainer_options, deterministic, 256);
 FIELD(dpt_trainer_options, own_loss_deterministic, 257);
 FIELD(dpt_trainer_options, recompute, 260);
 FIELD(dpt_trainer_options, logit_rows, 264);
+FIELD(dpt_trainer_options, rotate, 272);
+FIELD(dpt_trainer_options, jitter, 276);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);
@@ -547,6 +549,12 @@ FIELD(dpt_augment_options, crop_padding, 0);
 FIELD(dpt_augment_options, flip, 8);
 FIELD(dpt_augment_options, erase, 12);
 FIELD(dpt_augment_options, resized_crop, 16);
+
+FROZEN(dpt_jitter_options, 16);
+FIELD(dpt_jitter_options, brightness, 0);
+FIELD(dpt_jitter_options, contrast, 4);
+FIELD(dpt_jitter_options, saturation, 8);
+FIELD(dpt_jitter_options, hue, 12);
 
 FROZEN(dpt_dataset_array, 96);
 FIELD(dpt_dataset_array, name, 0);

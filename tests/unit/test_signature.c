@@ -617,6 +617,22 @@ static void augmentations(test *t)
     refuses(t, &d, "erasing probability of -0.5");
     d.u.gather.augment.erase = NAN;
     refuses(t, &d, "erasing probability");
+    d.u.gather.augment = (dpt_augment){.height = 4, .width = 3, .rotate = 180.0f, .hue = 0.5f};
+    takes(t, &d, "data u8 =360, index u32 1, sample u32 1", "x 36");
+    d.u.gather.augment.rotate = 181.0f;
+    refuses(t, &d, "an angle of 181");
+    d.u.gather.augment = (dpt_augment){.height = 4, .width = 3, .contrast = -0.1f};
+    refuses(t, &d, "a jitter of contrast of -0.1");
+    d.u.gather.augment = (dpt_augment){.height = 4, .width = 3, .hue = 0.6f};
+    refuses(t, &d, "a jitter of hue of 0.6");
+    d.u.gather.augment = (dpt_augment){.height = 6, .width = 3, .saturation = 0.1f};
+    refuses(t, &d, "colours change in bytes of 1 or 3 channels only; these have 2");
+    d.u.gather.augment.height = 4;
+    d.u.gather.dtype = DPT_F32;
+    refuses(t, &d, "colours change in bytes");
+    d.u.gather.augment = (dpt_augment){.height = 4, .width = 3, .rotate = 1.0f};
+    takes(t, &d, "data =360, index u32 1, sample u32 1", "x 36");
+    d.u.gather.dtype = DPT_U8;
     d.u.gather.augment = (dpt_augment){.height = 5, .width = 5}; /* of nothing: not looked at */
     takes(t, &d, "data u8 =360, index u32 1", "x 36");
     d = (dpt_op_desc){.kind = DPT_OP_GATHER_LABELS,

@@ -7,6 +7,7 @@
 
 typedef struct state {
     dpt_kernel *gather, *draw; /* draw: NULL without augmentation */
+    dpt_kernel *contrast;      /* NULL without changes of contrast */
     gather_params params;      /* complete except for n_samples */
 } state;
 
@@ -24,6 +25,19 @@ static dpt_status draw(const dpt_call *call, const gather_params *p)
     return dpt_launch_items(&l, call->n_samples);
 }
 
+/* data, index, draws -> the draws with the offset of the contrast */
+static dpt_status measure_contrast(const dpt_call *call, const gather_params *p)
+{
+    const state *s = call->op->plan.state;
+    const size_t group = dpt_traits_of(call->op->device)->group_size;
+    dpt_launch l = dpt_launch_begin(call->stream, s->contrast);
+    dpt_launch_tensor(&l, call->args->workspace, DPT_U32);
+    dpt_launch_tensor(&l, call->args->in[0], DPT_U8);
+    dpt_launch_tensor(&l, call->args->in[1], DPT_U32);
+    dpt_launch_value(&l, p, sizeof *p);
+    return dpt_launch_items(&l, call->n_samples * group);
+}
+
 /* data, index, [sample] -> x */
 static dpt_status gather_images(const dpt_call *call)
 {
@@ -32,6 +46,7 @@ static dpt_status gather_images(const dpt_call *call)
     gather_params p = s->params;
     p.n_samples = call->n_samples;
     if (s->draw) DPT_TRY(draw(call, &p));
+    if (s->contrast) DPT_TRY(measure_contrast(call, &p));
     dpt_launch l = dpt_launch_begin(call->stream, s->gather);
     dpt_launch_tensor(&l, call->args->out[0], call->op->desc.type);
     dpt_launch_tensor(&l, call->args->in[0], d->dtype);
@@ -73,6 +88,10 @@ static gather_params params_of(const dpt_gather_desc *d)
     p.pad = (u32)a->pad;
     p.flip = a->flip;
     p.border = (u32)ceil((double)a->erase * 0x1p24); /* of u < erase, u a multiple of 2^-24 */
+    p.limits = distort_limits_of(
+        (const float[]){a->rotate, a->brightness, a->contrast, a->saturation, a->hue});
+    p.rotates = p.limits.rotate > 0;
+    p.distorts = a->rotate > 0 || dpt_jitters(a);
     return p;
 }
 
@@ -104,8 +123,12 @@ static dpt_status prepare_images(dpt_op *op)
                              &s->gather);
     op->plan.workspace_bytes = dpt_size_mul(op->max_samples, sizeof(gather_drawn));
     DPT_TRY(dpt_kernel_of(op->device, "gather.cl", "dpt_gather_draw", &s->draw)); /* of integers */
+    if (d->augment.contrast > 0)
+        DPT_TRY(dpt_kernel_of(op->device, "gather.cl", "dpt_gather_contrast", &s->contrast));
     return dpt_op_kernel(op, "gather.cl",
-                         bytes ? "dpt_gather_augmented_u8" : "dpt_gather_augmented_f32",
+                         dpt_jitters(&d->augment) ? "dpt_gather_jittered"
+                         : bytes                  ? "dpt_gather_augmented_u8"
+                                                  : "dpt_gather_augmented_f32",
                          &s->gather);
 }
 

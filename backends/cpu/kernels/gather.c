@@ -1,5 +1,6 @@
 /* Gathering the samples of a shard from the data set, and normalising them.  Augmented images are
    first made in the type of the data, so that padding is normalised like the image. */
+#include "kernels/distort.h"
 #include "kernels/erase.h"
 #include "kinds.h"
 #include "philox.h"
@@ -75,7 +76,7 @@ static void gather(const dpt_cpu_call *call, unsigned thread, unsigned n_threads
 
 enum { N_ATTEMPTS = 10 }; /* attempts to find a rectangle to erase */
 
-_Static_assert(PHILOX_WORDS >= 4 * (N_ATTEMPTS + 1), "one call draws all numbers of a sample");
+_Static_assert(PHILOX_WORDS >= 4 * (N_ATTEMPTS + 1) + 6, "one call draws all numbers of a sample");
 
 /* u(i), a multiple of 2^-24 */
 static double uniform(const uint32_t *words, size_t i)
@@ -135,6 +136,50 @@ static void crop_and_flip(const dpt_augment *a, const uint32_t *words, const uns
     }
 }
 
+/* Rotates an image from `from` to `to`. */
+static void rotate(const dpt_augment *a, const distort_drawn *drawn, const unsigned char *from,
+                   unsigned char *to, size_t pixel_bytes)
+{
+    const u32 height = (u32)a->height, width = (u32)a->width;
+    for (u32 y = 0; y < height; y++) {
+        for (u32 x = 0; x < width; x++, to += pixel_bytes) {
+            const i32 right = (i32)(2 * x + 1) - (i32)width, down = (i32)(2 * y + 1) - (i32)height;
+            const u32 row = distort_row(*drawn, right, down, height);
+            const u32 column = distort_column(*drawn, right, down, width);
+            if (row < height && column < width) {
+                memcpy(to, from + ((size_t)row * width + column) * pixel_bytes, pixel_bytes);
+            } else {
+                memset(to, 0, pixel_bytes);
+            }
+        }
+    }
+}
+
+static distort_pixel load_pixel(const unsigned char *from, u32 coloured)
+{
+    return (distort_pixel){from[0], coloured ? from[1] : from[0], coloured ? from[2] : from[0]};
+}
+
+/* Changes the colours of an image in its place. */
+static void jitter(const dpt_augment *a, distort_drawn *drawn, unsigned char *image,
+                   size_t channels)
+{
+    const size_t n_pixels = a->height * a->width;
+    const u32 coloured = channels == 3;
+    u64 sum = 0;
+    for (size_t i = 0; a->contrast > 0 && i < n_pixels; i++)
+        sum += distort_grey_before_contrast(load_pixel(image + i * channels, coloured), *drawn,
+                                            coloured);
+    drawn->offset = distort_offset(drawn->contrast, sum, n_pixels);
+    for (size_t i = 0; i < n_pixels; i++, image += channels) {
+        const distort_pixel p = distort_jitter(load_pixel(image, coloured), *drawn, coloured);
+        image[0] = (unsigned char)p.red;
+        if (!coloured) continue;
+        image[1] = (unsigned char)p.green;
+        image[2] = (unsigned char)p.blue;
+    }
+}
+
 /* Sets a rectangle to zero: the first attempt that fits into the image. */
 static void erase(const dpt_augment *a, const uint32_t *words, float *x, size_t channels)
 {
@@ -152,10 +197,16 @@ static void erase(const dpt_augment *a, const uint32_t *words, float *x, size_t 
     }
 }
 
-/* Bytes of a thread's scratch: one image in the type of the data, in whole cache lines. */
+/* Bytes of an image in the type of the data, in whole cache lines.  A thread's scratch has two. */
 static size_t image_bytes(const dpt_gather_desc *d)
 {
     return dpt_cpu_mul(dpt_cpu_round(d->count), dpt_dtype_bytes(d->dtype));
+}
+
+static distort_limits limits_of(const dpt_augment *a)
+{
+    return distort_limits_of(
+        (const float[]){a->rotate, a->brightness, a->contrast, a->saturation, a->hue});
 }
 
 /* data (records,count), index (n), sample (n) -> x (n,count) */
@@ -166,7 +217,10 @@ static void gather_augmented(const dpt_cpu_call *call, unsigned thread, unsigned
     const size_t channels = d->count / (a->height * a->width);
     const size_t element_bytes = dpt_dtype_bytes(d->dtype);
     const uint32_t *sample = call->in[2];
-    unsigned char *made = (unsigned char *)call->workspace + thread * image_bytes(d);
+    unsigned char *cropped = (unsigned char *)call->workspace + thread * 2 * image_bytes(d);
+    unsigned char *turned = cropped + image_bytes(d);
+    unsigned char *made = a->rotate > 0 ? turned : cropped;
+    const distort_limits limits = limits_of(a);
     const constants k = expand(d);
     const dpt_cpu_range part = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
     for (size_t s = part.begin; s < part.end; s++) {
@@ -174,7 +228,10 @@ static void gather_augmented(const dpt_cpu_call *call, unsigned thread, unsigned
         float *x = (float *)call->out[0] + s * d->count;
         uint32_t words[PHILOX_WORDS];
         philox(&source, 0, words);
-        crop_and_flip(a, words, record(call, s), made, channels * element_bytes);
+        distort_drawn drawn = distort_draw(limits, words + 44);
+        crop_and_flip(a, words, record(call, s), cropped, channels * element_bytes);
+        if (a->rotate > 0) rotate(a, &drawn, cropped, turned, channels * element_bytes);
+        if (dpt_jitters(a)) jitter(a, &drawn, made, channels);
         normalise(d->dtype, made, x, d->count, &k);
         erase(a, words, x, channels);
     }
@@ -210,6 +267,13 @@ static bool is_exact(const dpt_gather_desc *d)
     return true;
 }
 
+/* The work for an element, roughly in operations of a vector unit. */
+static double work_of(const dpt_augment *a)
+{
+    if (!dpt_augments(a)) return 0.25;
+    return 1.0 + (a->rotate > 0 ? 2.0 : 0.0) + (dpt_jitters(a) ? 20.0 : 0.0);
+}
+
 dpt_status KERNEL(prepare_gather)(dpt_op *op, dpt_error *error)
 {
     const dpt_gather_desc *d = &op->desc.u.gather;
@@ -220,8 +284,8 @@ dpt_status KERNEL(prepare_gather)(dpt_op *op, dpt_error *error)
                         DPT_MAX_CHANNEL_STATS, d->channels);
     const bool augmented = dpt_augments(&d->augment);
     op->plan.kernel = augmented ? gather_augmented : gather;
-    op->plan.work = (double)d->count * (augmented ? 1.0 : 0.25) + (augmented ? 200.0 : 20.0);
-    if (augmented) op->plan.workspace_bytes = dpt_cpu_mul(op->n_threads, image_bytes(d));
+    op->plan.work = (double)d->count * work_of(&d->augment) + (augmented ? 200.0 : 20.0);
+    if (augmented) op->plan.workspace_bytes = dpt_cpu_mul(2 * op->n_threads, image_bytes(d));
     op->plan.exact = is_exact(d);
     op->plan.algorithm = "loop";
     return DPT_OK;

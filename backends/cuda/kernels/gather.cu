@@ -8,6 +8,8 @@ const struct dpt_kernel KERNEL_TABLE[] = {
     KERNEL_ROW("gather.cl", dpt_gather_f32),
     KERNEL_ROW("gather.cl", dpt_gather_augmented_u8),
     KERNEL_ROW("gather.cl", dpt_gather_augmented_f32),
+    KERNEL_ROW("gather.cl", dpt_gather_contrast),
+    KERNEL_ROW("gather.cl", dpt_gather_jittered),
     KERNEL_ROW("gather.cl", dpt_gather_labels_u8),
     KERNEL_ROW("gather.cl", dpt_gather_labels_i32),
     END_OF_TABLE,

@@ -170,6 +170,9 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     add(f, "batch-norm", "%s", WORD(dpti_batch_norm_names, o->batch_norm));
     add(f, "augmentation", "crop %zu, flip %s, erase %.9g, resized crop %.9g", a->crop_padding,
         on(a->flip), (double)a->erase, (double)a->resized_crop);
+    add(f, "rotation", "%.9g degrees", (double)o->rotate);
+    add(f, "jitter", "%.9g:%.9g:%.9g:%.9g", (double)o->jitter.brightness,
+        (double)o->jitter.contrast, (double)o->jitter.saturation, (double)o->jitter.hue);
     add(f, "initialisation", "%s, deviation %.17g", WORD(inits, o->init.kind), o->init.deviation);
     add(f, "seed", "%" PRIu64, o->seed);
     add(f, "shuffling", "%s", on(!o->no_shuffle));
