@@ -102,6 +102,8 @@ static json_t *augment_value(document *d, const cli_augment *all)
     set(d, object, "erase", real_value((double)a->erase));
     set(d, object, "resized_crop", real_value((double)a->resized_crop));
     if (all->rotate > 0) set(d, object, "rotate", real_value((double)all->rotate));
+    if (all->mixup > 0) set(d, object, "mixup", real_value((double)all->mixup));
+    if (all->cutmix > 0) set(d, object, "cutmix", real_value((double)all->cutmix));
     if (cli_jitters(j)) {
         json_t *jitter = json_array();
         append(d, jitter, real_value((double)j->brightness));

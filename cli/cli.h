@@ -60,6 +60,7 @@ typedef struct cli_augment {
     dpt_augment_options images; /* the field `augment` */
     float rotate;
     dpt_jitter_options jitter;
+    float mixup, cutmix;
 } cli_augment;
 
 static inline bool cli_jitters(const dpt_jitter_options *jitter)
@@ -223,9 +224,9 @@ DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out
 /* Parses the first range of a list such as "0,5,10-19", and moves *list to the comma after it, or
    to the end. */
 DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *last);
-/* Parses "none", or "crop:4,flip,erase:0.25,rotate:15,jitter:0.4:0.4:0.4:0.1"; these numbers are
-   the defaults, except those of rotate and jitter, which have none.  Returns CLI_OK, or CLI_USAGE
-   after one line on stderr that begins with the label. */
+/* Parses "none", or "crop:4,flip,erase:0.25,mixup:1,cutmix:1,rotate:15,jitter:0.4:0.4:0.4:0.1";
+   these numbers are the defaults, except those of rotate and jitter, which have none.  Returns
+   CLI_OK, or CLI_USAGE after one line on stderr that begins with the label. */
 DPT_CHECK_RESULT int cli_parse_augment(const char *label, const char *text, cli_augment *out);
 /* Parses "default", "normal:STD", "xavier" or "he".  Results as of cli_parse_augment. */
 DPT_CHECK_RESULT int cli_parse_init(const char *label, const char *text, dpt_init *out);

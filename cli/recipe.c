@@ -215,6 +215,8 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .augment = o->augment.images,
         .rotate = o->augment.rotate,
         .jitter = o->augment.jitter,
+        .mixup = o->augment.mixup,
+        .cutmix = o->augment.cutmix,
         .init = o->init,
         .seed = o->seed,
         .no_shuffle = o->no_shuffle,
@@ -319,6 +321,8 @@ static void print_augment(const cli_augment *all)
         print_word(&begun, "jitter %g:%g:%g:%g", (double)j->brightness, (double)j->contrast,
                    (double)j->saturation, (double)j->hue);
     if (a->erase > 0) print_word(&begun, "erase with probability %g", (double)a->erase);
+    if (all->mixup > 0) print_word(&begun, "mixup with alpha %g", (double)all->mixup);
+    if (all->cutmix > 0) print_word(&begun, "cutmix with alpha %g", (double)all->cutmix);
     if (begun) printf("\n");
 }
 

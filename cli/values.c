@@ -117,20 +117,20 @@ bool cli_parse_run(const char **list, size_t *first, size_t *last)
 enum { WORD_BYTES = 64, MAX_PADDING = 1024 };
 
 static const size_t default_padding = 4;
-static const double default_erase = 0.25, default_area = 0.08;
+static const double default_erase = 0.25, default_area = 0.08, default_alpha = 1;
 
 static int unknown_augmentation(const char *label, const char *word)
 {
-    static const char *const known[] = {"crop",  "flip",         "rotate", "jitter",
-                                        "erase", "resized-crop", NULL};
+    static const char *const known[] = {"crop",   "flip",  "rotate",       "jitter", "mixup",
+                                        "cutmix", "erase", "resized-crop", NULL};
     const char *nearest = dpt_nearest(word, known);
     if (nearest)
         return cli_error(CLI_USAGE, "%s: unknown word '%s'; did you mean '%s'?", label, word,
                          nearest);
     return cli_error(CLI_USAGE,
                      "%s: unknown word '%s'; known: crop[:PADDING], flip, rotate:DEGREES, "
-                     "jitter:BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]], erase[:P], "
-                     "resized-crop[:AREA]; or none alone",
+                     "jitter:BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]], "
+                     "mixup[:ALPHA], cutmix[:ALPHA], erase[:P], resized-crop[:AREA]; or none alone",
                      label, word);
 }
 
@@ -213,6 +213,26 @@ static int take_jitter(const char *label, const char *parameter, cli_augment *ou
     return CLI_OK;
 }
 
+static int take_alpha(const char *label, const char *word, const char *parameter, float *out)
+{
+    double alpha = default_alpha;
+    if (parameter && !cli_parse_real(parameter, 0.01, 100, &alpha))
+        return cli_error(CLI_USAGE, "%s: %s:%s is not an alpha of 0.01 to 100", label, word,
+                         parameter);
+    *out = (float)alpha;
+    return CLI_OK;
+}
+
+static int take_mixup(const char *label, const char *parameter, cli_augment *out)
+{
+    return take_alpha(label, "mixup", parameter, &out->mixup);
+}
+
+static int take_cutmix(const char *label, const char *parameter, cli_augment *out)
+{
+    return take_alpha(label, "cutmix", parameter, &out->cutmix);
+}
+
 /* Sets the option that a word of the list means.  `parameter` follows the colon (NULL: none). */
 static int take_augmentation(const char *label, const char *word, const char *parameter,
                              cli_augment *out)
@@ -222,6 +242,7 @@ static int take_augmentation(const char *label, const char *word, const char *pa
         int (*take)(const char *label, const char *parameter, cli_augment *out);
     } words[] = {{"crop", take_crop},     {"flip", take_flip},
                  {"rotate", take_rotate}, {"jitter", take_jitter},
+                 {"mixup", take_mixup},   {"cutmix", take_cutmix},
                  {"erase", take_erase},   {"resized-crop", take_resized_crop}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(word, words[i].word) == 0) return words[i].take(label, parameter, out);

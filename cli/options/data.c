@@ -23,8 +23,8 @@ static const char *const data_sets[] = {"fashion-mnist",  "mnist",
                                         "csv:",           "text:",
                                         "tokens:",        NULL};
 
-static const char *const augmentations[] = {"crop",  "flip",         "rotate", "jitter",
-                                            "erase", "resized-crop", NULL};
+static const char *const augmentations[] = {"crop",   "flip",  "rotate",       "jitter", "mixup",
+                                            "cutmix", "erase", "resized-crop", NULL};
 
 static const char *const formats[] = {"text", "jsonl", "csv", NULL};
 
@@ -134,10 +134,10 @@ static const cli_option options[] = {
             "change training images at random: crop[:PADDING] (a window of the padded image; "
             "default 4), flip (left to right), rotate:DEGREES (by up to so many, to both sides), "
             "jitter:BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] (colours, as ColorJitter of "
-            "torchvision; such as jitter:0.4:0.4:0.4:0.1), erase[:P] (a rectangle, with "
-            "probability P; default 0.25), resized-crop[:AREA] (for pictures of folder:HxW:stream, "
-            "a window "
-            "of at least this part of the picture; default 0.08)",
+            "torchvision; such as jitter:0.4:0.4:0.4:0.1), mixup[:ALPHA] and cutmix[:ALPHA] "
+            "(mix each image, and the loss of its label, with the next one; default 1), erase[:P] "
+            "(a rectangle, with probability P; default 0.25), resized-crop[:AREA] (for pictures "
+            "of folder:HxW:stream, a window of at least this part of the picture; default 0.08)",
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_AUGMENT,
         TARGET(augment),

@@ -18,7 +18,8 @@ typedef enum dpti_random_use {
     DPTI_RANDOM_CROP = 5,    /* index: epoch << 32 | sample */
     DPTI_RANDOM_WINDOW = 6,  /* index: epoch */
     DPTI_RANDOM_TOKEN = 7,   /* index: the number of the draw in a text */
-    DPTI_RANDOM_PLACE = 8,   /* index: epoch (base/permutation.h) */
+    DPTI_RANDOM_MIX = 8,     /* index: epoch << 32 | sample */
+    DPTI_RANDOM_PLACE = 9,   /* index: epoch (base/permutation.h) */
 } dpti_random_use;
 
 /* A sequence of numbers keyed by (seed, use, index). */

@@ -247,6 +247,13 @@ typedef struct dpt_trainer_options {
     float rotate; /* the greatest angle in degrees, from 0 to 180, to both sides.  The nearest pixel
                      is taken, and what was outside of the image is zero. */
     dpt_jitter_options jitter;
+    /* Mixup and CutMix: each sample is mixed with the next one of its batch, by a lambda of
+       Beta(alpha, alpha), and its loss is lambda times that of its own label and 1 - lambda times
+       that of the other one.  A correct prediction is the label with the larger part.  The numbers
+       are alpha, from 0.01 to 100; 0: not used.  With both, each has half of the samples, at
+       random. Only with cross-entropy, one label a sample and no class weights (else
+       DPT_E_INVALID). */
+    float mixup, cutmix;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

@@ -33,6 +33,9 @@ typedef struct dpti_compiler {
     int index,
         label; /* tensors: the record numbers of this step; labels or targets of these records */
     int row;   /* tensor: the places of the records on the device */
+    /* Tensors of a training that mixes samples: the partners' record numbers, places and labels,
+       and what is drawn. */
+    int partner, partner_row, partner_label, mix;
     /* per node */
     size_t *root;
     size_t *consumers; /* per root: number of instructions that read it, the loss included */

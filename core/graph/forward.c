@@ -2,6 +2,7 @@
 #include "base/floats.h"
 #include "graph/compile.h"
 #include "graph/loss.h"
+#include "graph/mixed.h"
 
 #include <string.h>
 
@@ -49,7 +50,8 @@ static dpt_status emit_images(dpti_compiler *c)
     const size_t input = c->model->input, elements = c->model->nodes[input].elements;
     const dpt_augment augment = dpti_augment_of(c->options, data);
     const bool augmented = dpti_is_training(c) && dpt_augments(&augment);
-    int images;
+    const bool mixed = dpti_is_training(c) && dpti_mixes(c->options);
+    int images, own, other;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_IMAGES, 0, &images));
     DPT_TRY(dpti_add_activations(c, elements, &c->value[input]));
     dpti_instruction gather = {.desc = {.kind = DPT_OP_GATHER,
@@ -62,8 +64,16 @@ static dpt_status emit_images(dpti_compiler *c)
     memcpy(gather.desc.u.gather.mean, data->mean, sizeof data->mean);
     memcpy(gather.desc.u.gather.scale, data->scale, sizeof data->scale);
     if (augmented) gather.desc.u.gather.augment = augment;
-    return DPTI_EMIT(c, gather, ((int[]){images, c->row, augmented ? c->index : DPTI_NO_TENSOR}),
-                     ((int[]){c->value[input]}));
+    own = c->value[input];
+    if (mixed) DPT_TRY(dpti_add_activations(c, elements, &own));
+    DPT_TRY(DPTI_EMIT(c, gather, ((int[]){images, c->row, augmented ? c->index : DPTI_NO_TENSOR}),
+                      ((int[]){own})));
+    if (!mixed) return DPT_OK;
+    DPT_TRY(dpti_add_activations(c, elements, &other));
+    DPT_TRY(DPTI_EMIT(c, gather,
+                      ((int[]){images, c->partner_row, augmented ? c->partner : DPTI_NO_TENSOR}),
+                      ((int[]){other})));
+    return dpti_emit_mixed_images(c, own, other, c->value[input]);
 }
 
 /* Labels, or the targets of a regression, which take the labels' place and are always float32. */
@@ -82,7 +92,10 @@ static dpt_status emit_labels(dpti_compiler *c)
                               .channels = 1,
                               .scale = {1.0f}}},
         .layer = "input"};
-    return DPTI_EMIT(c, gather, ((int[]){labels, c->row}), ((int[]){c->label}));
+    DPT_TRY(DPTI_EMIT(c, gather, ((int[]){labels, c->row}), ((int[]){c->label})));
+    if (!dpti_is_training(c) || !dpti_mixes(c->options)) return DPT_OK;
+    DPT_TRY(dpti_add_sampled(c, count, &c->partner_label));
+    return DPTI_EMIT(c, gather, ((int[]){labels, c->partner_row}), ((int[]){c->partner_label}));
 }
 
 /* Parameters and constants that are read as values are where they are. */
@@ -98,6 +111,16 @@ static dpt_status find_leaves(dpti_compiler *c)
     return DPT_OK;
 }
 
+/* Finds what tells with which samples the batch is mixed, and how. */
+static dpt_status find_partners(dpti_compiler *c)
+{
+    if (!dpti_is_training(c) || !dpti_mixes(c->options)) return DPT_OK;
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_PARTNERS, 0, &c->partner));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_MIX, 0, &c->mix));
+    c->partner_row = c->partner;
+    return c->options->fed ? dpti_add_view(c, DPTI_HOME_PARTNER_ROWS, 0, &c->partner_row) : DPT_OK;
+}
+
 dpt_status dpti_emit_gather(dpti_compiler *c)
 {
     DPT_TRY(find_leaves(c));
@@ -105,6 +128,7 @@ dpt_status dpti_emit_gather(dpti_compiler *c)
     DPT_TRY(dpti_add_view(c, DPTI_HOME_INDEX, 0, &c->index));
     c->row = c->index;
     if (c->options->fed) DPT_TRY(dpti_add_view(c, DPTI_HOME_ROWS, 0, &c->row));
+    DPT_TRY(find_partners(c));
     const dpt_model *m = c->model;
     DPT_TRY(m->nodes[m->input].integer ? emit_ids(c, m->input) : emit_images(c));
     /* The same records, as integers. */

@@ -4,6 +4,7 @@
 
 #include "graph/compile.h"
 #include "graph/map_program.h"
+#include "graph/mixed.h"
 
 #include <string.h>
 
@@ -351,6 +352,23 @@ static bool is_of_outputs(dpt_loss loss)
     return dpti_loss_has_targets(loss) && loss != DPT_LOSS_SQUARED_ERROR && !dpti_loss_is_own(loss);
 }
 
+/* The cross-entropies of the own labels and of the partners' labels, mixed. */
+static dpt_status emit_loss_of_mixed(dpti_compiler *c, int gradient)
+{
+    const size_t root = c->root[c->model->logits], count = c->model->nodes[root].elements;
+    const int labels[2] = {c->label, c->partner_label};
+    const dpti_instruction loss = {.desc = loss_of(c), .layer = "loss"};
+    dpti_two_losses two;
+    for (int i = 0; i < 2; i++) {
+        DPT_TRY(dpti_add_sampled(c, 2, &two.rows[i]));
+        DPT_TRY(dpti_add_activations(c, count, &two.gradients[i]));
+        DPT_TRY(DPTI_EMIT(c, loss, ((int[]){c->value[root], labels[i]}),
+                          ((int[]){two.rows[i], two.gradients[i]})));
+    }
+    DPT_TRY(dpti_add_sampled(c, 2, &c->program->result));
+    return dpti_emit_mixed_loss(c, &two, c->program->result, gradient);
+}
+
 dpt_status dpti_emit_loss(dpti_compiler *c)
 {
     const size_t root = c->root[c->model->logits];
@@ -371,6 +389,7 @@ dpt_status dpti_emit_loss(dpti_compiler *c)
         return emit_output_as_loss(c, gradient);
     }
     if (is_of_outputs(c->options->loss)) return emit_loss_of_outputs(c, gradient);
+    if (dpti_is_training(c) && dpti_mixes(c->options)) return emit_loss_of_mixed(c, gradient);
     DPT_TRY(dpti_add_sampled(c, 2 * n_rows, &rows));
     const dpti_instruction loss = {
         .desc = loss_of(c), .layer = "loss", .repeat = n_rows > 1 ? n_rows : 0};

@@ -20,8 +20,11 @@ typedef enum dpti_home {
     DPTI_HOME_LABELS,
     DPTI_HOME_INDEX, /* the step buffer: the record numbers of this step */
     DPTI_HOME_ROWS,  /* the numbers 0, 1, ...: the places of records that are sent with the step */
-    DPTI_HOME_CONSTANTS, /* the model's constants, at `offset` elements */
-    DPTI_HOME_HALT,      /* the halt word of a single-launch program */
+    DPTI_HOME_CONSTANTS,    /* the model's constants, at `offset` elements */
+    DPTI_HOME_HALT,         /* the halt word of a single-launch program */
+    DPTI_HOME_PARTNERS,     /* the step buffer: the record numbers of the samples' partners */
+    DPTI_HOME_PARTNER_ROWS, /* the places of these records, if they are sent with the step */
+    DPTI_HOME_MIX,          /* the step buffer: what is drawn for each sample, to mix it */
 } dpti_home;
 
 typedef struct dpti_program_tensor {
@@ -176,6 +179,7 @@ typedef struct dpti_program_options {
     dpt_augment_options augment;
     float rotate;
     dpt_jitter_options jitter;
+    float mixup, cutmix; /* if either is above 0, programs of training mix samples (mixed.h) */
     dpti_optimizer optimizer;
     size_t n_parts;     /* devices whose batch-norm statistics are combined, one exchange per
                            batch-norm; 0 or 1: every device uses its own statistics */
@@ -206,6 +210,18 @@ typedef struct dpti_program_options {
 /* What GATHER does to images of these data in training; a description without an augmentation if
    the options ask for none. */
 dpt_augment dpti_augment_of(const dpti_program_options *options, const dpt_dataset *data);
+
+/* Whether samples of a training are mixed with partners. */
+static inline bool dpti_mixes(const dpti_program_options *options)
+{
+    return options->mixup > 0 || options->cutmix > 0;
+}
+
+/* The numbers that are drawn for each sample (train/components/mix.h); 0: samples are not mixed. */
+static inline size_t dpti_mix_elements(const dpti_program_options *options)
+{
+    return dpti_mixes(options) ? 2 + options->data->height + options->data->width : 0;
+}
 
 /* Returns the smallest size first, and an eighth of all weights for the others (buckets.c). */
 dpti_bucket_sizes dpti_default_buckets(const dpt_model *model, size_t least_bucket);

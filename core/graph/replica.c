@@ -68,7 +68,8 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     if (adamw || optimizer->momentum != 0) DPT_TRY(make_numbers(device, n_state, &out->velocity));
     if (adamw) DPT_TRY(make_numbers(device, n_state, &out->squares));
     DPT_TRY(make_constants(device, options, &out->constants));
-    DPT_TRY(dpti_alloc(device, dpti_step_bytes(capacity), &out->step));
+    DPT_TRY(
+        dpti_alloc(device, dpti_step_buffer_bytes(capacity, options->mix_elements), &out->step));
     DPT_TRY(dpti_alloc(device, sizeof(float), &out->halt));
     DPT_TRY(dpti_fill(&out->halt, 0, 0, sizeof(float)));
     DPT_TRY(dpti_event_create(device, &out->moving));
@@ -145,6 +146,9 @@ static dpti_place place_of(const binder *b, int tensor)
     case DPTI_HOME_INDEX: return (dpti_place){&r->step, DPTI_STEP_INDEX_OFFSET};
     case DPTI_HOME_HALT: return (dpti_place){&r->halt, 0};
     case DPTI_HOME_ROWS: return (dpti_place){b->data->rows, 0};
+    case DPTI_HOME_PARTNERS: return (dpti_place){&r->step, dpti_step_partners_offset(r->capacity)};
+    case DPTI_HOME_PARTNER_ROWS: return (dpti_place){b->data->rows, b->data->partner_rows};
+    case DPTI_HOME_MIX: return (dpti_place){&r->step, dpti_step_mix_offset(r->capacity)};
     }
     return (dpti_place){0};
 }

@@ -21,6 +21,25 @@ static inline size_t dpti_step_bytes(size_t n_samples)
     return DPTI_STEP_INDEX_OFFSET + 4 * n_samples;
 }
 
+/* In a training that mixes samples the record numbers of partners follow, and then `elements`
+   float32 for each sample.  These are the places in a buffer for so many samples. */
+static inline size_t dpti_step_partners_offset(size_t capacity)
+{
+    return (dpti_step_bytes(capacity) + 255) / 256 * 256;
+}
+
+static inline size_t dpti_step_mix_offset(size_t capacity)
+{
+    return (dpti_step_partners_offset(capacity) + 4 * capacity + 255) / 256 * 256;
+}
+
+/* Bytes of a step buffer; `elements` 0: samples are not mixed. */
+static inline size_t dpti_step_buffer_bytes(size_t capacity, size_t elements)
+{
+    if (elements == 0) return dpti_step_bytes(capacity);
+    return dpti_step_mix_offset(capacity) + 4 * elements * capacity;
+}
+
 typedef struct dpti_replica {
     dpti_device *device;
     const dpt_model *model;
@@ -55,6 +74,7 @@ typedef struct dpti_replica_options {
     size_t capacity;            /* the largest number of samples at once */
     dpti_optimizer optimizer;   /* decides which buffers of training state are needed */
     const float *class_weights; /* (classes) or NULL */
+    size_t mix_elements;        /* as dpti_mix_elements says */
     bool predicts;              /* only programs of DPTI_PURPOSE_PREDICT are made: no gradients */
     size_t n_gradients;         /* as in dpti_program; 0: flat_gradients */
     /* A replica on the same device, of a model with the same parameters, which this one uses in
@@ -118,6 +138,7 @@ struct dpti_executable {
 typedef struct dpti_data_places {
     const dpti_buffer *images, *answers; /* labels or targets */
     const dpti_buffer *rows; /* if records are sent with the step: the numbers 0, 1, ... */
+    size_t partner_rows;     /* bytes: from where on `rows` has the places of partners' records */
 } dpti_data_places;
 
 /* What is compiled, and where its data are. */

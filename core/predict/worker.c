@@ -116,9 +116,9 @@ static dpt_status send(part *p, dpti_samples run)
         records[i] = (uint32_t)dpti_dataset_record(data, p->call->first + run.first + i);
     DPT_TRY(read_images(p, records, run));
     const dpti_records_at from = {.data = data, .ahead = p->ahead, .key = run.first};
-    dpti_feed_gather(&w->feed, &from, 0, (dpti_records){records, n});
+    dpti_feed_gather(&w->feed, &from, 0, (dpti_records){.indices = records, .n = n});
     DPT_TRY(dpti_upload(&w->replica.step, 0, w->staging, dpti_step_bytes(n)));
-    return dpti_feed_upload(&w->feed, data, (dpti_feed_range){0, 0, n});
+    return dpti_feed_upload(&w->feed, data, (dpti_feed_range){.n = n});
 }
 
 static dpt_status compute(part *p, dpti_samples run)

@@ -229,12 +229,37 @@ static dpt_status check_distortion(dpt_trainer *t)
     return DPT_OK;
 }
 
+static dpt_status check_mixing(dpt_trainer *t)
+{
+    const float alphas[2] = {t->program.mixup, t->program.cutmix};
+    static const char *const names[2] = {"mixup", "cutmix"};
+    for (size_t i = 0; i < 2; i++) {
+        if (alphas[i] == 0) continue;
+        if (!in_range(alphas[i], 0.01f, 100))
+            return dpt_fail(t->context, DPT_E_INVALID, "%s with an alpha of %g: give 0.01 to 100",
+                            names[i], (double)alphas[i]);
+        if (t->program.loss != DPT_LOSS_CROSS_ENTROPY)
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "%s mixes the labels of classes, and the loss is %s: use cross-entropy "
+                            "or leave %s out",
+                            names[i], dpti_loss_names[t->program.loss], names[i]);
+        if (t->model->n_labels != 1)
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "%s needs one label a sample, and model %s has %zu: leave %s out",
+                            names[i], t->model->name, t->model->n_labels, names[i]);
+        if (t->class_weights)
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "%s and class weights do not go together: leave one out", names[i]);
+    }
+    return DPT_OK;
+}
+
 static dpt_status check_augment(dpt_trainer *t)
 {
     const dpt_augment_options *a = &t->program.augment;
     const size_t side = t->data->height < t->data->width ? t->data->height : t->data->width;
     const dpt_augment all = dpti_augment_of(&t->program, t->data);
-    const bool augments = dpt_augments(&all);
+    const bool augments = dpt_augments(&all) || t->program.mixup != 0 || t->program.cutmix != 0;
     if (t->model->vocabulary && augments)
         return dpt_fail(t->context, DPT_E_INVALID, "ids are no images: leave the augmentation out");
     if (t->model->n_inputs > 1 && augments)
@@ -257,7 +282,8 @@ static dpt_status check_augment(dpt_trainer *t)
     if (!in_range(a->erase, 0, 1))
         return dpt_fail(t->context, DPT_E_INVALID, "an erasing probability of %g is not in [0, 1]",
                         (double)a->erase);
-    return check_distortion(t);
+    DPT_TRY(check_distortion(t));
+    return check_mixing(t);
 }
 
 /* The variance of a single value is nothing to divide by.  `samples` are those whose statistics are
@@ -431,6 +457,8 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .augment = o->augment,
         .rotate = o->rotate,
         .jitter = o->jitter,
+        .mixup = o->mixup,
+        .cutmix = o->cutmix,
         .least_bucket = least_bucket(t, o),
         .exchange_at_end = o->no_overlap,
         .n_parts = n_parts(t, o),

@@ -91,7 +91,7 @@ class FitOptions(TrainerOptions, total=False):
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _LOSSES = {"absolute": "absolute-error"}
-_PADDING, _ERASE, _AREA = 4, 0.25, 0.08
+_PADDING, _ERASE, _AREA, _ALPHA = 4, 0.25, 0.08, 1
 
 
 def seconds(value: Time) -> float:
@@ -176,7 +176,7 @@ def _jitter(struct: Any, value: Any) -> None:
 
 
 def _augment(struct: Any, value: Any, keep: list) -> None:
-    known = ("crop", "flip", "rotate", "jitter", "erase", "resized-crop")
+    known = ("crop", "flip", "rotate", "jitter", "mixup", "cutmix", "erase", "resized-crop")
     for name, number in _words(value).items():
         if name not in known:
             raise ValueError(f"unknown augmentation {name!r}{nearest(name, known)}")
@@ -190,6 +190,8 @@ def _augment(struct: Any, value: Any, keep: list) -> None:
             if number is True:
                 raise ValueError("rotate needs an angle in degrees, such as rotate:15")
             struct.rotate = number
+        elif name in ("mixup", "cutmix"):
+            setattr(struct, name, _ALPHA if number is True else number)
         elif name == "jitter":
             _jitter(struct, number)
         else:
@@ -308,6 +310,7 @@ def _same_names(kind: str, others: Iterable[str]) -> dict[str, Setter]:
 _TRAINER_OTHERS: tuple[str, ...] = (
     *("size", "batch_norm", "readmit_after", "logit_rows", "no_standby", "no_rest", "no_overlap"),
     *("own_loss_deterministic", "n_class_weights", "n_groups", "rotate", "jitter"),
+    *("mixup", "cutmix"),
 )
 _FIT_OTHERS = ("size", "max_seconds")
 

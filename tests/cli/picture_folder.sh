@@ -151,6 +151,13 @@ if (need_mpi) >/dev/null 2>&1; then
     mpi 100 -n 2 "$DPTRAIN" "${both[@]}" --devices cpu:threads=1 --checkpoint processes
     check "two processes: $(cat mpi.err)" test "$status" -eq 0
     check "each reads the same" cmp devices/model.safetensors processes/model.safetensors
+    # The partner of a process's last sample is read too, though it is of another process.
+    both+=("${stream[@]}" --augment mixup,cutmix)
+    rm -rf devices processes
+    train "${both[@]}" --dataset folder:16x12 --devices cpu:threads=1,cpu:threads=1 --checkpoint devices
+    mpi 100 -n 2 "$DPTRAIN" "${both[@]}" --devices cpu:threads=1 --checkpoint processes
+    check "two processes: $(cat mpi.err)" test "$status" -eq 0
+    check "each reads its partners" cmp devices/model.safetensors processes/model.safetensors
 fi
 
 # ---- What is refused ---------------------------------------------------------------------------------

@@ -157,6 +157,9 @@ static double *place_of(const interpreter *it, const interpreter_device *device,
     case DPTI_HOME_INDEX: return device->index;
     case DPTI_HOME_ROWS: break; /* the data are all there: nothing is fed, */
     case DPTI_HOME_HALT: break; /* and this one has a vote */
+    case DPTI_HOME_PARTNERS:    /* nothing is mixed */
+    case DPTI_HOME_PARTNER_ROWS:
+    case DPTI_HOME_MIX: break;
     }
     return NULL;
 }

@@ -44,7 +44,9 @@ static const dpt_trainer_options sgd = {.size = sizeof sgd,
                                         .seed = 3,
                                         .augment = {.crop_padding = 1, .flip = true, .erase = 0.3f},
                                         .rotate = 20,
-                                        .jitter = {0.4f, 0.4f, 0.4f, 0.1f}};
+                                        .jitter = {0.4f, 0.4f, 0.4f, 0.1f},
+                                        .mixup = 0.5f,
+                                        .cutmix = 1};
 static const dpt_trainer_options adamw = {.size = sizeof adamw,
                                           .batch_size = BATCH,
                                           .optimizer = DPT_OPTIMIZER_ADAMW,

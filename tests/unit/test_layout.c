@@ -492,6 +492,8 @@ FIELD(dpt_trainer_options, recompute, 260);
 FIELD(dpt_trainer_options, logit_rows, 264);
 FIELD(dpt_trainer_options, rotate, 272);
 FIELD(dpt_trainer_options, jitter, 276);
+FIELD(dpt_trainer_options, mixup, 292);
+FIELD(dpt_trainer_options, cutmix, 296);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);

@@ -26,17 +26,26 @@ static size_t answer_bytes_of(bool targets, const dpt_dataset *data)
 
 static uint8_t *host_answers(const dpti_feed *feed, size_t slot)
 {
-    return feed->slots[slot] + feed->host_capacity * feed->image_bytes;
+    return feed->slots[slot] + feed->n_parts * feed->host_capacity * feed->image_bytes;
+}
+
+/* Where the numbers of the partners' rows begin, at an address that operators take. */
+static size_t partner_rows_of(const dpti_feed *feed)
+{
+    return feed->n_parts > 1 ? (feed->capacity + 63) / 64 * 64 : 0;
 }
 
 static dpt_status upload_rows(dpti_feed *feed)
 {
-    uint32_t *rows = calloc(feed->capacity, sizeof *rows);
+    const size_t n = partner_rows_of(feed) + feed->capacity;
+    uint32_t *rows = calloc(n, sizeof *rows);
     if (!rows)
         return DPT_FAIL(&feed->device->base.error, DPT_E_NO_MEMORY, "no memory to number rows");
     for (size_t i = 0; i < feed->capacity; i++)
         rows[i] = (uint32_t)i;
-    dpt_status status = dpti_upload(&feed->rows, 0, rows, feed->capacity * sizeof *rows);
+    for (size_t i = 0; feed->n_parts > 1 && i < feed->capacity; i++)
+        rows[partner_rows_of(feed) + i] = (uint32_t)(feed->capacity + i);
+    dpt_status status = dpti_upload(&feed->rows, 0, rows, n * sizeof *rows);
     if (status == DPT_OK) status = dpti_sync(feed->device);
     free(rows);
     return status;
@@ -52,11 +61,12 @@ dpt_status dpti_feed_create(dpti_device *device, const dpti_feed_options *option
                      .host_capacity = options->host_capacity,
                      .image_bytes = dpti_dataset_image_bytes(data),
                      .answer_bytes = answer_bytes_of(targets, data),
-                     .targets = targets};
-    const size_t record_bytes = f->image_bytes + f->answer_bytes;
-    DPT_TRY(dpti_alloc(device, f->capacity * f->image_bytes, &f->images));
-    DPT_TRY(dpti_alloc(device, f->capacity * f->answer_bytes, &f->answers));
-    DPT_TRY(dpti_alloc(device, f->capacity * sizeof(uint32_t), &f->rows));
+                     .targets = targets,
+                     .n_parts = options->with_partners ? 2 : 1};
+    const size_t record_bytes = f->n_parts * (f->image_bytes + f->answer_bytes);
+    DPT_TRY(dpti_alloc(device, f->n_parts * f->capacity * f->image_bytes, &f->images));
+    DPT_TRY(dpti_alloc(device, f->n_parts * f->capacity * f->answer_bytes, &f->answers));
+    DPT_TRY(dpti_alloc(device, (partner_rows_of(f) + f->capacity) * sizeof(uint32_t), &f->rows));
     for (size_t i = 0; i < options->n_slots; i++) {
         void *host = NULL;
         DPT_TRY(dpti_host_alloc(device, f->host_capacity * record_bytes, &host));
@@ -92,8 +102,10 @@ bool dpti_feed_serves(const dpti_feed *feed, const dpt_dataset *data, size_t cap
 
 dpti_data_places dpti_feed_places(const dpti_feed *feed)
 {
-    return (dpti_data_places){
-        .images = &feed->images, .answers = &feed->answers, .rows = &feed->rows};
+    return (dpti_data_places){.images = &feed->images,
+                              .answers = &feed->answers,
+                              .rows = &feed->rows,
+                              .partner_rows = partner_rows_of(feed) * sizeof(uint32_t)};
 }
 
 void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t slot,
@@ -105,7 +117,9 @@ void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t
     const uint8_t *images = data->images, *answers = answers_of(feed, data);
     const size_t image_bytes = dpti_dataset_image_bytes(data);
     const size_t answer_bytes = answer_bytes_of(feed->targets, data);
-    uint8_t *to = feed->slots[slot], *to_answers = host_answers(feed, slot);
+    const size_t before = records.partners ? feed->host_capacity : 0;
+    uint8_t *to = feed->slots[slot] + before * image_bytes;
+    uint8_t *to_answers = host_answers(feed, slot) + before * answer_bytes;
     if (from->ahead)
         dpti_ahead_copy(from->ahead,
                         &(dpti_ahead_run){.key = from->key, .records = indices, .n = n}, to,
@@ -118,13 +132,15 @@ void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t
 
 dpt_status dpti_feed_upload(const dpti_feed *feed, const dpt_dataset *data, dpti_feed_range range)
 {
-    const size_t slot = range.slot, first = range.first, n = range.n;
+    const size_t slot = range.slot, n = range.n;
+    const size_t first = range.first + (range.partners ? feed->host_capacity : 0);
+    const size_t row = range.partners ? feed->capacity : 0;
     if (!feed->device || n == 0) return DPT_OK;
     const size_t image_bytes = dpti_dataset_image_bytes(data);
     const size_t answer_bytes = answer_bytes_of(feed->targets, data);
-    DPT_TRY(
-        dpti_upload(&feed->images, 0, feed->slots[slot] + first * image_bytes, n * image_bytes));
+    DPT_TRY(dpti_upload(&feed->images, row * image_bytes, feed->slots[slot] + first * image_bytes,
+                        n * image_bytes));
     if (!has_answers(feed, data)) return DPT_OK;
-    return dpti_upload(&feed->answers, 0, host_answers(feed, slot) + first * answer_bytes,
-                       n * answer_bytes);
+    return dpti_upload(&feed->answers, row * answer_bytes,
+                       host_answers(feed, slot) + first * answer_bytes, n * answer_bytes);
 }

@@ -21,9 +21,10 @@ typedef struct dpti_feed {
     size_t host_capacity;             /* records in a slot: of a whole shard */
     size_t image_bytes, answer_bytes; /* bytes of one record, at most */
     bool targets;                     /* answers are targets, not labels */
-    dpti_buffer images, answers;      /* (capacity) records */
-    dpti_buffer rows;                 /* (capacity) U32: 0, 1, ... */
-    uint8_t *slots[DPTI_FEED_SLOTS];  /* host memory: images, then answers */
+    size_t n_parts; /* 2: there is as much room again for the records of partners; else 1 */
+    dpti_buffer images, answers;     /* (capacity) records */
+    dpti_buffer rows;                /* (capacity) U32: 0, 1, ...; and those of partners */
+    uint8_t *slots[DPTI_FEED_SLOTS]; /* host memory: images, then answers */
 } dpti_feed;
 
 typedef struct dpti_feed_options {
@@ -31,6 +32,7 @@ typedef struct dpti_feed_options {
     dpt_loss loss;
     size_t capacity, host_capacity; /* as in dpti_feed */
     size_t n_slots;
+    bool with_partners;
 } dpti_feed_options;
 
 /* [driver] Makes a feed for records of these data.  DPT_E_NO_MEMORY, or the device's failure; *out
@@ -57,6 +59,7 @@ typedef struct dpti_records_at {
 typedef struct dpti_records {
     const uint32_t *indices; /* (n) */
     size_t n;
+    bool partners; /* they are partners, of a feed with partners */
 } dpti_records;
 
 /* Copies records into a slot whose last upload is over.  Any thread. */
@@ -66,6 +69,7 @@ void dpti_feed_gather(const dpti_feed *feed, const dpti_records_at *from, size_t
 /* Records [first, first + n) of a slot. */
 typedef struct dpti_feed_range {
     size_t slot, first, n;
+    bool partners; /* of the partners */
 } dpti_feed_range;
 
 /* [driver] Enqueues the upload of records.  Nothing if the feed is not in use. */

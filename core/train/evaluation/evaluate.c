@@ -235,8 +235,8 @@ static dpt_status compute_micro_batch(evaluate_job *job, dpti_shard *buffers, si
     DPT_TRY(dpti_worker_upload(w, buffers->staging, 0, n));
     if (test->feed) {
         const dpti_records_at from = {.data = data, .ahead = job->ahead, .key = first};
-        dpti_feed_gather(test->feed, &from, 0, (dpti_records){records, n});
-        DPT_TRY(dpti_feed_upload(test->feed, data, (dpti_feed_range){0, 0, n}));
+        dpti_feed_gather(test->feed, &from, 0, (dpti_records){.indices = records, .n = n});
+        DPT_TRY(dpti_feed_upload(test->feed, data, (dpti_feed_range){.n = n}));
     }
     float *outputs =
         job->outputs ? job->outputs + (first - job->first) * test->evaluate.program.result_elements

@@ -36,7 +36,7 @@ dpt_status dpti_batch_reader_create(dpt_trainer *trainer)
     const dpti_image_use use = {.seed = t->seed,
                                 .least_area = (double)t->program.augment.resized_crop};
     s->ahead = dpti_ahead_create(t->data, s->steps_ahead + KEPT, &use);
-    s->records = calloc(dpti_step_samples(t), sizeof *s->records);
+    s->records = calloc(dpti_step_samples(t) + t->accumulate, sizeof *s->records);
     if (s->ahead && s->records &&
         dpti_order_create(t->data, &(dpti_order_options){dpti_step_samples(t), t->seed, t->shuffle},
                           &s->order))
@@ -85,6 +85,11 @@ static size_t list_own(const dpt_trainer *t, const dpti_in_flight_step *inflight
             n += rows[t->first_device + i];
         memcpy(own + n_own, batch + first, n * sizeof *own);
         n_own += n;
+        /* The partner of the last sample is of another process, or is here twice. */
+        const size_t left = n_samples - b * t->batch_size;
+        const size_t whole = left < t->batch_size ? left : t->batch_size;
+        if (dpti_mixes(&t->program) && n > 0 && n < whole)
+            own[n_own++] = batch[(first + n) % whole];
     }
     return n_own;
 }

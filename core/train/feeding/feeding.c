@@ -2,6 +2,7 @@
 #include "train/feeding/feeding.h"
 
 #include "context/context.h"
+#include "device/buffer.h"
 #include "device/driver.h"
 #include "train/components/data_store.h"
 #include "train/components/feed.h"
@@ -97,7 +98,8 @@ dpt_status dpti_feeding_create_feed(dpti_worker *worker, size_t most)
                                        .loss = t->program.loss,
                                        .capacity = most,
                                        .host_capacity = worker->capacity * t->accumulate,
-                                       .n_slots = DPTI_FEED_SLOTS};
+                                       .n_slots = DPTI_FEED_SLOTS,
+                                       .with_partners = dpti_mixes(&t->program)};
     if (!dpti_is_fed(worker)) return DPT_OK;
     return dpti_feed_create(worker->device, &options, &worker->feeding.feed);
 }
@@ -128,15 +130,38 @@ void dpti_feeding_gather(dpt_trainer *trainer, dpti_in_flight_step *inflight)
         dpti_shard *shard = &inflight->jobs[i];
         if (dpti_sits_out(w)) continue;
         shard->unread = unread ? &inflight->unread : NULL;
-        if (dpti_feeding_has_feed(w) && !unread)
+        if (!dpti_feeding_has_feed(w) || unread) continue;
+        dpti_feed_gather(
+            &w->feeding.feed, &from, shard->slot,
+            (dpti_records){.indices = dpti_shard_indices(shard), .n = shard->n_samples});
+        if (dpti_mixes(&trainer->program))
             dpti_feed_gather(&w->feeding.feed, &from, shard->slot,
-                             (dpti_records){dpti_shard_indices(shard), shard->n_samples});
+                             (dpti_records){.indices = dpti_shard_partners(shard),
+                                            .n = shard->n_samples,
+                                            .partners = true});
     }
+}
+
+/* Uploads the record numbers of the partners of these samples, and what was drawn for them. */
+static dpt_status upload_mix(const dpti_shard *shard, size_t first, size_t n)
+{
+    const dpti_replica *r = &shard->worker->replica;
+    const size_t elements = dpti_mix_elements(&shard->worker->trainer->program);
+    if (n == 0) return DPT_OK;
+    DPT_TRY(dpti_upload(&r->step, dpti_step_partners_offset(r->capacity),
+                        dpti_shard_partners(shard) + first, n * sizeof(uint32_t)));
+    return dpti_upload(&r->step, dpti_step_mix_offset(r->capacity),
+                       dpti_shard_mix(shard) + first * elements, n * elements * sizeof(float));
 }
 
 dpt_status dpti_feeding_upload(const dpti_shard *shard, size_t first, size_t n)
 {
     const dpti_worker *w = shard->worker;
-    return dpti_feed_upload(&w->feeding.feed, w->trainer->data,
-                            (dpti_feed_range){shard->slot, first, n});
+    const dpt_dataset *data = w->trainer->data;
+    dpti_feed_range range = {.slot = shard->slot, .first = first, .n = n};
+    DPT_TRY(dpti_feed_upload(&w->feeding.feed, data, range));
+    if (!dpti_mixes(&w->trainer->program)) return DPT_OK;
+    range.partners = true;
+    DPT_TRY(dpti_feed_upload(&w->feeding.feed, data, range));
+    return upload_mix(shard, first, n);
 }

@@ -6,6 +6,7 @@
 #include "base/times.h"
 #include "device/driver.h"
 #include "train/components/feed.h"
+#include "train/components/mix.h"
 #include "train/components/outcome.h"
 #include "train/compute/step.h"
 #include "train/exchange/exchange.h"
@@ -60,11 +61,43 @@ static void find_contributing(const dpt_trainer *t, dpti_in_flight_step *infligh
     }
 }
 
+/* The records of a batch. */
+typedef struct batch {
+    const uint32_t *records; /* (n) */
+    size_t n;
+} batch;
+
+/* Samples [first, first + n) of a batch. */
+typedef struct mixed_run {
+    batch whole;
+    size_t first, n;
+} mixed_run;
+
+/* Finds the partners of the samples that a shard gets next, and draws how they are mixed. */
+static void mix_samples(const dpt_trainer *t, const dpti_in_flight_step *inflight,
+                        dpti_shard *shard, const mixed_run *run)
+{
+    const size_t elements = dpti_mix_elements(&t->program);
+    const dpti_mix_options options = {.mixup = t->program.mixup,
+                                      .cutmix = t->program.cutmix,
+                                      .height = t->data->height,
+                                      .width = t->data->width,
+                                      .seed = t->seed};
+    for (size_t i = 0; elements > 0 && i < run->n; i++) {
+        const size_t at = run->first + i, to = shard->n_samples + i;
+        dpti_shard_partners(shard)[to] = run->whole.records[(at + 1) % run->whole.n];
+        dpti_mix_draw(&options, inflight->cursor.epoch, run->whole.records[at],
+                      dpti_shard_mix(shard) + to * elements);
+    }
+}
+
 /* Deals out batch b, which has these records: a run of consecutive samples to each device. */
 static void deal_batch(dpt_trainer *t, dpti_in_flight_step *inflight, size_t b,
                        const uint32_t *records)
 {
     size_t rows[DPTI_SPLIT_MAX_DEVICES];
+    const size_t left = inflight->n_samples - b * t->batch_size;
+    const batch whole = {records, left < t->batch_size ? left : t->batch_size};
     dpti_trainer_batch_rows(t, &(dpti_step_batch){inflight->shards, inflight->n_samples, b}, rows);
     for (size_t i = 0; i < t->first_device; i++)
         records += rows[i];
@@ -74,6 +107,8 @@ static void deal_batch(dpt_trainer *t, dpti_in_flight_step *inflight, size_t b,
         if (dpti_sits_out(&t->workers[i])) continue;
         if (n > 0)
             memcpy(dpti_shard_indices(shard) + shard->n_samples, records, n * sizeof *records);
+        mix_samples(t, inflight, shard,
+                    &(const mixed_run){whole, (size_t)(records - whole.records), n});
         shard->of_batch[b] = n;
         shard->n_samples += n;
         shard->n_batches = b + 1;

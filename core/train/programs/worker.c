@@ -45,11 +45,13 @@ typedef struct worker_job {
 static dpt_status create_staging(dpti_worker *w)
 {
     const size_t most = w->capacity * w->trainer->accumulate;
+    const size_t mixed = dpti_mix_elements(&w->trainer->program);
     for (size_t i = 0; i < DPTI_STEP_SLOTS; i++) {
         dpti_shard *shard = dpti_steps_shard(w->trainer, i, w->rank);
         void *staging, *result;
-        DPT_TRY(dpti_host_alloc(w->device, dpti_step_bytes(most), &staging));
+        DPT_TRY(dpti_host_alloc(w->device, dpti_step_buffer_bytes(most, mixed), &staging));
         shard->staging = staging;
+        shard->staged = most;
         DPT_TRY(dpti_host_alloc(w->device, (most + 1) * 2 * sizeof(float), &result));
         shard->result = result;
     }
@@ -100,6 +102,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
                                        .capacity = most,
                                        .optimizer = t->program.optimizer,
                                        .class_weights = t->program.class_weights,
+                                       .mix_elements = dpti_mix_elements(&t->program),
                                        .n_gradients = t->n_gradients};
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);

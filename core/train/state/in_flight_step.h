@@ -40,6 +40,7 @@ typedef struct dpti_shard {
     size_t first_grain;          /* with which the shard begins */
     const size_t *grain_borders; /* the in-flight step's field of this name */
     uint8_t *staging;            /* step block and indices, laid out as the step buffer */
+    size_t staged;               /* for how many samples the staging memory has room */
     size_t slot;                 /* slot of the host feed that holds the step's samples */
     bool late;                   /* as in dpti_contribution */
     const dpt_error *unread;     /* why the step has no images; NULL if it has them */
@@ -96,6 +97,18 @@ typedef struct dpti_in_flight_step {
 static inline uint32_t *dpti_shard_indices(const dpti_shard *shard)
 {
     return (uint32_t *)(void *)(shard->staging + DPTI_STEP_INDEX_OFFSET);
+}
+
+/* Of a training that mixes samples: where the indices of their partners stand, and what is drawn
+   for each sample. */
+static inline uint32_t *dpti_shard_partners(const dpti_shard *shard)
+{
+    return (uint32_t *)(void *)(shard->staging + dpti_step_partners_offset(shard->staged));
+}
+
+static inline float *dpti_shard_mix(const dpti_shard *shard)
+{
+    return (float *)(void *)(shard->staging + dpti_step_mix_offset(shard->staged));
 }
 
 #endif
