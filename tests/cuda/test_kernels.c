@@ -248,16 +248,18 @@ static void check_images(test *t, dpt_dtype type)
     check_pools(t, type, 2, "a constant window");
     check_pools(t, type, 4, "a constant window");
     check_pools(t, type, 7, "any window");
-    for (size_t i = 0; i < 4; i++)
-        check(t, (dpt_op_desc){
-                     .kind = DPT_OP_GATHER,
-                     .type = type,
-                     .u.gather = {.dtype = data[i % 2],
-                                  .count = 16,
-                                  .n_records = 5,
-                                  .channels = 1,
-                                  .scale = {1.0f},
-                                  .augment = {.height = 4, .width = 4, .pad = i < 2 ? 0 : 1}}});
+    for (size_t i = 0; i < 5; i++)
+        check(t, (dpt_op_desc){.kind = DPT_OP_GATHER,
+                               .type = type,
+                               .u.gather = {.dtype = data[i % 2],
+                                            .count = 16,
+                                            .n_records = 5,
+                                            .channels = 1,
+                                            .scale = {1.0f},
+                                            .augment = {.height = 4,
+                                                        .width = 4,
+                                                        .pad = i < 2 ? 0 : 1,
+                                                        .contrast = i < 4 ? 0.0f : 0.5f}}});
 }
 
 /* What stands around the libraries' products, which are not here. */

@@ -8,9 +8,21 @@ import pytest
 GOLDEN = pathlib.Path(__file__).parent.parent / "golden"
 
 
-def test_kept_results_are_torchvisions():
+def load(name):
+    spec = importlib.util.spec_from_file_location(name, GOLDEN / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_rotations_and_colours():
     pytest.importorskip("torchvision")
-    spec = importlib.util.spec_from_file_location("make_distort", GOLDEN / "make_distort.py")
-    made = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(made)
-    made.check(GOLDEN / "distort.txt")
+    load("make_distort").check(GOLDEN / "distort.txt")
+
+
+def test_mixing():
+    pytest.importorskip("torchvision")
+    kept = (GOLDEN / "mix.txt").read_text().splitlines()
+    made = list(load("make_mix").lines())
+    assert len(kept) == len(made) > 1
+    assert kept[1:] == made[1:]

@@ -103,6 +103,47 @@ static void rectangles(test *t)
     CHECK(mean > 0.7 && mean < 0.9);
 }
 
+/* A line of the file: the weights of the partner's pixels, and lambda. */
+static void compare_line(test *t, const char *line, size_t *compared)
+{
+    char name[8], pixels[32 * 32 + 1];
+    double number, lambda;
+    dpti_mix_options o = {0};
+    dpti_mix_cut cut;
+    float made[2 + 32 + 32];
+    if (!CHECK(sscanf(line, "%7s %zu %zu %lf %zu %zu %lf %1024s", name, &o.height, &o.width,
+                      &number, &cut.x, &cut.y, &lambda, pixels) == 8) ||
+        !CHECK(o.height <= 32 && o.width <= 32))
+        return;
+    const bool cuts = strcmp(name, "cutmix") == 0;
+    number = (double)(float)number; /* of which torchvision makes a float32, too */
+    cut.number = number;
+    if (cuts)
+        dpti_mix_by_cut(&o, &cut, made);
+    else
+        dpti_mix_by_blend(&o, number, made);
+    CHECK_NEAR((double)made[0], lambda, 1e-7);
+    if (!CHECK(!cuts || strlen(pixels) == o.height * o.width)) return;
+    for (size_t i = 0; i < o.height * o.width; i++) {
+        const double weight =
+            (double)made[2 + i / o.width] * (double)made[2 + o.height + i % o.width];
+        if (!CHECK_NEAR(weight, cuts ? pixels[i] - '0' : atof(pixels), 1e-7)) FAIL("%s", line);
+    }
+    ++*compared;
+}
+
+static void as_torchvision(test *t)
+{
+    static char line[2000];
+    size_t compared = 0;
+    FILE *file = test_open("golden/mix.txt");
+    if (!CHECK(file)) return;
+    while (fgets(line, sizeof line, file))
+        if (line[0] != '#') compare_line(t, line, &compared);
+    fclose(file);
+    CHECK_SIZE(compared, 4 * 7 * 4);
+}
+
 static void keys(test *t)
 {
     const dpti_mix_options both = {.mixup = 0.4f, .cutmix = 1, .height = H, .width = W, .seed = 1};
@@ -128,7 +169,9 @@ static void keys(test *t)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {
-        {"distributions", distributions}, {"rectangles", rectangles}, {"keys", keys}};
+    static const test_case cases[] = {{"distributions", distributions},
+                                      {"rectangles", rectangles},
+                                      {"as_torchvision", as_torchvision},
+                                      {"keys", keys}};
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

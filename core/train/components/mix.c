@@ -48,40 +48,51 @@ static size_t write_run(ptrdiff_t from, ptrdiff_t to, size_t n, float *out)
     return ones;
 }
 
-/* Returns the part of the pixels that are not in the rectangle. */
-static double draw_rectangle(dpti_random *random, const dpti_mix_options *o, float *rows)
-{
-    const double r = 0.5 * sqrt(1.0 - beta_of(random, (double)o->cutmix));
-    const ptrdiff_t x = (ptrdiff_t)dpti_random_below(random, (uint32_t)o->width);
-    const ptrdiff_t y = (ptrdiff_t)dpti_random_below(random, (uint32_t)o->height);
-    const ptrdiff_t down = (ptrdiff_t)(r * (double)o->height);
-    const ptrdiff_t right = (ptrdiff_t)(r * (double)o->width);
-    const size_t height = write_run(y - down, y + down, o->height, rows);
-    const size_t width = write_run(x - right, x + right, o->width, rows + o->height);
-    return 1.0 - (double)(height * width) / (double)(o->height * o->width);
-}
-
 /* To the nearest multiple of 2^-24, so that 1 - lambda is exact, too. */
 static float rounded(double lambda)
 {
     return (float)(floor(lambda * 0x1p24 + 0.5) * 0x1p-24);
 }
 
+static void write_lambda(double lambda, float *out)
+{
+    out[0] = rounded(lambda);
+    out[1] = out[0] >= 0.5f ? 1.0f : 0.0f;
+}
+
+void dpti_mix_by_cut(const dpti_mix_options *options, const dpti_mix_cut *cut, float *out)
+{
+    const size_t h = options->height, w = options->width;
+    const double r = 0.5 * sqrt(1.0 - cut->number);
+    const ptrdiff_t x = (ptrdiff_t)cut->x, y = (ptrdiff_t)cut->y;
+    const ptrdiff_t down = (ptrdiff_t)(r * (double)h), right = (ptrdiff_t)(r * (double)w);
+    const size_t height = write_run(y - down, y + down, h, out + 2);
+    const size_t width = write_run(x - right, x + right, w, out + 2 + h);
+    write_lambda(1.0 - (double)(height * width) / (double)(h * w), out);
+}
+
+void dpti_mix_by_blend(const dpti_mix_options *options, double number, float *out)
+{
+    float *rows = out + 2, *columns = rows + options->height;
+    write_lambda(number, out);
+    for (size_t i = 0; i < options->height; i++)
+        rows[i] = 1.0f - out[0];
+    for (size_t i = 0; i < options->width; i++)
+        columns[i] = 1.0f;
+}
+
 void dpti_mix_draw(const dpti_mix_options *options, size_t epoch, uint32_t sample, float *out)
 {
     const dpti_mix_options *o = options;
-    float *rows = out + 2;
     dpti_random random;
     dpti_random_init(&random, o->seed, DPTI_RANDOM_MIX, (uint64_t)epoch << 32 | sample);
     const bool first = (dpti_random_u32(&random) & 1u) == 0;
     if (o->cutmix > 0 && (o->mixup == 0 || first)) {
-        out[0] = rounded(draw_rectangle(&random, o, rows));
+        dpti_mix_cut cut = {.number = beta_of(&random, (double)o->cutmix)};
+        cut.x = dpti_random_below(&random, (uint32_t)o->width);
+        cut.y = dpti_random_below(&random, (uint32_t)o->height);
+        dpti_mix_by_cut(o, &cut, out);
     } else {
-        out[0] = rounded(beta_of(&random, (double)o->mixup));
-        for (size_t i = 0; i < o->height; i++)
-            rows[i] = 1.0f - out[0];
-        for (size_t i = 0; i < o->width; i++)
-            rows[o->height + i] = 1.0f;
+        dpti_mix_by_blend(o, beta_of(&random, (double)o->mixup), out);
     }
-    out[1] = out[0] >= 0.5f ? 1.0f : 0.0f;
 }

@@ -14,6 +14,12 @@ typedef struct dpti_mix_options {
     uint64_t seed;
 } dpti_mix_options;
 
+/* A rectangle of CutMix: the number of Beta(alpha, alpha), and the pixel in its middle. */
+typedef struct dpti_mix_cut {
+    double number;
+    size_t x, y;
+} dpti_mix_cut;
+
 /* Draws for a sample, and writes 2 + height + width numbers (graph/mixed.h):
      the weight of the sample's own label: lambda, a multiple of 2^-24;
      1 if the own label has at least half of the weight, else 0;
@@ -25,5 +31,9 @@ typedef struct dpti_mix_options {
    columns to each side, within the image.  Rows and columns of the rectangle have 1, others 0, and
    lambda is the part of the pixels outside of it. */
 void dpti_mix_draw(const dpti_mix_options *options, size_t epoch, uint32_t sample, float *out);
+
+/* What dpti_mix_draw writes for a rectangle, and for a number of mixup's Beta(alpha, alpha). */
+void dpti_mix_by_cut(const dpti_mix_options *options, const dpti_mix_cut *cut, float *out);
+void dpti_mix_by_blend(const dpti_mix_options *options, double number, float *out);
 
 #endif
