@@ -13,6 +13,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from typing import Any, Callable, Iterable, Iterator, Optional
@@ -179,6 +180,7 @@ def within_a_call() -> Iterator[None]:
         yield
     finally:
         _calls.within = False
+        leave_if_forked(sys.exc_info()[1])
 
 
 _DESTROY = {"device_set": "dpt_device_set_close"}
@@ -210,6 +212,26 @@ def _at_exit() -> None:
         return
     for context in list(_state.contexts.values()):
         context.close()
+
+
+def leave_if_forked(failure: Optional[BaseException] = None) -> None:
+    """Ends a process that a function of the program has forked, where that function returns to the
+    library: the library would wait for threads that this process does not have.
+
+    failure   What the function has raised: the process ends as SystemExit says, else with status 1."""
+    if not _state.forked:
+        return
+    code = failure.code if isinstance(failure, SystemExit) else 1
+    if not isinstance(failure, SystemExit):
+        why = f"{type(failure).__name__}: {failure}; " if failure else ""
+        told = f"dptrain: {why}a process that was forked within a function of the program cannot go on in the library"
+        print(f"{told}: end it by os._exit in that function", file=sys.stderr)
+    elif isinstance(code, str):
+        print(code, file=sys.stderr)
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
 os.register_at_fork(after_in_child=_after_fork)

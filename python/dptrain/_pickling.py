@@ -16,7 +16,7 @@ import numpy as np
 
 from ._context import Context, Node, context_for
 from ._library import lib
-from .errors import ClosedError, Error
+from .errors import ClosedError, Error, InvalidError
 
 if TYPE_CHECKING:
     from .builder import Builder
@@ -38,16 +38,20 @@ class Calls:
     list: list[tuple[str, tuple, dict]]
 
 
-def _stored(argument: Any) -> Any:
+def _stored(builder: Builder, argument: Any) -> Any:
     """An argument with references in place of values, and copies of what may change."""
     from .builder import Value
 
     if isinstance(argument, Value):
+        if argument._builder is not builder:
+            raise InvalidError(
+                f"a value of the network {argument._builder.name} cannot be used in the network {builder.name}"
+            )
         return Reference(argument._id, argument._ids)
     if isinstance(argument, dict):
-        return {key: _stored(value) for key, value in argument.items()}
+        return {key: _stored(builder, value) for key, value in argument.items()}
     if isinstance(argument, (list, tuple)):
-        return type(argument)(_stored(one) for one in argument)
+        return type(argument)(_stored(builder, one) for one in argument)
     return argument.copy() if isinstance(argument, np.ndarray) else argument
 
 
@@ -70,7 +74,7 @@ def recorded(method: Callable) -> Callable:
     def call(self: Builder, *arguments: Any, **keywords: Any) -> Any:
         if self._within:
             return method(self, *arguments, **keywords)
-        stored = (method.__name__, _stored(arguments), _stored(keywords))
+        stored = (method.__name__, _stored(self, arguments), _stored(self, keywords))
         self._within = True
         try:
             result = method(self, *arguments, **keywords)

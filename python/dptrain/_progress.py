@@ -76,7 +76,7 @@ def bar_for(progress: Optional[bool]) -> Any:
     """What shows the progress; None if nothing does."""
     if progress is None:
         progress = _in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
-    if not progress:
+    if not progress or sys.stderr is None:
         return None
     try:
         from tqdm.auto import tqdm

@@ -90,8 +90,10 @@ def fill(kind: str, values: Mapping[str, Any], what: str = "") -> tuple[Any, lis
             continue
         try:
             setattr(struct, name, _convert(known[name], name, value, keep))
-        except (TypeError, OverflowError) as why:
-            raise type(why)(f"{what or kind}: {name}={value!r}: {why}") from None
+        except OverflowError as why:
+            raise ValueError(f"{what or kind}: {name}={value!r}: {why}") from None
+        except TypeError as why:
+            raise TypeError(f"{what or kind}: {name}={value!r}: {why}") from None
     if "size" in known:
         struct.size = ffi.sizeof(kind)
     return struct, keep

@@ -33,6 +33,10 @@ class Value:
 
 
 def _c_value(value: Any) -> Any:
+    if not isinstance(value, Value):
+        raise TypeError(
+            f"a layer takes what a method of the builder has returned, and no {type(value).__name__}"
+        )
     out = ffi.new("dpt_value *")
     out.id = value._id
     return out[0]
@@ -41,7 +45,7 @@ def _c_value(value: Any) -> Any:
 def _c_values(values: Sequence[Value]) -> Any:
     out = ffi.new("dpt_value[]", len(values))
     for i, value in enumerate(values):
-        out[i].id = value._id
+        out[i] = _c_value(value)
     return out
 
 
@@ -74,7 +78,7 @@ class Builder:
         self._keep: list = []
         self._calls = Calls([])  # to build the same in another process
         self._within = False  # one of the methods
-        self._finished = False
+        self._ended = ""  # why nothing can be added
         context = plain_context()
         self._node: Node = context.make(
             "model", lib.dpt_model_create, context.pointer, encoded(name)
@@ -89,8 +93,7 @@ class Builder:
 
     def _do(self, step: Callable[[Any], Any]) -> Any:
         """Makes a call on the model, and remembers it."""
-        if self._finished:
-            raise StateError(f"the network {self.name} is finished")
+        self._check_not_ended()
         with self._node.context:
             result = step(self._node.get())
         self._steps.append(step)
@@ -102,9 +105,13 @@ class Builder:
             self._fail()
         return Value(self, value.id)
 
+    def _check_not_ended(self) -> None:
+        if self._ended:
+            raise StateError(f"the network {self.name} {self._ended}")
+
     def _fail(self) -> None:
         """Raises the first failure of the model."""
-        self._finished = True
+        self._ended = "has a layer that failed: begin again with a new Builder"
         node = self._node
         with node.context:
             status = lib.dpt_model_finish(node.get(), ffi.new("dpt_value *")[0])
@@ -340,12 +347,11 @@ class Builder:
         """Ends the network: `logits` are the scores of the classes, or the predictions of a regression.
 
         `per_pixel`: each pixel, or token, is scored."""
-        if self._finished:
-            raise StateError(f"the network {self.name} is finished")
+        self._check_not_ended()
         function = lib.dpt_model_finish_per_pixel if per_pixel else lib.dpt_model_finish
         value = _c_value(logits)
         self._node.context.call(function, self._node.get(), value)
-        self._finished = True
+        self._ended = "is finished"
         steps, keep, name = self._steps, self._keep, self.name
 
         def make(context: Context) -> Node:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Optional, Sequence, Un
 import numpy as np
 
 from . import _options
+from ._context import leave_if_forked
 from ._library import error_of, ffi, lib, text
 from ._structs import as_dict, empty
 from .data import Data
@@ -151,25 +152,31 @@ _loops = threading.local()  # the loops of each thread, the innermost last
 
 
 def _callback_failed(kind: Any, failure: Any, trace: Any) -> int:
+    leave_if_forked(failure)
     _loops.stack[-1].fail(failure)
     return 1
 
 
 @ffi.callback("int(*)(dpt_fit_progress const *, void *)", onerror=_callback_failed, error=1)
 def _progress(progress: Any, user: Any) -> int:
-    return ffi.from_handle(user).progress(progress)
+    answer = ffi.from_handle(user).progress(progress)
+    leave_if_forked()
+    return answer
 
 
 def _notice_failed(kind: Any, failure: Any, trace: Any) -> None:
+    leave_if_forked(failure)
     _loops.stack[-1].fail(failure)
 
 
 @ffi.callback("void(*)(dpt_notice, char const *, void *)", onerror=_notice_failed)
 def _notice(kind: int, message: Any, user: Any) -> None:
     ffi.from_handle(user).notice(kind, text(message))
+    leave_if_forked()
 
 
 def _wish_failed(kind: Any, failure: Any, trace: Any) -> bool:
+    leave_if_forked(failure)
     loop = _loops.stack[-1]
     loop.fail(failure)
     loop.interrupted = True
@@ -178,7 +185,9 @@ def _wish_failed(kind: Any, failure: Any, trace: Any) -> bool:
 
 @ffi.callback("bool(*)(void *)", onerror=_wish_failed, error=False)
 def _wants_checkpoint(user: Any) -> bool:
-    return ffi.from_handle(user).wants_checkpoint()
+    answer = ffi.from_handle(user).wants_checkpoint()
+    leave_if_forked()
+    return answer
 
 
 class _Interrupts:

@@ -159,6 +159,8 @@ class Model:
         if len(shape) not in (1, 3):
             raise InvalidError(f"input is (channels, height, width) or (n,), not {shape}")
         channels, height, width = (shape[0], 1, 1) if len(shape) == 1 else shape
+        if min(channels, height, width, classes) < 1:
+            raise InvalidError(f"input={shape}, classes={classes}: all numbers are 1 or more")
         self._shape = {"height": height, "width": width, "channels": channels, "classes": classes}
         self._sized = True
         try:

@@ -102,7 +102,7 @@ def test_mistakes_are_told_at_once():
         b.activate(x, "rellu")
     with pytest.raises(InvalidError, match="conv"):
         b.conv2d(x, "conv", out_channels=4, kernel=9)
-    with pytest.raises(StateError, match="finished"):
+    with pytest.raises(StateError, match="begin again"):
         b.flatten(x)
     with pytest.raises(InvalidError, match=r"\(2, 2\)"):
         Builder("other").input(2, 2)

@@ -292,3 +292,30 @@ def test_the_shape_of_images_is_explained():
 def test_normalizing_many_channels():
     with pytest.raises(UnsupportedError, match="up to 4 channels.*scale the values before"):
         train("linear", (np.random.random((4, 5)), [0, 1, 0, 1]), normalize=True)
+
+
+def test_values_of_another_builder():
+    ours, theirs = dptrain.Builder("ours"), dptrain.Builder("theirs")
+    x = ours.flatten(ours.input(1, 8, 8))
+    z = theirs.flatten(theirs.input(1, 8, 8))
+    with pytest.raises(InvalidError, match="of the network theirs cannot be used in the network o"):
+        ours.linear(z, "fc", out=3)
+    with pytest.raises(InvalidError, match="cannot be used in the network ours"):
+        ours.concatenate([x, z], 0)
+    with pytest.raises(TypeError, match="what a method of the builder has returned, and no int"):
+        ours.finish(3)
+    assert ours.finish(ours.linear(x, "fc", out=3)).parameter_count == 195
+
+
+def test_a_builder_after_a_failure():
+    b = dptrain.Builder("b")
+    x = b.input(1, 8, 8)
+    with pytest.raises(InvalidError, match="takes a flat input"):
+        b.linear(x, "fc", out=3)
+    with pytest.raises(dptrain.errors.StateError, match="begin again with a new Builder"):
+        b.flatten(x)
+    with pytest.raises(ValueError, match="out=-1"):
+        b.linear(x, "fc", out=-1)
+    for options in (dict(input=(1, 8, 8), classes=0), dict(input=(-1, 8, 8), classes=3)):
+        with pytest.raises(InvalidError, match="all numbers are 1 or more"):
+            dptrain.Model("mlp", **options)

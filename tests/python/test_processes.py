@@ -85,6 +85,28 @@ print(fit(dptrain.Model("lenet"), max_steps=4, on_step=split).steps)
     assert run(text) == (0, ["4"])
 
 
+@pytest.mark.parametrize(
+    "end, code", [("sys.exit(7)", 7), ("sys.exit()", 0), ("return", 1), ("1 / 0", 1)]
+)
+@pytest.mark.parametrize("where", ["on_step", "wants_checkpoint", "loss"])
+def test_a_forked_process_does_not_return_to_the_library(run, where, end, code):
+    text = f"""
+import numpy as np, tempfile
+pids = []
+def split(*given):
+    if not pids:
+        pids.append(os.fork())
+        if pids[0] == 0:
+            {end}
+    if given and isinstance(given[0], np.ndarray):
+        return given[0].sum(1), np.ones_like(given[0])
+with tempfile.TemporaryDirectory() as folder:
+    steps = fit(dptrain.Model("lenet"), max_steps=2, checkpoint=folder, {where}=split).steps
+print(steps, os.waitstatus_to_exitcode(os.waitpid(pids[0], 0)[1]))
+"""
+    assert run(text) == (0, ["2", str(code)])
+
+
 def test_the_interpreter_ends_while_a_thread_trains(run):
     text = """
 began = threading.Event()
