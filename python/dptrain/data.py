@@ -159,6 +159,12 @@ class Dataset:
             return cls(data)
         if isinstance(data, list) and data and _is_sample(data[0]):
             return cls.read(data)
+        if isinstance(data, list) and len({getattr(one, "shape", None) for one in data}) > 1:
+            shapes = ", ".join(str(tuple(getattr(one, "shape", ()))) for one in data[:3])
+            raise InvalidError(
+                f"a list is one array of samples, but the shapes of these elements differ: {shapes}. Give samples and "
+                "their labels as a tuple (x, y)"
+            )
         if hasattr(data, "dataset") and hasattr(data, "collate_fn"):
             return _of_loader(data)
         if (

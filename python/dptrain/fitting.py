@@ -125,7 +125,7 @@ class _Loop:
     def notice(self, kind: int, message: str) -> None:
         self.run.notices.append(message)
         if kind == lib.DPT_NOTICE_WARNING:
-            warnings.warn(message, RuntimeWarning, stacklevel=2)
+            warnings.warn(message, RuntimeWarning, stacklevel=_TO_CALLER_OF_FIT)
 
     def fail(self, failure: BaseException) -> None:
         """Takes an exception of a callback: the training ends, and `fit` raises it."""
@@ -135,6 +135,7 @@ class _Loop:
             self.failure = failure
 
 
+_TO_CALLER_OF_FIT = 6  # from a notice: the frames of notice, _notice, _call_fit, _run and fit
 _EPOCH_FIELDS = (
     "epoch",
     "train_loss",

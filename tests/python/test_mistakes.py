@@ -319,3 +319,21 @@ def test_a_builder_after_a_failure():
     for options in (dict(input=(1, 8, 8), classes=0), dict(input=(-1, 8, 8), classes=3)):
         with pytest.raises(InvalidError, match="all numbers are 1 or more"):
             dptrain.Model("mlp", **options)
+
+
+def test_a_list_in_place_of_a_pair(net, digits):
+    with pytest.raises(InvalidError, match=r"\(300, 1, 8, 8\), \(300,\). Give .* a tuple \(x, y\)"):
+        train(net, list(digits))
+
+
+def test_a_warning_names_the_line_of_the_program(net, digits, tmp_path):
+    folder = str(tmp_path)
+    options = dict(batch_size=50, checkpoint=folder)
+    train(net, digits, epochs=9, max_steps=9, on_step=lambda step: step.step == 2, **options)
+    for name in os.listdir(folder):
+        if name.startswith("checkpoint-"):
+            os.truncate(os.path.join(folder, name), 100)
+    with pytest.warns(RuntimeWarning, match="checksum does not fit") as caught:
+        with pytest.raises(dptrain.errors.FormatError):
+            dptrain.fit(net, digits, devices="cpu", epochs=9, max_steps=9, resume=True, **options)
+    assert {warning.filename for warning in caught} == {__file__}
