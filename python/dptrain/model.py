@@ -179,10 +179,13 @@ class Model:
             "model", lib.dpt_model_by_name, context.pointer, encoded(self.name), c_shape
         )
 
-    def _node(self, context: Context) -> Node:
-        """The library's model in a context.  The model owns it."""
+    def _check_open(self) -> None:
         if self._closed:
             raise ClosedError(f"this model, {self.name}, is closed")
+
+    def _node(self, context: Context) -> Node:
+        """The library's model in a context.  The model owns it."""
+        self._check_open()
         node = self._nodes.get(context)
         if node is None or not node.pointer:
             node = self._nodes[context] = (self._make or self._by_name)(context)
@@ -210,6 +213,7 @@ class Model:
 
     def copy(self) -> Model:
         """A model of the same network, with copies of the weights."""
+        self._check_open()
         new = Model.__new__(Model)
         new._begin(self._make, self.name)
         new._source = self._source
@@ -309,6 +313,7 @@ class Model:
         The arrays are copies.  Assign a dictionary to set weights; tensors that it lacks keep their
         values, if the network has weights.  Errors: StateError if the network has none yet;
         InvalidError for another name or shape."""
+        self._check_open()
         if self._weights_path is None:
             raise StateError(
                 f"{self.name} has no weights of its own yet: train it (dptrain.fit), load a file (net.load), or "
@@ -346,6 +351,7 @@ class Model:
 
     def save(self, path: Union[str, os.PathLike]) -> None:
         """Writes the weights as a safetensors file.  Errors: StateError if there are none."""
+        self._check_open()
         if self._weights_path is None:
             raise StateError(f"{self.name} has no weights of its own yet")
         new = f"{os.fspath(path)}.new"
@@ -357,6 +363,7 @@ class Model:
 
         The file is copied.  Tensors are checked when they are used, by the library.  Errors:
         NotFoundError; FormatError if the file is damaged."""
+        self._check_open()
         source = os.fspath(path)
         if os.path.isdir(source):
             source = os.path.join(source, "model.safetensors")

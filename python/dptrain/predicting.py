@@ -7,6 +7,7 @@ from typing import Any, Optional, Sequence, Union
 import numpy as np
 
 from ._context import Node, Owned, context_for, device_list
+from ._options import seconds
 from ._library import error_of, ffi, lib, text
 from ._structs import fill
 from .data import Data, Dataset, describe
@@ -98,7 +99,7 @@ def predict(
     outputs: Optional[str] = None,
     precision: Optional[str] = None,
     micro_batch: int = 0,
-    device_timeout: float = 0.0,
+    device_timeout: Union[float, str] = 0.0,
     deterministic: bool = False,
 ) -> np.ndarray:
     """The outputs of a network for samples: float32, (n, outputs), or (n, labels, outputs) of a
@@ -127,7 +128,7 @@ def predict(
         apply_statistics(node, net._statistics)
         options = {
             "micro_batch": micro_batch,
-            "device_timeout": device_timeout,
+            "device_timeout": seconds(device_timeout),
             "deterministic": deterministic,
         }
         key = (context, devices, dataset._source.kind(), outputs, precision, *options.values())

@@ -337,3 +337,29 @@ def test_a_warning_names_the_line_of_the_program(net, digits, tmp_path):
         with pytest.raises(dptrain.errors.FormatError):
             dptrain.fit(net, digits, devices="cpu", epochs=9, max_steps=9, resume=True, **options)
     assert {warning.filename for warning in caught} == {__file__}
+
+
+def test_a_closed_model_is_closed_for_everything(net, digits, tmp_path):
+    path = tmp_path / "net.safetensors"
+    net.initialize().save(path)
+    net.close()
+    for call in (
+        net.copy,
+        lambda: net.weights,
+        lambda: net.save(path),
+        lambda: net.load(path),
+        lambda: pickle.dumps(net),
+        lambda: dptrain.predict(net, digits[0], devices="cpu"),
+        lambda: train(net, digits),
+    ):
+        with pytest.raises(dptrain.errors.ClosedError, match="is closed"):
+            call()
+
+
+def test_times_of_predictions(net, digits):
+    net.initialize()
+    wanted = dptrain.predict(net, digits[0], devices="cpu")
+    found = dptrain.predict(net, digits[0], devices="cpu", device_timeout="2m")
+    assert np.array_equal(found, wanted)
+    with pytest.raises(ValueError, match="no time"):
+        dptrain.predict(net, digits[0], devices="cpu", device_timeout="soon")
