@@ -276,6 +276,9 @@ int cli_supervise(int argc, char **argv, int first, const cli_options *options);
 
 /* Whether a folder has a checkpoint, sound or damaged; false if the folder is NULL. */
 bool cli_has_checkpoint(const char *folder);
+/* Writes the path of the checkpoint of the last step to `out`.  False if a folder has none, or it
+   does not fit. */
+DPT_CHECK_RESULT bool cli_last_checkpoint(const char *folder, char *out, size_t out_bytes);
 
 /* Whether this process is a child of cli_supervise.  The first call removes the mark from the
    environment, so that this process's own children are not. */

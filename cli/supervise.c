@@ -161,6 +161,13 @@ bool cli_has_checkpoint(const char *folder)
     return folder && find_last(folder).name[0];
 }
 
+bool cli_last_checkpoint(const char *folder, char *out, size_t out_bytes)
+{
+    const last_checkpoint last = find_last(folder);
+    const int n = snprintf(out, out_bytes, "%s/%s", folder, last.name);
+    return last.name[0] && n > 0 && (size_t)n < out_bytes;
+}
+
 static bool is_new(const last_checkpoint *now, const last_checkpoint *before)
 {
     return now->name[0] && (strcmp(now->name, before->name) != 0 || now->file != before->file ||

@@ -73,14 +73,40 @@ static const char *first_of(const char *given, const char *told, const char *oth
     return given ? given : told ? told : otherwise;
 }
 
-/* The weights tell at which label the classes began. */
-static dpt_status check_labels(cli_session *session, const cli_options *options)
+/* What the weights to use were trained on, or those of the checkpoint that a training continues: a
+   file, and the name of the data set, which is "" if it is not known.  Whether a checkpoint is
+   sound, the training finds out. */
+typedef struct trained_on {
+    char path[PATH_MAX];
+    char dataset[sizeof((dpt_weights_info *)NULL)->dataset];
+} trained_on;
+
+static trained_on find_trained_on(const cli_session *session, const cli_options *options,
+                                  unsigned with)
 {
-    const size_t trained = cli_labels_from(session->weights.dataset);
+    const cli_session *s = session;
+    const bool resumes = with & CLI_WITH_TRAIN && options->resume && options->checkpoint;
+    trained_on out = {"", ""};
+    dpt_weights_info info = {.size = sizeof info};
+    snprintf(out.path, sizeof out.path, "%s", s->path);
+    memcpy(out.dataset, s->weights.dataset, sizeof out.dataset);
+    if (!resumes || !cli_last_checkpoint(options->checkpoint, out.path, sizeof out.path) ||
+        dpt_weights_describe(s->context, out.path, &info) != DPT_OK)
+        return out;
+    memcpy(out.dataset, info.dataset, sizeof out.dataset);
+    dpt_weights_release(&info);
+    return out;
+}
+
+/* The weights tell at which label the classes began. */
+static dpt_status check_labels(const cli_session *session, const trained_on *before,
+                               const cli_options *options)
+{
+    const size_t trained = cli_labels_from(before->dataset);
     if (!trained || !options->labels_from || trained == options->labels_from) return DPT_OK;
     return dpt_fail(session->context, DPT_E_INVALID,
                     "%s was trained with --labels-from %zu: leave --labels-from %zu out",
-                    session->path, trained, options->labels_from);
+                    before->path, trained, options->labels_from);
 }
 
 /* Puts the words of options, and those of the weights, behind the name of the data set.  For
@@ -89,10 +115,11 @@ static dpt_status add_words(cli_session *session, const cli_options *options, un
 {
     cli_session *s = session;
     cli_options own = *options;
-    const cli_data_name from = {&own, s->data_name, s->weights.dataset};
+    const trained_on before = find_trained_on(s, options, with);
+    const cli_data_name from = {&own, s->data_name, before.dataset};
     const char *why;
     if (with & CLI_DATA_IF_ASKED) own.skip_unreadable = false;
-    DPT_TRY(check_labels(s, options));
+    DPT_TRY(check_labels(s, &before, options));
     if (s->told) return DPT_OK;
     if (!cli_data_words(&from, s->data_words, sizeof s->data_words, &why))
         return dpt_fail(s->context, DPT_E_INVALID, "%s, and not for %.100s", why, s->data_name);

@@ -38,7 +38,13 @@ refuse 2 "was trained with --labels-from 1: leave --labels-from 2 out" \
 check "predict prints the labels of the files: $(cat predict.out)" \
     test "$(grep -oE '[:,] (class )?[0-9]+ [0-9]' predict.out | grep -oE '[0-9]+ ' | sort | tr -d '\n')" = "1 2 3 4 "
 train "${one[@]}" --epochs 6 --labels-from 1 --checkpoint run --resume
-refuse 2 "of a training with another model" train "${one[@]}" --epochs 8 --checkpoint run --resume --quiet
+train "${one[@]}" --epochs 8 --checkpoint run --resume
+check "so does a resumed training: $(cat train.out train.err)" grep -q "idx:labels-from=1, 12 + 8 images" train.out
+refuse 2 "checkpoint-.* was trained with --labels-from 1: leave --labels-from 2 out" \
+    train "${one[@]}" --epochs 9 --labels-from 2 --checkpoint run --resume --quiet
+rm -rf plain
+train "${one[@]}" --epochs 2 --checkpoint plain
+refuse 2 "of a training with another model" train "${one[@]}" --epochs 3 --labels-from 1 --checkpoint plain --resume --quiet
 "$DPTRAIN" data --dataset idx --data one --labels-from 1 >data.out
 check "data names the classes by their labels: $(cat data.out)" grep -qE "^4 +3 +2$" data.out
 refuse 1 "the labels of zero/.* are to begin at 1 .*, but sample 0 has label 0" \
