@@ -44,7 +44,7 @@ class TrainerOptions(TypedDict, total=False):
     loss_deterministic: bool
     huber_delta: float
     label_smoothing: float
-    class_weights: Sequence[float]
+    class_weights: Union[Sequence[float], str]
     batchnorm: str  # "sync", "local", "frozen"
     freeze_batch_norm: bool
     freeze: Union[str, Sequence[str]]  # patterns of names

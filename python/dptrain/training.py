@@ -326,8 +326,25 @@ class Trainer(Owned):
             nodes = tuple(context.adopt("dataset", out[0], (whole,)) for out in (first, second))
         return self._hold(nodes[0]), self._hold(nodes[1])
 
+    def _balanced(self) -> np.ndarray:
+        """A weight for each class that occurs, as scikit-learn's class_weight="balanced"; 1 for the others."""
+        counts = np.zeros(describe(self._train).outputs, np.uintp)
+        with self._context as context:
+            buffer = ffi.from_buffer("size_t[]", counts)
+            context.check(lib.dpt_dataset_count_classes(self._train.get(), buffer))
+        present = counts > 0
+        weights = np.ones(len(counts))
+        weights[present] = counts.sum() / (present.sum() * counts[present])
+        return weights
+
     def _c_options(self) -> tuple[Any, list]:
         options = dict(self._options)
+        if isinstance(options.get("class_weights"), str):
+            if options["class_weights"] != "balanced":
+                raise InvalidError(
+                    f"class_weights={options['class_weights']!r}: give 'balanced' or a number for each class"
+                )
+            options["class_weights"] = self._balanced()
         loss = options.get("loss")
         if callable(loss):
             options["loss"] = (

@@ -218,6 +218,22 @@ def test_an_exception_of_a_request_ends_the_training(net, digits, tmp_path):
         )
 
 
+def test_balanced_class_weights(net, digits):
+    """Those of scikit-learn: samples / (classes * samples of the class), of the part that is trained."""
+    x, y = digits
+    x, y = np.concatenate([x, x[y == 3]]), np.concatenate([y, y[y == 3]])
+    counts = np.bincount(y, minlength=10)
+    by_hand = list(len(y) / (10 * counts))
+    options = dict(devices="cpu:threads=1", max_steps=3, batch_size=50)
+    runs = [
+        dptrain.fit(net.copy(), (x, y), class_weights=weights, **options).losses
+        for weights in ("balanced", by_hand, None)
+    ]
+    assert runs[0] == runs[1] != runs[2]
+    with pytest.raises(InvalidError, match="balanced"):
+        dptrain.fit(net, (x, y), class_weights="balance", **options)
+
+
 def test_resume_of_another_training_is_refused(net, digits, tmp_path):
     options = dict(devices="cpu", checkpoint=str(tmp_path / "run"))
     dptrain.fit(net.copy(), digits, max_steps=3, batch_size=50, **options)
