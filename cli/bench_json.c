@@ -102,6 +102,12 @@ static json_t *augment_value(document *d, const cli_augment *all)
     set(d, object, "erase", real_value((double)a->erase));
     set(d, object, "resized_crop", real_value((double)a->resized_crop));
     if (all->rotate > 0) set(d, object, "rotate", real_value((double)all->rotate));
+    if (all->randaugment.ops > 0) {
+        json_t *randaugment = json_array();
+        append(d, randaugment, size_value(all->randaugment.ops));
+        append(d, randaugment, size_value(all->randaugment.magnitude));
+        set(d, object, "randaugment", randaugment);
+    }
     if (all->mixup > 0) set(d, object, "mixup", real_value((double)all->mixup));
     if (all->cutmix > 0) set(d, object, "cutmix", real_value((double)all->cutmix));
     if (cli_jitters(j)) {

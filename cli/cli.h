@@ -61,6 +61,7 @@ typedef struct cli_augment {
     float rotate;
     dpt_jitter_options jitter;
     float mixup, cutmix;
+    dpt_randaugment_options randaugment;
 } cli_augment;
 
 static inline bool cli_jitters(const dpt_jitter_options *jitter)

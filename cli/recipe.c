@@ -215,6 +215,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .augment = o->augment.images,
         .rotate = o->augment.rotate,
         .jitter = o->augment.jitter,
+        .randaugment = o->augment.randaugment,
         .mixup = o->augment.mixup,
         .cutmix = o->augment.cutmix,
         .init = o->init,
@@ -317,6 +318,9 @@ static void print_augment(const cli_augment *all)
     if (a->crop_padding) print_word(&begun, "crop with padding %zu", a->crop_padding);
     if (a->flip) print_word(&begun, "flip");
     if (all->rotate > 0) print_word(&begun, "rotation up to %g degrees", (double)all->rotate);
+    if (all->randaugment.ops > 0)
+        print_word(&begun, "RandAugment, %zu operations of magnitude %zu", all->randaugment.ops,
+                   all->randaugment.magnitude);
     if (cli_jitters(j))
         print_word(&begun, "jitter %g:%g:%g:%g", (double)j->brightness, (double)j->contrast,
                    (double)j->saturation, (double)j->hue);

@@ -121,14 +121,15 @@ static const double default_erase = 0.25, default_area = 0.08, default_alpha = 1
 
 static int unknown_augmentation(const char *label, const char *word)
 {
-    static const char *const known[] = {"crop",   "flip",  "rotate",       "jitter", "mixup",
-                                        "cutmix", "erase", "resized-crop", NULL};
+    static const char *const known[] = {"crop",  "flip",   "rotate", "randaugment",  "jitter",
+                                        "mixup", "cutmix", "erase",  "resized-crop", NULL};
     const char *nearest = dpt_nearest(word, known);
     if (nearest)
         return cli_error(CLI_USAGE, "%s: unknown word '%s'; did you mean '%s'?", label, word,
                          nearest);
     return cli_error(CLI_USAGE,
                      "%s: unknown word '%s'; known: crop[:PADDING], flip, rotate:DEGREES, "
+                     "randaugment[:OPERATIONS[:MAGNITUDE]], "
                      "jitter:BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]], "
                      "mixup[:ALPHA], cutmix[:ALPHA], erase[:P], resized-crop[:AREA]; or none alone",
                      label, word);
@@ -213,6 +214,25 @@ static int take_jitter(const char *label, const char *parameter, cli_augment *ou
     return CLI_OK;
 }
 
+static int take_randaugment(const char *label, const char *parameter, cli_augment *out)
+{
+    char ops[32] = "2";
+    const char *colon = parameter ? strchr(parameter, ':') : NULL;
+    const size_t length = colon ? (size_t)(colon - parameter) : parameter ? strlen(parameter) : 0;
+    dpt_randaugment_options *r = &out->randaugment;
+    if (length < sizeof ops && parameter) {
+        memcpy(ops, parameter, length);
+        ops[length] = '\0';
+    }
+    if (length < sizeof ops && cli_parse_count(ops, 1, 6, &r->ops) &&
+        cli_parse_count(colon ? colon + 1 : "9", 0, 30, &r->magnitude))
+        return CLI_OK;
+    return cli_error(CLI_USAGE,
+                     "%s: randaugment:%s is not randaugment:OPERATIONS:MAGNITUDE with 1 to 6 "
+                     "operations and a magnitude of 0 to 30",
+                     label, parameter);
+}
+
 static int take_alpha(const char *label, const char *word, const char *parameter, float *out)
 {
     double alpha = default_alpha;
@@ -240,10 +260,15 @@ static int take_augmentation(const char *label, const char *word, const char *pa
     static const struct {
         const char *word;
         int (*take)(const char *label, const char *parameter, cli_augment *out);
-    } words[] = {{"crop", take_crop},     {"flip", take_flip},
-                 {"rotate", take_rotate}, {"jitter", take_jitter},
-                 {"mixup", take_mixup},   {"cutmix", take_cutmix},
-                 {"erase", take_erase},   {"resized-crop", take_resized_crop}};
+    } words[] = {{"crop", take_crop},
+                 {"flip", take_flip},
+                 {"rotate", take_rotate},
+                 {"randaugment", take_randaugment},
+                 {"jitter", take_jitter},
+                 {"mixup", take_mixup},
+                 {"cutmix", take_cutmix},
+                 {"erase", take_erase},
+                 {"resized-crop", take_resized_crop}};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
         if (strcmp(word, words[i].word) == 0) return words[i].take(label, parameter, out);
     return unknown_augmentation(label, word);

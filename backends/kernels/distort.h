@@ -80,10 +80,10 @@ DISTORT_FUNCTION u32 distort_order(u32 word)
     return order | (left >> 4u * (1u - third) & 15u) << 12;
 }
 
-/* 1 - (square / divisor) * rest, all in units of 2^-30: a step of a power series. */
-DISTORT_FUNCTION u64 distort_series(u64 square, u64 rest, u32 divisor)
+/* 1 - (square / by) * rest, all in units of 2^-30: a step of a power series. */
+DISTORT_FUNCTION u64 distort_series(u64 square, u64 rest, u32 by)
 {
-    return DISTORT_TURN_ONE - (square * rest >> 30) / divisor;
+    return DISTORT_TURN_ONE - (square * rest >> 30) / by;
 }
 
 /* The cosine and sine of an angle of at most 180 degrees, in units of 2^-16 degrees.  Angles beyond

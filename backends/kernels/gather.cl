@@ -1,8 +1,8 @@
 /* Gathering the samples of a shard from the data set, normalising and augmenting them. */
-#include "distort.h"
 #include "erase.h"
 #include "gather.h"
 #include "philox.h"
+#include "randaugment.h"
 #include "span.h"
 
 /* One of four constants, chosen by the bits of its number, which needs no branch. */
@@ -48,6 +48,24 @@ DEVICE distort_drawn draw_distortion(u32 sample, GLOBAL const u32 *step, const g
     return distort_draw(p.limits, words);
 }
 
+DEVICE randaugment_shape shape_of(const gather_params p)
+{
+    randaugment_shape shape;
+    shape.height = p.height;
+    shape.width = p.width;
+    shape.channels = p.pixel.value;
+    return shape;
+}
+
+/* Operation k of RandAugment. */
+DEVICE randaugment_op draw_operation(u32 sample, u32 k, GLOBAL const u32 *step,
+                                     const gather_params p)
+{
+    const philox_words word = philox(step, 13 + k / 2, sample, 0);
+    const u32 first = k % 2 == 0 ? word.a : word.c, second = k % 2 == 0 ? word.b : word.d;
+    return randaugment_draw(first, second, p.magnitude, shape_of(p));
+}
+
 /* sample (n) -> drawn (n).  A work item for each sample. */
 KERNEL void dpt_gather_draw(OUT(u32, drawn), IN(u32, sample), IN(u32, step), const gather_params p)
 {
@@ -61,6 +79,8 @@ KERNEL void dpt_gather_draw(OUT(u32, drawn), IN(u32, sample), IN(u32, step), con
     drawn->left = below(word.b, 2 * p.pad + 1);
     drawn->flipped = p.flip && word.c >> 31 == 0;
     drawn->erase_height = 0;
+    for (u32 k = 0; k < p.n_ops; k++)
+        drawn->ops[k] = draw_operation(sample[i], k, step, p);
     if (p.distorts) drawn->distorted = draw_distortion(sample[i], step, p);
     if (word.d >> 8 >= p.border) return;
     for (u32 k = 1; k <= 10; k++)
@@ -141,11 +161,16 @@ GATHER_AUGMENTED(f32, float)
 
 /* ---- Colours --------------------------------------------------------------------------------- */
 
-/* The colours of a pixel of the cropped, flipped and rotated image, whose first element is i. */
+/* The colours of a pixel of the cropped, flipped and rotated image, whose first element is i.  With
+   RandAugment `data` has that image, changed. */
 DEVICE distort_pixel pixel_at(GLOBAL const u8 *data, u32 i, const gather_drawn drawn,
                               const gather_params p)
 {
-    const origin from = origin_of(i, drawn, p);
+    origin from = origin_of(i, drawn, p);
+    if (p.n_ops > 0) {
+        from.place = i;
+        from.padding = 0;
+    }
     distort_pixel pixel = {0, 0, 0};
     if (!from.padding) {
         pixel.red = data[from.place];
@@ -164,7 +189,8 @@ KERNEL void dpt_gather_contrast(OUT(u32, drawn), IN(u8, data), IN(u32, index),
     const u32 sample = GROUP_ID(0), n_pixels = p.height * p.width;
     GLOBAL gather_drawn *const all = (GLOBAL gather_drawn *)(drawn_base + drawn_place) + sample;
     const gather_drawn drawn = *all;
-    GLOBAL const u8 *const data = data_base + data_place + (u64)index[sample] * p.count;
+    const u32 record = p.n_ops > 0 ? sample : index[sample];
+    GLOBAL const u8 *const data = data_base + data_place + (u64)record * p.count;
     u64 sum = 0;
     for (u32 i = LOCAL_ID; i < n_pixels; i += GROUP)
         sum += distort_grey_before_contrast(pixel_at(data, i * p.pixel.value, drawn, p),
@@ -188,7 +214,8 @@ KERNEL void dpt_gather_jittered(OUT(act, x), IN(u8, data), IN(u32, index), IN(u3
     const gather_drawn drawn =
         ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)];
     GLOBAL act *const x = x_base + x_place + (u64)GROUP_ID(1) * p.count;
-    GLOBAL const u8 *const data = data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;
+    const u32 record = p.n_ops > 0 ? GROUP_ID(1) : index[GROUP_ID(1)];
+    GLOBAL const u8 *const data = data_base + data_place + (u64)record * p.count;
     FOR_ELEMENTS (i, p.count) {
         const u32 channel = rest((u32)i, quotient((u32)i, p.pixel), p.pixel);
         const distort_pixel pixel = distort_jitter(
@@ -196,6 +223,87 @@ KERNEL void dpt_gather_jittered(OUT(act, x), IN(u8, data), IN(u32, index), IN(u3
         const u32 byte = channel == 0 ? pixel.red : channel == 1 ? pixel.green : pixel.blue;
         const float value = normalised((float)byte, (u32)i, p);
         PUT(x, i, origin_of((u32)i, drawn, p).erased ? 0.0f : value);
+    }
+}
+
+/* ---- RandAugment ----------------------------------------------------------------------------- */
+
+/* data (records,count), index (n) -> image (n,count): the cropped, flipped and rotated images. */
+KERNEL void dpt_gather_images(OUT(u8, image), IN(u8, data), IN(u32, index), IN(u32, drawn),
+                              const gather_params p)
+{
+    TENSOR_IN(u32, index);
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
+    const gather_drawn drawn =
+        ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)];
+    GLOBAL u8 *const image = image_base + image_place + (u64)GROUP_ID(1) * p.count;
+    GLOBAL const u8 *const data = data_base + data_place + (u64)index[GROUP_ID(1)] * p.count;
+    FOR_ELEMENTS (i, p.count) {
+        const origin from = origin_of((u32)i, drawn, p);
+        u8 value = 0;
+        if (!from.padding) value = data[from.place];
+        image[i] = value;
+    }
+}
+
+/* Entry `row` of the table of an operation.  Every entry counts the pixels by itself. */
+DEVICE u32 count_entry(GLOBAL const u8 *image, u32 row, const randaugment_op op,
+                       const gather_params p)
+{
+    const u32 channel = row >> 8, value = row & 255u, n_pixels = p.height * p.width;
+    const u32 channels = p.pixel.value;
+    randaugment_counts of;
+    u32 below = 0;
+    of.grey = 0;
+    of.least = 255;
+    of.most = of.below_most = 0;
+    for (u32 i = 0; op.kind == RANDAUGMENT_CONTRAST && i < n_pixels; i++) {
+        GLOBAL const u8 *const at = image + (u64)i * channels;
+        distort_pixel pixel;
+        pixel.red = at[0];
+        pixel.green = at[channels == 3 ? 1 : 0];
+        pixel.blue = at[channels == 3 ? 2 : 0];
+        of.grey += distort_grey(pixel, channels == 3);
+    }
+    for (u32 i = 0; op.kind >= RANDAUGMENT_AUTO_CONTRAST && i < n_pixels; i++) {
+        const u32 pixel = image[(u64)i * channels + channel];
+        of.least = pixel < of.least ? pixel : of.least;
+        of.most = pixel > of.most ? pixel : of.most;
+        below += pixel < value ? 1u : 0u;
+    }
+    for (u32 i = 0; op.kind == RANDAUGMENT_EQUALIZE && i < n_pixels; i++)
+        of.below_most += image[(u64)i * channels + channel] < of.most ? 1u : 0u;
+    return randaugment_entry(op, value, below, of, n_pixels);
+}
+
+/* image (n,count) -> table (n,RANDAUGMENT_ROWS), of samples whose operation p.op maps. */
+KERNEL void dpt_gather_tables(OUT(u8, table), IN(u8, image), IN(u32, drawn), const gather_params p)
+{
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
+    const randaugment_op op =
+        ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)].ops[p.op];
+    GLOBAL u8 *const table = table_base + table_place + (u64)GROUP_ID(1) * RANDAUGMENT_ROWS;
+    GLOBAL const u8 *const image = image_base + image_place + (u64)GROUP_ID(1) * p.count;
+    const u32 n_rows = randaugment_maps(op.kind) ? 256u * p.pixel.value : 0u;
+    FOR_ELEMENTS (row, RANDAUGMENT_ROWS) {
+        if (row < n_rows) table[row] = (u8)count_entry(image, (u32)row, op, p);
+    }
+}
+
+/* from, table -> to (n,count): operation p.op. */
+KERNEL void dpt_gather_operate(OUT(u8, to), IN(u8, from), IN(u8, table), IN(u32, drawn),
+                               const gather_params p)
+{
+    if (IS_EXTRA_GROUP(p.n_samples)) return;
+    const randaugment_op op =
+        ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)].ops[p.op];
+    GLOBAL u8 *const to = to_base + to_place + (u64)GROUP_ID(1) * p.count;
+    GLOBAL const u8 *const from = from_base + from_place + (u64)GROUP_ID(1) * p.count;
+    GLOBAL const u8 *const table = table_base + table_place + (u64)GROUP_ID(1) * RANDAUGMENT_ROWS;
+    FOR_ELEMENTS (i, p.count) {
+        const u32 pixel = quotient((u32)i, p.pixel), y = quotient(pixel, p.columns);
+        const u32 at[3] = {y, rest(pixel, y, p.columns), rest((u32)i, pixel, p.pixel)};
+        to[i] = (u8)randaugment_value(from, table, at, op, shape_of(p));
     }
 }
 

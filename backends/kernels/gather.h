@@ -2,8 +2,8 @@
 #ifndef DPT_KERNELS_GATHER_H
 #define DPT_KERNELS_GATHER_H
 
-#include "distort.h"
 #include "divide.h"
+#include "randaugment.h"
 
 typedef struct gather_params {
     u64 n_samples; /* for labels and draws, which have no dimension of samples */
@@ -19,6 +19,8 @@ typedef struct gather_params {
     u32 rotates;  /* whether images are rotated */
     u32 distorts; /* whether a distortion is drawn */
     distort_limits limits;
+    u32 n_ops, magnitude; /* of RandAugment */
+    u32 op;               /* the operation that a launch does */
 } gather_params;
 
 /* The draws of a sample, in the workspace. */
@@ -27,6 +29,7 @@ typedef struct gather_drawn {
     u32 flipped;
     u32 erase_top, erase_left, erase_height, erase_width; /* height 0: nothing is erased */
     distort_drawn distorted;
+    randaugment_op ops[RANDAUGMENT_MOST];
     u32 unused;
 } gather_drawn;
 

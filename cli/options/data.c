@@ -23,8 +23,8 @@ static const char *const data_sets[] = {"fashion-mnist",  "mnist",
                                         "csv:",           "text:",
                                         "tokens:",        NULL};
 
-static const char *const augmentations[] = {"crop",   "flip",  "rotate",       "jitter", "mixup",
-                                            "cutmix", "erase", "resized-crop", NULL};
+static const char *const augmentations[] = {"crop",  "flip",   "rotate", "randaugment",  "jitter",
+                                            "mixup", "cutmix", "erase",  "resized-crop", NULL};
 
 static const char *const formats[] = {"text", "jsonl", "csv", NULL};
 
@@ -133,6 +133,8 @@ static const cli_option options[] = {
         .help =
             "change training images at random: crop[:PADDING] (a window of the padded image; "
             "default 4), flip (left to right), rotate:DEGREES (by up to so many, to both sides), "
+            ""
+            "randaugment[:OPERATIONS[:MAGNITUDE]] (as RandAugment of torchvision; default 2:9), "
             "jitter:BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] (colours, as ColorJitter of "
             "torchvision; such as jitter:0.4:0.4:0.4:0.1), mixup[:ALPHA] and cutmix[:ALPHA] "
             "(mix each image, and the loss of its label, with the next one; default 1), erase[:P] "

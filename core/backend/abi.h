@@ -12,8 +12,9 @@
 /* The version of everything that backend.h includes.  Every change of a struct, of an enumeration
    or of a function's contract raises the number.  Core refuses a backend of another version.
    Version 20 adds dpt_op_request.deterministic; version 21 adds dpt_op_args.grain;
-   version 22 adds DPT_PART; version 25 adds rotation and jitter to dpt_augment. */
-#define DPT_BACKEND_ABI 25u
+   version 22 adds DPT_PART; version 25 adds rotation and jitter to dpt_augment;
+   version 26 adds RandAugment. */
+#define DPT_BACKEND_ABI 26u
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 

@@ -108,7 +108,7 @@ static inline bool dpt_jitters(const dpt_augment *augment)
 static inline bool dpt_augments(const dpt_augment *augment)
 {
     return augment->pad > 0 || augment->flip || augment->erase != 0.0f || augment->rotate != 0.0f ||
-           dpt_jitters(augment);
+           augment->ops > 0 || dpt_jitters(augment);
 }
 
 /* Returns the number of rows of dw that LINEAR_BACKWARD_WEIGHTS computes.  Cannot fail. */

@@ -64,6 +64,26 @@ enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 6, DPT_MAX_OUTPUTS = 3 };
               row floor((s X + c Y + h) / 2), column floor((c X - s Y + w) / 2),
             and zero if there is none: torchvision's rotate with the nearest pixel.  Sine and cosine
             are integers, in units of 2^-30, with an error of a few units.
+     randaugment  torchvision's RandAugment, on bytes: `ops` operations, one behind the other.
+            Operation k from 0 is number below(52 + 2 k, 14) of Identity, ShearX, ShearY,
+            TranslateX, TranslateY, Rotate, Brightness, Color, Contrast, Sharpness, Posterize,
+            Solarize, AutoContrast, Equalize.  With M the magnitude, of ShearX to Sharpness -M if
+            u(53 + 2 k) < 0.5:
+              ShearX      M / 100: pixel (y, x) shows column floor(x + 1/2 + (2 y + 1) M / 200);
+                          ShearY rows alike
+              TranslateX  by M 150 w / 9930 columns, cut to an integer; TranslateY rows, by h
+              Rotate      by M degrees
+              Brightness, Color (saturation), Contrast  as below, f = 1 + 3 M / 100
+              Sharpness   v = floor(f v + (1 - f) b), b = round((5 v + the 8 neighbours) / 13);
+                          pixels at the border stay
+              Posterize   the upper 8 - round(4 M / 30) bits are kept
+              Solarize    255 - v where v >= 255 (30 - M) / 30
+              AutoContrast  v = floor(255 (v - least) / (most - least)) of the channel's values, if
+                          they differ
+              Equalize    step = floor(pixels below the greatest value / 255).  If it is not 0,
+                          v = floor((pixels below v + floor(step / 2)) / step), and 0 becomes 0
+            What comes from outside is zero.  Factors are rounded to 2^-16, results limited to 0
+            and 255.  Color leaves a grey image as it is.
      jitter torchvision's ColorJitter, on bytes: four changes of all pixels, in one of their 24
             orders.  With B = round(65536 brightness), below(45, ...) draws the factor
               f = (low + below(45, 65536 + B - low + 1)) / 65536, low = max(0, 65536 - B),
@@ -93,6 +113,9 @@ typedef struct dpt_augment {
     /* The greatest differences of factors from 1, up to 1, and the greatest turn of the hue, up to
        1/2.  All 0: no jitter.  Else the data are U8, of 1 or 3 channels. */
     float brightness, contrast, saturation, hue;
+    /* Operations of RandAugment, at most 6, and their magnitude, at most 30.  0: none.  Else the
+       data are U8, of 1 or 3 channels. */
+    size_t ops, magnitude;
 } dpt_augment;
 
 typedef struct dpt_gather_desc {

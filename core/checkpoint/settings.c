@@ -107,6 +107,11 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     add_real(s, "label-smoothing", p->label_smoothing);
     dpti_settings_add(s, "batchnorm", "%s", dpti_batch_norm_names[t->batch_norm]);
     add_augment(p, s);
+    if (p->randaugment.ops > 0)
+        dpti_settings_add(s, "randaugment", "%zu operations, magnitude %zu", p->randaugment.ops,
+                          p->randaugment.magnitude);
+    else
+        dpti_settings_add(s, "randaugment", "%s", yes(false));
     if (dpti_mixes(p))
         dpti_settings_add(s, "mixing", "mixup %.9g, cutmix %.9g", (double)p->mixup,
                           (double)p->cutmix);

@@ -197,7 +197,10 @@ static dpt_status check_distortion(const dpt_gather_desc *d, size_t channels, dp
     DPT_TRY(check_number("a jitter of contrast", a->contrast, (limits){0.0f, 1.01f}, error));
     DPT_TRY(check_number("a jitter of saturation", a->saturation, (limits){0.0f, 1.01f}, error));
     DPT_TRY(check_number("a jitter of hue", a->hue, (limits){0.0f, 0.51f}, error));
-    if (dpt_jitters(a) && (d->dtype != DPT_U8 || (channels != 1 && channels != 3)))
+    if (a->ops > 6 || a->magnitude > 30)
+        return DPT_FAIL(error, DPT_E_INVALID, "%zu operations of magnitude %zu: at most 6, and 30",
+                        a->ops, a->magnitude);
+    if ((dpt_jitters(a) || a->ops > 0) && (d->dtype != DPT_U8 || (channels != 1 && channels != 3)))
         return DPT_FAIL(error, DPT_E_INVALID,
                         "colours change in bytes of 1 or 3 channels only; these have %zu",
                         channels);

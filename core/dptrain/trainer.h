@@ -101,6 +101,13 @@ typedef struct dpt_jitter_options {
     float hue;                              /* from 0 to 0.5 */
 } dpt_jitter_options;
 
+/* RandAugment (Cubuk et al. 2020), as torchvision has it: so many operations on each training
+   image, drawn from 14.  Images of bytes with 1 or 3 channels only. */
+typedef struct dpt_randaugment_options {
+    size_t ops;       /* at most 6; 0: none; torchvision's default is 2 */
+    size_t magnitude; /* from 0 to 30; torchvision's default is 9 */
+} dpt_randaugment_options;
+
 /* Tensors that are trained in another way than the rest. */
 typedef struct dpt_parameter_group {
     /* The tensors whose names match, with the names that dpt_trainer_get takes.  In a pattern `*`
@@ -243,7 +250,7 @@ typedef struct dpt_trainer_options {
        samples or those of a grain. */
     size_t logit_rows;
     /* More changes of each training image, drawn like those of `augment`.  The order is crop, flip,
-       rotation, jitter, erase. */
+       rotation, RandAugment, jitter, erase. */
     float rotate; /* the greatest angle in degrees, from 0 to 180, to both sides.  The nearest pixel
                      is taken, and what was outside of the image is zero. */
     dpt_jitter_options jitter;
@@ -254,6 +261,7 @@ typedef struct dpt_trainer_options {
        random. Only with cross-entropy, one label a sample and no class weights (else
        DPT_E_INVALID). */
     float mixup, cutmix;
+    dpt_randaugment_options randaugment; /* behind the rotation, before the jitter */
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

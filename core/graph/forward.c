@@ -38,6 +38,8 @@ dpt_augment dpti_augment_of(const dpti_program_options *options, const dpt_datas
                          .flip = options->augment.flip,
                          .erase = options->augment.erase,
                          .rotate = options->rotate,
+                         .ops = options->randaugment.ops,
+                         .magnitude = options->randaugment.magnitude,
                          .brightness = options->jitter.brightness,
                          .contrast = options->jitter.contrast,
                          .saturation = options->jitter.saturation,

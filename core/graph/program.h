@@ -179,6 +179,7 @@ typedef struct dpti_program_options {
     dpt_augment_options augment;
     float rotate;
     dpt_jitter_options jitter;
+    dpt_randaugment_options randaugment;
     float mixup, cutmix; /* if either is above 0, programs of training mix samples (mixed.h) */
     dpti_optimizer optimizer;
     size_t n_parts;     /* devices whose batch-norm statistics are combined, one exchange per

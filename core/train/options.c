@@ -219,13 +219,20 @@ static dpt_status check_distortion(dpt_trainer *t)
                         "[0, 1], the hue in [0, 0.5]",
                         (double)j->brightness, (double)j->contrast, (double)j->saturation,
                         (double)j->hue);
-    if (dpt_jitters(&all) &&
+    const char *name = all.ops > 0 ? "RandAugment" : "jitter";
+    if (all.ops > 6 || all.magnitude > 30)
+        return dpt_fail(
+            t->context, DPT_E_INVALID,
+            "RandAugment with %zu operations of magnitude %zu: give up to 6, and 0 to 30", all.ops,
+            all.magnitude);
+    if ((all.ops > 0 || dpt_jitters(&all)) &&
         (t->data->dtype != DPT_U8 || (t->data->channels != 1 && t->data->channels != 3)))
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "jitter changes images of bytes with 1 or 3 channels; %s has %s with %zu: "
-                        "leave the jitter out",
-                        t->data->name, t->data->dtype == DPT_U8 ? "bytes" : "real numbers",
-                        t->data->channels);
+        return dpt_fail(
+            t->context, DPT_E_INVALID,
+            "%s changes images of bytes with 1 or 3 channels; %s has %s with %zu: leave "
+            "%s out",
+            name, t->data->name, t->data->dtype == DPT_U8 ? "bytes" : "real numbers",
+            t->data->channels, all.ops > 0 ? name : "the jitter");
     return DPT_OK;
 }
 
@@ -457,6 +464,7 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .augment = o->augment,
         .rotate = o->rotate,
         .jitter = o->jitter,
+        .randaugment = o->randaugment,
         .mixup = o->mixup,
         .cutmix = o->cutmix,
         .least_bucket = least_bucket(t, o),

@@ -175,8 +175,16 @@ def _jitter(struct: Any, value: Any) -> None:
         setattr(struct.jitter, field, number)
 
 
+def _randaugment(struct: Any, value: Any) -> None:
+    numbers = [] if value is True else [value] if isinstance(value, (int, float)) else list(value)
+    if len(numbers) > 2:
+        raise ValueError("randaugment takes operations and magnitude, such as randaugment:2:9")
+    ops, magnitude = (*numbers, *(2, 9)[len(numbers) :])
+    struct.randaugment.ops, struct.randaugment.magnitude = int(ops), int(magnitude)
+
+
 def _augment(struct: Any, value: Any, keep: list) -> None:
-    known = ("crop", "flip", "rotate", "jitter", "mixup", "cutmix", "erase", "resized-crop")
+    known = ("crop", "flip", "rotate", "randaugment", "jitter", "mixup", "cutmix", "erase", "resized-crop")
     for name, number in _words(value).items():
         if name not in known:
             raise ValueError(f"unknown augmentation {name!r}{nearest(name, known)}")
@@ -192,6 +200,8 @@ def _augment(struct: Any, value: Any, keep: list) -> None:
             struct.rotate = number
         elif name in ("mixup", "cutmix"):
             setattr(struct, name, _ALPHA if number is True else number)
+        elif name == "randaugment":
+            _randaugment(struct, number)
         elif name == "jitter":
             _jitter(struct, number)
         else:
@@ -310,7 +320,7 @@ def _same_names(kind: str, others: Iterable[str]) -> dict[str, Setter]:
 _TRAINER_OTHERS: tuple[str, ...] = (
     *("size", "batch_norm", "readmit_after", "logit_rows", "no_standby", "no_rest", "no_overlap"),
     *("own_loss_deterministic", "n_class_weights", "n_groups", "rotate", "jitter"),
-    *("mixup", "cutmix"),
+    *("mixup", "cutmix", "randaugment"),
 )
 _FIT_OTHERS = ("size", "max_seconds")
 

@@ -149,7 +149,7 @@ PYTHON
 
 # ---- Several batches, several mixes, all together ----------------------------------------------------
 
-bench 0 --devices $pair "${small[@]}" --repeat 1 --best-batch --overlap off --augment crop:2,flip,rotate:9,jitter:0.5:0.25,cutmix \
+bench 0 --devices $pair "${small[@]}" --repeat 1 --best-batch --overlap off --augment crop:2,flip,rotate:9,jitter:0.5:0.25,cutmix,randaugment:1:4 \
     --seed 18446744073709551615 --json batches.json
 figures batches.json
 check "options that are not the default" python3 - <<'PYTHON'
@@ -157,7 +157,7 @@ import json
 o = json.load(open("batches.json"))["options"]
 assert o["overlap"] == "off" and o["augment"] == {"crop_padding": 2, "flip": True, "erase": 0,
                                                   "resized_crop": 0, "rotate": 9,
-                                                  "jitter": [0.5, 0.25, 0, 0], "cutmix": 1}, o
+                                                  "jitter": [0.5, 0.25, 0, 0], "cutmix": 1, "randaugment": [1, 4]}, o
 assert o["seed"] == "18446744073709551615", o
 PYTHON
 check "five batches of each" python3 -c '

@@ -22,7 +22,7 @@ for network in lenet resnet18; do
             --augment crop:2,flip --validation 0.2)
     else
         net=(--model resnet18 --dataset synthetic:8x8x3:4:70 --batch-size 32 --epochs 2 --optimizer adamw
-            --clip-norm 1 --label-smoothing 0.1 --augment rotate:20,jitter:0.4:0.4:0.4:0.1,mixup:0.4,cutmix)
+            --clip-norm 1 --label-smoothing 0.1 --augment rotate:20,randaugment,jitter:0.4:0.4:0.4:0.1,mixup:0.4,cutmix)
     fi
     train "${net[@]}" --deterministic --quiet --devices cpu:threads=1 --log $network.jsonl
     same $network.jsonl two --devices cpu:threads=2

@@ -92,7 +92,7 @@ check "the defaults are PyTorch's" cmp betas/model.safetensors same/model.safete
 still=("${small[@]}" --epochs 1 --lr 1e-9)
 train "${still[@]}" --log plain.jsonl
 for option in label-smoothing=0.2 class-weights=1,5,0.25 augment=crop augment=crop:1 augment=flip augment=erase:1 \
-    augment=rotate:30 augment=jitter:0.5 augment=mixup:0.4 augment=cutmix; do
+    augment=rotate:30 augment=jitter:0.5 augment=randaugment augment=mixup:0.4 augment=cutmix; do
     train "${still[@]}" "--$option" --log changed.jsonl
     check "--$option changes training, not the test" python3 - <<'PYTHON'
 from recipe import *

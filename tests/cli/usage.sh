@@ -47,6 +47,8 @@ refuse 2 "--patience needs --validation" --patience 3
 refuse 2 "fraction" "${small[@]}" --validation 0.001
 refuse 2 "a crop with 9 pixels of padding from images of 8x8" "${small[@]}" --augment crop:9
 refuse 2 "cutmix and class weights do not go together" "${small[@]}" --class-weights 1,1,1 --augment cutmix
+refuse 2 "RandAugment changes images of bytes with 1 or 3 channels" --model mlp --dataset synthetic:8x8x2:4:200 \
+    --augment randaugment
 refuse 2 "jitter changes images of bytes with 1 or 3 channels; .* has bytes with 2: leave the jitter out" \
     --model mlp --dataset synthetic:8x8x2:4:200 --augment jitter:0.4
 refuse 2 "does not go with 'dptrain eval'" eval --augment flip
@@ -98,6 +100,9 @@ refuse 2 "--augment: erase:0 is not a probability above 0" --augment erase:0
 refuse 2 "--augment: erase:1.5 is not a probability" --augment erase:1.5
 for angle in rotate rotate: rotate:abc rotate:-5 rotate:0 rotate:181; do
     refuse 2 "--augment: $angle has no angle above 0, up to 180 degrees" --augment $angle
+done
+for ops in randaugment: randaugment:abc randaugment:0 randaugment:7 randaugment:2: randaugment:2:31 randaugment:2:9:1; do
+    refuse 2 "--augment: $ops is not randaugment:OPERATIONS:MAGNITUDE with 1 to 6" --augment $ops
 done
 for mix in mixup: mixup:abc mixup:0 mixup:-1 cutmix:101; do
     refuse 2 "--augment: $mix is not an alpha of 0.01 to 100" --augment $mix

@@ -250,12 +250,12 @@ static void describe_desc(const dpt_op_desc *desc, char *out, size_t n)
         snprintf(out, n,
                  "dtype %d count %zu records %zu channels %zu image %zux%zu pad %zu%s erase %g "
                  "rotate %g "
-                 "jitter %g %g %g %g",
+                 "jitter %g %g %g %g randaugment %zu %zu",
                  (int)g->dtype, g->count, g->n_records, g->channels, g->augment.height,
                  g->augment.width, g->augment.pad, g->augment.flip ? " flip" : "",
                  (double)g->augment.erase, (double)g->augment.rotate, (double)g->augment.brightness,
-                 (double)g->augment.contrast, (double)g->augment.saturation,
-                 (double)g->augment.hue);
+                 (double)g->augment.contrast, (double)g->augment.saturation, (double)g->augment.hue,
+                 g->augment.ops, g->augment.magnitude);
         return;
     case DPT_FAMILY_CONV2D:
     case DPT_FAMILY_LINEAR:

@@ -77,6 +77,7 @@ static void check_table(const cli_verb_entry *verb, const cli_options *options)
         if ((o->verbs & verb->verb) && o->help) check_value(o, options);
     require(options->augment.images.crop_padding <= 1024);
     require(options->augment.images.erase >= 0.0f && options->augment.images.erase <= 1.0f);
+    require(options->augment.randaugment.ops <= 6 && options->augment.randaugment.magnitude <= 30);
     require(options->augment.mixup >= 0.0f && options->augment.cutmix <= 100.0f);
     require(options->augment.rotate >= 0.0f && options->augment.rotate <= 180.0f);
     require(options->augment.jitter.brightness >= 0.0f && options->augment.jitter.hue <= 0.5f);

@@ -11,17 +11,20 @@ torch and torchvision.  A line is a picture or an operation:
     OPERATION VALUE BYTES
 
 An operation is of the picture above it.  A value is in units of 2^-16: a factor, a part of the
-circle of hues, or degrees.  Bytes are hexadecimal, channels last.
+circle of hues, or degrees.  Operations of RandAugment have torchvision's names, and the value is the
+magnitude from 0 to 30, with its sign.  Bytes are hexadecimal, channels last.
 """
 
 import sys
 
 import torch
 import torchvision
-from torchvision.transforms.v2 import functional
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import InterpolationMode, functional
 
 FACTORS = (0, 1, 13107, 45875, 65536, 78643, 98304, 131072)
 TURNS = (-32768, -6554, -1, 0, 3277, 16384, 32768)
+MAGNITUDES = (0, 3, 9, 15, 29, 30)
 DEGREES = (-180, -90, -37, -15.5, 0, 0.25, 7.25, 15, 90, 131, 180)
 COLOURS = {
     "brightness": (functional.adjust_brightness, FACTORS),
@@ -45,6 +48,22 @@ def line(word, values, image):
     return f"{word} {numbers} {bytes(image.permute(1, 2, 0).contiguous().flatten().tolist()).hex()}"
 
 
+def randaugment(image):
+    """The operations of RandAugment, by torchvision's own table."""
+    chooser = v2.RandAugment()
+    for name, (magnitudes, signed) in chooser._AUGMENTATION_SPACE.items():
+        table = magnitudes(31, *image.shape[1:])
+        for magnitude in (0,) if table is None else MAGNITUDES:
+            if (name, magnitude) == ("Rotate", 30):
+                continue  # a sine of 1/2: sources that are exactly between two pixels
+            for sign in (1, -1) if signed and magnitude else (1,):
+                number = 0.0 if table is None else sign * float(table[magnitude])
+                made = chooser._apply_image_or_video_transform(
+                    image, name, number, interpolation=InterpolationMode.NEAREST, fill={}
+                )
+                yield line(name, [sign * magnitude], made)
+
+
 def lines():
     yield f"# torchvision {torchvision.__version__}, torch {torch.__version__}, on a CPU"
     for channels, height, width in ((3, 16, 24), (1, 9, 9)):
@@ -55,6 +74,7 @@ def lines():
                 yield line(name, [value], function(image, value / 65536))
         for degrees in DEGREES:
             yield line("rotate", [round(degrees * 65536)], functional.rotate(image, degrees))
+        yield from randaugment(image)
 
 
 def check(path):

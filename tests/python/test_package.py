@@ -40,6 +40,7 @@ RENAMED = {
     "jitter": "augment",
     "mixup": "augment",
     "cutmix": "augment",
+    "randaugment": "augment",
     "batch_norm": "batchnorm",
     "readmit_after": "readmit",
     "logit_rows": "rows_of_logits",
@@ -103,7 +104,7 @@ def test_augmentations_that_are_none(augment, why):
 def test_options_become_fields():
     values = dict(
         split="3:1", standby="off", overlap=False, optimizer="adamw", loss="absolute",
-        batchnorm="frozen", augment="crop:2,flip,erase,rotate:15,jitter:0.4:0.3,mixup:0.2,cutmix", init="normal:0.5", shuffle=False,
+        batchnorm="frozen", augment="crop:2,flip,erase,rotate:15,jitter:0.4:0.3,mixup:0.2,cutmix,randaugment:3", init="normal:0.5", shuffle=False,
         device_timeout="2m", readmit=5, recompute=True, rows_of_logits=7, class_weights=[1, 2],
     )  # fmt: skip
     o, _keep = _options.make("dpt_trainer_options", _options.TRAINER, values)
@@ -115,6 +116,7 @@ def test_options_become_fields():
     assert (o.augment.crop_padding, o.augment.flip, o.augment.erase) == (2, True, 0.25)
     assert (o.rotate, o.jitter.hue, o.cutmix) == (15, 0, 1)
     assert o.mixup == pytest.approx(0.2)
+    assert (o.randaugment.ops, o.randaugment.magnitude) == (3, 9)
     assert (o.jitter.brightness, o.jitter.contrast) == pytest.approx((0.4, 0.3))
     assert (o.init.kind, o.init.deviation) == (lib.DPT_INIT_NORMAL, 0.5)
     assert (o.device_timeout, o.readmit_after, o.logit_rows) == (120, 5, 7)

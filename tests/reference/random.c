@@ -52,7 +52,9 @@ typedef struct drawn {
     double angle;                                            /* radians, counter-clockwise */
     double factor[3]; /* of brightness, contrast, saturation */
     double hue;       /* of a turn */
-    int order[4];     /* changes of brightness, contrast, saturation, hue: 0 to 3 */
+    int op_kind[6];   /* of RandAugment */
+    double op_value[6];
+    int order[4]; /* changes of brightness, contrast, saturation, hue: 0 to 3 */
 } drawn;
 
 static size_t below(const reference_args *args, double sample, size_t i, size_t m)
@@ -113,6 +115,13 @@ static void draw_distortion(const dpt_augment *a, double sample, const reference
     }
     out->hue = ((double)below(args, sample, 48, (size_t)(2.0 * hue) + 1) - hue) / 65536.0;
     draw_order(below(args, sample, 49, 24), out->order);
+    for (size_t k = 0; k < a->ops; k++) {
+        out->op_kind[k] = (int)below(args, sample, 52 + 2 * k, 14);
+        out->op_value[k] = (double)a->magnitude;
+        if (out->op_kind[k] >= 1 && out->op_kind[k] <= 9 &&
+            uniform(args, sample, 0, 53 + 2 * k) < 0.5)
+            out->op_value[k] = -out->op_value[k];
+    }
 }
 
 static drawn draw(const dpt_augment *a, double sample, const reference_args *args)
@@ -229,6 +238,8 @@ static void make_image(const dpt_augment *a, const drawn *d, const double *image
         const size_t at = e / channels;
         out[e] = pixel(a, d, image, channels, at / a->width, at % a->width, e % channels);
     }
+    for (size_t k = 0; k < a->ops; k++)
+        if (!reference_randaugment(d->op_kind[k], d->op_value[k], a, out, channels)) abort();
     for (size_t k = 0; k < 4 && dpt_jitters(a); k++)
         change_colours(d->order[k], d, out, n_pixels, channels);
 }

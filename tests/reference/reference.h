@@ -47,6 +47,10 @@ double reference_slope(dpt_activation kind, double y);
 /* Philox4x32-10, and the operators that draw with it (random.c). */
 void reference_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 void reference_dropout(const dpt_dropout_desc *d, size_t n, const reference_args *args);
+/* Changes an image by an operation of RandAugment: its number in dpt_augment's list, and the
+   magnitude with its sign.  false: no memory. */
+bool reference_randaugment(int kind, double value, const dpt_augment *a, double *image,
+                           size_t channels);
 void reference_gather_augmented(const dpt_gather_desc *d, size_t n, const reference_args *args);
 
 /* conv.c and pool.c, with the same meaning as reference_run. */

@@ -45,6 +45,7 @@ static const dpt_trainer_options sgd = {.size = sizeof sgd,
                                         .augment = {.crop_padding = 1, .flip = true, .erase = 0.3f},
                                         .rotate = 20,
                                         .jitter = {0.4f, 0.4f, 0.4f, 0.1f},
+                                        .randaugment = {2, 12},
                                         .mixup = 0.5f,
                                         .cutmix = 1};
 static const dpt_trainer_options adamw = {.size = sizeof adamw,

@@ -2,7 +2,7 @@
    functions of the same parameters (golden/distort.txt, made by golden/make_distort.py), and what
    is drawn against the contract of dpt_augment. */
 #include "harness.h"
-#include "kernels/distort.h"
+#include "kernels/randaugment.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -80,19 +80,44 @@ static void turn(const picture *p, i32 angle, uint8_t *out)
     }
 }
 
+/* One operation of RandAugment by torchvision's name. */
+static bool augment(const picture *p, const char *name, i32 value, uint8_t *out)
+{
+    static const char *const names[] = {"Identity",     "ShearX",    "ShearY",     "TranslateX",
+                                        "TranslateY",   "Rotate",    "Brightness", "Color",
+                                        "Contrast",     "Sharpness", "Posterize",  "Solarize",
+                                        "AutoContrast", "Equalize"};
+    const randaugment_shape shape = {p->height, p->width, p->channels};
+    u8 table[RANDAUGMENT_ROWS];
+    u32 kind = 0;
+    while (kind < RANDAUGMENT_KINDS && strcmp(name, names[kind]) != 0)
+        kind++;
+    if (kind == RANDAUGMENT_KINDS) return false;
+    const randaugment_op op = randaugment_make(kind, value, shape);
+    if (randaugment_maps(kind)) randaugment_table(p->bytes, &op, &shape, table);
+    randaugment_image(p->bytes, table, &op, &shape, out);
+    return true;
+}
+
 /* Compares with a line of the file.  `tolerance` is 0 or 1. */
 static void compare(test *t, const picture *p, const char *name, i32 value, const char *hex)
 {
     uint8_t expected[MOST_BYTES], made[MOST_BYTES];
+    static const char *const exact[] = {"rotate",     "Identity",   "ShearX", "ShearY",
+                                        "TranslateX", "TranslateY", "Rotate", "Posterize",
+                                        "Solarize",   "Equalize",   NULL};
     const bool rotates = strcmp(name, "rotate") == 0;
+    bool is_exact = false;
+    for (size_t i = 0; exact[i]; i++)
+        is_exact = is_exact || strcmp(name, exact[i]) == 0;
     if (!CHECK(parse_bytes(hex, size_of(p), expected))) return;
     if (rotates)
         turn(p, value, made);
-    else if (!CHECK(change(p, name, value, made)))
+    else if (!CHECK(change(p, name, value, made) || augment(p, name, value, made)))
         return;
     for (size_t i = 0; i < size_of(p); i++) {
         const int error = abs((int)made[i] - (int)expected[i]);
-        if (!CHECK(error <= (rotates ? 0 : 1)))
+        if (!CHECK(error <= (is_exact ? 0 : 1)))
             FAIL("%s %d: byte %zu is %d, not %d", name, (int)value, i, made[i], expected[i]);
     }
 }
@@ -105,18 +130,18 @@ static void as_torchvision(test *t)
     FILE *file = test_open("golden/distort.txt");
     if (!CHECK(file)) return;
     while (fgets(line, sizeof line, file)) {
-        char name[16];
+        char name[20];
         int value;
         if (line[0] == '#') continue;
         if (sscanf(line, "image %u %u %u %s", &p.channels, &p.height, &p.width, hex) == 4) {
             CHECK(size_of(&p) <= MOST_BYTES && parse_bytes(hex, size_of(&p), p.bytes));
-        } else if (CHECK(sscanf(line, "%15s %d %s", name, &value, hex) == 3)) {
+        } else if (CHECK(sscanf(line, "%19s %d %s", name, &value, hex) == 3)) {
             compare(t, &p, name, value, hex);
             compared++;
         }
     }
     fclose(file);
-    CHECK_SIZE(compared, 2 * (3 * 8 + 7 + 11));
+    CHECK_SIZE(compared, 2 * (3 * 8 + 7 + 11 + 8 * 11 + 9 + 2 * 6 + 3));
 }
 
 static void sines(test *t)

@@ -494,6 +494,7 @@ FIELD(dpt_trainer_options, rotate, 272);
 FIELD(dpt_trainer_options, jitter, 276);
 FIELD(dpt_trainer_options, mixup, 292);
 FIELD(dpt_trainer_options, cutmix, 296);
+FIELD(dpt_trainer_options, randaugment, 304);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);
@@ -557,6 +558,10 @@ FIELD(dpt_jitter_options, brightness, 0);
 FIELD(dpt_jitter_options, contrast, 4);
 FIELD(dpt_jitter_options, saturation, 8);
 FIELD(dpt_jitter_options, hue, 12);
+
+FROZEN(dpt_randaugment_options, 16);
+FIELD(dpt_randaugment_options, ops, 0);
+FIELD(dpt_randaugment_options, magnitude, 8);
 
 FROZEN(dpt_dataset_array, 96);
 FIELD(dpt_dataset_array, name, 0);

@@ -625,6 +625,12 @@ static void augmentations(test *t)
     refuses(t, &d, "a jitter of contrast of -0.1");
     d.u.gather.augment = (dpt_augment){.height = 4, .width = 3, .hue = 0.6f};
     refuses(t, &d, "a jitter of hue of 0.6");
+    d.u.gather.augment = (dpt_augment){.height = 4, .width = 3, .ops = 7, .magnitude = 9};
+    refuses(t, &d, "7 operations of magnitude 9");
+    d.u.gather.augment = (dpt_augment){.height = 4, .width = 3, .ops = 1, .magnitude = 31};
+    refuses(t, &d, "1 operations of magnitude 31");
+    d.u.gather.augment = (dpt_augment){.height = 6, .width = 3, .ops = 1};
+    refuses(t, &d, "colours change in bytes of 1 or 3 channels only; these have 2");
     d.u.gather.augment = (dpt_augment){.height = 6, .width = 3, .saturation = 0.1f};
     refuses(t, &d, "colours change in bytes of 1 or 3 channels only; these have 2");
     d.u.gather.augment.height = 4;

@@ -2,6 +2,7 @@
    first made in the type of the data, so that padding is normalised like the image. */
 #include "kernels/distort.h"
 #include "kernels/erase.h"
+#include "kernels/randaugment.h"
 #include "kinds.h"
 #include "philox.h"
 
@@ -76,7 +77,8 @@ static void gather(const dpt_cpu_call *call, unsigned thread, unsigned n_threads
 
 enum { N_ATTEMPTS = 10 }; /* attempts to find a rectangle to erase */
 
-_Static_assert(PHILOX_WORDS >= 4 * (N_ATTEMPTS + 1) + 6, "one call draws all numbers of a sample");
+_Static_assert(PHILOX_WORDS >= 4 * (N_ATTEMPTS + 1) && PHILOX_WORDS >= 52 + 2 * RANDAUGMENT_MOST,
+               "one call draws all numbers of a sample");
 
 /* u(i), a multiple of 2^-24 */
 static double uniform(const uint32_t *words, size_t i)
@@ -180,6 +182,28 @@ static void jitter(const dpt_augment *a, distort_drawn *drawn, unsigned char *im
     }
 }
 
+/* Does the operations of RandAugment on an image.  Returns the buffer that has the result: `image`
+   or `other`. */
+static unsigned char *randaugment(const dpt_gather_desc *d, const uint32_t *words,
+                                  unsigned char *image, unsigned char *other)
+{
+    const dpt_augment *a = &d->augment;
+    const size_t channels = d->count / (a->height * a->width);
+    const randaugment_shape shape = {(u32)a->height, (u32)a->width, (u32)channels};
+    unsigned char table[RANDAUGMENT_ROWS];
+    for (size_t k = 0; k < a->ops; k++) {
+        const randaugment_op op =
+            randaugment_draw(words[52 + 2 * k], words[53 + 2 * k], (u32)a->magnitude, shape);
+        if (op.kind == RANDAUGMENT_IDENTITY) continue;
+        if (randaugment_maps(op.kind)) randaugment_table(image, &op, &shape, table);
+        randaugment_image(image, table, &op, &shape, other);
+        unsigned char *const made = other;
+        other = image;
+        image = made;
+    }
+    return image;
+}
+
 /* Sets a rectangle to zero: the first attempt that fits into the image. */
 static void erase(const dpt_augment *a, const uint32_t *words, float *x, size_t channels)
 {
@@ -219,7 +243,6 @@ static void gather_augmented(const dpt_cpu_call *call, unsigned thread, unsigned
     const uint32_t *sample = call->in[2];
     unsigned char *cropped = (unsigned char *)call->workspace + thread * 2 * image_bytes(d);
     unsigned char *turned = cropped + image_bytes(d);
-    unsigned char *made = a->rotate > 0 ? turned : cropped;
     const distort_limits limits = limits_of(a);
     const constants k = expand(d);
     const dpt_cpu_range part = dpt_cpu_split(call->n_samples, 1, thread, n_threads);
@@ -231,6 +254,8 @@ static void gather_augmented(const dpt_cpu_call *call, unsigned thread, unsigned
         distort_drawn drawn = distort_draw(limits, words + 44);
         crop_and_flip(a, words, record(call, s), cropped, channels * element_bytes);
         if (a->rotate > 0) rotate(a, &drawn, cropped, turned, channels * element_bytes);
+        unsigned char *made = a->rotate > 0 ? turned : cropped;
+        made = randaugment(d, words, made, made == cropped ? turned : cropped);
         if (dpt_jitters(a)) jitter(a, &drawn, made, channels);
         normalise(d->dtype, made, x, d->count, &k);
         erase(a, words, x, channels);
@@ -271,7 +296,8 @@ static bool is_exact(const dpt_gather_desc *d)
 static double work_of(const dpt_augment *a)
 {
     if (!dpt_augments(a)) return 0.25;
-    return 1.0 + (a->rotate > 0 ? 2.0 : 0.0) + (dpt_jitters(a) ? 20.0 : 0.0);
+    return 1.0 + (a->rotate > 0 ? 2.0 : 0.0) + (dpt_jitters(a) ? 20.0 : 0.0) +
+           10.0 * (double)a->ops;
 }
 
 dpt_status KERNEL(prepare_gather)(dpt_op *op, dpt_error *error)

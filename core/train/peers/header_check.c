@@ -173,6 +173,8 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     add(f, "rotation", "%.9g degrees", (double)o->rotate);
     add(f, "jitter", "%.9g:%.9g:%.9g:%.9g", (double)o->jitter.brightness,
         (double)o->jitter.contrast, (double)o->jitter.saturation, (double)o->jitter.hue);
+    add(f, "RandAugment", "%zu operations, magnitude %zu", o->randaugment.ops,
+        o->randaugment.magnitude);
     add(f, "mixing", "mixup %.9g, cutmix %.9g", (double)o->mixup, (double)o->cutmix);
     add(f, "initialisation", "%s, deviation %.17g", WORD(inits, o->init.kind), o->init.deviation);
     add(f, "seed", "%" PRIu64, o->seed);
