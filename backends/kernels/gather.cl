@@ -257,6 +257,7 @@ DEVICE u32 count_entry(GLOBAL const u8 *image, u32 row, const randaugment_op op,
     of.grey = 0;
     of.least = 255;
     of.most = of.below_most = 0;
+    of.n_pixels = n_pixels;
     for (u32 i = 0; op.kind == RANDAUGMENT_CONTRAST && i < n_pixels; i++) {
         GLOBAL const u8 *const at = image + (u64)i * channels;
         distort_pixel pixel;
@@ -273,7 +274,7 @@ DEVICE u32 count_entry(GLOBAL const u8 *image, u32 row, const randaugment_op op,
     }
     for (u32 i = 0; op.kind == RANDAUGMENT_EQUALIZE && i < n_pixels; i++)
         of.below_most += image[(u64)i * channels + channel] < of.most ? 1u : 0u;
-    return randaugment_entry(op, value, below, of, n_pixels);
+    return randaugment_entry(op, value, below, of);
 }
 
 /* image (n,count) -> table (n,RANDAUGMENT_ROWS), of samples whose operation p.op maps. */

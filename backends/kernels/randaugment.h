@@ -98,16 +98,17 @@ typedef struct randaugment_counts {
     u64 grey;        /* the sum of the greys of the image, for a contrast */
     u32 least, most; /* of the channel */
     u32 below_most;  /* how many pixels of the channel are below the greatest value */
+    u32 n_pixels;    /* of a channel */
 } randaugment_counts;
 
 /* The entry for a value; `below` pixels of the channel are below the value. */
 DISTORT_FUNCTION u32 randaugment_entry(const randaugment_op op, u32 value, u32 below,
-                                       const randaugment_counts of, u32 n_pixels)
+                                       const randaugment_counts of)
 {
     if (op.kind == RANDAUGMENT_BRIGHTNESS) return distort_blend(value, (u32)op.amount, 0);
     if (op.kind == RANDAUGMENT_CONTRAST)
         return distort_blend(value, (u32)op.amount,
-                             distort_offset((u32)op.amount, of.grey, n_pixels));
+                             distort_offset((u32)op.amount, of.grey, of.n_pixels));
     if (op.kind == RANDAUGMENT_POSTERIZE) return value & (u32)op.amount;
     if (op.kind == RANDAUGMENT_SOLARIZE) return value >= (u32)op.amount ? 255u - value : value;
     if (op.kind == RANDAUGMENT_AUTO_CONTRAST) {
@@ -197,7 +198,7 @@ static inline void randaugment_table(const u8 *image, const randaugment_op *op,
                                      const randaugment_shape *s, u8 *table)
 {
     const u32 n_pixels = s->height * s->width;
-    randaugment_counts of = {0};
+    randaugment_counts of = {.n_pixels = n_pixels};
     for (u32 i = 0; op->kind == RANDAUGMENT_CONTRAST && i < n_pixels; i++) {
         const u8 *p = image + (u64)i * s->channels;
         const distort_pixel pixel = {p[0], p[s->channels == 3 ? 1 : 0],
@@ -215,7 +216,7 @@ static inline void randaugment_table(const u8 *image, const randaugment_op *op,
             if (counts[v] > 0) of.most = v;
         if (op->kind >= RANDAUGMENT_AUTO_CONTRAST) of.below_most = n_pixels - counts[of.most];
         for (u32 v = 0; v < 256; v++) {
-            table[256 * channel + v] = (u8)randaugment_entry(*op, v, below, of, n_pixels);
+            table[256 * channel + v] = (u8)randaugment_entry(*op, v, below, of);
             below += counts[v];
         }
     }
