@@ -6,9 +6,9 @@
 #include "randaugment.h"
 
 typedef struct gather_params {
-    u64 n_samples; /* for labels and draws, which have no dimension of samples */
-    u32 count;     /* elements of a sample, below 2^31 */
-    u32 unused;
+    u64 n_samples;    /* for labels and draws, which have no dimension of samples */
+    u32 count;        /* elements of a sample, below 2^31 */
+    u32 op;           /* of RandAugment: the operation that a launch does */
     divisor channels; /* the channels of mean and scale: element e has channel e % channels */
     float mean[4], scale[4]; /* of each channel */
     divisor pixel, columns;  /* for augmentation: the elements of a pixel, and the width */
@@ -20,7 +20,6 @@ typedef struct gather_params {
     u32 distorts; /* whether a distortion is drawn */
     distort_limits limits;
     u32 n_ops, magnitude; /* of RandAugment */
-    u32 op;               /* the operation that a launch does */
 } gather_params;
 
 /* The draws of a sample, in the workspace. */
