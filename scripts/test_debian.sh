@@ -21,6 +21,10 @@ case $what in
 commands | packages) ;;
 *) echo "test_debian.sh: unknown word $what" >&2; exit 2 ;;
 esac
+if [ -n "$wheel" ] && [ ! -x build-wheel-tools/tools/bin/pip ]; then
+    echo "test_debian.sh: run scripts/wheel.sh in this folder first: its pip fetches what the wheel needs" >&2
+    exit 2
+fi
 
 skip() {
     echo "$*"
