@@ -180,28 +180,12 @@ IMAGEMAGICK = [
 ]  # fmt: skip
 
 # By how much values differ: libtiff and Pillow round differently (docs/data.md).
-IMAGEMAGICK_DIFFERS = {
+DIFFERS = {
     "rgba.png -define tiff:alpha=associated {}.tif": 1,
     "rgb.png -colorspace CMYK {}.tif": 1,
     "rgb.png -colorspace Gray -depth 16 {}.tif": 1,
+    "copy rgba.png {}.tif[premultiply=true]": 1,
 }
-
-
-def run(command, base):
-    done = subprocess.run(command, cwd=base, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def places(base, tmp_path, line):
-    return [part.replace("{}", str(tmp_path / "picture")) for part in line.split()]
-
-
-@pytest.mark.skipif(not shutil.which("convert"), reason="ImageMagick's convert is missing")
-@pytest.mark.parametrize("line", IMAGEMAGICK)
-def test_imagemagick(base, tmp_path, line):
-    run(["convert", *places(base, tmp_path, line)], base)
-    (path,) = tmp_path.iterdir()
-    compare(path, IMAGEMAGICK_DIFFERS.get(line, 0))
 
 
 # ---- libvips ---------------------------------------------------------------------------------------
@@ -231,12 +215,19 @@ VIPS = [
     "copy grey.png {}.pgm",
     "copy grey.png {}.pgm[ascii=true]",
 ]  # fmt: skip
-VIPS_DIFFERS = {"copy rgba.png {}.tif[premultiply=true]": 1}
 
 
-@pytest.mark.skipif(not shutil.which("vips"), reason="libvips' vips is missing")
-@pytest.mark.parametrize("line", VIPS)
-def test_vips(base, tmp_path, line):
-    run(["vips", *places(base, tmp_path, line)], base)
+# ---- Both ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "program,line", [("convert", line) for line in IMAGEMAGICK] + [("vips", line) for line in VIPS]
+)
+def test_programs(base, tmp_path, program, line):
+    if not shutil.which(program):
+        pytest.skip(f"{program} is missing")
+    command = [program, *(part.replace("{}", str(tmp_path / "picture")) for part in line.split())]
+    done = subprocess.run(command, cwd=base, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
     (path,) = tmp_path.iterdir()
-    compare(path, VIPS_DIFFERS.get(line, 0))
+    compare(path, DIFFERS.get(line, 0))
