@@ -179,14 +179,6 @@ IMAGEMAGICK = [
     "rgb.png -depth 4 {}.ppm",
 ]  # fmt: skip
 
-# By how much values differ: libtiff and Pillow round differently (docs/data.md).
-DIFFERS = {
-    "rgba.png -define tiff:alpha=associated {}.tif": 1,
-    "rgb.png -colorspace CMYK {}.tif": 1,
-    "rgb.png -colorspace Gray -depth 16 {}.tif": 1,
-    "copy rgba.png {}.tif[premultiply=true]": 1,
-}
-
 
 # ---- libvips ---------------------------------------------------------------------------------------
 
@@ -218,6 +210,14 @@ VIPS = [
 
 
 # ---- Both ------------------------------------------------------------------------------------------
+
+# By how much values differ: libtiff and Pillow round differently (docs/data.md).
+DIFFERS = {
+    "rgba.png -define tiff:alpha=associated {}.tif": 1,
+    "rgb.png -colorspace CMYK {}.tif": 1,
+    "rgb.png -colorspace Gray -depth 16 {}.tif": 1,
+    "copy rgba.png {}.tif[premultiply=true]": 1,
+}
 
 
 @pytest.mark.parametrize(
