@@ -421,7 +421,7 @@ char *dpti_folder_name(const dpti_folder_spec *spec);
 
 /* Creates a part of a folder data set: pictures in DIR/train/CLASS and DIR/test/CLASS (or
    DIR/val/CLASS).  With a depth of 2, CLASS is FOLDER/FOLDER, and so on.  Each picture is cut at
-   its centre to the images' aspect ratio and scaled. DIR is found as by dpti_find_files.  Samples
+   its centre to the images' aspect ratio and scaled.  DIR is found as by dpti_find_files.  Samples
    are sorted by the bytes of their class's name and of their own name.  Names that begin with a dot
    are skipped, and so are files beside the classes' folders.  A file is a picture if its name or
    its first bytes say so.  Others are passed over, and a notice counts them.  Links are followed.

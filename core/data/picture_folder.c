@@ -1,8 +1,7 @@
 /* The data sets "folder:HxW[xC]", with one folder of pictures per class, DIR/train/CLASS and
    DIR/test/CLASS, and "pictures:HxW[xC]:TABLE", with a table of pictures and labels.  Pictures are
    cut and scaled to one size.  The folders or the table of the training part name the classes of
-   both parts.  Images are in memory, or the data set keeps the paths to read them
-   on demand. */
+   both parts.  Images are in memory, or the data set keeps the paths to read them on demand. */
 #include "context/context.h"
 #include "data/data.h"
 
@@ -516,12 +515,10 @@ static void tell_passed(const dpti_data_request *request, const contents *c)
 static dpt_status find_contents(const dpti_data_request *request, char **found, contents **out,
                                 dpt_error *error)
 {
-    dpti_folder_spec spec;
     contents *c = NULL;
-    DPT_TRY(dpti_folder_parse(request->name, &spec, error));
     DPT_TRY(list_contents(request, found, &c, error));
     tell_passed(request, c);
-    if (spec.skips && !request->unread) DPT_TRY(skip(request, *found, &c, error));
+    if (c->spec.skips && !request->unread) DPT_TRY(skip(request, *found, &c, error));
     *out = c;
     return DPT_OK;
 }

@@ -183,10 +183,11 @@ static dpt_status sort_classes(listing_of *l)
     }
     for (size_t i = 0; status == DPT_OK && i < n; i++) {
         if (i > 0 && strcmp(sorted[i], sorted[i - 1]) == 0) continue;
-        if (!(classes->names[classes->count++] = dpti_strdup(sorted[i]))) {
-            classes->count--;
+        char *name = dpti_strdup(sorted[i]);
+        if (name)
+            classes->names[classes->count++] = name;
+        else
             status = fail_memory(l->error);
-        }
     }
     free(sorted);
     return status;

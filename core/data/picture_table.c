@@ -297,17 +297,17 @@ static dpt_status parse_table(const dpti_picture_columns *columns, reading *r,
                               dpti_picture_rows *to)
 {
     bool has[N_ROW_PARTS] = {false};
+    row_part wanted = ROW_TRAIN;
     DPT_TRY(take_pattern(r->at.file, columns->path, &r->h, r->error));
     r->h.labels = columns->label;
     DPT_TRY(read_header(&r->at, &r->h, r->error));
     const bool divided = r->h.split != SIZE_MAX;
     to->unlabelled = r->h.label == SIZE_MAX;
     if (to->unlabelled) return DPT_OK;
-    DPT_TRY(find_parts(*r, has));
-    const row_part wanted = columns->part == DPT_TRAIN || !divided ? ROW_TRAIN
-                            : has[ROW_TEST]                        ? ROW_TEST
-                            : has[ROW_VAL]                         ? ROW_VAL
-                                                                   : ROW_TRAIN;
+    if (divided && columns->part == DPT_TEST) {
+        DPT_TRY(find_parts(*r, has));
+        wanted = has[ROW_TEST] ? ROW_TEST : has[ROW_VAL] ? ROW_VAL : ROW_TRAIN;
+    }
     if (divided) to->part = parts[wanted];
     return read_rows(r, wanted, to);
 }
