@@ -103,9 +103,9 @@ static dpt_status check_lines(const finding *f)
     if (given == 0) return dpt_fail(f->context, DPT_E_INVALID, "%s has no weights", f->path);
     if (f->n > 0 && (f->n != given || given != f->data->outputs))
         return dpt_fail(f->context, DPT_E_INVALID,
-                        "%s has %zu weights without a name, and the data have %zu classes: write "
+                        "%s has %zu weight%s without a name, and the data have %zu classes: write "
                         "a weight a line for every class, or the name and the weight of some",
-                        f->path, f->n, f->data->outputs);
+                        f->path, f->n, f->n == 1 ? "" : "s", f->data->outputs);
     return DPT_OK;
 }
 

@@ -201,7 +201,7 @@ refuse_weights "line 2 does not end with a weight" '1\n-2\n3\n'
 refuse_weights "line 1 names no class" 'rare 2\n'
 refuse_weights "line 2 is the second weight" '1 2\n1 3\n'
 refuse_weights "line 3 is the second weight" '1 2\n7\n8\n'
-refuse_weights "has 1 weights without a name" '1 2\n7\n'
+refuse_weights "has 1 weight without a name" '1 2\n7\n'
 refuse_weights "has no weights" '\n'
 refuse 2 "is not a list of numbers of at least 0, such as 1,2,0.5, nor balanced, nor a file" \
     train "${rare[@]}" --class-weights balance
