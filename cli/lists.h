@@ -20,4 +20,5 @@ struct cli_lists {
    exit code after one line on stderr.  The caller releases them in both cases. */
 DPT_CHECK_RESULT int cli_read_lists(cli_options *options);
 void cli_release_lists(cli_options *options);
+
 #endif

@@ -197,13 +197,20 @@ static dpt_status add_indices(prediction *p, const image_file *file, const char 
     return DPT_OK;
 }
 
+/* Makes room for one more file. */
+static dpt_status grow_files(prediction *p)
+{
+    dpt_dataset **grown = realloc(p->files, (p->n_files + 1) * sizeof(dpt_dataset *));
+    if (!grown) return no_memory(p);
+    p->files = grown;
+    return DPT_OK;
+}
+
 static dpt_status add_idx(prediction *p, const char *name, const char *path, const char *list)
 {
     dpt_context *context = p->session.context;
     dpt_dataset_info info = {.size = sizeof info};
-    dpt_dataset **grown = realloc(p->files, (p->n_files + 1) * sizeof(dpt_dataset *));
-    if (!grown) return no_memory(p);
-    p->files = grown;
+    DPT_TRY(grow_files(p));
     DPT_TRY(dpt_dataset_open_images(context, path, p->info.outputs, &p->files[p->n_files]));
     const dpt_dataset *data = p->files[p->n_files++];
     dpt_dataset_describe(data, &info);
@@ -225,9 +232,7 @@ static dpt_status add_arrays(prediction *p, const char *name, const char *path, 
     dpt_context *context = p->session.context;
     char data_name[PATH_MAX + sizeof "npz:"];
     dpt_dataset_info info = {.size = sizeof info};
-    dpt_dataset **grown = realloc(p->files, (p->n_files + 1) * sizeof(dpt_dataset *));
-    if (!grown) return no_memory(p);
-    p->files = grown;
+    DPT_TRY(grow_files(p));
     snprintf(data_name, sizeof data_name, "npz:%s", path);
     /* Of a file with several parts the test part is meant.  A file of the training, which is
        named, is meant itself, and not the file of the test part beside it. */
