@@ -225,6 +225,8 @@ DPT_CHECK_RESULT bool cli_parse_span(const char *text, size_t max, cli_span *out
 /* Parses the first range of a list such as "0,5,10-19", and moves *list to the comma after it, or
    to the end. */
 DPT_CHECK_RESULT bool cli_parse_run(const char **list, size_t *first, size_t *last);
+/* The words of --augment, NULL-terminated. */
+extern const char *const cli_augmentations[];
 /* Parses "none", or "crop:4,flip,erase:0.25,mixup:1,cutmix:1,rotate:15,jitter:0.4:0.4:0.4:0.1";
    these numbers are the defaults, except those of rotate and jitter, which have none.  Returns
    CLI_OK, or CLI_USAGE after one line on stderr that begins with the label. */
@@ -243,6 +245,11 @@ DPT_CHECK_RESULT int cli_read_devices(cli_options *options, char **text);
 DPT_CHECK_RESULT int cli_name_text(cli_options *options, char **name);
 /* Whether a data set of this name is text or tokens. */
 bool cli_is_text(const char *name);
+/* The names of data sets that completion offers, NULL-terminated.  A size or a file belongs behind
+   those that end with a colon (options/data.c). */
+extern const char *const cli_data_sets[];
+/* The largest label that may be the first one. */
+enum { CLI_MOST_LABEL = 65535 };
 /* The name of a class, or its number, which is written to `number`. */
 const char *cli_class_name(const dpt_dataset_info *data, size_t i, char number[24]);
 /* The number of UTF-8 characters of a name.  Names are printable. */

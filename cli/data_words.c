@@ -13,24 +13,27 @@ static bool is_kind(const char *name, const char *kind)
     return strncmp(name, kind, n) == 0 && (name[n] == ':' || name[n] == '\0');
 }
 
-/* Moves *at behind a word that begins there. */
-static void skip_word(const char **at, const char *word)
+/* Moves *at behind a word, and the characters of `rest` behind it, if the word begins there. */
+static void skip_word(const char **at, const char *word, const char *rest)
 {
-    if (strncmp(*at, word, strlen(word)) == 0) *at += strlen(word);
+    const size_t n = strlen(word);
+    if (strncmp(*at, word, n) == 0) *at += n + strspn(*at + n, rest);
+}
+
+static bool is_pictures(const char *name)
+{
+    return is_kind(name, "folder") || is_kind(name, "pictures");
 }
 
 bool cli_is_folder(const char *name)
 {
-    const char *at = name;
-    if (!is_kind(name, "folder") && !is_kind(name, "pictures")) return false;
-    at += strcspn(at, ":");
-    if (*at != ':') return false;
-    at += 1 + strspn(at + 1, "0123456789x");
-    if (strncmp(at, depth, sizeof depth - 1) == 0)
-        at += sizeof depth - 1 + strspn(at + sizeof depth - 1, "0123456789");
-    skip_word(&at, CLI_NO_ORIENTATION);
-    if (strncmp(at, labels_from, sizeof labels_from - 1) == 0)
-        at += sizeof labels_from - 1 + strspn(at + sizeof labels_from - 1, "0123456789");
+    static const char digits[] = "0123456789";
+    const char *at = strchr(name, ':');
+    if (!is_pictures(name) || !at) return false;
+    skip_word(&at, ":", "0123456789x");
+    skip_word(&at, depth, digits);
+    skip_word(&at, CLI_NO_ORIENTATION, "");
+    skip_word(&at, labels_from, digits);
     return *at == '\0';
 }
 
@@ -46,24 +49,11 @@ bool cli_has_test_files(const char *name)
 
 bool cli_is_named_set(const char *name)
 {
-    static const char *const names[] = {"fashion-mnist",
-                                        "mnist",
-                                        "kmnist",
-                                        "emnist:byclass",
-                                        "emnist:bymerge",
-                                        "emnist:balanced",
-                                        "emnist:letters",
-                                        "emnist:digits",
-                                        "emnist:mnist",
-                                        "cifar10",
-                                        "cifar100",
-                                        "cifar100:coarse",
-                                        "idx",
-                                        NULL};
     const char *words = strstr(name, labels_from);
     const size_t n = words ? (size_t)(words - name) : strlen(name);
-    for (size_t i = 0; names[i]; i++)
-        if (strlen(names[i]) == n && strncmp(names[i], name, n) == 0) return true;
+    for (const char *const *known = cli_data_sets; *known; known++)
+        if (strlen(*known) == n && strncmp(*known, name, n) == 0)
+            return n > 0 && name[n - 1] != ':';
     return false;
 }
 
@@ -74,12 +64,6 @@ size_t cli_labels_from(const char *name)
     if (!words || !cli_parse_count(words + sizeof labels_from - 1, 1, CLI_MOST_LABEL, &first))
         return 0;
     return first;
-}
-
-/* Whether the labels of a data set are numbers of a file. */
-static bool has_numbers(const char *name)
-{
-    return cli_has_test_files(name) || cli_is_named_set(name);
 }
 
 /* The label that becomes class 0: that of the option, or the one of the weights if they were
@@ -106,7 +90,7 @@ bool cli_data_words(const cli_data_name *from, char *out, size_t out_bytes, cons
 {
     const cli_options *o = from->options;
     const char *name = from->name;
-    const bool pictures = is_kind(name, "folder") || is_kind(name, "pictures");
+    const bool pictures = is_pictures(name);
     const bool turned = o->no_orientation && !strstr(name, CLI_NO_ORIENTATION);
     const bool skips = o->skip_unreadable && !strstr(name, CLI_SKIP_UNREADABLE);
     const size_t first = first_label(from), before = before_words(name);
@@ -121,8 +105,6 @@ bool cli_data_words(const cli_data_name *from, char *out, size_t out_bytes, cons
                "folder:HxW) and tables of pictures";
     else if (first > 0 && cli_labels_from(name))
         *why = "--labels-from: the name of the data set says already at which label it begins";
-    else if (first > 0 && !has_numbers(name))
-        *why = "--labels-from is for data sets whose files have numbers as labels";
     else if (n < 0 || (size_t)n >= out_bytes)
         *why = "the name of the data set is too long";
     return !*why;

@@ -87,8 +87,6 @@ bool cli_weights_own(const cli_session *session);
 /* Words behind the names of folders of pictures (dpt_dataset_open). */
 #define CLI_NO_ORIENTATION  ":no-orientation"
 #define CLI_SKIP_UNREADABLE ":skip-unreadable"
-/* The largest label that may be the first one. */
-enum { CLI_MOST_LABEL = 65535 };
 
 /* The name of a data set before words are put behind it. */
 typedef struct cli_data_name {

@@ -119,11 +119,12 @@ enum { WORD_BYTES = 64, MAX_PADDING = 1024 };
 static const size_t default_padding = 4;
 static const double default_erase = 0.25, default_area = 0.08, default_alpha = 1;
 
+const char *const cli_augmentations[] = {"crop",  "flip",   "rotate", "randaugment",  "jitter",
+                                         "mixup", "cutmix", "erase",  "resized-crop", NULL};
+
 static int unknown_augmentation(const char *label, const char *word)
 {
-    static const char *const known[] = {"crop",  "flip",   "rotate", "randaugment",  "jitter",
-                                        "mixup", "cutmix", "erase",  "resized-crop", NULL};
-    const char *nearest = dpt_nearest(word, known);
+    const char *nearest = dpt_nearest(word, cli_augmentations);
     if (nearest)
         return cli_error(CLI_USAGE, "%s: unknown word '%s'; did you mean '%s'?", label, word,
                          nearest);

@@ -11,20 +11,17 @@
     "of a path and a label, name; or arrays: npz:FILE, npy:IMAGES:LABELS, csv:FILE:LABEL; or "     \
     "windows of CONTEXT ids: text:CONTEXT, tokens:CONTEXT[:u16|:u32][:VOCABULARY]"
 
-static const char *const data_sets[] = {"fashion-mnist",  "mnist",
-                                        "kmnist",         "emnist:byclass",
-                                        "emnist:bymerge", "emnist:balanced",
-                                        "emnist:letters", "emnist:digits",
-                                        "emnist:mnist",   "cifar10",
-                                        "cifar100",       "cifar100:coarse",
-                                        "synthetic:",     "idx",
-                                        "folder:",        "pictures:",
-                                        "npz:",           "npy:",
-                                        "csv:",           "text:",
-                                        "tokens:",        NULL};
-
-static const char *const augmentations[] = {"crop",  "flip",   "rotate", "randaugment",  "jitter",
-                                            "mixup", "cutmix", "erase",  "resized-crop", NULL};
+const char *const cli_data_sets[] = {"fashion-mnist",  "mnist",
+                                     "kmnist",         "emnist:byclass",
+                                     "emnist:bymerge", "emnist:balanced",
+                                     "emnist:letters", "emnist:digits",
+                                     "emnist:mnist",   "cifar10",
+                                     "cifar100",       "cifar100:coarse",
+                                     "synthetic:",     "idx",
+                                     "folder:",        "pictures:",
+                                     "npz:",           "npy:",
+                                     "csv:",           "text:",
+                                     "tokens:",        NULL};
 
 static const char *const formats[] = {"text", "jsonl", "csv", NULL};
 
@@ -55,7 +52,7 @@ static const cli_option options[] = {
         .verbs = SETS | CLI_BENCH | CLI_DATA,
         .kind = CLI_TEXT,
         TARGET(dataset),
-        .offers = data_sets,
+        .offers = cli_data_sets,
     },
     {
         .name = "dataset",
@@ -65,7 +62,7 @@ static const cli_option options[] = {
         .verbs = CLI_EVAL,
         .kind = CLI_TEXT,
         TARGET(dataset),
-        .offers = data_sets,
+        .offers = cli_data_sets,
     },
     {
         .name = "dataset",
@@ -75,7 +72,7 @@ static const cli_option options[] = {
         .verbs = CLI_PREDICT | CLI_EXPORT,
         .kind = CLI_TEXT,
         TARGET(dataset),
-        .offers = data_sets,
+        .offers = cli_data_sets,
     },
     {
         .name = "data",
@@ -133,7 +130,6 @@ static const cli_option options[] = {
         .help =
             "change training images at random: crop[:PADDING] (a window of the padded image; "
             "default 4), flip (left to right), rotate:DEGREES (by up to so many, to both sides), "
-            ""
             "randaugment[:OPERATIONS[:MAGNITUDE]] (as RandAugment of torchvision; default 2:9), "
             "jitter:BRIGHTNESS[:CONTRAST[:SATURATION[:HUE]]] (colours, as ColorJitter of "
             "torchvision; such as jitter:0.4:0.4:0.4:0.1), mixup[:ALPHA] and cutmix[:ALPHA] "
@@ -143,7 +139,7 @@ static const cli_option options[] = {
         .verbs = SETS | CLI_BENCH,
         .kind = CLI_AUGMENT,
         TARGET(augment),
-        .offers = augmentations,
+        .offers = cli_augmentations,
         .list = true,
     },
     {
@@ -177,7 +173,7 @@ static const cli_option options[] = {
         .kind = CLI_COUNT,
         TARGET(labels_from),
         .min = 1,
-        .max = 65535,
+        .max = CLI_MOST_LABEL,
     },
     {
         .name = "validation",

@@ -49,9 +49,9 @@ refuse 2 "of a training with another model" train "${one[@]}" --epochs 3 --label
 check "data names the classes by their labels: $(cat data.out)" grep -qE "^4 +3 +2$" data.out
 refuse 1 "the labels of zero/.* are to begin at 1 .*, but sample 0 has label 0" \
     train "${small[@]}" --dataset idx --data zero --labels-from 1
-refuse 2 "files have numbers as labels, and not for synthetic" \
+refuse 2 "synthetic:8x8x1:3:9: labels-from is for data sets whose files have numbers as labels" \
     train "${small[@]}" --dataset synthetic:8x8x1:3:9 --labels-from 1
-refuse 2 "labels-from" train "${one[@]}" --labels-from 0
+refuse 2 "--labels-from: .*1 to 65535" train "${one[@]}" --labels-from 0
 
 # ---- Data sets with names ----------------------------------------------------------------------------
 
