@@ -8,7 +8,7 @@ from typing import Any, Callable, Optional
 import numpy as np
 
 from ._context import within_a_call
-from ._library import ffi, lib
+from ._library import ffi, lib, write_reason
 from ._structs import fill
 from .errors import InvalidError
 
@@ -26,12 +26,10 @@ def take_failure(message: str) -> Optional[BaseException]:
 
 
 def _fail(call: Any, failure: BaseException) -> int:
-    why = f"{type(failure).__name__}: {failure}".replace("\n", " ")
-    encoded = why.encode(errors="backslashreplace")[: lib.DPT_CALLBACK_WHY_BYTES - 1]
-    ffi.memmove(call.why, encoded + b"\0", len(encoded) + 1)
+    why = write_reason(failure, call.why, lib.DPT_CALLBACK_WHY_BYTES)
     with _failures_lock:
         _failures.clear()
-        _failures[encoded.decode("utf-8", "ignore")] = failure
+        _failures[why] = failure
     return lib.DPT_E_CALLBACK
 
 

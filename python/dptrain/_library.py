@@ -80,6 +80,14 @@ def encoded(value: Union[str, bytes, os.PathLike]) -> bytes:
     return found
 
 
+def write_reason(failure: BaseException, to: Any, n_bytes: int) -> str:
+    """Writes the reason of an exception to memory of the library.  Returns the part that fits."""
+    why = f"{type(failure).__name__}: {failure}".replace("\n", " ")
+    found = why.encode(errors="backslashreplace")[: n_bytes - 1]
+    ffi.memmove(to, found + b"\0", len(found) + 1)
+    return found.decode("utf-8", "ignore")
+
+
 # The folder of a file that the package itself has written, such as the ONNX file of a module.
 _OWN_FOLDER = re.compile(re.escape(os.path.join(tempfile.gettempdir(), "dptrain-")) + "[^/ ]+/")
 

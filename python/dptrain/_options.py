@@ -184,7 +184,10 @@ def _randaugment(struct: Any, value: Any) -> None:
 
 
 def _augment(struct: Any, value: Any, keep: list) -> None:
-    known = ("crop", "flip", "rotate", "randaugment", "jitter", "mixup", "cutmix", "erase", "resized-crop")
+    known = (
+        *("crop", "flip", "rotate", "randaugment", "jitter"),
+        *("mixup", "cutmix", "erase", "resized-crop"),
+    )
     for name, number in _words(value).items():
         if name not in known:
             raise ValueError(f"unknown augmentation {name!r}{nearest(name, known)}")

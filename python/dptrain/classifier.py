@@ -110,8 +110,8 @@ class DptrainClassifier(ClassifierMixin, BaseEstimator):
     options   Further keywords of `dptrain.fit`, as a dict.
 
     The other parameters are those of `dptrain.fit`.  After `fit`: `classes_` (the sorted labels),
-    `n_features_in_`, `feature_names_in_` (of a DataFrame), `net_` (the Model), `run_` (the Run).  `X` is (n, ...): (n, features), or
-    images.  Labels are of any type.
+    `n_features_in_`, `feature_names_in_` (of a DataFrame), `net_` (the Model), `run_` (the Run).
+    `X` is (n, ...): (n, features), or images.  Labels are of any type.
     """
 
     def __init__(

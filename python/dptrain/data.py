@@ -11,7 +11,7 @@ import numpy as np
 
 from ._arrays import as_array, as_library_array, dtype_of, looks_channels_first
 from ._context import Context, Node, plain_context, within_a_call
-from ._library import encoded, ffi, lib, text
+from ._library import encoded, ffi, lib, text, write_reason
 from ._structs import empty
 from .errors import Error, InvalidError, UnsupportedError
 
@@ -655,13 +655,9 @@ def _read_sample(user: Any, sample: int, epoch: int, image: Any, why: Any) -> in
         with within_a_call():
             source.write(sample, epoch, ffi.buffer(image, size))
         return lib.DPT_OK
-    except (
-        BaseException
-    ) as failure:  # of the program: it becomes the cause of the library's failure
+    except BaseException as failure:  # of the program: it is the cause of the library's failure
         source.failure = failure
-        reason = f"{type(failure).__name__}: {failure}".encode(errors="backslashreplace")
-        message = reason[: lib.DPT_READER_WHY_BYTES - 1]
-        ffi.memmove(why, message + b"\0", len(message) + 1)
+        write_reason(failure, why, lib.DPT_READER_WHY_BYTES)
         return lib.DPT_E_IO
 
 

@@ -7,8 +7,8 @@ from typing import Any, Optional, Sequence, Union
 import numpy as np
 
 from ._context import Node, Owned, context_for, device_list
-from ._options import seconds
 from ._library import error_of, ffi, lib, text
+from ._options import seconds
 from ._structs import fill
 from .data import Data, Dataset, describe
 from .errors import StateError
