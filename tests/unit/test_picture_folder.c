@@ -55,6 +55,7 @@ static void write_small(test *t, const char *directory)
 
 /* ---- What is read ---------------------------------------------------------------------------- */
 
+/* Images that are read on demand are not compared. */
 static void check_values(test *t, const dpt_dataset *data, const uint8_t *values,
                          const uint8_t *labels)
 {
@@ -62,7 +63,7 @@ static void check_values(test *t, const dpt_dataset *data, const uint8_t *values
     const size_t n = data->height * data->width * data->channels;
     for (size_t i = 0; i < data->count; i++) {
         CHECK_SIZE((size_t)data->labels[i], labels[i]);
-        for (size_t k = 0; k < n; k++)
+        for (size_t k = 0; k < n && !data->reader; k++)
             CHECK_SIZE(images[i * n + k], values[i] + (data->channels == 3 ? k % 3 : 1));
     }
 }
@@ -701,7 +702,7 @@ static void check_table(test *t, const char *name, dpt_part part, expected e)
     CHECK_SIZE(data->count, e.count);
     CHECK_SIZE(data->classes, e.classes);
     CHECK_TEXT(data->source, e.source);
-    if (data->count == e.count && !data->reader) check_values(t, data, e.values, e.labels);
+    if (data->count == e.count) check_values(t, data, e.values, e.labels);
     dpt_dataset_destroy(data);
 }
 
