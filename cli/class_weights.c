@@ -16,7 +16,7 @@ typedef struct finding {
     const char *path; /* of the file */
     float *weights;   /* (outputs of the data) */
     bool *given;      /* (likewise) */
-    size_t n;         /* lines with a weight alone */
+    size_t n_alone;   /* lines with a weight and no name */
     size_t line;
 } finding;
 
@@ -76,14 +76,14 @@ static dpt_status take_line(finding *f, char *line)
         number--;
     if (!cli_parse_real(number, 0, 1e20, &weight))
         return fail_line(f, "does not end with a weight, a number of at least 0");
-    size_t class = f->n;
+    size_t class = f->n_alone;
     if (number > line) {
         size_t name = (size_t)(number - line);
         while (name > 0 && strchr(" \t", line[name - 1]))
             line[--name] = '\0';
         class = class_of(f, line);
     } else {
-        f->n++;
+        f->n_alone++;
     }
     if (class >= f->data->outputs)
         return fail_line(f, number > line ? "names no class of the data"
@@ -101,11 +101,11 @@ static dpt_status check_lines(const finding *f)
     for (size_t c = 0; c < f->data->outputs; c++)
         given += f->given[c];
     if (given == 0) return dpt_fail(f->context, DPT_E_INVALID, "%s has no weights", f->path);
-    if (f->n > 0 && (f->n != given || given != f->data->outputs))
+    if (f->n_alone > 0 && (f->n_alone != given || given != f->data->outputs))
         return dpt_fail(f->context, DPT_E_INVALID,
                         "%s has %zu weight%s without a name, and the data have %zu classes: write "
                         "a weight a line for every class, or the name and the weight of some",
-                        f->path, f->n, f->n == 1 ? "" : "s", f->data->outputs);
+                        f->path, f->n_alone, f->n_alone == 1 ? "" : "s", f->data->outputs);
     return DPT_OK;
 }
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MOST_CELLS = 20 }; /* classes of a matrix that is printed */
+enum { MOST_PRINTED = 20 }; /* classes of a matrix that is printed */
 
 /* ---- Text ------------------------------------------------------------------------------------ */
 
@@ -61,7 +61,7 @@ static void print_confusion(const cli_evaluated *of, size_t n, int width)
 {
     const size_t *cells = dpt_classification_confusion(of->classes);
     char number[24];
-    if (!cells || n > MOST_CELLS) {
+    if (!cells || n > MOST_PRINTED) {
         printf("confusion matrix: %zu classes are too many to print%s\n", n,
                cells ? "; --json FILE writes it" : "");
         return;

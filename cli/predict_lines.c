@@ -30,7 +30,7 @@ static void put_bytes(cli_lines *l, const char *bytes, size_t n)
     l->n += n;
 }
 
-__attribute__((format(printf, 2, 3))) static void put(cli_lines *l, const char *format, ...)
+DPT_PRINTF(2, 3) static void put(cli_lines *l, const char *format, ...)
 {
     char text[128];
     va_list arguments;
