@@ -22,7 +22,8 @@
    second dimension is the samples therefore begins with if (IS_EXTRA_GROUP(p.n_samples)) return.
 
    Rules:
-   - There are no atomics on floats, and every reduction has a fixed order.
+   - There are no atomics on floats, and every reduction has a fixed order.  COUNT_UP, the only
+     atomic, adds 1 to an integer.
    - Nothing depends on the width of a warp.
    - If a kernel needs the size of its groups, it is GROUP: a power of two, at least 1, and a
    constant of the program.
@@ -63,6 +64,7 @@ typedef ulong u64;
 #define GROUP_ID(d)        ((u32)get_group_id(d))
 #define LOCAL_ID           ((u32)get_local_id(0))
 #define BARRIER()          barrier(CLK_LOCAL_MEM_FENCE)
+#define COUNT_UP(counter)  atomic_inc(counter) /* a pointer to a u32 in local memory */
 
 #define FMA(a, b, c)       fma(a, b, c)
 #define SQRT(x)            sqrt(x)
@@ -110,6 +112,7 @@ typedef unsigned long long u64;
 #define GROUP_ID(d)        ((d) == 0 ? blockIdx.x : blockIdx.z * gridDim.y + blockIdx.y)
 #define LOCAL_ID           threadIdx.x
 #define BARRIER()          __syncthreads()
+#define COUNT_UP(counter)  atomicAdd(counter, 1u)
 
 #define FMA(a, b, c)       fmaf(a, b, c)
 #define SQRT(x)            sqrtf(x)

@@ -10,8 +10,10 @@
 
 #if defined(__OPENCL_VERSION__) || defined(__CUDACC__)
 #define DISTORT_FUNCTION DEVICE
+#define DISTORT_BYTES    GLOBAL const u8 *
 #else
 #define DISTORT_FUNCTION static inline
+#define DISTORT_BYTES    const u8 *
 #endif
 
 #define DISTORT_ONE         65536u
@@ -155,6 +157,16 @@ DISTORT_FUNCTION u32 distort_column(const distort_drawn d, i32 from_middle_x, i3
 typedef struct distort_pixel {
     u32 red, green, blue; /* at most 255; of a grey image, all are the same */
 } distort_pixel;
+
+/* The pixel that begins here, of 3 bytes if it is coloured and else of one. */
+DISTORT_FUNCTION distort_pixel distort_load(DISTORT_BYTES from, u32 coloured)
+{
+    distort_pixel p;
+    p.red = from[0];
+    p.green = coloured ? from[1] : p.red;
+    p.blue = coloured ? from[2] : p.red;
+    return p;
+}
 
 DISTORT_FUNCTION u32 distort_grey(const distort_pixel p, u32 coloured)
 {

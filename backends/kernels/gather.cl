@@ -172,12 +172,19 @@ DEVICE distort_pixel pixel_at(GLOBAL const u8 *data, u32 i, const gather_drawn d
         from.padding = 0;
     }
     distort_pixel pixel = {0, 0, 0};
-    if (!from.padding) {
-        pixel.red = data[from.place];
-        pixel.green = p.pixel.value == 3 ? data[from.place + 1] : pixel.red;
-        pixel.blue = p.pixel.value == 3 ? data[from.place + 2] : pixel.red;
-    }
+    if (!from.padding) pixel = distort_load(data + from.place, p.pixel.value == 3);
     return pixel;
+}
+
+/* The sum of an array with an element for each work item of the group. */
+DEVICE u64 sum_of_group(LOCAL u64 *sums)
+{
+    BARRIER();
+    for (u32 half_size = GROUP / 2; half_size > 0; half_size /= 2) {
+        if (LOCAL_ID < half_size) sums[LOCAL_ID] += sums[LOCAL_ID + half_size];
+        BARRIER();
+    }
+    return sums[0];
 }
 
 /* Sets the offset of the contrast of each sample.  A group for each sample. */
@@ -196,13 +203,9 @@ KERNEL void dpt_gather_contrast(OUT(u32, drawn), IN(u8, data), IN(u32, index),
         sum += distort_grey_before_contrast(pixel_at(data, i * p.pixel.value, drawn, p),
                                             drawn.distorted, p.pixel.value == 3);
     sums[LOCAL_ID] = sum;
-    BARRIER();
-    for (u32 half_size = GROUP / 2; half_size > 0; half_size /= 2) {
-        if (LOCAL_ID < half_size) sums[LOCAL_ID] += sums[LOCAL_ID + half_size];
-        BARRIER();
-    }
+    sum = sum_of_group(sums);
     if (LOCAL_ID == 0)
-        all->distorted.offset = distort_offset(drawn.distorted.contrast, sums[0], n_pixels);
+        all->distorted.offset = distort_offset(drawn.distorted.contrast, sum, n_pixels);
 }
 
 /* dpt_gather_augmented_u8 with the jitter of colours. */
@@ -246,49 +249,33 @@ KERNEL void dpt_gather_images(OUT(u8, image), IN(u8, data), IN(u32, index), IN(u
     }
 }
 
-/* Entry `row` of the table of an operation.  Every entry counts the pixels by itself. */
-DEVICE u32 count_entry(GLOBAL const u8 *image, u32 row, const randaugment_op op,
-                       const gather_params p)
-{
-    const u32 channel = row >> 8, value = row & 255u, n_pixels = p.height * p.width;
-    const u32 channels = p.pixel.value;
-    randaugment_counts of;
-    u32 below = 0;
-    of.grey = 0;
-    of.least = 255;
-    of.most = of.below_most = 0;
-    of.n_pixels = n_pixels;
-    for (u32 i = 0; op.kind == RANDAUGMENT_CONTRAST && i < n_pixels; i++) {
-        GLOBAL const u8 *const at = image + (u64)i * channels;
-        distort_pixel pixel;
-        pixel.red = at[0];
-        pixel.green = at[channels == 3 ? 1 : 0];
-        pixel.blue = at[channels == 3 ? 2 : 0];
-        of.grey += distort_grey(pixel, channels == 3);
-    }
-    for (u32 i = 0; op.kind >= RANDAUGMENT_AUTO_CONTRAST && i < n_pixels; i++) {
-        const u32 pixel = image[(u64)i * channels + channel];
-        of.least = pixel < of.least ? pixel : of.least;
-        of.most = pixel > of.most ? pixel : of.most;
-        below += pixel < value ? 1u : 0u;
-    }
-    for (u32 i = 0; op.kind == RANDAUGMENT_EQUALIZE && i < n_pixels; i++)
-        of.below_most += image[(u64)i * channels + channel] < of.most ? 1u : 0u;
-    return randaugment_entry(op, value, below, of);
-}
-
-/* image (n,count) -> table (n,RANDAUGMENT_ROWS), of samples whose operation p.op maps. */
+/* image (n,count) -> table (n,RANDAUGMENT_ROWS), of samples whose operation p.op maps.  A group for
+   each sample. */
 KERNEL void dpt_gather_tables(OUT(u8, table), IN(u8, image), IN(u32, drawn), const gather_params p)
 {
-    if (IS_EXTRA_GROUP(p.n_samples)) return;
+    SHARED u32 counts[RANDAUGMENT_ROWS]; /* of each channel and value */
+    SHARED u64 greys[GROUP];
+    const u32 sample = GROUP_ID(0), channels = p.pixel.value;
     const randaugment_op op =
-        ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[GROUP_ID(1)].ops[p.op];
-    GLOBAL u8 *const table = table_base + table_place + (u64)GROUP_ID(1) * RANDAUGMENT_ROWS;
-    GLOBAL const u8 *const image = image_base + image_place + (u64)GROUP_ID(1) * p.count;
-    const u32 n_rows = randaugment_maps(op.kind) ? 256u * p.pixel.value : 0u;
-    FOR_ELEMENTS (row, RANDAUGMENT_ROWS) {
-        if (row < n_rows) table[row] = (u8)count_entry(image, (u32)row, op, p);
-    }
+        ((GLOBAL const gather_drawn *)(drawn_base + drawn_place))[sample].ops[p.op];
+    GLOBAL u8 *const table = table_base + table_place + (u64)sample * RANDAUGMENT_ROWS;
+    GLOBAL const u8 *const image = image_base + image_place + (u64)sample * p.count;
+    const u32 n_counted = randaugment_counts(op.kind) ? p.count : 0;
+    const u32 n_summed = randaugment_sums(op.kind) ? p.count : 0;
+    const u32 n_tables = randaugment_maps(op.kind) ? channels : 0;
+    u64 grey = 0;
+    for (u32 row = LOCAL_ID; row < RANDAUGMENT_ROWS; row += GROUP)
+        counts[row] = 0;
+    BARRIER();
+    for (u32 i = LOCAL_ID; i < n_counted; i += GROUP)
+        COUNT_UP(counts + 256 * rest(i, quotient(i, p.pixel), p.pixel) + image[i]);
+    for (u32 i = LOCAL_ID * channels; i < n_summed; i += GROUP * channels)
+        grey += distort_grey(distort_load(image + i, channels == 3), channels == 3);
+    greys[LOCAL_ID] = grey;
+    grey = sum_of_group(greys);
+    const i32 offset = distort_offset((u32)op.amount, grey, p.height * p.width);
+    for (u32 channel = LOCAL_ID; channel < n_tables; channel += GROUP)
+        randaugment_fill(op, offset, counts + 256 * channel, table + 256 * channel);
 }
 
 /* from, table -> to (n,count): operation p.op. */

@@ -29,7 +29,6 @@ typedef struct gather_drawn {
     u32 erase_top, erase_left, erase_height, erase_width; /* height 0: nothing is erased */
     distort_drawn distorted;
     randaugment_op ops[RANDAUGMENT_MOST];
-    u32 unused;
 } gather_drawn;
 
 #endif

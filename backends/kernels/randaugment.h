@@ -8,9 +8,11 @@
 #include "distort.h"
 
 #if defined(__OPENCL_VERSION__) || defined(__CUDACC__)
-#define RANDAUGMENT_BYTES GLOBAL const u8 *
+#define RANDAUGMENT_COUNTS LOCAL const u32 *
+#define RANDAUGMENT_TABLE  GLOBAL u8 *
 #else
-#define RANDAUGMENT_BYTES const u8 *
+#define RANDAUGMENT_COUNTS const u32 *
+#define RANDAUGMENT_TABLE  u8 *
 #endif
 
 /* The operations, in torchvision's order. */
@@ -93,22 +95,31 @@ DISTORT_FUNCTION u32 randaugment_maps(u32 kind)
            (kind >= RANDAUGMENT_POSTERIZE && kind <= RANDAUGMENT_EQUALIZE);
 }
 
+/* Whether the table depends on the sum of the greys of the image. */
+DISTORT_FUNCTION u32 randaugment_sums(u32 kind)
+{
+    return kind == RANDAUGMENT_CONTRAST;
+}
+
+/* Whether the table of a channel depends on how many pixels have each value. */
+DISTORT_FUNCTION u32 randaugment_counts(u32 kind)
+{
+    return kind == RANDAUGMENT_AUTO_CONTRAST || kind == RANDAUGMENT_EQUALIZE;
+}
+
 /* What the table of a channel depends on. */
-typedef struct randaugment_counts {
-    u64 grey;        /* the sum of the greys of the image, for a contrast */
-    u32 least, most; /* of the channel */
-    u32 below_most;  /* how many pixels of the channel are below the greatest value */
-    u32 n_pixels;    /* of a channel */
-} randaugment_counts;
+typedef struct randaugment_facts {
+    i32 offset;      /* of a contrast */
+    u32 least, most; /* values of the channel */
+    u32 below_most;  /* how many pixels are below the greatest value */
+} randaugment_facts;
 
 /* The entry for a value; `below` pixels of the channel are below the value. */
 DISTORT_FUNCTION u32 randaugment_entry(const randaugment_op op, u32 value, u32 below,
-                                       const randaugment_counts of)
+                                       const randaugment_facts of)
 {
-    if (op.kind == RANDAUGMENT_BRIGHTNESS) return distort_blend(value, (u32)op.amount, 0);
-    if (op.kind == RANDAUGMENT_CONTRAST)
-        return distort_blend(value, (u32)op.amount,
-                             distort_offset((u32)op.amount, of.grey, of.n_pixels));
+    if (op.kind == RANDAUGMENT_BRIGHTNESS || op.kind == RANDAUGMENT_CONTRAST)
+        return distort_blend(value, (u32)op.amount, of.offset);
     if (op.kind == RANDAUGMENT_POSTERIZE) return value & (u32)op.amount;
     if (op.kind == RANDAUGMENT_SOLARIZE) return value >= (u32)op.amount ? 255u - value : value;
     if (op.kind == RANDAUGMENT_AUTO_CONTRAST) {
@@ -119,13 +130,37 @@ DISTORT_FUNCTION u32 randaugment_entry(const randaugment_op op, u32 value, u32 b
     const u32 step = of.below_most / 255u;
     if (step == 0) return value;
     const u32 rank = (below + step / 2u) / step;
-    return value == 0 ? 0 : rank < 255u ? rank : 255u;
+    return rank < 255u ? rank : 255u;
+}
+
+/* Writes the table of a channel.  counts[v] pixels have value v; all are 0 if the operation does
+   not depend on them.  `offset`: of a contrast, else 0. */
+DISTORT_FUNCTION void randaugment_fill(const randaugment_op op, i32 offset,
+                                       RANDAUGMENT_COUNTS counts, RANDAUGMENT_TABLE table)
+{
+    randaugment_facts of;
+    u32 below = 0;
+    of.offset = offset;
+    of.least = 255;
+    of.most = of.below_most = 0;
+    for (u32 value = 0; value < 256; value++) {
+        if (counts[value] == 0) continue;
+        if (value < of.least) of.least = value;
+        of.most = value;
+        of.below_most = below;
+        below += counts[value];
+    }
+    below = 0;
+    for (u32 value = 0; value < 256; value++) {
+        table[value] = (u8)randaugment_entry(op, value, below, of);
+        below += counts[value];
+    }
 }
 
 /* ---- Pixels ---------------------------------------------------------------------------------- */
 
 /* The value of a channel of a pixel, and zero outside of the image. */
-DISTORT_FUNCTION u32 randaugment_at(RANDAUGMENT_BYTES from, u32 row, u32 column, u32 channel,
+DISTORT_FUNCTION u32 randaugment_at(DISTORT_BYTES from, u32 row, u32 column, u32 channel,
                                     const randaugment_shape s)
 {
     if (row >= s.height || column >= s.width) return 0;
@@ -133,7 +168,7 @@ DISTORT_FUNCTION u32 randaugment_at(RANDAUGMENT_BYTES from, u32 row, u32 column,
 }
 
 /* (5 v + the sum of the 8 neighbours) / 13, rounded */
-DISTORT_FUNCTION u32 randaugment_blurred(RANDAUGMENT_BYTES from, u32 y, u32 x, u32 channel,
+DISTORT_FUNCTION u32 randaugment_blurred(DISTORT_BYTES from, u32 y, u32 x, u32 channel,
                                          const randaugment_shape s)
 {
     u32 sum = 4u * randaugment_at(from, y, x, channel, s);
@@ -145,9 +180,8 @@ DISTORT_FUNCTION u32 randaugment_blurred(RANDAUGMENT_BYTES from, u32 y, u32 x, u
 
 /* What an operation makes of a channel of pixel (y, x).  `table` has the rows of randaugment_entry,
    256 for each channel, if the operation maps. */
-DISTORT_FUNCTION u32 randaugment_value(RANDAUGMENT_BYTES from, RANDAUGMENT_BYTES table,
-                                       const u32 at[3], const randaugment_op op,
-                                       const randaugment_shape s)
+DISTORT_FUNCTION u32 randaugment_value(DISTORT_BYTES from, DISTORT_BYTES table, const u32 at[3],
+                                       const randaugment_op op, const randaugment_shape s)
 {
     const u32 y = at[0], x = at[1], channel = at[2];
     const u32 value = randaugment_at(from, y, x, channel, s);
@@ -197,28 +231,17 @@ DISTORT_FUNCTION u32 randaugment_value(RANDAUGMENT_BYTES from, RANDAUGMENT_BYTES
 static inline void randaugment_table(const u8 *image, const randaugment_op *op,
                                      const randaugment_shape *s, u8 *table)
 {
-    const u32 n_pixels = s->height * s->width;
-    randaugment_counts of = {.n_pixels = n_pixels};
-    for (u32 i = 0; op->kind == RANDAUGMENT_CONTRAST && i < n_pixels; i++) {
-        const u8 *p = image + (u64)i * s->channels;
-        const distort_pixel pixel = {p[0], p[s->channels == 3 ? 1 : 0],
-                                     p[s->channels == 3 ? 2 : 0]};
-        of.grey += distort_grey(pixel, s->channels == 3);
-    }
+    const u64 n_pixels = (u64)s->height * s->width, n_elements = n_pixels * s->channels;
+    u32 counts[RANDAUGMENT_ROWS] = {0};
+    u64 grey = 0;
+    for (u64 i = 0; randaugment_sums(op->kind) && i < n_elements; i += s->channels)
+        grey += distort_grey(distort_load(image + i, s->channels == 3), s->channels == 3);
+    const i32 offset = distort_offset((u32)op->amount, grey, n_pixels);
     for (u32 channel = 0; channel < s->channels; channel++) {
-        u32 counts[256] = {0}, below = 0;
-        for (u32 i = 0; op->kind >= RANDAUGMENT_AUTO_CONTRAST && i < n_pixels; i++)
-            counts[image[(u64)i * s->channels + channel]]++;
-        of.least = of.most = of.below_most = 0;
-        while (of.least < 255 && counts[of.least] == 0)
-            of.least++;
-        for (u32 v = 0; v < 256; v++)
-            if (counts[v] > 0) of.most = v;
-        if (op->kind >= RANDAUGMENT_AUTO_CONTRAST) of.below_most = n_pixels - counts[of.most];
-        for (u32 v = 0; v < 256; v++) {
-            table[256 * channel + v] = (u8)randaugment_entry(*op, v, below, of);
-            below += counts[v];
-        }
+        u32 *const of_channel = counts + 256 * channel;
+        for (u64 i = channel; randaugment_counts(op->kind) && i < n_elements; i += s->channels)
+            of_channel[image[i]]++;
+        randaugment_fill(*op, offset, of_channel, table + 256 * channel);
     }
 }
 

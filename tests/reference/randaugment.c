@@ -121,7 +121,6 @@ static double mapped(const picture *p, int kind, double value, const ptrdiff_t p
     if (kind == 12) return least == most ? v : whole((v - least) * 255.0 / (most - least));
     const double step = floor(below[(int)most] / 255.0);
     if (step == 0.0) return v;
-    if (v == 0.0) return 0.0;
     return fmin(floor((below[(int)v] + floor(step / 2.0)) / step), 255.0);
 }
 

@@ -32,8 +32,7 @@ static bool parse_bytes(const char *hex, size_t n, uint8_t *out)
 
 static distort_pixel load(const picture *p, size_t i)
 {
-    const uint8_t *at = p->bytes + i * p->channels;
-    return (distort_pixel){at[0], at[p->channels == 3 ? 1 : 0], at[p->channels == 3 ? 2 : 0]};
+    return distort_load(p->bytes + i * p->channels, p->channels == 3);
 }
 
 /* One change alone, by its name, of a picture with this factor or turn. */

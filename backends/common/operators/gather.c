@@ -1,5 +1,7 @@
-/* Gathering samples and labels.  An augmented batch takes two kernels.  The first one draws random
-   numbers for each sample and leaves what they mean in the workspace; the second one gathers. */
+/* Gathering samples and labels.  An augmented batch takes two kernels or more.  The first one draws
+   random numbers for each sample and leaves what they mean in the workspace; the last one gathers.
+   Between them RandAugment makes images in the workspace, with two kernels for each operation, and
+   a change of contrast has a kernel that measures the images. */
 #include "gather.h"
 #include "operators.h"
 
@@ -38,12 +40,13 @@ static dpt_location in_workspace(const dpt_call *call, size_t offset_bytes)
 static dpt_status operate(const dpt_call *call, const gather_params *p, size_t from)
 {
     const state *s = call->op->plan.state;
+    const size_t group = dpt_traits_of(call->op->device)->group_size;
     dpt_launch l = dpt_launch_begin(call->stream, s->tables);
     dpt_launch_tensor(&l, in_workspace(call, s->table_bytes), DPT_U8);
     dpt_launch_tensor(&l, in_workspace(call, s->image_bytes[from]), DPT_U8);
     dpt_launch_tensor(&l, call->args->workspace, DPT_U32);
     dpt_launch_value(&l, p, sizeof *p);
-    DPT_TRY(dpt_launch_elements(&l, RANDAUGMENT_ROWS, call->n_samples));
+    DPT_TRY(dpt_launch_items(&l, call->n_samples * group));
     l = dpt_launch_begin(call->stream, s->operate);
     dpt_launch_tensor(&l, in_workspace(call, s->image_bytes[1 - from]), DPT_U8);
     dpt_launch_tensor(&l, in_workspace(call, s->image_bytes[from]), DPT_U8);

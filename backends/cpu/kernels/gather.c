@@ -157,11 +157,6 @@ static void rotate(const dpt_augment *a, const distort_drawn *drawn, const unsig
     }
 }
 
-static distort_pixel load_pixel(const unsigned char *from, u32 coloured)
-{
-    return (distort_pixel){from[0], coloured ? from[1] : from[0], coloured ? from[2] : from[0]};
-}
-
 /* Changes the colours of an image in its place. */
 static void jitter(const dpt_augment *a, distort_drawn *drawn, unsigned char *image,
                    size_t channels)
@@ -170,11 +165,11 @@ static void jitter(const dpt_augment *a, distort_drawn *drawn, unsigned char *im
     const u32 coloured = channels == 3;
     u64 sum = 0;
     for (size_t i = 0; a->contrast > 0 && i < n_pixels; i++)
-        sum += distort_grey_before_contrast(load_pixel(image + i * channels, coloured), *drawn,
+        sum += distort_grey_before_contrast(distort_load(image + i * channels, coloured), *drawn,
                                             coloured);
     drawn->offset = distort_offset(drawn->contrast, sum, n_pixels);
     for (size_t i = 0; i < n_pixels; i++, image += channels) {
-        const distort_pixel p = distort_jitter(load_pixel(image, coloured), *drawn, coloured);
+        const distort_pixel p = distort_jitter(distort_load(image, coloured), *drawn, coloured);
         image[0] = (unsigned char)p.red;
         if (!coloured) continue;
         image[1] = (unsigned char)p.green;

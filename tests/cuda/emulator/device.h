@@ -100,6 +100,14 @@ static inline unsigned long long __umul64hi(unsigned long long a, unsigned long 
     return (unsigned long long)((unsigned __int128)a * b >> 64);
 }
 
+/* The threads of a block run one after the other. */
+static inline unsigned atomicAdd(unsigned *at, unsigned value)
+{
+    const unsigned old = *at;
+    *at += value;
+    return old;
+}
+
 static inline float __uint_as_float(unsigned bits)
 {
     float value;
