@@ -81,7 +81,7 @@ KERNEL void dpt_gather_draw(OUT(u32, drawn), IN(u32, sample), IN(u32, step), con
     drawn->erase_height = 0;
     for (u32 k = 0; k < p.n_ops; k++)
         drawn->ops[k] = draw_operation(sample[i], k, step, p);
-    if (p.distorts) drawn->distorted = draw_distortion(sample[i], step, p);
+    if (p.rotates || p.jitters) drawn->distorted = draw_distortion(sample[i], step, p);
     if (word.d >> 8 >= p.border) return;
     for (u32 k = 1; k <= 10; k++)
         if (draw_rectangle(drawn, philox(step, k, sample[i], 0), p)) return;
@@ -208,8 +208,8 @@ KERNEL void dpt_gather_contrast(OUT(u32, drawn), IN(u8, data), IN(u32, index),
         all->distorted.offset = distort_offset(drawn.distorted.contrast, sum, n_pixels);
 }
 
-/* dpt_gather_augmented_u8 with the jitter of colours. */
-KERNEL void dpt_gather_jittered(OUT(act, x), IN(u8, data), IN(u32, index), IN(u32, drawn),
+/* dpt_gather_augmented_u8 with RandAugment, the jitter of colours, or both. */
+KERNEL void dpt_gather_coloured(OUT(act, x), IN(u8, data), IN(u32, index), IN(u32, drawn),
                                 const gather_params p)
 {
     TENSOR_IN(u32, index);
@@ -221,8 +221,8 @@ KERNEL void dpt_gather_jittered(OUT(act, x), IN(u8, data), IN(u32, index), IN(u3
     GLOBAL const u8 *const data = data_base + data_place + (u64)record * p.count;
     FOR_ELEMENTS (i, p.count) {
         const u32 channel = rest((u32)i, quotient((u32)i, p.pixel), p.pixel);
-        const distort_pixel pixel = distort_jitter(
-            pixel_at(data, (u32)i - channel, drawn, p), drawn.distorted, p.pixel.value == 3);
+        distort_pixel pixel = pixel_at(data, (u32)i - channel, drawn, p);
+        if (p.jitters) pixel = distort_jitter(pixel, drawn.distorted, p.pixel.value == 3);
         const u32 byte = channel == 0 ? pixel.red : channel == 1 ? pixel.green : pixel.blue;
         const float value = normalised((float)byte, (u32)i, p);
         PUT(x, i, origin_of((u32)i, drawn, p).erased ? 0.0f : value);

@@ -16,8 +16,8 @@ typedef struct gather_params {
     u32 pad;
     u32 flip;
     u32 border; /* a sample has an erased rectangle if the upper 24 bits of a word are below this */
-    u32 rotates;  /* whether images are rotated */
-    u32 distorts; /* whether a distortion is drawn */
+    u32 rotates; /* whether images are rotated */
+    u32 jitters; /* whether their colours are changed */
     distort_limits limits;
     u32 n_ops, magnitude; /* of RandAugment */
 } gather_params;

@@ -81,7 +81,7 @@ enum { DPT_MAX_CHANNEL_STATS = 4, DPT_MAX_INPUTS = 6, DPT_MAX_OUTPUTS = 3 };
               AutoContrast  v = floor(255 (v - least) / (most - least)) of the channel's values, if
                           they differ
               Equalize    step = floor(pixels below the greatest value / 255).  If it is not 0,
-                          v = floor((pixels below v + floor(step / 2)) / step), and 0 becomes 0
+                          v = floor((pixels below v + floor(step / 2)) / step)
             What comes from outside is zero.  Factors are rounded to 2^-16, results limited to 0
             and 255.  Color leaves a grey image as it is.
      jitter torchvision's ColorJitter, on bytes: four changes of all pixels, in one of their 24

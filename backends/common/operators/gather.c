@@ -143,7 +143,7 @@ static gather_params params_of(const dpt_gather_desc *d)
     p.limits = distort_limits_of(
         (const float[]){a->rotate, a->brightness, a->contrast, a->saturation, a->hue});
     p.rotates = p.limits.rotate > 0;
-    p.distorts = a->rotate > 0 || a->ops > 0 || dpt_jitters(a); /* without limits: no change */
+    p.jitters = dpt_jitters(a);
     p.n_ops = (u32)a->ops;
     p.magnitude = (u32)a->magnitude;
     return p;
@@ -205,7 +205,7 @@ static dpt_status prepare_images(dpt_op *op)
     if (d->augment.contrast > 0)
         DPT_TRY(dpt_kernel_of(op->device, "gather.cl", "dpt_gather_contrast", &s->contrast));
     return dpt_op_kernel(op, "gather.cl",
-                         d->augment.ops > 0 || dpt_jitters(&d->augment) ? "dpt_gather_jittered"
+                         d->augment.ops > 0 || dpt_jitters(&d->augment) ? "dpt_gather_coloured"
                          : bytes                                        ? "dpt_gather_augmented_u8"
                                  : "dpt_gather_augmented_f32",
                          &s->gather);

@@ -9,7 +9,7 @@ const struct dpt_kernel KERNEL_TABLE[] = {
     KERNEL_ROW("gather.cl", dpt_gather_augmented_u8),
     KERNEL_ROW("gather.cl", dpt_gather_augmented_f32),
     KERNEL_ROW("gather.cl", dpt_gather_contrast),
-    KERNEL_ROW("gather.cl", dpt_gather_jittered),
+    KERNEL_ROW("gather.cl", dpt_gather_coloured),
     KERNEL_ROW("gather.cl", dpt_gather_images),
     KERNEL_ROW("gather.cl", dpt_gather_tables),
     KERNEL_ROW("gather.cl", dpt_gather_operate),
