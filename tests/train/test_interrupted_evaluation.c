@@ -146,17 +146,12 @@ static void the_last_evaluation_breaks_off(test *t)
     resume_empty(t, "part");
 }
 
-/* The weights of a checkpoint of before an evaluation are of no use if the loss is not finite. */
-static void a_loss_that_is_not_finite_revokes(test *t)
+/* Images whose loss is not finite. */
+static dpt_status make_huge(dpt_context *context, dpt_dataset **out)
 {
-    const setting *s = t->user;
     enum { N = 4 };
     static float images[N * FLAT_PIXELS];
     static const int32_t labels[N] = {0};
-    size_t *numbers = NULL, n = 0;
-    training w;
-    record r = {.n_steps = 0};
-    dpt_fit_result result = {.size = sizeof result};
     for (size_t i = 0; i < N * FLAT_PIXELS; i++)
         images[i] = 3e38f;
     const dpt_dataset_memory memory = {.size = sizeof memory,
@@ -169,20 +164,46 @@ static void a_loss_that_is_not_finite_revokes(test *t)
                                        .outputs = FLAT_CLASSES,
                                        .dtype = DPT_F32,
                                        .label_dtype = DPT_I32};
+    return dpt_dataset_from_memory(context, &memory, out);
+}
+
+/* dpt_fit_options.wants_checkpoint: at the end of an epoch, even if another is being written. */
+static bool wants_at_end(void *user)
+{
+    const record *r = user;
+    return r->n_steps == STEPS_PER_EPOCH;
+}
+
+/* The weights of a checkpoint of before an evaluation are of no use if the loss is not finite: it
+   is deleted, and the older one, if there is one, is still there. */
+static void a_loss_that_is_not_finite_revokes(test *t)
+{
+    const setting *s = t->user;
+    dpt_fit_result result = {.size = sizeof result};
     dpt_dataset *huge = NULL;
-    REQUIRE_OK(dpt_dataset_from_memory(s->context, &memory, &huge));
-    resume_empty(t, "huge");
-    if (resume_open(t, resume_devices, &resume_sgd, &w)) {
-        dpt_fit_options fit = resume_fit_options(s, "huge", &r);
-        fit.checkpoint_every = (dpt_interval){.steps = 3};
-        fit.validation = NULL;
-        fit.test = huge;
-        CHECK_STATUS(dpt_fit(w.trainer, &fit, &result), DPT_E_NOT_FINITE);
-        CHECK_OK(dpti_folder_list("huge", &numbers, &n, NULL));
-        if (CHECK_SIZE(n, 1)) CHECK_SIZE(numbers[0], 3);
-        free(numbers);
+    REQUIRE_OK(make_huge(s->context, &huge));
+    for (size_t older = 0; older < 2; older++) {
+        size_t *numbers = NULL, n = 0;
+        training w;
+        record r = {.n_steps = 0};
+        resume_empty(t, "huge");
+        (void)unlink("huge.jsonl");
+        if (resume_open(t, resume_devices, &resume_sgd, &w)) {
+            dpt_fit_options fit = resume_fit_options(s, "huge", &r);
+            fit.checkpoint_every = (dpt_interval){.steps = older ? 3 : STEPS};
+            fit.wants_checkpoint = wants_at_end;
+            fit.checkpoint_keep = 1;
+            fit.validation = NULL;
+            fit.test = huge;
+            fit.log = "huge.jsonl";
+            CHECK_STATUS(dpt_fit(w.trainer, &fit, &result), DPT_E_NOT_FINITE);
+            CHECK_OK(dpti_folder_list("huge", &numbers, &n, NULL));
+            if (CHECK_SIZE(n, older) && older) CHECK_SIZE(numbers[0], 3);
+            CHECK_SIZE(count_events("huge.jsonl", "checkpoint"), older + 1);
+            free(numbers);
+        }
+        resume_close(&w);
     }
-    resume_close(&w);
     dpt_dataset_destroy(huge);
     resume_empty(t, "huge");
 }

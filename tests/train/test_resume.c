@@ -28,6 +28,7 @@ static void interrupt_at(test *t, const dpt_trainer_options *options, size_t sto
         CHECK(r.stopped);
     }
     resume_close(&w);
+    const size_t done = r.steps; /* also a step that was in flight */
     const bool any = forget_checkpoints(t, "cut", kept) > 0;
     if (resume_open(t, resume_devices, options, &w)) {
         dpt_fit_options fit = resume_fit_options(s, "cut", &second);
@@ -42,6 +43,7 @@ static void interrupt_at(test *t, const dpt_trainer_options *options, size_t sto
         for (size_t i = 1; i <= EPOCHS; i++)
             if (second.train_loss[i] != 0) CHECK_NEAR(second.train_loss[i], seen->train_loss[i], 0);
         CHECK(second.n_steps >= STEPS - stop && second.n_steps <= STEPS);
+        if (kept >= done) CHECK_SIZE(second.n_steps, STEPS - done);
     }
     resume_close(&w);
 }
