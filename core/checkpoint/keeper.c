@@ -25,8 +25,8 @@ struct dpti_keeper {
        idle. */
     size_t *own;
     size_t n_own, own_capacity;
-    bool revocable;  /* the snapshot's checkpoint is one that may be revoked */
-    bool unsettled;  /* the newest checkpoint is one; older ones are kept, too */
+    bool revocable;  /* the checkpoint of the snapshot may be revoked */
+    bool unsettled;  /* the newest checkpoint may be revoked, so older ones are kept, too */
     bool begun_anew; /* the checkpoints of an earlier training are renamed until one of this
                         training is durable */
 
@@ -44,8 +44,7 @@ struct dpti_keeper {
 
 /* ---- The thread ------------------------------------------------------------------------------ */
 
-/* Adds a number, and removes the oldest numbers beyond n_kept.  Returns false if there is no
-   memory. */
+/* Adds a number.  Returns false if there is no memory. */
 static bool remember(dpti_keeper *k, size_t number)
 {
     if (k->n_own > 0 && k->own[k->n_own - 1] == number)
@@ -61,6 +60,7 @@ static bool remember(dpti_keeper *k, size_t number)
     return true;
 }
 
+/* Removes the oldest numbers beyond n_kept. */
 static void forget_oldest(dpti_keeper *k)
 {
     const size_t n = k->n_own > k->n_kept ? k->n_own - k->n_kept : 0;

@@ -2,10 +2,9 @@
    while it trains, and a full disk is noticed at once. */
 #include "io/log.h"
 
-#include "io/class_json.h"
-
 #include "base/print.h"
 #include "base/text.h"
+#include "io/class_json.h"
 #include "io/output.h"
 
 #include <jansson.h>

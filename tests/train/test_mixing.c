@@ -71,8 +71,7 @@ static dpt_trainer_options options_of(float mixup, float cutmix)
                                  .cutmix = cutmix};
 }
 
-/* ---- The step, computed once more -------------------------------------------------------------
- */
+/* ---- The step, computed once more ------------------------------------------------------------ */
 
 typedef struct expected {
     double loss, hits;
@@ -183,8 +182,7 @@ static void steps(test *t)
     close_all(&s);
 }
 
-/* ---- The same bits ----------------------------------------------------------------------------
- */
+/* ---- The same bits --------------------------------------------------------------------------- */
 
 typedef struct outcome {
     double losses[STEPS];
@@ -268,8 +266,7 @@ static void any_mix(test *t)
     close_all(&s);
 }
 
-/* ---- Mistakes ---------------------------------------------------------------------------------
- */
+/* ---- Mistakes -------------------------------------------------------------------------------- */
 
 static void refuse(test *t, setting *s, const dpt_trainer_options *o, const char *why)
 {

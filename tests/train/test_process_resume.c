@@ -332,12 +332,13 @@ static void all_break_off(test *t)
 {
     enum { EPOCH_STEPS = 5 };
     static const char three[] = "cpu:threads=1,cpu:threads=1|cpu:threads=1|cpu:threads=1";
-    course whole = on(t, three);
-    whole.evaluates = true;
+    course plain = on(t, three);
+    plain.evaluates = true;
+    course whole = plain;
+    forget();
+    if (!trains(t, &whole)) return;
     for (size_t stops = 0; stops < 3; stops++) {
-        course first = whole, rest = whole;
-        forget();
-        if (!trains(t, &whole)) return;
+        course first = plain, rest = plain;
         forget();
         first.stops = stops;
         if (!trains(t, &first)) return;

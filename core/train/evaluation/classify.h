@@ -5,8 +5,6 @@
 
 #include "dptrain.h"
 
-typedef struct dpt_trainer dpt_trainer;
-
 /* Returns whether the model's outputs are the probabilities of classes. */
 bool dpti_classifies(const dpt_trainer *trainer);
 /* Returns whether predictions can be counted: the model classifies, and each sample has one label
