@@ -149,28 +149,6 @@ for number in 15 1; do
     check 'the weights' test -s signal/model.safetensors
 done
 
-# SIGTERM while an evaluation waits for a device: the evaluation breaks off, and is made when training is
-# resumed.  The device stalls in a call behind the update of the first epoch's last step.
-evaluated=(--dataset synthetic:28x28x1:10:60 --batch-size 12 --epochs 3 --quiet --validation 0.2)
-run 0 "${evaluated[@]}" --devices cpu:threads=1 --log unbroken.jsonl --checkpoint unbroken
-rm -rf broken broken.txt broken.jsonl
-DPTRAIN_FAULT_REPORT=broken.txt "$DPTRAIN" train "${evaluated[@]}" --supervise --log broken.jsonl \
-    --checkpoint broken --devices fault:threads=1:after=4:entry=run:hang=3:stall=8000 2>broken.err &
-for ((i = 0; i < 300; i++)); do
-    if grep -q fired broken.txt 2>/dev/null; then break; fi
-    sleep 0.1
-done
-check "the state of before is written" await broken/checkpoint-000000004.safetensors
-kill -TERM $!
-wait $!
-check "status $?, not 143: $(cat broken.err)" grep -q "ended early by signal 15" broken.err
-check "nothing is told of the epoch" test "$(grep -c '"event":"epoch"' broken.jsonl)" -eq 0
-run 0 "${evaluated[@]}" --devices cpu:threads=1 --log broken.jsonl --checkpoint broken --resume
-check "the same as without" "$DPTRAIN" compare unbroken.jsonl broken.jsonl
-check "and all of it" test "$(grep -c '"event":"epoch"' broken.jsonl)" -eq 3
-check "the same weights" cmp unbroken/model.safetensors broken/model.safetensors
-check "and the best" cmp unbroken/best.safetensors broken/best.safetensors
-
 # `timeout` signals the supervisor and then its group: the training gets SIGTERM twice, and ends in good order.
 rm -rf signal
 code=0

@@ -1,6 +1,6 @@
 """Rewrites files of safetensors as other programs write them.
 
-brought_weights.py FROM TO CHANGE...: copies the tensors without the metadata, and applies each change in its order:
+weights.py FROM TO CHANGE...: copies the tensors without the metadata, and applies each change in its order:
 
     prefix=TEXT         puts the text in front of every name
     type=F16|BF16|F64   stores the weights in this type.  To those of F64 a quarter of the distance to the next float32
@@ -9,7 +9,7 @@ brought_weights.py FROM TO CHANGE...: copies the tensors without the metadata, a
     rename=NAME:NAME, drop=NAME, add=NAME:N (N numbers), shape=NAME:AxB
     shards=N            writes N files, and TO is their index
 
-brought_weights.py FROM: prints the name, the type and the shape of each tensor.
+weights.py FROM: prints the name, the type and the shape of each tensor.
 """
 
 import json

@@ -1,12 +1,12 @@
-"""Makes the pictures of brought.sh.
+"""Makes the pictures that people bring.
 
-brought_pictures.py FOLDER: two classes, "red" and "blue", of PNG pictures, and FOLDER/test/black.ppm.
+pictures.py FOLDER: two classes, "red" and "blue", of PNG pictures, and FOLDER/test/black.ppm.
 
-brought_pictures.py FOLDER ORIENTATION: two classes whose pictures note this orientation (EXIF), and for predictions
+pictures.py FOLDER ORIENTATION: two classes whose pictures note this orientation (EXIF), and for predictions
 plain.png, the same as noted.png, which notes the orientation, and by-hand.png, which is turned by it (6: by 90
 degrees to the right).
 
-brought_pictures.py broken CORPUS FOLDER: breaks the pictures of each format of the fuzzers' corpus in different ways,
+pictures.py broken CORPUS FOLDER: breaks the pictures of each format of the fuzzers' corpus in different ways,
 and prints how many files it has made.  A file that is cut off, or has other first bytes, must be refused; others
 may happen to be pictures.
 """

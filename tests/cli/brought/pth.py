@@ -1,6 +1,6 @@
 """Writes files as torch.save does, without PyTorch, of the tensors of a safetensors file.
 
-brought_pth.py FROM TO KIND:
+pth.py FROM TO KIND:
 
     dict        a state dict: an OrderedDict with _metadata, of tensors of which one is transposed in its storage
     plain       a dict, with the names and the numbers of pickle's fourth protocol
@@ -20,7 +20,7 @@ import types
 import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from brought_weights import read  # noqa: E402
+from weights import read  # noqa: E402
 
 NAMES = {"F32": "FloatStorage", "F64": "DoubleStorage", "F16": "HalfStorage", "BF16": "BFloat16Storage", "I64": "LongStorage"}
 SIZES = {"F32": 4, "F64": 8, "F16": 2, "BF16": 2, "I64": 8}
