@@ -2,6 +2,7 @@
 #include "base/times.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 
 #include <stdlib.h>
 
@@ -16,14 +17,9 @@ void dpti_times_begin(dpti_times *times, bool keeps)
 
 static bool room(dpti_times *times)
 {
-    enum { FIRST_CAPACITY = 16 };
-    if (times->n_spans < times->capacity) return true;
-    const size_t capacity = times->capacity > 0 ? 2 * times->capacity : FIRST_CAPACITY;
-    dpti_span *spans = realloc(times->spans, capacity * sizeof *spans);
-    if (!spans) return false;
-    times->spans = spans;
-    times->capacity = capacity;
-    return true;
+    dpti_span *spans = dpti_grow(times->spans, times->n_spans, &times->capacity, sizeof *spans);
+    if (spans) times->spans = spans;
+    return spans != NULL;
 }
 
 void dpti_times_add(dpti_times *times, dpti_span_kind kind, double began, double seconds)

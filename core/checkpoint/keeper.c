@@ -3,6 +3,7 @@
 #include "context/context.h"
 
 #include "base/clock.h"
+#include "base/grow.h"
 #include "base/text.h"
 #include "base/thread.h"
 #include "checkpoint/tensor_source.h"
@@ -49,13 +50,9 @@ static bool remember(dpti_keeper *k, size_t number)
 {
     if (k->n_own > 0 && k->own[k->n_own - 1] == number)
         return true; /* the same checkpoint was written again */
-    if (k->n_own == k->own_capacity) {
-        const size_t capacity = k->own_capacity ? 2 * k->own_capacity : 16;
-        size_t *grown = realloc(k->own, capacity * sizeof *grown);
-        if (!grown) return false;
-        k->own = grown;
-        k->own_capacity = capacity;
-    }
+    size_t *own = dpti_grow(k->own, k->n_own, &k->own_capacity, sizeof *own);
+    if (!own) return false;
+    k->own = own;
     k->own[k->n_own++] = number;
     return true;
 }

@@ -1,6 +1,7 @@
 /* Reads the names of a folder's entries. */
 #include "data/listing.h"
 
+#include "base/grow.h"
 #include "base/print.h"
 #include "base/text.h"
 
@@ -51,13 +52,9 @@ static dpt_status tell_folder(const reading *r, const struct dirent *entry, bool
 
 static dpt_status add(const char *folder, const char *name, dpti_listing *to, dpt_error *error)
 {
-    if (to->count == to->capacity) {
-        const size_t wanted = to->capacity ? 2 * to->capacity : 64;
-        char **grown = realloc(to->names, wanted * sizeof *grown);
-        if (!grown) return fail_memory(folder, error);
-        to->names = grown;
-        to->capacity = wanted;
-    }
+    char **names = dpti_grow(to->names, to->count, &to->capacity, sizeof *names);
+    if (!names) return fail_memory(folder, error);
+    to->names = names;
     if (!(to->names[to->count] = dpti_strdup(name))) return fail_memory(folder, error);
     to->count++;
     return DPT_OK;

@@ -6,6 +6,7 @@
 #include "data/data.h"
 
 #include "base/environment.h"
+#include "base/grow.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "base/print.h"
@@ -428,14 +429,10 @@ static void note_unreadable(void *user, size_t picture, const char *message)
 {
     unreadable *u = user;
     (void)message;
-    if (u->n == u->capacity) {
-        const size_t wanted = u->capacity ? 2 * u->capacity : 64;
-        size_t *grown = realloc(u->pictures, wanted * sizeof *grown);
-        if (!grown) u->no_memory = true;
-        if (!grown) return;
-        u->pictures = grown;
-        u->capacity = wanted;
-    }
+    size_t *pictures = dpti_grow(u->pictures, u->n, &u->capacity, sizeof *pictures);
+    if (!pictures) u->no_memory = true;
+    if (!pictures) return;
+    u->pictures = pictures;
     u->pictures[u->n++] = picture;
 }
 

@@ -6,6 +6,7 @@
 #include "data/picture.h"
 #include "data/picture_files.h"
 
+#include "base/grow.h"
 #include "base/print.h"
 #include "base/text.h"
 
@@ -44,13 +45,9 @@ static char *join(const char *a, const char *b)
 
 static dpt_status add(dpt_pictures *p, const char *below, const char *name, dpt_error *error)
 {
-    if (p->count == p->capacity) {
-        const size_t wanted = p->capacity ? 2 * p->capacity : 64;
-        one_picture *grown = realloc(p->list, wanted * sizeof *grown);
-        if (!grown) return fail_memory(p->folder, error);
-        p->list = grown;
-        p->capacity = wanted;
-    }
+    one_picture *list = dpti_grow(p->list, p->count, &p->capacity, sizeof *list);
+    if (!list) return fail_memory(p->folder, error);
+    p->list = list;
     p->list[p->count] = (one_picture){.name = join(below, name)};
     if (!p->list[p->count].name) return fail_memory(p->folder, error);
     p->count++;
@@ -104,16 +101,12 @@ typedef struct stack {
 
 static bool push(stack *s, char *name, size_t depth)
 {
-    if (name && s->count == s->capacity) {
-        const size_t wanted = s->capacity ? 2 * s->capacity : 16;
-        waiting *grown = realloc(s->list, wanted * sizeof *grown);
-        if (grown) s->list = grown;
-        if (grown) s->capacity = wanted;
-    }
-    if (!name || s->count == s->capacity) {
+    waiting *list = name ? dpti_grow(s->list, s->count, &s->capacity, sizeof *list) : NULL;
+    if (!list) {
         free(name);
         return false;
     }
+    s->list = list;
     s->list[s->count++] = (waiting){name, depth};
     return true;
 }

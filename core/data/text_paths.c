@@ -1,6 +1,7 @@
 /* Lists the files of a text (text_paths.h). */
 #include "data/text_paths.h"
 
+#include "base/grow.h"
 #include "base/print.h"
 #include "base/text.h"
 #include "data/listing.h"
@@ -30,18 +31,12 @@ void dpti_paths_free(dpti_paths *paths)
 /* Takes the allocated path, also after a failure. */
 static dpt_status add(dpti_paths *to, char *path, dpt_error *error)
 {
-    if (path && to->n == to->room) {
-        const size_t room = to->room ? 2 * to->room : 16;
-        char **grown = realloc(to->items, room * sizeof *grown);
-        if (grown) {
-            to->items = grown;
-            to->room = room;
-        }
-    }
-    if (!path || to->n == to->room) {
+    char **items = path ? dpti_grow(to->items, to->n, &to->room, sizeof *items) : NULL;
+    if (!items) {
         free(path);
         return fail_memory(error);
     }
+    to->items = items;
     to->items[to->n++] = path;
     return DPT_OK;
 }

@@ -2,6 +2,7 @@
    shorter is then an error with a message, and not a signal. */
 #include "data/tokens.h"
 
+#include "base/grow.h"
 #include "base/text.h"
 #include "io/file.h"
 
@@ -67,13 +68,9 @@ static dpt_status read_at(const open_file *file, size_t offset, dpti_content to,
 /* Makes room for one more run; NULL: memory is short. */
 static dpti_token_run *add_run(dpti_tokens *t, const char *path)
 {
-    if (t->n_runs == t->room) {
-        const size_t room = t->room ? 2 * t->room : 16;
-        dpti_token_run *grown = realloc(t->runs, room * sizeof *grown);
-        if (!grown) return NULL;
-        t->runs = grown;
-        t->room = room;
-    }
+    dpti_token_run *runs = dpti_grow(t->runs, t->n_runs, &t->room, sizeof *runs);
+    if (!runs) return NULL;
+    t->runs = runs;
     char *copy = dpti_strdup(path);
     if (!copy) return NULL;
     dpti_token_run *r = &t->runs[t->n_runs];

@@ -2,6 +2,7 @@
 #include "fit/reporting.h"
 
 #include "balance/account.h"
+#include "base/grow.h"
 #include "base/print.h"
 #include "base/text.h"
 #include "context/context.h"
@@ -29,13 +30,10 @@ static void free_event(dpti_report_event *event)
 static bool has_room(dpti_reporting *r)
 {
     if (r->n_events == MOST_EVENTS) return false;
-    if (r->n_events < r->events_capacity) return true;
-    const size_t capacity = 2 * r->events_capacity + 8;
-    dpti_report_event *events = realloc(r->events, capacity * sizeof *events);
-    if (!events) return false;
-    r->events = events;
-    r->events_capacity = capacity;
-    return true;
+    dpti_report_event *events =
+        dpti_grow(r->events, r->n_events, &r->events_capacity, sizeof *events);
+    if (events) r->events = events;
+    return events != NULL;
 }
 
 /* "device_lost" becomes "device lost". */

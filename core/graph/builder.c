@@ -2,6 +2,7 @@
 #include "graph/builder.h"
 #include "device/signature.h"
 
+#include "base/grow.h"
 #include "base/print.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -24,18 +25,6 @@ bool dpti_usable(dpt_model *model, dpt_value x, const char *layer)
         (void)DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s: layer %s has no input value",
                               model->name, layer);
     return model->status == DPT_OK;
-}
-
-/* Doubles the size of a full array. */
-static bool grow(void **items, size_t *capacity, size_t n, size_t item_bytes)
-{
-    if (n < *capacity) return true;
-    const size_t wanted = *capacity ? 2 * *capacity : 16;
-    void *grown = realloc(*items, wanted * item_bytes);
-    if (!grown) return false;
-    *items = grown;
-    *capacity = wanted;
-    return true;
 }
 
 /* The shape that follows from the extent: an image has the axes (c, h, w). */
@@ -130,8 +119,10 @@ dpt_value dpti_add_node(dpt_model *model, dpti_node node)
         return DPTI_MODEL_FAIL(model, DPT_E_INVALID, "model %s has more than %d layers",
                                model->name, DPTI_MAX_NODES);
     node.name = node.name ? dpti_strdup(node.name) : NULL;
-    if (!node.name || !grow((void **)&model->nodes, &model->nodes_capacity, model->n_nodes,
-                            sizeof *model->nodes)) {
+    dpti_node *nodes =
+        dpti_grow(model->nodes, model->n_nodes, &model->nodes_capacity, sizeof *nodes);
+    if (nodes) model->nodes = nodes;
+    if (!node.name || !nodes) {
         free(node.name);
         return DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
     }
@@ -174,8 +165,10 @@ size_t dpti_append_parameter(dpt_model *model, char *name, const char *layer,
             return SIZE_MAX;
         }
     }
-    if (!parameter.name || !grow((void **)&model->parameters, &model->parameters_capacity,
-                                 model->n_parameters, sizeof *model->parameters)) {
+    dpti_parameter *parameters = dpti_grow(model->parameters, model->n_parameters,
+                                           &model->parameters_capacity, sizeof *parameters);
+    if (parameters) model->parameters = parameters;
+    if (!parameter.name || !parameters) {
         free(parameter.name);
         (void)DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
         return SIZE_MAX;

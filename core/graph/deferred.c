@@ -19,6 +19,7 @@
 #include "graph/compile.h"
 #include "graph/grain_sums.h"
 
+#include "base/grow.h"
 #include "base/size.h"
 #include "device/signature.h"
 
@@ -55,15 +56,10 @@ void dpti_deferral_begin(const dpti_compiler *c)
 static dpt_status append(const dpti_compiler *c, const dpti_instruction *instruction)
 {
     dpti_deferral *d = c->deferral;
-    if (d->n == d->capacity) {
-        const size_t wanted = d->capacity ? 2 * d->capacity : 16;
-        dpti_instruction *grown = realloc(d->items, wanted * sizeof *grown);
-        if (!grown)
-            return DPT_FAIL(c->error, DPT_E_NO_MEMORY, "no memory to compile model %s",
-                            c->model->name);
-        d->items = grown;
-        d->capacity = wanted;
-    }
+    dpti_instruction *items = dpti_grow(d->items, d->n, &d->capacity, sizeof *items);
+    if (!items)
+        return DPT_FAIL(c->error, DPT_E_NO_MEMORY, "no memory to compile model %s", c->model->name);
+    d->items = items;
     d->items[d->n++] = *instruction;
     return DPT_OK;
 }

@@ -2,9 +2,8 @@
 #include "graph/compile.h"
 
 #include "base/grains.h"
+#include "base/grow.h"
 #include "base/size.h"
-
-#include <stdlib.h>
 
 /* A growing array of n items. */
 typedef struct growing {
@@ -16,14 +15,10 @@ typedef struct growing {
 /* Makes room for one more item. */
 static dpt_status grow(const dpti_compiler *c, const growing *array)
 {
-    size_t *capacity = array->capacity;
-    if (array->n < *capacity) return DPT_OK;
-    const size_t wanted = *capacity ? 2 * *capacity : 32;
-    void *grown = realloc(*array->items, wanted * array->item_bytes);
+    void *grown = dpti_grow(*array->items, array->n, array->capacity, array->item_bytes);
     if (!grown)
         return DPT_FAIL(c->error, DPT_E_NO_MEMORY, "no memory to compile model %s", c->model->name);
     *array->items = grown;
-    *capacity = wanted;
     return DPT_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Models that read a sequence step by step (steps.h). */
 #include "graph/steps.h"
 
+#include "base/grow.h"
 #include "base/print.h"
 #include "graph/given.h"
 #include "graph/product.h"
@@ -45,17 +46,13 @@ dpt_value dpti_steps_refuse(dpt_model *model, const char *layer, const char *wha
 /* Adds a parameter of rows that are kept, and returns its value.  The caller sets `fresh`. */
 static dpt_value keep(dpt_model *model, size_t width, bool by_place)
 {
-    enum { GROWTH = 16 };
     dpti_steps *s = model->steps;
     char name[64];
     if (model->status != DPT_OK) return (dpt_value){0};
-    if (s->n_kept == s->capacity) {
-        dpti_kept *grown = realloc(s->kept, (s->capacity + GROWTH) * sizeof *grown);
-        if (!grown)
-            return DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
-        s->kept = grown;
-        s->capacity += GROWTH;
-    }
+    dpti_kept *kept = dpti_grow(s->kept, s->n_kept, &s->capacity, sizeof *kept);
+    if (!kept)
+        return DPTI_MODEL_FAIL(model, DPT_E_NO_MEMORY, "no memory for model %s", model->name);
+    s->kept = kept;
     dpti_print(name, sizeof name, "steps.kept.%zu", s->n_kept);
     const size_t parameter =
         dpti_build_named(model, name,

@@ -1,9 +1,9 @@
 /* Numbered checkpoint files in a folder, and the best weights beside them. */
 #include "io/folder.h"
 
+#include "base/grow.h"
 #include "base/parse.h"
 #include "base/print.h"
-#include "base/size.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -52,15 +52,9 @@ static int descending(const void *a, const void *b)
 
 static bool append(size_t **numbers, size_t *n, size_t *capacity, size_t number)
 {
-    if (*n == *capacity) {
-        const size_t more = *capacity ? 2 * *capacity : 16;
-        size_t n_bytes = 0;
-        size_t *grown =
-            dpti_multiply(more, sizeof *grown, &n_bytes) ? realloc(*numbers, n_bytes) : NULL;
-        if (!grown) return false;
-        *numbers = grown;
-        *capacity = more;
-    }
+    size_t *grown = dpti_grow(*numbers, *n, capacity, sizeof *grown);
+    if (!grown) return false;
+    *numbers = grown;
     (*numbers)[(*n)++] = number;
     return true;
 }

@@ -2,6 +2,8 @@
    values, and lists of what tuples and dicts hold.  It does not recur, and every list has a limit.
  */
 #include "io/pickle.h"
+
+#include "base/grow.h"
 #include "base/size.h"
 
 #include <stdlib.h>
@@ -84,14 +86,9 @@ static dpt_status fail_damaged(machine *m)
 static dpt_status append(machine *m, grown *to, const void *item, size_t n_bytes)
 {
     if (to->n == MOST_VALUES) return fail(m, "it holds more than a state dict does");
-    if (to->n == to->capacity) {
-        const size_t wanted = to->capacity ? 2 * to->capacity : 64;
-        void *items = realloc(to->items, wanted * n_bytes);
-        if (!items)
-            return DPT_FAIL(m->error, DPT_E_NO_MEMORY, "no memory to read %s", m->file->name);
-        to->items = items;
-        to->capacity = wanted;
-    }
+    void *items = dpti_grow(to->items, to->n, &to->capacity, n_bytes);
+    if (!items) return DPT_FAIL(m->error, DPT_E_NO_MEMORY, "no memory to read %s", m->file->name);
+    to->items = items;
     memcpy((char *)to->items + to->n++ * n_bytes, item, n_bytes);
     return DPT_OK;
 }

@@ -1,6 +1,7 @@
 /* Makes a safetensors file of a zip file of torch.save (pth.h). */
 #include "io/pth.h"
 
+#include "base/grow.h"
 #include "base/print.h"
 #include "base/size.h"
 #include "base/text.h"
@@ -74,12 +75,9 @@ static dpt_status list_files(archive *a, dpt_error *error)
     dpti_zip_list list;
     DPT_TRY(dpti_zip_open(&a->source, &list, error));
     while (list.at < list.end) {
-        if (a->n == capacity) {
-            capacity = capacity ? 2 * capacity : 256;
-            dpti_zip_entry *grown = realloc(a->entries, capacity * sizeof *grown);
-            if (!grown) return no_memory(a->file, error);
-            a->entries = grown;
-        }
+        dpti_zip_entry *entries = dpti_grow(a->entries, a->n, &capacity, sizeof *entries);
+        if (!entries) return no_memory(a->file, error);
+        a->entries = entries;
         dpti_zip_entry *e = &a->entries[a->n];
         DPT_TRY(dpti_zip_next(&list, e, error));
         e->label = a->file->name;

@@ -2,6 +2,7 @@
    log. */
 #include "io/log.h"
 
+#include "base/grow.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "io/file.h"
@@ -126,17 +127,11 @@ static dpt_status read_choices(reader *r, const json_t *event)
 static dpt_status grow(reader *r)
 {
     dpti_replay *replay = &r->replay;
-    if (replay->n_steps < r->capacity) return DPT_OK;
-    const size_t capacity = r->capacity ? 2 * r->capacity : 16;
-    size_t n_bytes = 0;
-    size_t *shards = NULL;
-    if (dpti_multiply(capacity, replay->n_devices, &n_bytes) &&
-        dpti_multiply(n_bytes, sizeof *shards, &n_bytes))
-        shards = realloc(replay->shards, n_bytes);
+    size_t *shards = dpti_grow(replay->shards, replay->n_steps, &r->capacity,
+                               replay->n_devices * sizeof *shards);
     if (!shards)
         return DPT_FAIL(r->error, DPT_E_NO_MEMORY, "no memory for the steps of %s", r->name);
     replay->shards = shards;
-    r->capacity = capacity;
     return DPT_OK;
 }
 

@@ -2,6 +2,7 @@
    spans of a track overlap. */
 #include "io/trace.h"
 
+#include "base/grow.h"
 #include "io/output.h"
 
 #include <math.h>
@@ -165,18 +166,15 @@ size_t dpti_trace_process(dpti_trace *trace, const char *name, const char *what)
 size_t dpti_trace_track(dpti_trace *trace, size_t process, const char *name)
 {
     char text[NAME_BYTES];
-    if (trace->n_tracks == trace->tracks_capacity) {
-        const size_t capacity = 2 * trace->tracks_capacity + 8;
-        track *tracks = realloc(trace->tracks, capacity * sizeof *tracks);
-        if (!tracks) {
-            if (trace->error.status == DPT_OK)
-                (void)DPT_FAIL(&trace->error, DPT_E_NO_MEMORY, "no memory for the trace %s",
-                               trace->output.path);
-            return 0;
-        }
-        trace->tracks = tracks;
-        trace->tracks_capacity = capacity;
+    track *tracks =
+        dpti_grow(trace->tracks, trace->n_tracks, &trace->tracks_capacity, sizeof *tracks);
+    if (!tracks) {
+        if (trace->error.status == DPT_OK)
+            (void)DPT_FAIL(&trace->error, DPT_E_NO_MEMORY, "no memory for the trace %s",
+                           trace->output.path);
+        return 0;
     }
+    trace->tracks = tracks;
     trace->tracks[trace->n_tracks] = (track){.process = process};
     const size_t thread = ++trace->n_tracks;
     add(trace,

@@ -1,6 +1,7 @@
 /* Tests sizes, text, numbers and random numbers of core/base. */
 #include "base/environment.h"
 #include "base/floats.h"
+#include "base/grow.h"
 #include "base/memory.h"
 #include "base/parse.h"
 #include "base/print.h"
@@ -46,6 +47,31 @@ static void allocates_aligned(test *t)
     }
     CHECK(dpti_alloc_aligned(SIZE_MAX) == NULL);
     CHECK(dpti_alloc_aligned(SIZE_MAX - 63) == NULL);
+}
+
+static void arrays_grow(test *t)
+{
+    uint32_t *items = NULL, *grown;
+    size_t capacity = 0, n_moves = 0;
+    for (size_t n = 0; n < 1000; n++) {
+        const size_t before = capacity;
+        grown = dpti_grow(items, n, &capacity, sizeof *items);
+        if (!grown) break;
+        items = grown;
+        n_moves += capacity != before;
+        items[n] = (uint32_t)n;
+    }
+    CHECK_SIZE(capacity, 1024);
+    CHECK_SIZE(n_moves, 7); /* 16, 32, ..., 1024 */
+    for (size_t n = 0; n < 1000 && items; n++)
+        CHECK_SIZE(items[n], n);
+    /* A size that is too large changes nothing. */
+    CHECK(!dpti_grow(items, capacity, &capacity, SIZE_MAX / capacity));
+    CHECK_SIZE(capacity, 1024);
+    size_t full = SIZE_MAX / 2 + 1;
+    CHECK(!dpti_grow(items, full, &full, 1));
+    CHECK_SIZE(full, SIZE_MAX / 2 + 1);
+    free(items);
 }
 
 static void copies_and_formats(test *t)
@@ -473,6 +499,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"sizes_overflow", sizes_overflow},
         {"allocates_aligned", allocates_aligned},
+        {"arrays_grow", arrays_grow},
         {"copies_and_formats", copies_and_formats},
         {"characters_are_utf8", characters_are_utf8},
         {"nearest_words", nearest_words},

@@ -1,6 +1,7 @@
 /* The list of events that the caller has not been told yet (events.h). */
 #include "train/membership/events.h"
 
+#include "base/grow.h"
 #include "train/progress/in_flight.h"
 #include "train/state/trainer.h"
 
@@ -15,13 +16,9 @@ static bool make_room(dpti_device_events *e)
         memmove(e->events, e->events + e->n_taken, e->n * sizeof *e->events);
         e->n_taken = 0;
     }
-    if (e->n < e->room) return true;
-    const size_t room = e->room ? 2 * e->room : 4;
-    dpti_device_event *events = realloc(e->events, room * sizeof *events);
-    if (!events) return false;
-    e->events = events;
-    e->room = room;
-    return true;
+    dpti_device_event *events = dpti_grow(e->events, e->n, &e->room, sizeof *events);
+    if (events) e->events = events;
+    return events != NULL;
 }
 
 void dpti_trainer_note_event(dpt_trainer *trainer, dpt_device_event_kind kind, size_t device,

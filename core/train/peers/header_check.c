@@ -1,6 +1,7 @@
 /* Comparing options and data between processes (header_check.h). */
 #include "train/peers/header_check.h"
 
+#include "base/grow.h"
 #include "base/print.h"
 #include "graph/loss.h"
 #include "graph/model_hash.h"
@@ -59,25 +60,33 @@ static uint64_t checksum_of_images(const dpt_dataset *data)
 
 /* ---- What must be the same ------------------------------------------------------------------- */
 
-enum { MOST_ENTRIES = 64, ENTRY_BYTES = 96 };
+enum { ENTRY_BYTES = 96 };
 
 /* A value that is as good as any. */
 static const char unknown[] = "?";
 
-/* Names and values, in the same order everywhere. */
+typedef struct entry {
+    char name[ENTRY_BYTES], value[ENTRY_BYTES];
+} entry;
+
+/* Entries, in the same order everywhere. */
 typedef struct header {
-    size_t n;
-    struct {
-        char name[ENTRY_BYTES], value[ENTRY_BYTES];
-    } items[MOST_ENTRIES];
+    entry *entries;
+    size_t n, capacity;
+    bool no_memory; /* an entry is missing */
 } header;
 
 DPT_PRINTF(3, 4) static void add(header *f, const char *name, const char *format, ...)
 {
+    entry *entries = dpti_grow(f->entries, f->n, &f->capacity, sizeof *entries);
+    if (!entries) f->no_memory = true;
+    if (!entries) return;
+    f->entries = entries;
+    entry *e = &entries[f->n];
     va_list args;
     va_start(args, format);
-    snprintf(f->items[f->n].name, ENTRY_BYTES, "%s", name);
-    dpti_print_args(f->items[f->n].value, ENTRY_BYTES, format, args);
+    snprintf(e->name, ENTRY_BYTES, "%s", name);
+    dpti_print_args(e->value, ENTRY_BYTES, format, args);
     va_end(args);
     f->n++;
 }
@@ -203,9 +212,14 @@ static void collect_course(const dpt_fit_options *o, header *f)
     add_data(f, "test data", o->test);
 }
 
-static const header *header_of(const dpti_gathered *all, size_t process)
+static const entry *entries_of(const dpti_gathered *all, size_t process)
 {
-    return (const header *)(const void *)(all->data + all->begins[process]);
+    return (const entry *)(all->data + all->begins[process]);
+}
+
+static size_t n_entries_of(const dpti_gathered *all, size_t process)
+{
+    return (all->begins[process + 1] - all->begins[process]) / sizeof(entry);
 }
 
 static bool is_known(const char *value)
@@ -224,12 +238,11 @@ static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size
 {
     const size_t n = dpti_processes_count(t->processes);
     d->first = 0;
-    while (d->first < n && !is_known(header_of(all, d->first)->items[i].value))
+    while (d->first < n && !is_known(entries_of(all, d->first)[i].value))
         ++d->first;
     for (size_t r = d->first + 1; r < n; r++) {
-        const char *value = header_of(all, r)->items[i].value;
-        if (!is_known(value) || strcmp(value, header_of(all, d->first)->items[i].value) == 0)
-            continue;
+        const char *value = entries_of(all, r)[i].value;
+        if (!is_known(value) || strcmp(value, entries_of(all, d->first)[i].value) == 0) continue;
         d->other = r;
         return true;
     }
@@ -240,43 +253,50 @@ static bool find_difference(const dpt_trainer *t, const dpti_gathered *all, size
 static dpt_status compare_headers(dpt_trainer *t, const dpti_gathered *all)
 {
     difference d;
-    for (size_t i = 0; i < header_of(all, 0)->n; i++)
+    const size_t n = n_entries_of(all, 0);
+    for (size_t r = 1; r < dpti_processes_count(t->processes); r++)
+        if (n_entries_of(all, r) != n)
+            return dpt_fail(t->context, DPT_E_INVALID,
+                            "process 0 and process %zu are of different versions of dptrain; "
+                            "start the same version everywhere",
+                            r);
+    for (size_t i = 0; i < n; i++)
         if (find_difference(t, all, i, &d))
             return dpt_fail(t->context, DPT_E_INVALID,
                             "%s differs: process %zu has %s, process %zu has %s; start all "
                             "processes with the same options and the same data",
-                            header_of(all, 0)->items[i].name, d.first,
-                            header_of(all, d.first)->items[i].value, d.other,
-                            header_of(all, d.other)->items[i].value);
+                            entries_of(all, 0)[i].name, d.first, entries_of(all, d.first)[i].value,
+                            d.other, entries_of(all, d.other)[i].value);
     return DPT_OK;
 }
 
-/* Takes `mine`, NULL without memory, and frees it. */
+/* Frees `mine`. */
 static dpt_status check_header(dpt_trainer *t, header *mine)
 {
     dpti_gathered all = {.data = NULL};
-    dpt_status status =
-        mine ? DPT_OK
-             : dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to compare what processes do");
-    status = dpti_peers_all_gather(t, status, (dpti_bytes){mine, mine ? sizeof *mine : 0}, &all);
+    dpt_status status = mine->no_memory ? dpt_fail(t->context, DPT_E_NO_MEMORY,
+                                                   "no memory to compare what processes do")
+                                        : DPT_OK;
+    status = dpti_peers_all_gather(
+        t, status, (dpti_bytes){mine->entries, mine->n * sizeof *mine->entries}, &all);
     if (status == DPT_OK) status = dpti_peers_agree(t, compare_headers(t, &all));
     dpti_gathered_free(&all);
-    free(mine);
+    free(mine->entries);
     return status;
 }
 
 dpt_status dpti_header_check_trainer(dpt_trainer *trainer, const dpt_trainer_options *options)
 {
     if (!trainer->processes) return DPT_OK;
-    header *mine = calloc(1, sizeof *mine);
-    if (mine) collect_trainer(trainer, options, mine);
-    return check_header(trainer, mine);
+    header mine = {.n = 0};
+    collect_trainer(trainer, options, &mine);
+    return check_header(trainer, &mine);
 }
 
 dpt_status dpti_header_check_course(dpt_trainer *trainer, const dpt_fit_options *options)
 {
     if (!trainer->processes) return DPT_OK;
-    header *mine = calloc(1, sizeof *mine);
-    if (mine) collect_course(options, mine);
-    return check_header(trainer, mine);
+    header mine = {.n = 0};
+    collect_course(options, &mine);
+    return check_header(trainer, &mine);
 }
