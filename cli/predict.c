@@ -17,9 +17,9 @@ enum { DEFAULT_TOP = 3, MAX_RUN = 256, LONG_RUN = 4096, RUN_BYTES = 1 << 26 };
 typedef struct subject {
     const char *path; /* path_length characters of the command line, or the name of a picture */
     size_t path_length;
-    const dpt_dataset *data; /* NULL: the pictures of the command line */
+    const dpt_dataset *data; /* NULL, until all are known: the pictures of the command line */
     size_t index;
-    const dpt_pictures *below; /* the folder whose picture it is; NULL: of no folder */
+    const dpt_pictures *pictures; /* whose picture it is; NULL: no picture */
 } subject;
 
 /* A folder on the command line. */
@@ -39,9 +39,10 @@ typedef struct prediction {
     folder *folders; /* (n_folders) */
     size_t n_folders;
     size_t n_unreadable; /* pictures that are left out */
-    uint8_t *pixels;     /* (n_pictures, height, width, channels): the pictures */
-    size_t n_pictures;
-    dpt_dataset *pictures;
+    const char **named;  /* (n_named) the pictures of the command line */
+    size_t n_named;
+    dpt_pictures *pictures; /* the same, and their data */
+    dpt_dataset *pictures_data;
     dpt_predictor *predictor;
     cli_lines lines;
     bool told; /* a failure is told already */
@@ -103,28 +104,44 @@ static void leave_out(prediction *p, const char *why)
     if (p->n_unreadable++ == 0) cli_note("left out: %s", why);
 }
 
+/* Opens pictures, which are read when they are classified. */
+static dpt_status open_pictures(const prediction *p, const cli_options *options,
+                                dpt_pictures *pictures, dpt_dataset **out)
+{
+    dpt_pictures_options how = {.size = sizeof how,
+                                .outputs = p->info.outputs,
+                                .skip_unreadable = options->skip_unreadable};
+    DPT_TRY(shape_of(p, options, dpt_pictures_name(pictures, 0), &how.shape));
+    return dpt_pictures_open(p->session.context, pictures, &how, out);
+}
+
 static dpt_status add_picture(prediction *p, const cli_options *options, const char *path)
 {
-    dpt_picture_shape shape;
-    DPT_TRY(shape_of(p, options, path, &shape));
-    const size_t image_bytes = shape.height * shape.width * shape.channels;
-    uint8_t *grown = realloc(p->pixels, (p->n_pictures + 1) * image_bytes);
-    if (!grown) return no_memory(p);
-    p->pixels = grown;
-    const dpt_status status =
-        dpt_picture_read(p->session.context, path, &shape, p->pixels + p->n_pictures * image_bytes);
-    if (options->skip_unreadable && (status == DPT_E_FORMAT || status == DPT_E_IO)) {
-        leave_out(p, dpt_error_message(p->session.context));
-        return DPT_OK;
+    if (!p->named) p->named = calloc(options->n_operands, sizeof *p->named);
+    if (!p->named) return no_memory(p);
+    p->named[p->n_named] = path;
+    return add_subject(p,
+                       (subject){.path = path, .path_length = strlen(path), .index = p->n_named++});
+}
+
+/* Opens the pictures of the command line, once all are known. */
+static dpt_status open_named(prediction *p, const cli_options *options)
+{
+    if (p->n_named == 0) return DPT_OK;
+    DPT_TRY(dpt_pictures_list(p->session.context, p->named, p->n_named, &p->pictures));
+    DPT_TRY(open_pictures(p, options, p->pictures, &p->pictures_data));
+    for (size_t i = 0; i < p->n_subjects; i++) {
+        subject *s = &p->subjects[i];
+        if (s->data) continue;
+        s->data = p->pictures_data;
+        s->pictures = p->pictures;
     }
-    DPT_TRY(status);
-    return add_subject(
-        p, (subject){.path = path, .path_length = strlen(path), .index = p->n_pictures++});
+    return DPT_OK;
 }
 
 /* ---- Folders --------------------------------------------------------------------------------- */
 
-/* Adds all pictures below a folder, which are read when they are classified. */
+/* Adds all pictures below a folder. */
 static dpt_status add_folder(prediction *p, const cli_options *options, const char *name)
 {
     dpt_context *context = p->session.context;
@@ -133,10 +150,6 @@ static dpt_status add_folder(prediction *p, const cli_options *options, const ch
     p->folders = grown;
     folder *f = &p->folders[p->n_folders++];
     *f = (folder){.name = name};
-    dpt_pictures_options how = {.size = sizeof how,
-                                .outputs = p->info.outputs,
-                                .skip_unreadable = options->skip_unreadable};
-    DPT_TRY(shape_of(p, options, name, &how.shape));
     DPT_TRY(dpt_pictures_find(context, name, &f->pictures));
     const size_t n = dpt_pictures_count(f->pictures), others = dpt_pictures_others(f->pictures);
     if (n == 0)
@@ -144,14 +157,14 @@ static dpt_status add_folder(prediction *p, const cli_options *options, const ch
     if (others > 0)
         cli_note("%s: passed over %zu file%s that %s no picture%s", name, others,
                  others == 1 ? "" : "s", others == 1 ? "is" : "are", others == 1 ? "" : "s");
-    DPT_TRY(dpt_pictures_open(context, f->pictures, &how, &f->data));
+    DPT_TRY(open_pictures(p, options, f->pictures, &f->data));
     for (size_t i = 0; i < n; i++) {
         const char *picture = dpt_pictures_name(f->pictures, i);
         DPT_TRY(add_subject(p, (subject){.path = picture,
                                          .path_length = strlen(picture),
                                          .data = f->data,
                                          .index = i,
-                                         .below = f->pictures}));
+                                         .pictures = f->pictures}));
     }
     return DPT_OK;
 }
@@ -299,31 +312,14 @@ static dpt_status add_image(prediction *p, const cli_options *options, const cha
     return add_picture(p, options, name);
 }
 
-static dpt_status collect_pictures(prediction *p)
-{
-    const dpt_dataset_memory memory = {
-        .size = sizeof memory,
-        .count = p->n_pictures,
-        .height = p->info.height,
-        .width = p->info.width,
-        .channels = p->info.channels,
-        .outputs = p->info.outputs,
-        .dtype = DPT_U8,
-        .images = p->pixels,
-    };
-    return dpt_dataset_from_memory(p->session.context, &memory, &p->pictures);
-}
-
 static dpt_status add_images(prediction *p, const cli_options *options)
 {
     for (size_t i = 0; i < options->n_operands; i++)
         DPT_TRY(add_image(p, options, options->operands[i]));
-    if (p->n_pictures > 0) DPT_TRY(collect_pictures(p));
-    if (p->n_subjects == 0)
-        return dpt_fail(p->session.context, DPT_E_NOT_FOUND, "no image is left to be classified");
+    DPT_TRY(open_named(p, options));
     const cli_session *s = &p->session;
     if (!s->normalized) return DPT_OK;
-    if (p->pictures) DPT_TRY(dpt_dataset_normalize(p->pictures, s->mean, s->deviation));
+    if (p->pictures_data) DPT_TRY(dpt_dataset_normalize(p->pictures_data, s->mean, s->deviation));
     for (size_t i = 0; i < p->n_files; i++)
         DPT_TRY(dpt_dataset_normalize(p->files[i], s->mean, s->deviation));
     for (size_t i = 0; i < p->n_folders; i++)
@@ -333,11 +329,11 @@ static dpt_status add_images(prediction *p, const cli_options *options)
 
 /* ---- Predicting ------------------------------------------------------------------------------ */
 
-/* The most images at once.  Those of a folder are read ahead within a run. */
+/* The most images at once.  Pictures are read ahead within a run. */
 static size_t most_at_once(const prediction *p, const subject *s)
 {
     const size_t fit = RUN_BYTES / sizeof(float) / p->lines.classes;
-    if (!s->below || fit < MAX_RUN) return MAX_RUN;
+    if (!s->pictures || fit < MAX_RUN) return MAX_RUN;
     return fit < LONG_RUN ? fit : LONG_RUN;
 }
 
@@ -362,7 +358,7 @@ static dpt_status check_finite(const prediction *p, const subject *s, const floa
     while (i < n && isfinite(numbers[i]))
         i++;
     if (i == n) return DPT_OK;
-    if (s->data && !s->below) snprintf(index, sizeof index, ":%zu", s->index);
+    if (!s->pictures) snprintf(index, sizeof index, ":%zu", s->index);
     return dpt_fail(p->session.context, DPT_E_NOT_FINITE,
                     "%.*s%s: the outputs of the network are not finite, and tell no class; the "
                     "weights are damaged, or their training diverged",
@@ -372,14 +368,14 @@ static dpt_status check_finite(const prediction *p, const subject *s, const floa
 /* Adds the line of an image, or leaves it out. */
 static dpt_status add_line(prediction *p, const subject *s, const float *outputs)
 {
-    const char *why = s->below ? dpt_pictures_failure(s->below, s->index) : NULL;
+    const char *why = s->pictures ? dpt_pictures_failure(s->pictures, s->index) : NULL;
     char name[PATH_MAX + 32];
     if (why) {
         leave_out(p, why);
         return DPT_OK;
     }
     DPT_TRY(check_finite(p, s, outputs, p->lines.classes));
-    if (!s->data || s->below) {
+    if (s->pictures) {
         cli_lines_add(&p->lines, s->path, s->path_length, outputs);
         return DPT_OK;
     }
@@ -392,8 +388,7 @@ static dpt_status predict_run(prediction *p, size_t first, size_t n, float *outp
 {
     const subject *s = &p->subjects[first];
     char why[DPT_WHY_BYTES];
-    dpt_status status = dpt_predictor_run_data(p->predictor, s->data ? s->data : p->pictures,
-                                               s->index, n, outputs, why);
+    dpt_status status = dpt_predictor_run_data(p->predictor, s->data, s->index, n, outputs, why);
     if (status != DPT_OK) return dpt_fail(p->session.context, status, "%s", why);
     for (size_t i = 0; i < n && status == DPT_OK; i++)
         status = add_line(p, &s[i], outputs + i * p->lines.classes);
@@ -477,9 +472,7 @@ static dpt_status load(prediction *p, const cli_options *options, const char *we
     const dpt_predictor_options predictor = {
         .size = sizeof predictor,
         .weights = weights,
-        .like = p->pictures      ? p->pictures
-                : p->n_files > 0 ? p->files[0]
-                                 : p->folders[0].data, /* all are alike */
+        .like = p->subjects[0].data, /* all are alike */
         .logits = dpt_model_gives_loss(s->model) ||
                   (loss != DPT_LOSS_CROSS_ENTROPY && loss != DPT_LOSS_BINARY_CROSS_ENTROPY),
         .sigmoid = loss == DPT_LOSS_BINARY_CROSS_ENTROPY,
@@ -499,8 +492,8 @@ static void tell_lost(const prediction *p)
                             info.id, info.message);
 }
 
-/* Reads all images of the command line before the first is classified, so that an error in the last
-   one wastes no work.  Those of folders are read meanwhile. */
+/* Looks at the kind of every file before the first image is classified.  Pictures are read
+   meanwhile. */
 static dpt_status predict(prediction *p, const cli_options *options, const char *weights)
 {
     DPT_TRY(cli_session_open(&p->session, options, CLI_DATA_IF_ASKED));
@@ -512,6 +505,8 @@ static dpt_status predict(prediction *p, const cli_options *options, const char 
     warn_of_names(p, weights);
     const dpt_status status = predict_all(p, options);
     if (status == DPT_OK) tell_lost(p);
+    if (status == DPT_OK && p->n_unreadable == p->n_subjects)
+        return dpt_fail(p->session.context, DPT_E_NOT_FOUND, "no image could be read");
     if (p->n_unreadable > 0)
         cli_note("%zu picture%s could not be read and %s left out", p->n_unreadable,
                  p->n_unreadable == 1 ? "" : "s", p->n_unreadable == 1 ? "is" : "are");
@@ -522,7 +517,9 @@ static int end(prediction *p, int code)
 {
     code = cli_flush(code); /* first: a device may keep this process waiting */
     dpt_predictor_destroy(p->predictor);
-    dpt_dataset_destroy(p->pictures);
+    dpt_dataset_destroy(p->pictures_data);
+    dpt_pictures_destroy(p->pictures);
+    free(p->named);
     for (size_t i = 0; i < p->n_files; i++)
         dpt_dataset_destroy(p->files[i]);
     free(p->files);
@@ -531,7 +528,6 @@ static int end(prediction *p, int code)
         dpt_pictures_destroy(p->folders[i].pictures);
     }
     free(p->folders);
-    free(p->pixels);
     free(p->subjects);
     return cli_session_close(&p->session, code);
 }

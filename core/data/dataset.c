@@ -270,6 +270,7 @@ static dpt_status call_program(const program_reader *reader, const dpti_wanted_i
     const dpt_status status = r->read(r->user, wanted->record, wanted->use->epoch, image, why);
     why[sizeof why - 1] = '\0';
     if (status == DPT_OK) return DPT_OK;
+    if (why[0] && r->names_samples) return DPT_FAIL(error, status, "%s", why);
     return DPT_FAIL(error, status, "sample %zu: %s", wanted->record,
                     why[0] ? why : "the program cannot read it");
 }

@@ -1,5 +1,5 @@
-/* The pictures below a folder, for predictions: finding them, and reading them when they are needed
-   (dptrain/pictures.h). */
+/* The pictures below a folder or of a list, for predictions: finding them, and reading them when
+   they are needed (dptrain/pictures.h). */
 #include "context/context.h"
 #include "context/sized.h"
 #include "data/listing.h"
@@ -17,12 +17,12 @@
 enum { DEEPEST = 64 };
 
 typedef struct one_picture {
-    char *name;    /* relative to the folder */
+    char *name;    /* relative to the folder, if there is one */
     char *failure; /* NULL: it was read, or not yet */
 } one_picture;
 
 struct dpt_pictures {
-    char *folder;
+    char *folder; /* "" of a list */
     one_picture *list;
     size_t count, capacity, others;
     dpt_pictures_options options;
@@ -32,7 +32,8 @@ struct dpt_pictures {
 
 static dpt_status fail_memory(const char *folder, dpt_error *error)
 {
-    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names in %s", folder);
+    return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for the names of pictures%s%s",
+                    *folder ? " in " : "", folder);
 }
 
 /* "A/B", or B if A is "". */
@@ -150,24 +151,58 @@ static dpt_status find_all(dpt_pictures *p, dpt_error *error)
     return status;
 }
 
-dpt_status dpt_pictures_find(dpt_context *context, const char *folder, dpt_pictures **out)
+/* NULL without memory. */
+static dpt_pictures *create(const char *folder)
 {
-    dpt_error error = {0};
-    if (!folder || !out)
-        return dpt_fail(context, DPT_E_INVALID, "dpt_pictures_find: %s is NULL",
-                        folder ? "out" : "folder");
     dpt_pictures *p = calloc(1, sizeof *p);
-    if (!p) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for the names in %s", folder);
+    if (!p) return NULL;
     pthread_mutex_init(&p->large, NULL);
     pthread_mutex_init(&p->failed, NULL);
     p->folder = dpti_strdup(folder);
-    const dpt_status status = p->folder ? find_all(p, &error) : fail_memory(folder, &error);
-    if (status != DPT_OK) {
-        dpt_pictures_destroy(p);
-        return dpti_context_fail(context, NULL, &error);
+    if (p->folder) return p;
+    dpt_pictures_destroy(p);
+    return NULL;
+}
+
+/* Gives the pictures to the caller, or destroys them. */
+static dpt_status give(dpt_context *context, dpt_pictures *p, const dpt_error *error,
+                       dpt_pictures **out)
+{
+    if (error->status == DPT_OK) {
+        *out = p;
+        return DPT_OK;
     }
-    *out = p;
-    return DPT_OK;
+    dpt_pictures_destroy(p);
+    return dpti_context_fail(context, NULL, error);
+}
+
+dpt_status dpt_pictures_find(dpt_context *context, const char *folder, dpt_pictures **out)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (!folder || !out)
+        return dpt_fail(context, DPT_E_INVALID, "dpt_pictures_find: %s is NULL",
+                        folder ? "out" : "folder");
+    dpt_pictures *p = create(folder);
+    (void)(p ? find_all(p, &error) : fail_memory(folder, &error));
+    return give(context, p, &error, out);
+}
+
+dpt_status dpt_pictures_list(dpt_context *context, const char *const *paths, size_t n,
+                             dpt_pictures **out)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (!paths || !out)
+        return dpt_fail(context, DPT_E_INVALID, "dpt_pictures_list: %s is NULL",
+                        paths ? "out" : "paths");
+    for (size_t i = 0; i < n; i++)
+        if (!paths[i] || !*paths[i])
+            return dpt_fail(context, DPT_E_INVALID, "dpt_pictures_list: path %zu is %s", i,
+                            paths[i] ? "empty" : "NULL");
+    dpt_pictures *p = create("");
+    dpt_status status = p ? DPT_OK : fail_memory("", &error);
+    for (size_t i = 0; status == DPT_OK && i < n; i++)
+        status = add(p, "", paths[i], &error);
+    return give(context, p, &error, out);
 }
 
 void dpt_pictures_destroy(dpt_pictures *pictures)
@@ -244,8 +279,11 @@ dpt_status dpt_pictures_open(dpt_context *context, dpt_pictures *pictures,
                                        .channels = o.shape.channels,
                                        .outputs = o.outputs,
                                        .dtype = DPT_U8};
-    const dpt_dataset_reader reader = {
-        .size = sizeof reader, .read = read_one, .user = p, .n_threads = o.n_threads};
+    const dpt_dataset_reader reader = {.size = sizeof reader,
+                                       .read = read_one,
+                                       .user = p,
+                                       .n_threads = o.n_threads,
+                                       .names_samples = true};
     return dpt_dataset_from_reader(context, &memory, &reader, out);
 }
 

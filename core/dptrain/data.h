@@ -202,6 +202,7 @@ typedef struct dpt_dataset_reader {
     void *user;
     size_t
         n_threads; /* threads that call `read`; 0: one per processor of the process; at most 16 */
+    bool names_samples; /* `why` names the sample.  false: messages put its number in front */
 } dpt_dataset_reader;
 
 /* Creates a data set whose images are read on demand by the functions in `reader`. memory->images

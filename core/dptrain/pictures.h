@@ -1,5 +1,5 @@
-/* The pictures below a folder, for predictions.  Part of the public API: programs include
- * dptrain.h.
+/* The pictures below a folder, or of a list, for predictions.  Part of the public API: programs
+ * include dptrain.h.
  */
 #ifndef DPTRAIN_PICTURES_H
 #define DPTRAIN_PICTURES_H
@@ -23,14 +23,19 @@ typedef struct dpt_pictures dpt_pictures;
    nested more than 64 deep, as where a link leads back. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_pictures_find(dpt_context *context, const char *folder,
                                                       dpt_pictures **out);
+/* Takes a list of n paths instead, in its order.  No file is looked at yet.  The caller destroys
+   `out`.  Errors: DPT_E_INVALID; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_pictures_list(dpt_context *context,
+                                                      const char *const *paths, size_t n,
+                                                      dpt_pictures **out);
 /* Accepts NULL.  Never fails.  Data sets of the pictures must be destroyed before. */
 DPT_API void dpt_pictures_destroy(dpt_pictures *pictures);
 /* Returns the number of pictures.  Never fails. */
 DPT_API size_t dpt_pictures_count(const dpt_pictures *pictures);
 /* Returns the number of other files, which were passed over.  Never fails. */
 DPT_API size_t dpt_pictures_others(const dpt_pictures *pictures);
-/* Returns the path of a picture relative to the folder, with "/" between names; NULL if there is no
-   such picture.  Never fails. */
+/* Returns the path of a picture, as in the list, or relative to the folder with "/" between names;
+   NULL if there is no such picture.  Never fails. */
 DPT_API const char *dpt_pictures_name(const dpt_pictures *pictures, size_t number);
 
 /* How pictures become a data set. */

@@ -260,7 +260,7 @@ refuse 2 "predict needs weights" predict 0.png
 refuse 2 "predict needs images" "${common[@]}"
 refuse 2 "'0' is not a whole number from 1" "${common[@]}" --top 0 0.png
 refuse 1 "missing.png.*No such file" "${common[@]}" 0.png missing.png
-refuse 2 "large.png: the image is 9x9 .*but must be 8x8; scale or cut it first" "${common[@]}" 0.png large.png
+refuse 1 "large.png: the image is 9x9 .*but must be 8x8; scale or cut it first" "${common[@]}" 0.png large.png
 refuse 2 "large.idx: the images are 9x9x1 .*model takes 8x8x1" "${common[@]}" large.idx
 refuse 1 "cut.png: damaged PNG" "${common[@]}" cut.png
 refuse 1 "cut.idx" "${common[@]}" cut.idx
@@ -323,7 +323,7 @@ refuse_listed 1 "tree/b/a.png: damaged PNG" "${common[@]}" tree
 predict --top 2 --skip-unreadable --format jsonl tree cut.png
 check "left out" cmp predict.out lines.jsonl
 check "and said: $(cat predict.err)" grep -qx "dptrain: note: 2 pictures could not be read and are left out" predict.err
-refuse_listed 1 "no image is left to be classified" "${common[@]}" --skip-unreadable cut.png
+refuse_listed 1 "no image could be read" "${common[@]}" --skip-unreadable cut.png
 refuse 1 "there is no picture in tree/empty or below it" "${common[@]}" tree/empty
 refuse 2 "--output: 0.png is one of the images" "${common[@]}" 0.png --output 0.png
 refuse 2 "--format: unknown value 'xml'" "${common[@]}" 0.png --format xml

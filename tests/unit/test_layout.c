@@ -96,6 +96,7 @@ FIELD(dpt_dataset_reader, size, 0);
 FIELD(dpt_dataset_reader, read, 8);
 FIELD(dpt_dataset_reader, user, 16);
 FIELD(dpt_dataset_reader, n_threads, 24);
+FIELD(dpt_dataset_reader, names_samples, 32);
 
 FIELD(dpt_device_event, size, 0);
 FIELD(dpt_device_event, kind, 8);

@@ -537,6 +537,46 @@ static void nothing(test *t)
 
 #endif
 
+/* ---- Lists of pictures ----------------------------------------------------------------------- */
+
+#ifdef DPTRAIN_HAS_PNG
+/* In the order of the list, a picture twice, and one that cannot be read. */
+static void reads_lists(test *t)
+{
+    static const char *const paths[] = {"list/b.png", "list/a.png", "list/b.png", "list/cut.png"};
+    static const char *const wrong[] = {"list/a.png", NULL};
+    dpt_pictures_options how = {.size = sizeof how,
+                                .shape = {.height = 2, .width = 2, .channels = 3},
+                                .outputs = 2,
+                                .skip_unreadable = true};
+    dpt_pictures *pictures = NULL;
+    dpt_dataset *data = NULL;
+    write_square(t, "list", "a.png", 10);
+    write_square(t, "list", "b.png", 20);
+    write_file(t, "list", "cut.png", (const uint8_t *)"cut", 3);
+    CHECK_STATUS(dpt_pictures_list(context_of(t), wrong, 2, &pictures), DPT_E_INVALID);
+    REQUIRE_OK(dpt_pictures_list(context_of(t), paths, 4, &pictures));
+    CHECK_SIZE(dpt_pictures_count(pictures), 4);
+    CHECK_SIZE(dpt_pictures_others(pictures), 0);
+    CHECK_TEXT(dpt_pictures_name(pictures, 2), "list/b.png");
+    CHECK(dpt_pictures_name(pictures, 4) == NULL);
+    REQUIRE_OK(dpt_pictures_open(context_of(t), pictures, &how, &data));
+    static const uint8_t values[] = {20, 10, 20, 0};
+    uint8_t images[4 * 12] = {0};
+    CHECK_OK(dpti_dataset_visit(data, &(dpti_visit){1, keep_image, images}, NULL));
+    for (size_t i = 0; i < 4; i++)
+        CHECK_SIZE(images[12 * i], values[i]);
+    CHECK_CONTAINS(dpt_pictures_failure(pictures, 3), "list/cut.png: ");
+    CHECK(dpt_pictures_failure(pictures, 2) == NULL);
+    dpt_dataset_destroy(data);
+    /* Without skip_unreadable the message begins with the name. */
+    how.skip_unreadable = false;
+    CHECK_STATUS(dpt_pictures_open(context_of(t), pictures, &how, &data), DPT_E_FORMAT);
+    CHECK(strncmp(dpt_error_message(context_of(t)), "list/cut.png: ", 14) == 0);
+    dpt_pictures_destroy(pictures);
+}
+#endif
+
 /* ---- What is passed over, and what is left out ----------------------------------------------- */
 
 #ifdef DPTRAIN_HAS_PNG
@@ -665,6 +705,7 @@ int main(int argc, char **argv)
         {"single_pictures", single_pictures},
         {"names_of_parts", names_of_parts},
         {"searches", searches},
+        {"reads_lists", reads_lists},
         {"passes_over", passes_over},
         {"takes_folders_below", takes_folders_below},
         {"skips_unreadable", skips_unreadable},
