@@ -98,8 +98,6 @@ static dpt_status import_conv_transpose(dpti_importer *im)
                        filter = dpti_import_extents(dpti_import_fact(im, 1));
     if (e.rank == 5) return dpti_import_conv_transpose_volume(im);
     DPT_TRY(dpti_import_window(im, &e, &w));
-    for (size_t i = 0; i < DPTI_PLANE; i++)
-        w.kernel[i] = i + w.n_axes >= DPTI_PLANE ? filter.extent[filter.rank - DPTI_PLANE + i] : 1;
     const enlarged out = measure(im, &w, &e, &to);
     const bool exact = is_exact(&w, &out, &e);
     memset(w.before, 0, sizeof w.before);

@@ -20,6 +20,19 @@ static void read_pair(const dpti_importer *im, const char *name, const dpti_wind
                      : 1;
 }
 
+/* The extents of the kernel: those of the filters, or kernel_shape of a node without filters. */
+static void read_kernel(const dpti_importer *im, dpti_window *w)
+{
+    if (im->node->n_inputs < 2) {
+        read_pair(im, "kernel_shape", w, w->kernel);
+        return;
+    }
+    const dpti_extents filter = dpti_import_extents(dpti_import_fact(im, 1));
+    for (size_t i = 0; i < DPTI_PLANE; i++)
+        w->kernel[i] =
+            i + w->n_axes >= DPTI_PLANE ? filter.extent[filter.rank - DPTI_PLANE + i] : 1;
+}
+
 /* SAME pads so that the output has an element for every stride. */
 static void pad_same(dpti_window *w, const dpti_extents *e, bool upper)
 {
@@ -40,7 +53,7 @@ dpt_status dpti_import_window(const dpti_importer *im, const dpti_extents *e, dp
     if (e->rank != 3 && e->rank != 4)
         return dpti_import_refuse(im, DPT_E_UNSUPPORTED,
                                   "only windows over one or two axes can be trained yet");
-    read_pair(im, "kernel_shape", w, w->kernel);
+    read_kernel(im, w);
     read_pair(im, "strides", w, w->stride);
     read_pair(im, "dilations", w, w->dilation);
     const int64_t *pads = dpti_onnx_ints(im->node, "pads", &n);
@@ -101,8 +114,6 @@ static dpt_status import_conv(dpti_importer *im)
     if (e.rank == VOLUME_RANK) return dpti_import_conv_volume(im);
     DPT_TRY(dpti_import_window(im, &e, &w));
     const dpti_extents filter = dpti_import_extents(dpti_import_fact(im, 1));
-    for (size_t i = 0; i < DPTI_PLANE; i++)
-        w.kernel[i] = i + w.n_axes >= DPTI_PLANE ? filter.extent[filter.rank - DPTI_PLANE + i] : 1;
     const size_t fan = filter.extent[1] * w.kernel[0] * w.kernel[1];
     DPT_TRY(dpti_import_image(im, &w, 0, &x));
     DPT_TRY(dpti_import_filters(

@@ -15,7 +15,7 @@ typedef struct dpti_window {
 } dpti_window;
 
 /* The attributes of im->node, whose window moves over a value of these extents (batch, channels,
-   then one or two axes).  `kernel` is 1 where the node has no kernel_shape. */
+   then one or two axes).  The kernel of a node with filters is theirs. */
 DPT_CHECK_RESULT dpt_status dpti_import_window(const dpti_importer *im, const dpti_extents *e,
                                                dpti_window *w);
 /* *x (n, channels, one or two axes) as n images of one sample below one another, whose number is

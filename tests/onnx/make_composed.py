@@ -57,6 +57,8 @@ CASES = {
                  {"strides": [2, 3], "auto_pad": "SAME_LOWER", "group": 2}),
     "enlarged_shape": ("ConvTranspose", [np.linspace(-1, 1, 8 * 2 * 9, dtype="f").reshape(8, 2, 3, 3)],
                        {"strides": [2, 2], "output_shape": [7, 10]}),
+    "same": ("Conv", [np.linspace(-1, 1, 4 * 4 * 12, dtype="f").reshape(4, 4, 3, 4)],
+             {"strides": [2, 3], "auto_pad": "SAME_UPPER", "group": 2}),
     "linear_half": resize([1, 1, 2, 2], mode="linear"),
     "linear_pytorch": resize(sizes=[SAMPLES, CHANNELS, 1, 9], mode="linear",
                              coordinate_transformation_mode="pytorch_half_pixel"),
