@@ -43,6 +43,15 @@ static dpt_status read_input(dpti_onnx_graph *graph, const dpti_onnx_port *port,
                           path, name, n_free);
 }
 
+/* Whether a tensor may be trained.  A number without axes stands in the code, unless the file comes
+   from PyTorch, whose parameters may have none, or from dptrain, which names its constants. */
+static bool may_train(const dpti_onnx_model *model, const dpti_onnx_tensor *tensor)
+{
+    return dpti_onnx_type_is_real(tensor->type) &&
+           (tensor->rank > 0 || strncmp(model->producer, "pytorch", 7) == 0 ||
+            strncmp(model->producer, "dptrain", 7) == 0);
+}
+
 static dpt_status read_tensor(dpti_onnx_graph *graph, size_t v, dpt_error *error)
 {
     enum { MAX_PARAMETER_CELLS = 64 };
@@ -52,7 +61,7 @@ static dpt_status read_tensor(dpti_onnx_graph *graph, size_t v, dpt_error *error
     fact->shape.rank = tensor->rank;
     for (size_t d = 0; d < tensor->rank; d++)
         fact->shape.dims[d] = (dpti_onnx_dim){tensor->extents[d], false};
-    fact->parameter = dpti_onnx_type_is_real(tensor->type);
+    fact->parameter = may_train(graph->model, tensor);
     if (fact->parameter && tensor->n > MAX_PARAMETER_CELLS) return DPT_OK;
     fact->n_cells = tensor->n;
     return dpti_onnx_tensor_cells(&graph->arena, tensor, &fact->cells, error);

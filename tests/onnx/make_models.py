@@ -365,7 +365,7 @@ def refused():
         [node("ReduceMax", ["x"], ["m"], keepdims=0), node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
          choose(branch(node("Relu", ["x"], ["r"])), branch(node("Neg", ["x"], ["r"])))], [X], [value("y", ["N", 3])]))
     save("refused", "branch_of_batch.onnx", graph_with_branch("Shape x > s | end=1", "Equal s one > c", tensors=[ints("one", 1)]))
-    save("refused", "branch_of_parameter.onnx", graph_with_branch("Cast w > c | to=9", tensors=[tensor("w", np.float32(1))]))
+    save("refused", "branch_of_parameter.onnx", graph_with_branch("Cast w > c | to=9", tensors=[tensor("w", np.ones(1, np.float32))]))
     save("refused", "branch_taken.onnx", choosing(choose(
         branch(node("Expand", ["w", "five"], ["r"], name="wide"), tensors=[ints("five", 5)]), branch(node("Relu", ["x"], ["r"])))))
     save("refused", "number_as_data.onnx", own("Cast n > a | to=1", "Unsqueeze a one1 > b", "Add sum b > y", tensors=[ints("one1", 1)]))
