@@ -6,6 +6,7 @@
 #include "recipe.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -176,14 +177,31 @@ static dpt_status open_model(cli_session *session, const cli_options *options,
     return dpt_model_by_name_with(session->context, session->model_name, &how, &session->model);
 }
 
+/* Slurm gives each process of a step its number in the step.  Without PMIx, or the PMI that MPI was
+   built for, MPI does not learn that there are others. */
+static void tell_separate(void)
+{
+    const char *n = getenv("SLURM_STEP_NUM_TASKS"), *rank = getenv("SLURM_PROCID"),
+               *transport = getenv("DPTRAIN_TRANSPORT");
+    const bool launched = dpt_processes_launched() > 1 || getenv("OMPI_COMM_WORLD_RANK") ||
+                          getenv("PMI_RANK") || (transport && strcmp(transport, "none") == 0);
+    if (launched || !n || strtol(n, NULL, 10) < 2 || !rank || strcmp(rank, "0") != 0) return;
+    (void)cli_error(CLI_OK,
+                    "warning: srun has started %.9s processes, and each of them works alone: start "
+                    "them with srun --mpi=pmix, or with DPTRAIN_TRANSPORT=none if they are to",
+                    n);
+}
+
 dpt_status cli_session_open(cli_session *session, const cli_options *options, unsigned with)
 {
     const bool with_train = with & CLI_WITH_TRAIN;
     *session = (cli_session){0};
     DPT_TRY(cli_open_context(options, &session->context));
     dpt_context *context = session->context;
-    if (with & CLI_WITH_PROCESSES)
+    if (with & CLI_WITH_PROCESSES) {
         DPT_TRY(dpt_processes_join_for(context, with_train ? "train" : "eval"));
+        tell_separate();
+    }
     DPT_TRY(name_both(session, options, with));
     DPT_TRY(cli_open_devices(session, options));
     if (session->told) return cli_weights_model(session);

@@ -300,6 +300,23 @@ DPTRAIN_TRANSPORT=none mpi 60 -n 2 "$DPTRAIN" "${task[@]}" "${one[@]}" --max-ste
 check "told to train alone" [ "$status" -eq 0 ]
 check "each does" [ "$(grep -c '^model ' mpi.out)" -eq 2 ]
 
+# Processes that srun has started, and MPI does not know.
+separate() {
+    status=0
+    env -u OMPI_COMM_WORLD_RANK -u PMI_RANK SLURM_STEP_NUM_TASKS=2 "$@" "$DPTRAIN" "${few[@]}" \
+        >/dev/null 2>separate.err || status=$?
+    check "one of several alone: $(cat separate.err)" [ "$status" -eq 0 ]
+}
+separate SLURM_PROCID=0
+check "it is told: $(cat separate.err)" \
+    grep -q 'warning: srun has started 2 processes, .* --mpi=pmix' separate.err
+for quiet in SLURM_PROCID=1 "SLURM_PROCID=0 DPTRAIN_TRANSPORT=none" \
+    "SLURM_PROCID=0 SLURM_STEP_NUM_TASKS=1"; do
+    # shellcheck disable=SC2086
+    separate $quiet
+    check "$quiet: $(cat separate.err)" [ ! -s separate.err ]
+done
+
 # A delay of what arrives changes when things happen, and nothing else; log and header tell it.
 for delay in 0s 2ms; do
     DPTRAIN_TRANSPORT_DELAY=$delay mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --split equal \
