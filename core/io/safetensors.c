@@ -155,7 +155,7 @@ static dpt_status parse_header(dpti_safetensors *file, const uint8_t *bytes, siz
 static dpt_status parse_metadata(const dpti_safetensors *file, dpt_error *error)
 {
     json_t *metadata = json_object_get(file->header, metadata_key);
-    if (!metadata) return DPT_OK;
+    if (!metadata || json_is_null(metadata)) return DPT_OK; /* MLX writes null for none */
     const char *key;
     json_t *value;
     bool right = json_is_object(metadata);

@@ -140,6 +140,22 @@ static void reads_pythons_file(test *t)
     dpti_safetensors_close(file);
 }
 
+/* The bytes that MLX 0.32.4 makes of {"b": zeros(2, bfloat16)}: a header without padding. */
+static void reads_mlx_file(test *t)
+{
+    static const char bytes[] = "K\0\0\0\0\0\0\0{\"__metadata__\":null,"
+                                "\"b\":{\"data_offsets\":[0,4],\"dtype\":\"BF16\",\"shape\":[2]}}"
+                                "\0\0\0"; /* and the zero that ends the text */
+    dpti_safetensors *file = NULL;
+    dpt_error error = {0};
+    REQUIRE_OK(dpti_safetensors_parse(
+        &(dpti_file_bytes){"mlx", (const uint8_t *)bytes, sizeof bytes}, &file, &error));
+    CHECK_SIZE(dpti_safetensors_count(file), 1);
+    CHECK(dpti_safetensors_find(file, "b") && dpti_safetensors_find(file, "b")->n_bytes == 4);
+    CHECK(dpti_safetensors_metadata(file, "format") == NULL);
+    dpti_safetensors_close(file);
+}
+
 /* ---- Damaged files --------------------------------------------------------------------------- */
 
 static void check_refused(test *t, const uint8_t *bytes, size_t n_bytes, const char *reason)
@@ -425,6 +441,7 @@ int main(int argc, char **argv)
         {"reads_what_it_writes", reads_what_it_writes},
         {"writes_no_tensors", writes_no_tensors},
         {"reads_pythons_file", reads_pythons_file},
+        {"reads_mlx_file", reads_mlx_file},
         {"refuses_wrong_headers", refuses_wrong_headers},
         {"refuses_truncated_files", refuses_truncated_files},
         {"paths_that_are_no_files", paths_that_are_no_files},
