@@ -29,13 +29,19 @@ static bool read_ints(const dpti_onnx_node *node, const char *name, size_t n_wan
     return true;
 }
 
+static dpt_status check_axes(const dpti_onnx_inference *in, dpt_error *error)
+{
+    const size_t rank = dpti_onnx_input(in, 0)->shape.rank;
+    if (rank >= 3 && rank <= 2 + MAX_SPATIAL) return DPT_OK;
+    return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
+                            "its input has %zu axes; 3 to 5 are taken", rank);
+}
+
 static dpt_status read_window(const dpti_onnx_inference *in, window *w, dpt_error *error)
 {
     const dpti_onnx_shape *x = &dpti_onnx_input(in, 0)->shape;
     int64_t pads[2 * MAX_SPATIAL] = {0};
-    if (x->rank < 3 || x->rank > 2 + MAX_SPATIAL)
-        return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
-                                "its input has %zu axes; 3 to 5 are taken", x->rank);
+    DPT_TRY(check_axes(in, error));
     w->n = x->rank - 2;
     w->auto_pad = dpti_onnx_string(in->node, "auto_pad", "NOTSET");
     for (size_t d = 0; d < w->n; d++) {
@@ -83,8 +89,8 @@ static dpt_status read_weights(const dpti_onnx_inference *in, window *w, bool tr
     const dpti_onnx_shape *x = &dpti_onnx_input(in, 0)->shape;
     const dpti_onnx_shape *weights = &dpti_onnx_input(in, 1)->shape;
     const int64_t groups = dpti_onnx_int(in->node, "group", 1);
-    bool fits = weights->rank == x->rank && x->rank >= 3 && x->rank <= 2 + MAX_SPATIAL &&
-                groups > 0 && !x->dims[1].batch;
+    DPT_TRY(check_axes(in, error));
+    bool fits = weights->rank == x->rank && groups > 0 && !x->dims[1].batch;
     if (dpti_onnx_batch_axis(weights) != weights->rank)
         return dpti_onnx_refuse(in, DPT_E_UNSUPPORTED, error,
                                 "its filters differ between samples; only filters that are the "

@@ -394,6 +394,7 @@ def refused():
     save("refused", "part_of_batch.onnx", graph("Slice x st en > y", tensors=[ints("st", 1), ints("en", 2 ** 63 - 1)]))
     save("refused", "shapes.onnx", graph("Add x w > y", tensors=[floats("w", 5)]))
     save("refused", "channels.onnx", graph("Conv x w > y", x=("N", 3, 8, 8), tensors=[floats("w", 4, 2, 3, 3)]))
+    save("refused", "many_axes.onnx", graph("Conv x w > y", x=("N", 3, 2, 2, 2, 2), tensors=[floats("w", 4, 3, 1, 1, 1, 1)]))
     save("refused", "window.onnx", graph("Conv x w > y", x=("N", 3, 2, 2), tensors=[floats("w", 4, 3, 3, 3)]))
     save("refused", "data_shape.onnx", graph("Cast x > t | to=7", "ConstantOfShape t > y", x=("N",)))
     save("refused", "axis.onnx", graph("Softmax x > y | axis=3"))

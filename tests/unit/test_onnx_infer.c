@@ -226,6 +226,7 @@ static const struct {
     {"part_of_batch", DPT_E_UNSUPPORTED, "node \"n0\" (Slice): the part that it takes of axis 0"},
     {"shapes", DPT_E_FORMAT, "the shapes [N, 3, 4] and [5] do not fit together"},
     {"channels", DPT_E_FORMAT, "node \"n0\" (Conv): the shapes of its input and its weights"},
+    {"many_axes", DPT_E_UNSUPPORTED, "node \"n0\" (Conv): its input has 6 axes; 3 to 5 are taken"},
     {"window", DPT_E_FORMAT, "impossible shape [N, 4, -1, -1]"},
     {"data_shape", DPT_E_UNSUPPORTED, "node \"n1\" (ConstantOfShape): its input 0 is not known"},
     {"axis", DPT_E_FORMAT, "node \"n0\" (Softmax): axis out of range"},
