@@ -112,6 +112,51 @@ static dpt_status remark_momentum(dpti_importer *im)
     return DPT_OK;
 }
 
+/* Whether a node is a layer with weights of its own. */
+static bool is_layer(const dpti_importer *im, const dpti_onnx_node *node)
+{
+    static const char *const ops[] = {"MatMul", "Gemm", "Conv", "ConvTranspose"};
+    bool known = false;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        known = known || strcmp(node->op, ops[i]) == 0;
+    return known && node->n_inputs > 1 && !is_computed(im, node, 1);
+}
+
+/* Whether a node is a layer with a bias, or adds a tensor of the file that has axes. */
+static bool has_bias(const dpti_importer *im, const dpti_onnx_node *node)
+{
+    enum { BIAS = 2 };
+    if (strcmp(node->op, "Add") == 0) {
+        for (size_t i = 0; i < node->n_inputs; i++)
+            if (node->inputs[i] != DPTI_ONNX_NONE && !is_computed(im, node, i) &&
+                im->graph->facts[node->inputs[i]].shape.rank > 0)
+                return true;
+        return false;
+    }
+    return is_layer(im, node) && node->n_inputs > BIAS && node->inputs[BIAS] != DPTI_ONNX_NONE;
+}
+
+/* tf2onnx leaves out sums with zeros, and so the biases of a network that was not trained. */
+static dpt_status remark_biases(dpti_importer *im)
+{
+    const dpti_onnx_model *m = im->graph->model;
+    size_t n_layers = 0;
+    if (strncmp(m->producer, "tf2onnx", 7) != 0) return DPT_OK;
+    for (size_t n = 0; n < im->graph->n_nodes; n++) {
+        const dpti_onnx_node *node = im->graph->nodes[n];
+        if (!im->imports[n]) continue;
+        if (has_bias(im, node)) return DPT_OK;
+        n_layers += is_layer(im, node);
+    }
+    if (n_layers == 0) return DPT_OK;
+    return dpti_model_add_remark(
+        im->model,
+        dpti_format("%s: no layer has a bias: tf2onnx leaves out biases of zeros, which are then "
+                    "not trained; if the network has biases, export it with other numbers in them "
+                    "(docs/onnx.md)",
+                    m->path));
+}
+
 dpt_status dpti_import_remark(dpti_importer *im)
 {
     const char *path = im->graph->model->path;
@@ -119,6 +164,7 @@ dpt_status dpti_import_remark(dpti_importer *im)
     if (status == DPT_OK) status = remark_copies(im);
     if (status == DPT_OK) status = remark_modes(im);
     if (status == DPT_OK) status = remark_momentum(im);
+    if (status == DPT_OK) status = remark_biases(im);
     if (status == DPT_OK && looks_merged(im))
         status = dpti_model_add_remark(
             im->model,

@@ -416,7 +416,8 @@ dpt_status dpti_onnx_split_merged(dpti_onnx_reading *reading, dpt_error *error)
     DPT_TRY(dpti_onnx_read_signature(reading, &s.signature, error));
     const bool noted = s.signature.by_argument.n > 0,
                by_pytorch = noted || strncmp(reading->model->producer, "pytorch", 7) == 0;
-    const bool merges = strncmp(reading->model->producer, "dptrain", 7) != 0;
+    const bool merges = strncmp(reading->model->producer, "dptrain", 7) != 0 &&
+                        strncmp(reading->model->producer, "jax2onnx", 8) != 0;
     if (merges && !noted && is_older(reading->model))
         DPT_TRY(split_by_identity(&s, error));
     else if (merges && (!by_pytorch || is_optimised(reading->model)))

@@ -520,6 +520,14 @@ def remarked():
     save("remarked", "normed.onnx", blocks(norm=True))
     save("remarked", "modes.onnx", modes())
     save("remarked", "momentum.onnx", momentum())
+    unbiased = graph("MatMul x w > a", "Add a e > b", "MatMul b u > y", x=("N", 3),
+                     tensors=[floats("w", 3, 3), floats("u", 3, 2), tensor("e", np.float32(0.001))])
+    biased = graph("MatMul x w > a", "Add a c > b", "Add b c > d", "MatMul d u > y", x=("N", 3),
+                   tensors=[floats("w", 3, 3), tensor("c", np.zeros(3, np.float32)), floats("u", 3, 2)])
+    for producer, name, model in (("tf2onnx", "unbiased", unbiased), ("jax2onnx", "unbiased_jax", unbiased),
+                                  ("", "twice", biased), ("jax2onnx", "twice_jax", biased)):
+        model.producer_name = producer
+        save("remarked", f"{name}.onnx", model)
     nodes = [node("MatMul", ["x", "w"], ["y"]), node("MatMul", ["x", "u"], ["z"])]
     save("remarked", "outputs.onnx", make(nodes, [X], [Y, value("z", ["N", 2])], [floats("w", 3, 2), floats("u", 3, 2)]))
 
