@@ -88,7 +88,9 @@ typedef struct cli_options {
     size_t epochs, max_steps;
     double max_time;
     size_t micro_batch, accumulate;
-    double validation; /* part of the training data; 0: none */
+    size_t local_steps;              /* 0: none */
+    double outer_lr, outer_momentum; /* outer_lr 0: the default */
+    double validation;               /* part of the training data; 0: none */
     size_t patience;
     double lr; /* 0: the optimizer's default */
     size_t lr_base_batch;
@@ -203,6 +205,8 @@ struct cli_option {
 /* The option at this place of the table, which cli/options/ holds; NULL behind the last one.  An
    option whose text differs between commands has several entries. */
 const cli_option *cli_option_at(size_t i);
+/* Whether the command line or a file of settings has an option whose value is at this offset. */
+bool cli_is_given(const cli_options *options, size_t offset);
 /* Checks the text of an option and stores the value, and the text in options->given.  A flag has
    the text "true" or "false".  `label` names the option in messages, such as "--epochs".  CLI_OK,
    or CLI_USAGE after one line on stderr (setting.c). */

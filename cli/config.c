@@ -133,14 +133,6 @@ static int take_value(const reading *r, const cli_toml_entry *entry, const cli_o
     return cli_set_option(option, label, entry->text, out);
 }
 
-static bool is_given(const cli_option *option, const cli_options *options)
-{
-    const cli_option *o;
-    for (size_t i = 0; (o = cli_option_at(i)) != NULL && i < CLI_MOST_OPTIONS; i++)
-        if (options->given[i] && o->offset == option->offset) return true;
-    return false;
-}
-
 /* Takes the entries of one table.  Those that the command does not have, or that are given already,
    are checked, and stored nowhere. */
 static int take_table(const reading *r, size_t table, bool ours)
@@ -153,7 +145,7 @@ static int take_table(const reading *r, size_t table, bool ours)
         const cli_toml_entry *entry = &r->toml->entries[i];
         if (entry->table != table) continue;
         const cli_option *option = find_option(entry->key, verb->verb);
-        const bool stored = ours && option && !is_given(option, &before);
+        const bool stored = ours && option && !cli_is_given(&before, option->offset);
         if (!option && table == 0) option = find_option(entry->key, verbs_with_files());
         if (!option) return unknown_key(r, entry, verb);
         if (option->now)

@@ -25,15 +25,7 @@ enum {
 };
 
 /* Whether the command line or a file of settings has the option whose value is this field. */
-#define GIVEN(options, field) is_given(options, offsetof(cli_options, field))
-
-static bool is_given(const cli_options *o, size_t offset)
-{
-    const cli_option *option;
-    for (size_t i = 0; i < CLI_MOST_OPTIONS && (option = cli_option_at(i)) != NULL; i++)
-        if (option->offset == offset && o->given[i]) return true;
-    return false;
-}
+#define GIVEN(options, field) cli_is_given(options, offsetof(cli_options, field))
 
 /* Loaded weights are trained on at this part of the rate. */
 static const double part_of_loaded = 0.1;

@@ -116,6 +116,20 @@ static void print_compression(const dpt_trainer *trainer)
             n_bytes, n_bytes / 2);
 }
 
+/* What several processes exchange with local steps: the training state once in a round. */
+static dpt_status print_local_steps(dpt_trainer *trainer, const cli_options *options)
+{
+    dpt_device_plan plan = {.size = sizeof plan};
+    if (options->local_steps == 0) return DPT_OK;
+    DPT_TRY(dpt_trainer_plan(trainer, 0, &plan));
+    const size_t n_bytes = plan.gradient_bytes + plan.optimizer_bytes;
+    printf("Local steps: several processes exchange %zu bytes (%.2f MiB) in a round of %zu steps, "
+           "which is %.0f bytes a step\n",
+           n_bytes, mebibytes(n_bytes), options->local_steps,
+           (double)n_bytes / (double)options->local_steps);
+    return DPT_OK;
+}
+
 /* The memory that the process has used so far.  The devices have computed nothing yet. */
 static void print_process(void)
 {
@@ -149,12 +163,16 @@ static dpt_status print_choices(const cli_session *session)
 
 static dpt_status plan(cli_session *session, const cli_options *options)
 {
-    DPT_TRY(cli_session_open_training(session, options, 0));
+    cli_options alone = *options; /* a plan runs in one process, which takes no local steps */
+    alone.local_steps = 0;
+    alone.outer_lr = alone.outer_momentum = 0;
+    DPT_TRY(cli_session_open_training(session, &alone, 0));
     print_layers(session->trainer, session->model);
     printf("\n");
     DPT_TRY(print_devices(session));
     DPT_TRY(print_gradients(session->trainer));
     print_compression(session->trainer);
+    DPT_TRY(print_local_steps(session->trainer, options));
     print_process();
     return options->verbose ? print_choices(session) : DPT_OK;
 }

@@ -230,6 +230,11 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
                      : is(o->recompute, "off") ? DPT_RECOMPUTE_OFF
                                                : DPT_RECOMPUTE_AUTO,
         .logit_rows = o->logit_rows,
+        .local_steps = o->local_steps,
+        .outer_lr = (float)o->outer_lr,
+        .outer_momentum = (float)o->outer_momentum,
+        .no_outer_momentum =
+            cli_is_given(o, offsetof(cli_options, outer_momentum)) && o->outer_momentum == 0,
     };
 }
 
@@ -290,6 +295,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (cli_batch_norm(o) == DPT_BATCH_NORM_LOCAL) printf(", batch-norm local");
     if (cli_batch_norm(o) == DPT_BATCH_NORM_FROZEN) printf(", batch-norm frozen");
     if (is(o->compress, "bf16")) printf(", bf16 between processes");
+    if (o->local_steps > 0) printf(", rounds of %zu local steps", o->local_steps);
     if (is(o->recompute, "on")) printf(", activations computed again");
     if (o->deterministic) printf(", deterministic");
 }

@@ -85,6 +85,14 @@ static size_t place_of(const cli_option *option)
     return i;
 }
 
+bool cli_is_given(const cli_options *options, size_t offset)
+{
+    const cli_option *option;
+    for (size_t i = 0; i < CLI_MOST_OPTIONS && (option = cli_option_at(i)) != NULL; i++)
+        if (option->offset == offset && options->given[i]) return true;
+    return false;
+}
+
 int cli_set_option(const cli_option *option, const char *label, const char *text,
                    cli_options *options)
 {

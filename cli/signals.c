@@ -16,7 +16,7 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 static const int saving[] = {SIGUSR1, SIGUSR2};
 
 /* Global variables, because a signal handler has no other way to pass information. */
-static volatile sig_atomic_t caught, wanted, telling, saves, ends_by_request;
+static volatile sig_atomic_t caught, wanted, telling, saves, rounds, ends_by_request;
 static volatile sig_atomic_t caught_at; /* seconds of the monotonic clock */
 static char
     before_number[64]; /* the start of the handler's line; not changed while `telling` is set */
@@ -61,7 +61,9 @@ static void ask_for_end(int number)
     if (caught) return;
     caught = number;
     caught_at = now();
-    if (telling) tell_signal(number, ": ending after this step\n");
+    if (telling)
+        tell_signal(number, rounds ? ": ending after this round of local steps\n"
+                                   : ": ending after this step\n");
 }
 
 /* The first signal asks for the end.  A SIGINT or SIGTERM that comes later than
@@ -81,8 +83,9 @@ static void note_wish(int number)
     }
     wanted = 1;
     if (!telling || caught) return;
-    tell_signal(number, saves ? ": a checkpoint after this step\n"
-                              : ": no checkpoint is written without --checkpoint\n");
+    tell_signal(number, !saves   ? ": no checkpoint is written without --checkpoint\n"
+                        : rounds ? ": a checkpoint after this round of local steps\n"
+                                 : ": a checkpoint after this step\n");
 }
 
 /* Catches signals.  One that was ignored when the program began stays ignored: a shell does so for
@@ -110,6 +113,7 @@ void cli_signals_catch(void)
 void cli_signals_catch_wishes(const cli_options *options)
 {
     saves = options->checkpoint != NULL;
+    rounds = options->local_steps > 0;
     ends_by_request = options->requeue_exit > 0;
     catch_all(saving, sizeof saving / sizeof *saving, note_wish);
 }

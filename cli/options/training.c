@@ -152,6 +152,39 @@ static const cli_option options[] = {
         .values = compressions,
     },
     {
+        .name = "local-steps",
+        .argument = "H",
+        .help =
+            "several processes, for slow networks: processes take H steps by themselves, each on "
+            "its part of each batch, then exchange what has changed and take an outer step "
+            "(--outer-lr, --outer-momentum). Default: processes share each step",
+        .verbs = SETS,
+        .kind = CLI_COUNT,
+        TARGET(local_steps),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
+        .name = "outer-lr",
+        .argument = "LR",
+        .help = "learning rate of the outer step of --local-steps. Default: 0.7",
+        .verbs = SETS,
+        .kind = CLI_REAL,
+        TARGET(outer_lr),
+        .low = 1e-6,
+        .high = 10,
+    },
+    {
+        .name = "outer-momentum",
+        .argument = "M",
+        .help = "Nesterov momentum of the outer step of --local-steps. Default: 0.9",
+        .verbs = SETS,
+        .kind = CLI_REAL,
+        TARGET(outer_momentum),
+        .low = 0,
+        .high = 0.9999,
+    },
+    {
         .name = "loss",
         .argument = "NAME",
         .help = "cross-entropy of labels; or, of the targets of npz, npy and csv data: "

@@ -118,6 +118,11 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     else
         dpti_settings_add(s, "mixing", "%s", yes(false));
     dpti_settings_add(s, "deterministic", "%s", yes(p->deterministic));
+    if (t->local_steps > 0)
+        dpti_settings_add(s, "local-steps", "%zu, outer rate %.9g, outer momentum %.9g",
+                          t->local_steps, (double)t->outer_lr, (double)t->outer_momentum);
+    else
+        dpti_settings_add(s, "local-steps", "%s", yes(false));
 }
 
 void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,
@@ -151,6 +156,7 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
         {.key = "schedule-steps", .options = " (--schedule-steps, or --epochs and --max-steps)"},
         {.key = "dataset", .options = " (--dataset, --data, --validation)"},
         {.key = "batch-size", .options = " (--batch-size, --accumulate)"},
+        {.key = "local-steps", .options = " (--local-steps, --outer-lr, --outer-momentum)"},
         {.key = "optimizer", .options = " (--optimizer, --freeze, --group)"},
         {.key = "loss", .options = " (--loss, --class-weights)"},
         {.key = "epochs", .options = " (--epochs, --max-steps)"},

@@ -19,6 +19,7 @@
 #include "train/replicas/base_hash.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
 #include "train/standby/standby.h"
 
 #include <errno.h>
@@ -47,6 +48,13 @@ dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
             return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
         }
     }
+    if (dpti_rounds_velocity(t)) {
+        s.outer = dpti_trainer_make_flat(t);
+        if (!s.outer) {
+            dpti_snapshot_free(&s);
+            return DPT_E_NO_MEMORY;
+        }
+    }
     *out = s;
     return DPT_OK;
 }
@@ -56,6 +64,7 @@ void dpti_snapshot_free(dpti_snapshot *snapshot)
     for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS; k++)
         free(snapshot->flats[k]);
     free(snapshot->residual);
+    free(snapshot->outer);
     free(snapshot->state);
     dpti_origin_free(&snapshot->origin);
     *snapshot = (dpti_snapshot){.n_kinds = 0};
@@ -120,6 +129,9 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     if (status == DPT_OK) status = dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats);
     if (dpti_packs(t)) status = collect_residuals(t, status, snapshot->residual);
     DPT_TRY(status);
+    if (snapshot->outer)
+        memcpy(snapshot->outer, dpti_rounds_velocity(t),
+               t->model->flat_gradients * sizeof *snapshot->outer);
     dpti_run_state *state = calloc(1, sizeof *state);
     if (!state) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
     if (course) *state = *course;
@@ -152,7 +164,8 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
 {
     const char *metadata[DPTI_ORIGIN_LIST];
     dpti_origin_list(&s->origin, state_key, s->state, metadata);
-    DPT_TRY(dpti_tensors_create(s->model, s->n_kinds + s->n_owing, tensors, error));
+    DPT_TRY(dpti_tensors_create(s->model, s->n_kinds + s->n_owing + (s->outer != NULL), tensors,
+                                error));
     DPT_TRY(dpti_tensors_add_weights(tensors, s->flats[0], s->batches, error));
     for (size_t k = 1; k < s->n_kinds; k++)
         DPT_TRY(dpti_tensors_add_state(
@@ -161,6 +174,9 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
     for (size_t r = 0; r < s->n_owing; r++)
         DPT_TRY(dpti_tensors_add_state(tensors, (dpti_state_kind){dpti_residual_tensor, r},
                                        s->residual + r * s->model->flat_gradients, error));
+    if (s->outer)
+        DPT_TRY(dpti_tensors_add_state(tensors, (dpti_state_kind){dpti_outer_tensor, 0}, s->outer,
+                                       error));
     return dpti_safetensors_seal(
         &(dpti_tensor_file){
             .path = path, .tensors = tensors->list, .n_tensors = tensors->n, .metadata = metadata},
@@ -205,7 +221,7 @@ size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
     size_t n_owing, n_devices;
     peek(path, &n_owing, &n_devices);
     if (n_devices < t->n_devices) n_devices = t->n_devices;
-    const size_t n_flats = DPTI_MAX_STATE_BUFFERS + n_owing;
+    const size_t n_flats = DPTI_MAX_STATE_BUFFERS + 1 + n_owing; /* 1: the outer velocity */
     return dpti_weights_most_bytes(t->model, n_flats, n_devices);
 }
 
@@ -296,6 +312,12 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
     }
     if (status == DPT_OK && dpti_packs(t) && c->state.n_owing > 0)
         status = read_residuals(t, &source, c);
+    if (status == DPT_OK && dpti_rounds_velocity(t)) {
+        c->outer = dpti_trainer_make_flat(t);
+        status = c->outer
+                     ? dpti_state_read(&source, (dpti_state_kind){dpti_outer_tensor, 0}, c->outer)
+                     : DPT_E_NO_MEMORY;
+    }
     free(outside);
     return status;
 }
@@ -354,6 +376,7 @@ void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
         free(checkpoint->flats[k]);
     free(checkpoint->all_residuals);
     free(checkpoint->residual);
+    free(checkpoint->outer);
     dpti_run_state_free(&checkpoint->state);
     free(checkpoint->path);
     *checkpoint = (dpti_checkpoint){.path = NULL};
@@ -362,6 +385,11 @@ void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
 static size_t flat_bytes(const dpt_trainer *t, size_t k)
 {
     return dpti_saved_elements(t, dpti_state_buffer_kind(k)) * sizeof(float);
+}
+
+static size_t outer_bytes(const dpt_trainer *t)
+{
+    return dpti_rounds_velocity(t) ? t->model->flat_gradients * sizeof(float) : 0;
 }
 
 /* Packs the run state as in the file, the path and the flat buffers.  Error feedback is not
@@ -376,6 +404,7 @@ uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint 
     *n_bytes = state_bytes + path_bytes;
     for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS && c->flats[k]; k++)
         *n_bytes += flat_bytes(trainer, k);
+    *n_bytes += outer_bytes(trainer);
     uint8_t *bytes = malloc(*n_bytes), *at = bytes;
     if (bytes) {
         memcpy(at, state, state_bytes);
@@ -387,6 +416,7 @@ uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint 
         memcpy(at, c->flats[k], flat_bytes(trainer, k));
         at += flat_bytes(trainer, k);
     }
+    if (bytes && c->outer) memcpy(at, c->outer, outer_bytes(trainer));
     free(state);
     return bytes;
 }
@@ -410,6 +440,10 @@ bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dp
     for (size_t k = 0; k < dpti_trainer_n_state_buffers(trainer); k++) {
         c.flats[k] = take_copy(&at, flat_bytes(trainer, k));
         complete = complete && c.flats[k];
+    }
+    if (outer_bytes(trainer) > 0) {
+        c.outer = take_copy(&at, outer_bytes(trainer));
+        complete = complete && c.outer;
     }
     if (complete)
         *out = c;
@@ -518,6 +552,8 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     t->lr = (float)s->lr;
     const bool same = apply_balance(t, s);
     apply_residuals(t, checkpoint->residual);
+    dpti_rounds_restart(t);
+    if (checkpoint->outer) memcpy(dpti_rounds_velocity(t), checkpoint->outer, outer_bytes(t));
     DPT_TRY(dpti_trainer_adopt_saved(t, (const float *const *)checkpoint->flats));
     if (same) apply_rest(t, s);
     return DPT_OK;
@@ -550,6 +586,7 @@ dpt_status dpt_trainer_save_state(dpt_trainer *trainer, const char *path)
     dpt_trainer *t = trainer;
     dpti_snapshot snapshot = {.n_kinds = 0};
     DPT_TRY(dpti_trainer_check_idle(t, "dpt_trainer_save_state"));
+    DPT_TRY(dpti_rounds_check_closed(t, "dpt_trainer_save_state"));
     dpt_status status = together(t, writes(t) ? dpti_snapshot_create(t, &snapshot) : DPT_OK);
     if (status == DPT_OK) status = together(t, save_state(t, &snapshot, path));
     dpti_snapshot_free(&snapshot);
@@ -560,6 +597,7 @@ dpt_status dpt_trainer_load_state(dpt_trainer *trainer, const char *path)
 {
     dpti_checkpoint checkpoint = {.path = NULL};
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load_state"));
+    DPT_TRY(dpti_rounds_check_closed(trainer, "dpt_trainer_load_state"));
     dpt_status status = together(trainer, dpti_checkpoint_open(trainer, path, &checkpoint));
     if (status == DPT_OK) status = dpti_checkpoint_deal(trainer, &checkpoint);
     if (status == DPT_OK) status = dpti_checkpoint_apply(trainer, &checkpoint);

@@ -16,6 +16,7 @@
 #include "train/replicas/base_hash.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -81,6 +82,7 @@ dpt_status dpt_trainer_save(dpt_trainer *trainer, const char *path)
 {
     weights_file w;
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_save"));
+    DPT_TRY(dpti_rounds_check_closed(trainer, "dpt_trainer_save"));
     dpt_status status = read_tensors(trainer, false, &w);
     if (status == DPT_OK) status = write_tensors(trainer, path, &w.tensors);
     release(&w);
@@ -167,6 +169,7 @@ dpt_status dpt_trainer_load_with(dpt_trainer *trainer, const char *path,
 {
     dpt_load_options o;
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load_with"));
+    DPT_TRY(dpti_rounds_check_closed(trainer, "dpt_trainer_load_with"));
     DPT_TRY(dpti_take_sized(trainer->context, &(dpti_sized){"dpt_load_options", options, sizeof o},
                             &o));
     return load(trainer, path, &o);
@@ -175,11 +178,13 @@ dpt_status dpt_trainer_load_with(dpt_trainer *trainer, const char *path,
 dpt_status dpt_trainer_load_except(dpt_trainer *trainer, const char *path, const char *layers)
 {
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load_except"));
+    DPT_TRY(dpti_rounds_check_closed(trainer, "dpt_trainer_load_except"));
     return load(trainer, path, &(dpt_load_options){.except = layers});
 }
 
 dpt_status dpt_trainer_load(dpt_trainer *trainer, const char *path)
 {
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_load"));
+    DPT_TRY(dpti_rounds_check_closed(trainer, "dpt_trainer_load"));
     return load(trainer, path, &(dpt_load_options){.except = NULL});
 }

@@ -262,6 +262,16 @@ typedef struct dpt_trainer_options {
        DPT_E_INVALID). */
     float mixup, cutmix;
     dpt_randaugment_options randaugment; /* behind the rotation, before the jitter */
+    /* Local steps, for slow networks (docs/processes.md).  Processes take so many steps by
+       themselves, each on its part of the global batch: a round.  Then they exchange what has
+       changed, and take an outer step with its mean: SGD with Nesterov's rule.  A round also ends
+       with an epoch, and by dpt_trainer_end_round.  0: processes share each step.  1 with an
+       outer_lr of 1 and no_outer_momentum is the same.  DPT_E_INVALID with one process, and with
+       `compress`, `accumulate` and `deterministic`. */
+    size_t local_steps;
+    float outer_lr;         /* from 1e-6 to 10; default 0.7 */
+    float outer_momentum;   /* in [0, 1); default 0.9 */
+    bool no_outer_momentum; /* the outer momentum is 0 */
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
@@ -321,6 +331,8 @@ typedef struct dpt_step_metrics {
     size_t n_lost;            /* number of lost devices */
     size_t labels; /* labels of the global batch that are not ignored: `loss` is the mean over them,
                       and `hits` counts them.  Equal to `samples` with one label a sample */
+    double round_seconds; /* part of `seconds`: the exchange at the end of a round of local steps; 0
+                             if the step ends no round */
 } dpt_step_metrics;
 
 /* Makes one step: scatter, forward pass, backward pass, all-reduce and update.  All devices vote
@@ -354,15 +366,24 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_step(dpt_trainer *trainer, dpt_s
    enqueues the next step and returns. dpt_trainer_collect waits for the oldest step in flight and
    writes its metrics.  At most two steps may be in flight.
 
-   Errors of submit: DPT_E_STATE if two steps are in flight or within dpt_fit; failures of reading
-   images (dpt_dataset_from_reader), after which the steps in flight stay in flight.  Errors of
-   collect: DPT_E_STATE if no step is in flight; those of dpt_trainer_step.  After any other failure
-   all steps in flight are dropped and not committed.  If a step in flight must be submitted again,
-   and its images cannot be read, the collect of that step fails, unless a submit before it succeeds
-   for both steps. */
+   Errors of submit: DPT_E_STATE if two steps are in flight, if a round of local steps ends behind
+   those in flight, or within dpt_fit; failures of reading images (dpt_dataset_from_reader), after
+   which the steps in flight stay in flight.  Errors of collect: DPT_E_STATE if no step is in
+   flight; those of dpt_trainer_step.  After any other failure all steps in flight are dropped and
+   not committed.  If a step in flight must be submitted again, and its images cannot be read, the
+   collect of that step fails, unless a submit before it succeeds for both steps. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_submit(dpt_trainer *trainer);
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
                                                         dpt_step_metrics *out);
+/* Ends a round of local steps behind the steps that were collected: all processes call it, at the
+   same step, exchange what has changed, and go on from the same weights.  Where a round ends by
+   itself, the collect of its last step does this, and no step may be submitted before
+   (DPT_E_STATE). Within a round each process has weights of its own, which dpt_trainer_get reads;
+   calls that need the weights of all processes, such as evaluations and saving, fail with
+   DPT_E_STATE.  Does nothing if no round is open.  Errors: DPT_E_STATE within dpt_fit or if steps
+   are in flight; DPT_E_NOT_FINITE; the failures of devices and of the transport.  After a failure
+   there are no weights: load a state. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_end_round(dpt_trainer *trainer);
 /* Returns the number of steps in flight, 0 to 2.  Cannot fail. */
 DPT_API size_t dpt_trainer_in_flight(const dpt_trainer *trainer);
 /* Returns the number of steps that the weights contain.  Cannot fail. */

@@ -19,6 +19,7 @@
 #include "train/peers/header_check.h"
 #include "train/peers/peers.h"
 #include "train/pipeline/drain.h"
+#include "train/pipeline/round.h"
 #include "train/pipeline/steps.h"
 #include "train/plan/shards.h"
 #include "train/progress/calls.h"
@@ -28,6 +29,7 @@
 #include "train/recovery/recover.h"
 #include "train/replicas/state_buffers.h"
 #include "train/replicas/weights.h"
+#include "train/rounds/rounds.h"
 #include "train/standby/standby.h"
 #include "train/state/in_flight_step.h"
 
@@ -159,8 +161,14 @@ static bool time_is_up(const dpti_fit *f)
 bool dpti_fit_wants_more(const dpti_fit *f)
 {
     const size_t submitted = dpti_steps_next(f->trainer)->step - f->course.first.step;
-    if (f->course.result.stopped || f->course.result.no_patience) return false;
     if (f->steps_total > 0 && submitted >= f->steps_total) return false;
+    /* Training that is to end goes on to the end of its round, where a checkpoint has all that a
+       resumed training needs. */
+    if (dpti_rounds_continue(f->trainer)) {
+        (void)time_is_up(f); /* if it is, the other processes are asked meanwhile */
+        return true;
+    }
+    if (f->course.result.stopped || f->course.result.no_patience) return false;
     return !time_is_up(f);
 }
 
@@ -251,6 +259,9 @@ static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
     if (dpti_tracing_step(&f->tracing, m, &error) != DPT_OK ||
         dpti_board_step(&f->board, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
+    if (m->round_seconds > 0)
+        dpti_tracing_host(&f->tracing, "exchange of a round", m->epoch,
+                          dpti_seconds() - m->round_seconds);
     if (dpti_fit_keeps_history(f) && !dpti_history_add_step(&f->history, m))
         return dpti_fit_no_memory(f);
     tell(f, m, NULL);
@@ -460,6 +471,7 @@ static dpt_status run_epoch(dpti_fit *f)
         bool due = dpti_fit_is_due(f);
         if (due && dpt_trainer_in_flight(t) == 0) {
             DPT_TRY(dpti_fit_keep(f));
+            note_stop(f); /* which processes have agreed on behind a round */
             due = false;
         }
         while (!due && may_submit(t) && dpti_steps_next(t)->epoch == epoch &&
@@ -534,7 +546,7 @@ static dpt_status run_epochs(dpti_fit *f)
     DPT_TRY(ask_for_time(f));
     while (dpti_fit_wants_more(f))
         DPT_TRY(run_epoch(f));
-    return DPT_OK;
+    return dpti_round_end(f->trainer); /* which the last step may have cut short */
 }
 
 /* Evaluates what is left to evaluate.  If the program ends training meanwhile, the checkpoint of
@@ -601,7 +613,9 @@ static void give_up(dpti_fit *f, dpt_status status)
     (void)dpti_fit_tell_devices(f);
     const bool diverged = dpti_peers_diverged(f->trainer);
     if (status == DPT_E_NOT_FINITE) dpti_fit_revoke(f);
-    const bool worth = status != DPT_E_NOT_FINITE && !diverged && f->course.result.steps > 0;
+    const bool whole = f->trainer->local_steps == 0; /* the weights are those of all processes */
+    const bool worth =
+        whole && status != DPT_E_NOT_FINITE && !diverged && f->course.result.steps > 0;
     const bool salvage = dpti_is_loss(status) && !diverged;
     dpti_state_salvage(f->trainer, salvage);
     if (salvage && worth && save_last(f) != DPT_OK) (void)dpti_fit_look_at_checkpoints(f);
@@ -657,8 +671,14 @@ static void show_islands(const dpti_fit *f)
     const bool wide = dpti_islands_are_wide(f->trainer);
     if (!p || (wide && !dpti_processes_delays(p))) return;
     dpti_processes_words(p, words, sizeof words);
-    snprintf(text, sizeof text, "%s through %s",
-             wide ? "everything else between processes goes" : "processes sum gradients", words);
+    if (f->trainer->local_steps > 0)
+        snprintf(text, sizeof text,
+                 "processes exchange what has changed every %zu steps of an epoch through %s",
+                 f->trainer->local_steps, words);
+    else
+        snprintf(text, sizeof text, "%s through %s",
+                 wide ? "everything else between processes goes" : "processes sum gradients",
+                 words);
     dpti_fit_notify(f, DPT_NOTICE_INFO, text);
     dpti_link_probe_words(f->trainer, text, sizeof text);
     if (text[0]) dpti_fit_notify(f, DPT_NOTICE_INFO, text);
@@ -674,6 +694,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     own = given;
     leave_files_to_process_0(trainer, &own);
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_fit"));
+    DPT_TRY(dpti_rounds_check_closed(trainer, "dpt_fit"));
     if (dpti_standby_count(trainer) > 0)
         DPT_TRY(dpti_trainer_refresh(trainer)); /* training cannot go back further than this call */
     DPT_TRY(dpti_trainer_catch_up(

@@ -19,6 +19,7 @@
 #include "train/peers/peers.h"
 #include "train/progress/in_flight.h"
 #include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -456,6 +457,8 @@ bool dpti_fit_is_due(dpti_fit *f)
 {
     const unsigned due = find_due(f) & ~(unsigned)CAN_KEEP;
     if (!f->trainer->processes) return due != 0;
+    /* Between rounds of local steps nothing is in flight, and dpti_fit_keep asks all processes. */
+    if (f->trainer->local_steps > 0) return !dpti_rounds_continue(f->trainer);
     if (due != 0) dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_KEEP);
     return dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_KEEP;
 }
@@ -471,7 +474,10 @@ static bool is_evaluated(const dpti_fit *f)
 dpt_status dpti_fit_keep(dpti_fit *f)
 {
     unsigned due = find_due(f) | (is_evaluated(f) ? DUE_CHECKPOINT : 0);
-    if (f->trainer->processes) {
+    if (f->trainer->local_steps > 0) { /* who asks for the end need not wait for the next round */
+        DPT_TRY(dpti_peers_ask_requests(f->trainer, due * DPTI_RUN_REQUESTS, &due));
+        due /= DPTI_RUN_REQUESTS;
+    } else if (f->trainer->processes) {
         DPT_TRY(dpti_peers_ask_any(f->trainer, due, &due));
         dpti_peers_have(f->trainer, DPTI_RUN_REQUEST_KEEP);
     }

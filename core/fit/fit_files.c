@@ -215,6 +215,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .batch_size = dpti_step_samples(t),
                               .accumulate = t->accumulate,
                               .compress = dpti_packs(t),
+                              .local_steps = t->local_steps,
                               .seed = t->seed,
                               .dataset = t->data->name,
                               .split = dpti_shards_split_text(t),

@@ -15,6 +15,7 @@ enum { DPTI_NODE_INPUTS = 32 };
 #define DPTI_VELOCITY_PREFIX "optimizer.velocity."
 #define DPTI_SQUARES_PREFIX  "optimizer.squares."
 #define DPTI_RESIDUAL_PREFIX "owed."
+#define DPTI_OUTER_PREFIX    "optimizer.outer."
 
 typedef enum dpti_node_kind {
     DPTI_NODE_INPUT,

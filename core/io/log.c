@@ -228,6 +228,7 @@ dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error 
     set(&e, "batch_size", size_value(run->batch_size));
     if (run->accumulate > 1) set(&e, "accumulate", size_value(run->accumulate));
     if (run->compress) set(&e, "compress", text_value("bf16"));
+    if (run->local_steps > 0) set(&e, "local_steps", size_value(run->local_steps));
     set(&e, "seed", size_value(run->seed));
     set(&e, "dataset", text_value(run->dataset));
     set(&e, "split", text_value(run->split));
@@ -285,6 +286,7 @@ dpt_status dpti_log_write_step(dpti_log *log, const dpt_step_metrics *step, dpt_
     set_reals(&e, "waiting_seconds", step->waiting_seconds, step->n_devices);
     set(&e, "seconds", real_value(step->seconds));
     if (step->data_seconds > 0) set(&e, "data_seconds", real_value(step->data_seconds));
+    if (step->round_seconds > 0) set(&e, "round_seconds", real_value(step->round_seconds));
     return write_event(log, &e, error);
 }
 

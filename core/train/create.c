@@ -29,6 +29,7 @@
 #include "train/rendezvous_table.h"
 #include "train/replicas/state_buffers.h"
 #include "train/replicas/verify.h"
+#include "train/rounds/rounds.h"
 #include "train/standby/standby.h"
 #include "train/state/trainer.h"
 
@@ -46,7 +47,7 @@ static dpt_status allocate(dpt_trainer *t, const dpt_trainer_options *options)
 {
     t->workers = calloc(t->n_workers, sizeof *t->workers);
     if (!t->workers || dpti_steps_create(t) != DPT_OK || dpti_plan_create(t) != DPT_OK ||
-        dpti_exchange_create(t) != DPT_OK ||
+        dpti_exchange_create(t) != DPT_OK || dpti_rounds_create(t) != DPT_OK ||
         dpti_verify_begin(t, options->verify_replicas) != DPT_OK)
         return no_memory(t);
     DPT_TRY(dpti_feeding_create(t));
@@ -188,6 +189,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_steps_destroy(t);
     dpti_plan_destroy(t);
     dpti_exchange_destroy(t);
+    dpti_rounds_destroy(t);
     dpti_standby_destroy(t);
     dpti_verify_end(t);
     dpti_events_free(t);

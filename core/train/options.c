@@ -44,13 +44,24 @@ void dpti_trainer_resolve(dpt_trainer_options *options, size_t n_samples)
     o->beta2 = or_default(o->beta2, 0.999f);
     o->epsilon = or_default(o->epsilon, 1e-8f);
     if (o->loss == DPT_LOSS_HUBER) o->huber_delta = or_default(o->huber_delta, 1.0f);
+    if (o->local_steps == 0) return;
+    o->outer_lr = or_default(o->outer_lr, 0.7f);
+    o->outer_momentum = o->no_outer_momentum ? 0 : or_default(o->outer_momentum, 0.9f);
+}
+
+/* One local step with an outer step that changes nothing is the synchronous step, and is taken as
+   it. */
+static bool is_local(const dpt_trainer_options *o)
+{
+    return o->local_steps > 1 ||
+           (o->local_steps == 1 && !(o->outer_lr == 1 && o->outer_momentum == 0));
 }
 
 bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options)
 {
     /* In deterministic training the memory of nodes grows with buckets (base/node_places.h). */
     return options->bucket_bytes == 0 && !options->no_overlap && !options->deterministic &&
-           options->compress == DPT_COMPRESS_NONE;
+           options->compress == DPT_COMPRESS_NONE && !is_local(options);
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -316,7 +327,7 @@ static dpt_status check_batch_norms(dpt_trainer *t, size_t samples, const char *
 static size_t least_bucket(const dpt_trainer *t, const dpt_trainer_options *o)
 {
     const size_t n_bytes = o->bucket_bytes > 0 ? o->bucket_bytes : (size_t)LEAST_BUCKET;
-    if (t->n_devices == 1) return 0;
+    if (dpti_step_devices(t) == 1) return 0;
     return n_bytes / sizeof(float) + (n_bytes % sizeof(float) != 0);
 }
 
@@ -360,6 +371,44 @@ static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
     if (o->compress != DPT_COMPRESS_NONE && o->compress != DPT_COMPRESS_BF16)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
     t->compress = o->compress;
+    return DPT_OK;
+}
+
+/* What cannot be combined with local steps.  NULL: nothing. */
+static const char *find_unlocal(const dpt_trainer_options *o)
+{
+    if (o->compress != DPT_COMPRESS_NONE)
+        return "compress, which rounds sums of gradients between processes";
+    if (o->accumulate > 1) return "accumulate: take more local steps instead";
+    if (o->deterministic)
+        return "deterministic, because the result depends on which process has which samples";
+    return NULL;
+}
+
+static dpt_status take_local_steps(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    if (o->local_steps == 0 && (o->outer_lr != 0 || o->outer_momentum != 0 || o->no_outer_momentum))
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "an outer learning rate and an outer momentum belong to local steps: give "
+                        "local-steps, too");
+    if (o->local_steps == 0) return DPT_OK;
+    if (!in_range(o->outer_lr, 1e-6f, 10))
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "an outer learning rate of %g is not in [1e-6, 10]", (double)o->outer_lr);
+    if (!(o->outer_momentum >= 0 && o->outer_momentum < 1))
+        return dpt_fail(t->context, DPT_E_INVALID, "an outer momentum of %g is not in [0, 1)",
+                        (double)o->outer_momentum);
+    if (!t->processes || dpti_processes_count(t->processes) == 1)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "local steps are taken by several processes, and there is one: start them "
+                        "with mpirun, or leave local-steps out");
+    if (!is_local(o)) return DPT_OK;
+    const char *with = find_unlocal(o);
+    if (with)
+        return dpt_fail(t->context, DPT_E_INVALID, "local steps cannot be combined with %s", with);
+    t->local_steps = o->local_steps;
+    t->outer_lr = o->outer_lr;
+    t->outer_momentum = o->outer_momentum;
     return DPT_OK;
 }
 
@@ -446,7 +495,7 @@ static dpt_status take_deterministic(dpt_trainer *t, const dpt_trainer_options *
 static size_t n_parts(const dpt_trainer *t, const dpt_trainer_options *o)
 {
     if (!meets_in_batch(t, o)) return 1;
-    return o->deterministic ? DPTI_GRAINS : t->n_devices;
+    return o->deterministic ? DPTI_GRAINS : dpti_step_devices(t);
 }
 
 static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_options *o)
@@ -470,12 +519,12 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .least_bucket = least_bucket(t, o),
         .exchange_at_end = o->no_overlap,
         .n_parts = n_parts(t, o),
-        .alone = t->n_devices == 1,
+        .alone = dpti_step_devices(t) == 1,
         .deterministic = o->deterministic,
         .grain = o->deterministic ? dpti_grains_of(t->batch_size).size : 0,
         .norms_frozen = o->batch_norm == DPT_BATCH_NORM_FROZEN,
         /* Other processes hear of a part when it is taken (allgather.h). */
-        .holds_filters = !t->processes};
+        .holds_filters = !dpti_step_processes(t)};
 }
 
 static dpt_status count_gradients(dpt_trainer *t)
@@ -499,6 +548,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     DPT_TRY(check_model(t));
     DPT_TRY(take_sizes(t, options));
     DPT_TRY(take_modes(t, options));
+    DPT_TRY(take_local_steps(t, options));
     DPT_TRY(take_recovery(t, options));
     DPT_TRY(take_deterministic(t, options));
     DPT_TRY(take_recompute(t, options));
@@ -534,6 +584,15 @@ static dpt_status check_micro_batches(dpt_trainer *t, const size_t *shards)
     return DPT_OK;
 }
 
+/* The same of a process whose devices take statistics together, in steps of its own. */
+static dpt_status check_group(dpt_trainer *t, const size_t *shards)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        n += shards[t->first_device + i];
+    return check_batch_norms(t, n, "the part of a process", " or split");
+}
+
 static dpt_status check_replayed(dpt_trainer *t)
 {
     size_t rows[DPTI_SPLIT_MAX_DEVICES];
@@ -554,8 +613,8 @@ dpt_status dpti_trainer_check_shards(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     const size_t batches[] = {t->batch_size, t->data->count % t->batch_size};
-    if (t->program.n_parts > 1) return DPT_OK;
-    DPT_TRY(check_replayed(t));
+    if (t->program.n_parts > 1 && t->local_steps == 0) return DPT_OK;
+    if (t->program.n_parts == 1) DPT_TRY(check_replayed(t));
     /* Measured shards are not known: a statistic over a single value has no variance there. */
     if (t->replay.n_steps > 0 || t->measured) return DPT_OK;
     size_t *rows = calloc(t->n_devices, sizeof *rows);
@@ -563,7 +622,7 @@ dpt_status dpti_trainer_check_shards(dpt_trainer *trainer)
     dpt_status status = DPT_OK;
     for (size_t b = 0; status == DPT_OK && b < sizeof batches / sizeof *batches; b++) {
         dpti_trainer_split_left(t, dpti_shards_split(t), batches[b], rows);
-        status = check_micro_batches(t, rows);
+        status = t->program.n_parts > 1 ? check_group(t, rows) : check_micro_batches(t, rows);
     }
     free(rows);
     return status;

@@ -28,6 +28,9 @@ class TrainerOptions(TypedDict, total=False):
     standby: Union[bool, str]
     overlap: Union[bool, str]
     compress: str  # "none", "bf16"
+    local_steps: int
+    outer_lr: float
+    outer_momentum: float
     bucket_bytes: int
     optimizer: str  # "sgd", "adamw"
     lr: float
@@ -154,6 +157,11 @@ def _path(field: str) -> Setter:
         setattr(struct, field, keep[-1])
 
     return put
+
+
+def _outer_momentum(struct: Any, value: float, keep: list) -> None:
+    struct.outer_momentum = value
+    struct.no_outer_momentum = value == 0
 
 
 def _split(struct: Any, value: Any, keep: list) -> None:
@@ -323,7 +331,7 @@ def _same_names(kind: str, others: Iterable[str]) -> dict[str, Setter]:
 _TRAINER_OTHERS: tuple[str, ...] = (
     *("size", "batch_norm", "readmit_after", "logit_rows", "no_standby", "no_rest", "no_overlap"),
     *("own_loss_deterministic", "n_class_weights", "n_groups", "rotate", "jitter"),
-    *("mixup", "cutmix", "randaugment"),
+    *("mixup", "cutmix", "randaugment", "outer_momentum", "no_outer_momentum"),
 )
 _FIT_OTHERS = ("size", "max_seconds")
 
@@ -333,6 +341,7 @@ TRAINER: dict[str, Setter] = {
     "recipe": _recipe,
     **_same_names("dpt_trainer_options", _TRAINER_OTHERS),
     "split": _split,
+    "outer_momentum": _outer_momentum,
     "standby": _plain("no_standby", lambda value: not on(value)),
     "overlap": _plain("no_overlap", lambda value: not on(value)),
     "loss": _enum("loss", "dpt_loss", _LOSSES),

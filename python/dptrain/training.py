@@ -437,6 +437,10 @@ class Trainer(Owned):
             self._call(lib.dpt_trainer_collect, metrics)
             return _step(metrics, self._regression)
 
+    def end_round(self) -> None:
+        """Ends a round of local steps early, in all processes alike; see the keyword local_steps."""
+        self._call(lib.dpt_trainer_end_round)
+
     def events(self) -> list[Event]:
         """What happened to devices since the last call."""
         found, event = [], empty("dpt_device_event")

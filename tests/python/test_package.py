@@ -47,6 +47,7 @@ RENAMED = {
     "no_standby": "standby",
     "no_rest": "standby",
     "no_overlap": "overlap",
+    "no_outer_momentum": "outer_momentum",
     "own_loss": "loss",
     "own_loss_user": "loss",
     "own_loss_deterministic": "loss_deterministic",
@@ -77,6 +78,18 @@ def test_an_unknown_keyword_names_the_nearest(net, digits):
         dptrain.fit(net, digits, momentun=0.9)
     with pytest.raises(ValueError, match="did you mean 'sgd'"):
         dptrain.fit(net, digits, devices="cpu", optimizer="sdg")
+
+
+def test_an_outer_momentum_of_zero_is_not_the_default(net, digits):
+    given, _ = _options.make("dpt_trainer_options", _options.TRAINER, {"outer_momentum": 0})
+    assert given.no_outer_momentum and given.outer_momentum == 0
+    given, _ = _options.make("dpt_trainer_options", _options.TRAINER, {"outer_momentum": 0.5})
+    assert not given.no_outer_momentum and given.outer_momentum == 0.5
+    with pytest.raises(ValueError, match="local steps are taken by several processes"):
+        dptrain.fit(net, digits, devices="cpu", local_steps=4, outer_momentum=0)
+    with dptrain.Trainer(net, digits, devices="cpu") as trainer:
+        trainer.step()
+        trainer.end_round()  # there is none
 
 
 @pytest.mark.parametrize(

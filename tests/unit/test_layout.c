@@ -434,6 +434,7 @@ FIELD(dpt_step_metrics, rebalance, 120);
 FIELD(dpt_step_metrics, throughput, 128);
 FIELD(dpt_step_metrics, n_lost, 136);
 FIELD(dpt_step_metrics, labels, 144);
+FIELD(dpt_step_metrics, round_seconds, 152);
 
 FIELD(dpt_survey_info, size, 0);
 FIELD(dpt_survey_info, data, 8);
@@ -496,6 +497,10 @@ FIELD(dpt_trainer_options, jitter, 276);
 FIELD(dpt_trainer_options, mixup, 292);
 FIELD(dpt_trainer_options, cutmix, 296);
 FIELD(dpt_trainer_options, randaugment, 304);
+FIELD(dpt_trainer_options, local_steps, 320);
+FIELD(dpt_trainer_options, outer_lr, 328);
+FIELD(dpt_trainer_options, outer_momentum, 332);
+FIELD(dpt_trainer_options, no_outer_momentum, 336);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);

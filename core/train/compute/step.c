@@ -446,6 +446,10 @@ static void run(dpti_shard *shard)
     dpti_worker *w = shard->worker;
     const size_t last = w->train.program.n_segments - 1;
     dpt_status mine = DPT_OK;
+    if (shard->idle) {
+        dpti_shard_commit(shard, DPT_OK);
+        return;
+    }
     if (prepare_update(shard, &mine) != DPT_OK) {
         dpti_shard_fail(shard, mine);
         return;

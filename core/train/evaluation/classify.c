@@ -9,6 +9,7 @@
 #include "io/class_json.h"
 #include "train/peers/peers.h"
 #include "train/progress/calls.h"
+#include "train/rounds/rounds.h"
 #include "train/state/trainer.h"
 
 #include <math.h>
@@ -196,6 +197,7 @@ dpt_status dpti_trainer_classify_within(dpt_trainer *trainer, const dpt_dataset 
     DPT_TRY(dpti_trainer_given(t, "dpt_trainer_classify", "data", data));
     DPT_TRY(dpti_trainer_given(t, "dpt_trainer_classify", "out", out));
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_classify"));
+    DPT_TRY(dpti_rounds_check_closed(t, "dpt_trainer_classify"));
     DPT_TRY(dpti_peers_agree(t, dpti_trainer_check_classes(t, data)));
     const size_t n = dpt_model_outputs(t->model);
     const bool fits = data->count <= n_bytes / sizeof(float) / n;

@@ -29,6 +29,7 @@
 #include "train/replicas/room.h"
 #include "train/replicas/state_buffers.h"
 #include "train/replicas/weights.h"
+#include "train/rounds/rounds.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
 
@@ -678,6 +679,7 @@ dpt_status dpt_trainer_evaluate(dpt_trainer *trainer, const dpt_dataset *data, d
     DPT_TRY(dpti_trainer_given(trainer, "dpt_trainer_evaluate", "out", out));
     DPT_TRY(dpti_check_sized(trainer->context, "dpt_evaluation", out));
     DPT_TRY(dpti_trainer_idle(trainer, "dpt_trainer_evaluate"));
+    DPT_TRY(dpti_rounds_check_closed(trainer, "dpt_trainer_evaluate"));
     dpt_evaluation sum = {
         .size = sizeof sum, .samples = data->count, .labels = dpti_count_all_labels(data)};
     DPT_TRY(evaluate(trainer, &(request){.data = data, .count = data->count, .sum = &sum}));
@@ -704,6 +706,7 @@ dpt_status dpt_trainer_predict(dpt_trainer *trainer, const dpt_dataset *data, si
     const size_t classes = dpt_model_outputs(t->model);
     DPT_TRY(dpti_trainer_given(t, "dpt_trainer_predict", "data", data));
     DPT_TRY(dpti_trainer_idle(t, "dpt_trainer_predict"));
+    DPT_TRY(dpti_rounds_check_closed(t, "dpt_trainer_predict"));
     if (first > data->count || count > data->count - first)
         return dpti_peers_agree(t, dpt_fail(t->context, DPT_E_INVALID,
                                             "%zu samples from sample %zu on of %s, which has "

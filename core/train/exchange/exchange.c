@@ -39,17 +39,17 @@ dpt_status dpti_exchange_create(dpt_trainer *trainer)
     /* Where a step's batches differ they take recordings of their own. */
     bool complete =
         dpti_settled_create(t->n_devices, t->accumulate > 1 ? 1 : DPTI_SETTLED, &x->settled);
-    x->allreduce = dpti_allreduce_create(t->n_workers, t->n_gradients, t->processes);
+    x->allreduce = dpti_allreduce_create(t->n_workers, t->n_gradients, dpti_step_processes(t));
     if (t->program.n_parts > 1) {
         const dpti_gatherers who = {.n_ranks = t->n_workers,
-                                    .processes = t->processes,
+                                    .processes = dpti_step_processes(t),
                                     .firsts = dpti_peers_firsts(t),
                                     .n_rows = t->program.deterministic ? DPTI_GRAINS : 0};
         x->allgather = dpti_allgather_create(&who, dpti_trainer_part_size(t));
         complete = complete && x->allgather;
     }
     if (x->allreduce) dpti_allreduce_want_finite(x->allreduce);
-    if (t->compress == DPT_COMPRESS_BF16 && t->processes) {
+    if (t->compress == DPT_COMPRESS_BF16 && dpti_step_processes(t)) {
         complete = complete && dpti_feedback_create(t->model->flat_trained, &x->feedback);
         if (x->allreduce) dpti_allreduce_pack(x->allreduce, &x->feedback);
     }
@@ -109,7 +109,7 @@ void dpti_exchange_reset(dpt_trainer *trainer)
 dpt_status dpti_exchange_create_parts(dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
-    const size_t n_rows = t->program.deterministic ? DPTI_GRAINS : t->n_devices;
+    const size_t n_rows = t->program.deterministic ? DPTI_GRAINS : dpti_step_devices(t);
     const size_t n_bytes = n_rows * dpti_trainer_part_size(t) * sizeof(float);
     void *parts;
     if (!t->exchange.allgather) return DPT_OK;

@@ -250,7 +250,7 @@ static bool comes_first(const dpt_trainer *t, size_t rank)
 static bool form_wide(dpt_trainer *t)
 {
     group g;
-    if (!t->processes || dpti_packs(t) || !dpti_peers_are_alike(t)) return false;
+    if (!dpti_step_processes(t) || dpti_packs(t) || !dpti_peers_are_alike(t)) return false;
     find_group(t, 0, &g);
     if (g.n < t->n_workers) return false; /* the job is about to end */
     g.first_rank = t->first_device;

@@ -34,7 +34,7 @@ bool dpti_sits_out(const dpti_worker *worker)
 bool dpti_is_alone(const dpti_worker *worker)
 {
     const dpt_trainer *t = worker->trainer;
-    return !t->processes && dpti_trainer_n_present(t) == 1;
+    return !dpti_step_processes(t) && dpti_trainer_n_present(t) == 1;
 }
 
 size_t dpti_trainer_n_lost(const dpt_trainer *trainer)

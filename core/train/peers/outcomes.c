@@ -157,10 +157,19 @@ void dpti_peers_finish(dpti_shard *shard)
     dpt_trainer *t = w->trainer;
     dpti_in_flight_step *inflight = dpti_steps_step(t, shard->step);
     dpt_error error = {.status = DPT_OK};
-    if (!t->processes) return;
+    if (!dpti_step_processes(t)) return;
     /* No thread contributes a failure: the shards hold what came of them. */
     if (dpti_rendezvous_meet(t->peers.finished, w->rank, DPT_OK) != DPT_OK || w->rank != 0) return;
     if (tell(t, inflight, &error) != DPT_OK) inflight->failure = error;
+}
+
+void dpti_peers_finish_collected(dpt_trainer *trainer, dpti_in_flight_step *inflight)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (trainer->local_steps == 0) return;
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        if (dpti_is_hung(&trainer->workers[i])) return; /* this process has given up */
+    if (tell(trainer, inflight, &error) != DPT_OK) inflight->failure = error;
 }
 
 /* Reports a device that hangs, which only this process knows. */

@@ -9,6 +9,9 @@ typedef struct dpt_trainer dpt_trainer;
 /* [driver] Behind a device's part of a step: when all driver threads of this process have done
    theirs, the first one tells the other processes, and fills in the step's outcomes. */
 void dpti_peers_finish(dpti_shard *shard);
+/* The same with local steps, where driver threads do not wait for other processes: the caller's
+   thread tells, when it collects the step and its devices have done their parts. */
+void dpti_peers_finish_collected(dpt_trainer *trainer, dpti_in_flight_step *inflight);
 /* With one process: fills in a step's outcomes. */
 void dpti_peers_take(const dpt_trainer *trainer, dpti_in_flight_step *inflight);
 /* Takes over what processes ask for with a step that is collected. */

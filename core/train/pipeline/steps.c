@@ -16,6 +16,7 @@
 #include "train/pipeline/alone.h"
 #include "train/pipeline/drain.h"
 #include "train/pipeline/measure.h"
+#include "train/pipeline/round.h"
 #include "train/pipeline/submit.h"
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
@@ -28,6 +29,7 @@
 #include "train/recovery/standby_settle.h"
 #include "train/replicas/divergence.h"
 #include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
 #include "train/standby/standby.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
@@ -56,11 +58,12 @@ static dpt_status settle_devices(dpt_trainer *t)
    5. Stale replicas are restored, and islands and single-launch programs are made for the devices
       that are left now.
    6. The training state must be on a device.
-   7. Where 1 to 5 went back to the state of devices on standby, the steps since are retried. */
+   7. Where 1 to 5 went back to the state of devices on standby, the steps since are retried.
+   8. A round of local steps begins with the weights that are there now. */
 typedef dpt_status settle_concern(dpt_trainer *trainer);
 static settle_concern *const settles[] = {
     dpti_trainer_lose_hung, dpti_readmit_settle, dpti_feeding_settle, dpti_standby_settle,
-    settle_devices,         dpti_state_check,    dpti_steps_catch_up,
+    settle_devices,         dpti_state_check,    dpti_steps_catch_up, dpti_round_begin,
 };
 
 static dpt_status settle(dpt_trainer *t)
@@ -68,7 +71,7 @@ static dpt_status settle(dpt_trainer *t)
     DPT_TRY(dpti_membership_check(t));
     DPT_TRY(dpti_steps_check_room(t));
     dpti_readmit_poll(t); /* starts tries, and waits for none */
-    if (dpti_steps_n_in_flight(t) > 0) return DPT_OK;
+    if (dpti_steps_n_in_flight(t) > 0) return dpti_rounds_check_room(t);
     for (size_t i = 0; i < sizeof settles / sizeof *settles; i++)
         DPT_TRY(settles[i](t));
     return DPT_OK;
@@ -221,9 +224,11 @@ static dpt_status give_up(dpt_trainer *t, const dpti_in_flight_step *inflight, d
 {
     dpti_trainer_drain(t);
     t->pipeline.unsubmitted.status = DPT_OK;
-    /* No replica can be restored from another process. */
-    if (t->processes && status != DPT_E_NOT_FINITE && !dpti_peers_could_not_read(t, inflight))
-        dpti_state_give_up(t);
+    /* No replica can be restored from another process.  In a round of local steps other processes
+       may have taken the step. */
+    const bool same = status == DPT_E_NOT_FINITE || dpti_peers_could_not_read(t, inflight);
+    if (t->processes && (t->local_steps > 0 || !same)) dpti_state_give_up(t);
+    dpti_rounds_close(t);
     return status;
 }
 
@@ -233,6 +238,7 @@ static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out)
         dpti_steps_step(t, dpti_steps_next(t)->step - dpti_steps_n_in_flight(t) + 1);
     bool counted = false; /* it is done, and what is in flight was behind it */
     dpti_steps_wait_for(t, inflight);
+    dpti_peers_finish_collected(t, inflight);
     while (!counted && must_retry(t, inflight)) {
         DPT_TRY(retry(t, inflight));
         counted = dpti_steps_done(t)->step > inflight->cursor.step;
@@ -246,7 +252,7 @@ static dpt_status collect(dpt_trainer *t, dpt_step_metrics *out)
     }
     dpti_trainer_note_held(t, inflight);
     dpti_measure_step(t, inflight, out);
-    return DPT_OK;
+    return dpti_round_note(t, inflight, out);
 }
 
 dpt_status dpt_trainer_collect(dpt_trainer *trainer, dpt_step_metrics *out)

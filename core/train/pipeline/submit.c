@@ -116,14 +116,43 @@ static void deal_batch(dpt_trainer *t, dpti_in_flight_step *inflight, size_t b,
     }
 }
 
+/* The samples of a step over which gradients are a mean: the global batch, or with local steps
+   those of this process's devices. */
+typedef struct shared_part {
+    size_t n_samples, n_labels; /* n_labels: at least 1, since the loss of nothing is 0 */
+    double weight;              /* as in dpti_in_flight_step */
+} shared_part;
+
+/* Of n samples with these records. */
+static shared_part weigh(const dpt_trainer *t, const uint32_t *records, size_t n)
+{
+    const size_t n_labels = dpti_dataset_count_labels(t->data, records, n);
+    shared_part part = {.n_samples = n, .n_labels = n_labels ? n_labels : 1};
+    part.weight = (double)part.n_labels;
+    if (t->class_weights) {
+        part.weight = dpti_dataset_weigh_labels(t->data, records, n, t->class_weights);
+        if (part.weight == 0) part.weight = 1;
+    }
+    return part;
+}
+
+/* Of this process's devices. */
+static size_t count_own(const dpt_trainer *t, const dpti_in_flight_step *inflight)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        n += inflight->shards[t->first_device + i];
+    return n;
+}
+
 /* The step block of a shard whose samples begin at `first` of the global batch. */
 static dpt_step_block make_block(const dpt_trainer *t, const dpti_in_flight_step *inflight,
-                                 size_t first)
+                                 const shared_part *shared, size_t first)
 {
     dpt_step_block block = {
         .lr = inflight->lr,
-        .inv_batch = 1.0f / (float)inflight->n_samples,
-        .inv_labels = 1.0f / (float)inflight->weight,
+        .inv_batch = shared->n_samples > 0 ? 1.0f / (float)shared->n_samples : 0,
+        .inv_labels = 1.0f / (float)shared->weight,
         .step = (uint32_t)(inflight->cursor.step + 1),
         .epoch = (uint32_t)inflight->cursor.epoch,
         .seed_low = (uint32_t)t->seed,
@@ -153,16 +182,13 @@ static void find_borders(const dpt_trainer *t, dpti_in_flight_step *inflight)
 static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_t *records)
 {
     size_t first = 0;
-    const size_t n_labels = dpti_dataset_count_labels(t->data, records, inflight->n_samples);
-    inflight->n_labels = n_labels ? n_labels : 1; /* the loss of nothing is 0 */
-    inflight->weight = (double)inflight->n_labels;
-    if (t->class_weights) {
-        inflight->weight =
-            dpti_dataset_weigh_labels(t->data, records, inflight->n_samples, t->class_weights);
-        if (inflight->weight == 0) inflight->weight = 1;
-    }
+    const shared_part whole = weigh(t, records, inflight->n_samples);
+    inflight->n_labels = whole.n_labels;
+    inflight->weight = whole.weight;
     for (size_t i = 0; i < t->first_device; i++)
         first += inflight->shards[i];
+    const shared_part shared =
+        t->local_steps > 0 ? weigh(t, records + first, count_own(t, inflight)) : whole;
     for (size_t i = 0; i < t->n_workers; i++) {
         dpti_shard *shard = &inflight->jobs[i];
         shard->committed = shard->under_way = false; /* in case its job never runs */
@@ -172,8 +198,9 @@ static void lay_out(dpt_trainer *t, dpti_in_flight_step *inflight, const uint32_
             clear_shard(shard);
             continue;
         }
-        const dpt_step_block block = make_block(t, inflight, first);
+        const dpt_step_block block = make_block(t, inflight, &shared, first);
         shard->n_samples = 0;
+        shard->idle = shared.n_samples == 0;
         shard->slot = inflight->cursor.step % DPTI_FEED_SLOTS;
         dpti_stage(shard->staging, &block, NULL, 0);
         shard->grains =

@@ -6,6 +6,7 @@
 #include "train/recovery/recover.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
 #include "train/state/trainer.h"
 
 #include <stdlib.h>
@@ -75,6 +76,7 @@ dpt_status dpt_trainer_set(dpt_trainer *trainer, dpt_tensor_kind kind, const cha
     dpt_trainer *t = trainer;
     const dpti_parameter *p = NULL;
     DPT_TRY(dpti_trainer_check_idle(t, "dpt_trainer_set"));
+    DPT_TRY(dpti_rounds_check_closed(t, "dpt_trainer_set"));
     DPT_TRY(known_kind(t, kind));
     DPT_TRY(find(t, name, size, &p));
     DPT_TRY(dpti_trainer_refresh(t)); /* all replicas, since only one tensor is written */

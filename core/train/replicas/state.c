@@ -13,6 +13,7 @@
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
 #include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
 #include "train/standby/standby.h"
 #include "train/state/trainer.h"
 
@@ -190,5 +191,6 @@ dpt_status dpti_trainer_adopt(dpt_trainer *trainer, const float *weights, const 
 {
     trainer->replicas.optimizer_origin = dpti_steps_done(trainer)->step;
     dpti_exchange_clear_feedback(trainer);
+    dpti_rounds_restart(trainer);
     return adopt_state(trainer, (const float *const[]){weights, zeros, zeros}, saved);
 }

@@ -43,6 +43,8 @@ typedef struct dpti_shard {
     size_t staged;               /* for how many samples the staging memory has room */
     size_t slot;                 /* slot of the host feed that holds the step's samples */
     bool late;                   /* as in dpti_contribution */
+    bool idle;                   /* with local steps: no device of the process has samples, so that
+                                    the step changes nothing */
     const dpt_error *unread;     /* why the step has no images; NULL if it has them */
     const bool *contributing;    /* the in-flight step's field of this name */
     float *result;               /* (capacity + 1, 2) losses and hits, then the halt word */

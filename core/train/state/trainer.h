@@ -14,6 +14,7 @@
        progress     where training stands; the records of steps in flight; checks of calls
        membership   device state, replica validity, calls that do not return, events
        peers        the devices of all processes, and what processes agree on
+       rounds       where rounds of local steps end, and the outer step
        plan         dividing a batch into shards, and a shard into micro-batches
        feeding      the order of samples, reading images, sending samples
        exchange     all-reduce, batch-norms' parts, islands, the link between processes
@@ -46,6 +47,7 @@
 #include "train/state/progress_state.h"
 #include "train/state/recovery_state.h"
 #include "train/state/replicas_state.h"
+#include "train/state/rounds_state.h"
 #include "train/state/standby_state.h"
 
 #include "collective/processes.h"
@@ -101,7 +103,10 @@ struct dpt_trainer {
     size_t batch_size;
     size_t micro_batch; /* most samples at once; 0: no limit was given */
     size_t accumulate;  /* batches of a step, at least 1 */
-    size_t joined;      /* batches that were made one batch of `batch_size` samples, at least 1 */
+    size_t local_steps; /* steps of a round, which processes take by themselves; 0: all processes
+                           share each step */
+    float outer_lr, outer_momentum; /* of the step at the end of a round */
+    size_t joined; /* batches that were made one batch of `batch_size` samples, at least 1 */
     dpt_recompute recompute;
     size_t n_gradients; /* elements of the flat buffer of the gradients (dpti_program) */
     uint64_t seed;
@@ -129,6 +134,7 @@ struct dpt_trainer {
     dpti_trainer_progress progress;
     dpti_members membership;
     dpti_peers peers;
+    dpti_rounds rounds;
     dpti_trainer_plan plan;
     dpti_feeding feeding;
     dpti_trainer_exchange exchange;
@@ -144,6 +150,18 @@ struct dpt_trainer {
 static inline size_t dpti_step_samples(const dpt_trainer *trainer)
 {
     return trainer->batch_size * trainer->accumulate;
+}
+
+/* The processes whose devices share each step, and how many devices do: those of all processes, or
+   with local steps this process's own.  NULL: one process. */
+static inline dpti_processes *dpti_step_processes(const dpt_trainer *trainer)
+{
+    return trainer->local_steps > 0 ? NULL : trainer->processes;
+}
+
+static inline size_t dpti_step_devices(const dpt_trainer *trainer)
+{
+    return trainer->local_steps > 0 ? trainer->n_workers : trainer->n_devices;
 }
 
 /* Whether a worker's shards can have more samples than it computes at once. */

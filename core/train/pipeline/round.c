@@ -1,0 +1,74 @@
+/* The beginning and the end of a round of local steps (round.h).
+
+   The end goes through host memory: the state of one replica is read, joined with the states of the
+   other processes, and written to all replicas.  It happens once in many steps, so that it is not
+   worth an all-reduce on the devices.  Processes compare a checksum of the state with the next
+   step, as they do whenever weights were written. */
+#include "train/pipeline/round.h"
+
+#include "base/clock.h"
+#include "train/peers/peers.h"
+#include "train/progress/calls.h"
+#include "train/progress/in_flight.h"
+#include "train/replicas/replicas.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
+#include "train/state/trainer.h"
+
+dpt_status dpti_round_begin(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    if (t->local_steps == 0 || dpti_rounds_open(t)) return DPT_OK;
+    const dpt_status status = dpti_trainer_read_saved(t, 0, DPT_PARAMETER, dpti_rounds_begin(t));
+    if (status != DPT_OK) dpti_rounds_close(t);
+    return status;
+}
+
+static dpt_status read_state(dpt_trainer *t, float *flats[DPTI_MAX_STATE_BUFFERS])
+{
+    DPT_TRY(dpti_replica_make_flats(t, flats));
+    return dpti_replica_read_saved(t, 0, dpti_trainer_n_state_buffers(t), flats);
+}
+
+/* What fails in one process fails in all of them. */
+static dpt_status join(dpt_trainer *t, float *flats[DPTI_MAX_STATE_BUFFERS])
+{
+    DPT_TRY(dpti_peers_agree(t, read_state(t, flats)));
+    DPT_TRY(dpti_rounds_join(t, dpti_trainer_n_state_buffers(t), flats));
+    return dpti_peers_agree(t, dpti_trainer_adopt_saved(t, (const float *const *)flats));
+}
+
+dpt_status dpti_round_end(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    float *flats[DPTI_MAX_STATE_BUFFERS] = {NULL};
+    if (!dpti_rounds_open(t)) return DPT_OK;
+    const dpt_status status = join(t, flats);
+    dpti_trainer_free_state_buffers(flats);
+    dpti_rounds_close(t);
+    if (status != DPT_OK) dpti_state_give_up(t);
+    return status;
+}
+
+dpt_status dpti_round_note(dpt_trainer *trainer, const dpti_in_flight_step *inflight,
+                           dpt_step_metrics *out)
+{
+    dpt_trainer *t = trainer;
+    if (!dpti_rounds_open(t)) return DPT_OK;
+    dpti_rounds_count(t, inflight);
+    if (!dpti_rounds_border(t, dpti_steps_done(t))) return DPT_OK;
+    const double began = dpti_seconds();
+    DPT_TRY(dpti_round_end(t));
+    const double ended = dpti_seconds();
+    out->round_seconds = ended - began;
+    out->seconds += out->round_seconds;
+    dpti_steps_set_last_finished(t, ended);
+    return DPT_OK;
+}
+
+dpt_status dpt_trainer_end_round(dpt_trainer *trainer)
+{
+    DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_end_round"));
+    return dpti_round_end(trainer);
+}

@@ -1,0 +1,71 @@
+/* Rounds of local steps: where they begin and end, and the arithmetic of their ends.
+
+   With local steps a process is a group.  Its devices share each step of the group, and no gradient
+   leaves the process.  Processes take several steps by themselves, a round, and then exchange what
+   has changed:
+
+       d[p]      = parameters at the beginning of the round - parameters of process p now
+       d         = sum of d[p] * samples of p in the round / samples of the round
+       velocity  = outer momentum * velocity + d
+       parameter = parameter at the beginning - outer rate * (d + outer momentum * velocity)
+
+   This is SGD with Nesterov's rule, as PyTorch has it, with d in place of a gradient (Douillard et
+   al. 2023, "DiLoCo").  The running statistics of batch-norms, and the state of the optimizer that
+   the processes use within a round, become the mean over the processes, weighted likewise.  So all
+   processes go on from one training state.
+
+   A round ends behind every `local_steps`-th step of an epoch, and at the end of the epoch.  Where
+   rounds end therefore follows from the place in the data alone.  dpt_trainer_end_round ends one
+   early. */
+#ifndef DPTI_ROUNDS_H
+#define DPTI_ROUNDS_H
+
+#include "dptrain.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/replicas_state.h"
+
+typedef struct dpt_trainer dpt_trainer;
+
+/* Makes room for the ends of rounds, if the trainer has local steps.  DPT_E_NO_MEMORY; destroy
+   frees what was made. */
+DPT_CHECK_RESULT dpt_status dpti_rounds_create(dpt_trainer *trainer);
+void dpti_rounds_destroy(dpt_trainer *trainer);
+
+/* ---- Where a round stands -------------------------------------------------------------------- */
+
+/* Whether a round ends between the steps before and behind a cursor. */
+bool dpti_rounds_border(const dpt_trainer *trainer, const dpti_cursor *cursor);
+/* Whether processes have taken steps of a round that has not ended, so that each has weights of its
+   own. */
+bool dpti_rounds_open(const dpt_trainer *trainer);
+/* Whether a round is open to which the next step that would be submitted belongs. */
+bool dpti_rounds_continue(const dpt_trainer *trainer);
+/* DPT_E_STATE if a round is open, in the words of a call that needs the weights of all processes.
+ */
+DPT_CHECK_RESULT dpt_status dpti_rounds_check_closed(dpt_trainer *trainer, const char *call);
+/* DPT_E_STATE if steps are in flight behind which a round ends, so that nothing may be submitted.
+ */
+DPT_CHECK_RESULT dpt_status dpti_rounds_check_room(dpt_trainer *trainer);
+
+/* ---- The course of a round ------------------------------------------------------------------- */
+
+/* Begins a round.  The caller writes the parameters (flat_size) to the memory that is returned. */
+float *dpti_rounds_begin(dpt_trainer *trainer);
+/* Counts the samples of a step that was collected. */
+void dpti_rounds_count(dpt_trainer *trainer, const dpti_in_flight_step *inflight);
+/* All processes call it with nothing in flight.  `flats` is the training state of this process
+   (n_kinds buffers), and becomes that of all.  The outer velocity has taken the step.  Fails as the
+   transport does; DPT_E_NOT_FINITE, in all processes, if the result is not finite. */
+DPT_CHECK_RESULT dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds,
+                                             float *const *flats);
+/* The round is over: its end is done, or it has no end because the steps have failed. */
+void dpti_rounds_close(dpt_trainer *trainer);
+
+/* ---- What lasts ------------------------------------------------------------------------------ */
+
+/* The outer velocity (flat_gradients), the same in all processes between rounds; NULL: none. */
+float *dpti_rounds_velocity(const dpt_trainer *trainer);
+/* The training state is another one: no round is open, and the outer velocity is zero. */
+void dpti_rounds_restart(dpt_trainer *trainer);
+
+#endif

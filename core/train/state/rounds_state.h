@@ -1,0 +1,20 @@
+/* The fields of rounds: where a round of local steps stands, and what its end needs.
+
+   Only files of core/train/rounds touch these fields.  Other concerns call the functions that
+   rounds.h declares. */
+#ifndef DPTI_ROUNDS_STATE_H
+#define DPTI_ROUNDS_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* The caller's thread alone reads and writes it.  Without local steps everything is zero. */
+typedef struct dpti_rounds {
+    bool open;         /* a step of the round was submitted, and the round has not ended */
+    float *beginning;  /* (flat_size) the parameters at the beginning of the round */
+    float *velocity;   /* (flat_gradients) the outer momentum's; NULL: the outer step has none */
+    size_t *samples;   /* (processes) of the round, in steps that were collected */
+    bool *contributes; /* (processes) memory for a collective */
+} dpti_rounds;
+
+#endif

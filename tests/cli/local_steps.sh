@@ -1,0 +1,85 @@
+#!/usr/bin/env bash
+# Local steps through MPI: processes take steps by themselves and join what has changed.
+. "$SRC/tests/cli/kit.bash"
+need_mpi
+
+task=(--dataset synthetic:28x28x1:10:700 --batch-size 61 --lr 0.05 --momentum 0.9 --epochs 2
+    --devices cpu:threads=1 --split equal)
+
+# fails CODE PATTERN: the run before failed so, and one process has told why, in one line.
+fails() {
+    check "exit status $status, not $1" [ "$status" -eq "$1" ]
+    check "not one line of dptrain's: $(grep ^dptrain: mpi.err)" \
+        [ "$(grep -c '^dptrain: ' mpi.err)" -eq 1 ]
+    check "no /$2/ in $(cat mpi.err)" grep -qE "^dptrain: .*$2" mpi.err
+}
+
+# ---- What is told --------------------------------------------------------------------------------
+
+# An epoch has 12 steps: rounds end behind 5, 10 and 12.
+mpi 120 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 5 --checkpoint local --log local.jsonl
+check "two processes: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "the header tells: $(cat mpi.out)" grep -q 'rounds of 5 local steps' mpi.out
+check "it is told: $(cat mpi.err)" grep -q 'exchange what has changed every 5 steps of an epoch through mpi' mpi.err
+check "the log has it" grep -q '"event":"run".*"local_steps":5' local.jsonl
+check "and the numbers" grep -q '"local-steps":"5, outer rate 0.699999988, outer momentum 0.899999976"' local.jsonl
+ends=$(grep '"round_seconds"' local.jsonl | grep -o '"step":[0-9]*' | tr -d '\n')
+check "rounds end elsewhere: $ends" \
+    [ "$ends" = '"step":5"step":10"step":12"step":17"step":22"step":24' ]
+check "the checkpoint has the outer velocity" grep -q 'optimizer.outer.conv1.weight' local/checkpoint-*
+sum=$(tail -c +"$((9 + $(od -An -tu8 -N8 local/model.safetensors)))" local/model.safetensors | sha256sum | cut -c1-64)
+check "the weights of the last epoch are others" grep -q "\"epoch\":2.*\"weights_sha256\":\"$sum\"" local.jsonl
+mpi 60 -n 2 "$DPTRAIN" eval --checkpoint local --dataset synthetic:28x28x1:10:700 --devices cpu:threads=1
+check "they are evaluated: $(cat mpi.err)" [ "$status" -eq 0 ]
+
+# ---- One step is today's -------------------------------------------------------------------------
+
+mpi 120 -n 2 "$DPTRAIN" "${task[@]}" --checkpoint synchronous
+mpi 120 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 1 --outer-lr 1 --outer-momentum 0 --checkpoint one
+check "one local step: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "other weights" cmp -s synchronous/model.safetensors one/model.safetensors
+check "rounds change nothing" eval '! cmp -s synchronous/model.safetensors local/model.safetensors'
+
+# ---- Interrupted ---------------------------------------------------------------------------------
+
+# A process is asked to end: all complete the round, and what is resumed is as if nothing had been.
+long=("${task[@]}" --epochs 50 --local-steps 7)
+mpi 240 -n 2 "$DPTRAIN" "${long[@]}" --checkpoint whole
+check "without an interruption: $(cat mpi.err)" [ "$status" -eq 0 ]
+{
+    mpi 240 -n 2 "$DPTRAIN" "${long[@]}" --checkpoint halves --log halves.jsonl
+    echo "$status" >halves.status
+} &
+await halves/model.safetensors
+kill_rank 1 TERM
+wait
+check "exit status $(cat halves.status), not 143" [ "$(cat halves.status)" -eq 143 ]
+check "it is told: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: ending after this round of local steps' mpi.err
+last=$(grep '"event":"step"' halves.jsonl | tail -1 | grep -o '"step":[0-9]*' | cut -d: -f2)
+check "it ends within a round, at step $last" [ $((last % 12 % 7)) -eq 0 ]
+mpi 240 -n 2 "$DPTRAIN" "${long[@]}" --checkpoint halves --resume
+check "resuming: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "other weights after resuming" cmp -s whole/model.safetensors halves/model.safetensors
+mpi 60 -n 2 "$DPTRAIN" "${long[@]}" --checkpoint halves --resume --outer-momentum 0.8
+fails 2 'another local-steps .*--outer-momentum'
+
+# ---- What cannot be combined ---------------------------------------------------------------------
+
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --compress bf16
+fails 2 'local steps cannot be combined with compress'
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --accumulate 2
+fails 2 'local steps cannot be combined with accumulate'
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --deterministic
+fails 2 'local steps cannot be combined with deterministic'
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --outer-lr 0.5
+fails 2 'belong to local steps'
+mpi_each 60 "$DPTRAIN" "${task[@]}" --local-steps 4 : "$DPTRAIN" "${task[@]}" --local-steps 8
+fails 2 'local steps differs: process 0 has 4, .*process 1 has 8,'
+"$DPTRAIN" "${task[@]}" --local-steps 4 >one.out 2>mpi.err
+status=$?
+fails 2 'several processes, and there is one'
+"$DPTRAIN" "${task[@]}" --local-steps 0 >one.out 2>mpi.err
+check "--local-steps 0 is refused" [ $? -eq 2 ]
+check "a plan: $(cat plan.err)" eval '"$DPTRAIN" plan "${task[@]}" --local-steps 10 >plan.out 2>plan.err'
+check "it tells the bytes: $(cat plan.out)" grep -qE 'exchange [0-9]+ bytes .* in a round of 10 steps' plan.out
+finish
