@@ -273,6 +273,12 @@ def share_time(mix, batch):
         mix.pop()
 
 
+def local_step(compute, over, n_bytes, steps):
+    """A step of which so many are taken before n_bytes are exchanged, between two votes.  What came
+    of a step is told while the next one computes."""
+    return max(compute, over(0) / 2) + (over(n_bytes) + over(0)) / steps
+
+
 def predict(arguments):
     parser = argparse.ArgumentParser(prog="bench/scaling.py predict")
     parser.add_argument("--parameters", type=float, default=11.17e6, help="of the model")
@@ -280,6 +286,10 @@ def predict(arguments):
     parser.add_argument("--per-process", type=int, default=4, help="devices of a host, in one process")
     parser.add_argument("--gathers", type=int, default=37,
                         help="exchanges of batch-norm's statistics in a step; 0 for --batchnorm local")
+    parser.add_argument("--local-steps", type=int, default=100, help="of a round")
+    parser.add_argument("--buffers", type=int, default=2,
+                        help="exchanged at the end of a round: parameters, and what the optimizer keeps: "
+                        "1 for plain SGD, 2 with momentum, 3 for AdamW")
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512, 4096])
     options = parser.parse_args(arguments)
     print("Devices:", "; ".join(f"{k}: {1e3 * a:g} ms + {r} img/s" for k, (a, r) in DEVICES.items()))
@@ -292,8 +302,8 @@ def predict(arguments):
             "bf16": (direct, 0.5, 1, True), "8 accumulated": (direct, 1, 8, True),
             "halving": (halving, 1, 1, True), "all three": (halving, 0.5, 8, True)}
     print("| devices | link | batch | compute | statistics | exchange | "
-          + " | ".join(f"{way}" for way in ways) + " |")
-    print("|--:|---|--:|--:|--:|--:|" + "--:|" * len(ways))
+          + " | ".join(f"{way}" for way in ways) + f" | {options.local_steps} local |")
+    print("|--:|---|--:|--:|--:|--:|" + "--:|" * (len(ways) + 1))
     for n in options.devices:
         mix = [DEVICES[k] for k in DEVICES for _ in range(n // len(DEVICES))]
         p, batch = max(1, n // options.per_process), options.batch * n
@@ -309,11 +319,15 @@ def predict(arguments):
                                      else compute + over(total)) / steps
                 shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             over = direct(p, alpha, rate)
+            seconds = local_step(compute, over, options.buffers * total, options.local_steps)
+            shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             print(f"| {n} | {link} | {batch} | {1e3 * compute:.0f} | "
                   f"{1e3 * options.gathers * over(0) / 2:.0f} | {1e3 * over(total):.0f} | "
                   + " | ".join(shown) + " |")
     print("\nMilliseconds of a step (a mini-batch where several are accumulated); per cent of what all "
           "devices do alone, exchanging nothing.")
+    print(f"Each link carries up to {2e-6 * total:.1f} MB a step in each direction, and with local steps "
+          f"{2e-6 * options.buffers * total / options.local_steps:.2f} MB.")
 
 
 if __name__ == "__main__":
