@@ -136,6 +136,12 @@ typedef enum dpt_recompute {
     DPT_RECOMPUTE_ON = 2,
 } dpt_recompute;
 
+/* What devices hold in parts and not each for itself. */
+typedef enum dpt_shard {
+    DPT_SHARD_NONE = 0,
+    DPT_SHARD_OPTIMIZER = 1, /* the optimizer's state */
+} dpt_shard;
+
 typedef struct dpt_trainer_options {
     size_t size;       /* sizeof(dpt_trainer_options) */
     size_t batch_size; /* samples of the global batch, at most the data's count; default 256, or the
@@ -272,6 +278,13 @@ typedef struct dpt_trainer_options {
     float outer_lr;         /* from 1e-6 to 10; default 0.7 */
     float outer_momentum;   /* in [0, 1); default 0.9 */
     bool no_outer_momentum; /* the outer momentum is 0 */
+    /* DPT_SHARD_OPTIMIZER: the optimizer's state is divided among the devices in proportion to the
+       memory that each has left, and each device updates its part of the parameters.  The bits are
+       those of a training without it, and files are the same.  Host memory holds a copy of the
+       training state, so that the loss of a device loses nothing.  No device is put on standby.  A
+       training with one device, or whose optimizer has no state, is as without it.
+       DPT_E_INVALID over several processes. */
+    dpt_shard shard;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

@@ -148,6 +148,10 @@ typedef struct dpti_optimizer {
     float clip_norm;             /* 0: none */
     /* (n_parameters) of the model, which then say what is decayed; NULL: all are updated alike */
     const dpti_parameter_rule *rules;
+    /* If `divided`, the device holds the optimizer's state of elements [begin, end) of the flat
+       buffer alone, and updates these alone; they may be none. */
+    bool divided;
+    size_t begin, end;
 } dpti_optimizer;
 
 /* The sizes of buckets, in elements. */

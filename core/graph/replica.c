@@ -56,7 +56,8 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     const dpti_optimizer *optimizer = &options->optimizer;
     const size_t capacity = options->capacity;
     const bool adamw = optimizer->kind == DPT_OPTIMIZER_ADAMW;
-    const size_t n_state = model->flat_gradients;
+    const size_t n_state =
+        optimizer->divided ? optimizer->end - optimizer->begin : model->flat_gradients;
     const size_t n_gradients = options->n_gradients ? options->n_gradients : model->flat_gradients;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
     out->borrows = options->lender != NULL;
@@ -65,8 +66,9 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
     else
         DPT_TRY(make_numbers(device, model->flat_size, &out->parameters));
     if (!options->predicts) DPT_TRY(make_numbers(device, n_gradients, &out->gradients));
-    if (adamw || optimizer->momentum != 0) DPT_TRY(make_numbers(device, n_state, &out->velocity));
-    if (adamw) DPT_TRY(make_numbers(device, n_state, &out->squares));
+    if (n_state > 0 && (adamw || optimizer->momentum != 0))
+        DPT_TRY(make_numbers(device, n_state, &out->velocity));
+    if (n_state > 0 && adamw) DPT_TRY(make_numbers(device, n_state, &out->squares));
     DPT_TRY(make_constants(device, options, &out->constants));
     DPT_TRY(
         dpti_alloc(device, dpti_step_buffer_bytes(capacity, options->mix_elements), &out->step));

@@ -55,8 +55,9 @@ typedef struct dpti_replica {
     dpti_buffer gradients;  /* (n_gradients) float32 */
     dpti_grain_nodes nodes; /* deterministic: gradients of the nodes of grains behind the first one,
                                whose gradients are in `gradients` */
-    dpti_buffer velocity,
-        squares;           /* (flat_gradients) the optimizer's state, if the optimizer has it */
+    /* (flat_gradients) the optimizer's state, if the optimizer has it; of a divided state the
+       device's elements */
+    dpti_buffer velocity, squares;
     dpti_buffer constants; /* (model->n_constants) float32, then the table of class weights; empty
                               without both */
     dpti_buffer arena;     /* shared by the programs; the first program determines its size */

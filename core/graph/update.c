@@ -36,11 +36,37 @@ typedef struct range {
     float weight_decay, lr_factor;
 } range;
 
+/* The place of an element of the flat buffer in the buffers of the optimizer's state. */
+static size_t state_place(const dpti_compiler *c, size_t element)
+{
+    const dpti_optimizer *o = &c->options->optimizer;
+    return o->divided ? element - o->begin : element;
+}
+
+static size_t clamp(size_t value, size_t least, size_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* What this device updates of a range; its count may be 0. */
+static range own_range(const dpti_compiler *c, const range *r)
+{
+    const dpti_optimizer *o = &c->options->optimizer;
+    range own = *r;
+    if (!o->divided) return own;
+    const size_t end = clamp(r->begin + r->count, o->begin, o->end);
+    own.begin = clamp(r->begin, o->begin, o->end);
+    own.count = end - own.begin;
+    own.decay_count = clamp(r->begin + r->decay_count, own.begin, end) - own.begin;
+    return own;
+}
+
 static dpt_status emit_sgd(dpti_compiler *c, const range *r, int gradients, int parameters)
 {
     const dpti_optimizer *o = &c->options->optimizer;
     int velocity = DPTI_NO_TENSOR;
-    if (o->momentum != 0) DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, r->begin, &velocity));
+    if (o->momentum != 0)
+        DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, state_place(c, r->begin), &velocity));
     const dpti_instruction sgd = lasting(c, (dpt_op_desc){.kind = DPT_OP_SGD,
                                                           .u.sgd = {.count = r->count,
                                                                     .decay_count = r->decay_count,
@@ -54,8 +80,8 @@ static dpt_status emit_adamw(dpti_compiler *c, const range *r, int gradients, in
 {
     const dpti_optimizer *o = &c->options->optimizer;
     int m, v;
-    DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, r->begin, &m));
-    DPT_TRY(dpti_add_view(c, DPTI_HOME_SQUARES, r->begin, &v));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_VELOCITY, state_place(c, r->begin), &m));
+    DPT_TRY(dpti_add_view(c, DPTI_HOME_SQUARES, state_place(c, r->begin), &v));
     const dpti_instruction adamw =
         lasting(c, (dpt_op_desc){.kind = DPT_OP_ADAMW,
                                  .u.adamw = {.count = r->count,
@@ -159,8 +185,9 @@ static dpt_status make_ranges(const dpti_compiler *c, range_list *out)
 static dpt_status emit_optimizers(dpti_compiler *c, const range_list *ranges)
 {
     for (size_t i = 0; i < ranges->n; i++) {
-        const range *r = &ranges->items[i];
-        DPT_TRY(r->lr_factor == 1 ? emit_optimizer(c, r) : emit_scaled_optimizer(c, r));
+        const range r = own_range(c, &ranges->items[i]);
+        if (r.count == 0) continue;
+        DPT_TRY(r.lr_factor == 1 ? emit_optimizer(c, &r) : emit_scaled_optimizer(c, &r));
     }
     return DPT_OK;
 }
@@ -250,7 +277,8 @@ dpt_status dpti_emit_update(dpti_compiler *c)
     const range all = {.count = c->model->flat_trained,
                        .decay_count =
                            o->no_bias_decay ? c->model->flat_weights : c->model->flat_trained,
-                       .weight_decay = o->weight_decay};
+                       .weight_decay = o->weight_decay,
+                       .lr_factor = 1};
     range_list ranges;
     int gradients;
     DPT_TRY(dpti_add_view(c, DPTI_HOME_GRADIENTS, 0, &gradients));
@@ -260,8 +288,7 @@ dpt_status dpti_emit_update(dpti_compiler *c)
         free(ranges.items);
         DPT_TRY(status);
     } else {
-        DPT_TRY(emit_clipping(c, gradients));
-        DPT_TRY(emit_optimizer(c, &all));
+        DPT_TRY(emit_by_rules(c, gradients, &(range_list){(range[]){all}, 1}));
     }
     return emit_statistics(c);
 }

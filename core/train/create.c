@@ -28,6 +28,7 @@
 #include "train/recovery/readmit.h"
 #include "train/rendezvous_table.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/replicas/verify.h"
 #include "train/rounds/rounds.h"
 #include "train/standby/standby.h"
@@ -48,7 +49,9 @@ static dpt_status allocate(dpt_trainer *t, const dpt_trainer_options *options)
     t->workers = calloc(t->n_workers, sizeof *t->workers);
     if (!t->workers || dpti_steps_create(t) != DPT_OK || dpti_plan_create(t) != DPT_OK ||
         dpti_exchange_create(t) != DPT_OK || dpti_rounds_create(t) != DPT_OK ||
-        dpti_verify_begin(t, options->verify_replicas) != DPT_OK)
+        dpti_verify_begin(t, options->verify_replicas) != DPT_OK ||
+        (options->shard == DPT_SHARD_OPTIMIZER && dpti_state_parts_possible(t) &&
+         dpti_state_parts_begin(t) != DPT_OK))
         return no_memory(t);
     DPT_TRY(dpti_feeding_create(t));
     for (size_t i = 0; i < t->n_workers; i++)
@@ -80,13 +83,29 @@ static dpt_status create_left(dpt_trainer *t)
     return status;
 }
 
+/* Memory is short.  Says so if the training fits with the optimizer's state in parts. */
+static dpt_status advise_parts(dpt_trainer *t)
+{
+    const dpt_error first = t->context->error;
+    dpt_error error = first;
+    if (dpti_state_parts_on(t) || !dpti_state_parts_possible(t)) return first.status;
+    dpti_trainer_destroy_workers(t);
+    const bool fits = dpti_state_parts_begin(t) == DPT_OK && create_left(t) == DPT_OK;
+    if (fits)
+        (void)DPT_FAIL(&error, error.status, "%.400s; the training fits with --shard optimizer",
+                       first.message);
+    return dpti_context_fail(t->context, NULL, &error);
+}
+
 static dpt_status create_workers(dpt_trainer *t, dpt_init init)
 {
     dpt_error error = {0};
     t->init = init;
     if (dpti_check_initial(&(dpti_initial){init, t->seed}, &error) != DPT_OK)
         return dpti_peers_agree(t, dpti_context_fail(t->context, NULL, &error));
-    return create_left(t);
+    const dpt_status status = create_left(t);
+    DPT_TRY(status == DPT_E_NO_MEMORY ? advise_parts(t) : status);
+    return dpti_state_parts_make_mirror(t);
 }
 
 static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
@@ -94,7 +113,9 @@ static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
     DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(allocate(t, options));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
-    if (dpti_standby_create(t, !options->no_standby) != DPT_OK) return no_memory(t);
+    /* A device on standby would leave its part of the optimizer's state behind. */
+    if (dpti_standby_create(t, !options->no_standby && !dpti_state_parts_on(t)) != DPT_OK)
+        return no_memory(t);
     DPT_TRY(dpti_trainer_find_capacities(t));
     return dpti_feeding_place(t);
 }
@@ -192,6 +213,7 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_rounds_destroy(t);
     dpti_standby_destroy(t);
     dpti_verify_end(t);
+    dpti_state_parts_end(t);
     dpti_events_free(t);
     dpti_algorithms_free(t);
     dpti_state_free(t);

@@ -64,6 +64,7 @@ class TrainerOptions(TypedDict, total=False):
     readmit: Time
     recompute: Union[bool, str]  # "auto", "on", "off"
     rows_of_logits: int
+    shard: str  # "none", "optimizer"
 
 
 class FitOptions(TrainerOptions, total=False):
@@ -360,6 +361,7 @@ TRAINER: dict[str, Setter] = {
     "readmit": _plain("readmit_after", seconds),
     "recompute": _recompute,
     "rows_of_logits": _plain("logit_rows"),
+    "shard": _enum("shard", "dpt_shard"),
 }
 
 FIT: dict[str, Setter] = {

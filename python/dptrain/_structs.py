@@ -18,6 +18,7 @@ _PREFIXES = {
     "dpt_compression": "DPT_COMPRESS_",
     "dpt_init_kind": "DPT_INIT_",
     "dpt_recompute": "DPT_RECOMPUTE_",
+    "dpt_shard": "DPT_SHARD_",
     "dpt_schedule_kind": "DPT_SCHEDULE_",
     "dpt_device_event_kind": "DPT_",
 }

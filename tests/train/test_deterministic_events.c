@@ -47,6 +47,7 @@ typedef struct course {
     const char *devices, *split;
     size_t verify;
     double readmit;
+    dpt_shard shard;
     void (*before)(struct course *c, dpt_trainer *trainer, size_t step); /* NULL: nothing */
     size_t n_events[KINDS];
     /* Samples of the first two devices: the least in a step, the most before the middle step and
@@ -112,6 +113,7 @@ static dpt_status open_course(const baseline *b, size_t k, course *c, opened *ou
                                          .deterministic = true,
                                          .verify_replicas = c->verify,
                                          .readmit_after = c->readmit,
+                                         .shard = c->shard,
                                          .seed = 1,
                                          .no_shuffle = true};
     dpt_device_plan plan = {.size = sizeof plan};
@@ -158,6 +160,33 @@ static void restored_replicas(test *t)
     }
 }
 
+/* Changes an element of one replica between two steps. */
+static void damage(course *c, dpt_trainer *trainer, size_t step)
+{
+    float *weights = malloc(trainer->model->flat_size * sizeof *weights);
+    (void)c;
+    if (weights && step == MIDDLE &&
+        dpti_trainer_read(trainer, 1, DPT_PARAMETER, weights) == DPT_OK) {
+        weights[trainer->model->flat_trained / 2] += 1;
+        (void)!dpti_trainer_write(trainer, 1, DPT_PARAMETER, weights);
+    }
+    free(weights);
+}
+
+/* Where the optimizer's state is in parts, the parameters are compared. */
+static void restored_parts(test *t)
+{
+    for (size_t k = 0; k < 2; k++) {
+        course c = {.devices = "cpu:threads=1,fault:threads=1,cpu:threads=1",
+                    .split = "3:8:5",
+                    .verify = 1,
+                    .before = damage,
+                    .shard = DPT_SHARD_OPTIMIZER};
+        train(t, k, &c);
+        CHECK_SIZE(c.n_events[DPT_REPLICA_RESTORED], 1);
+    }
+}
+
 /* Waits until the lost device can be readmitted. */
 static void await_readmission(course *c, dpt_trainer *trainer, size_t step)
 {
@@ -169,19 +198,29 @@ static void await_readmission(course *c, dpt_trainer *trainer, size_t step)
     }
 }
 
+static void lose_and_readmit(test *t, size_t k, dpt_shard shard)
+{
+    for (size_t n = 1; n < 20; n += 9) {
+        char devices[TEXT];
+        course c = {.devices = devices,
+                    .split = "2:3:1",
+                    .readmit = 1e-4,
+                    .before = await_readmission,
+                    .shard = shard};
+        snprintf(devices, sizeof devices,
+                 "cpu:threads=1,fault:threads=1:after=4:lost=%zu:again=1,cpu:threads=1", n);
+        train(t, k, &c);
+        CHECK_SIZE(c.n_events[DPT_DEVICE_LOST], 1);
+        CHECK_SIZE(c.n_events[DPT_DEVICE_READMITTED], 1);
+    }
+}
+
 static void readmitted_devices(test *t)
 {
-    for (size_t k = 0; k < 2; k++)
-        for (size_t n = 1; n < 20; n += 9) {
-            char devices[TEXT];
-            course c = {
-                .devices = devices, .split = "2:3:1", .readmit = 1e-4, .before = await_readmission};
-            snprintf(devices, sizeof devices,
-                     "cpu:threads=1,fault:threads=1:after=4:lost=%zu:again=1,cpu:threads=1", n);
-            train(t, k, &c);
-            CHECK_SIZE(c.n_events[DPT_DEVICE_LOST], 1);
-            CHECK_SIZE(c.n_events[DPT_DEVICE_READMITTED], 1);
-        }
+    for (size_t k = 0; k < 2; k++) {
+        lose_and_readmit(t, k, DPT_SHARD_NONE);
+        lose_and_readmit(t, k, DPT_SHARD_OPTIMIZER);
+    }
 }
 
 /* Device 1 rests from one step on, and takes part again from another one on. */
@@ -313,6 +352,7 @@ int main(int argc, char **argv)
         {"no room for nodes", no_room_for_nodes},
         {"measured without room for nodes", measured_without_room_for_nodes},
         {"restored replicas", restored_replicas},
+        {"restored parts", restored_parts},
         {"readmitted devices", readmitted_devices},
         {"standby devices", standby_devices},
         {"short of memory", short_of_memory},

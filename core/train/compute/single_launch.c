@@ -18,6 +18,7 @@
 #include "train/compute/shard.h"
 #include "train/feeding/feeding.h"
 #include "train/membership/presence.h"
+#include "train/replicas/state_parts.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
 
@@ -31,7 +32,7 @@ bool dpti_may_use_single_launch(const dpti_worker *worker)
     return !t->processes && t->accumulate == 1 && !t->program.deterministic &&
            !dpti_model_calls(t->model) && !dpti_loss_is_own(t->program.loss) &&
            !dpti_has_micro_batches(worker) && worker->device->throttle == 1.0 &&
-           !dpti_host_pointer(&worker->replica.parameters);
+           !dpti_state_parts_on(t) && !dpti_host_pointer(&worker->replica.parameters);
 }
 
 /* ---- Marks ----------------------------------------------------------------------------------- */

@@ -19,6 +19,7 @@
 #include "train/peers/outcomes.h"
 #include "train/plan/micro_batches.h"
 #include "train/progress/in_flight.h"
+#include "train/replicas/state_parts.h"
 #include "train/replicas/verify.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
@@ -441,10 +442,46 @@ static dpt_status prepare_update(dpti_shard *shard, dpt_status *mine)
     return *mine;
 }
 
+static dpt_status run_update(dpti_shard *shard)
+{
+    dpti_worker *w = shard->worker;
+    const dpti_segment_run update = {.executable = &w->train,
+                                     .segment = w->train.program.n_segments - 1,
+                                     .times = &shard->times};
+    return dpti_worker_run(w, &update);
+}
+
+/* The update of the own part.  A device that has no memory for it is lost: its part cannot wait. */
+static dpt_status update_part(dpti_shard *shard)
+{
+    dpt_status status = run_update(shard);
+    if (status == DPT_OK) status = dpti_state_parts_fetch(shard);
+    if (status != DPT_E_NO_MEMORY) return status;
+    dpt_error *error = &shard->worker->device->base.error;
+    const dpt_error first = *error;
+    return DPT_FAIL(error, DPT_E_DEVICE, "no memory for its part of the update: %.300s",
+                    first.message);
+}
+
+/* The end of a step where the optimizer's state is in parts (replicas/state_parts.h). */
+static void run_parts(dpti_shard *shard, dpt_status mine)
+{
+    dpti_worker *w = shard->worker;
+    if (mine == DPT_OK) mine = update_part(shard);
+    if (dpti_state_parts_vote(shard, mine) != DPT_OK) {
+        dpti_change_replica(w, DPTI_REPLICA_TEAR);
+        dpti_shard_fail(shard, mine);
+        return;
+    }
+    shard->committed = true; /* in case the next call never returns */
+    mine = dpti_state_parts_share(shard);
+    if (mine != DPT_OK) dpti_change_replica(w, DPTI_REPLICA_MISS);
+    dpti_shard_commit(shard, judge_update(w, mine));
+}
+
 static void run(dpti_shard *shard)
 {
     dpti_worker *w = shard->worker;
-    const size_t last = w->train.program.n_segments - 1;
     dpt_status mine = DPT_OK;
     if (shard->idle) {
         dpti_shard_commit(shard, DPT_OK);
@@ -454,10 +491,12 @@ static void run(dpti_shard *shard)
         dpti_shard_fail(shard, mine);
         return;
     }
+    if (dpti_state_parts_on(w->trainer)) {
+        run_parts(shard, mine);
+        return;
+    }
     shard->committed = true; /* in case the next call never returns */
-    const dpti_segment_run update = {
-        .executable = &w->train, .segment = last, .times = &shard->times};
-    if (mine == DPT_OK) mine = dpti_worker_run(w, &update);
+    if (mine == DPT_OK) mine = run_update(shard);
     if (mine != DPT_OK) dpti_change_replica(w, DPTI_REPLICA_MISS);
     dpti_shard_commit(shard, w->trainer->processes ? mine : judge_update(w, mine));
 }

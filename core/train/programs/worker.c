@@ -25,6 +25,7 @@
 #include "train/progress/in_flight.h"
 #include "train/replicas/room.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/replicas/verify.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
@@ -64,6 +65,7 @@ void dpti_worker_program(const dpti_worker *worker, dpti_executable_options *opt
     const dpt_trainer *t = w->trainer;
     const size_t most = w->replica.capacity;
     options->program = t->program;
+    dpti_state_parts_own(w, &options->program.optimizer);
     /* In deterministic training nodes of grains add up, and no micro-batch adds to another. */
     options->program.accumulate =
         !t->program.deterministic && (most < w->capacity || t->accumulate > 1);
@@ -98,12 +100,13 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
 {
     const dpt_trainer *t = w->trainer;
     dpti_executable_options options;
-    const dpti_replica_options kind = {.model = t->model,
-                                       .capacity = most,
-                                       .optimizer = t->program.optimizer,
-                                       .class_weights = t->program.class_weights,
-                                       .mix_elements = dpti_mix_elements(&t->program),
-                                       .n_gradients = t->n_gradients};
+    dpti_replica_options kind = {.model = t->model,
+                                 .capacity = most,
+                                 .optimizer = t->program.optimizer,
+                                 .class_weights = t->program.class_weights,
+                                 .mix_elements = dpti_mix_elements(&t->program),
+                                 .n_gradients = t->n_gradients};
+    dpti_state_parts_own(w, &kind.optimizer);
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);
     dpti_state_note_views(w);
@@ -114,6 +117,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
         DPT_TRY(dpti_replica_initialize(&w->replica, &(dpti_initial){t->init, t->seed}, error));
     DPT_TRY(single_launch ? dpti_single_launch_create(w) : dpti_worker_create_finite(w));
     DPT_TRY(dpti_verify_create(w));
+    DPT_TRY(dpti_state_parts_create(w));
     DPT_TRY(dpti_feeding_create_feed(w, most));
     dpti_worker_program(w, &options);
     options.program.single_launch = single_launch;
@@ -128,6 +132,7 @@ static void destroy_replica(dpti_worker *w)
     dpti_executable_destroy(&w->train);
     dpti_feeding_destroy_feed(w);
     dpti_verify_destroy(w);
+    dpti_state_parts_destroy(w);
     dpti_worker_destroy_finite(w);
     dpti_single_launch_destroy(w);
     dpti_exchange_destroy_side(w);
@@ -173,6 +178,8 @@ static dpt_status fit_replica(dpti_worker *w, dpti_begin begin, dpt_error *error
     const size_t least = least_at_once(w), limit = dpti_micro_batch_limit_of(w);
     size_t most = limit < w->capacity ? limit : w->capacity;
     if (most < least && dpti_is_limited_by_caches(w)) most = least;
+    /* In deterministic training micro-batches take memory for nodes of grains, too. */
+    if (dpti_state_parts_is_trial(w->trainer) && !w->trainer->program.deterministic) most = least;
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};
         const dpt_status status = create_replica(w, most, begin, error);
@@ -297,7 +304,8 @@ static dpt_status try_all(dpt_trainer *t, dpti_begin begin, dpti_data_copy **cro
     return DPT_OK;
 }
 
-static dpt_status create_all(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
+/* The same, as often as copies of the data take memory that workers lack. */
+static dpt_status try_with_copies(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
 {
     for (;;) {
         if (!t->in_micro_batches) DPT_TRY(dpti_trainer_find_capacities(t));
@@ -307,6 +315,30 @@ static dpt_status create_all(dpt_trainer *t, dpti_begin begin, dpti_failing_rank
         dpti_trainer_destroy_workers(t);
         dpti_data_copy_drop(crowded);
     }
+}
+
+/* Notes what memory the devices have left beside workers without parts of the optimizer's state. */
+static dpt_status try_without_parts(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
+{
+    dpti_trainer_destroy_workers(t);
+    dpti_state_parts_set_trial(t, true);
+    const dpt_status status = try_with_copies(t, begin, failing);
+    dpti_state_parts_set_trial(t, false);
+    if (status == DPT_OK) dpti_state_parts_measure(t);
+    return status;
+}
+
+/* Parts of the optimizer's state go by estimates first.  If one does not fit, they go by what
+   memory is left beside the rest, which all of them fit into if they can fit. */
+static dpt_status create_all(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
+{
+    dpti_state_parts_divide(t, false);
+    const dpt_status status = try_with_copies(t, begin, failing);
+    if (status != DPT_E_NO_MEMORY || !dpti_state_parts_on(t)) return status;
+    DPT_TRY(try_without_parts(t, begin, failing));
+    dpti_trainer_destroy_workers(t);
+    dpti_state_parts_divide(t, true);
+    return try_with_copies(t, begin, failing);
 }
 
 bool dpti_any_has_micro_batches(const dpt_trainer *trainer)

@@ -17,6 +17,7 @@
 #include "train/progress/calls.h"
 #include "train/recovery/readmit.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/standby/standby.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
@@ -47,11 +48,13 @@ bool dpti_trainer_lost_some(const dpt_trainer *trainer, const dpti_in_flight_ste
 
 /* ---- Those that are left --------------------------------------------------------------------- */
 
-/* Whether a device with a valid replica would be left. */
+/* Whether a device with a valid replica would be left, or one that can get the training state from
+   the mirror. */
 static bool any_left(const dpt_trainer *t, const bool *lost)
 {
+    const bool copied = dpti_state_parts_on(t);
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!lost[i] && !dpti_is_lost(&t->workers[i]) && !dpti_is_stale(&t->workers[i]))
+        if (!lost[i] && !dpti_is_lost(&t->workers[i]) && (copied || !dpti_is_stale(&t->workers[i])))
             return true;
     return false;
 }

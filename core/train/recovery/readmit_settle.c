@@ -20,6 +20,7 @@
 #include "train/recovery/recover.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/standby/standby.h"
 #include "train/state/trainer.h"
 
@@ -103,10 +104,12 @@ static dpt_status admit(dpt_trainer *t, dpti_worker *w)
     if (status == DPT_OK) {
         bool grown = false;
         dpti_change_device(w, DPTI_DEVICE_READMIT);
-        if (make_worker(t, w, flats, &grown) == DPT_OK)
+        if (make_worker(t, w, flats, &grown) == DPT_OK) {
             take_in(t, w);
-        else
+            grown = grown || dpti_state_parts_on(t); /* it gets a part of the optimizer's state */
+        } else {
             send_away(t, w);
+        }
         t->context->error = before; /* a device that fails again is no failure of the call */
         /* A failure of the other devices is one: they may hold nothing any more. */
         if (grown) status = dpti_trainer_rebuild(t);

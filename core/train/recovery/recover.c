@@ -18,6 +18,7 @@
 #include "train/replicas/replicas.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/standby/standby.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
@@ -74,12 +75,13 @@ dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
 
 /* ---- Losing devices -------------------------------------------------------------------------- */
 
-/* Fixed shards have grown beyond what devices were prepared for: prepares them anew. */
+/* Fixed shards have grown beyond what devices were prepared for, or a part of the optimizer's state
+   has no device any more: prepares them anew. */
 static dpt_status prepare_left(dpt_trainer *t)
 {
     size_t made[DPTI_SPLIT_MAX_DEVICES];
-    bool grown = false;
-    if (t->measured) return DPT_OK;
+    bool grown = dpti_state_parts_on(t);
+    if (t->measured) return grown ? dpti_trainer_rebuild(t) : DPT_OK;
     for (size_t i = 0; i < t->n_workers; i++)
         made[i] = t->workers[i].capacity;
     DPT_TRY(dpti_trainer_find_capacities(t));
@@ -154,12 +156,14 @@ static bool goes_back(dpt_trainer *t)
 
 /* The worker whose replica others are restored from: the first valid one whose device is not lost
    to its backend.  If all valid ones are lost, it is one of those, whose device then reports the
-   loss.  n_workers: none is valid. */
+   loss.  n_workers: none is valid.  Where the optimizer's state is in parts, any device that is not
+   lost stands for the mirror. */
 static size_t find_source(dpt_trainer *t)
 {
     for (size_t i = 0; i < t->n_workers; i++)
         if (!dpti_is_stale(&t->workers[i]) && !t->workers[i].device->lost) return i;
     const size_t trusted = dpti_trainer_trusted(t);
+    if (dpti_state_parts_on(t)) return trusted;
     return trusted == t->n_workers && goes_back(t) ? dpti_trainer_trusted(t) : trusted;
 }
 

@@ -5,6 +5,7 @@
 #include "device/buffer.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/state/trainer.h"
 
 #include <nettle/sha2.h>
@@ -27,7 +28,9 @@ void dpti_base_hash_of(const dpt_model *arranged, const float *flat, char out[DP
 /* Without a copy where the host sees the device's memory. */
 static dpt_status hash_replica(dpt_trainer *t, size_t rank)
 {
-    const float *view = dpti_host_pointer(&t->workers[rank].replica.parameters);
+    const float *view = dpti_state_parts_on(t)
+                            ? t->replicas.parts.mirror[0]
+                            : dpti_host_pointer(&t->workers[rank].replica.parameters);
     if (view) {
         dpti_base_hash_of(t->model, view, t->replicas.base_hash);
         return DPT_OK;

@@ -6,6 +6,7 @@
 #include "train/membership/presence.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/state/trainer.h"
 
 #include <stdlib.h>
@@ -59,6 +60,13 @@ dpt_status dpti_replica_read_saved(dpt_trainer *t, size_t rank, size_t n_kinds, 
 dpt_status dpti_replica_read_source(dpt_trainer *t, size_t *from, float *const *flats)
 {
     const size_t n = dpti_trainer_n_state_buffers(t);
+    if (dpti_state_parts_on(t)) {
+        for (size_t k = 0; k < n; k++) {
+            const dpt_tensor_kind kind = dpti_state_buffer_kind(k);
+            dpti_state_parts_read(t, kind, flats[k], dpti_state_elements(t, kind));
+        }
+        return DPT_OK;
+    }
     dpt_status status = dpti_replica_read(t, *from, n, flats);
     for (size_t i = *from + 1; status == DPT_E_NO_MEMORY && i < t->n_workers; i++) {
         if (dpti_is_stale(&t->workers[i]) || t->workers[i].device->lost) continue;

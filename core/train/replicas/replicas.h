@@ -22,7 +22,8 @@ DPT_CHECK_RESULT dpt_status dpti_replica_read(dpt_trainer *trainer, size_t rank,
 DPT_CHECK_RESULT dpt_status dpti_replica_read_saved(dpt_trainer *trainer, size_t rank,
                                                     size_t n_kinds, float *const *flats);
 /* Reads the training state of worker *from.  Where that device is short of memory another valid
-   replica serves, and *from becomes its worker. */
+   replica serves, and *from becomes its worker.  Where the optimizer's state is in parts, it is
+   read from the mirror. */
 DPT_CHECK_RESULT dpt_status dpti_replica_read_source(dpt_trainer *trainer, size_t *from,
                                                      float *const *flats);
 /* Copies the state of worker `from` to all workers that are due.  All of it is read before anything

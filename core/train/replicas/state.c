@@ -13,6 +13,7 @@
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/rounds/rounds.h"
 #include "train/standby/standby.h"
 #include "train/state/trainer.h"
@@ -80,6 +81,17 @@ typedef struct ends {
     size_t n; /* elements */
 } ends;
 
+static const float *view_of(const dpti_worker *w, dpt_tensor_kind kind)
+{
+    switch (kind) {
+    case DPT_PARAMETER: return w->replicas.views[0];
+    case DPT_VELOCITY: return w->replicas.views[1];
+    case DPT_SQUARES: return w->replicas.views[2];
+    case DPT_GRADIENT: break;
+    }
+    return NULL;
+}
+
 static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e)
 {
     float *read = e.read;
@@ -97,31 +109,53 @@ static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e
     *job = (flat_job){.buffer = buffer, .read = read != NULL, .n_bytes = n_bytes};
     if (e.write) memcpy(job->values, e.write, n_bytes);
     const dpt_status status = run_and_take(t, rank, job, read);
-    const float *view = kind == DPT_PARAMETER  ? w->replicas.views[0]
-                        : kind == DPT_VELOCITY ? w->replicas.views[1]
-                        : kind == DPT_SQUARES  ? w->replicas.views[2]
-                                               : NULL;
+    const float *view = view_of(w, kind);
     if (status == DPT_OK || !t->replicas.salvage || !read || !view) return status;
     memcpy(read, view, n_bytes);
     return DPT_OK;
 }
 
+/* Whether the host has what replicas have in parts: the optimizer's state, if there is any. */
+static bool is_in_parts(const dpt_trainer *t, dpt_tensor_kind kind)
+{
+    return dpti_state_parts_on(t) &&
+           (kind == DPT_VELOCITY ||
+            (kind == DPT_SQUARES && dpti_trainer_n_state_buffers(t) == DPTI_MAX_STATE_BUFFERS));
+}
+
+/* The same where the optimizer's state may be in parts: it is read from the mirror, and of what
+   is written a device gets its part. */
+static dpt_status move_part(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e)
+{
+    const dpti_state_part *part = &t->workers[rank].replicas.part;
+    if (!is_in_parts(t, kind)) return move(t, rank, kind, e);
+    if (e.read) {
+        dpti_state_parts_read(t, kind, e.read, e.n);
+        return DPT_OK;
+    }
+    if (part->begin == part->end) return DPT_OK;
+    return move(t, rank, kind,
+                (ends){.write = e.write + part->begin, .n = part->end - part->begin});
+}
+
 dpt_status dpti_trainer_read(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind, float *flat)
 {
-    return move(trainer, rank, kind, (ends){.read = flat, .n = dpti_state_elements(trainer, kind)});
+    return move_part(trainer, rank, kind,
+                     (ends){.read = flat, .n = dpti_state_elements(trainer, kind)});
 }
 
 dpt_status dpti_trainer_read_saved(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind,
                                    float *flat)
 {
-    return move(trainer, rank, kind, (ends){.read = flat, .n = dpti_saved_elements(trainer, kind)});
+    return move_part(trainer, rank, kind,
+                     (ends){.read = flat, .n = dpti_saved_elements(trainer, kind)});
 }
 
 dpt_status dpti_trainer_write(dpt_trainer *trainer, size_t rank, dpt_tensor_kind kind,
                               const float *flat)
 {
-    return move(trainer, rank, kind,
-                (ends){.write = flat, .n = dpti_state_elements(trainer, kind)});
+    return move_part(trainer, rank, kind,
+                     (ends){.write = flat, .n = dpti_state_elements(trainer, kind)});
 }
 
 dpt_status dpti_trainer_write_state_buffers(dpt_trainer *trainer, size_t rank,
@@ -140,8 +174,9 @@ static dpt_status write_all(dpt_trainer *t, dpt_tensor_kind kind, ends e)
 {
     dpt_error first = {.status = DPT_OK};
     dpti_peers_note_written(t);
+    dpti_state_parts_write(t, kind, e.write, e.n);
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (dpti_is_lost(&t->workers[i]) || move(t, i, kind, e) == DPT_OK) continue;
+        if (dpti_is_lost(&t->workers[i]) || move_part(t, i, kind, e) == DPT_OK) continue;
         dpti_change_replica(&t->workers[i], DPTI_REPLICA_TEAR);
         if (first.status == DPT_OK) first = t->context->error;
     }

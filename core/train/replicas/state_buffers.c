@@ -59,11 +59,20 @@ float *dpti_trainer_make_flat(dpt_trainer *trainer)
     return flat;
 }
 
+static size_t first_in_service(const dpt_trainer *t)
+{
+    size_t i = 0;
+    while (i < t->n_workers && dpti_is_lost(&t->workers[i]))
+        i++;
+    return i;
+}
+
 size_t dpti_trainer_trusted(const dpt_trainer *trainer)
 {
     size_t i = 0;
     while (i < trainer->n_workers && dpti_is_stale(&trainer->workers[i]))
         i++;
+    if (i == trainer->n_workers && trainer->replicas.parts.on) return first_in_service(trainer);
     return i;
 }
 
@@ -107,15 +116,16 @@ void dpti_state_free(dpt_trainer *trainer)
 
 bool dpti_state_is_kept(const dpt_trainer *trainer)
 {
-    return trainer->replicas.last_state[0] != NULL;
+    return trainer->replicas.last_state[0] != NULL || trainer->replicas.parts.mirror[0] != NULL;
 }
 
 void dpti_state_copy_kept(const dpt_trainer *trainer, size_t n_kinds, float *const *flats)
 {
     const dpt_trainer *t = trainer;
+    float *const *from =
+        t->replicas.parts.mirror[0] ? t->replicas.parts.mirror : t->replicas.last_state;
     for (size_t k = 0; k < n_kinds; k++)
-        memcpy(flats[k], t->replicas.last_state[k],
-               dpti_saved_elements(t, kinds[k]) * sizeof *flats[k]);
+        memcpy(flats[k], from[k], dpti_saved_elements(t, kinds[k]) * sizeof *flats[k]);
 }
 
 bool dpti_state_is_salvaged(const dpt_trainer *trainer)

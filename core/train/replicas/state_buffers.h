@@ -23,7 +23,9 @@ size_t dpti_saved_elements(const dpt_trainer *trainer, dpt_tensor_kind kind);
  * which the context tells. */
 float *dpti_trainer_make_flat(dpt_trainer *trainer);
 void dpti_trainer_free_state_buffers(float *flats[DPTI_MAX_STATE_BUFFERS]);
-/* The first worker whose replica is valid, though its device may be lost; n_workers: none. */
+/* The first worker whose replica is valid, though its device may be lost; n_workers: none.  Where
+   the optimizer's state is in parts, and no replica is valid, it is the first device in service:
+   the mirror is valid. */
 size_t dpti_trainer_trusted(const dpt_trainer *trainer);
 
 /* Whether no replica holds the training state any more, so that nothing can be trained. */
@@ -38,8 +40,8 @@ void dpti_state_give_up(dpt_trainer *trainer);
 /* Takes the training state into host memory, since no device holds it any more; the caller's
    pointers become NULL. */
 void dpti_state_keep(dpt_trainer *trainer, float *flats[DPTI_MAX_STATE_BUFFERS]);
-/* Frees the training state in host memory, if it is there; and tells whether it is. */
-void dpti_state_free(dpt_trainer *trainer);
+void dpti_state_free(dpt_trainer *trainer); /* frees it, if it is there */
+/* Whether the training state is in host memory: it was kept, or it is in parts with a mirror. */
 bool dpti_state_is_kept(const dpt_trainer *trainer);
 /* Copies what files hold of the first n_kinds buffers of the training state in host memory, which
    must be there. */

@@ -8,6 +8,7 @@
 #include "train/membership/presence.h"
 #include "train/progress/in_flight.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
 
@@ -76,8 +77,11 @@ void dpti_verify_destroy(dpti_worker *worker)
 /* The work of the step before is over: its job ended with a sync. */
 static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
 {
+    /* In parts the optimizer's state is not the same on all devices. */
+    const size_t n_kinds =
+        dpti_state_parts_on(w->trainer) ? 1 : dpti_trainer_n_state_buffers(w->trainer);
     uint64_t hash = 0;
-    for (size_t k = 0; k < dpti_trainer_n_state_buffers(w->trainer); k++) {
+    for (size_t k = 0; k < n_kinds; k++) {
         const dpti_buffer *buffer = state_buffer(w, k);
         const size_t n = dpti_state_elements(w->trainer, dpti_state_buffer_kind(k));
         const float *values = w->replicas.verified;

@@ -2,17 +2,26 @@
    that no device is left to hold it.
 
    Only files of core/train/replicas touch these fields.  Other concerns call the functions that
-   state.h, state_buffers.h, verify.h and room.h declare. */
+   state.h, state_buffers.h, state_parts.h, verify.h and room.h declare. */
 #ifndef DPTI_REPLICAS_STATE_H
 #define DPTI_REPLICAS_STATE_H
 
 #include "collective/rendezvous.h"
+#include "train/components/state_division.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 /* Kinds of buffers of the training state: parameters, and up to two of the optimizer. */
 enum { DPTI_MAX_STATE_BUFFERS = 3 };
+
+/* The optimizer's state in parts (state_parts.h). */
+typedef struct dpti_state_parts {
+    bool on;
+    bool trial;                            /* workers are created to see what memory is left */
+    dpti_rendezvous *meet;                 /* of driver threads, in the update */
+    float *mirror[DPTI_MAX_STATE_BUFFERS]; /* the mirror; [0] NULL: not made yet */
+} dpti_state_parts;
 
 typedef struct dpti_trainer_replicas {
     bool lost; /* no replica holds the training state */
@@ -28,6 +37,7 @@ typedef struct dpti_trainer_replicas {
     size_t verify_every;     /* steps between comparisons of replicas; 0: never */
     dpti_rendezvous *checks; /* where driver threads meet to compare; NULL: never */
     size_t settled_step;     /* the last step that was retried because replicas had differed */
+    dpti_state_parts parts;
 } dpti_trainer_replicas;
 
 typedef struct dpti_worker_replicas {
@@ -38,6 +48,11 @@ typedef struct dpti_worker_replicas {
     size_t room;     /* most samples at once in evaluation: the replica's capacity, until the device
                         has run out of memory */
     size_t held;     /* most samples of a batch that it has held in a step that was committed */
+    dpti_state_part part; /* of the optimizer's state, if it is in parts */
+    size_t left;          /* bytes that the device had left in the trial */
+    /* Host memory for the own part of each state buffer, one behind the other; NULL: `views` are
+       used, or there is no part. */
+    float *fetched;
 } dpti_worker_replicas;
 
 #endif

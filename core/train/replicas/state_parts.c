@@ -1,0 +1,289 @@
+/* The optimizer's state in parts (state_parts.h). */
+#include "train/replicas/state_parts.h"
+
+#include "base/clock.h"
+#include "base/left_behind.h"
+#include "base/times.h"
+#include "context/context.h"
+#include "device/buffer.h"
+#include "device/stream.h"
+#include "train/membership/presence.h"
+#include "train/replicas/state_buffers.h"
+#include "train/state/trainer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+bool dpti_state_parts_possible(const dpt_trainer *trainer)
+{
+    return !trainer->processes && trainer->n_workers > 1 &&
+           dpti_trainer_n_state_buffers(trainer) > 1;
+}
+
+bool dpti_state_parts_on(const dpt_trainer *trainer)
+{
+    return trainer->replicas.parts.on;
+}
+
+dpt_status dpti_state_parts_begin(dpt_trainer *trainer)
+{
+    dpti_state_parts *parts = &trainer->replicas.parts;
+    parts->meet = dpti_rendezvous_create(trainer->n_workers);
+    parts->on = parts->meet != NULL;
+    return parts->on ? DPT_OK : DPT_E_NO_MEMORY;
+}
+
+void dpti_state_parts_end(dpt_trainer *trainer)
+{
+    dpti_state_parts *parts = &trainer->replicas.parts;
+    bool hangs = false;
+    for (size_t i = 0; trainer->workers && i < trainer->n_workers; i++)
+        hangs = hangs || dpti_is_hung(&trainer->workers[i]);
+    for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS; k++) {
+        if (hangs && parts->mirror[k])
+            dpti_leave_behind(parts->mirror[k]);
+        else
+            free(parts->mirror[k]);
+    }
+    dpti_rendezvous_destroy(parts->meet);
+    *parts = (dpti_state_parts){.on = false};
+}
+
+/* ---- Dividing -------------------------------------------------------------------------------- */
+
+static size_t reduce(size_t from, size_t by)
+{
+    return from > by ? from - by : 0;
+}
+
+static size_t memory_left(const dpti_worker *w)
+{
+    const size_t limit = w->device->memory_limit_bytes, all = w->device->info.memory_bytes;
+    const size_t used = atomic_load(&w->device->memory_used_bytes);
+    return reduce(all > 0 && all < limit ? all : limit, used);
+}
+
+void dpti_state_parts_divide(dpt_trainer *trainer, bool measured)
+{
+    dpt_trainer *t = trainer;
+    dpti_state_holder holders[DPTI_SPLIT_MAX_DEVICES];
+    dpti_state_part parts[DPTI_SPLIT_MAX_DEVICES];
+    const size_t replica_bytes = (t->model->flat_size + t->n_gradients) * sizeof(float);
+    if (!t->replicas.parts.on) return;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        holders[i] = (dpti_state_holder){.takes_part = !dpti_is_lost(w),
+                                         .left = measured ? w->replicas.left
+                                                          : reduce(memory_left(w), replica_bytes)};
+    }
+    dpti_divide_state(t->model->flat_trained, t->n_workers, holders, parts);
+    for (size_t i = 0; i < t->n_workers; i++)
+        t->workers[i].replicas.part = parts[i];
+}
+
+void dpti_state_parts_set_trial(dpt_trainer *trainer, bool trial)
+{
+    trainer->replicas.parts.trial = trial;
+    for (size_t i = 0; trial && i < trainer->n_workers; i++)
+        trainer->workers[i].replicas.part = (dpti_state_part){0, 0};
+}
+
+bool dpti_state_parts_is_trial(const dpt_trainer *trainer)
+{
+    return trainer->replicas.parts.trial;
+}
+
+/* Parts are rounded to DPTI_STATE_PART_ALIGNMENT elements: one device gets less for it, and another
+   one more. */
+void dpti_state_parts_measure(dpt_trainer *trainer)
+{
+    const size_t margin = DPTI_STATE_PART_ALIGNMENT * sizeof(float) * DPTI_MAX_STATE_BUFFERS;
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        dpti_worker *w = &trainer->workers[i];
+        w->replicas.left = reduce(memory_left(w), margin);
+    }
+}
+
+void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out)
+{
+    out->divided = worker->trainer->replicas.parts.on;
+    out->begin = worker->replicas.part.begin;
+    out->end = worker->replicas.part.end;
+}
+
+size_t dpti_state_parts_undivided_bytes(const dpt_trainer *trainer)
+{
+    return (dpti_trainer_n_state_buffers(trainer) - 1) * trainer->model->flat_gradients *
+           sizeof(float);
+}
+
+/* ---- The mirror --------------------------------------------------------------------------- */
+
+static float *mirror_of(const dpt_trainer *t, dpt_tensor_kind kind)
+{
+    for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS; k++)
+        if (dpti_state_buffer_kind(k) == kind) return t->replicas.parts.mirror[k];
+    return NULL;
+}
+
+dpt_status dpti_state_parts_make_mirror(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    dpt_error error = {.status = DPT_OK};
+    if (!t->replicas.parts.on) return DPT_OK;
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++) {
+        t->replicas.parts.mirror[k] = dpti_trainer_make_flat(t);
+        if (!t->replicas.parts.mirror[k]) return DPT_E_NO_MEMORY;
+    }
+    const dpti_initial initial = {t->init, t->seed};
+    if (dpti_initialize(t->model, &initial, t->replicas.parts.mirror[0], &error) == DPT_OK)
+        return DPT_OK;
+    return dpti_context_fail(t->context, NULL, &error);
+}
+
+void dpti_state_parts_read(const dpt_trainer *trainer, dpt_tensor_kind kind, float *flat, size_t n)
+{
+    memcpy(flat, mirror_of(trainer, kind), n * sizeof *flat);
+}
+
+void dpti_state_parts_write(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat, size_t n)
+{
+    float *mirror = mirror_of(trainer, kind);
+    if (mirror) memcpy(mirror, flat, n * sizeof *flat);
+}
+
+/* ---- Where driver threads meet --------------------------------------------------------------- */
+
+void dpti_state_parts_set_present(dpt_trainer *trainer, size_t rank, bool present)
+{
+    dpti_rendezvous *meet = trainer->replicas.parts.meet;
+    if (meet) dpti_rendezvous_set_present(meet, rank, present);
+}
+
+void dpti_state_parts_break(dpt_trainer *trainer)
+{
+    if (trainer->replicas.parts.meet) dpti_rendezvous_break(trainer->replicas.parts.meet);
+}
+
+void dpti_state_parts_mend(dpt_trainer *trainer)
+{
+    if (trainer->replicas.parts.meet) dpti_rendezvous_mend(trainer->replicas.parts.meet);
+}
+
+/* ---- In the update --------------------------------------------------------------------------- */
+
+/* What a device writes to one buffer of the mirror. */
+typedef struct own_run {
+    const dpti_buffer *buffer; /* of the replica, */
+    size_t place;              /* where the run begins at this element */
+    size_t begin, count;       /* elements of the flat buffer */
+    float *mirror;             /* the buffer of the mirror; NULL: not made yet */
+    const float *view;         /* the replica's buffer as the host sees it; NULL: it does not */
+} own_run;
+
+/* The running statistics are written with the last part, which ends where they begin. */
+static size_t end_of_parameters(const dpti_worker *w)
+{
+    const dpt_model *m = w->trainer->model;
+    const dpti_state_part *part = &w->replicas.part;
+    return part->begin < part->end && part->end == m->flat_trained ? m->flat_gradients : part->end;
+}
+
+static own_run run_of_buffer(const dpti_worker *w, size_t k)
+{
+    const dpti_replica *r = &w->replica;
+    const dpti_buffer *buffers[DPTI_MAX_STATE_BUFFERS] = {&r->parameters, &r->velocity,
+                                                          &r->squares};
+    const size_t begin = w->replicas.part.begin;
+    const size_t end = k == 0 ? end_of_parameters(w) : w->replicas.part.end;
+    return (own_run){.buffer = buffers[k],
+                     .place = k == 0 ? begin : 0,
+                     .begin = begin,
+                     .count = end - begin,
+                     .mirror = w->trainer->replicas.parts.mirror[k],
+                     .view = w->replicas.views[k]};
+}
+
+dpt_status dpti_state_parts_create(dpti_worker *worker)
+{
+    const dpt_trainer *t = worker->trainer;
+    size_t n = 0;
+    void *host = NULL;
+    if (!t->replicas.parts.on || worker->replicas.views[0]) return DPT_OK;
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++)
+        n += run_of_buffer(worker, k).count;
+    if (n == 0) return DPT_OK;
+    DPT_TRY(dpti_host_alloc(worker->device, n * sizeof(float), &host));
+    worker->replicas.fetched = host;
+    return DPT_OK;
+}
+
+void dpti_state_parts_destroy(dpti_worker *worker)
+{
+    float *fetched = worker->replicas.fetched;
+    worker->replicas.fetched = NULL;
+    dpti_host_free(worker->device, fetched);
+}
+
+dpt_status dpti_state_parts_fetch(dpti_shard *shard)
+{
+    dpti_worker *w = shard->worker;
+    float *to = w->replicas.fetched;
+    const double began = dpti_seconds();
+    if (!to) return DPT_OK;
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(w->trainer); k++) {
+        const own_run run = run_of_buffer(w, k);
+        DPT_TRY(dpti_download(to, run.buffer, run.place * sizeof *to, run.count * sizeof *to));
+        to += run.count;
+    }
+    DPT_TRY(dpti_sync(w->device));
+    (void)dpti_times_add_since(&shard->times, DPTI_SPAN_EXCHANGE, began);
+    return DPT_OK;
+}
+
+dpt_status dpti_state_parts_vote(dpti_shard *shard, dpt_status mine)
+{
+    const dpti_worker *w = shard->worker;
+    const double began = dpti_seconds();
+    const dpt_status verdict = dpti_rendezvous_meet(w->trainer->replicas.parts.meet, w->rank, mine);
+    (void)dpti_times_add_since(&shard->times, DPTI_SPAN_WAITING, began);
+    return verdict;
+}
+
+static void write_mirror(const dpti_worker *w)
+{
+    const float *fetched = w->replicas.fetched;
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(w->trainer); k++) {
+        const own_run run = run_of_buffer(w, k);
+        const float *from = fetched ? fetched : run.view ? run.view + run.place : NULL;
+        if (run.count == 0) continue;
+        memcpy(run.mirror + run.begin, from, run.count * sizeof *from);
+        if (fetched) fetched += run.count;
+    }
+}
+
+/* Enqueues the upload of parameters [begin, end). */
+static dpt_status take_over(const dpti_worker *w, size_t begin, size_t end)
+{
+    const float *mirror = w->trainer->replicas.parts.mirror[0];
+    if (begin >= end) return DPT_OK;
+    return dpti_upload(&w->replica.parameters, begin * sizeof *mirror, mirror + begin,
+                       (end - begin) * sizeof *mirror);
+}
+
+dpt_status dpti_state_parts_share(dpti_shard *shard)
+{
+    const dpti_worker *w = shard->worker;
+    const dpti_state_part *part = &w->replicas.part;
+    dpti_stopwatch watch = dpti_stopwatch_start(&shard->times);
+    write_mirror(w);
+    dpti_stopwatch_lap(&watch, DPTI_SPAN_EXCHANGE);
+    /* Between the vote and here no thread calls a device, so none can hang. */
+    DPT_TRY(dpti_rendezvous_meet(w->trainer->replicas.parts.meet, w->rank, DPT_OK));
+    dpti_stopwatch_lap(&watch, DPTI_SPAN_WAITING);
+    DPT_TRY(take_over(w, 0, part->begin));
+    DPT_TRY(take_over(w, part->end, w->trainer->model->flat_trained));
+    DPT_TRY(dpti_sync(w->device));
+    dpti_stopwatch_lap(&watch, DPTI_SPAN_EXCHANGE);
+    return DPT_OK;
+}

@@ -1,0 +1,81 @@
+/* The optimizer's state in parts (--shard optimizer).
+
+   Each device of a process holds all parameters, and the optimizer's state of one part of them: of
+   a run of the flat buffer, its own part.  In the update a device updates its own part alone.  The
+   host holds the training state of the last committed step, the mirror, from which every replica
+   can be restored.  So the loss of a device, which may be the only one that holds its part, loses
+   nothing.
+
+   A step in which gradients are summed is then over as follows, on each driver thread:
+
+   1. It updates its own part, and makes the result visible to the host (dpti_state_parts_fetch).
+   2. All threads vote.  If one has failed, the step is not committed, and every replica is torn: it
+      may have a part of the update.  The mirror is as before the step.
+   3. Otherwise the step is committed.  Each thread writes its own part to the mirror, which
+      cannot fail.  All threads meet.
+   4. It gives its device the other parts of the parameters, from the mirror.  A device that
+      fails here has missed a committed update, as in training without parts.
+
+   Running statistics are no part of this: every device updates all of them. */
+#ifndef DPTI_STATE_PARTS_H
+#define DPTI_STATE_PARTS_H
+
+#include "graph/program.h"
+#include "train/components/state_division.h"
+#include "train/state/in_flight_step.h"
+#include "train/state/replicas_state.h"
+
+typedef struct dpt_trainer dpt_trainer;
+typedef struct dpti_worker dpti_worker;
+
+/* ---- On the caller's thread, nothing in flight ----------------------------------------------- */
+
+/* Whether training with these options would divide a state if it were asked to: there are several
+   devices in one process, and the optimizer has a state. */
+bool dpti_state_parts_possible(const dpt_trainer *trainer);
+/* Switches parts on; before workers are created.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_state_parts_begin(dpt_trainer *trainer);
+/* After workers are destroyed.  Where a device hangs, the mirror stays: it may be read. */
+void dpti_state_parts_end(dpt_trainer *trainer);
+bool dpti_state_parts_on(const dpt_trainer *trainer);
+
+/* Divides the state among the workers that are not lost, by the memory that they have left: by
+   dpti_state_parts_measure, or estimated before workers are created: a device's memory without what
+   it holds now, the parameters and the gradients. */
+void dpti_state_parts_divide(dpt_trainer *trainer, bool measured);
+/* While this is set, workers are to be created with empty parts, and for as few samples at once as
+   may be; measure then notes what memory each device has left. */
+void dpti_state_parts_set_trial(dpt_trainer *trainer, bool trial);
+bool dpti_state_parts_is_trial(const dpt_trainer *trainer);
+void dpti_state_parts_measure(dpt_trainer *trainer);
+/* The part that the worker's device updates, as its program needs it; without parts, all. */
+void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out);
+/* The bytes of the optimizer's state that a device would hold without parts. */
+size_t dpti_state_parts_undivided_bytes(const dpt_trainer *trainer);
+
+/* Makes the mirror, of the initial state.  The failure is in the context. */
+DPT_CHECK_RESULT dpt_status dpti_state_parts_make_mirror(dpt_trainer *trainer);
+/* Reads or writes the first n elements of a buffer of the mirror. */
+void dpti_state_parts_read(const dpt_trainer *trainer, dpt_tensor_kind kind, float *flat, size_t n);
+void dpti_state_parts_write(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat,
+                            size_t n);
+
+/* Where driver threads meet: whether a worker takes part; a device does not answer; it is over. */
+void dpti_state_parts_set_present(dpt_trainer *trainer, size_t rank, bool present);
+void dpti_state_parts_break(dpt_trainer *trainer);
+void dpti_state_parts_mend(dpt_trainer *trainer);
+
+/* ---- On driver threads ----------------------------------------------------------------------- */
+
+/* Host memory for the own part, where the host does not see the device's memory. */
+DPT_CHECK_RESULT dpt_status dpti_state_parts_create(dpti_worker *worker);
+void dpti_state_parts_destroy(dpti_worker *worker);
+
+/* 1: behind the update. */
+DPT_CHECK_RESULT dpt_status dpti_state_parts_fetch(dpti_shard *shard);
+/* 2: `mine` is this device's status.  The same verdict on all threads. */
+DPT_CHECK_RESULT dpt_status dpti_state_parts_vote(dpti_shard *shard, dpt_status mine);
+/* 3 and 4: the device's status. */
+DPT_CHECK_RESULT dpt_status dpti_state_parts_share(dpti_shard *shard);
+
+#endif

@@ -1,0 +1,350 @@
+/* Tests training with the optimizer's state in parts (--shard optimizer): the same bits as without,
+   for every optimizer and division; what devices hold; limits of memory that a training needs parts
+   to fit into. */
+#include "harness.h"
+#include "train/flat.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_parts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 6, BATCH = 29, TEXT = 200, DEVICES = 4, KINDS = 3 };
+
+static const dpt_tensor_kind kinds[KINDS] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQUARES};
+
+typedef struct setting {
+    dpt_context *context;
+    dpt_dataset *data;
+    dpt_model *residual, *wide; /* with batch-norm; one tensor is nearly all of it */
+} setting;
+
+/* A training, and whether its optimizer's state is in parts. */
+typedef struct course {
+    const char *devices, *split;
+    dpt_trainer_options options; /* of the optimizer; the rest is filled in */
+    const dpt_model *model;
+    size_t micro_batch;
+    bool deterministic, parts, sets; /* sets: a tensor of the optimizer's state is set halfway */
+} course;
+
+/* The training state behind it, as flat buffers; free it in any case. */
+typedef struct state {
+    float *flats[KINDS];
+    size_t n[KINDS];
+} state;
+
+static void free_state(state *s)
+{
+    for (size_t k = 0; k < KINDS; k++)
+        free(s->flats[k]);
+}
+
+static dpt_status make_wide(dpt_context *context, dpt_model **out)
+{
+    DPT_TRY(dpt_model_create(context, "wide", out));
+    dpt_model *m = *out;
+    dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS);
+    x = dpt_linear(m, dpt_flatten(m, x), "fc1",
+                   &(dpt_linear_options){
+                       .size = sizeof(dpt_linear_options), .out = 640, .activation = DPT_ACT_RELU});
+    x = dpt_linear(m, x, "fc2",
+                   &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
+    return dpt_model_finish(m, x);
+}
+
+static dpt_status create(const setting *s, const course *task, dpt_device_set *set,
+                         dpt_trainer **out)
+{
+    dpt_trainer_options o = task->options;
+    o.size = sizeof o;
+    o.batch_size = BATCH;
+    o.micro_batch = task->micro_batch;
+    o.split = dpt_split_from(task->split);
+    o.seed = 3;
+    o.deterministic = task->deterministic;
+    o.no_standby = true;
+    o.shard = task->parts ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE;
+    return dpt_trainer_create(set, task->model, s->data, &o, out);
+}
+
+/* The state of each device is to be the same: *out has that of the first. */
+static dpt_status read_states(test *t, const course *task, dpt_trainer *trainer, state *out)
+{
+    const size_t n_kinds = task->options.optimizer == DPT_OPTIMIZER_ADAMW ? 3
+                           : task->options.momentum != 0                  ? 2
+                                                                          : 1;
+    for (size_t k = 0; k < n_kinds; k++) {
+        const size_t n =
+            kinds[k] == DPT_PARAMETER ? trainer->model->flat_size : trainer->model->flat_gradients;
+        float *other = calloc(n, sizeof *other);
+        out->flats[k] = calloc(n, sizeof *other);
+        out->n[k] = n;
+        for (size_t i = 0; other && out->flats[k] && i < dpt_trainer_device_count(trainer); i++) {
+            CHECK_OK(dpti_trainer_read(trainer, i, kinds[k], i == 0 ? out->flats[k] : other));
+            if (i > 0 && !CHECK(memcmp(other, out->flats[k], n * sizeof *other) == 0))
+                FAIL("%s: device %zu has another buffer %zu", task->devices, i, k);
+        }
+        free(other);
+    }
+    return DPT_OK;
+}
+
+/* Writes over a tensor of the optimizer's state that may be in several parts. */
+static void set_velocity(test *t, dpt_trainer *trainer)
+{
+    const dpt_model *m = trainer->model;
+    dpt_parameter_info info = {.size = sizeof info};
+    for (size_t i = 0; i < 2; i++) {
+        dpt_model_tensor(m, i, &info);
+        float *values = calloc(info.elements, sizeof *values), *now = NULL;
+        for (size_t e = 0; values && e < info.elements; e++)
+            values[e] = 1e-4f * (float)(e % 17);
+        now = calloc(info.elements, sizeof *now);
+        CHECK_OK(dpt_trainer_set(trainer, DPT_VELOCITY, info.name, values, info.elements));
+        CHECK_OK(dpt_trainer_get(trainer, 0, DPT_VELOCITY, info.name, now, info.elements));
+        CHECK(values && now && memcmp(now, values, info.elements * sizeof *now) == 0);
+        free(now);
+        free(values);
+    }
+}
+
+/* Trains; `look`, if it is not NULL, sees the trainer before the first step. */
+static bool train(test *t, const course *task, void (*look)(test *t, const dpt_trainer *trainer),
+                  state *out)
+{
+    const setting *s = t->user;
+    dpt_device_set *set = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_step_metrics m = {.size = sizeof m};
+    *out = (state){.n = {0}};
+    bool sound = CHECK_OK(dpt_device_set_open(s->context, task->devices, &set)) &&
+                 CHECK_OK(create(s, task, set, &trainer));
+    if (sound && look) look(t, trainer);
+    for (size_t i = 0; sound && i < STEPS; i++) {
+        if (i == STEPS / 2 && task->sets) set_velocity(t, trainer);
+        sound = CHECK_OK(dpt_trainer_step(trainer, &m));
+    }
+    if (!sound) FAIL("%s: %s", task->devices, dpt_error_message(s->context));
+    if (sound) sound = CHECK_OK(read_states(t, task, trainer, out));
+    dpt_trainer_destroy(trainer);
+    dpt_device_set_close(set);
+    return sound;
+}
+
+static void compare(test *t, const course *task, const state *right, const state *now)
+{
+    for (size_t k = 0; k < KINDS; k++) {
+        CHECK_SIZE(now->n[k], right->n[k]);
+        if (right->n[k] > 0 &&
+            !CHECK(memcmp(now->flats[k], right->flats[k], right->n[k] * sizeof(float)) == 0))
+            FAIL("%s, %s, %s: buffer %zu differs", task->model->name, task->devices, task->split,
+                 k);
+    }
+}
+
+/* Every device holds its part, and the parts are all there is. */
+static void look_at_parts(test *t, const dpt_trainer *trainer)
+{
+    size_t at = 0, n_holding = 0;
+    const bool adamw = trainer->program.optimizer.kind == DPT_OPTIMIZER_ADAMW;
+    if (!CHECK(dpti_state_parts_on(trainer))) return;
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        const dpti_worker *w = &trainer->workers[i];
+        const size_t n = w->replicas.part.end - w->replicas.part.begin;
+        CHECK_SIZE(w->replicas.part.begin, at);
+        CHECK_SIZE(w->replica.velocity.n_bytes, n * sizeof(float));
+        CHECK_SIZE(w->replica.squares.n_bytes, adamw ? n * sizeof(float) : 0);
+        CHECK(atomic_load(&w->device->memory_used_bytes) <= w->device->memory_limit_bytes);
+        n_holding += n > 0;
+        at = w->replicas.part.end;
+    }
+    CHECK_SIZE(at, trainer->model->flat_trained);
+    CHECK(n_holding > 1);
+}
+
+/* ---- The same bits --------------------------------------------------------------------------- */
+
+static const dpt_parameter_group groups[] = {
+    {.pattern = "*.bias", .lr_factor = 2, .has_weight_decay = true},
+    {.pattern = "fc*.weight", .lr_factor = 0.5f}};
+static const dpt_parameter_group frozen[] = {{.pattern = "*1.weight", .frozen = true}};
+
+static const dpt_trainer_options optimizers[] = {
+    {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f},
+    {.lr = 0.05f, .momentum = 0.9f, .nesterov = true, .clip_norm = 0.5f, .no_bias_decay = true},
+    {.lr = 0.01f, .optimizer = DPT_OPTIMIZER_ADAMW, .weight_decay = 0.1f, .no_bias_decay = true},
+    {.lr = 0.01f,
+     .optimizer = DPT_OPTIMIZER_ADAMW,
+     .weight_decay = 0.1f,
+     .groups = groups,
+     .n_groups = 2},
+    {.lr = 0.01f, .optimizer = DPT_OPTIMIZER_ADAMW, .groups = frozen, .n_groups = 1}};
+
+/* Division among equal devices, by limits of memory, and with devices that get no element. */
+static const struct {
+    const char *devices, *split;
+} mixes[] = {
+    {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"},
+    {"cpu:threads=1:memory=9M,cpu:threads=1:memory=30M,cpu:threads=1:memory=14M", "2:0:3"},
+    {"cpu:threads=1,cpu:threads=1:memory=4M,cpu:threads=2:memory=3G", "5:2:1"},
+};
+
+static void same_bits(test *t, bool deterministic)
+{
+    const setting *s = t->user;
+    for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++)
+        for (size_t k = 0; k < 2; k++) {
+            course plain = {.options = optimizers[o],
+                            .model = k == 0 ? s->residual : s->wide,
+                            .deterministic = deterministic,
+                            .sets = optimizers[o].groups != frozen, /* such have none */
+                            .devices = "cpu:threads=1"};
+            state right = {.n = {0}}, now;
+            if (deterministic && !train(t, &plain, NULL, &right)) continue;
+            for (size_t i = 0; i < sizeof mixes / sizeof *mixes && t->n_failures == 0; i++) {
+                /* Limits are for the smaller network. */
+                if (k == 1 && strstr(mixes[i].devices, "memory=4M")) continue;
+                course divided = plain;
+                divided.devices = mixes[i].devices;
+                divided.split = mixes[i].split;
+                if (!deterministic && !train(t, &divided, NULL, &right)) continue;
+                divided.parts = true;
+                if (train(t, &divided, i == 0 ? look_at_parts : NULL, &now))
+                    compare(t, &divided, &right, &now);
+                free_state(&now);
+                if (!deterministic) free_state(&right);
+                if (!deterministic) right = (state){.n = {0}};
+            }
+            free_state(&right);
+        }
+}
+
+static void deterministic(test *t)
+{
+    same_bits(t, true);
+}
+
+static void by_default(test *t)
+{
+    same_bits(t, false);
+}
+
+/* One device, and an optimizer without a state: as without parts. */
+static void look_at_none(test *t, const dpt_trainer *trainer)
+{
+    CHECK(!dpti_state_parts_on(trainer));
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        const dpti_replica *r = &trainer->workers[i].replica;
+        if (trainer->program.optimizer.momentum == 0)
+            CHECK(!r->velocity.handle);
+        else
+            CHECK_SIZE(r->velocity.n_bytes, trainer->model->flat_gradients * sizeof(float));
+    }
+}
+
+static void nothing_to_divide(test *t)
+{
+    const setting *s = t->user;
+    const course alone = {
+        .options = optimizers[0], .model = s->wide, .parts = true, .devices = "cpu:threads=1"};
+    const course stateless = {.options = {.lr = 0.05f},
+                              .model = s->wide,
+                              .parts = true,
+                              .devices = "cpu:threads=1,cpu:threads=1"};
+    state now;
+    (void)train(t, &alone, look_at_none, &now);
+    free_state(&now);
+    (void)train(t, &stateless, look_at_none, &now);
+    free_state(&now);
+}
+
+/* ---- Memory ---------------------------------------------------------------------------------- */
+
+/* Limits in percents of the bytes of weights, gradients and both moments. */
+static void make_limits(char devices[TEXT], const dpt_model *model, const size_t percents[DEVICES])
+{
+    const size_t all = 4 * model->flat_size * sizeof(float);
+    size_t n = 0;
+    for (size_t i = 0; i < DEVICES; i++)
+        n += (size_t)snprintf(devices + n, TEXT - n, "%scpu:threads=1:memory=%zu", i > 0 ? "," : "",
+                              percents[i] * all / 100);
+}
+
+/* Each device alone is too small for the training, and the devices together hold it.  With the last
+   limits the division must know what activations take: nearly a percent. */
+static void limits(test *t)
+{
+    static const size_t percents[][DEVICES] = {
+        {70, 95, 80, 75}, {80, 90, 71, 97}, {74, 75, 73, 72}, {54, 72, 55, 73}};
+    const setting *s = t->user;
+    course plain = {.options = optimizers[2],
+                    .model = s->wide,
+                    .micro_batch = 1, /* the same sums, whatever memory is left */
+                    .split = "1:1:1:1",
+                    .devices = "cpu:threads=1,cpu:threads=1,cpu:threads=1,cpu:threads=1"};
+    state right, now;
+    if (!train(t, &plain, NULL, &right)) return;
+    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
+        char devices[TEXT];
+        course limited = plain;
+        dpt_device_set *set = NULL;
+        dpt_trainer *trainer = NULL;
+        make_limits(devices, s->wide, percents[i]);
+        limited.devices = devices;
+        if (CHECK_OK(dpt_device_set_open(s->context, devices, &set))) {
+            CHECK_STATUS(create(s, &limited, set, &trainer), DPT_E_NO_MEMORY);
+            CHECK_CONTAINS(dpt_error_message(s->context), "fits with --shard optimizer");
+        }
+        dpt_trainer_destroy(trainer);
+        dpt_device_set_close(set);
+        limited.parts = true;
+        if (train(t, &limited, look_at_parts, &now)) compare(t, &limited, &right, &now);
+        free_state(&now);
+    }
+    free_state(&right);
+}
+
+/* Where parts do not help nothing is said about them. */
+static void too_small(test *t)
+{
+    static const size_t percents[DEVICES] = {52, 52, 52, 52};
+    const setting *s = t->user;
+    for (size_t i = 0; i < 2; i++) {
+        char devices[TEXT];
+        const course task = {
+            .options = optimizers[2], .model = s->wide, .parts = i == 1, .devices = devices};
+        dpt_device_set *set = NULL;
+        dpt_trainer *trainer = NULL;
+        make_limits(devices, s->wide, percents);
+        if (CHECK_OK(dpt_device_set_open(s->context, devices, &set))) {
+            CHECK_STATUS(create(s, &task, set, &trainer), DPT_E_NO_MEMORY);
+            CHECK(!strstr(dpt_error_message(s->context), "--shard"));
+        }
+        dpt_trainer_destroy(trainer);
+        dpt_device_set_close(set);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {{"deterministic", deterministic},
+                                      {"by default", by_default},
+                                      {"nothing to divide", nothing_to_divide},
+                                      {"limits", limits},
+                                      {"too small", too_small}};
+    setting s = {.context = NULL};
+    const bool made = dpt_context_create(&s.context) == DPT_OK &&
+                      flat_data(s.context, FLAT_COUNT, 0, &s.data) == DPT_OK &&
+                      flat_residual(s.context, &s.residual) == DPT_OK &&
+                      make_wide(s.context, &s.wide) == DPT_OK;
+    if (!made) fprintf(stderr, "%s\n", dpt_error_message(s.context));
+    const int result =
+        made ? test_run((size_t)argc - 1, argv + 1, cases, sizeof cases / sizeof *cases, &s) : 1;
+    dpt_model_destroy(s.wide);
+    dpt_model_destroy(s.residual);
+    dpt_dataset_destroy(s.data);
+    dpt_context_destroy(s.context);
+    return result;
+}
