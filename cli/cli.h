@@ -82,7 +82,7 @@ typedef struct cli_options {
     const char *devices_of;      /* the file that has them (cli_read_devices); NULL: none */
     const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
     const char *data, *test_data, *tokenizer;
-    const char *split, *optimizer, *schedule, *precision, *recompute;
+    const char *split, *optimizer, *schedule, *precision, *recompute, *shard;
     size_t logit_rows; /* 0: by memory */
     size_t batch_size; /* 0: the default, within the data */
     size_t epochs, max_steps;

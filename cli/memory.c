@@ -34,9 +34,45 @@ static void print_passes(const dpt_device_info *device, const dpt_device_plan *p
     printf(": computes its shard of %zu samples %zu at a time\n", plan->samples, plan->micro_batch);
 }
 
+dpt_status cli_sum_optimizer(dpt_trainer *trainer, size_t *out)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
+        dpt_device_plan plan = {.size = sizeof plan};
+        DPT_TRY(dpt_trainer_plan(trainer, i, &plan));
+        sum += plan.optimizer_bytes;
+    }
+    *out = sum;
+    return DPT_OK;
+}
+
+static double mebibytes(size_t bytes)
+{
+    return (double)bytes / (1024.0 * 1024.0);
+}
+
+/* Which part of the optimizer's state each device holds, if the state is in parts. */
+static dpt_status print_parts(const cli_session *session, const cli_options *options)
+{
+    const size_t n = dpt_trainer_device_count(session->trainer);
+    size_t sum;
+    DPT_TRY(cli_sum_optimizer(session->trainer, &sum));
+    for (size_t i = 0; cli_shards_optimizer(options) && sum > 0 && n > 1 && i < n; i++) {
+        dpt_device_info device = {.size = sizeof device};
+        dpt_device_plan plan = {.size = sizeof plan};
+        DPT_TRY(dpt_trainer_device(session->trainer, i, &device));
+        DPT_TRY(dpt_trainer_plan(session->trainer, i, &plan));
+        print_device(&device);
+        printf(": holds %.1f of %.1f MiB of the optimizer's state\n",
+               mebibytes(plan.optimizer_bytes), mebibytes(sum));
+    }
+    return DPT_OK;
+}
+
 dpt_status cli_print_memory(const cli_session *session, const cli_options *options)
 {
     bool passes = false;
+    DPT_TRY(print_parts(session, options));
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
     for (size_t i = 0; i < dpt_trainer_device_count(session->trainer); i++) {

@@ -105,6 +105,25 @@ static dpt_status print_gradients(dpt_trainer *trainer)
     return DPT_OK;
 }
 
+/* What the optimizer's state takes on each of several devices with --shard optimizer and without.
+ */
+static dpt_status print_parts(const cli_session *session, const cli_options *options)
+{
+    const size_t n = dpt_device_set_count(session->devices);
+    size_t sum = 0;
+    DPT_TRY(cli_sum_optimizer(session->trainer, &sum));
+    if (n < 2 || sum == 0) return DPT_OK;
+    if (cli_shards_optimizer(options))
+        printf("The optimizer's state is in parts: without --shard optimizer %.1f MiB on each "
+               "device; host memory has a copy of the training state\n",
+               mebibytes(sum));
+    else
+        printf("The optimizer's state takes %.1f MiB on each device; with --shard optimizer on all "
+               "devices together\n",
+               mebibytes(sum / n));
+    return DPT_OK;
+}
+
 /* The memory for compression, in case several processes train.  A plan runs in one process. */
 static void print_compression(const dpt_trainer *trainer)
 {
@@ -171,6 +190,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     printf("\n");
     DPT_TRY(print_devices(session));
     DPT_TRY(print_gradients(session->trainer));
+    DPT_TRY(print_parts(session, options));
     print_compression(session->trainer);
     DPT_TRY(print_local_steps(session->trainer, options));
     print_process();

@@ -29,6 +29,11 @@ static bool is(const char *value, const char *word)
     return value && strcmp(value, word) == 0;
 }
 
+bool cli_shards_optimizer(const cli_options *options)
+{
+    return is(options->shard, "optimizer");
+}
+
 dpt_batch_norm_mode cli_batch_norm(const cli_options *options)
 {
     if (options->freeze_batch_norm || is(options->batchnorm, "frozen"))
@@ -235,6 +240,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .outer_momentum = (float)o->outer_momentum,
         .no_outer_momentum =
             cli_is_given(o, offsetof(cli_options, outer_momentum)) && o->outer_momentum == 0,
+        .shard = cli_shards_optimizer(o) ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE,
     };
 }
 
@@ -297,6 +303,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (is(o->compress, "bf16")) printf(", bf16 between processes");
     if (o->local_steps > 0) printf(", rounds of %zu local steps", o->local_steps);
     if (is(o->recompute, "on")) printf(", activations computed again");
+    if (cli_shards_optimizer(o)) printf(", optimizer's state in parts");
     if (o->deterministic) printf(", deterministic");
 }
 

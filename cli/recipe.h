@@ -18,6 +18,7 @@ dpt_loss cli_loss(const cli_options *options);
 /* The same; without --loss that of the training of these weights, which may be zeroed. */
 dpt_loss cli_loss_of(const cli_options *options, const dpt_weights_info *weights);
 dpt_batch_norm_mode cli_batch_norm(const cli_options *options);
+bool cli_shards_optimizer(const cli_options *options); /* --shard optimizer */
 /* The batch size for training data of `count` samples. */
 size_t cli_batch_size(const cli_options *options, size_t count);
 /* The samples of a step, because a schedule counts steps. */

@@ -243,6 +243,10 @@ mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --checkpoint supervised --supervise
 check "--supervise: status $status" [ "$status" -eq 2 ]
 check "it is told: $(cat mpi.err)" grep -q 'one of 2: .* run the whole mpirun command again' mpi.err
 
+# The optimizer's state is divided among the devices of one process.
+mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --shard optimizer
+fails 2 "the optimizer's state is divided within one process, not over several: leave shard out"
+
 # Files that the first process is not told of.
 rm -rf ignored ignored.jsonl
 mpi_each 60 "$DPTRAIN" "${few[@]}" --log first.jsonl : \
