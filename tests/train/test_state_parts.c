@@ -5,6 +5,7 @@
 #include "train/flat.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_parts.h"
+#include "train/support.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,13 +183,16 @@ static const dpt_trainer_options optimizers[] = {
      .n_groups = 2},
     {.lr = 0.01f, .optimizer = DPT_OPTIMIZER_ADAMW, .groups = frozen, .n_groups = 1}};
 
-/* Division among equal devices, by limits of memory, and with devices that get no element. */
+/* Division among equal devices, by limits of memory, with devices that get no element, and with
+   those whose memory is not the host's.  Two devices are an island, by default. */
 static const struct {
     const char *devices, *split;
 } mixes[] = {
     {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"},
     {"cpu:threads=1:memory=9M,cpu:threads=1:memory=30M,cpu:threads=1:memory=14M", "2:0:3"},
     {"cpu:threads=1,cpu:threads=1:memory=4M,cpu:threads=2:memory=3G", "5:2:1"},
+    {"faultstaged:threads=1,cpu:threads=1", "1:2"},
+    {"fault:threads=1:island=1,fault:threads=1:island=1,cpu:threads=1", "2:3:1"},
 };
 
 static void same_bits(test *t, bool deterministic)
@@ -335,6 +339,7 @@ int main(int argc, char **argv)
                                       {"limits", limits},
                                       {"too small", too_small}};
     setting s = {.context = NULL};
+    add_fault_plugins();
     const bool made = dpt_context_create(&s.context) == DPT_OK &&
                       flat_data(s.context, FLAT_COUNT, 0, &s.data) == DPT_OK &&
                       flat_residual(s.context, &s.residual) == DPT_OK &&

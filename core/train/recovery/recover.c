@@ -58,10 +58,31 @@ static dpt_status remake(dpt_trainer *t, float *const *flats)
     return DPT_E_CANCELLED;
 }
 
+/* With measured shards, and statistics of the batch, a worker that is made anew may hold fewer
+   samples than before: its part of the optimizer's state has grown.  `made`: what they held
+   (n_workers). */
+static dpt_status bound_shards(dpt_trainer *t, const size_t *made)
+{
+    dpti_balance *balance = dpti_shards_balance(t);
+    for (size_t i = 0; balance && i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        if (dpti_is_lost(w) || w->capacity >= made[i]) continue;
+        if (!dpti_balance_bound(balance, i, w->capacity))
+            return dpt_fail(t->context, DPT_E_NO_MEMORY,
+                            "%s holds %zu samples beside its part of the optimizer's state, and so "
+                            "the devices hold no batch of %zu: use a smaller batch size",
+                            w->device->id, w->capacity, t->batch_size);
+    }
+    return DPT_OK;
+}
+
 dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
     float *flats[DPTI_MAX_STATE_BUFFERS] = {NULL};
+    size_t made[DPTI_SPLIT_MAX_DEVICES];
+    for (size_t i = 0; i < t->n_workers; i++)
+        made[i] = t->workers[i].capacity;
     dpt_status status = dpti_peers_agree(t, dpti_trainer_read_state_buffers(t, flats));
     if (status == DPT_OK) {
         do
@@ -70,7 +91,7 @@ dpt_status dpti_trainer_rebuild(dpt_trainer *trainer)
         if (status != DPT_OK) dpti_trainer_forsake(t, flats);
     }
     dpti_trainer_free_state_buffers(flats);
-    return status;
+    return status == DPT_OK && dpti_state_parts_on(t) ? bound_shards(t, made) : status;
 }
 
 /* ---- Losing devices -------------------------------------------------------------------------- */
