@@ -281,6 +281,31 @@ static void two_fail(test *t)
             n, body));
 }
 
+/* A device is lost, and another one fails in any call, also while the devices that are left are
+   made anew for other parts.  If it has no memory for a larger part, it is lost, too. */
+static void fails_when_rebuilt(test *t)
+{
+    static const char *const hows[] = {"fail=%zu", "lost=%zu", "entry=alloc:full=%zu:for=100000"};
+    static const size_t strides[] = {9, 11, 1};
+    scene_of(t)->optimizer = DPT_OPTIMIZER_ADAMW;
+    for (size_t i = 0; i < sizeof hows / sizeof *hows && t->n_failures == 0; i++) {
+        char format[TEXT];
+        size_t n = i + 1, n_both = 0;
+        scene_of(t)->split = i == 1 ? "measured" : "2:3:1";
+        snprintf(format, sizeof format,
+                 "fault:threads=1:after=1:entry=upload:lost=1,%%s:threads=1:after=1:%s,"
+                 "cpu:threads=1",
+                 hows[i]);
+        while (plant_once(t, &(plant_list){.format = format}, n, body) &&
+               plant_count("fired") > 1 && t->n_failures == 0) {
+            n += strides[i] * plant_wider();
+            n_both++;
+        }
+        printf("  %s: %zu calls failed in turn\n", format, n_both);
+        CHECK(n_both > 3);
+    }
+}
+
 /* Nobody is left: the state of the last committed step is in the checkpoint's folder, also where no
    device's memory can be read. */
 static void all_body(run *r)
@@ -341,6 +366,7 @@ int main(int argc, char **argv)
         {"update_fails", update_fails},
         {"taken_again", taken_again},
         {"two_fail", two_fail},
+        {"fails_when_rebuilt", fails_when_rebuilt},
         {"all_lost", all_lost},
         {"does_not_answer", does_not_answer},
     };

@@ -111,13 +111,7 @@ void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out)
     out->end = worker->replicas.part.end;
 }
 
-size_t dpti_state_parts_undivided_bytes(const dpt_trainer *trainer)
-{
-    return (dpti_trainer_n_state_buffers(trainer) - 1) * trainer->model->flat_gradients *
-           sizeof(float);
-}
-
-/* ---- The mirror --------------------------------------------------------------------------- */
+/* ---- The mirror ------------------------------------------------------------------------------ */
 
 static float *mirror_of(const dpt_trainer *t, dpt_tensor_kind kind)
 {

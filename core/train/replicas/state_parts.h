@@ -50,8 +50,6 @@ bool dpti_state_parts_is_trial(const dpt_trainer *trainer);
 void dpti_state_parts_measure(dpt_trainer *trainer);
 /* The part that the worker's device updates, as its program needs it; without parts, all. */
 void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out);
-/* The bytes of the optimizer's state that a device would hold without parts. */
-size_t dpti_state_parts_undivided_bytes(const dpt_trainer *trainer);
 
 /* Makes the mirror, of the initial state.  The failure is in the context. */
 DPT_CHECK_RESULT dpt_status dpti_state_parts_make_mirror(dpt_trainer *trainer);
