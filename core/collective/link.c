@@ -46,6 +46,22 @@ void dpti_link_abandon(const dpti_link *link)
     if (link->line) dpti_leave_behind(link->line);
 }
 
+bool dpti_link_survives(const dpti_link *link)
+{
+    const dpt_transport *t = link->transport;
+    return t->survives && t->survives(link->self);
+}
+
+dpt_status dpti_link_settle(const dpti_link *link, dpt_error *error)
+{
+    return link->transport->settle(link->self, error);
+}
+
+dpt_status dpti_link_mend(dpti_link *link, dpt_error *error)
+{
+    return link->transport->mend(link->self, &link->rank, &link->n, error);
+}
+
 static bool any_received(const dpt_message *messages, size_t n)
 {
     for (size_t i = 0; i < n; i++)

@@ -31,6 +31,12 @@ void dpti_link_close(const dpti_link *link);
    call of the link follows. */
 void dpti_link_abandon(const dpti_link *link);
 
+/* Whether the job goes on when a process has died; and as `settle` and `mend` of the transport
+   (transport.h), if it does.  mend changes rank and n of this link, and not those of its copies. */
+bool dpti_link_survives(const dpti_link *link);
+DPT_CHECK_RESULT dpt_status dpti_link_settle(const dpti_link *link, dpt_error *error);
+DPT_CHECK_RESULT dpt_status dpti_link_mend(dpti_link *link, dpt_error *error);
+
 /* Messages that are sent and received at the same time. */
 typedef struct dpti_messages {
     const dpt_message *items; /* (n) */

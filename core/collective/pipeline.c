@@ -196,3 +196,12 @@ dpt_status dpti_pipeline_look(dpti_pipeline *pipeline, dpti_ring *ring, bool *mo
     *moved = true;
     return DPT_OK;
 }
+
+void dpti_pipeline_end(dpti_pipeline *pipeline)
+{
+    dpti_pipeline *p = pipeline;
+    dpt_error error;
+    for (size_t i = 0; i < DPTI_MOST_WINDOW; i++)
+        for (bool done = false; p->slots[i].request && !done;)
+            if (test(p, &p->slots[i], &done, &error) != DPT_OK) break;
+}

@@ -20,6 +20,10 @@ dpti_pipeline *dpti_pipeline_create(const dpti_link *link);
 /* Accepts NULL.  If the transport has failed, memory of requests in flight is never freed. */
 void dpti_pipeline_destroy(dpti_pipeline *pipeline);
 
+/* After a failure of a transport that survives failures: waits until nothing is sent from memory of
+   collectives, or received there.  The pipeline can only be destroyed then. */
+void dpti_pipeline_end(dpti_pipeline *pipeline);
+
 /* Changes the route and the window in two steps.  `reserve` allocates memory for *travel, which
    becomes what is possible; it returns false if memory is short.  `take` is called while nothing is
    in flight: chunks travel by the reserved *travel from then on; NULL: the reserved memory is

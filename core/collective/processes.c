@@ -32,7 +32,10 @@ typedef dpt_status call_fn(dpti_processes *processes, void *argument, dpt_error 
 struct dpti_processes {
     dpti_link link;
     bool open;
+    bool survives;         /* the job goes on when a process has died */
+    bool broken;           /* the transport has failed, and nothing is in flight any more */
     bool agreed;           /* all know of the last failure */
+    size_t *former;        /* (n) as dpti_processes_former has it; NULL: the present ranks */
     double *delays;        /* (n) as dpti_processes_delays has them */
     dpt_message *messages; /* (4 n) */
     dpti_pipeline *pipeline;
@@ -92,11 +95,21 @@ static dpt_status tell_failure(dpti_processes *p, dpt_error *error)
 
 /* ---- The communication thread ---------------------------------------------------------------- */
 
+/* After a failure of the transport, before anybody learns of it: ends what is in flight, because
+   those who wait for it free its memory. */
+static void end_in_flight(dpti_processes *p)
+{
+    if (!p->survives || p->broken) return;
+    dpti_pipeline_end(p->pipeline);
+    p->broken = true;
+}
+
 /* Looks at the collectives in flight; returns whether anything has moved. */
 static bool look_at_collectives(dpti_processes *p)
 {
     dpt_error error = {.status = DPT_OK};
     bool moved = false;
+    if (p->broken) return false;
     pthread_mutex_lock(&p->mutex);
     dpti_ring ring = {.items = p->ring,
                       .n_items = DPTI_MOST_COLLECTIVES,
@@ -106,7 +119,10 @@ static bool look_at_collectives(dpti_processes *p)
     pthread_mutex_unlock(&p->mutex);
     if (ring.n_over >= ring.n_started) return false;
     const dpt_status status = dpti_pipeline_look(p->pipeline, &ring, &moved, &error);
-    if (status != DPT_OK) note_failure(p, status, &error);
+    if (status != DPT_OK) {
+        end_in_flight(p);
+        note_failure(p, status, &error);
+    }
     pthread_mutex_lock(&p->mutex);
     if (ring.n_over != p->n_over || p->failed) pthread_cond_broadcast(&p->changed);
     p->n_over = ring.n_over;
@@ -212,18 +228,35 @@ static dpt_status call(dpti_processes *p, call_fn *function, void *argument, dpt
     return status;
 }
 
-static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
+/* Allocates what depends on the number of processes. */
+static dpt_status make_room(dpti_processes *p, dpt_error *error)
 {
     const dpti_link *w = &p->link;
-    (void)argument;
-    DPT_TRY(dpti_link_open(&p->link, error));
-    p->open = true;
     p->delays = calloc(w->n, sizeof *p->delays);
     p->messages = calloc(4 * w->n, sizeof *p->messages);
     p->pipeline = dpti_pipeline_create(w);
     if (p->delays) p->delays[w->rank] = w->delay;
     if (p->delays && p->messages && p->pipeline) return DPT_OK;
     return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with %zu processes", w->n);
+}
+
+static void free_room(dpti_processes *p)
+{
+    dpti_pipeline_destroy(p->pipeline);
+    free(p->messages);
+    free(p->delays);
+    p->pipeline = NULL;
+    p->messages = NULL;
+    p->delays = NULL;
+}
+
+static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
+{
+    (void)argument;
+    DPT_TRY(dpti_link_open(&p->link, error));
+    p->open = true;
+    p->survives = dpti_link_survives(&p->link);
+    return make_room(p, error);
 }
 
 static dpt_status run_close(dpti_processes *p, void *argument, dpt_error *error)
@@ -238,9 +271,8 @@ static void release(dpti_processes *p)
 {
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->mutex);
-    dpti_pipeline_destroy(p->pipeline);
-    free(p->messages);
-    free(p->delays);
+    free_room(p);
+    free(p->former);
     free(p);
 }
 
@@ -384,6 +416,16 @@ static void add_all_gather(const dpti_processes *p, uint8_t *base, const size_t 
     }
 }
 
+/* Ends an exchange after a failure of collectives, or because this process has given up. */
+static dpt_status leave_exchange(dpti_processes *p, void *request, dpt_error *error)
+{
+    bool done = false;
+    if (!p->broken) return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
+    while (!done)
+        if (dpti_link_test(&p->link, request, &done, error) != DPT_OK) break;
+    return tell_failure(p, error);
+}
+
 /* Sends and receives the first n messages, and works on collectives meanwhile. */
 static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
 {
@@ -395,11 +437,12 @@ static dpt_status exchange(dpti_processes *p, size_t n, dpt_error *error)
     if (n == 0) return DPT_OK;
     for (size_t i = 0; i < n; i++)
         n_bytes += p->messages[i].n_bytes;
-    DPT_TRY(dpti_link_start(w, (dpti_messages){p->messages, n}, &request, error));
+    dpt_status status = dpti_link_start(w, (dpti_messages){p->messages, n}, &request, error);
     for (begin_patience(&pause);;) {
-        DPT_TRY(dpti_link_test(w, request, &done, error));
-        if (done) return DPT_OK;
-        if (has_failed(p)) return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
+        if (status == DPT_OK) status = dpti_link_test(w, request, &done, error);
+        if (status != DPT_OK) end_in_flight(p);
+        if (status != DPT_OK || done) return status;
+        if (has_failed(p)) return leave_exchange(p, request, error);
         if (look_at_collectives(p)) continue;
         const long sleep =
             next_sleep(&pause, n_bytes < MUCH ? eager_seconds : eager_seconds_for_much);
@@ -419,6 +462,89 @@ static dpt_status together(dpti_processes *p, call_fn *function, void *argument,
     if (status == DPT_OK) return DPT_OK;
     note_failure(p, status, &own);
     return tell_failure(p, error);
+}
+
+/* ---- Processes that die ---------------------------------------------------------------------- */
+
+bool dpti_processes_survive(const dpti_processes *processes)
+{
+    return processes->survives;
+}
+
+bool dpti_processes_to_mend(dpti_processes *processes)
+{
+    dpti_processes *p = processes;
+    pthread_mutex_lock(&p->mutex);
+    const bool transport = p->failed && p->first.status != DPT_OK;
+    pthread_mutex_unlock(&p->mutex);
+    return p->survives && transport;
+}
+
+static dpt_status run_settle(dpti_processes *p, void *argument, dpt_error *error)
+{
+    (void)argument;
+    const dpt_status status = dpti_link_settle(&p->link, error);
+    if (status != DPT_OK) end_in_flight(p);
+    return status;
+}
+
+dpt_status dpti_processes_settle(dpti_processes *processes, dpt_error *error)
+{
+    return processes->survives ? together(processes, run_settle, NULL, error) : DPT_OK;
+}
+
+static dpt_status run_mend(dpti_processes *p, void *argument, dpt_error *error)
+{
+    (void)argument;
+    DPT_TRY(dpti_link_mend(&p->link, error));
+    free_room(p);
+    p->broken = false;
+    return make_room(p, error);
+}
+
+/* Tells all processes which ranks they had. */
+static dpt_status tell_former(dpti_processes *p, uint64_t before, dpt_error *error)
+{
+    dpti_gathered all = {.data = NULL};
+    DPT_TRY(dpti_processes_gather(p, (dpti_bytes){&before, sizeof before}, &all, error));
+    size_t *former = calloc(p->link.n, sizeof *former);
+    for (size_t r = 0; former && r < p->link.n; r++) {
+        memcpy(&before, all.data + r * sizeof before, sizeof before);
+        former[r] = p->former ? p->former[before] : (size_t)before;
+    }
+    dpti_gathered_free(&all);
+    if (!former) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with processes");
+    free(p->former);
+    p->former = former;
+    return DPT_OK;
+}
+
+dpt_status dpti_processes_mend(dpti_processes *processes, dpt_error *error)
+{
+    dpti_processes *p = processes;
+    const size_t before = p->link.rank;
+    if (!dpti_processes_to_mend(p))
+        return DPT_FAIL(error, DPT_E_STATE, "there is no failure between processes to go on from");
+    DPT_TRY(call(p, run_mend, NULL, error));
+    pthread_mutex_lock(&p->mutex);
+    p->failed = false;
+    p->first = (dpt_error){.status = DPT_OK};
+    p->n_started = p->n_over = 0;
+    p->agreed = false;
+    pthread_mutex_unlock(&p->mutex);
+    DPT_TRY(tell_former(p, before, error));
+    return dpti_processes_tell_delays(p, error);
+}
+
+size_t dpti_processes_former(const dpti_processes *processes, size_t rank)
+{
+    return processes->former ? processes->former[rank] : rank;
+}
+
+void dpti_processes_forget_former(dpti_processes *processes)
+{
+    free(processes->former);
+    processes->former = NULL;
 }
 
 /* ---- All-gather with a vote ------------------------------------------------------------------ */

@@ -6,7 +6,8 @@
    the same sizes, and start the same collectives in the same order.  The callers see to that; it is
    the reason why no decision may depend on a clock or on what only one process has seen.
 
-   After a failure of the transport every later call fails, because the job cannot go on. */
+   After a failure of the transport every later call fails.  The job cannot go on, unless the
+   transport survives failures and all processes that live call dpti_processes_mend. */
 #ifndef DPTI_PROCESSES_H
 #define DPTI_PROCESSES_H
 
@@ -45,6 +46,25 @@ bool dpti_processes_agreed(const dpti_processes *processes);
 void dpti_processes_know(dpti_processes *processes);
 /* Says that all processes have recovered: what was reported is no failure any more. */
 void dpti_processes_go_on(dpti_processes *processes);
+
+/* ---- Processes that die ---------------------------------------------------------------------- */
+
+/* Returns whether the job goes on when a process has died.  It is the same in all processes. */
+bool dpti_processes_survive(const dpti_processes *processes);
+/* Returns whether the transport has failed, so that dpti_processes_mend is to be called. */
+bool dpti_processes_to_mend(dpti_processes *processes);
+/* If the job goes on when a process has died: returns DPT_OK in all processes if all have called it
+   and none has died; otherwise it fails in all of them as the transport does.  Else it returns
+   DPT_OK. */
+DPT_CHECK_RESULT dpt_status dpti_processes_settle(dpti_processes *processes, dpt_error *error);
+/* After a failure of the transport, with no call and no collective under way: all processes that
+   live call it, and the others are left behind.  Ranks and their number change.  Collectives travel
+   as at first.  Fails as the transport does. */
+DPT_CHECK_RESULT dpt_status dpti_processes_mend(dpti_processes *processes, dpt_error *error);
+/* Returns the rank that process `rank` had when dpti_processes_forget_former was called last, or at
+   first. */
+size_t dpti_processes_former(const dpti_processes *processes, size_t rank);
+void dpti_processes_forget_former(dpti_processes *processes);
 
 /* Gathered data: bytes [begins[r], begins[r + 1]) of `data` are from process r. */
 typedef struct dpti_gathered {

@@ -10,7 +10,7 @@
 
 #include "dpt_error.h"
 
-#define DPT_TRANSPORT_ABI        3u
+#define DPT_TRANSPORT_ABI        4u
 #define DPT_TRANSPORT_ENTRY_NAME "dpt_transport_entry"
 
 /* Messages that are in flight at the same time and are started in no common order have different
@@ -46,6 +46,23 @@ typedef struct dpt_transport {
        that their memory may be changed: *done.  Frees the request if so, and when it fails.  Data
        may move only while this function is called. */
     dpt_status (*test)(void *self, void *request, bool *done, dpt_error *error);
+
+    /* What follows is optional, all of it or none: a transport with which the job goes on when a
+       process has died.  Where `survives` is true, a failure of `start` or `test` fails all
+       requests of all processes: those in flight when they are tested next, and later ones at once.
+       The memory of a request that has failed is not touched any more. */
+
+    /* Returns whether the job can go on when a process has died.  The result is the same in all
+       processes and does not change. */
+    bool (*survives)(void *self);
+    /* All processes call it, or call `mend` after a failure, with no request in flight.  It
+       succeeds in all of them if all have called it and none has died; otherwise it fails in all of
+       them. */
+    dpt_status (*settle)(void *self, dpt_error *error);
+    /* After a failure, all processes that live call it, with no request in flight, or end.  *rank
+       and *n_ranks become those of the job that is left.  The processes keep their order, and every
+       message of before is forgotten.  It fails in all processes if none has died. */
+    dpt_status (*mend)(void *self, size_t *rank, size_t *n_ranks, dpt_error *error);
 } dpt_transport;
 
 /* The one exported symbol.  NULL if this number is not supported. */

@@ -1,15 +1,24 @@
 /* The transport through MPI: non-blocking messages on a communicator of our own.  All calls come
-   from one thread, so MPI_THREAD_FUNNELED is enough. */
+   from one thread, so MPI_THREAD_FUNNELED is enough.
+
+   Where MPI has ULFM (User-Level Failure Mitigation) and mpirun has enabled it, the job goes on
+   when a process dies: the communicator is revoked and shrunk. */
 #include "transport.h"
 
 #include <limits.h>
 #include <mpi.h>
 #include <stdlib.h>
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
 
 enum { FIRST_TAG = 1, MOST_BYTES = 1 << 30 }; /* MPI counts in int */
 
 typedef struct mpi_job {
     MPI_Comm world;
+    bool survives; /* MPI goes on when a process dies */
+    bool known;    /* all living processes know that the job has to be mended */
+    bool mended;   /* processes were left behind */
 } mpi_job;
 
 typedef struct mpi_requests {
@@ -27,14 +36,139 @@ static dpt_status fail(int code, const char *what, dpt_error *error)
     return DPT_FAIL_NATIVE(error, DPT_E_IO, code, "%s: %.300s", what, words);
 }
 
+/* ---- Processes that die ---------------------------------------------------------------------- */
+
+#ifdef OMPI_HAVE_MPI_EXT_FTMPI
+
+/* The library has ULFM, and `mpirun --with-ft ulfm` enables it. */
+static bool is_enabled(void)
+{
+    int level = 0, index = -1, count = 0;
+    union {
+        bool is;
+        long room[8];
+    } value = {.is = false};
+    MPI_T_cvar_handle handle;
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) return false;
+    const bool known = MPI_T_cvar_get_index("mpi_ft_enable", &index) == MPI_SUCCESS &&
+                       MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS;
+    const bool read = known && count == 1 && MPI_T_cvar_read(handle, &value) == MPI_SUCCESS;
+    if (known) (void)MPI_T_cvar_handle_free(&handle);
+    (void)MPI_T_finalize();
+    return read && value.is;
+}
+
+/* Fails what is in flight in all processes. */
+static void revoke(const mpi_job *job)
+{
+    if (job->survives) (void)MPIX_Comm_revoke(job->world);
+}
+
+/* All living processes call it.  *all: whether `fine` was true in all of them, and none has died.
+ */
+static int agree(const mpi_job *job, bool fine, bool *all)
+{
+    int value = fine;
+    const int code = MPIX_Comm_agree(job->world, &value);
+    const bool died = code == MPIX_ERR_PROC_FAILED; /* in the results of all */
+    *all = value != 0 && !died;
+    return died ? MPI_SUCCESS : code;
+}
+
+static int shrink(const mpi_job *job, MPI_Comm *left)
+{
+    return MPIX_Comm_shrink(job->world, left);
+}
+
+#else
+
+static bool is_enabled(void)
+{
+    return false;
+}
+
+static void revoke(const mpi_job *job)
+{
+    (void)job;
+}
+
+static int agree(const mpi_job *job, bool fine, bool *all)
+{
+    (void)job;
+    *all = fine;
+    return MPI_ERR_UNSUPPORTED_OPERATION;
+}
+
+static int shrink(const mpi_job *job, MPI_Comm *left)
+{
+    (void)job;
+    (void)left;
+    return MPI_ERR_UNSUPPORTED_OPERATION;
+}
+
+#endif
+
+static bool transport_survives(void *self)
+{
+    const mpi_job *job = self;
+    return job->survives;
+}
+
+static dpt_status transport_settle(void *self, dpt_error *error)
+{
+    mpi_job *job = self;
+    bool all = false;
+    const int code = agree(job, true, &all);
+    if (code != MPI_SUCCESS) return fail(code, "MPIX_Comm_agree", error);
+    if (all) return DPT_OK;
+    job->known = true;
+    revoke(job);
+    return DPT_FAIL(error, DPT_E_IO, "a process has died");
+}
+
+/* A process that waits in `settle` learns of the failure first. */
+static dpt_status transport_mend(void *self, size_t *rank, size_t *n_ranks, dpt_error *error)
+{
+    mpi_job *job = self;
+    MPI_Comm left = MPI_COMM_NULL;
+    bool all = false;
+    int before = 0, mine = 0, n = 0;
+    int code = job->known ? MPI_SUCCESS : agree(job, false, &all);
+    if (code != MPI_SUCCESS) return fail(code, "MPIX_Comm_agree", error);
+    job->known = true;
+    code = shrink(job, &left);
+    if (code != MPI_SUCCESS) return fail(code, "MPIX_Comm_shrink", error);
+    code = MPI_Comm_set_errhandler(left, MPI_ERRORS_RETURN);
+    if (code == MPI_SUCCESS) code = MPI_Comm_size(job->world, &before);
+    if (code == MPI_SUCCESS) code = MPI_Comm_rank(left, &mine);
+    if (code == MPI_SUCCESS) code = MPI_Comm_size(left, &n);
+    if (code != MPI_SUCCESS) return fail(code, "MPI", error);
+    (void)MPI_Comm_free(&job->world);
+    job->world = left;
+    job->known = false;
+    job->mended = true;
+    if (n == before)
+        return DPT_FAIL(error, DPT_E_IO, "messages have failed though no process has died");
+    *rank = (size_t)mine;
+    *n_ranks = (size_t)n;
+    return DPT_OK;
+}
+
 /* ---- Joining and leaving --------------------------------------------------------------------- */
 
+/* The MPI_Finalize of Open MPI 5.0.11 sometimes waits for processes that have died, for ever. */
 static void transport_close(void *self)
 {
     mpi_job *job = self;
-    (void)MPI_Barrier(job->world);
-    (void)MPI_Comm_free(&job->world);
-    (void)MPI_Finalize();
+    bool all = !job->mended;
+    if (job->survives)
+        (void)agree(job, all, &all);
+    else
+        (void)MPI_Barrier(job->world);
+    if (all) {
+        (void)MPI_Comm_free(&job->world);
+        (void)MPI_Finalize();
+    }
     free(job);
 }
 
@@ -60,6 +194,9 @@ static dpt_status transport_open(void **self, size_t *rank, size_t *n_ranks, dpt
     if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
     if (code == MPI_SUCCESS) code = MPI_Comm_rank(job->world, &mine);
     if (code == MPI_SUCCESS) code = MPI_Comm_size(job->world, &n);
+    job->survives = code == MPI_SUCCESS && is_enabled();
+    /* Some failures of processes are reported there. */
+    if (job->survives) code = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (code != MPI_SUCCESS) {
         free(job);
         return fail(code, "MPI", error);
@@ -98,6 +235,14 @@ static mpi_requests *requests_create(size_t n)
     return NULL;
 }
 
+/* After a failure: fails what is in flight in all processes, and waits until nothing uses the
+   memory of these requests. */
+static void end_requests(const mpi_job *job, mpi_requests *r)
+{
+    revoke(job);
+    if (job->survives) (void)MPI_Waitall(r->n, r->requests, r->statuses);
+}
+
 static int start_message(const mpi_job *job, const dpt_message *m, mpi_requests *started)
 {
     const int tag = FIRST_TAG + (int)m->channel;
@@ -124,10 +269,14 @@ static dpt_status transport_start(void *self, const dpt_message *messages, size_
     for (size_t i = 0; i < n; i++)
         n_requests += pieces(messages[i].n_bytes);
     mpi_requests *started = requests_create(n_requests);
-    if (!started) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for messages");
+    if (!started) {
+        revoke(job);
+        return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for messages");
+    }
     for (size_t i = 0; i < n; i++) {
         const int code = start_message(job, &messages[i], started);
         if (code == MPI_SUCCESS) continue;
+        end_requests(job, started);
         requests_free(started);
         return fail(code, messages[i].receive ? "MPI_Irecv" : "MPI_Isend", error);
     }
@@ -162,15 +311,16 @@ static dpt_status check_sizes(const mpi_requests *r, dpt_error *error)
 
 static dpt_status transport_test(void *self, void *request, bool *done, dpt_error *error)
 {
+    const mpi_job *job = self;
     mpi_requests *started = request;
     int all = 0;
-    (void)self;
     const int code = MPI_Testall(started->n, started->requests, &all, started->statuses);
     *done = all != 0;
     if (code == MPI_SUCCESS && !all) return DPT_OK;
     const dpt_status status = code == MPI_SUCCESS
                                   ? check_sizes(started, error)
                                   : fail(first_code(started, code), "MPI_Testall", error);
+    if (status != DPT_OK) end_requests(job, started);
     requests_free(started);
     return status;
 }
@@ -184,6 +334,9 @@ static const dpt_transport transport = {
     .close = transport_close,
     .start = transport_start,
     .test = transport_test,
+    .survives = transport_survives,
+    .settle = transport_settle,
+    .mend = transport_mend,
 };
 
 DPT_API const dpt_transport *dpt_transport_entry(uint32_t abi);
