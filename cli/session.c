@@ -270,16 +270,21 @@ static dpt_status prepare(cli_session *session, const dpt_trainer_options *train
     return status;
 }
 
+dpt_status cli_session_renew_trainer(cli_session *session, const cli_options *options)
+{
+    dpt_dataset_info data = {.size = sizeof data};
+    dpt_dataset_describe(session->train, &data);
+    const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
+    return prepare(session, &trainer, cli_session_quiet(session, options));
+}
+
 dpt_status cli_session_open_training(cli_session *session, const cli_options *options,
                                      unsigned with)
 {
     DPT_TRY(cli_session_open(session, options, with | CLI_WITH_TRAIN));
     DPT_TRY(cli_class_weights(session, options));
-    dpt_dataset_info data = {.size = sizeof data};
-    dpt_dataset_describe(session->train, &data);
-    const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
     if (dpt_process_rank(session->context) == 0) tell_remarks(session->model);
-    return prepare(session, &trainer, cli_session_quiet(session, options));
+    return cli_session_renew_trainer(session, options);
 }
 
 int cli_session_close(cli_session *session, int code)

@@ -23,6 +23,16 @@ static dpt_status print_devices(const dpt_trainer *trainer)
     return DPT_OK;
 }
 
+static void print_processes(const dpt_context *context, const cli_options *options)
+{
+    const size_t n = dpt_process_count(context);
+    if (n == 1) return;
+    printf("%-10s%zu: %s\n", "processes", n,
+           dpt_process_survives(context) && options->local_steps == 0
+               ? "if one dies, the training goes on without it"
+               : "if one dies, the training ends");
+}
+
 static dpt_status print_header(const cli_session *session, const cli_options *options)
 {
     dpt_dataset_info train = {.size = sizeof train}, test = {.size = sizeof test};
@@ -54,6 +64,7 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
         printf("%-10sand %zu for validation\n", "", validation.count);
     }
     DPT_TRY(print_devices(session->trainer));
+    print_processes(session->context, options);
     if (options->config) printf("%-10s%s\n", "settings", options->config);
     cli_recipe_print(options, train.count);
     return DPT_OK;
@@ -178,6 +189,17 @@ static dpt_fit_options fit_options(const cli_session *session, const cli_options
     };
 }
 
+/* A process has died: trains with the devices of the others. */
+static dpt_status go_on(cli_session *session, const cli_options *options, cli_progress *progress)
+{
+    dpt_trainer_destroy(session->trainer);
+    session->trainer = NULL;
+    DPT_TRY(dpt_process_go_on(session->context));
+    DPT_TRY(cli_session_renew_trainer(session, options));
+    progress->quiet = cli_session_quiet(session, options);
+    return options->lora ? cli_adapters_load(session, options, true) : DPT_OK;
+}
+
 /* Trains.  A device that fails before the first step counts as one that cannot train, and
    --supervise does not try again, unless the device is lost or does not answer. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
@@ -209,6 +231,11 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     cli_signals_catch();
     if (!options->quiet) cli_signals_tell(session->context, progress.bar);
     dpt_status status = dpt_fit(session->trainer, &fit, &result);
+    while (status != DPT_OK && dpt_process_can_go_on(session->context)) {
+        cli_progress_end(&progress);
+        status = go_on(session, options, &progress);
+        if (status == DPT_OK) status = dpt_fit(session->trainer, &fit, &result);
+    }
     cli_signals_tell_no_more();
     cli_progress_end(&progress);
     end->deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;

@@ -404,6 +404,18 @@ dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell, void 
     return status;
 }
 
+dpt_status dpti_keeper_adopt(dpti_keeper *keeper)
+{
+    size_t *numbers = NULL, n = 0;
+    bool complete = true;
+    DPT_TRY(list(keeper, &numbers, &n));
+    for (size_t i = n; i > 0; i--)
+        complete = complete && remember(keeper, numbers[i - 1]);
+    free(numbers);
+    if (complete) return DPT_OK;
+    return dpt_fail(keeper->trainer->context, DPT_E_NO_MEMORY, "no memory for checkpoints");
+}
+
 /* Returns whether a checkpoint, of this or another training, says that its training has ended. */
 static bool has_ended(const dpti_keeper *k, size_t number, dpt_error *error)
 {

@@ -29,6 +29,8 @@ typedef void dpti_keeper_tell(const char *text, void *user);
    checkpoint belongs to another training, or all checkpoints are renamed ones. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell,
                                                void *user, dpti_checkpoint *out);
+/* The checkpoints in the folder are those of this training, which goes on without reading them. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_adopt(dpti_keeper *keeper);
 /* Errors: DPT_E_INVALID if the folder has checkpoints of a training that did not end, which a new
    training would replace; DPT_E_IO if they cannot be read. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_check_new(dpti_keeper *keeper);

@@ -17,6 +17,7 @@
 #include "train/progress/in_flight.h"
 #include "train/recovery/recover.h"
 #include "train/replicas/base_hash.h"
+#include "train/replicas/replicas.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
 #include "train/rounds/rounds.h"
@@ -119,6 +120,20 @@ dpt_status dpti_snapshot_send(dpt_trainer *trainer)
     return dpti_packs(trainer) ? collect_residuals(trainer, DPT_OK, NULL) : DPT_OK;
 }
 
+/* Describes the training; `course`: as in dpti_snapshot_take.  The caller frees *state, after a
+   failure too. */
+static bool describe(dpt_trainer *t, const dpti_run_state *course, dpti_run_state *state)
+{
+    if (course) *state = *course;
+    const dpti_state_origin origin = dpti_state_get_origin(t);
+    state->done = *dpti_steps_done(t);
+    state->optimizer_origin = origin.optimizer;
+    state->batches_before = origin.batches;
+    if (!course) state->lr = (double)t->lr;
+    dpti_settings_of_trainer(t, &state->settings);
+    return take_balance(t, state) && dpti_algorithms_note(t, &state->algorithms);
+}
+
 dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
                               dpti_snapshot *snapshot)
 {
@@ -134,15 +149,8 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
                t->model->flat_gradients * sizeof *snapshot->outer);
     dpti_run_state *state = calloc(1, sizeof *state);
     if (!state) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
-    if (course) *state = *course;
-    const dpti_state_origin origin = dpti_state_get_origin(t);
-    state->done = *dpti_steps_done(t);
-    state->optimizer_origin = origin.optimizer;
-    state->batches_before = origin.batches;
+    const bool complete = describe(t, course, state);
     state->n_owing = snapshot->n_owing;
-    if (!course) state->lr = (double)t->lr;
-    dpti_settings_of_trainer(t, &state->settings);
-    const bool complete = take_balance(t, state) && dpti_algorithms_note(t, &state->algorithms);
     char *text = complete ? dpti_run_state_encode(state) : NULL;
     dpti_run_state_free(state);
     free(state);
@@ -390,6 +398,23 @@ static size_t flat_bytes(const dpt_trainer *t, size_t k)
 static size_t outer_bytes(const dpt_trainer *t)
 {
     return dpti_rounds_velocity(t) ? t->model->flat_gradients * sizeof(float) : 0;
+}
+
+dpt_status dpti_checkpoint_take(dpt_trainer *trainer, const dpti_run_state *course,
+                                const char *name, dpti_checkpoint *out)
+{
+    dpt_trainer *t = trainer;
+    dpti_checkpoint c = {.path = dpti_strdup(name)};
+    dpt_status status = dpti_replica_make_flats(t, c.flats);
+    if (status == DPT_OK)
+        status = dpti_trainer_read_trusted(t, dpti_trainer_n_state_buffers(t), c.flats);
+    if (status == DPT_OK && (!c.path || !describe(t, course, &c.state)))
+        status = dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for the training state");
+    if (status == DPT_OK)
+        *out = c;
+    else
+        dpti_checkpoint_close(&c);
+    return status;
 }
 
 /* Packs the run state as in the file, the path and the flat buffers.  Error feedback is not

@@ -62,6 +62,10 @@ DPT_CHECK_RESULT dpt_status dpti_checkpoint_open(dpt_trainer *trainer, const cha
                                                  dpti_checkpoint *out);
 void dpti_checkpoint_close(
     dpti_checkpoint *checkpoint); /* accepts a zeroed struct; sets it to zero */
+/* Takes the present training state, without error feedback, as a checkpoint that fits trainers of
+   this model; `name` stands for its path.  No step is in flight.  Calls no other process. */
+DPT_CHECK_RESULT dpt_status dpti_checkpoint_take(dpt_trainer *trainer, const dpti_run_state *course,
+                                                 const char *name, dpti_checkpoint *out);
 /* Packs a checkpoint into bytes for the same program in another process; the caller frees them.
    Returns NULL if there is no memory.  The second function unpacks; it returns false if there is
    no memory. */

@@ -260,6 +260,11 @@ void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes
         *out = '\0';
 }
 
+bool dpt_process_survives(const dpt_context *context)
+{
+    return context->processes && dpti_processes_survive(context->processes);
+}
+
 bool dpt_process_agreed(const dpt_context *context)
 {
     return !context->processes || dpti_processes_agreed(context->processes);

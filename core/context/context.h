@@ -19,15 +19,30 @@ typedef struct dpti_process_name {
     char host[DPTI_HOST_BYTES];
 } dpti_process_name;
 
+/* What a call keeps for a later one, with the function that frees it; NULL: nothing. */
+typedef struct dpti_carried_object {
+    void *object;
+    void (*destroy)(void *object);
+} dpti_carried_object;
+
+/* Which of the devices of the first trainer were those of processes that have died since. */
+typedef struct dpti_devices_left {
+    size_t n;
+    bool *gone; /* (n); NULL: none */
+} dpti_devices_left;
+
 struct dpt_context {
     dpt_error error;           /* the last failure of a public call */
     dpti_registry *registry;   /* the backends and their devices (device/registry.h) */
     dpti_processes *processes; /* the processes that train together (collective/processes.h); NULL:
                                   this process trains alone */
     dpti_process_name process_name;
-    char *precision;             /* of devices that are opened from now on; NULL: their own */
-    double device_timeout;       /* of dpt_context_options */
-    size_t n_abandoned;          /* driver threads that were abandoned and have not returned */
+    dpti_devices_left left;
+    dpti_carried_object
+        carried;           /* the training state, after a process has died (fit/fit_carried.c) */
+    char *precision;       /* of devices that are opened from now on; NULL: their own */
+    double device_timeout; /* of dpt_context_options */
+    size_t n_abandoned;    /* driver threads that were abandoned and have not returned */
     dpt_notice_function *notice; /* of dpt_context_notices; NULL: notices are dropped */
     void *notice_user;
 };

@@ -56,6 +56,22 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_measure(dpt_context *context, 
    receives.  The process sets that time with DPTRAIN_TRANSPORT_DELAY.  `rank` must be below
    dpt_process_count.  Cannot fail. */
 DPT_API double dpt_process_delay(const dpt_context *context, size_t rank);
+/* Returns whether a training goes on when another process dies: MPI has ULFM, and the launcher has
+   enabled it (`mpirun --with-ft ulfm` of Open MPI 5).  The result is the same in all processes.
+   False if this process has joined no others.  Cannot fail. */
+DPT_API bool dpt_process_survives(const dpt_context *context);
+/* Returns whether dpt_fit has failed, or a trainer could not be created, because a process has
+   died, and the training can go on with the processes that are left.  The context has the training
+   state in host memory then.  Cannot fail. */
+DPT_API bool dpt_process_can_go_on(const dpt_context *context);
+/* Goes on without the processes that have died.  All processes that live must make the call or end.
+   Ranks and their number may change.  The program destroys its trainers before the call.  Then it
+   creates a trainer with the same options, and calls dpt_fit with the same options.  This dpt_fit
+   continues the training, and takes nothing from a file.  A split of proportions keeps the numbers
+   of the devices that are left.  If dpt_process_can_go_on is true again after a failure, the
+   program may repeat this.  Errors: DPT_E_STATE if dpt_process_can_go_on is false; DPT_E_IO if
+   messages fail; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_process_go_on(dpt_context *context);
 /* Returns whether this process should report the last failure to the user.  True for rank 0, and
    for a process whose failure the other processes do not know.  Cannot fail. */
 DPT_API bool dpt_process_speaks(const dpt_context *context);

@@ -210,14 +210,19 @@ bool dpti_fit_is_to_end(dpti_fit *f)
     return (dpti_peers_requests(f->trainer) & DPTI_RUN_REQUEST_STOP) || !dpti_fit_wants_more(f);
 }
 
+void dpti_fit_tell_device(dpti_fit *f, const dpt_device_event *event)
+{
+    report(f, (dpt_fit_progress){.size = sizeof(dpt_fit_progress), .event = event});
+    dpti_board_event(&f->board, event);
+    if (f->options->report) dpti_reporting_add(&f->reporting, event);
+}
+
 dpt_status dpti_fit_tell_devices(dpti_fit *f)
 {
     dpt_device_event event = {.size = sizeof event};
     dpt_error error = {0};
     while (dpt_trainer_next_event(f->trainer, &event)) {
-        report(f, (dpt_fit_progress){.size = sizeof(dpt_fit_progress), .event = &event});
-        dpti_board_event(&f->board, &event);
-        if (f->options->report) dpti_reporting_add(&f->reporting, &event);
+        dpti_fit_tell_device(f, &event);
         if (f->log && dpti_log_write_device_event(f->log, &event, &error) != DPT_OK)
             return dpti_context_fail(f->context, NULL, &error);
     }
@@ -252,6 +257,7 @@ static dpt_status after_step(dpti_fit *f, const dpt_step_metrics *m)
     dpt_error error = {0};
     DPT_TRY(dpti_fit_tell_devices(f));
     dpti_fit_count(f, m);
+    if (dpt_process_survives(f->context)) dpti_last_steps_add(&f->recent, m);
     if (f->log && m->rebalance && dpti_log_write_rebalance(f->log, m, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     if (f->log && dpti_log_write_step(f->log, m, &error) != DPT_OK)
@@ -611,6 +617,10 @@ static void give_up(dpti_fit *f, dpt_status status)
         (void)after_step(f, &m); /* writing the log may be what has failed */
     dpti_trainer_drain(f->trainer);
     (void)dpti_fit_tell_devices(f);
+    if (dpti_carried_take(f)) {
+        f->context->error = first;
+        return;
+    }
     const bool diverged = dpti_peers_diverged(f->trainer);
     if (status == DPT_E_NOT_FINITE) dpti_fit_revoke(f);
     const bool whole = f->trainer->local_steps == 0; /* the weights are those of all processes */
@@ -644,7 +654,8 @@ static dpt_status check_steps(dpti_fit *f)
 static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
 {
     dpt_status status = check(f);
-    if (status == DPT_OK && !f->options->resume) status = check_steps(f);
+    const bool moves = f->options->resume || f->carried;
+    if (status == DPT_OK && !moves) status = check_steps(f);
     if (status == DPT_OK) status = dpti_fit_check_files(f);
     DPT_TRY(dpti_peers_agree(f->trainer, status));
     DPT_TRY(dpti_header_check_course(f->trainer, f->options));
@@ -654,7 +665,7 @@ static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
     DPT_TRY(dpti_algorithms_gather(f->trainer, DPT_OK));
     DPT_TRY(dpti_fit_tell_ignored(f, given));
     status = dpti_fit_open_files(f);
-    if (status == DPT_OK && f->options->resume) status = check_steps(f);
+    if (status == DPT_OK && moves) status = check_steps(f);
     if (status == DPT_OK) status = dpti_fit_begin_new(f);
     return dpti_peers_agree(f->trainer, status);
 }
@@ -684,6 +695,15 @@ static void show_islands(const dpti_fit *f)
     if (text[0]) dpti_fit_notify(f, DPT_NOTICE_INFO, text);
 }
 
+/* If a process has died, but not all others have seen that, this training goes on with them. */
+static dpt_status settle(const dpti_fit *f)
+{
+    dpt_error error = {.status = DPT_OK};
+    dpti_processes *p = f->trainer->processes;
+    if (!p || dpti_processes_settle(p, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
+}
+
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
 {
     dpt_fit_options given, own;
@@ -703,6 +723,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_fit f = {.trainer = trainer,
                   .options = &own,
                   .context = trainer->context,
+                  .carried = dpti_carried_any(trainer->context),
                   .began = dpti_seconds(),
                   .epoch = dpti_steps_next(trainer)->epoch,
                   .saved_step = SIZE_MAX,
@@ -719,7 +740,9 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpt_status status = prepare(&f, &given);
     if (status == DPT_OK) {
         show_islands(&f);
+        dpti_carried_drop(f.context);
         status = train(&f);
+        if (status == DPT_OK) status = settle(&f);
         if (status != DPT_OK) give_up(&f, status);
     }
     /* If the other processes do not know of the failure, they and this process would wait for each
@@ -734,6 +757,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_snapshot_free(&f.copy);
     if (status == DPT_OK) (void)dpti_give_sized(&f.course.result, sizeof f.course.result, out);
     dpti_history_free(&f.history);
+    dpti_last_steps_free(&f.recent);
     dpti_reporting_free(&f.reporting);
     free(f.best);
     free(f.model);

@@ -1,11 +1,13 @@
 /* Shared declarations of the training loop: fit.c (limits, steps, epochs), fit_files.c (log, plot,
-   trace), fit_report.c (report), fit_checkpoint.c (checkpoints and resuming). */
+   trace), fit_report.c (report), fit_checkpoint.c (checkpoints and resuming), fit_carried.c
+   (processes that die). */
 #ifndef DPTI_FIT_H
 #define DPTI_FIT_H
 
 #include "checkpoint/keeper.h"
 #include "fit/board.h"
 #include "fit/history.h"
+#include "fit/last_steps.h"
 #include "fit/reporting.h"
 #include "fit/tracing.h"
 #include "io/plot.h"
@@ -38,7 +40,9 @@ typedef struct dpti_fit {
     bool again,
         cut; /* training has gone back; training has ended before it was at its former step again */
     /* Checkpoints. */
-    dpti_keeper *keeper; /* NULL: none */
+    dpti_keeper *keeper;    /* NULL: none */
+    dpti_last_steps recent; /* the last steps, if a training goes on when a process dies */
+    bool carried; /* goes on from a training in which a process has died (fit_carried.c) */
     bool resumed;
     bool wanted;                               /* the program asks for a checkpoint */
     size_t kept_step, kept_steps, kept_epochs; /* step and counts of the last snapshot */
@@ -88,6 +92,8 @@ DPT_CHECK_RESULT dpt_status dpti_fit_check_course(dpti_fit *f);
 bool dpti_fit_wants_more(const dpti_fit *f);
 /* Reports device events. */
 dpt_status dpti_fit_tell_devices(dpti_fit *f);
+/* Reports an event of a device, and adds it to the report and to TensorBoard's files. */
+void dpti_fit_tell_device(dpti_fit *f, const dpt_device_event *event);
 /* Counts a step. */
 void dpti_fit_count(dpti_fit *f, const dpt_step_metrics *step);
 /* Counts an epoch and resets its sums. */
@@ -129,6 +135,8 @@ DPT_CHECK_RESULT dpt_status dpti_fit_open_checkpoints(dpti_fit *f);
 /* Called when everything else has succeeded and a new training begins: renames the files of a
    training that has ended, and reports that.  Does nothing in a resumed training. */
 DPT_CHECK_RESULT dpt_status dpti_fit_begin_new(dpti_fit *f);
+/* Returns the present run state, which the caller frees; NULL if there is no memory. */
+dpti_run_state *dpti_fit_describe(dpti_fit *f, bool finished);
 /* Returns whether a checkpoint or a copy in host memory is due and can be made; the next step is
    then submitted after it.  The result is the same in all processes after the same step. */
 bool dpti_fit_is_due(dpti_fit *f);
@@ -151,5 +159,24 @@ DPT_CHECK_RESULT dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t 
 dpt_status dpti_fit_look_at_checkpoints(dpti_fit *f);
 /* Returns the failure of weights that could not be written in the end. */
 DPT_CHECK_RESULT dpt_status dpti_fit_check_saved(dpti_fit *f);
+
+/* ---- Going on when a process has died (fit_carried.c) -----------------------------------------
+ */
+
+/* Called after a failure of a training, with nothing in flight: if the transport has failed and the
+   job can go on, the context keeps the training state of this process, where dpt_process_go_on and
+   the next dpt_fit find it.  Returns whether it does. */
+bool dpti_carried_take(dpti_fit *f);
+/* Returns whether the context keeps a training state. */
+bool dpti_carried_any(const dpt_context *context);
+/* Frees it. */
+void dpti_carried_drop(dpt_context *context);
+/* All processes, each of which has a state, go on from the same one.  It is that of process 0,
+   because that process has the log, unless process 0 has a step whose results it does not know.
+   *out: that state; it fits the trainer, and the caller closes it. */
+DPT_CHECK_RESULT dpt_status dpti_carried_open(dpti_fit *f, dpti_checkpoint *out);
+/* In process 0: writes an event for each device of the processes that have died to the log, and
+   tells the program of it. */
+DPT_CHECK_RESULT dpt_status dpti_carried_tell_lost(dpti_fit *f);
 
 #endif

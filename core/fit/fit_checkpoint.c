@@ -168,10 +168,17 @@ static void tell_residuals(const dpti_fit *f, const dpti_checkpoint *c)
 static void tell_resumed(const dpti_fit *f, const dpti_checkpoint *c)
 {
     char text[256];
-    snprintf(text, sizeof text, "resuming from %.150s, after step %zu", c->path,
-             c->state.done.step);
+    if (f->carried)
+        snprintf(text, sizeof text, "%zu process%s on after step %zu",
+                 dpt_process_count(f->context),
+                 dpt_process_count(f->context) == 1 ? " goes" : "es go", c->state.done.step);
+    else
+        snprintf(text, sizeof text, "resuming from %.150s, after step %zu", c->path,
+                 c->state.done.step);
     dpti_fit_notify(f, DPT_NOTICE_INFO, text);
-    tell_residuals(f, c);
+    if (f->carried && dpti_packs(f->trainer))
+        dpti_fit_notify(f, DPT_NOTICE_WARNING, "error feedback begins with zeros");
+    if (!f->carried) tell_residuals(f, c);
 }
 
 /* The epochs whose steps are all done, also if the last one is not evaluated yet. */
@@ -242,6 +249,20 @@ static dpt_status resume(dpti_fit *f, dpt_status mine)
     return status;
 }
 
+/* Goes on from the training state in host memory.  The checkpoints in the folder are those of this
+   training. */
+static dpt_status carry_on(dpti_fit *f, dpt_status mine)
+{
+    dpti_checkpoint c = {.path = NULL};
+    if (mine == DPT_OK && f->keeper) mine = dpti_keeper_adopt(f->keeper);
+    dpt_status status = dpti_peers_agree(f->trainer, mine);
+    if (status == DPT_OK) status = dpti_carried_open(f, &c);
+    if (status == DPT_OK) status = go_on(f, &c);
+    status = dpti_algorithms_resume(f->trainer, status, &c.state.algorithms);
+    dpti_checkpoint_close(&c);
+    return status;
+}
+
 dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
@@ -254,6 +275,7 @@ dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
             f, DPT_NOTICE_WARNING,
             "there is one process, which exchanges with no other: nothing is compressed");
     if (o->checkpoint) status = dpti_keeper_create(f->trainer, o->checkpoint, n_kept, &f->keeper);
+    if (f->carried) return carry_on(f, status);
     if (o->resume) return resume(f, status);
     DPT_TRY(status);
     return f->keeper ? dpti_keeper_check_new(f->keeper) : DPT_OK;
@@ -290,8 +312,7 @@ static bool is_due(dpti_fit *f)
     return due && dpti_keeper_idle(f->keeper);
 }
 
-/* Returns the present run state, which the caller frees; NULL if there is no memory. */
-static dpti_run_state *describe(dpti_fit *f, bool finished)
+dpti_run_state *dpti_fit_describe(dpti_fit *f, bool finished)
 {
     dpti_run_state *state = calloc(1, sizeof *state);
     if (!state) return NULL;
@@ -314,7 +335,7 @@ static dpt_status keep(dpti_fit *f, bool finished)
     dpt_error error = {0};
     if (dpti_board_flush(&f->board, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
-    dpti_run_state *state = describe(f, finished);
+    dpti_run_state *state = dpti_fit_describe(f, finished);
     if (!state) return dpti_fit_no_memory(f);
     dpt_status status = dpti_fit_look_at_checkpoints(f);
     const bool open = dpti_fit_epoch_is_open(f);
@@ -420,7 +441,7 @@ static dpt_status copy(dpti_fit *f)
 {
     if (dpt_process_rank(f->context) > 0) return dpti_snapshot_send(f->trainer);
     if (!f->next.flats[0]) DPT_TRY(dpti_snapshot_create(f->trainer, &f->next));
-    dpti_run_state *state = describe(f, false);
+    dpti_run_state *state = dpti_fit_describe(f, false);
     if (!state) return dpti_fit_no_memory(f);
     const dpt_status status = dpti_snapshot_take(f->trainer, state, &f->next);
     free(state);

@@ -276,7 +276,8 @@ static dpt_status check_board(dpti_fit *f)
     const dpt_fit_options *o = f->options;
     dpt_error error = {0};
     DPT_TRY(make_folder(f, "TensorBoard's events", o->tensorboard));
-    if (o->resume || dpti_events_check_new(o->tensorboard, &error) == DPT_OK) return DPT_OK;
+    if (o->resume || f->carried || dpti_events_check_new(o->tensorboard, &error) == DPT_OK)
+        return DPT_OK;
     return dpti_context_fail(f->context, NULL, &error);
 }
 
@@ -355,6 +356,21 @@ static void tell_gap(const dpti_fit *f, size_t last)
              "%.120s lacks steps %zu to %zu, which could not be written: it cannot be replayed",
              f->options->log, last + 1, done);
     dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
+}
+
+/* Adds steps to the log that are done, and that a process has not written because it has died or
+   another one had its state.  *last: the last step in the log. */
+static dpt_status add_recent(dpti_fit *f, size_t *last)
+{
+    dpt_error error = {0};
+    for (size_t i = 0; i < f->recent.n; i++) {
+        const dpt_step_metrics m = dpti_last_steps_step(&f->recent, i);
+        if (m.step != *last + 1 || m.step > dpt_trainer_steps(f->trainer)) continue;
+        if (dpti_log_write_step(f->log, &m, &error) != DPT_OK)
+            return dpti_context_fail(f->context, NULL, &error);
+        *last = m.step;
+    }
+    return DPT_OK;
 }
 
 /* A replayed log may contain a resume with changes; it is repeated as it began. */
@@ -440,10 +456,12 @@ static dpt_status begin_log(dpti_fit *f)
     DPT_TRY(open_once_read(&o, open_log));
     if (!f->log) return DPT_OK;
     if (!o.begun) DPT_TRY(log_run(f, false));
+    if (o.begun) DPT_TRY(add_recent(f, &o.last));
     if (o.begun) tell_gap(f, o.last);
     if (o.begun && dpti_fit_keeps_history(f) &&
         dpti_history_recall(&f->history, f->options->log, f->trainer->n_devices, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
+    DPT_TRY(dpti_carried_tell_lost(f)); /* devices have the numbers of before */
     return f->resumed ? log_run(f, true) : DPT_OK;
 }
 
@@ -461,7 +479,7 @@ dpt_status dpti_fit_open_files(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
     tell_changed(f);
-    if (o->log) DPT_TRY(begin_log(f));
+    DPT_TRY(o->log ? begin_log(f) : dpti_carried_tell_lost(f));
     if (o->tensorboard) DPT_TRY(begin_board(f));
     return o->trace ? open_once_read(&(opening){.fit = f, .path = o->trace}, open_trace) : DPT_OK;
 }

@@ -19,4 +19,56 @@ for victims in "0 2" "3 0 1" "1 1"; do
     check "processes $victims die after $microseconds us each: status $status, $(cat mpi.err)" [ "$status" -eq 0 ]
     check "the others go on: $(cat mpi.out)" [ "$(grep -c " of $left is right" mpi.out)" -eq "$left" ]
 done
+
+# A training goes on at the next step, with the bits of one that nobody disturbs, and its log has each step once.
+task=(--dataset synthetic:28x28x1:10:1024 --model lenet --batch-size 32 --epochs 12 --recipe none --deterministic
+    --devices cpu:threads=1 --optimizer adamw --lr 0.001)
+mpi 60 "${ft[@]}" -n 2 "$DPTRAIN" "${task[@]}" --checkpoint whole --log whole.jsonl
+check "undisturbed: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "the header says what would happen: $(cat mpi.out)" \
+    grep -q '^processes 2: if one dies, the training goes on without it$' mpi.out
+
+# course LOG: the steps.  The loss of the step in which a process dies may be that of the others' samples.
+course() {
+    grep -o '"event":"step","step":[0-9]*,"epoch":[0-9]*' "$1"
+}
+
+# loses AFTER COUNT RANK...: of COUNT processes these die, one after another, when the log has so many steps.
+loses() {
+    local after=$1 count=$2 rank told=0
+    shift 2
+    rm -rf part part.jsonl
+    mpi 60 "${ft[@]}" -n "$count" "$DPTRAIN" "${task[@]}" --checkpoint part --log part.jsonl &
+    while [ "$(cat part.jsonl 2>/dev/null | grep -c '"event":"step"')" -lt "$after" ] && kill -0 $! 2>/dev/null; do
+        sleep 0.01
+    done
+    for rank in "$@"; do
+        kill_rank "$rank"
+        told=$((told + 1))
+        while [ "$(grep -c 'on after step' mpi.err)" -lt "$told" ] && kill -0 $! 2>/dev/null; do
+            sleep 0.01
+        done
+        sleep 0.1 # some steps
+    done
+    wait $!
+    check "the others of $count go on without $*: $(cat mpi.err)" grep -q 'go.* on after step' mpi.err
+    check "the bits are those of an undisturbed training" cmp whole/model.safetensors part/model.safetensors
+    check "the log has each step once: $(diff <(course whole.jsonl) <(course part.jsonl)) $(cat mpi.err)" cmp <(course whole.jsonl) <(course part.jsonl)
+    check "it says who has died: $(cat mpi.err)" grep -q "has died" part.jsonl
+}
+
+loses 3 2 1
+loses 5 3 0
+loses $((RANDOM % 40 + 1)) 4 2 0 3
+check "each is told" [ "$(grep -c '"event":"device_lost"' part.jsonl)" -eq 3 ]
+
+# A split of proportions keeps the numbers of the devices that are left.
+task+=(--split 3:1:2)
+loses 4 3 1
+check "the shards: $(grep '"event":"step","step":60,' part.jsonl)" \
+    grep -q '"event":"step","step":60,.*"shards":\[20,12\]' part.jsonl
+
+# Without ULFM the training ends, and the header says so.
+mpi 60 -n 2 "$DPTRAIN" --dataset synthetic:8x8x1:4:64 --model linear --devices cpu:threads=1 --max-steps 2
+check "the header: $(cat mpi.out mpi.err)" grep -q '^processes 2: if one dies, the training ends$' mpi.out
 finish

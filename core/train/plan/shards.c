@@ -117,6 +117,20 @@ const char *dpti_trainer_replayed(const dpt_trainer *trainer)
     return strncmp(text, replay_prefix, length) == 0 ? text + length : NULL;
 }
 
+/* Leaves out the devices of processes that have died. */
+static void leave_out_gone(const dpti_devices_left *left, dpti_split *split)
+{
+    size_t n = 0;
+    double sum = 0;
+    for (size_t i = 0; i < left->n; i++) {
+        if (left->gone[i]) continue;
+        sum += split->parts[i];
+        split->parts[n++] = split->parts[i];
+    }
+    split->n_devices = n;
+    if (!(sum > 0)) split->equal = true;
+}
+
 dpt_status dpti_trainer_take_split(dpt_trainer *trainer, dpt_split given)
 {
     dpt_trainer *t = trainer;
@@ -128,8 +142,11 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, dpt_split given)
     if (dpti_trainer_replayed(t)) return load_replay(t, dpti_trainer_replayed(t));
     t->measured = measured && t->n_devices > 1;
     if (measured) text = "equal"; /* until throughput is measured */
-    if (dpti_split_parse(text, t->n_devices, &t->plan.split, &error) != DPT_OK)
+    const dpti_devices_left *left = &t->context->left;
+    const bool of_first = given.kind == DPT_SPLIT_PROPORTIONS && left->gone;
+    if (dpti_split_parse(text, of_first ? left->n : t->n_devices, &t->plan.split, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
+    if (of_first) leave_out_gone(left, &t->plan.split);
     return DPT_OK;
 }
 

@@ -1,0 +1,295 @@
+/* Going on when a process has died: the training state of this process stays in host memory, the
+   processes that are left choose one of their states, and a trainer of their devices takes it
+   (fit.h). */
+
+#include "fit/fit.h"
+
+#include "base/text.h"
+#include "collective/processes.h"
+#include "context/context.h"
+#include "io/log.h"
+#include "train/components/membership.h"
+#include "train/components/outcome.h"
+#include "train/membership/presence.h"
+#include "train/peers/peers.h"
+#include "train/progress/in_flight.h"
+#include "train/state/in_flight_step.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct carried {
+    dpti_checkpoint state;
+    dpti_last_steps recent;
+    bool counted;       /* the results of all of its steps are known */
+    size_t n_devices;   /* of the trainer then */
+    dpti_peer *devices; /* (n_devices) */
+    size_t *originals;  /* (n_devices) their numbers in the first trainer, of which context->left
+                           tells */
+} carried;
+
+static carried *carried_of(const dpt_context *context)
+{
+    return context->carried.object;
+}
+
+bool dpti_carried_any(const dpt_context *context)
+{
+    return context->carried.object != NULL;
+}
+
+static void destroy(void *object)
+{
+    carried *c = object;
+    dpti_checkpoint_close(&c->state);
+    dpti_last_steps_free(&c->recent);
+    free(c->devices);
+    free(c->originals);
+    free(c);
+}
+
+void dpti_carried_drop(dpt_context *context)
+{
+    if (context->carried.object) context->carried.destroy(context->carried.object);
+    context->carried.object = NULL;
+}
+
+/* ---- Taking ---------------------------------------------------------------------------------- */
+
+/* Step `done` is committed here, but its results are not collected.  A device that has not
+   committed it has the weights of before. */
+static void miss_uncommitted(const dpt_trainer *t, const dpti_in_flight_step *step)
+{
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (!dpti_sits_out(&t->workers[i]) && !step->jobs[i].committed)
+            dpti_change_replica(&t->workers[i], DPTI_REPLICA_MISS);
+}
+
+/* Counts a step whose results in other processes are not known: the mean of this process's samples
+   stands for that of all samples. */
+static void count_by_own(dpti_fit *f, const dpti_in_flight_step *step)
+{
+    const dpt_trainer *t = f->trainer;
+    double loss = 0;
+    size_t hits = 0, n = 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        loss += step->jobs[i].loss;
+        hits += step->jobs[i].hits;
+        n += step->jobs[i].n_samples;
+    }
+    const double all = n > 0 ? (double)step->n_samples / (double)n : 0;
+    const dpt_step_metrics m = {.size = sizeof m,
+                                .step = step->cursor.step + 1,
+                                .epoch = step->cursor.epoch,
+                                .samples = step->n_samples,
+                                .labels = step->n_labels,
+                                .loss = all * loss / step->weight,
+                                .hits = (size_t)(all * (double)hits),
+                                .lr = (double)step->lr,
+                                .last_of_epoch = step->last_of_epoch,
+                                .n_devices = t->n_devices,
+                                .shards = step->shards};
+    dpti_fit_count(f, &m);
+    dpti_last_steps_add(&f->recent, &m);
+}
+
+static bool note_devices(const dpt_trainer *t, carried *c)
+{
+    const bool *gone = t->context->left.gone;
+    size_t original = 0;
+    c->n_devices = t->n_devices;
+    c->devices = calloc(t->n_devices, sizeof *c->devices);
+    c->originals = calloc(t->n_devices, sizeof *c->originals);
+    if (!c->devices || !c->originals) return false;
+    for (size_t i = 0; i < t->n_devices; i++, original++) {
+        while (gone && gone[original])
+            original++;
+        c->devices[i] = *dpti_peers_device(t, i);
+        c->originals[i] = original;
+    }
+    return true;
+}
+
+bool dpti_carried_take(dpti_fit *f)
+{
+    dpt_trainer *t = f->trainer;
+    char name[64];
+    if (!t->processes || !dpti_processes_to_mend(t->processes)) return false;
+    if (t->local_steps > 0) return false; /* within a round processes have different weights */
+    carried *c = calloc(1, sizeof *c);
+    if (!c) return false;
+    const size_t counted = f->course.first.step + f->course.result.steps;
+    c->counted = dpti_steps_done(t)->step == counted;
+    if (!c->counted) {
+        const dpti_in_flight_step *step = dpti_steps_step(t, counted + 1);
+        miss_uncommitted(t, step);
+        count_by_own(f, step);
+    }
+    snprintf(name, sizeof name, "the memory of process %zu", dpti_processes_rank(t->processes));
+    dpti_run_state *course = dpti_fit_describe(f, false);
+    const bool taken =
+        course && note_devices(t, c) && dpti_checkpoint_take(t, course, name, &c->state) == DPT_OK;
+    free(course);
+    if (!taken) {
+        destroy(c);
+        return false;
+    }
+    c->recent = f->recent;
+    f->recent = (dpti_last_steps){.n = 0};
+    dpti_carried_drop(f->context);
+    dpti_processes_forget_former(t->processes);
+    f->context->carried = (dpti_carried_object){.object = c, .destroy = destroy};
+    return true;
+}
+
+/* ---- Between two trainers -------------------------------------------------------------------- */
+
+bool dpt_process_can_go_on(const dpt_context *context)
+{
+    return context->processes && dpti_carried_any(context) &&
+           dpti_processes_to_mend(context->processes);
+}
+
+static bool lives(const dpt_context *context, size_t former)
+{
+    for (size_t r = 0; r < dpti_processes_count(context->processes); r++)
+        if (dpti_processes_former(context->processes, r) == former) return true;
+    return false;
+}
+
+dpt_status dpt_process_go_on(dpt_context *context)
+{
+    dpt_error error = {.status = DPT_OK};
+    const carried *c = carried_of(context);
+    if (!dpt_process_can_go_on(context))
+        return dpt_fail(context, DPT_E_STATE, "no process has died in a training");
+    if (dpti_processes_mend(context->processes, &error) != DPT_OK)
+        return dpti_context_fail(context, NULL, &error);
+    context->process_name.rank = dpti_processes_rank(context->processes);
+    if (!context->left.gone) {
+        context->left.gone = calloc(c->n_devices, sizeof *context->left.gone);
+        context->left.n = c->n_devices;
+    }
+    if (!context->left.gone) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for devices");
+    for (size_t i = 0; i < c->n_devices; i++)
+        context->left.gone[c->originals[i]] = !lives(context, c->devices[i].process);
+    return DPT_OK;
+}
+
+/* ---- Going on -------------------------------------------------------------------------------- */
+
+/* What processes tell each other about their states. */
+typedef struct offer {
+    uint64_t step;
+    bool counted;
+    size_t n_recent, n_devices; /* of dpti_last_steps */
+} offer;
+
+/* Returns the process whose state all take. */
+static size_t choose(const offer *offers, size_t n)
+{
+    size_t found = n;
+    if (offers[0].counted) return 0;
+    for (size_t r = 1; r < n; r++) {
+        if (!offers[r].counted) continue;
+        if (offers[r].step + 1 == offers[0].step) return r; /* the log of process 0 ends there */
+        if (found == n) found = r;
+    }
+    return found < n ? found : 0;
+}
+
+/* Leaves the algorithms of the devices that are left, which are the trainer's in their order. */
+static void keep_algorithms(const dpt_context *context, const carried *c,
+                            dpti_recorded_devices *algorithms)
+{
+    size_t n = 0;
+    if (algorithms->n != c->n_devices) return;
+    for (size_t i = 0; i < c->n_devices; i++) {
+        if (context->left.gone[c->originals[i]])
+            dpti_recorded_choices_free(&algorithms->items[i].choices);
+        else
+            algorithms->items[n++] = algorithms->items[i];
+    }
+    algorithms->n = n;
+}
+
+/* Every process gets the state of process `from`. */
+static dpt_status hand_out(dpti_fit *f, size_t from, dpti_checkpoint *out)
+{
+    dpt_trainer *t = f->trainer;
+    const bool gives = dpti_processes_rank(t->processes) == from;
+    size_t n = 0;
+    dpti_gathered all = {.data = NULL};
+    uint8_t *bytes = gives ? dpti_checkpoint_pack(t, &carried_of(f->context)->state, &n) : NULL;
+    dpt_status status = gives && !bytes ? dpti_fit_no_memory(f) : DPT_OK;
+    status = dpti_peers_all_gather(t, status, (dpti_bytes){bytes, n}, &all);
+    free(bytes);
+    if (status == DPT_OK && !dpti_checkpoint_unpack(t, all.data, out))
+        status = dpti_fit_no_memory(f);
+    dpti_gathered_free(&all);
+    return status;
+}
+
+/* Every process gets the last steps of process `from`, which describes them in *offered. */
+static dpt_status hand_out_recent(dpti_fit *f, size_t from, const offer *offered)
+{
+    dpt_trainer *t = f->trainer;
+    const dpti_last_steps *own = &carried_of(f->context)->recent;
+    const bool gives = dpti_processes_rank(t->processes) == from;
+    dpti_gathered all = {.data = NULL};
+    const dpti_bytes bytes = {gives ? own->records : NULL, gives ? dpti_last_steps_bytes(own) : 0};
+    DPT_TRY(dpti_peers_all_gather(t, DPT_OK, bytes, &all));
+    const dpti_last_steps given = {
+        .n_devices = offered->n_devices, .n = offered->n_recent, .records = all.data};
+    for (size_t i = 0; i < given.n; i++) {
+        const dpt_step_metrics m = dpti_last_steps_step(&given, i);
+        dpti_last_steps_add(&f->recent, &m);
+    }
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
+dpt_status dpti_carried_open(dpti_fit *f, dpti_checkpoint *out)
+{
+    dpt_trainer *t = f->trainer;
+    carried *c = carried_of(f->context);
+    const offer mine = {.step = c->state.state.done.step,
+                        .counted = c->counted,
+                        .n_recent = c->recent.n,
+                        .n_devices = c->recent.n_devices};
+    dpti_gathered all = {.data = NULL};
+    DPT_TRY(dpti_peers_all_gather(t, DPT_OK, (dpti_bytes){&mine, sizeof mine}, &all));
+    const size_t from =
+        choose((const offer *)(const void *)all.data, dpti_processes_count(t->processes));
+    offer chosen;
+    memcpy(&chosen, all.data + from * sizeof chosen, sizeof chosen);
+    dpti_gathered_free(&all);
+    DPT_TRY(hand_out_recent(f, from, &chosen));
+    DPT_TRY(dpti_peers_agree(t, hand_out(f, from, out)));
+    keep_algorithms(f->context, c, &out->state.algorithms);
+    return DPT_OK;
+}
+
+dpt_status dpti_carried_tell_lost(dpti_fit *f)
+{
+    const carried *c = carried_of(f->context);
+    char text[2 * DPTI_ID_BYTES];
+    dpt_error error = {0};
+    if (!c || dpt_process_rank(f->context) > 0) return DPT_OK;
+    for (size_t i = 0; i < c->n_devices; i++) {
+        const dpti_peer *device = &c->devices[i];
+        if (!f->context->left.gone[c->originals[i]]) continue;
+        snprintf(text, sizeof text, "process %zu (%s) has died", device->process, device->host);
+        const dpt_device_event event = {.size = sizeof event,
+                                        .kind = DPT_DEVICE_LOST,
+                                        .device = i,
+                                        .id = device->id,
+                                        .step = dpt_trainer_steps(f->trainer) + 1,
+                                        .status = DPT_E_DEVICE_LOST,
+                                        .message = text};
+        dpti_fit_tell_device(f, &event);
+        if (f->log && dpti_log_write_device_event(f->log, &event, &error) != DPT_OK)
+            return dpti_context_fail(f->context, NULL, &error);
+    }
+    return DPT_OK;
+}
