@@ -238,8 +238,8 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .local_steps = o->local_steps,
         .outer_lr = (float)o->outer_lr,
         .outer_momentum = (float)o->outer_momentum,
-        .no_outer_momentum =
-            cli_is_given(o, offsetof(cli_options, outer_momentum)) && o->outer_momentum == 0,
+        .no_outer_momentum = o->local_steps > 0 && o->outer_momentum == 0 &&
+                             cli_is_given(o, offsetof(cli_options, outer_momentum)),
         .shard = cli_shards_optimizer(o) ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE,
     };
 }

@@ -33,6 +33,18 @@ static void print_processes(const dpt_context *context, const cli_options *optio
                : "if one dies, the training ends");
 }
 
+/* The outer momentum's default suits long rounds. */
+static void warn_of_short_rounds(const cli_options *options)
+{
+    enum { SHORT = 50 };
+    const bool chosen = cli_is_given(options, offsetof(cli_options, outer_momentum)) ||
+                        cli_is_given(options, offsetof(cli_options, outer_lr));
+    if (options->local_steps == 0 || options->local_steps >= SHORT || chosen) return;
+    cli_note("rounds of less than %d local steps may train badly with the default outer step; "
+             "--outer-lr 1 --outer-momentum 0 takes the mean of the processes",
+             SHORT);
+}
+
 static dpt_status print_header(const cli_session *session, const cli_options *options)
 {
     dpt_dataset_info train = {.size = sizeof train}, test = {.size = sizeof test};
@@ -65,6 +77,7 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
     }
     DPT_TRY(print_devices(session->trainer));
     print_processes(session->context, options);
+    warn_of_short_rounds(options);
     if (options->config) printf("%-10s%s\n", "settings", options->config);
     cli_recipe_print(options, train.count);
     return DPT_OK;

@@ -177,7 +177,9 @@ static const cli_option options[] = {
     {
         .name = "outer-momentum",
         .argument = "M",
-        .help = "Nesterov momentum of the outer step of --local-steps. Default: 0.9",
+        .help =
+            "Nesterov momentum of the outer step of --local-steps. Default: 0.9, for rounds of 50 "
+            "steps and more",
         .verbs = SETS,
         .kind = CLI_REAL,
         TARGET(outer_momentum),

@@ -122,7 +122,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
         dpti_settings_add(s, "local-steps", "%zu, outer rate %.9g, outer momentum %.9g",
                           t->local_steps, (double)t->outer_lr, (double)t->outer_momentum);
     else
-        dpti_settings_add(s, "local-steps", "%s", yes(false));
+        dpti_settings_add(s, "local-steps", "none");
 }
 
 void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,

@@ -272,8 +272,8 @@ typedef struct dpt_trainer_options {
        themselves, each on its part of the global batch: a round.  Then they exchange what has
        changed, and take an outer step with its mean: SGD with Nesterov's rule.  A round also ends
        with an epoch, and by dpt_trainer_end_round.  0: processes share each step.  1 with an
-       outer_lr of 1 and no_outer_momentum is the same.  DPT_E_INVALID with one process, and with
-       `compress`, `accumulate` and `deterministic`. */
+       outer_lr of 1 and no_outer_momentum is the same.  DPT_E_INVALID with one process, and, unless
+       it is the same, with `compress`, `accumulate` and `deterministic`. */
     size_t local_steps;
     float outer_lr;         /* from 1e-6 to 10; default 0.7 */
     float outer_momentum;   /* in [0, 1); default 0.9 */
@@ -282,7 +282,7 @@ typedef struct dpt_trainer_options {
        memory that each has left, and each device updates its part of the parameters.  The bits are
        those of a training without it, and files are the same.  Host memory holds a copy of the
        training state, so that the loss of a device loses nothing.  No device is put on standby.  A
-       training with one device, or whose optimizer has no state, is as without it.
+       training with one device, or whose optimizer has no state, is not changed.
        DPT_E_INVALID over several processes. */
     dpt_shard shard;
 } dpt_trainer_options;

@@ -406,8 +406,8 @@ static dpt_status take_local_steps(dpt_trainer *t, const dpt_trainer_options *o)
                         (double)o->outer_momentum);
     if (!t->processes || dpti_processes_count(t->processes) == 1)
         return dpt_fail(t->context, DPT_E_INVALID,
-                        "local steps are taken by several processes, and there is one: start them "
-                        "with mpirun, or leave local-steps out");
+                        "local steps are taken by several processes, and there is one: start two "
+                        "or more with mpirun, or train without local steps");
     if (!is_local(o)) return DPT_OK;
     const char *with = find_unlocal(o);
     if (with)

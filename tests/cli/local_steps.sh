@@ -80,6 +80,6 @@ status=$?
 fails 2 'several processes, and there is one'
 "$DPTRAIN" "${task[@]}" --local-steps 0 >one.out 2>mpi.err
 check "--local-steps 0 is refused" [ $? -eq 2 ]
-check "a plan: $(cat plan.err)" eval '"$DPTRAIN" plan "${task[@]}" --local-steps 10 >plan.out 2>plan.err'
+check "a plan: $(cat plan.err)" eval '"$DPTRAIN" plan "${task[@]}" --local-steps 10 --outer-lr 1 --outer-momentum 0 >plan.out 2>plan.err'
 check "it tells the bytes: $(cat plan.out)" grep -qE 'exchange [0-9]+ bytes .* in a round of 10 steps' plan.out
 finish
