@@ -254,8 +254,13 @@ DISTORT_FUNCTION distort_pixel distort_jitter(distort_pixel p, const distort_dra
 DISTORT_FUNCTION u32 distort_grey_before_contrast(distort_pixel p, const distort_drawn d,
                                                   u32 coloured)
 {
-    for (u32 j = 0; j < 4 && (d.order >> 4u * j & 15u) != DISTORT_CONTRAST; j++)
-        p = distort_change(p, d.order >> 4u * j & 15u, d, coloured);
+    /* The compiler of PoCL 6.0 does not survive a loop that ends at the contrast. */
+    u32 before = 1;
+    for (u32 j = 0; j < 4; j++) {
+        const u32 change = d.order >> 4u * j & 15u;
+        if (change == DISTORT_CONTRAST) before = 0;
+        if (before) p = distort_change(p, change, d, coloured);
+    }
     return distort_grey(p, coloured);
 }
 

@@ -35,7 +35,7 @@ course() {
 
 # loses AFTER COUNT RANK...: of COUNT processes these die, one after another, when the log has so many steps.
 loses() {
-    local after=$1 count=$2 rank told=0
+    local after=$1 count=$2 rank told=0 seen
     shift 2
     rm -rf part part.jsonl
     mpi 60 "${ft[@]}" -n "$count" "$DPTRAIN" "${task[@]}" --checkpoint part --log part.jsonl &
@@ -48,7 +48,11 @@ loses() {
         while [ "$(grep -c 'on after step' mpi.err)" -lt "$told" ] && kill -0 $! 2>/dev/null; do
             sleep 0.01
         done
-        sleep 0.1 # some steps
+        # Some steps: a process that takes the log over goes on behind its last step.
+        seen=$(grep -c '"event":"step"' part.jsonl)
+        while [ "$(grep -c '"event":"step"' part.jsonl)" -le $((seen + 1)) ] && kill -0 $! 2>/dev/null; do
+            sleep 0.01
+        done
     done
     wait $!
     check "the others of $count go on without $*: $(cat mpi.err)" grep -q 'go.* on after step' mpi.err
