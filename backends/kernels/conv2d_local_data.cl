@@ -29,7 +29,7 @@ DEVICE phase find_phase(u32 rest, u32 in, u32 pad, u32 kernel_size, u32 stride, 
 {
     phase f;
     /* (rest + pad - tap * dilation) modulo stride: 0 for the taps that meet the phase.  Keep the
-       loop free of branches: with a loop that ends at the first such tap, LLVM 19 (PoCL 6.0) ends
+       loop free of branches: with a loop that ends at the first such tap, LLVM 18 (PoCL 6.0) ends
        the process while it compiles this kernel. */
     const u32 back = stride - dilation % stride;
     u32 distance = (rest + pad) % stride, tap = every;

@@ -133,7 +133,7 @@ DEVICE origin origin_of(u32 i, const gather_drawn drawn, const gather_params p)
 
 /* The same, with the augmentation that dpt_gather_draw drew for each sample (n).  An element of the
    padding or of the erased rectangle is not read.  The read stands in a branch of its own, because
-   the compiler of PoCL 6.0 (LLVM 19) does not survive another form of this loop. */
+   the compiler of PoCL 6.0 (LLVM 18) does not survive another form of this loop. */
 #define GATHER_AUGMENTED(NAME, TYPE)                                                               \
     KERNEL void dpt_gather_augmented_##NAME(OUT(act, x), IN(TYPE, data), IN(u32, index),           \
                                             IN(u32, drawn), const gather_params p)                 \

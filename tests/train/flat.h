@@ -21,6 +21,17 @@ enum {
 DPT_CHECK_RESULT dpt_status flat_data(dpt_context *context, size_t count, uint64_t order,
                                       dpt_dataset **out);
 
+/* Images of that shape, and their labels. */
+typedef struct flat_images {
+    size_t count;
+    const uint8_t *pixels; /* (count, FLAT_PIXELS) */
+    const uint8_t *labels; /* (count) */
+} flat_images;
+
+/* A data set of a copy of these, normalised as that of flat_data. */
+DPT_CHECK_RESULT dpt_status flat_data_of(dpt_context *context, const flat_images *images,
+                                         dpt_dataset **out);
+
 /* Two residual blocks, the second with a shortcut of its own; convolutions with biases. */
 DPT_CHECK_RESULT dpt_status flat_residual(dpt_context *context, dpt_model **out);
 

@@ -12,6 +12,23 @@
 
 /* ---- Data and model -------------------------------------------------------------------------- */
 
+dpt_status flat_data_of(dpt_context *context, const flat_images *images, dpt_dataset **out)
+{
+    return dpt_dataset_from_memory(context,
+                                   &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
+                                                         .count = images->count,
+                                                         .height = FLAT_SIDE,
+                                                         .width = FLAT_SIDE,
+                                                         .channels = FLAT_CHANNELS,
+                                                         .outputs = FLAT_CLASSES,
+                                                         .dtype = DPT_U8,
+                                                         .images = images->pixels,
+                                                         .labels = images->labels,
+                                                         .mean = {0.4f, 0.4f, 0.4f},
+                                                         .deviation = {0.25f, 0.25f, 0.25f}},
+                                   out);
+}
+
 dpt_status flat_data(dpt_context *context, size_t count, uint64_t order, dpt_dataset **out)
 {
     static uint8_t images[FLAT_COUNT * FLAT_PIXELS], labels[FLAT_COUNT];
@@ -37,19 +54,7 @@ dpt_status flat_data(dpt_context *context, size_t count, uint64_t order, dpt_dat
                 (uint8_t)((lit ? 120 : 30) + test_random_below(&random, 100));
         }
     }
-    return dpt_dataset_from_memory(context,
-                                   &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
-                                                         .count = count,
-                                                         .height = FLAT_SIDE,
-                                                         .width = FLAT_SIDE,
-                                                         .channels = FLAT_CHANNELS,
-                                                         .outputs = FLAT_CLASSES,
-                                                         .dtype = DPT_U8,
-                                                         .images = images,
-                                                         .labels = labels,
-                                                         .mean = {0.4f, 0.4f, 0.4f},
-                                                         .deviation = {0.25f, 0.25f, 0.25f}},
-                                   out);
+    return flat_data_of(context, &(flat_images){count, images, labels}, out);
 }
 
 static dpt_value conv(dpt_model *m, dpt_value x, const char *name, size_t channels, size_t stride)

@@ -54,19 +54,7 @@ static dpt_status open_part(const reference *f, size_t g, const dpt_dataset *who
             labels[n] = (uint8_t)whole->labels[at];
         }
     }
-    return dpt_dataset_from_memory(f->context,
-                                   &(dpt_dataset_memory){.size = sizeof(dpt_dataset_memory),
-                                                         .count = n,
-                                                         .height = FLAT_SIDE,
-                                                         .width = FLAT_SIDE,
-                                                         .channels = FLAT_CHANNELS,
-                                                         .outputs = FLAT_CLASSES,
-                                                         .dtype = DPT_U8,
-                                                         .images = images,
-                                                         .labels = labels,
-                                                         .mean = {0.4f, 0.4f, 0.4f},
-                                                         .deviation = {0.25f, 0.25f, 0.25f}},
-                                   out);
+    return flat_data_of(f->context, &(flat_images){n, images, labels}, out);
 }
 
 static dpt_status open_group(reference *f, size_t g, const dpt_dataset *whole)
