@@ -154,8 +154,11 @@ class Context:
         node.destroy(pointer)
         node.keep = None
 
-    def close(self) -> None:
-        """Ends the training that another thread may run, and destroys everything."""
+    def close(self, failed: bool = False) -> None:
+        """Ends the training that another thread may run, and destroys everything.
+
+        failed   The program ends because of an exception.  The other processes of `mpirun` do not know of it and
+                 may wait for this process.  So this process ends without them, and `mpirun` ends the others."""
         self.closing = True
         if not self.lock.acquire(timeout=EXIT_SECONDS):
             return  # a device does not answer: destroying what it uses would crash
@@ -164,6 +167,8 @@ class Context:
             for node in reversed(list(self.nodes.values())):
                 self._destroy(node)
             pointer, self.pointer = self.pointer, None
+            if failed:
+                lib.dpt_process_give_up(pointer)
             lib.dpt_context_destroy(pointer)
         finally:
             self.lock.release()
@@ -210,8 +215,10 @@ def _at_exit() -> None:
     _state.ended = True
     if _state.forked:
         return
+    # The interpreter sets sys.last_value before it prints an exception that nothing has caught.
+    failed = getattr(sys, "last_value", None) is not None
     for context in list(_state.contexts.values()):
-        context.close()
+        context.close(failed)
 
 
 def leave_if_forked(failure: Optional[BaseException] = None) -> None:

@@ -1,5 +1,10 @@
 """Forks, the end of the interpreter, and objects that end in any order: no crash, no hang."""
 
+import os
+import shutil
+import subprocess
+import sys
+
 import pytest
 
 HEAD = """
@@ -12,6 +17,10 @@ def fit(net, **options):
     return dptrain.fit(net, (x, y), devices="cpu,cpu", **options)
 def trainer(net):
     return dptrain.Trainer(net, (x, y), devices="cpu,cpu")
+"""
+
+RANK = """
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK") or os.environ["PMI_RANK"])
 """
 
 
@@ -180,3 +189,48 @@ fit(dptrain.Model("lenet"), max_steps=1)
 print([name for name in ("torch", "sklearn", "tqdm", "pycparser") if name in sys.modules])
 """
     assert run(text) == (0, ["[]"])
+
+
+@pytest.fixture
+def run_two():
+    """Runs a program in two processes of `mpirun`; returns the status of `mpirun`, and all that was printed."""
+    if not shutil.which("mpirun") or "TSAN_OPTIONS" in os.environ:
+        pytest.skip("there is no mpirun, or ThreadSanitizer does not know MPI's library")
+
+    def run_two(text):
+        env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        command = ["mpirun", "--oversubscribe", "-n", "2", sys.executable, "-c", HEAD + RANK + text]
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120, env=env, stdin=subprocess.DEVNULL
+        )
+        if "libdptrain-mpi" in done.stderr:
+            pytest.skip("built without MPI")
+        return done.returncode, done.stdout + done.stderr
+
+    return run_two
+
+
+def test_an_exception_in_one_process_of_two_ends_both(run_two):
+    status, printed = run_two("""
+net = dptrain.Model("lenet")
+def train():
+    return dptrain.fit(net, (x, y), devices="cpu:threads=1", max_steps=2)
+train()
+if rank == 1:
+    raise ValueError("only here")
+train()
+print("the other process has trained alone")
+""")
+    assert status != 0 and "ValueError: only here" in printed
+    assert "trained alone" not in printed
+
+
+def test_two_processes_end_as_usual(run_two):
+    status, printed = run_two("""
+steps = dptrain.fit(dptrain.Model("lenet"), (x, y), devices="cpu:threads=1", max_steps=2).steps
+try:
+    raise ValueError("caught")
+except ValueError:
+    print("steps:", steps)
+""")
+    assert status == 0 and printed.count("steps: 2") == 2
