@@ -14,17 +14,12 @@ import glob
 import os
 import re
 import sys
-import tempfile
 from urllib.parse import unquote
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from checking import check_planted, read, run
+
 HEADERS = ["core/dptrain/*.h", "core/dptrain.h", "models/dptrain_models.h", "core/dpt_error.h", "core/backend/abi.h",
            "core/backend/helpers.h", "core/backend/operators.h"]
-
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 # ---- Links ----
@@ -167,35 +162,8 @@ def self_test(_):
         "core/dptrain/a.h:6: dpt_bare has no comment directly above it",
         "core/dptrain/a.h:9: the comment of dpt_silent names no error and does not say that it never fails",
     ]
-    with tempfile.TemporaryDirectory() as root:
-        for name, text in files.items():
-            path = os.path.join(root, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        found = check_links(root)[0] + check_headers(root)[0]
-    faults = [f"self-test: not found: {fault}" for fault in expected if fault not in found]
-    faults += [f"self-test: found, but not planted: {fault}" for fault in found if fault not in expected]
-    return faults, f"{len(expected)} planted faults"
-
-
-MODES = {"links": check_links, "headers": check_headers, "self-test": self_test}
-
-
-def main():
-    modes = sys.argv[1:]
-    if not modes or any(mode not in MODES for mode in modes):
-        print(__doc__, file=sys.stderr)
-        return 2
-    failed = False
-    for mode in modes:
-        faults, looked_at = MODES[mode](ROOT)
-        for fault in faults:
-            print(fault)
-        print(f"{mode}: {looked_at}, {len(faults)} faults")
-        failed = failed or bool(faults) or looked_at.startswith("0 ")
-    return 1 if failed else 0
+    return check_planted(files, expected, check_links, check_headers)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, {"links": check_links, "headers": check_headers, "self-test": self_test}))

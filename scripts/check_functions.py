@@ -16,10 +16,10 @@ import glob
 import os
 import re
 import sys
-import tempfile
 from collections import namedtuple
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from checking import check_planted, read, run
+
 TOPS = ("core", "models", "cli", "examples", "backends", "transports")
 SOURCES = (".c", ".h", ".cl", ".cu", ".cuh")
 MOST_LINES = 60
@@ -55,11 +55,6 @@ MANY = {
 
 # `parameters` is the text between the parentheses of the head; `first` and `last` are line numbers.
 Function = namedtuple("Function", "file name parameters first last")
-
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 # ---- Functions ----
@@ -219,35 +214,8 @@ def self_test(_):
         "core/f.c:7: five has 5 arguments, more than 4",
         r"scripts/check_functions.py:1: no function needs the pattern backends/\S+ other: remove it",
     ]
-    with tempfile.TemporaryDirectory() as root:
-        for name, text in files.items():
-            path = os.path.join(root, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        found = check_lines(root, allowed)[0] + check_arguments(root, many)[0]
-    faults = [f"self-test: not found: {fault}" for fault in expected if fault not in found]
-    faults += [f"self-test: found, but not planted: {fault}" for fault in found if fault not in expected]
-    return faults, f"{len(expected)} planted faults"
-
-
-MODES = {"lines": check_lines, "arguments": check_arguments, "self-test": self_test}
-
-
-def main():
-    modes = sys.argv[1:]
-    if not modes or any(mode not in MODES for mode in modes):
-        print(__doc__, file=sys.stderr)
-        return 2
-    failed = False
-    for mode in modes:
-        faults, looked_at = MODES[mode](ROOT)
-        for fault in faults:
-            print(fault)
-        print(f"{mode}: {looked_at}, {len(faults)} faults")
-        failed = failed or bool(faults) or looked_at.startswith("0 ")
-    return 1 if failed else 0
+    return check_planted(files, expected, lambda root: check_lines(root, allowed), lambda root: check_arguments(root, many))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, {"lines": check_lines, "arguments": check_arguments, "self-test": self_test}))

@@ -14,9 +14,9 @@ Only includes of files of this project are looked at.
 import os
 import re
 import sys
-import tempfile
 
-ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from checking import check_planted, read, run
+
 DIAGRAM = "docs/architecture.md"
 TOPS = ("core", "models", "cli", "examples", "backends", "transports")
 SOURCES = (".c", ".h", ".cl", ".cu", ".cuh")
@@ -24,11 +24,6 @@ SOURCES = (".c", ".h", ".cl", ".cu", ".cuh")
 # Circles that are known and not yet ended.  Every circle whose members are all in one entry is
 # accepted.  An entry that has no circle any more is a fault: remove it.
 KNOWN_CIRCLES = []
-
-
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
 
 
 # ---- Includes ----
@@ -245,35 +240,8 @@ def self_test(_):
         f"core/top/t.h:1: core/top includes core/low, {folders}",
         "scripts/check_includes.py:1: the known circle of core/low/e, core/low/f has ended: remove it",
     ]
-    with tempfile.TemporaryDirectory() as root:
-        for name, text in files.items():
-            path = os.path.join(root, name)
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
-        found = check_layers(root)[0] + check_circles(root, known)[0]
-    faults = [f"self-test: not found: {fault}" for fault in expected if fault not in found]
-    faults += [f"self-test: found, but not planted: {fault}" for fault in found if fault not in expected]
-    return faults, f"{len(expected)} planted faults"
-
-
-MODES = {"layers": check_layers, "circles": check_circles, "self-test": self_test}
-
-
-def main():
-    modes = sys.argv[1:]
-    if not modes or any(mode not in MODES for mode in modes):
-        print(__doc__, file=sys.stderr)
-        return 2
-    failed = False
-    for mode in modes:
-        faults, looked_at = MODES[mode](ROOT)
-        for fault in faults:
-            print(fault)
-        print(f"{mode}: {looked_at}, {len(faults)} faults")
-        failed = failed or bool(faults) or looked_at.startswith("0 ")
-    return 1 if failed else 0
+    return check_planted(files, expected, check_layers, lambda root: check_circles(root, known))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(__doc__, {"layers": check_layers, "circles": check_circles, "self-test": self_test}))
