@@ -42,6 +42,11 @@ typedef struct flat_training {
                         rounding error changes a gradient by a thousandth in a deep network */
 } flat_training;
 
+/* Layers whose result depends on the sample alone: tanh, layer-norm, GELU, dropout (its mask
+   depends on the sample's index), a sum and max-pooling.  Returns what comes behind an input of
+   that shape. */
+dpt_value flat_dropout_trunk(dpt_model *m);
+
 typedef struct flat_task {
     const dpt_model *model;
     const dpt_dataset *data;

@@ -74,6 +74,25 @@ static dpt_value norm(dpt_model *m, dpt_value x, const char *name, dpt_activatio
         &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = activation});
 }
 
+dpt_value flat_dropout_trunk(dpt_model *m)
+{
+    dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS);
+    const dpt_value y = dpt_conv2d(m, x, "conv1",
+                                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
+                                                         .out_channels = 16,
+                                                         .kernel = {3, 3},
+                                                         .padding = {1, 1},
+                                                         .activation = DPT_ACT_TANH});
+    x = dpt_layer_norm(
+        m, y, "ln",
+        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_GELU});
+    x = dpt_dropout(m, dpt_add(m, x, y), 0.2f);
+    return dpt_pool2d(m, x,
+                      &(dpt_pool2d_options){.size = sizeof(dpt_pool2d_options),
+                                            .kind = DPT_POOL_MAX,
+                                            .kernel = {2, 2}});
+}
+
 dpt_status flat_residual(dpt_context *context, dpt_model **out)
 {
     DPT_TRY(dpt_model_create(context, "residual", out));

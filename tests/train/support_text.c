@@ -1,6 +1,8 @@
 /* Weights and samples of language models (text.h). */
 #include "train/text.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Number i of a sequence. */
@@ -40,4 +42,20 @@ void make_text_sample(size_t i, int32_t *ids, int32_t *labels)
         id = (h >> 8) % 4 == 0 ? (int32_t)(h % VOCABULARY) : (3 * id + 1) % VOCABULARY;
         labels[k] = k < i * 5 % 13 ? DPT_IGNORED_LABEL : id;
     }
+}
+
+bool read_text_golden(test *t, const char *path, size_t steps, text_golden *out)
+{
+    char line[256];
+    size_t n_logits = 0, n_losses = 0;
+    FILE *file = test_open(path);
+    if (!CHECK(file)) return false;
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, "logit ", 6) == 0 && n_logits < VOCABULARY)
+            out->logits[n_logits++] = strtod(line + 6, NULL);
+        if (strncmp(line, "loss ", 5) == 0 && n_losses < steps)
+            out->losses[n_losses++] = strtod(line + 5, NULL);
+    }
+    fclose(file);
+    return CHECK_SIZE(n_logits, VOCABULARY) && CHECK_SIZE(n_losses, steps);
 }

@@ -131,25 +131,11 @@ static bool load_peft(test *t, session *s, const task *of)
 
 /* ---- PEFT ------------------------------------------------------------------------------------ */
 
-typedef struct expected {
-    double logits[VOCABULARY], losses[STEPS];
-} expected;
-
-static bool read_expected(test *t, const golden *run, expected *out)
+static bool read_expected(test *t, const golden *run, text_golden *out)
 {
-    char path[128], line[256];
-    size_t n_logits = 0, n_losses = 0;
+    char path[128];
     snprintf(path, sizeof path, "golden/lora/%s/losses.txt", run->name);
-    FILE *file = test_open(path);
-    if (!CHECK(file)) return false;
-    while (fgets(line, sizeof line, file)) {
-        if (strncmp(line, "logit ", 6) == 0 && n_logits < VOCABULARY)
-            out->logits[n_logits++] = strtod(line + 6, NULL);
-        if (strncmp(line, "loss ", 5) == 0 && n_losses < STEPS)
-            out->losses[n_losses++] = strtod(line + 5, NULL);
-    }
-    fclose(file);
-    return CHECK_SIZE(n_logits, VOCABULARY) && CHECK_SIZE(n_losses, STEPS);
+    return read_text_golden(t, path, STEPS, out);
 }
 
 static void losses(test *t)
@@ -160,7 +146,7 @@ static void losses(test *t)
             const task of = {.run = &runs[i], .where = mixes.items[k]};
             double found[STEPS];
             session s;
-            expected e;
+            text_golden e;
             if (!read_expected(t, of.run, &e) || !may_begin(t, &s, &of)) continue;
             if (load_peft(t, &s, &of) && session_train(t, &s, STEPS, found))
                 for (size_t step = 0; step < STEPS; step++)
@@ -285,7 +271,7 @@ static void saving(test *t)
     remove(file);
 }
 
-static void check_logits(test *t, const session *s, const char *weights, const expected *e)
+static void check_logits(test *t, const session *s, const char *weights, const text_golden *e)
 {
     static float logits[LENGTH * VOCABULARY];
     char why[DPT_WHY_BYTES] = "";
@@ -306,7 +292,7 @@ static void merging(test *t)
     static const char base[] = "lora-base.safetensors", merged[] = "lora-merged.safetensors";
     for (size_t i = 0; i < N_RUNS; i++) {
         char adapter[ONNX_PATH_BYTES];
-        expected e;
+        text_golden e;
         session s, plain;
         const task of = {.run = &runs[i]}, without = {.run = &runs[i], .plain = true};
         const dpt_lora_files files = {.size = sizeof files,

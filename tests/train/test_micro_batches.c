@@ -25,25 +25,12 @@ typedef struct baseline {
     double moved; /* by a change of order */
 } baseline;
 
-/* Everything that depends on the sample alone: dropout too, whose mask its index makes. */
+/* Everything in it depends on the sample alone. */
 static dpt_status make_plain(dpt_context *context, dpt_model **out)
 {
     DPT_TRY(dpt_model_create(context, "plain", out));
     dpt_model *m = *out;
-    dpt_value x = dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS);
-    const dpt_value y = dpt_conv2d(m, x, "conv1",
-                                   &(dpt_conv2d_options){.size = sizeof(dpt_conv2d_options),
-                                                         .out_channels = 16,
-                                                         .kernel = {3, 3},
-                                                         .padding = {1, 1},
-                                                         .activation = DPT_ACT_TANH});
-    x = dpt_layer_norm(
-        m, y, "ln",
-        &(dpt_norm_options){.size = sizeof(dpt_norm_options), .activation = DPT_ACT_GELU});
-    x = dpt_dropout(m, dpt_add(m, x, y), 0.2f);
-    x = dpt_pool2d(m, x,
-                   &(dpt_pool2d_options){
-                       .size = sizeof(dpt_pool2d_options), .kind = DPT_POOL_MAX, .kernel = {2, 2}});
+    dpt_value x = flat_dropout_trunk(m);
     x = dpt_linear(m, dpt_flatten(m, x), "fc",
                    &(dpt_linear_options){.size = sizeof(dpt_linear_options), .out = FLAT_CLASSES});
     return dpt_model_finish(m, x);

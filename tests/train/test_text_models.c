@@ -129,29 +129,15 @@ static bool may_begin(test *t, session *s, const task *of)
 
 /* ---- PyTorch --------------------------------------------------------------------------------- */
 
-typedef struct expected {
-    double logits[VOCABULARY], losses[STEPS];
-} expected;
-
-static bool read_expected(test *t, const golden *run, expected *out)
+static bool read_expected(test *t, const golden *run, text_golden *out)
 {
-    char path[128], line[256];
-    size_t n_logits = 0, n_losses = 0;
+    char path[128];
     snprintf(path, sizeof path, "golden/text-%s.txt", run->name);
-    FILE *file = test_open(path);
-    if (!CHECK(file)) return false;
-    while (fgets(line, sizeof line, file)) {
-        if (strncmp(line, "logit ", 6) == 0 && n_logits < VOCABULARY)
-            out->logits[n_logits++] = strtod(line + 6, NULL);
-        if (strncmp(line, "loss ", 5) == 0 && n_losses < STEPS)
-            out->losses[n_losses++] = strtod(line + 5, NULL);
-    }
-    fclose(file);
-    return CHECK_SIZE(n_logits, VOCABULARY) && CHECK_SIZE(n_losses, STEPS);
+    return read_text_golden(t, path, STEPS, out);
 }
 
 /* The logits of the last place of sample 0, with the weights that a file has. */
-static void check_logits(test *t, const session *s, const char *weights, const expected *e)
+static void check_logits(test *t, const session *s, const char *weights, const text_golden *e)
 {
     static float logits[LENGTH * VOCABULARY];
     char why[DPT_WHY_BYTES] = "";
@@ -172,7 +158,7 @@ static void logits(test *t)
     for (size_t i = 0; i < N_RUNS; i++) {
         const task of = {.run = &runs[i], .where = {"cpu", NULL}};
         session s;
-        expected e;
+        text_golden e;
         if (!read_expected(t, of.run, &e) || !may_begin(t, &s, &of)) continue;
         if (CHECK_OK(dpt_trainer_save(s.trainer, path))) check_logits(t, &s, path, &e);
         remove(path);
@@ -188,7 +174,7 @@ static void losses(test *t)
             const task of = {.run = &runs[i], .where = mixes.items[k]};
             double found[STEPS];
             session s;
-            expected e;
+            text_golden e;
             if (!read_expected(t, of.run, &e) || !may_begin(t, &s, &of)) continue;
             if (session_train(t, &s, STEPS, found))
                 for (size_t step = 0; step < STEPS; step++)
