@@ -184,6 +184,12 @@ static double rate(const cli_options *options)
     return is_adamw(options) ? 0.001 : 0.1;
 }
 
+static dpt_compression compression(const char *word)
+{
+    if (is(word, "bf16")) return DPT_COMPRESS_BF16;
+    return is(word, "int8") ? DPT_COMPRESS_INT8 : DPT_COMPRESS_NONE;
+}
+
 dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count)
 {
     static const cli_lists none;
@@ -196,7 +202,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .accumulate = o->accumulate,
         .no_overlap = is(o->overlap, "off"),
         .no_standby = is(o->standby, "off"),
-        .compress = is(o->compress, "bf16") ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
+        .compress = compression(o->compress),
         .split = dpt_split_from(o->split),
         .optimizer = is_adamw(o) ? DPT_OPTIMIZER_ADAMW : DPT_OPTIMIZER_SGD,
         .lr = (float)rate(o),
@@ -300,7 +306,8 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (o->label_smoothing > 0) printf(", label smoothing %g", o->label_smoothing);
     if (cli_batch_norm(o) == DPT_BATCH_NORM_LOCAL) printf(", batch-norm local");
     if (cli_batch_norm(o) == DPT_BATCH_NORM_FROZEN) printf(", batch-norm frozen");
-    if (is(o->compress, "bf16")) printf(", bf16 between processes");
+    if (compression(o->compress) != DPT_COMPRESS_NONE)
+        printf(", %s between processes", o->compress);
     if (o->local_steps > 0) printf(", rounds of %zu local steps", o->local_steps);
     if (is(o->recompute, "on")) printf(", activations computed again");
     if (cli_shards_optimizer(o)) printf(", optimizer's state in parts");

@@ -3,7 +3,7 @@
 
 static const char *const batch_norms[] = {"sync", "local", "frozen", NULL};
 static const char *const on_off[] = {"on", "off", NULL};
-static const char *const compressions[] = {"none", "bf16", NULL};
+static const char *const compressions[] = {"none", "bf16", "int8", NULL};
 static const char *const losses[] = {"cross-entropy", "squared-error",        "mse", "absolute",
                                      "huber",         "binary-cross-entropy", "bce", NULL};
 
@@ -143,9 +143,10 @@ static const cli_option options[] = {
     {
         .name = "compress",
         .argument = "HOW",
-        .help = "gradients between processes: none (default), as float32; bf16, rounded to 16 bits "
-                "for slow networks. The rounding error is kept and added in the next step. "
-                "Gradients then go through MPI on all devices",
+        .help = "gradients between processes, or what --local-steps exchange: none (default), as "
+                "float32; bf16, rounded to 16 bits for slow networks; int8, rounded to 8 bits. The "
+                "rounding error is kept and added to what is sent next. Gradients then go through "
+                "MPI on all devices",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(compress),

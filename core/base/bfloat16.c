@@ -57,14 +57,14 @@ static void pack_block(const float *values, float *owes, uint16_t *packed, size_
 void dpti_bfloat16_pack(float *data, const float *residual, float *owes, size_t n)
 {
     uint8_t *at = (uint8_t *)data; /* never beyond the elements that have been read */
-    float values[BLOCK];
+    float values[BLOCK], dropped[BLOCK];
     uint16_t packed[BLOCK];
     for (size_t begin = 0; begin < n; begin += BLOCK) {
         const size_t count = n - begin < BLOCK ? n - begin : BLOCK;
         memcpy(values, data + begin, count * sizeof *values);
         for (size_t i = 0; residual && i < count; i++)
             values[i] += residual[begin + i];
-        pack_block(values, owes + begin, packed, count);
+        pack_block(values, owes ? owes + begin : dropped, packed, count);
         memcpy(at, packed, count * sizeof *packed);
         at += count * sizeof *packed;
     }
@@ -91,12 +91,13 @@ void dpti_bfloat16_unpack(float *data, size_t n)
     }
 }
 
-void dpti_bfloat16_add(float *to, const uint16_t *from, size_t n)
+void dpti_bfloat16_add(float *to, const void *from, size_t n)
 {
+    const uint16_t *packed = from;
     float values[BLOCK];
     for (size_t begin = 0; begin < n; begin += BLOCK) {
         const size_t count = n - begin < BLOCK ? n - begin : BLOCK;
-        widen(from + begin, values, count);
+        widen(packed + begin, values, count);
         for (size_t i = 0; i < count; i++)
             to[begin + i] += values[i];
     }

@@ -9,11 +9,11 @@
    become n bfloat16 at the beginning of that memory.  owes[i] becomes what rounding has dropped,
    exactly.  A finite value beyond the largest bfloat16 becomes the largest bfloat16.  An infinity
    stays an infinity and a NaN a NaN; owes[i] is then 0.  `residual` may be NULL, for zeros, and may
-   be `owes`. */
+   be `owes`.  `owes` may be NULL. */
 void dpti_bfloat16_pack(float *data, const float *residual, float *owes, size_t n);
 /* Unpacks in place: n bfloat16 at the beginning of `data` become n float32. */
 void dpti_bfloat16_unpack(float *data, size_t n);
-/* to[i] += from[i]. */
-void dpti_bfloat16_add(float *to, const uint16_t *from, size_t n);
+/* to[i] += from[i], of n bfloat16. */
+void dpti_bfloat16_add(float *to, const void *from, size_t n);
 
 #endif

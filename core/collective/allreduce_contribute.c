@@ -66,6 +66,7 @@ static void start_part(dpti_allreduce *a, const dpti_collective *shape, dpti_ran
         reduction.own[k] = own.sums[k];
     reduction.data = a->members[0].view.host + what.begin;
     reduction.count = what.end - what.begin;
+    reduction.packing = feedback ? feedback->packing : NULL;
     reduction.residual = feedback ? feedback->residual + what.begin : NULL;
     reduction.owes = feedback ? feedback->owes + what.begin : NULL;
     dpti_processes_start_collective(a->processes, &reduction);

@@ -3,6 +3,7 @@
 #define DPTI_COLLECTIVE_H
 
 #include "base/grains.h"
+#include "collective/packing.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,13 +21,13 @@
    all processes have the same bits, which depend neither on the route nor on how an array is cut
    into several collectives.
 
-   A packed all-reduce sends parts and sums as bfloat16, rounded to nearest, with error feedback:
-   what rounding drops in this process is kept as its residual and added to what this process rounds
-   next.  A process rounds its parts of the slices of the others, and the sum of its own slice, to
-   which it adds its own part unrounded.  Over many sums, what all processes have received is
-   therefore what all have contributed, less the residuals, but for the rounding of float32 itself.
-   A process that does not contribute keeps its residual.  All processes still have the same bits,
-   which now depend on the cuts.  The route is the direct one. */
+   A packed all-reduce sends parts and sums in a format of fewer bits (packing.h), rounded to
+   nearest, with error feedback: what rounding drops in this process is kept as its residual and
+   added to what this process rounds next.  A process rounds its parts of the slices of the others,
+   and the sum of its own slice, to which it adds its own part unrounded.  Over many sums, what all
+   processes have received is therefore what all have contributed, less the residuals, but for the
+   rounding of float32 itself. A process that does not contribute keeps its residual.  All processes
+   still have the same bits, which now depend on the cuts.  The route is the direct one. */
 typedef enum dpti_collective_kind {
     DPTI_ALL_REDUCE,
     DPTI_REDUCE_SCATTER,
@@ -60,9 +61,10 @@ typedef struct dpti_collective {
        of the sum there, or its nodes' sums. */
     void (*prepare)(void *user, float *data, size_t count);
     void *user;
-    /* Of an all-reduce only.  It is packed if `owes` is not NULL, in all processes or in none.
+    /* Of an all-reduce only.  It is packed if `packing` is not NULL, in all processes or in none.
        (count) each: the residual before, NULL for zeros, and the residual after, which is written
-       completely. */
+       completely; NULL: what rounding drops is not kept. */
+    const dpti_packing *packing;
     const float *residual;
     float *owes;
     /* May be NULL.  Of an all-reduce only.  Becomes false, before the all-reduce is over, if the

@@ -3,9 +3,10 @@
 
 #include <stdlib.h>
 
-bool dpti_feedback_create(size_t count, dpti_feedback *out)
+bool dpti_feedback_create(const dpti_packing *packing, size_t count, dpti_feedback *out)
 {
-    dpti_feedback f = {.count = count,
+    dpti_feedback f = {.packing = packing,
+                       .count = count,
                        .residual = calloc(count + 1, sizeof *f.residual),
                        .owes = calloc(count + 1, sizeof *f.owes)};
     if (f.residual && f.owes)

@@ -52,9 +52,9 @@ void dpti_look_at_sum(const dpti_unit *u, dpti_range elements)
 
 static void add(dpti_unit *u, dpt_message message, size_t n_elements)
 {
-    const size_t n_each = dpti_is_packed(u->what) ? sizeof(uint16_t) : sizeof(float);
+    const dpti_packing *packing = u->what->packing;
     message.channel = u->channel;
-    message.n_bytes = n_elements * n_each;
+    message.n_bytes = packing ? packing->n_bytes(n_elements) : n_elements * sizeof(float);
     if (n_elements > 0) u->messages[u->n_messages++] = message;
 }
 

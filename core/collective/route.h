@@ -53,7 +53,7 @@ size_t dpti_count_slice_chunks(const dpti_link *link, const dpti_collective *wha
 
 static inline bool dpti_is_packed(const dpti_collective *what)
 {
-    return what->owes != NULL;
+    return what->packing != NULL;
 }
 
 /* Makes sure that this process's part of these elements has been written (dpti_collective.prepare).

@@ -5,9 +5,8 @@
    The parts of a sum along the tree of grains are the sums of a process's nodes, of which there may
    be several.  Its chunks are smaller, so that they fit into the same staging memory.
 
-   Elements of a packed all-reduce are bfloat16 at the beginning of their memory while they travel.
+   Packed elements are at the beginning of their memory while they travel.
  */
-#include "base/bfloat16.h"
 #include "base/floats.h"
 #include "collective/node_sums.h"
 #include "collective/route.h"
@@ -18,6 +17,8 @@ enum {
     BLOCK = 4096, /* elements that are summed at a time: 16 KiB, which stays in L1 */
     LINE = 16,    /* elements: a cache line */
 };
+
+_Static_assert(BLOCK % DPTI_PACKING_UNIT == 0, "a block begins a unit of a packed array");
 
 static size_t n_staged(size_t n)
 {
@@ -99,14 +100,15 @@ static void sum_nodes(const dpti_unit *u)
 static void pack(const dpti_collective *what, dpti_range elements)
 {
     const float *residual = what->residual ? what->residual + elements.begin : NULL;
-    dpti_bfloat16_pack(what->data + elements.begin, residual, what->owes + elements.begin,
-                       dpti_range_size(elements));
+    float *owes = what->owes ? what->owes + elements.begin : NULL;
+    what->packing->pack(what->data + elements.begin, residual, owes, dpti_range_size(elements));
 }
 
 /* A process that does not contribute keeps its residual. */
 static void keep_owing(const dpti_collective *what, dpti_range elements)
 {
     const size_t n_bytes = dpti_range_size(elements) * sizeof(float);
+    if (!what->owes) return;
     if (what->residual)
         memcpy(what->owes + elements.begin, what->residual + elements.begin, n_bytes);
     else
@@ -173,9 +175,10 @@ static void add_part(const dpti_unit *u, size_t r, block_sums *sums)
     const size_t offset = elements.begin - part_of(u, u->link->rank).begin;
     const bool own = r == u->link->rank;
     const float *from = own ? u->what->data + elements.begin : staging_of(u, r);
-    if (!own && dpti_is_packed(u->what)) {
+    const dpti_packing *packing = u->what->packing;
+    if (!own && packing) {
         if (first) memset(block, 0, n * sizeof *block);
-        dpti_bfloat16_add(block, (const uint16_t *)(const void *)from + offset, n);
+        packing->add(block, (const char *)from + packing->n_bytes(offset), n);
         return;
     }
     dpti_add_up(block, own ? from : from + offset, n, first);
@@ -210,7 +213,7 @@ static void adopt(const dpti_unit *u)
     for (size_t r = 0; r < u->link->n; r++) {
         const dpti_range his = part_of(u, r);
         if (dpti_is_packed(u->what))
-            dpti_bfloat16_unpack(u->what->data + his.begin, dpti_range_size(his));
+            u->what->packing->unpack(u->what->data + his.begin, dpti_range_size(his));
         dpti_look_at_sum(u, his);
     }
 }

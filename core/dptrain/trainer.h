@@ -57,12 +57,13 @@ typedef enum dpt_batch_norm_mode {
     DPT_BATCH_NORM_FROZEN = 2,
 } dpt_batch_norm_mode;
 
-/* The format of gradients between processes.  Within one process gradients are summed in
-   float32. */
+/* The format between processes of gradients, or, with local steps, of what has changed in a round.
+   Within one process everything is float32.  What rounding drops is kept and added to what is sent
+   next (error feedback; docs/processes.md). */
 typedef enum dpt_compression {
     DPT_COMPRESS_NONE = 0, /* as float32 */
-    DPT_COMPRESS_BF16 = 1, /* rounded to bfloat16, with error feedback: the rounding error is kept
-                              and added to the gradient of the next step */
+    DPT_COMPRESS_BF16 = 1, /* rounded to bfloat16 */
+    DPT_COMPRESS_INT8 = 2, /* blocks of 256 integers of 8 bits with a common scale, a bfloat16 */
 } dpt_compression;
 
 /* The distribution of the initial weights. */
@@ -273,7 +274,7 @@ typedef struct dpt_trainer_options {
        changed, and take an outer step with its mean: SGD with Nesterov's rule.  A round also ends
        with an epoch, and by dpt_trainer_end_round.  0: processes share each step.  1 with an
        outer_lr of 1 and no_outer_momentum is the same.  DPT_E_INVALID with one process, and, unless
-       it is the same, with `compress`, `accumulate` and `deterministic`. */
+       it is the same, with `accumulate` and `deterministic`. */
     size_t local_steps;
     float outer_lr;         /* from 1e-6 to 10; default 0.7 */
     float outer_momentum;   /* in [0, 1); default 0.9 */

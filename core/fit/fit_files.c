@@ -214,7 +214,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .parameters = t->model->scalars,
                               .batch_size = dpti_step_samples(t),
                               .accumulate = t->accumulate,
-                              .compress = dpti_packs(t),
+                              .compress = dpti_exchange_packing(t),
                               .local_steps = t->local_steps,
                               .seed = t->seed,
                               .dataset = t->data->name,

@@ -2,6 +2,7 @@
 #include "train/options.h"
 
 #include "base/grains.h"
+#include "collective/packing.h"
 #include "context/context.h"
 #include "device/set.h"
 #include "graph/loss.h"
@@ -368,7 +369,7 @@ static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown mode of batch-norm %d",
                         (int)o->batch_norm);
     t->batch_norm = o->batch_norm;
-    if (o->compress != DPT_COMPRESS_NONE && o->compress != DPT_COMPRESS_BF16)
+    if (o->compress != DPT_COMPRESS_NONE && !dpti_packing_of(o->compress))
         return dpt_fail(t->context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
     t->compress = o->compress;
     if (o->shard != DPT_SHARD_NONE && o->shard != DPT_SHARD_OPTIMIZER)
@@ -383,8 +384,6 @@ static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
 /* What cannot be combined with local steps.  NULL: nothing. */
 static const char *find_unlocal(const dpt_trainer_options *o)
 {
-    if (o->compress != DPT_COMPRESS_NONE)
-        return "compress, which rounds sums of gradients between processes";
     if (o->accumulate > 1) return "accumulate: take more local steps instead";
     if (o->deterministic)
         return "deterministic, because the result depends on which process has which samples";

@@ -63,10 +63,22 @@ check "other weights after resuming" cmp -s whole/model.safetensors halves/model
 mpi 60 -n 2 "$DPTRAIN" "${long[@]}" --checkpoint halves --resume --outer-momentum 0.8
 fails 2 'another local-steps .*--outer-momentum'
 
+# ---- Compressed ----------------------------------------------------------------------------------
+
+for how in bf16 int8; do
+    mpi 240 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 5 --compress $how --checkpoint whole-$how --log $how.jsonl
+    check "compressed: $(cat mpi.err)" [ "$status" -eq 0 ]
+    check "the log tells" grep -q "\"event\":\"run\".*\"compress\":\"$how\"" $how.jsonl
+    check "the checkpoint has what processes owe" grep -q 'owed.1.conv1.weight' whole-$how/checkpoint-*
+    check "it changes the weights" eval "! cmp -s local/model.safetensors whole-$how/model.safetensors"
+    mpi 240 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 5 --compress $how --checkpoint half-$how --max-steps 12
+    mpi 240 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 5 --compress $how --checkpoint half-$how --resume
+    check "resumed: $(cat mpi.err)" [ "$status" -eq 0 ]
+    check "other weights after resuming" cmp -s whole-$how/model.safetensors half-$how/model.safetensors
+done
+
 # ---- What cannot be combined ---------------------------------------------------------------------
 
-mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --compress bf16
-fails 2 'local steps cannot be combined with compress'
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --accumulate 2
 fails 2 'local steps cannot be combined with accumulate'
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --deterministic

@@ -16,6 +16,7 @@ enum { LOCAL_MOST = 3, LOCAL_DEVICES = 4, LOCAL_STEPS = 19, LOCAL_PER_EPOCH = 8 
 /* The training state of a trainer: (flat_size) each, NULL where the trainer has none. */
 typedef struct local_state {
     float *flats[DPTI_MAX_STATE_BUFFERS], *velocity; /* velocity: that of the outer step */
+    float *residual; /* error feedback of this process; NULL: it has none */
 } local_state;
 
 /* One training of flat_residual on flat_data, and what has come of it. */

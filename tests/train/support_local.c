@@ -1,6 +1,7 @@
 /* Trainings with local steps (local.h). */
 #include "train/local.h"
 
+#include "train/exchange/exchange.h"
 #include "train/progress/in_flight.h"
 #include "train/replicas/state.h"
 #include "train/rounds/rounds.h"
@@ -33,19 +34,29 @@ void local_forget(local_course *course)
 
 /* ---- States ---------------------------------------------------------------------------------- */
 
+/* A copy of the first n of flat_size elements; NULL if there is no memory. */
+static float *copy_flat(dpt_trainer *trainer, const float *from, size_t n)
+{
+    float *copy = dpti_trainer_make_flat(trainer);
+    if (copy) memcpy(copy, from, n * sizeof *copy);
+    return copy;
+}
+
 dpt_status local_note_state(dpt_trainer *trainer, local_state *out)
 {
+    size_t n_owed;
     const float *velocity = dpti_rounds_velocity(trainer);
+    const float *residual = dpti_exchange_feedback(trainer, &n_owed);
     for (size_t k = 0; k < dpti_trainer_n_state_buffers(trainer); k++) {
         out->flats[k] = dpti_trainer_make_flat(trainer);
         if (!out->flats[k]) return DPT_E_NO_MEMORY;
         DPT_TRY(dpti_trainer_read(trainer, 0, dpti_state_buffer_kind(k), out->flats[k]));
     }
+    if (residual) out->residual = copy_flat(trainer, residual, n_owed);
+    if (residual && !out->residual) return DPT_E_NO_MEMORY;
     if (!velocity) return DPT_OK;
-    out->velocity = dpti_trainer_make_flat(trainer);
-    if (!out->velocity) return DPT_E_NO_MEMORY;
-    memcpy(out->velocity, velocity, trainer->model->flat_gradients * sizeof *velocity);
-    return DPT_OK;
+    out->velocity = copy_flat(trainer, velocity, trainer->model->flat_gradients);
+    return out->velocity ? DPT_OK : DPT_E_NO_MEMORY;
 }
 
 void local_forget_state(local_state *state)
@@ -53,6 +64,7 @@ void local_forget_state(local_state *state)
     for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS; k++)
         free(state->flats[k]);
     free(state->velocity);
+    free(state->residual);
     *state = (local_state){.velocity = NULL};
 }
 

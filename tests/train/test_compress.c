@@ -24,6 +24,7 @@ enum { MOST = 5, STEPS = 14, KEPT = 7 };
 /* ---- Sums ------------------------------------------------------------------------------------ */
 
 typedef struct sums_task {
+    const dpti_packing *packing;
     size_t n, count, n_pieces, n_steps;
     bool varied; /* not everybody brings something to every sum, and cuts change */
     double *brought, *applied, *residual[MOST]; /* (count) */
@@ -57,6 +58,7 @@ static dpt_status sum_once(dpt_context *context, const sums_task *task, size_t r
         const dpti_collective reduction = {.data = data + begin,
                                            .count = end - begin,
                                            .contributes = who,
+                                           .packing = task->packing,
                                            .residual = feedback->residual + begin,
                                            .owes = feedback->owes + begin};
         if (end > begin) dpti_processes_start_collective(context->processes, &reduction);
@@ -71,7 +73,8 @@ static dpt_status sums_part(dpt_context *context, size_t rank, void *user)
     sums_task *task = user;
     dpti_feedback feedback;
     float *data = calloc(task->count + 1, sizeof *data);
-    if (!data || !dpti_feedback_create(task->count, &feedback)) return DPT_E_NO_MEMORY;
+    if (!data || !dpti_feedback_create(task->packing, task->count, &feedback))
+        return DPT_E_NO_MEMORY;
     task->results[rank] = data;
     dpt_status status = DPT_OK;
     for (size_t step = 0; step < task->n_steps && status == DPT_OK; step++) {
@@ -85,7 +88,7 @@ static dpt_status sums_part(dpt_context *context, size_t rank, void *user)
     return status;
 }
 
-static void check_sums(test *t, sums_task task)
+static void check_sums_of(test *t, sums_task task)
 {
     char message[512] = "";
     const size_t n_doubles = task.count + 1;
@@ -106,8 +109,10 @@ static void check_sums(test *t, sums_task task)
                 if (contributes(&task, r, s)) task.brought[i] += (double)value_of(r, s, i);
         for (size_t r = 0; r < task.n; r++) {
             residual += task.residual[r][i];
-            /* Half a unit of the last place of what was rounded: a part, or the sum of all. */
-            n_too_much += !(fabs(task.residual[r][i]) <= (double)task.n * 1.1 / 256);
+            /* Half a unit of the last place of what was rounded, a part, or the sum of all, is
+               1/256 of it; half a scale is 1/254 of the largest of a block, and a scale is rounded
+               up. */
+            n_too_much += !(fabs(task.residual[r][i]) <= (double)task.n * 1.1 / 254);
             n_other += task.results[r][i] != task.results[0][i];
         }
         n_lost += !(fabs(task.applied[i] + residual - task.brought[i]) <= rounding);
@@ -118,6 +123,14 @@ static void check_sums(test *t, sums_task task)
     for (size_t r = 0; r < task.n; r++)
         free(task.results[r]);
     free(memory);
+}
+
+static void check_sums(test *t, sums_task task)
+{
+    task.packing = &dpti_packing_bf16;
+    check_sums_of(t, task);
+    task.packing = &dpti_packing_int8;
+    check_sums_of(t, task);
 }
 
 static void nothing_is_lost(test *t)
@@ -136,7 +149,7 @@ static void nothing_is_lost(test *t)
 /* ---- Training -------------------------------------------------------------------------------- */
 
 /* LeNet learns with 8 bits of each gradient as it does with 24. */
-static void it_learns_the_same(test *t)
+static void learns_the_same(test *t, dpt_compression compress)
 {
     enum { BATCH = 32, COUNT = 320, N_STEPS = 60 };
     static const char *const devices[] = {ONE "|" ONE, ONE "|" ONE "," ONE "|" ONE "|" ONE};
@@ -151,7 +164,7 @@ static void it_learns_the_same(test *t)
                                .momentum = 0.9f};
         run_result plain, packed;
         train_run(&images, &options, &plain);
-        options.compress = DPT_COMPRESS_BF16;
+        options.compress = compress;
         train_run(&images, &options, &packed);
         if (!CHECK_OK(plain.status) || !CHECK_OK(packed.status)) FAIL("%s", packed.message);
         CHECK(packed.replicas_agree);
@@ -172,6 +185,12 @@ static void it_learns_the_same(test *t)
         run_free(&plain);
     }
     images_free(&images);
+}
+
+static void it_learns_the_same(test *t)
+{
+    learns_the_same(t, DPT_COMPRESS_BF16);
+    learns_the_same(t, DPT_COMPRESS_INT8);
 }
 
 typedef struct scene {
@@ -195,8 +214,8 @@ static void replicas_stay_the_same(test *t)
         {ONE "|faultstaged:threads=1", "0:1", 0},
         {ONE "|" ONE "|faultstaged:threads=1," ONE "|" ONE, "1:2:1:2:1", 2},
     };
-    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
-        const size_t k = i / 2;
+    for (size_t i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
+        const size_t k = i / 4;
         flat_outcome out = {.weights = NULL};
         const flat_task task = {.model = s->model,
                                 .data = s->data,
@@ -204,7 +223,7 @@ static void replicas_stay_the_same(test *t)
                                 .split = cases[k].split,
                                 .batch = FLAT_BATCH,
                                 .accumulate = cases[k].accumulate,
-                                .compress = DPT_COMPRESS_BF16,
+                                .compress = i % 4 < 2 ? DPT_COMPRESS_BF16 : DPT_COMPRESS_INT8,
                                 .no_overlap = i % 2 == 0,
                                 .bucket_bytes = 1,
                                 .steps = 6};

@@ -5,6 +5,8 @@
 #include "train/flat.h"
 #include "train/local.h"
 #include "train/processes.h"
+#include "train/replicas/state.h"
+#include "train/replicas/state_buffers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,8 +27,9 @@ typedef struct reference {
     size_t n; /* groups */
     group groups[LOCAL_MOST];
     size_t firsts[LOCAL_MOST + 1]; /* devices */
-    float **beginning, **velocity; /* (parameters) each has the elements of one */
-    float *now[LOCAL_MOST];        /* of each group: one parameter's */
+    /* (flat_size) each: */
+    float *beginning, *velocity, *mean;
+    float *now[LOCAL_MOST], *residual[LOCAL_MOST]; /* of each group */
 } reference;
 
 static size_t samples_of(const reference *f, size_t g, size_t step)
@@ -63,6 +66,7 @@ static dpt_status open_group(reference *f, size_t g, const dpt_dataset *whole)
     char list[256];
     dpt_trainer_options options = f->c->options;
     options.local_steps = 0;
+    options.compress = DPT_COMPRESS_NONE;
     options.outer_lr = options.outer_momentum = 0;
     options.no_outer_momentum = false;
     options.batch_size = samples_of(f, g, 0);
@@ -72,19 +76,6 @@ static dpt_status open_group(reference *f, size_t g, const dpt_dataset *whole)
     DPT_TRY(dpt_device_set_open(f->context, list, &it->devices));
     DPT_TRY(flat_residual(f->context, &it->model));
     DPT_TRY(dpt_trainer_create(it->devices, it->model, it->data, &options, &it->trainer));
-    return DPT_OK;
-}
-
-static dpt_status get(const reference *f, size_t g, dpt_tensor_kind kind, const dpti_parameter *p)
-{
-    return dpt_trainer_get(f->groups[g].trainer, 0, kind, p->name, f->now[g], p->size);
-}
-
-static dpt_status set_all(const reference *f, dpt_tensor_kind kind, const dpti_parameter *p,
-                          const float *values)
-{
-    for (size_t g = 0; g < f->n; g++)
-        DPT_TRY(dpt_trainer_set(f->groups[g].trainer, kind, p->name, values, p->size));
     return DPT_OK;
 }
 
@@ -98,40 +89,84 @@ static void find_parts(const reference *f, float *parts)
         parts[g] = (float)((double)f->groups[g].samples / (double)total);
 }
 
-static dpt_status join_parameter(const reference *f, size_t i, const float *parts)
+/* What group g contributes of elements [begin, end) as the others get it.  `owed` is NULL if
+   nothing is kept of what rounding drops. */
+static void round_part(const dpti_packing *packing, float *part, float *owed, size_t n)
 {
-    const dpti_parameter *p = &f->groups[0].model->parameters[i];
+    packing->pack(part, owed, owed, n);
+    packing->unpack(part, n);
+}
+
+/* Elements [begin, end) of the mean are summed by group `owner`; `packing` NULL: as float32. */
+static void sum_slice(const reference *f, const float *parts, const dpti_packing *packing,
+                      bool keeps, size_t owner)
+{
+    const dpt_model *m = f->groups[0].model;
+    const size_t lines = (m->flat_trained + 15) / 16;
+    const size_t begin = lines * owner / f->n * 16, all = lines * (owner + 1) / f->n * 16;
+    const size_t end = all < m->flat_trained ? all : m->flat_trained;
+    memset(f->mean + begin, 0, (end - begin) * sizeof *f->mean);
+    for (size_t g = 0; g < f->n; g++) {
+        if (parts[g] == 0) continue;
+        float *owed = keeps ? f->residual[g] + begin : NULL;
+        if (packing && g != owner) round_part(packing, f->now[g] + begin, owed, end - begin);
+        for (size_t i = begin; i < end; i++)
+            f->mean[i] += f->now[g][i];
+    }
+    if (packing)
+        round_part(packing, f->mean + begin, keeps ? f->residual[owner] + begin : NULL,
+                   end - begin);
+}
+
+/* The mean of a buffer, or of what has changed in it. */
+static dpt_status find_mean(const reference *f, dpt_tensor_kind kind, const float *parts)
+{
+    const dpt_model *m = f->groups[0].model;
+    const bool changes = kind == DPT_PARAMETER;
+    const dpti_packing *packing = dpti_packing_of(f->c->options.compress);
+    if (packing && !changes) packing = &dpti_packing_bf16;
+    for (size_t g = 0; g < f->n; g++) {
+        DPT_TRY(dpti_trainer_read(f->groups[g].trainer, 0, kind, f->now[g]));
+        for (size_t i = 0; i < m->flat_size; i++)
+            f->now[g][i] = parts[g] * (changes ? f->beginning[i] - f->now[g][i] : f->now[g][i]);
+    }
+    for (size_t owner = 0; owner < f->n; owner++)
+        sum_slice(f, parts, packing, changes, owner);
+    for (size_t i = m->flat_trained; i < m->flat_size; i++) {
+        f->mean[i] = 0;
+        for (size_t g = 0; g < f->n; g++)
+            if (parts[g] > 0) f->mean[i] += f->now[g][i];
+    }
+    return DPT_OK;
+}
+
+static dpt_status set_all(const reference *f, dpt_tensor_kind kind, const float *values)
+{
+    for (size_t g = 0; g < f->n; g++)
+        DPT_TRY(dpti_trainer_write_all(f->groups[g].trainer, kind, values));
+    return DPT_OK;
+}
+
+static void join_parameter(const reference *f, const dpti_parameter *p)
+{
     const dpt_trainer_options *o = &f->c->options;
     const float lr = o->outer_lr > 0 ? o->outer_lr : 0.7f;
     const float mu = o->no_outer_momentum ? 0 : o->outer_momentum > 0 ? o->outer_momentum : 0.9f;
-    for (size_t g = 0; g < f->n; g++)
-        DPT_TRY(get(f, g, DPT_PARAMETER, p));
-    for (size_t e = 0; e < p->size; e++) {
-        float d = 0;
-        for (size_t g = 0; g < f->n; g++)
-            if (parts[g] > 0) d += parts[g] * (f->beginning[i][e] - f->now[g][e]);
+    for (size_t e = p->offset; e < p->offset + p->size; e++) {
+        const float d = f->mean[e];
         if (dpti_is_statistic(p->role)) {
-            f->beginning[i][e] -= d;
+            f->beginning[e] -= d;
         } else {
-            f->velocity[i][e] = mu * f->velocity[i][e] + d;
-            f->beginning[i][e] -= lr * (d + mu * f->velocity[i][e]);
+            f->velocity[e] = mu * f->velocity[e] + d;
+            f->beginning[e] -= lr * (d + mu * f->velocity[e]);
         }
     }
-    return set_all(f, DPT_PARAMETER, p, f->beginning[i]);
 }
 
-static dpt_status join_moment(const reference *f, dpt_tensor_kind kind, const dpti_parameter *p,
-                              const float *parts)
+static dpt_status join_moments(const reference *f, dpt_tensor_kind kind, const float *parts)
 {
-    for (size_t g = 0; g < f->n; g++)
-        DPT_TRY(get(f, g, kind, p));
-    for (size_t e = 0; e < p->size; e++) {
-        float mean = 0;
-        for (size_t g = 0; g < f->n; g++)
-            if (parts[g] > 0) mean += parts[g] * f->now[g][e];
-        f->now[0][e] = mean;
-    }
-    return set_all(f, kind, p, f->now[0]);
+    DPT_TRY(find_mean(f, kind, parts));
+    return set_all(f, kind, f->mean);
 }
 
 static dpt_status end_round(reference *f)
@@ -139,14 +174,13 @@ static dpt_status end_round(reference *f)
     const dpt_model *m = f->groups[0].model;
     float parts[LOCAL_MOST];
     find_parts(f, parts);
-    for (size_t i = 0; i < m->n_parameters; i++) {
-        const dpti_parameter *p = &m->parameters[i];
-        DPT_TRY(join_parameter(f, i, parts));
-        if (dpti_is_statistic(p->role)) continue;
-        DPT_TRY(join_moment(f, DPT_VELOCITY, p, parts));
-        if (f->c->options.optimizer == DPT_OPTIMIZER_ADAMW)
-            DPT_TRY(join_moment(f, DPT_SQUARES, p, parts));
-    }
+    DPT_TRY(find_mean(f, DPT_PARAMETER, parts));
+    for (size_t i = 0; i < m->n_parameters; i++)
+        join_parameter(f, &m->parameters[i]);
+    DPT_TRY(set_all(f, DPT_PARAMETER, f->beginning));
+    DPT_TRY(join_moments(f, DPT_VELOCITY, parts));
+    if (f->c->options.optimizer == DPT_OPTIMIZER_ADAMW)
+        DPT_TRY(join_moments(f, DPT_SQUARES, parts));
     for (size_t g = 0; g < f->n; g++)
         f->groups[g].samples = 0;
     return DPT_OK;
@@ -173,22 +207,15 @@ static dpt_status take_steps(reference *f)
 
 static dpt_status allocate(reference *f)
 {
-    const dpt_model *m = f->groups[0].model;
-    f->beginning = calloc(m->n_parameters, sizeof *f->beginning);
-    f->velocity = calloc(m->n_parameters, sizeof *f->velocity);
+    dpt_trainer *t = f->groups[0].trainer;
+    bool complete = (f->beginning = dpti_trainer_make_flat(t)) != NULL;
+    complete = (f->velocity = dpti_trainer_make_flat(t)) != NULL && complete;
+    complete = (f->mean = dpti_trainer_make_flat(t)) != NULL && complete;
     for (size_t g = 0; g < f->n; g++) {
-        f->now[g] = calloc(m->flat_size, sizeof(float));
-        if (!f->now[g]) return DPT_E_NO_MEMORY;
+        complete = (f->now[g] = dpti_trainer_make_flat(t)) != NULL && complete;
+        complete = (f->residual[g] = dpti_trainer_make_flat(t)) != NULL && complete;
     }
-    for (size_t i = 0; f->beginning && f->velocity && i < m->n_parameters; i++) {
-        const dpti_parameter *p = &m->parameters[i];
-        f->beginning[i] = calloc(p->size, sizeof(float));
-        f->velocity[i] = calloc(p->size, sizeof(float));
-        if (!f->beginning[i] || !f->velocity[i]) return DPT_E_NO_MEMORY;
-        DPT_TRY(dpt_trainer_get(f->groups[0].trainer, 0, DPT_PARAMETER, p->name, f->beginning[i],
-                                p->size));
-    }
-    return f->beginning && f->velocity ? DPT_OK : DPT_E_NO_MEMORY;
+    return complete ? dpti_trainer_read(t, 0, DPT_PARAMETER, f->beginning) : DPT_E_NO_MEMORY;
 }
 
 /* The devices of each group, which are counted before anybody's samples are. */
@@ -219,15 +246,12 @@ static dpt_status refer(reference *f, local_state *out)
 
 static void close_reference(reference *f)
 {
-    const size_t n = f->groups[0].model ? f->groups[0].model->n_parameters : 0;
-    for (size_t i = 0; i < n; i++) {
-        if (f->beginning) free(f->beginning[i]);
-        if (f->velocity) free(f->velocity[i]);
-    }
     free(f->beginning);
     free(f->velocity);
+    free(f->mean);
     for (size_t g = 0; g < f->n; g++) {
         free(f->now[g]);
+        free(f->residual[g]);
         dpt_trainer_destroy(f->groups[g].trainer);
         dpt_model_destroy(f->groups[g].model);
         dpt_device_set_close(f->groups[g].devices);
@@ -244,9 +268,14 @@ static void check_refers(test *t, local_course c)
     if (local_trains(t, &c) && CHECK_OK(dpt_context_create(&f.context))) {
         if (!CHECK_OK(refer(&f, &wanted))) FAIL("%s", dpt_error_message(f.context));
         local_check_processes_agree(t, &c);
-        free(c.states[0].velocity); /* the reference has it tensor by tensor */
-        c.states[0].velocity = NULL;
+        if (c.states[0].velocity) {
+            wanted.velocity = f.velocity; /* the reference has it */
+            f.velocity = NULL;
+        }
         local_check_same(t, &c.states[0], &wanted);
+        for (size_t g = 0; c.options.compress != DPT_COMPRESS_NONE && g < f.n; g++)
+            local_check_same(t, &(local_state){.flats = {c.states[g].residual}},
+                             &(local_state){.flats = {f.residual[g]}});
     }
     close_reference(&f);
     local_forget_state(&wanted);
@@ -283,6 +312,27 @@ static void without_samples(test *t)
     c.count = 4 * FLAT_BATCH + 1;
     c.options.outer_momentum = 0.5f;
     check_refers(t, c);
+}
+
+/* What a process does not send yet is kept, also by one that has no samples in a round. */
+static void compressed(test *t)
+{
+    for (size_t h = 1; h <= 3; h += 2)
+        for (size_t i = 0; i < 2; i++) {
+            local_course c = local_with(LOCAL_UNEQUAL, h);
+            c.options.compress = i == 0 ? DPT_COMPRESS_BF16 : DPT_COMPRESS_INT8;
+            check_refers(t, c);
+            c = local_with(LOCAL_TWO, h);
+            c.count = 4 * FLAT_BATCH + 1;
+            c.options.compress = i == 0 ? DPT_COMPRESS_BF16 : DPT_COMPRESS_INT8;
+            check_refers(t, c);
+            c.count = FLAT_COUNT;
+            c.split = "3:1";
+            c.options.optimizer = DPT_OPTIMIZER_ADAMW;
+            c.options.lr = 1e-3f;
+            c.options.momentum = 0;
+            check_refers(t, c);
+        }
 }
 
 static void with_statistics_of_each_device(test *t)
@@ -329,6 +379,7 @@ int main(int argc, char **argv)
         {"as the reference", as_reference},
         {"as the reference, with AdamW", as_reference_adamw},
         {"as the reference, a process without samples", without_samples},
+        {"as the reference, compressed", compressed},
         {"as the reference, statistics of each device", with_statistics_of_each_device},
         {"one step is synchronous", one_step_is_synchronous},
         {"rounds are told", rounds_are_told},

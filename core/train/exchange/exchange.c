@@ -49,9 +49,10 @@ dpt_status dpti_exchange_create(dpt_trainer *trainer)
         complete = complete && x->allgather;
     }
     if (x->allreduce) dpti_allreduce_want_finite(x->allreduce);
-    if (t->compress == DPT_COMPRESS_BF16 && dpti_step_processes(t)) {
-        complete = complete && dpti_feedback_create(t->model->flat_trained, &x->feedback);
-        if (x->allreduce) dpti_allreduce_pack(x->allreduce, &x->feedback);
+    if (t->compress != DPT_COMPRESS_NONE && t->processes) {
+        complete = complete && dpti_feedback_create(dpti_packing_of(t->compress),
+                                                    t->model->flat_trained, &x->feedback);
+        if (x->allreduce && dpti_step_processes(t)) dpti_allreduce_pack(x->allreduce, &x->feedback);
     }
     return complete && x->allreduce && x->islands.items ? DPT_OK : DPT_E_NO_MEMORY;
 }
@@ -166,6 +167,16 @@ bool dpti_in_island(const dpti_worker *worker)
 bool dpti_packs(const dpt_trainer *trainer)
 {
     return trainer->exchange.feedback.count > 0;
+}
+
+const char *dpti_exchange_packing(const dpt_trainer *trainer)
+{
+    return dpti_packs(trainer) ? trainer->exchange.feedback.packing->name : NULL;
+}
+
+dpti_feedback *dpti_exchange_lend_feedback(dpt_trainer *trainer)
+{
+    return dpti_packs(trainer) ? &trainer->exchange.feedback : NULL;
 }
 
 float *dpti_exchange_feedback(const dpt_trainer *trainer, size_t *count)

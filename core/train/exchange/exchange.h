@@ -55,6 +55,11 @@ bool dpti_in_island(const dpti_worker *worker);
 /* Whether sums over processes are compressed, so that each process has error feedback, which is
    part of its training state. */
 bool dpti_packs(const dpt_trainer *trainer);
+/* The name of the format in which they travel; NULL: they are not compressed. */
+const char *dpti_exchange_packing(const dpt_trainer *trainer);
+/* What the end of a round takes (rounds/rounds.h): the error feedback of this process, which the
+   end writes and commits; NULL where sums are not compressed. */
+dpti_feedback *dpti_exchange_lend_feedback(dpt_trainer *trainer);
 /* The error feedback of this process: *count float32, 0 and NULL where there is none. */
 float *dpti_exchange_feedback(const dpt_trainer *trainer, size_t *count);
 void dpti_exchange_clear_feedback(dpt_trainer *trainer);

@@ -116,13 +116,13 @@ static dpt_status find_bytes(const sums *s, size_t *n_bytes, double *seconds)
     return DPT_OK;
 }
 
-/* Both routes in turns; of two processes the ring has nothing that the direct one has not.  What is
-   packed knows that alone, and sends half the bytes of what is timed. */
-static dpt_status time_routes(const sums *s, bool packs, dpti_link_probe *out)
+/* Both routes in turns; of two processes the ring has nothing that the direct one has not.  A
+   packed sum knows the direct one alone, and sends fewer bytes than what is timed. */
+static dpt_status time_routes(const sums *s, const dpti_packing *packing, dpti_link_probe *out)
 {
     times least = {{INFINITY, INFINITY}, {INFINITY, INFINITY}};
     const size_t n_processes = dpti_processes_count(s->p);
-    const size_t n_routes = n_processes > 2 && !packs ? ROUTES : 1;
+    const size_t n_routes = n_processes > 2 && !packing ? ROUTES : 1;
     size_t n_bytes[SIZES] = {DPTI_LINK_PROBE_SMALL};
     double seconds;
     DPT_TRY(find_bytes(s, &n_bytes[LARGE], &seconds));
@@ -135,23 +135,25 @@ static dpt_status time_routes(const sums *s, bool packs, dpti_link_probe *out)
         dpti_bandwidth_route(least[DPTI_ROUTE_DIRECT][LARGE], least[DPTI_ROUTE_RING][LARGE]);
     const dpti_bandwidth_model link =
         dpti_bandwidth_between(least[route][SMALL], n_bytes[LARGE], least[route][LARGE]);
-    const dpti_bandwidth_model packed = {.alpha = link.alpha, .beta = link.beta / 2};
-    dpti_travel travel = {
-        .route = route, .window = dpti_bandwidth_window(packs ? packed : link, n_processes, route)};
+    const double part = packing ? (double)packing->n_bytes(DPTI_CHUNK) / (DPTI_CHUNK * 4.0) : 1;
+    const dpti_bandwidth_model travels = {.alpha = link.alpha, .beta = link.beta * part};
+    dpti_travel travel = {.route = route,
+                          .window = dpti_bandwidth_window(travels, n_processes, route)};
     DPT_TRY(dpti_processes_set_travel(s->p, &travel, s->error));
     *out = (dpti_link_probe){.done = true, .link = link, .travel = travel};
     return DPT_OK;
 }
 
 /* In all processes alike: none begins that another one has no memory for. */
-static dpt_status measure(dpti_processes *p, bool packs, dpti_link_probe *out, dpt_error *error)
+static dpt_status measure(dpti_processes *p, const dpti_packing *packing, dpti_link_probe *out,
+                          dpt_error *error)
 {
     sums s = {.p = p, .error = error};
     dpt_status status =
         allocate(&s) ? DPT_OK
                      : DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to time sums over processes");
     status = dpti_processes_agree(p, status, error);
-    if (status == DPT_OK && (status = time_routes(&s, packs, out)) != DPT_OK) {
+    if (status == DPT_OK && (status = time_routes(&s, packing, out)) != DPT_OK) {
         dpti_leave_behind(s.data); /* a transport that has failed may still write there */
         s.data = NULL;
     }
@@ -188,7 +190,8 @@ dpt_status dpti_link_probe_processes(dpt_trainer *trainer, bool sizes)
     if (!t->processes || dpti_processes_count(t->processes) == 1) return DPT_OK;
     DPT_TRY(agree_whether(t, &wanted));
     if (!wanted) return DPT_OK;
-    if (measure(t->processes, dpti_packs(t), &t->exchange.link_probe, &error) != DPT_OK)
+    if (measure(t->processes, dpti_packing_of(t->compress), &t->exchange.link_probe, &error) !=
+        DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
     if (sizes)
         t->program.buckets =
@@ -204,7 +207,7 @@ dpt_status dpt_processes_measure(dpt_context *context, dpt_link *out)
     if (out) DPT_TRY(dpti_check_sized(context, "dpt_link", out));
     if (p && dpti_processes_count(p) > 1) {
         dpti_processes_go_on(p);
-        if (measure(p, false, &link_probe, &error) != DPT_OK)
+        if (measure(p, NULL, &link_probe, &error) != DPT_OK)
             return dpti_context_fail(context, NULL, &error);
     }
     if (!out) return DPT_OK;

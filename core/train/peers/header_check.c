@@ -108,7 +108,7 @@ static const char *const optimizers[] = {
 static const char *const splits[] = {"measured", "equal", "proportions", "replay"};
 static const char *const inits[] = {"default", "normal", "xavier", "he"};
 static const char *const compressions[] = {
-    [DPT_COMPRESS_NONE] = "none", [DPT_COMPRESS_BF16] = "bf16"};
+    [DPT_COMPRESS_NONE] = "none", [DPT_COMPRESS_BF16] = "bf16", [DPT_COMPRESS_INT8] = "int8"};
 
 static void add_optimizer(header *f, const dpt_trainer_options *o)
 {

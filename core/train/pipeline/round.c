@@ -7,6 +7,7 @@
 #include "train/pipeline/round.h"
 
 #include "base/clock.h"
+#include "train/exchange/exchange.h"
 #include "train/peers/peers.h"
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
@@ -35,7 +36,8 @@ static dpt_status read_state(dpt_trainer *t, float *flats[DPTI_MAX_STATE_BUFFERS
 static dpt_status join(dpt_trainer *t, float *flats[DPTI_MAX_STATE_BUFFERS])
 {
     DPT_TRY(dpti_peers_agree(t, read_state(t, flats)));
-    DPT_TRY(dpti_rounds_join(t, dpti_trainer_n_state_buffers(t), flats));
+    DPT_TRY(dpti_rounds_join(t, dpti_trainer_n_state_buffers(t), flats,
+                             dpti_exchange_lend_feedback(t)));
     return dpti_peers_agree(t, dpti_trainer_adopt_saved(t, (const float *const *)flats));
 }
 

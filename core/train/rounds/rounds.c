@@ -98,18 +98,40 @@ static float own_part(dpt_trainer *t)
     return (float)((double)r->samples[dpti_processes_rank(t->processes)] / (double)total);
 }
 
-/* The sum over all processes that have samples, in the order of ranks, in place. */
-static dpt_status sum_over_processes(dpt_trainer *t, float *data, size_t count, bool *finite)
+/* Starts the sum over all processes that have samples, in the order of ranks, in place. */
+static void start_sum(const dpt_trainer *t, const dpti_collective *what)
 {
-    dpt_error error = {.status = DPT_OK};
-    const dpti_collective sum = {.kind = DPTI_ALL_REDUCE,
-                                 .data = data,
-                                 .count = count,
-                                 .contributes = t->rounds.contributes,
+    dpti_collective sum = *what;
+    sum.kind = DPTI_ALL_REDUCE;
+    sum.contributes = t->rounds.contributes;
+    if (sum.count > 0) dpti_processes_start_collective(t->processes, &sum);
+}
+
+/* Of what has changed: parameters, which may be compressed, and running statistics. */
+static void start_sum_of_changes(const dpt_trainer *t, float *flat, const dpti_feedback *feedback,
+                                 bool *finite)
+{
+    const size_t n_trained = t->model->flat_trained;
+    dpti_collective parameters = {.data = flat, .count = n_trained, .finite = finite};
+    const dpti_collective statistics = {
+        .data = flat + n_trained, .count = t->model->flat_gradients - n_trained, .finite = finite};
+    if (feedback) {
+        parameters.packing = feedback->packing;
+        parameters.residual = feedback->residual;
+        parameters.owes = feedback->owes;
+    }
+    start_sum(t, &parameters);
+    start_sum(t, &statistics);
+}
+
+/* Of one buffer of the optimizer's state. */
+static void start_sum_of_state(const dpt_trainer *t, float *flat, bool compressed, bool *finite)
+{
+    const dpti_collective sum = {.data = flat,
+                                 .count = t->model->flat_trained,
+                                 .packing = compressed ? &dpti_packing_bf16 : NULL,
                                  .finite = finite};
-    dpti_processes_start_collective(t->processes, &sum);
-    if (dpti_processes_finish_collectives(t->processes, &error) == DPT_OK) return DPT_OK;
-    return dpti_context_fail(t->context, NULL, &error);
+    start_sum(t, &sum);
 }
 
 /* The outer step.  `mean` is the mean of what has changed, and becomes the new parameters. */
@@ -130,28 +152,40 @@ static void take_outer_step(dpt_trainer *t, float *mean)
         mean[i] = r->beginning[i] - mean[i];
 }
 
-dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds, float *const *flats)
+/* Makes what this process contributes of its training state. */
+static void weigh(dpt_trainer *t, size_t n_kinds, float *const *flats)
 {
-    dpt_trainer *t = trainer;
-    const size_t n = t->model->flat_gradients;
-    const float part = own_part(t);
-    const float *beginning = t->rounds.beginning;
-    bool finite[DPTI_MAX_STATE_BUFFERS];
-    for (size_t i = 0; i < n; i++)
+    const float part = own_part(t), *beginning = t->rounds.beginning;
+    for (size_t i = 0; i < t->model->flat_gradients; i++)
         flats[0][i] = part * (beginning[i] - flats[0][i]);
     for (size_t k = 1; k < n_kinds; k++)
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < t->model->flat_trained; i++)
             flats[k][i] *= part;
-    for (size_t k = 0; k < n_kinds; k++) {
-        finite[k] = true;
-        DPT_TRY(sum_over_processes(t, flats[k], n, &finite[k]));
-        if (finite[k]) continue;
-        dpti_processes_know(t->processes);
-        return dpt_fail(t->context, DPT_E_NOT_FINITE,
-                        "what has changed in a round of local steps is not finite: training "
-                        "diverges; lower the learning rate (now %g)",
-                        (double)t->lr);
-    }
+}
+
+static dpt_status fail_not_finite(dpt_trainer *t)
+{
+    dpti_processes_know(t->processes);
+    return dpt_fail(t->context, DPT_E_NOT_FINITE,
+                    "what has changed in a round of local steps is not finite: training diverges; "
+                    "lower the learning rate (now %g)",
+                    (double)t->lr);
+}
+
+dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds, float *const *flats,
+                            dpti_feedback *feedback)
+{
+    dpt_trainer *t = trainer;
+    dpt_error error = {.status = DPT_OK};
+    bool finite = true;
+    weigh(t, n_kinds, flats);
+    start_sum_of_changes(t, flats[0], feedback, &finite);
+    for (size_t k = 1; k < n_kinds; k++)
+        start_sum_of_state(t, flats[k], feedback != NULL, &finite);
+    if (dpti_processes_finish_collectives(t->processes, &error) != DPT_OK)
+        return dpti_context_fail(t->context, NULL, &error);
+    if (!finite) return fail_not_finite(t);
+    if (feedback) dpti_feedback_commit(feedback);
     take_outer_step(t, flats[0]);
     return DPT_OK;
 }

@@ -14,12 +14,19 @@
    the processes use within a round, become the mean over the processes, weighted likewise.  So all
    processes go on from one training state.
 
+   With compression (dpt_trainer_options.compress) the sum over the processes of d[p] * samples of p
+   in the round / samples of the round travels in that format, with error feedback, which is that of
+   gradients otherwise (exchange/exchange.h).  The state of the optimizer travels as bfloat16 then,
+   also with integers of 8 bits: a second moment that became 0 would make its next step huge.  It
+   has no error feedback, because it is no sum over rounds.  Running statistics travel as float32.
+
    A round ends behind every `local_steps`-th step of an epoch, and at the end of the epoch.  Where
    rounds end therefore follows from the place in the data alone.  dpt_trainer_end_round ends one
    early. */
 #ifndef DPTI_ROUNDS_H
 #define DPTI_ROUNDS_H
 
+#include "collective/feedback.h"
 #include "dptrain.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/replicas_state.h"
@@ -54,10 +61,11 @@ float *dpti_rounds_begin(dpt_trainer *trainer);
 /* Counts the samples of a step that was collected. */
 void dpti_rounds_count(dpt_trainer *trainer, const dpti_in_flight_step *inflight);
 /* All processes call it with nothing in flight.  `flats` is the training state of this process
-   (n_kinds buffers), and becomes that of all.  The outer velocity has taken the step.  Fails as the
+   (n_kinds buffers), and becomes that of all.  The outer velocity has taken the step, and the error
+   feedback is that of the next round; `feedback` is NULL without compression.  Fails as the
    transport does; DPT_E_NOT_FINITE, in all processes, if the result is not finite. */
 DPT_CHECK_RESULT dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds,
-                                             float *const *flats);
+                                             float *const *flats, dpti_feedback *feedback);
 /* The round is over: its end is done, or it has no end because the steps have failed. */
 void dpti_rounds_close(dpt_trainer *trainer);
 
