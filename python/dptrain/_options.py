@@ -165,6 +165,12 @@ def _outer_momentum(struct: Any, value: float, keep: list) -> None:
     struct.no_outer_momentum = value == 0
 
 
+def _outer_lr(struct: Any, value: float, keep: list) -> None:
+    if value == 0:  # which the struct has for the default
+        raise ValueError("an outer learning rate of 0 is not in [1e-6, 10]; leave outer_lr out for 0.7")
+    struct.outer_lr = value
+
+
 def _split(struct: Any, value: Any, keep: list) -> None:
     keep.append(ffi.new("char[]", encoded(str(value))))
     struct.split = lib.dpt_split_from(keep[-1])
@@ -332,7 +338,7 @@ def _same_names(kind: str, others: Iterable[str]) -> dict[str, Setter]:
 _TRAINER_OTHERS: tuple[str, ...] = (
     *("size", "batch_norm", "readmit_after", "logit_rows", "no_standby", "no_rest", "no_overlap"),
     *("own_loss_deterministic", "n_class_weights", "n_groups", "rotate", "jitter"),
-    *("mixup", "cutmix", "randaugment", "outer_momentum", "no_outer_momentum"),
+    *("mixup", "cutmix", "randaugment", "outer_lr", "outer_momentum", "no_outer_momentum"),
 )
 _FIT_OTHERS = ("size", "max_seconds")
 
@@ -342,6 +348,7 @@ TRAINER: dict[str, Setter] = {
     "recipe": _recipe,
     **_same_names("dpt_trainer_options", _TRAINER_OTHERS),
     "split": _split,
+    "outer_lr": _outer_lr,
     "outer_momentum": _outer_momentum,
     "standby": _plain("no_standby", lambda value: not on(value)),
     "overlap": _plain("no_overlap", lambda value: not on(value)),

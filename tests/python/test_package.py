@@ -92,6 +92,15 @@ def test_an_outer_momentum_of_zero_is_not_the_default(net, digits):
         trainer.end_round()  # there is none
 
 
+def test_an_outer_rate_of_zero_is_not_the_default(net, digits):
+    given, _ = _options.make("dpt_trainer_options", _options.TRAINER, {"outer_lr": 0.5})
+    assert given.outer_lr == 0.5
+    with pytest.raises(ValueError, match="an outer learning rate of 0 is not in"):
+        dptrain.fit(net, digits, devices="cpu", local_steps=4, outer_lr=0)
+    with pytest.raises(ValueError, match="an outer learning rate of -1 is not in"):
+        dptrain.fit(net, digits, devices="cpu", local_steps=4, outer_lr=-1)
+
+
 @pytest.mark.parametrize(
     "value, expected", [(3, 3.0), (0.5, 0.5), ("90s", 90.0), ("10m", 600.0), ("2h", 7200.0)]
 )
