@@ -395,7 +395,8 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
    (DPT_E_STATE). Within a round each process has weights of its own, which dpt_trainer_get reads;
    calls that need the weights of all processes, such as evaluations and saving, fail with
    DPT_E_STATE.  Does nothing if no round is open.  Errors: DPT_E_STATE within dpt_fit or if steps
-   are in flight; DPT_E_NOT_FINITE; the failures of devices and of the transport.  After a failure
+   are in flight; DPT_E_INVALID, in all processes, if one of them takes a step instead or has taken
+   more steps; DPT_E_NOT_FINITE; the failures of devices and of the transport.  After a failure
    there are no weights: load a state. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_end_round(dpt_trainer *trainer);
 /* Returns the number of steps in flight, 0 to 2.  Cannot fail. */

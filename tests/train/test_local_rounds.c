@@ -271,6 +271,36 @@ static void calls_within_rounds(test *t)
     local_forget(&c);
 }
 
+/* One process ends the round in which the other takes a step: behind step 2 of rounds of 4, or step
+   3. */
+static size_t ender, end_after;
+
+static dpt_status end_alone(dpt_trainer *t, size_t step)
+{
+    dpt_step_metrics m = {.size = sizeof m};
+    if (step != end_after + 1 || dpt_process_rank(t->context) != ender) return DPT_OK;
+    while (dpt_trainer_in_flight(t) > 0)
+        DPT_TRY(dpt_trainer_collect(t, &m));
+    const dpt_status status = dpt_trainer_end_round(t);
+    if (status == DPT_OK || dpt_trainer_step(t, &m) != DPT_E_STATE) return DPT_E_INTERNAL;
+    return status;
+}
+
+static void rounds_end_together(test *t)
+{
+    for (ender = 0; ender < 2; ender++)
+        for (end_after = 2; end_after < 4; end_after++) {
+            local_course c = local_with(LOCAL_TWO, 4);
+            c.before = end_alone;
+            CHECK_STATUS(local_train(&c), DPT_E_INVALID);
+            CHECK_STATUS(c.statuses[1 - ender], DPT_E_INVALID);
+            CHECK_CONTAINS(c.messages[1 - ender],
+                           ender == 0 ? "takes a step where process 0 ends the round"
+                                      : "ends the round where process 0 takes a step");
+            local_forget(&c);
+        }
+}
+
 /* ---- What cannot be combined ----------------------------------------------------------------- */
 
 static void check_refused(test *t, const dpt_trainer_options *options, const char *devices,
@@ -316,6 +346,7 @@ int main(int argc, char **argv)
         {"a state is loaded after a failure", states_are_loaded},
         {"the transport fails", transports_fail},
         {"calls within rounds", calls_within_rounds},
+        {"rounds end together", rounds_end_together},
         {"what cannot be combined", refusals},
     };
     char folder[TEST_FOLDER_BYTES];

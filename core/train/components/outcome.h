@@ -59,6 +59,7 @@ typedef struct dpti_outcome {
                        DPTI_FLAW_UNREAD or DPTI_FLAW_CALLBACK */
     /* Set for the first device of each process alone. */
     unsigned requests; /* dpti_run_request bits */
+    bool ends_round;   /* no step is told, but that the process ends a round of local steps */
     uint64_t step;     /* number of the step, as the process counts */
     uint64_t weights;  /* checksum of the weights before the step if a caller has written them since
                           they were compared last, else 0 */

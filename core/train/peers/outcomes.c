@@ -11,6 +11,7 @@
 #include "train/state/trainer.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static dpti_outcome outcome_of(const dpti_shard *shard)
@@ -61,6 +62,11 @@ static uint64_t division_of(const dpt_trainer *t, const dpti_in_flight_step *inf
                          t->n_devices * sizeof *inflight->shards);
 }
 
+static const char *course_of(const dpti_outcome *outcome)
+{
+    return outcome->ends_round ? "ends the round" : "takes a step";
+}
+
 /* In what a process took another step than the first process.  If it did, no process's weights are
    of use. */
 static dpt_status compare_steps(const dpti_outcome *first, const dpti_outcome *other,
@@ -68,6 +74,11 @@ static dpt_status compare_steps(const dpti_outcome *first, const dpti_outcome *o
 {
     char who[2 * DPTI_ID_BYTES];
     snprintf(who, sizeof who, "process %zu (%s)", peer->process, peer->host);
+    if (other->ends_round != first->ends_round)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s %s where process 0 %s: call dpt_trainer_end_round in all processes, "
+                        "behind the same step",
+                        who, course_of(other), course_of(first));
     if (other->step != first->step)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "%s is at step %" PRIu64 " where process 0 is at step %" PRIu64
@@ -93,15 +104,22 @@ static dpt_status compare_steps(const dpti_outcome *first, const dpti_outcome *o
     return DPT_OK;
 }
 
+/* Compares what the processes have told of a step. */
+static dpt_status compare_processes(const dpt_trainer *t, const dpti_outcome *outcomes,
+                                    dpt_error *error)
+{
+    for (size_t r = 1; r < dpti_processes_count(t->processes); r++) {
+        const size_t i = t->peers.firsts[r];
+        DPT_TRY(compare_steps(&outcomes[0], &outcomes[i], &t->peers.items[i], error));
+    }
+    return DPT_OK;
+}
+
 /* Whether all processes took the same step; if not that is the step's failure. */
 static bool took_the_same(const dpt_trainer *t, dpti_in_flight_step *inflight)
 {
-    const dpti_outcome *outcomes = inflight->outcomes;
-    for (size_t r = 1; !inflight->diverged && r < dpti_processes_count(t->processes); r++) {
-        const size_t i = t->peers.firsts[r];
-        inflight->diverged = compare_steps(&outcomes[0], &outcomes[i], &t->peers.items[i],
-                                           &inflight->failure) != DPT_OK;
-    }
+    if (!inflight->diverged)
+        inflight->diverged = compare_processes(t, inflight->outcomes, &inflight->failure) != DPT_OK;
     return !inflight->diverged;
 }
 
@@ -170,6 +188,30 @@ void dpti_peers_finish_collected(dpt_trainer *trainer, dpti_in_flight_step *infl
     for (size_t i = 0; i < trainer->n_workers; i++)
         if (dpti_is_hung(&trainer->workers[i])) return; /* this process has given up */
     if (tell(trainer, inflight, &error) != DPT_OK) inflight->failure = error;
+}
+
+static dpt_status meet_at_end(dpt_trainer *t, dpti_outcome *outcomes, dpt_error *error)
+{
+    dpt_status verdict = DPT_OK;
+    const dpti_table table = {.data = outcomes, .begins = t->peers.outcome_begins};
+    outcomes[t->first_device].ends_round = true;
+    outcomes[t->first_device].step = dpti_steps_done(t)->step;
+    DPT_TRY(dpti_processes_share(t->processes, &table, &verdict, error));
+    const dpt_status status = compare_processes(t, outcomes, error);
+    if (status != DPT_OK) dpti_processes_know(t->processes);
+    return status;
+}
+
+dpt_status dpti_peers_meet_at_end(dpt_trainer *trainer)
+{
+    dpt_trainer *t = trainer;
+    dpt_error error = {.status = DPT_OK};
+    dpti_outcome *outcomes = calloc(t->n_devices, sizeof *outcomes);
+    if (!outcomes) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory to end a round");
+    if (meet_at_end(t, outcomes, &error) != DPT_OK)
+        (void)dpti_context_fail(t->context, NULL, &error);
+    free(outcomes);
+    return error.status;
 }
 
 /* Reports a device that hangs, which only this process knows. */

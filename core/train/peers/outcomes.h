@@ -12,6 +12,10 @@ void dpti_peers_finish(dpti_shard *shard);
 /* The same with local steps, where driver threads do not wait for other processes: the caller's
    thread tells, when it collects the step and its devices have done their parts. */
 void dpti_peers_finish_collected(dpt_trainer *trainer, dpti_in_flight_step *inflight);
+/* All processes end a round early: tells that this one does, as it would tell of a step, and fails
+   in all of them if another one has taken a step instead, or is behind another step. DPT_E_INVALID;
+   fails as the transport does. */
+DPT_CHECK_RESULT dpt_status dpti_peers_meet_at_end(dpt_trainer *trainer);
 /* With one process: fills in a step's outcomes. */
 void dpti_peers_take(const dpt_trainer *trainer, dpti_in_flight_step *inflight);
 /* Takes over what processes ask for with a step that is collected. */

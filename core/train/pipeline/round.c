@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "train/exchange/exchange.h"
+#include "train/peers/outcomes.h"
 #include "train/peers/peers.h"
 #include "train/progress/calls.h"
 #include "train/progress/in_flight.h"
@@ -41,6 +42,14 @@ static dpt_status join(dpt_trainer *t, float *flats[DPTI_MAX_STATE_BUFFERS])
     return dpti_peers_agree(t, dpti_trainer_adopt_saved(t, (const float *const *)flats));
 }
 
+/* The round is over, or has no end. */
+static dpt_status close_round(dpt_trainer *t, dpt_status status)
+{
+    dpti_rounds_close(t);
+    if (status != DPT_OK) dpti_state_give_up(t);
+    return status;
+}
+
 dpt_status dpti_round_end(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -48,9 +57,7 @@ dpt_status dpti_round_end(dpt_trainer *trainer)
     if (!dpti_rounds_open(t)) return DPT_OK;
     const dpt_status status = join(t, flats);
     dpti_trainer_free_state_buffers(flats);
-    dpti_rounds_close(t);
-    if (status != DPT_OK) dpti_state_give_up(t);
-    return status;
+    return close_round(t, status);
 }
 
 dpt_status dpti_round_note(dpt_trainer *trainer, const dpti_in_flight_step *inflight,
@@ -72,5 +79,7 @@ dpt_status dpti_round_note(dpt_trainer *trainer, const dpti_in_flight_step *infl
 dpt_status dpt_trainer_end_round(dpt_trainer *trainer)
 {
     DPT_TRY(dpti_trainer_check_idle(trainer, "dpt_trainer_end_round"));
-    return dpti_round_end(trainer);
+    if (!dpti_rounds_open(trainer)) return DPT_OK;
+    const dpt_status status = dpti_peers_meet_at_end(trainer);
+    return status == DPT_OK ? dpti_round_end(trainer) : close_round(trainer, status);
 }
