@@ -135,18 +135,26 @@ static void print_compression(const dpt_trainer *trainer)
             n_bytes, n_bytes / 2);
 }
 
-/* What several processes exchange with local steps: the training state once in a round. */
-static dpt_status print_local_steps(dpt_trainer *trainer, const cli_options *options)
+/* What several processes exchange with local steps, and keep for them in host memory. */
+static void print_rounds(const dpt_round_plan *plan, const cli_options *options)
 {
-    dpt_device_plan plan = {.size = sizeof plan};
-    if (options->local_steps == 0) return DPT_OK;
-    DPT_TRY(dpt_trainer_plan(trainer, 0, &plan));
-    const size_t n_bytes = plan.gradient_bytes + plan.optimizer_bytes;
+    const double each_step = (double)plan->exchange_bytes / (double)options->local_steps;
     printf("Local steps: several processes exchange %zu bytes (%.2f MiB) in a round of %zu steps, "
            "which is %.0f bytes a step\n",
-           n_bytes, mebibytes(n_bytes), options->local_steps,
-           (double)n_bytes / (double)options->local_steps);
-    return DPT_OK;
+           plan->exchange_bytes, mebibytes(plan->exchange_bytes), options->local_steps, each_step);
+    printf("Rounds take %.1f MiB of host memory in each process, and at their end another %.1f "
+           "MiB\n",
+           mebibytes(plan->host_bytes), mebibytes(plan->end_bytes));
+}
+
+/* Plans rounds, and refuses what training would refuse of them. */
+static dpt_status plan_rounds(const cli_session *session, const cli_options *options,
+                              dpt_round_plan *plan)
+{
+    dpt_dataset_info data = {.size = sizeof data};
+    dpt_dataset_describe(session->train, &data);
+    const dpt_trainer_options whole = cli_trainer_options(options, data.count);
+    return dpt_trainer_plan_rounds(session->trainer, &whole, plan);
 }
 
 /* The memory that the process has used so far.  The devices have computed nothing yet. */
@@ -182,17 +190,19 @@ static dpt_status print_choices(const cli_session *session)
 
 static dpt_status plan(cli_session *session, const cli_options *options)
 {
+    dpt_round_plan rounds = {.size = sizeof rounds};
     cli_options alone = *options; /* a plan runs in one process, which takes no local steps */
     alone.local_steps = 0;
     alone.outer_lr = alone.outer_momentum = 0;
     DPT_TRY(cli_session_open_training(session, &alone, 0));
+    DPT_TRY(plan_rounds(session, options, &rounds));
     print_layers(session->trainer, session->model);
     printf("\n");
     DPT_TRY(print_devices(session));
     DPT_TRY(print_gradients(session->trainer));
     DPT_TRY(print_parts(session, options));
     print_compression(session->trainer);
-    DPT_TRY(print_local_steps(session->trainer, options));
+    if (rounds.exchange_bytes > 0) print_rounds(&rounds, options);
     print_process();
     return options->verbose ? print_choices(session) : DPT_OK;
 }

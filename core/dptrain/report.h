@@ -47,6 +47,25 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_
    memory while it keeps checkpoints or a host copy.  Cannot fail. */
 DPT_API size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer);
 
+/* What rounds of local steps take in each of several processes. */
+typedef struct dpt_round_plan {
+    size_t size;           /* sizeof(dpt_round_plan), to be set before the call */
+    size_t exchange_bytes; /* what the processes sum at the end of a round, in the format in which
+                              it travels */
+    size_t host_bytes;     /* host memory that a process keeps for rounds, without that of
+                              dpt_trainer_feedback_bytes */
+    size_t end_bytes;      /* more host memory of a process at the end of a round */
+} dpt_round_plan;
+
+/* Plans a training over several processes with `options`, as dpt_trainer_create takes them.  The
+   trainer was made in one process, with the same model, data and options but for those of local
+   steps: a trainer in one process takes no local steps.  All numbers are 0 if no round is taken:
+   local_steps is 0, or 1 and the same as the synchronous step.  Errors: DPT_E_INVALID if
+   dpt_trainer_create in several processes would refuse the options for their local steps. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan_rounds(dpt_trainer *trainer,
+                                                            const dpt_trainer_options *options,
+                                                            dpt_round_plan *out);
+
 /* How a device computes one operation of the training step.  Valid until the trainer is destroyed.
  */
 typedef struct dpt_operation {

@@ -9,8 +9,11 @@
 #include "train/feeding/feeding.h"
 #include "train/membership/events.h"
 #include "train/membership/presence.h"
+#include "train/options.h"
 #include "train/peers/peers.h"
 #include "train/plan/shards.h"
+#include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
 #include "train/state/trainer.h"
 
 #include <stdlib.h>
@@ -146,6 +149,23 @@ size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer)
 {
     if (trainer->compress == DPT_COMPRESS_NONE) return 0;
     return 2 * trainer->model->flat_trained * sizeof(float);
+}
+
+dpt_status dpt_trainer_plan_rounds(dpt_trainer *trainer, const dpt_trainer_options *options,
+                                   dpt_round_plan *out)
+{
+    dpt_trainer *t = trainer;
+    dpt_trainer_options o;
+    dpt_round_plan plan = {.exchange_bytes = 0};
+    bool takes_rounds = false;
+    DPT_TRY(dpti_check_sized(t->context, "dpt_round_plan", out));
+    DPT_TRY(
+        dpti_take_sized(t->context, &(dpti_sized){"dpt_trainer_options", options, sizeof o}, &o));
+    dpti_trainer_resolve(&o, t->data->count);
+    DPT_TRY(dpti_trainer_check_rounds(t, &o, &takes_rounds));
+    if (takes_rounds) plan = dpti_rounds_plan(t->model, &o, dpti_trainer_n_state_buffers(t));
+    (void)dpti_give_sized(&plan, sizeof plan, out);
+    return DPT_OK;
 }
 
 size_t dpt_trainer_operation_count(const dpt_trainer *trainer, size_t device)

@@ -374,10 +374,6 @@ static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
     t->compress = o->compress;
     if (o->shard != DPT_SHARD_NONE && o->shard != DPT_SHARD_OPTIMIZER)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown way to shard %d", (int)o->shard);
-    if (o->shard != DPT_SHARD_NONE && t->processes)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "the optimizer's state is divided within one process, not over several: "
-                        "leave shard out");
     return DPT_OK;
 }
 
@@ -390,7 +386,25 @@ static const char *find_unlocal(const dpt_trainer_options *o)
     return NULL;
 }
 
-static dpt_status take_local_steps(dpt_trainer *t, const dpt_trainer_options *o)
+/* What several processes cannot do, whatever they exchange. */
+static dpt_status check_over_processes(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    if (o->shard != DPT_SHARD_NONE)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "the optimizer's state is divided within one process, not over several: "
+                        "leave shard out");
+    if (o->verify_replicas > 0)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "replicas are compared within one process, not over several: leave "
+                        "verify-replicas out");
+    if (o->readmit_after > 0)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a job of several processes ends where a device is lost: leave "
+                        "readmit out");
+    return DPT_OK;
+}
+
+static dpt_status check_outer_step(dpt_trainer *t, const dpt_trainer_options *o)
 {
     if (o->local_steps == 0 && (o->outer_lr != 0 || o->outer_momentum != 0 || o->no_outer_momentum))
         return dpt_fail(t->context, DPT_E_INVALID,
@@ -403,14 +417,32 @@ static dpt_status take_local_steps(dpt_trainer *t, const dpt_trainer_options *o)
     if (!(o->outer_momentum >= 0 && o->outer_momentum < 1))
         return dpt_fail(t->context, DPT_E_INVALID, "an outer momentum of %g is not in [0, 1)",
                         (double)o->outer_momentum);
-    if (!t->processes || dpti_processes_count(t->processes) == 1)
+    return DPT_OK;
+}
+
+dpt_status dpti_trainer_check_rounds(dpt_trainer *trainer, const dpt_trainer_options *options,
+                                     bool *takes_rounds)
+{
+    DPT_TRY(check_outer_step(trainer, options));
+    if (options->local_steps > 0) DPT_TRY(check_over_processes(trainer, options));
+    const char *with = is_local(options) ? find_unlocal(options) : NULL;
+    if (with)
+        return dpt_fail(trainer->context, DPT_E_INVALID, "local steps cannot be combined with %s",
+                        with);
+    *takes_rounds = is_local(options);
+    return DPT_OK;
+}
+
+static dpt_status take_local_steps(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    bool takes_rounds = false;
+    DPT_TRY(check_outer_step(t, o));
+    if (o->local_steps > 0 && (!t->processes || dpti_processes_count(t->processes) == 1))
         return dpt_fail(t->context, DPT_E_INVALID,
                         "local steps are taken by several processes, and there is one: start two "
                         "or more with mpirun, or train without local steps");
-    if (!is_local(o)) return DPT_OK;
-    const char *with = find_unlocal(o);
-    if (with)
-        return dpt_fail(t->context, DPT_E_INVALID, "local steps cannot be combined with %s", with);
+    DPT_TRY(dpti_trainer_check_rounds(t, o, &takes_rounds));
+    if (!takes_rounds) return DPT_OK;
     t->local_steps = o->local_steps;
     t->outer_lr = o->outer_lr;
     t->outer_momentum = o->outer_momentum;
@@ -423,17 +455,9 @@ static dpt_status take_recovery(dpt_trainer *t, const dpt_trainer_options *o)
     if (!(o->device_timeout >= 0 && o->device_timeout <= 1e9))
         return dpt_fail(t->context, DPT_E_INVALID, "a device timeout of %g s is not in [0, 1e9]",
                         o->device_timeout);
-    if (o->verify_replicas > 0 && t->processes)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "replicas are compared within one process, not over several: leave "
-                        "verify-replicas out");
     if (!(o->readmit_after >= 0 && o->readmit_after <= 1e9))
         return dpt_fail(t->context, DPT_E_INVALID, "readmission after %g s is not in [0, 1e9]",
                         o->readmit_after);
-    if (o->readmit_after > 0 && t->processes)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "a job of several processes ends where a device is lost: leave "
-                        "readmit out");
     if (o->readmit_after > 0 && o->stop_on_loss)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "stop-on-loss ends training where a device is lost, and readmit waits for "
@@ -553,6 +577,7 @@ dpt_status dpti_trainer_take_options(dpt_trainer *trainer, const dpt_trainer_opt
     DPT_TRY(check_model(t));
     DPT_TRY(take_sizes(t, options));
     DPT_TRY(take_modes(t, options));
+    if (t->processes) DPT_TRY(check_over_processes(t, options));
     DPT_TRY(take_local_steps(t, options));
     DPT_TRY(take_recovery(t, options));
     DPT_TRY(take_deterministic(t, options));

@@ -17,6 +17,11 @@ bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options);
    tells the error: DPT_E_INVALID, or DPT_E_STATE for a model that is not finished. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_take_options(dpt_trainer *trainer,
                                                       const dpt_trainer_options *options);
+/* Checks what resolved options say of local steps, for a training over several processes.
+ *takes_rounds: whether it takes rounds and not synchronous steps.  DPT_E_INVALID. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_check_rounds(dpt_trainer *trainer,
+                                                      const dpt_trainer_options *options,
+                                                      bool *takes_rounds);
 /* When the workers are made: DPT_E_INVALID if a batch-norm would take its own statistics over a
    single value in some micro-batch; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_check_shards(dpt_trainer *trainer);

@@ -49,6 +49,22 @@ says '^cpu +32 +8 '
 plan --dataset $images --model lenet --compress bf16
 says "^Compression: 1[.]0 MiB of host memory in each of several processes; .* another 0[.]5 MiB in a checkpoint, .* first one's memory$"
 
+# Rounds of local steps: 129068 parameters and their momentum; two copies of them, and two at the end.
+rounds=(--dataset $images --model lenet --local-steps 10 --momentum 0.9)
+plan "${rounds[@]}"
+says '^Local steps: several processes exchange 10[0-9]{5} bytes [(]0[.]9[89] MiB[)] in a round of 10 steps'
+says '^Rounds take 1[.]0 MiB of host memory in each process, and at their end another 1[.]0 MiB$'
+plan "${rounds[@]}" --compress int8 --outer-lr 1 --outer-momentum 0
+says '^Local steps: several processes exchange 3[89][0-9]{4} bytes '
+says '^Rounds take 0[.]5 MiB of host memory'
+says '^Compression: 1[.]0 MiB of host memory'
+plan "${rounds[@]}" --local-steps 1 --outer-lr 1 --outer-momentum 0 --deterministic
+check "one that is synchronous: $(cat plan.out)" [ "$(grep -c 'Local steps' plan.out)" -eq 0 ]
+refuse 2 'cannot be combined with accumulate' plan "${rounds[@]}" --accumulate 2 --batch-size 32
+refuse 2 'cannot be combined with deterministic' plan "${rounds[@]}" --deterministic
+refuse 2 'leave shard out' plan "${rounds[@]}" --shard optimizer
+refuse 2 'belong to local steps' plan --dataset $images --model lenet --outer-lr 0.5
+
 rm -rf empty && mkdir empty
 check "a plan in an empty folder" env -C empty "$DPTRAIN" plan --dataset $images >plan.out
 check "nothing is written" [ -z "$(ls empty)" ]

@@ -132,6 +132,11 @@ FIELD(dpt_device_plan, flops, 80);
 FIELD(dpt_device_plan, exchange_bytes, 88);
 FIELD(dpt_device_plan, gradient_bytes, 96);
 
+FIELD(dpt_round_plan, size, 0);
+FIELD(dpt_round_plan, exchange_bytes, 8);
+FIELD(dpt_round_plan, host_bytes, 16);
+FIELD(dpt_round_plan, end_bytes, 24);
+
 FIELD(dpt_device_rates, size, 0);
 FIELD(dpt_device_rates, flops, 8);
 FIELD(dpt_device_rates, upload_bytes, 16);

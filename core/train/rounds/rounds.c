@@ -34,6 +34,25 @@ void dpti_rounds_destroy(dpt_trainer *trainer)
     free(r->contributes);
 }
 
+static size_t summed_bytes(const dpti_packing *packing, size_t n)
+{
+    return packing ? packing->n_bytes(n) : n * sizeof(float);
+}
+
+dpt_round_plan dpti_rounds_plan(const dpt_model *model, const dpt_trainer_options *options,
+                                size_t n_kinds)
+{
+    const dpti_packing *packing = dpti_packing_of(options->compress);
+    const size_t n_trained = model->flat_trained, n_state = n_kinds - 1;
+    const size_t n_velocity = options->outer_momentum > 0 ? model->flat_gradients : 0;
+    return (dpt_round_plan){
+        .exchange_bytes = summed_bytes(packing, n_trained) +
+                          summed_bytes(NULL, model->flat_gradients - n_trained) +
+                          n_state * summed_bytes(packing ? &dpti_packing_bf16 : NULL, n_trained),
+        .host_bytes = (model->flat_size + n_velocity) * sizeof(float),
+        .end_bytes = n_kinds * model->flat_size * sizeof(float)};
+}
+
 /* ---- Where a round stands -------------------------------------------------------------------- */
 
 bool dpti_rounds_border(const dpt_trainer *trainer, const dpti_cursor *cursor)

@@ -38,6 +38,11 @@ typedef struct dpt_trainer dpt_trainer;
 DPT_CHECK_RESULT dpt_status dpti_rounds_create(dpt_trainer *trainer);
 void dpti_rounds_destroy(dpt_trainer *trainer);
 
+/* What rounds of a training with these resolved options take, whose replicas have n_kinds buffers
+   of training state. */
+dpt_round_plan dpti_rounds_plan(const dpt_model *model, const dpt_trainer_options *options,
+                                size_t n_kinds);
+
 /* ---- Where a round stands -------------------------------------------------------------------- */
 
 /* Whether a round ends between the steps before and behind a cursor. */
