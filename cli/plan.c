@@ -192,7 +192,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
 {
     dpt_round_plan rounds = {.size = sizeof rounds};
     cli_options alone = *options; /* a plan runs in one process, which takes no local steps */
-    alone.local_steps = 0;
+    alone.local_steps = alone.outer_delay = 0;
     alone.outer_lr = alone.outer_momentum = 0;
     DPT_TRY(cli_session_open_training(session, &alone, 0));
     DPT_TRY(plan_rounds(session, options, &rounds));

@@ -242,6 +242,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
                                                : DPT_RECOMPUTE_AUTO,
         .logit_rows = o->logit_rows,
         .local_steps = o->local_steps,
+        .outer_delay = o->outer_delay,
         .outer_lr = (float)o->outer_lr,
         .outer_momentum = (float)o->outer_momentum,
         .no_outer_momentum = o->local_steps > 0 && o->outer_momentum == 0 &&
@@ -309,6 +310,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (compression(o->compress) != DPT_COMPRESS_NONE)
         printf(", %s between processes", o->compress);
     if (o->local_steps > 0) printf(", rounds of %zu local steps", o->local_steps);
+    if (o->outer_delay > 0) printf(" (outer step %zu steps later)", o->outer_delay);
     if (is(o->recompute, "on")) printf(", activations computed again");
     if (cli_shards_optimizer(o)) printf(", optimizer's state in parts");
     if (o->deterministic) printf(", deterministic");

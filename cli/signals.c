@@ -16,7 +16,20 @@ static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
 static const int saving[] = {SIGUSR1, SIGUSR2};
 
 /* Global variables, because a signal handler has no other way to pass information. */
-static volatile sig_atomic_t caught, wanted, telling, saves, rounds, ends_by_request;
+static volatile sig_atomic_t caught, wanted, telling, saves, ends_by_request;
+static volatile sig_atomic_t until; /* what a training completes before it ends: */
+
+enum { UNTIL_STEP, UNTIL_ROUND, UNTIL_EPOCH };
+
+static const char *const ending_after[] = {[UNTIL_STEP] = ": ending after this step\n",
+                                           [UNTIL_ROUND] =
+                                               ": ending after this round of local steps\n",
+                                           [UNTIL_EPOCH] = ": ending after this epoch\n"};
+static const char *const keeping_after[] = {[UNTIL_STEP] = ": a checkpoint after this step\n",
+                                            [UNTIL_ROUND] =
+                                                ": a checkpoint after this round of local steps\n",
+                                            [UNTIL_EPOCH] = ": a checkpoint after this epoch\n"};
+
 static volatile sig_atomic_t caught_at; /* seconds of the monotonic clock */
 static char
     before_number[64]; /* the start of the handler's line; not changed while `telling` is set */
@@ -61,9 +74,7 @@ static void ask_for_end(int number)
     if (caught) return;
     caught = number;
     caught_at = now();
-    if (telling)
-        tell_signal(number, rounds ? ": ending after this round of local steps\n"
-                                   : ": ending after this step\n");
+    if (telling) tell_signal(number, ending_after[until]);
 }
 
 /* The first signal asks for the end.  A SIGINT or SIGTERM that comes later than
@@ -83,9 +94,8 @@ static void note_wish(int number)
     }
     wanted = 1;
     if (!telling || caught) return;
-    tell_signal(number, !saves   ? ": no checkpoint is written without --checkpoint\n"
-                        : rounds ? ": a checkpoint after this round of local steps\n"
-                                 : ": a checkpoint after this step\n");
+    tell_signal(number,
+                saves ? keeping_after[until] : ": no checkpoint is written without --checkpoint\n");
 }
 
 /* Catches signals.  One that was ignored when the program began stays ignored: a shell does so for
@@ -113,7 +123,9 @@ void cli_signals_catch(void)
 void cli_signals_catch_wishes(const cli_options *options)
 {
     saves = options->checkpoint != NULL;
-    rounds = options->local_steps > 0;
+    until = options->local_steps == 0   ? UNTIL_STEP
+            : options->outer_delay == 0 ? UNTIL_ROUND
+                                        : UNTIL_EPOCH;
     ends_by_request = options->requeue_exit > 0;
     catch_all(saving, sizeof saving / sizeof *saving, note_wish);
 }

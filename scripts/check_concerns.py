@@ -103,7 +103,7 @@ MAY_CALL = {
     ("pipeline", "rounds"): "beginning and ending rounds",
     ("pipeline", "plan"): "shards of a step, and what was measured",
     ("pipeline", "feeding"): "order of samples, reading and gathering them",
-    ("pipeline", "exchange"): "islands before a step",
+    ("pipeline", "exchange"): "islands before a step; error feedback for the end of a round",
     ("pipeline", "standby"): "what standby observes; steps to retry",
     ("pipeline", "replicas"): "comparing replicas and weights; whether there is a state",
     ("pipeline", "compute"): "the job of a step; ending a dropped step",

@@ -188,6 +188,18 @@ static const cli_option options[] = {
         .high = 0.9999,
     },
     {
+        .name = "outer-delay",
+        .argument = "D",
+        .help =
+            "with --local-steps H: exchange a round while the next one goes on, and take the outer "
+            "step D steps later, less than H. Default: 0, processes wait",
+        .verbs = SETS,
+        .kind = CLI_COUNT,
+        TARGET(outer_delay),
+        .min = 0,
+        .max = MAX_COUNT,
+    },
+    {
         .name = "loss",
         .argument = "NAME",
         .help = "cross-entropy of labels; or, of the targets of npz, npy and csv data: "

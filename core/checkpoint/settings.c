@@ -87,6 +87,17 @@ static void add_loss(const dpt_trainer *t, dpti_settings *s)
     dpti_settings_add(s, "loss", "%s%s", dpti_loss_names[t->program.loss], weights);
 }
 
+static void add_local_steps(const dpt_trainer *t, dpti_settings *s)
+{
+    char delay[48] = ""; /* files of version 0.2 have none */
+    if (t->outer_delay > 0) snprintf(delay, sizeof delay, ", outer delay %zu", t->outer_delay);
+    if (t->local_steps > 0)
+        dpti_settings_add(s, "local-steps", "%zu, outer rate %.9g, outer momentum %.9g%s",
+                          t->local_steps, (double)t->outer_lr, (double)t->outer_momentum, delay);
+    else
+        dpti_settings_add(s, "local-steps", "none");
+}
+
 void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *settings)
 {
     const dpt_trainer *t = trainer;
@@ -118,11 +129,7 @@ void dpti_settings_of_trainer(const dpt_trainer *trainer, dpti_settings *setting
     else
         dpti_settings_add(s, "mixing", "%s", yes(false));
     dpti_settings_add(s, "deterministic", "%s", yes(p->deterministic));
-    if (t->local_steps > 0)
-        dpti_settings_add(s, "local-steps", "%zu, outer rate %.9g, outer momentum %.9g",
-                          t->local_steps, (double)t->outer_lr, (double)t->outer_momentum);
-    else
-        dpti_settings_add(s, "local-steps", "none");
+    add_local_steps(t, s);
 }
 
 void dpti_settings_of_course(const dpt_schedule *schedule, double lr, size_t total_steps,
@@ -156,7 +163,8 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
         {.key = "schedule-steps", .options = " (--schedule-steps, or --epochs and --max-steps)"},
         {.key = "dataset", .options = " (--dataset, --data, --validation)"},
         {.key = "batch-size", .options = " (--batch-size, --accumulate)"},
-        {.key = "local-steps", .options = " (--local-steps, --outer-lr, --outer-momentum)"},
+        {.key = "local-steps",
+         .options = " (--local-steps, --outer-lr, --outer-momentum, --outer-delay)"},
         {.key = "optimizer", .options = " (--optimizer, --freeze, --group)"},
         {.key = "loss", .options = " (--loss, --class-weights)"},
         {.key = "epochs", .options = " (--epochs, --max-steps)"},

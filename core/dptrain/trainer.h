@@ -286,6 +286,12 @@ typedef struct dpt_trainer_options {
        training with one device, or whose optimizer has no state, is not changed.
        DPT_E_INVALID over several processes. */
     dpt_shard shard;
+    /* With local steps: the exchange of a round runs while the next round goes on, and the outer
+       step is taken behind so many of its steps (docs/processes.md).  A process keeps what it has
+       learnt meanwhile.  All processes have the same weights at the end of an epoch and behind
+       dpt_trainer_end_round only; the optimizer's state and running statistics become the mean
+       there only.  0: the processes wait.  Less than local_steps (else DPT_E_INVALID). */
+    size_t outer_delay;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
@@ -392,12 +398,13 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_collect(dpt_trainer *trainer,
 /* Ends a round of local steps behind the steps that were collected: all processes call it, at the
    same step, exchange what has changed, and go on from the same weights.  Where a round ends by
    itself, the collect of its last step does this, and no step may be submitted before
-   (DPT_E_STATE). Within a round each process has weights of its own, which dpt_trainer_get reads;
-   calls that need the weights of all processes, such as evaluations and saving, fail with
-   DPT_E_STATE.  Does nothing if no round is open.  Errors: DPT_E_STATE within dpt_fit or if steps
-   are in flight; DPT_E_INVALID, in all processes, if one of them takes a step instead or has taken
-   more steps; DPT_E_NOT_FINITE; the failures of devices and of the transport.  After a failure
-   there are no weights: load a state. */
+   (DPT_E_STATE). The same is true of a step behind which a delayed outer step is taken. Within a
+   round each process has weights of its own, which dpt_trainer_get reads; calls that need the
+   weights of all processes, such as evaluations and saving, fail with DPT_E_STATE.  Does nothing if
+   no round is open.  Errors: DPT_E_STATE within dpt_fit or if steps are in flight; DPT_E_INVALID,
+   in all processes, if one of them takes a step instead or has taken more steps; DPT_E_NOT_FINITE;
+   the failures of devices and of the transport.  After a failure there are no weights: load a
+   state. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_end_round(dpt_trainer *trainer);
 /* Returns the number of steps in flight, 0 to 2.  Cannot fail. */
 DPT_API size_t dpt_trainer_in_flight(const dpt_trainer *trainer);

@@ -456,10 +456,12 @@ static dpt_status submit(dpti_fit *f)
     return DPT_OK;
 }
 
-/* Devices are readmitted, put on standby or taken off standby only when no step is in flight. */
+/* Devices are readmitted, put on standby or taken off standby only when no step is in flight, and
+   rounds of local steps exchange only then. */
 static bool may_submit(const dpt_trainer *t)
 {
-    const bool waits = dpti_readmit_waits(t) || dpti_standby_waits(t);
+    const bool stops = dpti_rounds_open(t) && dpti_rounds_stops(t, dpti_steps_next(t));
+    const bool waits = dpti_readmit_waits(t) || dpti_standby_waits(t) || stops;
     return dpt_trainer_in_flight(t) < DPTI_MAX_IN_FLIGHT &&
            !(dpt_trainer_in_flight(t) > 0 && waits);
 }
@@ -682,7 +684,12 @@ static void show_islands(const dpti_fit *f)
     const bool wide = dpti_islands_are_wide(f->trainer);
     if (!p || (wide && !dpti_processes_delays(p))) return;
     dpti_processes_words(p, words, sizeof words);
-    if (f->trainer->local_steps > 0)
+    if (f->trainer->outer_delay > 0)
+        snprintf(text, sizeof text,
+                 "processes exchange what has changed every %zu steps of an epoch, beside the next "
+                 "%zu, through %s",
+                 f->trainer->local_steps, f->trainer->outer_delay, words);
+    else if (f->trainer->local_steps > 0)
         snprintf(text, sizeof text,
                  "processes exchange what has changed every %zu steps of an epoch through %s",
                  f->trainer->local_steps, words);

@@ -216,6 +216,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .accumulate = t->accumulate,
                               .compress = dpti_exchange_packing(t),
                               .local_steps = t->local_steps,
+                              .outer_delay = t->outer_delay,
                               .seed = t->seed,
                               .dataset = t->data->name,
                               .split = dpti_shards_split_text(t),

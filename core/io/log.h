@@ -84,6 +84,7 @@ typedef struct dpti_log_run {
     size_t accumulate;             /* batches of a step */
     const char *compress;          /* the format of exchanges between processes; NULL: float32 */
     size_t local_steps;            /* steps of a round; 0: processes share each step */
+    size_t outer_delay;            /* steps behind which the outer step is taken; 0: at once */
     uint64_t seed;
     const char *dataset, *split;
     size_t n_settings;

@@ -406,11 +406,17 @@ static dpt_status check_over_processes(dpt_trainer *t, const dpt_trainer_options
 
 static dpt_status check_outer_step(dpt_trainer *t, const dpt_trainer_options *o)
 {
-    if (o->local_steps == 0 && (o->outer_lr != 0 || o->outer_momentum != 0 || o->no_outer_momentum))
+    const bool any = o->outer_lr != 0 || o->outer_momentum != 0 || o->no_outer_momentum;
+    if (o->local_steps == 0 && (any || o->outer_delay > 0))
         return dpt_fail(t->context, DPT_E_INVALID,
-                        "an outer learning rate and an outer momentum belong to local steps: give "
-                        "local-steps, too");
+                        "an outer learning rate, an outer momentum and an outer delay belong to "
+                        "local steps: give local-steps, too");
     if (o->local_steps == 0) return DPT_OK;
+    if (o->outer_delay >= o->local_steps)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "an outer delay of %zu steps is not less than the %zu local steps of a "
+                        "round",
+                        o->outer_delay, o->local_steps);
     if (!in_range(o->outer_lr, 1e-6f, 10))
         return dpt_fail(t->context, DPT_E_INVALID,
                         "an outer learning rate of %g is not in [1e-6, 10]", (double)o->outer_lr);
@@ -446,6 +452,7 @@ static dpt_status take_local_steps(dpt_trainer *t, const dpt_trainer_options *o)
     t->local_steps = o->local_steps;
     t->outer_lr = o->outer_lr;
     t->outer_momentum = o->outer_momentum;
+    t->outer_delay = o->outer_delay;
     return DPT_OK;
 }
 

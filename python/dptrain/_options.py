@@ -31,6 +31,7 @@ class TrainerOptions(TypedDict, total=False):
     local_steps: int
     outer_lr: float
     outer_momentum: float
+    outer_delay: int
     bucket_bytes: int
     optimizer: str  # "sgd", "adamw"
     lr: float

@@ -77,6 +77,38 @@ for how in bf16 int8; do
     check "other weights after resuming" cmp -s whole-$how/model.safetensors half-$how/model.safetensors
 done
 
+# ---- Beside steps --------------------------------------------------------------------------------
+
+# Rounds of 5 in an epoch of 12: exchanges start behind 5 and 10, outer steps come behind 7 and 12.
+beside=("${task[@]}" --local-steps 5 --outer-delay 2)
+mpi 240 -n 2 "$DPTRAIN" "${beside[@]}" --checkpoint beside --log beside.jsonl
+check "beside steps: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "the header tells: $(cat mpi.out)" grep -q 'rounds of 5 local steps (outer step 2 steps later)' mpi.out
+check "it is told: $(cat mpi.err)" grep -q 'every 5 steps of an epoch, beside the next 2, through mpi' mpi.err
+check "the log has it" grep -q '"event":"run".*"local_steps":5,"outer_delay":2' beside.jsonl
+waits=$(grep '"round_seconds"' beside.jsonl | grep -o '"step":[0-9]*' | cut -d: -f2 | tr '\n' ' ')
+check "steps wait elsewhere: $waits" [ "$waits" = "5 7 10 12 17 19 22 24 " ]
+check "it changes the weights" eval '! cmp -s local/model.safetensors beside/model.safetensors'
+sum=$(tail -c +"$((9 + $(od -An -tu8 -N8 beside/model.safetensors)))" beside/model.safetensors | sha256sum | cut -c1-64)
+check "the weights of the last epoch are others" grep -q "\"epoch\":2.*\"weights_sha256\":\"$sum\"" beside.jsonl
+mpi 240 -n 2 "$DPTRAIN" "${beside[@]}" --checkpoint parts --epochs 1
+mpi 240 -n 2 "$DPTRAIN" "${beside[@]}" --checkpoint parts --resume
+check "resumed: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "other weights after resuming" cmp -s beside/model.safetensors parts/model.safetensors
+mpi 60 -n 2 "$DPTRAIN" "${beside[@]}" --checkpoint parts --resume --outer-delay 3 --outer-lr 0.7
+fails 2 'another local-steps .*--outer-delay'
+{
+    mpi 240 -n 2 "$DPTRAIN" "${beside[@]}" --epochs 50 --checkpoint signalled --log signalled.jsonl
+    echo "$status" >signalled.status
+} &
+await signalled/model.safetensors
+kill_rank 1 TERM
+wait
+check "exit status $(cat signalled.status), not 143" [ "$(cat signalled.status)" -eq 143 ]
+check "it is told: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: ending after this epoch' mpi.err
+last=$(grep '"event":"step"' signalled.jsonl | tail -1 | grep -o '"step":[0-9]*' | cut -d: -f2)
+check "it ends within an epoch, at step $last" [ $((last % 12)) -eq 0 ]
+
 # ---- What cannot be combined ---------------------------------------------------------------------
 
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --accumulate 2
@@ -85,6 +117,8 @@ mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --deterministic
 fails 2 'local steps cannot be combined with deterministic'
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --outer-lr 0.5
 fails 2 'belong to local steps'
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --outer-delay 4
+fails 2 'an outer delay of 4 steps is not less than the 4'
 mpi_each 60 "$DPTRAIN" "${task[@]}" --local-steps 4 : "$DPTRAIN" "${task[@]}" --local-steps 8
 fails 2 'local steps differs: process 0 has 4, .*process 1 has 8,'
 "$DPTRAIN" "${task[@]}" --local-steps 4 >one.out 2>mpi.err

@@ -58,6 +58,9 @@ plan "${rounds[@]}" --compress int8 --outer-lr 1 --outer-momentum 0
 says '^Local steps: several processes exchange 3[89][0-9]{4} bytes '
 says '^Rounds take 0[.]5 MiB of host memory'
 says '^Compression: 1[.]0 MiB of host memory'
+plan "${rounds[@]}" --compress int8 --outer-delay 5
+says '^Local steps: several processes exchange 1[23][0-9]{4} bytes '
+says '^Rounds take 2[.]0 MiB of host memory'
 plan "${rounds[@]}" --local-steps 1 --outer-lr 1 --outer-momentum 0 --deterministic
 check "one that is synchronous: $(cat plan.out)" [ "$(grep -c 'Local steps' plan.out)" -eq 0 ]
 refuse 2 'cannot be combined with accumulate' plan "${rounds[@]}" --accumulate 2 --batch-size 32

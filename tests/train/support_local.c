@@ -130,7 +130,7 @@ static bool may_submit(const local_course *c, const dpt_trainer *t)
     const dpti_cursor *next = dpti_steps_next(t);
     const size_t n = dpt_trainer_in_flight(t);
     return next->step < c->steps && n < DPTI_MAX_IN_FLIGHT &&
-           (n == 0 || !dpti_rounds_border(t, next));
+           (n == 0 || !dpti_rounds_stops(t, next));
 }
 
 static dpt_status make_steps(local_course *c, dpt_trainer *t)

@@ -6,6 +6,7 @@
 #include "train/processes.h"
 #include "train/replicas/state.h"
 #include "train/replicas/state_buffers.h"
+#include "train/rounds/rounds.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -50,12 +51,13 @@ static void check_owed(test *t, const local_course *a, const local_course *b)
 
 /* A process asks for the end within a round: the round is completed, and what is resumed is as if
    it had not been interrupted. */
-static void resumes_with(test *t, dpt_compression compress)
+static void resumes_with(test *t, dpt_compression compress, size_t delay)
 {
     for (size_t stopper = 0; stopper < 2; stopper++)
         for (size_t stops = 4; stops <= 9; stops += 2) {
             local_course a = local_with(LOCAL_UNEQUAL, 3), b = a, c = a;
             a.options.compress = b.options.compress = c.options.compress = compress;
+            a.options.outer_delay = b.options.outer_delay = c.options.outer_delay = delay;
             a.fits = b.fits = c.fits = true;
             b.stops = stops;
             b.stopper = stopper;
@@ -66,7 +68,7 @@ static void resumes_with(test *t, dpt_compression compress)
             all = all && local_trains(t, &b);
             if (all) {
                 CHECK(b.results[0].stopped && b.results[1].stopped);
-                CHECK_SIZE(b.n_steps, end_of_round(stops, 3));
+                CHECK_SIZE(b.n_steps, end_of_round(stops, delay > 0 ? LOCAL_PER_EPOCH : 3));
             }
             if (all && local_trains(t, &c)) {
                 CHECK_SIZE(c.n_steps, a.n_steps);
@@ -84,9 +86,11 @@ static void resumes_with(test *t, dpt_compression compress)
 
 static void resumes(test *t)
 {
-    resumes_with(t, DPT_COMPRESS_NONE);
-    resumes_with(t, DPT_COMPRESS_BF16);
-    resumes_with(t, DPT_COMPRESS_INT8);
+    resumes_with(t, DPT_COMPRESS_NONE, 0);
+    resumes_with(t, DPT_COMPRESS_BF16, 0);
+    resumes_with(t, DPT_COMPRESS_INT8, 0);
+    resumes_with(t, DPT_COMPRESS_NONE, 2);
+    resumes_with(t, DPT_COMPRESS_INT8, 1);
 }
 
 /* A checkpoint has one state, with which any number of processes goes on. */
@@ -111,6 +115,7 @@ static void limits_end_rounds(test *t)
 {
     for (size_t n = 5; n <= 11; n += 3) {
         local_course a = local_with(LOCAL_TWO, 4), b = local_with(LOCAL_TWO, 4);
+        a.options.outer_delay = b.options.outer_delay = n == 8 ? 0 : 2;
         a.steps = b.steps = n;
         b.fits = true;
         forget_files();
@@ -208,12 +213,52 @@ static void states_are_loaded(test *t)
     local_forget(&b);
 }
 
-/* The transport fails at any time, in a step or in the end of a round. */
-static void transports_fail(test *t)
+/* In step 4 of rounds of 3, with the exchange of the first one in flight, weights are not finite.
+ */
+static dpt_status spoil_beside(dpt_trainer *t, size_t step)
+{
+    static bool spoilt[2];
+    const size_t rank = dpt_process_rank(t->context);
+    dpt_step_metrics m = {.size = sizeof m};
+    char path[32];
+    (void)snprintf(path, sizeof path, "beside-%zu.safetensors", rank);
+    if (step == 1 && !spoilt[rank]) return dpt_trainer_save_state(t, path);
+    if (step != 4 || spoilt[rank]) return DPT_OK;
+    spoilt[rank] = true;
+    if (!dpti_rounds_in_flight(t)) return DPT_E_INTERNAL;
+    float *flat = dpti_trainer_make_flat(t);
+    for (size_t i = 0; flat && i < t->model->flat_trained; i++)
+        flat[i] = NAN;
+    if (!flat || (rank == 1 && dpti_trainer_write(t, 0, DPT_PARAMETER, flat) != DPT_OK))
+        return DPT_E_INTERNAL;
+    free(flat);
+    if (dpt_trainer_step(t, &m) != DPT_E_NOT_FINITE) return DPT_E_INTERNAL;
+    if (dpti_rounds_in_flight(t)) return DPT_E_INTERNAL;
+    return dpt_trainer_load_state(t, path);
+}
+
+/* What was in flight when steps failed is of no use: a state is loaded, and training is as if
+   nothing had been. */
+static void exchanges_are_dropped(test *t)
+{
+    local_course a = local_with(LOCAL_TWO, 3), b = local_with(LOCAL_TWO, 3);
+    a.options.outer_delay = b.options.outer_delay = 2;
+    b.before = spoil_beside;
+    if (local_trains(t, &a) && local_trains(t, &b)) {
+        local_check_processes_agree(t, &b);
+        local_check_same(t, &a.states[0], &b.states[0]);
+    }
+    local_forget(&a);
+    local_forget(&b);
+}
+
+/* The transport fails at any time, in a step, in the end of a round, or beside steps. */
+static void transport_fails(test *t, size_t delay)
 {
     size_t n_failed = 0;
     for (size_t after = 20; n_failed < 1000; after += 2) {
         local_course c = local_with(LOCAL_TWO, 2);
+        c.options.outer_delay = delay;
         c.steps = 7;
         stand_ins_fail(1, after);
         const dpt_status status = local_train(&c);
@@ -226,6 +271,12 @@ static void transports_fail(test *t)
         n_failed++;
     }
     CHECK(n_failed > 20);
+}
+
+static void transports_fail(test *t)
+{
+    transport_fails(t, 0);
+    transport_fails(t, 1);
 }
 
 /* ---- Calls within a round -------------------------------------------------------------------- */
@@ -268,6 +319,49 @@ static void calls_within_rounds(test *t)
     local_course c = local_with(LOCAL_TWO, 4);
     c.before = try_calls;
     if (local_trains(t, &c)) local_check_processes_agree(t, &c);
+    local_forget(&c);
+}
+
+/* Behind step 4 of rounds of 3, with an exchange in flight: the round ends at once, and is over. */
+static dpt_status end_early(dpt_trainer *t, size_t step)
+{
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_evaluation e = {.size = sizeof e};
+    if (step != 5) return DPT_OK;
+    while (dpt_trainer_in_flight(t) > 0)
+        DPT_TRY(dpt_trainer_collect(t, &m));
+    if (!dpti_rounds_in_flight(t)) return DPT_E_INTERNAL;
+    DPT_TRY(refused(t, dpt_trainer_evaluate(t, t->data, &e)));
+    DPT_TRY(dpt_trainer_end_round(t));
+    DPT_TRY(dpt_trainer_evaluate(t, t->data, &e));
+    /* Two steps in flight behind which an outer step would be taken if one were in flight. */
+    DPT_TRY(dpt_trainer_submit(t));
+    DPT_TRY(dpt_trainer_collect(t, &m));
+    return dpti_rounds_in_flight(t) || m.round_seconds > 0 ? DPT_E_INTERNAL : DPT_OK;
+}
+
+static void rounds_in_flight_end_early(test *t)
+{
+    local_course c = local_with(LOCAL_TWO, 3);
+    c.options.outer_delay = 2;
+    c.before = end_early;
+    if (local_trains(t, &c)) local_check_processes_agree(t, &c);
+    local_forget(&c);
+}
+
+/* A trainer is destroyed with an exchange in flight. */
+static dpt_status leave_in_flight(dpt_trainer *t, size_t step)
+{
+    return step == 4 && dpti_rounds_in_flight(t) ? DPT_E_CANCELLED : DPT_OK;
+}
+
+static void trainers_are_destroyed_in_flight(test *t)
+{
+    local_course c = local_with(LOCAL_TWO, 3);
+    c.options.outer_delay = 1;
+    c.before = leave_in_flight;
+    CHECK_STATUS(local_train(&c), DPT_E_CANCELLED);
+    CHECK_STATUS(c.statuses[1], DPT_E_CANCELLED);
     local_forget(&c);
 }
 
@@ -330,7 +424,13 @@ static void refusals(test *t)
     o.outer_momentum = 1;
     check_refused(t, &o, LOCAL_TWO, "an outer momentum of 1 ");
     o = good;
+    o.outer_delay = 4;
+    check_refused(t, &o, LOCAL_TWO, "an outer delay of 4 steps is not less than the 4");
+    o = good;
     o.local_steps = 0;
+    o.outer_delay = 1;
+    check_refused(t, &o, LOCAL_TWO, "belong to local steps");
+    o.outer_delay = 0;
     o.outer_lr = 0.5f;
     check_refused(t, &o, LOCAL_TWO, "belong to local steps");
 }
@@ -344,8 +444,11 @@ int main(int argc, char **argv)
         {"checkpoints are behind rounds", checkpoints_are_behind_rounds},
         {"failures end all processes", failures_end_all},
         {"a state is loaded after a failure", states_are_loaded},
+        {"an exchange is dropped after a failure", exchanges_are_dropped},
         {"the transport fails", transports_fail},
         {"calls within rounds", calls_within_rounds},
+        {"a round in flight ends early", rounds_in_flight_end_early},
+        {"a trainer is destroyed with an exchange in flight", trainers_are_destroyed_in_flight},
         {"rounds end together", rounds_end_together},
         {"what cannot be combined", refusals},
     };

@@ -18,7 +18,7 @@ typedef struct group {
     dpt_device_set *devices;
     dpt_model *model;
     dpt_trainer *trainer;
-    size_t samples; /* of the round */
+    size_t samples, since; /* of the round; since all groups had one state */
 } group;
 
 typedef struct reference {
@@ -30,6 +30,9 @@ typedef struct reference {
     /* (flat_size) each: */
     float *beginning, *velocity, *mean;
     float *now[LOCAL_MOST], *residual[LOCAL_MOST]; /* of each group */
+    /* With an outer delay: the mean that travels, and what each group had when it left. */
+    bool in_flight;
+    float *travelling, *noted[LOCAL_MOST];
 } reference;
 
 static size_t samples_of(const reference *f, size_t g, size_t step)
@@ -68,6 +71,7 @@ static dpt_status open_group(reference *f, size_t g, const dpt_dataset *whole)
     options.local_steps = 0;
     options.compress = DPT_COMPRESS_NONE;
     options.outer_lr = options.outer_momentum = 0;
+    options.outer_delay = 0;
     options.no_outer_momentum = false;
     options.batch_size = samples_of(f, g, 0);
     options.split = dpt_split_from("equal");
@@ -79,14 +83,16 @@ static dpt_status open_group(reference *f, size_t g, const dpt_dataset *whole)
     return DPT_OK;
 }
 
-/* The parts of the groups in a mean. */
-static void find_parts(const reference *f, float *parts)
+/* The parts of the groups in a mean, by the samples of the round or since all had one state. */
+static void find_parts(const reference *f, bool since, float *parts)
 {
     size_t total = 0;
     for (size_t g = 0; g < f->n; g++)
-        total += f->groups[g].samples;
-    for (size_t g = 0; g < f->n; g++)
-        parts[g] = (float)((double)f->groups[g].samples / (double)total);
+        total += since ? f->groups[g].since : f->groups[g].samples;
+    for (size_t g = 0; g < f->n; g++) {
+        const size_t own = since ? f->groups[g].since : f->groups[g].samples;
+        parts[g] = (float)((double)own / (double)total);
+    }
 }
 
 /* What group g contributes of elements [begin, end) as the others get it.  `owed` is NULL if
@@ -140,6 +146,19 @@ static dpt_status find_mean(const reference *f, dpt_tensor_kind kind, const floa
     return DPT_OK;
 }
 
+/* Replaces the running statistics in the mean. */
+static dpt_status find_mean_of_statistics(const reference *f, const float *parts)
+{
+    const dpt_model *m = f->groups[0].model;
+    memset(f->mean + m->flat_trained, 0, (m->flat_size - m->flat_trained) * sizeof *f->mean);
+    for (size_t g = 0; g < f->n; g++) {
+        DPT_TRY(dpti_trainer_read(f->groups[g].trainer, 0, DPT_PARAMETER, f->now[g]));
+        for (size_t i = m->flat_trained; parts[g] > 0 && i < m->flat_size; i++)
+            f->mean[i] += parts[g] * (f->beginning[i] - f->now[g][i]);
+    }
+    return DPT_OK;
+}
+
 static dpt_status set_all(const reference *f, dpt_tensor_kind kind, const float *values)
 {
     for (size_t g = 0; g < f->n; g++)
@@ -147,13 +166,13 @@ static dpt_status set_all(const reference *f, dpt_tensor_kind kind, const float 
     return DPT_OK;
 }
 
-static void join_parameter(const reference *f, const dpti_parameter *p)
+static void join_parameter(const reference *f, const dpti_parameter *p, const float *mean)
 {
     const dpt_trainer_options *o = &f->c->options;
     const float lr = o->outer_lr > 0 ? o->outer_lr : 0.7f;
     const float mu = o->no_outer_momentum ? 0 : o->outer_momentum > 0 ? o->outer_momentum : 0.9f;
     for (size_t e = p->offset; e < p->offset + p->size; e++) {
-        const float d = f->mean[e];
+        const float d = mean[e];
         if (dpti_is_statistic(p->role)) {
             f->beginning[e] -= d;
         } else {
@@ -169,21 +188,64 @@ static dpt_status join_moments(const reference *f, dpt_tensor_kind kind, const f
     return set_all(f, kind, f->mean);
 }
 
+/* What is exchanged while the next round goes on. */
+static dpt_status leave(reference *f)
+{
+    const dpt_model *m = f->groups[0].model;
+    float parts[LOCAL_MOST];
+    find_parts(f, false, parts);
+    for (size_t g = 0; g < f->n; g++) {
+        DPT_TRY(dpti_trainer_read(f->groups[g].trainer, 0, DPT_PARAMETER, f->noted[g]));
+        f->groups[g].samples = 0;
+    }
+    DPT_TRY(find_mean(f, DPT_PARAMETER, parts));
+    memcpy(f->travelling, f->mean, m->flat_size * sizeof *f->mean);
+    f->in_flight = true;
+    return DPT_OK;
+}
+
+static dpt_status arrive(reference *f)
+{
+    const dpt_model *m = f->groups[0].model;
+    f->in_flight = false;
+    for (size_t i = 0; i < m->n_parameters; i++)
+        if (!dpti_is_statistic(m->parameters[i].role))
+            join_parameter(f, &m->parameters[i], f->travelling);
+    for (size_t g = 0; g < f->n; g++) {
+        DPT_TRY(dpti_trainer_read(f->groups[g].trainer, 0, DPT_PARAMETER, f->now[g]));
+        for (size_t e = 0; e < m->flat_trained; e++)
+            f->now[g][e] = f->beginning[e] + (f->now[g][e] - f->noted[g][e]);
+        DPT_TRY(dpti_trainer_write_all(f->groups[g].trainer, DPT_PARAMETER, f->now[g]));
+    }
+    return DPT_OK;
+}
+
 static dpt_status end_round(reference *f)
 {
     const dpt_model *m = f->groups[0].model;
     float parts[LOCAL_MOST];
-    find_parts(f, parts);
+    find_parts(f, false, parts);
     DPT_TRY(find_mean(f, DPT_PARAMETER, parts));
+    find_parts(f, true, parts);
+    DPT_TRY(find_mean_of_statistics(f, parts));
     for (size_t i = 0; i < m->n_parameters; i++)
-        join_parameter(f, &m->parameters[i]);
+        join_parameter(f, &m->parameters[i], f->mean);
     DPT_TRY(set_all(f, DPT_PARAMETER, f->beginning));
     DPT_TRY(join_moments(f, DPT_VELOCITY, parts));
     if (f->c->options.optimizer == DPT_OPTIMIZER_ADAMW)
         DPT_TRY(join_moments(f, DPT_SQUARES, parts));
     for (size_t g = 0; g < f->n; g++)
-        f->groups[g].samples = 0;
+        f->groups[g].samples = f->groups[g].since = 0;
     return DPT_OK;
+}
+
+/* Behind a step of an epoch, from 1; `last`: of the epoch or of the training. */
+static dpt_status behind_step(reference *f, size_t of_epoch, bool last)
+{
+    const size_t h = f->c->options.local_steps, delay = f->c->options.outer_delay;
+    if (f->in_flight && (last || of_epoch % h == delay)) DPT_TRY(arrive(f));
+    if (last || (of_epoch % h == 0 && delay == 0)) return end_round(f);
+    return of_epoch % h == 0 ? leave(f) : DPT_OK;
 }
 
 static dpt_status take_steps(reference *f)
@@ -197,10 +259,9 @@ static dpt_status take_steps(reference *f)
             DPT_TRY(dpt_trainer_step(f->groups[g].trainer, &m));
             if (m.samples != samples_of(f, g, step)) return DPT_E_INTERNAL;
             f->groups[g].samples += m.samples;
+            f->groups[g].since += m.samples;
         }
-        if (of_epoch == per_epoch || of_epoch % f->c->options.local_steps == 0 ||
-            step + 1 == f->c->steps)
-            DPT_TRY(end_round(f));
+        DPT_TRY(behind_step(f, of_epoch, of_epoch == per_epoch || step + 1 == f->c->steps));
     }
     return DPT_OK;
 }
@@ -211,9 +272,11 @@ static dpt_status allocate(reference *f)
     bool complete = (f->beginning = dpti_trainer_make_flat(t)) != NULL;
     complete = (f->velocity = dpti_trainer_make_flat(t)) != NULL && complete;
     complete = (f->mean = dpti_trainer_make_flat(t)) != NULL && complete;
+    complete = (f->travelling = dpti_trainer_make_flat(t)) != NULL && complete;
     for (size_t g = 0; g < f->n; g++) {
         complete = (f->now[g] = dpti_trainer_make_flat(t)) != NULL && complete;
         complete = (f->residual[g] = dpti_trainer_make_flat(t)) != NULL && complete;
+        complete = (f->noted[g] = dpti_trainer_make_flat(t)) != NULL && complete;
     }
     return complete ? dpti_trainer_read(t, 0, DPT_PARAMETER, f->beginning) : DPT_E_NO_MEMORY;
 }
@@ -249,9 +312,11 @@ static void close_reference(reference *f)
     free(f->beginning);
     free(f->velocity);
     free(f->mean);
+    free(f->travelling);
     for (size_t g = 0; g < f->n; g++) {
         free(f->now[g]);
         free(f->residual[g]);
+        free(f->noted[g]);
         dpt_trainer_destroy(f->groups[g].trainer);
         dpt_model_destroy(f->groups[g].model);
         dpt_device_set_close(f->groups[g].devices);
@@ -335,6 +400,36 @@ static void compressed(test *t)
         }
 }
 
+/* The exchange of a round runs beside the next one. */
+static void delayed(test *t)
+{
+    static const struct {
+        size_t local_steps, delay;
+        dpt_compression compress;
+    } cases[] = {{3, 1, DPT_COMPRESS_NONE}, {3, 2, DPT_COMPRESS_NONE}, {2, 1, DPT_COMPRESS_INT8},
+                 {5, 4, DPT_COMPRESS_BF16}, {4, 2, DPT_COMPRESS_NONE}, {7, 1, DPT_COMPRESS_INT8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        local_course c = local_with(i % 2 == 0 ? LOCAL_UNEQUAL : LOCAL_TWO, cases[i].local_steps);
+        c.options.outer_delay = cases[i].delay;
+        c.options.compress = cases[i].compress;
+        check_refers(t, c);
+        c.options.no_outer_momentum = true;
+        c.options.outer_lr = 1;
+        c.split = i % 2 == 0 ? "1:1:3" : "3:1";
+        check_refers(t, c);
+    }
+    local_course c = local_with(LOCAL_TWO, 3);
+    c.options.outer_delay = 1;
+    c.options.optimizer = DPT_OPTIMIZER_ADAMW;
+    c.options.lr = 1e-3f;
+    c.options.momentum = 0;
+    check_refers(t, c);
+    c = local_with(LOCAL_TWO, 2);
+    c.options.outer_delay = 1;
+    c.count = 4 * FLAT_BATCH + 1; /* a process without samples in a step */
+    check_refers(t, c);
+}
+
 static void with_statistics_of_each_device(test *t)
 {
     local_course c = local_with(LOCAL_UNEQUAL, 3);
@@ -380,6 +475,7 @@ int main(int argc, char **argv)
         {"as the reference, with AdamW", as_reference_adamw},
         {"as the reference, a process without samples", without_samples},
         {"as the reference, compressed", compressed},
+        {"as the reference, delayed", delayed},
         {"as the reference, statistics of each device", with_statistics_of_each_device},
         {"one step is synchronous", one_step_is_synchronous},
         {"rounds are told", rounds_are_told},

@@ -507,6 +507,7 @@ FIELD(dpt_trainer_options, outer_lr, 328);
 FIELD(dpt_trainer_options, outer_momentum, 332);
 FIELD(dpt_trainer_options, no_outer_momentum, 336);
 FIELD(dpt_trainer_options, shard, 340);
+FIELD(dpt_trainer_options, outer_delay, 344);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);

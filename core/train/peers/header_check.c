@@ -167,8 +167,8 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     else
         add(f, "least bucket", "none given");
     add(f, "compression", "%s", WORD(compressions, o->compress));
-    add(f, "local steps", "%zu, outer rate %.9g, outer momentum %.9g", o->local_steps,
-        (double)o->outer_lr, (double)o->outer_momentum);
+    add(f, "local steps", "%zu, outer rate %.9g, outer momentum %.9g, outer delay %zu",
+        o->local_steps, (double)o->outer_lr, (double)o->outer_momentum, o->outer_delay);
     add(f, "split", "%.90s", fixed ? o->split.value : WORD(splits, o->split.kind));
     add_optimizer(f, o);
     add(f, "loss", "%s", WORD(dpti_loss_names, o->loss));

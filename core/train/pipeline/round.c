@@ -3,7 +3,8 @@
    The end goes through host memory: the state of one replica is read, joined with the states of the
    other processes, and written to all replicas.  It happens once in many steps, so that it is not
    worth an all-reduce on the devices.  Processes compare a checksum of the state with the next
-   step, as they do whenever weights were written. */
+   step, as they do whenever weights were written.  With an outer delay only the last round of an
+   epoch ends so.  The others are exchanged by the communication thread while steps go on. */
 #include "train/pipeline/round.h"
 
 #include "base/clock.h"
@@ -17,6 +18,8 @@
 #include "train/replicas/state_buffers.h"
 #include "train/rounds/rounds.h"
 #include "train/state/trainer.h"
+
+#include <stdlib.h>
 
 dpt_status dpti_round_begin(dpt_trainer *trainer)
 {
@@ -37,6 +40,8 @@ static dpt_status read_state(dpt_trainer *t, float *flats[DPTI_MAX_STATE_BUFFERS
 static dpt_status join(dpt_trainer *t, float *flats[DPTI_MAX_STATE_BUFFERS])
 {
     DPT_TRY(dpti_peers_agree(t, read_state(t, flats)));
+    if (dpti_rounds_in_flight(t))
+        DPT_TRY(dpti_rounds_take_exchange(t, flats[0], dpti_exchange_lend_feedback(t)));
     DPT_TRY(dpti_rounds_join(t, dpti_trainer_n_state_buffers(t), flats,
                              dpti_exchange_lend_feedback(t)));
     return dpti_peers_agree(t, dpti_trainer_adopt_saved(t, (const float *const *)flats));
@@ -60,15 +65,53 @@ dpt_status dpti_round_end(dpt_trainer *trainer)
     return close_round(t, status);
 }
 
+/* ---- With an outer delay --------------------------------------------------------------------- */
+
+static dpt_status read_parameters(dpt_trainer *t, float *flat)
+{
+    if (!flat) return DPT_E_NO_MEMORY;
+    DPT_TRY(dpti_rounds_make_room(t));
+    return dpti_trainer_read_saved(t, 0, DPT_PARAMETER, flat);
+}
+
+static dpt_status start_exchange(dpt_trainer *t, float *flat)
+{
+    DPT_TRY(dpti_peers_agree(t, read_parameters(t, flat)));
+    dpti_rounds_start_exchange(t, flat, dpti_exchange_lend_feedback(t));
+    return DPT_OK;
+}
+
+/* Each process has weights of its own behind it, so they are not compared. */
+static dpt_status take_exchange(dpt_trainer *t, float *flat)
+{
+    DPT_TRY(dpti_peers_agree(t, read_parameters(t, flat)));
+    DPT_TRY(dpti_rounds_take_exchange(t, flat, dpti_exchange_lend_feedback(t)));
+    const dpt_status status = dpti_trainer_write_saved(t, DPT_PARAMETER, flat);
+    dpti_peers_forget_written(t);
+    return dpti_peers_agree(t, status);
+}
+
+static dpt_status exchange_beside_steps(dpt_trainer *t)
+{
+    const bool starts = dpti_rounds_border(t, dpti_steps_done(t));
+    float *flat = dpti_trainer_make_flat(t);
+    const dpt_status status = starts ? start_exchange(t, flat) : take_exchange(t, flat);
+    free(flat);
+    return status == DPT_OK ? DPT_OK : close_round(t, status);
+}
+
+/* ---- What a step ends ------------------------------------------------------------------------ */
+
 dpt_status dpti_round_note(dpt_trainer *trainer, const dpti_in_flight_step *inflight,
                            dpt_step_metrics *out)
 {
     dpt_trainer *t = trainer;
     if (!dpti_rounds_open(t)) return DPT_OK;
     dpti_rounds_count(t, inflight);
-    if (!dpti_rounds_border(t, dpti_steps_done(t))) return DPT_OK;
+    if (!dpti_rounds_stops(t, dpti_steps_done(t))) return DPT_OK;
     const double began = dpti_seconds();
-    DPT_TRY(dpti_round_end(t));
+    DPT_TRY(dpti_rounds_closes(t, dpti_steps_done(t)) ? dpti_round_end(t)
+                                                      : exchange_beside_steps(t));
     const double ended = dpti_seconds();
     out->round_seconds = ended - began;
     out->seconds += out->round_seconds;

@@ -190,6 +190,11 @@ dpt_status dpti_trainer_write_all(dpt_trainer *trainer, dpt_tensor_kind kind, co
     return write_all(trainer, kind, (ends){.write = flat, .n = n});
 }
 
+dpt_status dpti_trainer_write_saved(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat)
+{
+    return write_all(trainer, kind, (ends){.write = flat, .n = dpti_saved_elements(trainer, kind)});
+}
+
 static dpt_status adopt_state(dpt_trainer *t, const float *const *flats, bool saved)
 {
     dpt_error first = {.status = DPT_OK};
@@ -202,9 +207,8 @@ static dpt_status adopt_state(dpt_trainer *t, const float *const *flats, bool sa
     }
     for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++) {
         const dpt_tensor_kind kind = dpti_state_buffer_kind(k);
-        const ends some = {.write = flats[k], .n = dpti_saved_elements(t, kind)};
-        const dpt_status status =
-            saved ? write_all(t, kind, some) : dpti_trainer_write_all(t, kind, flats[k]);
+        const dpt_status status = saved ? dpti_trainer_write_saved(t, kind, flats[k])
+                                        : dpti_trainer_write_all(t, kind, flats[k]);
         if (status != DPT_OK && first.status == DPT_OK) first = t->context->error;
     }
     t->replicas.lost = dpti_trainer_trusted(t) == t->n_workers;

@@ -24,6 +24,9 @@ DPT_CHECK_RESULT dpt_status dpti_trainer_write_all(dpt_trainer *trainer, dpt_ten
 /* Reads what files hold of one replica's flat buffer (dpti_saved_elements). */
 DPT_CHECK_RESULT dpt_status dpti_trainer_read_saved(dpt_trainer *trainer, size_t rank,
                                                     dpt_tensor_kind kind, float *flat);
+/* As dpti_trainer_write_all, but writes only what files hold. */
+DPT_CHECK_RESULT dpt_status dpti_trainer_write_saved(dpt_trainer *trainer, dpt_tensor_kind kind,
+                                                     const float *flat);
 /* As dpti_trainer_adopt_state, but writes only what files hold.  All replicas must be valid. */
 DPT_CHECK_RESULT dpt_status dpti_trainer_adopt_saved(dpt_trainer *trainer,
                                                      const float *const *flats);

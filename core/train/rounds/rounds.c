@@ -1,6 +1,7 @@
 /* Rounds of local steps (rounds.h). */
 #include "train/rounds/rounds.h"
 
+#include "base/left_behind.h"
 #include "collective/processes.h"
 #include "context/context.h"
 #include "train/components/order.h"
@@ -19,19 +20,40 @@ dpt_status dpti_rounds_create(dpt_trainer *trainer)
     const size_t n = dpti_processes_count(t->processes);
     r->beginning = calloc(t->model->flat_size, sizeof *r->beginning);
     r->samples = calloc(n, sizeof *r->samples);
+    r->since = calloc(n, sizeof *r->since);
     r->contributes = calloc(n, sizeof *r->contributes);
+    r->contributed = calloc(n, sizeof *r->contributed);
     if (t->outer_momentum > 0) r->velocity = calloc(t->model->flat_gradients, sizeof *r->velocity);
+    const bool counts = r->samples && r->since && r->contributes && r->contributed;
     const bool complete = r->velocity || !(t->outer_momentum > 0);
-    return complete && r->beginning && r->samples && r->contributes ? DPT_OK : DPT_E_NO_MEMORY;
+    return complete && counts && r->beginning ? DPT_OK : DPT_E_NO_MEMORY;
+}
+
+/* Waits for an exchange in flight, and forgets what it brings.  A transport that has failed may
+   still write to its memory. */
+static void drop_exchange(dpt_trainer *t)
+{
+    dpti_rounds *r = &t->rounds;
+    dpt_error error = {.status = DPT_OK};
+    if (!r->in_flight) return;
+    r->in_flight = false;
+    if (dpti_processes_finish_collectives(t->processes, &error) == DPT_OK) return;
+    dpti_leave_behind(r->travelling);
+    r->travelling = NULL;
 }
 
 void dpti_rounds_destroy(dpt_trainer *trainer)
 {
     dpti_rounds *r = &trainer->rounds;
+    drop_exchange(trainer);
     free(r->beginning);
     free(r->velocity);
     free(r->samples);
+    free(r->since);
     free(r->contributes);
+    free(r->contributed);
+    free(r->travelling);
+    free(r->noted);
 }
 
 static size_t summed_bytes(const dpti_packing *packing, size_t n)
@@ -45,20 +67,43 @@ dpt_round_plan dpti_rounds_plan(const dpt_model *model, const dpt_trainer_option
     const dpti_packing *packing = dpti_packing_of(options->compress);
     const size_t n_trained = model->flat_trained, n_state = n_kinds - 1;
     const size_t n_velocity = options->outer_momentum > 0 ? model->flat_gradients : 0;
+    const size_t n_delayed = options->outer_delay > 0 ? 2 * n_trained : 0;
+    const size_t more = summed_bytes(NULL, model->flat_gradients - n_trained) +
+                        n_state * summed_bytes(packing ? &dpti_packing_bf16 : NULL, n_trained);
     return (dpt_round_plan){
-        .exchange_bytes = summed_bytes(packing, n_trained) +
-                          summed_bytes(NULL, model->flat_gradients - n_trained) +
-                          n_state * summed_bytes(packing ? &dpti_packing_bf16 : NULL, n_trained),
-        .host_bytes = (model->flat_size + n_velocity) * sizeof(float),
+        .exchange_bytes = summed_bytes(packing, n_trained) + (options->outer_delay > 0 ? 0 : more),
+        .host_bytes = (model->flat_size + n_velocity + n_delayed) * sizeof(float),
         .end_bytes = n_kinds * model->flat_size * sizeof(float)};
 }
 
 /* ---- Where a round stands -------------------------------------------------------------------- */
 
+/* The steps of the epoch before a cursor. */
+static size_t step_of_epoch(const dpt_trainer *t, const dpti_cursor *cursor)
+{
+    return cursor->position / dpti_step_samples(t);
+}
+
 bool dpti_rounds_border(const dpt_trainer *trainer, const dpti_cursor *cursor)
 {
-    const size_t step = cursor->position / dpti_step_samples(trainer); /* of the epoch */
-    return trainer->local_steps > 0 && step % trainer->local_steps == 0;
+    return trainer->local_steps > 0 && step_of_epoch(trainer, cursor) % trainer->local_steps == 0;
+}
+
+bool dpti_rounds_takes(const dpt_trainer *trainer, const dpti_cursor *cursor)
+{
+    const size_t step = step_of_epoch(trainer, cursor);
+    return trainer->rounds.in_flight && step % trainer->local_steps == trainer->outer_delay;
+}
+
+bool dpti_rounds_stops(const dpt_trainer *trainer, const dpti_cursor *cursor)
+{
+    return dpti_rounds_border(trainer, cursor) || dpti_rounds_takes(trainer, cursor);
+}
+
+bool dpti_rounds_closes(const dpt_trainer *trainer, const dpti_cursor *cursor)
+{
+    return dpti_rounds_border(trainer, cursor) &&
+           (trainer->outer_delay == 0 || step_of_epoch(trainer, cursor) == 0);
 }
 
 bool dpti_rounds_open(const dpt_trainer *trainer)
@@ -68,7 +113,7 @@ bool dpti_rounds_open(const dpt_trainer *trainer)
 
 bool dpti_rounds_continue(const dpt_trainer *trainer)
 {
-    return trainer->rounds.open && !dpti_rounds_border(trainer, dpti_steps_next(trainer));
+    return trainer->rounds.open && !dpti_rounds_closes(trainer, dpti_steps_next(trainer));
 }
 
 dpt_status dpti_rounds_check_closed(dpt_trainer *trainer, const char *call)
@@ -82,39 +127,47 @@ dpt_status dpti_rounds_check_closed(dpt_trainer *trainer, const char *call)
 
 dpt_status dpti_rounds_check_room(dpt_trainer *trainer)
 {
-    if (!trainer->rounds.open || dpti_rounds_continue(trainer)) return DPT_OK;
+    if (!trainer->rounds.open || !dpti_rounds_stops(trainer, dpti_steps_next(trainer)))
+        return DPT_OK;
     return dpt_fail(trainer->context, DPT_E_STATE,
                     "a round of local steps ends behind the steps in flight: collect them first");
 }
 
 /* ---- The course of a round ------------------------------------------------------------------- */
 
+static void forget_samples(const dpt_trainer *t, size_t *samples)
+{
+    memset(samples, 0, dpti_processes_count(t->processes) * sizeof *samples);
+}
+
 float *dpti_rounds_begin(dpt_trainer *trainer)
 {
-    dpti_rounds *r = &trainer->rounds;
-    memset(r->samples, 0, dpti_processes_count(trainer->processes) * sizeof *r->samples);
-    r->open = true;
-    return r->beginning;
+    forget_samples(trainer, trainer->rounds.samples);
+    forget_samples(trainer, trainer->rounds.since);
+    trainer->rounds.open = true;
+    return trainer->rounds.beginning;
 }
 
 void dpti_rounds_count(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     const size_t *firsts = dpti_peers_firsts(trainer);
     for (size_t p = 0; p < dpti_processes_count(trainer->processes); p++)
-        for (size_t i = firsts[p]; i < firsts[p + 1]; i++)
+        for (size_t i = firsts[p]; i < firsts[p + 1]; i++) {
             trainer->rounds.samples[p] += inflight->shards[i];
+            trainer->rounds.since[p] += inflight->shards[i];
+        }
 }
 
-/* The part of this process in a mean over all of them. */
-static float own_part(dpt_trainer *t)
+/* The part of this process in a mean over all of them, by these samples; 0 if there are none. */
+static float own_part(const dpt_trainer *t, const size_t *samples, bool *contributes)
 {
-    dpti_rounds *r = &t->rounds;
     size_t total = 0;
     for (size_t p = 0; p < dpti_processes_count(t->processes); p++) {
-        r->contributes[p] = r->samples[p] > 0;
-        total += r->samples[p];
+        contributes[p] = samples[p] > 0;
+        total += samples[p];
     }
-    return (float)((double)r->samples[dpti_processes_rank(t->processes)] / (double)total);
+    const size_t own = samples[dpti_processes_rank(t->processes)];
+    return total > 0 ? (float)((double)own / (double)total) : 0;
 }
 
 /* Starts the sum over all processes that have samples, in the order of ranks, in place. */
@@ -122,25 +175,33 @@ static void start_sum(const dpt_trainer *t, const dpti_collective *what)
 {
     dpti_collective sum = *what;
     sum.kind = DPTI_ALL_REDUCE;
-    sum.contributes = t->rounds.contributes;
     if (sum.count > 0) dpti_processes_start_collective(t->processes, &sum);
 }
 
-/* Of what has changed: parameters, which may be compressed, and running statistics. */
+/* Of what has changed in the parameters, which may be compressed. */
 static void start_sum_of_changes(const dpt_trainer *t, float *flat, const dpti_feedback *feedback,
                                  bool *finite)
 {
-    const size_t n_trained = t->model->flat_trained;
-    dpti_collective parameters = {.data = flat, .count = n_trained, .finite = finite};
-    const dpti_collective statistics = {
-        .data = flat + n_trained, .count = t->model->flat_gradients - n_trained, .finite = finite};
+    dpti_collective sum = {.data = flat,
+                           .count = t->model->flat_trained,
+                           .contributes = t->rounds.contributes,
+                           .finite = finite};
     if (feedback) {
-        parameters.packing = feedback->packing;
-        parameters.residual = feedback->residual;
-        parameters.owes = feedback->owes;
+        sum.packing = feedback->packing;
+        sum.residual = feedback->residual;
+        sum.owes = feedback->owes;
     }
-    start_sum(t, &parameters);
-    start_sum(t, &statistics);
+    start_sum(t, &sum);
+}
+
+static void start_sum_of_statistics(const dpt_trainer *t, float *flat, bool *finite)
+{
+    const size_t begin = t->model->flat_trained;
+    const dpti_collective sum = {.data = flat + begin,
+                                 .count = t->model->flat_gradients - begin,
+                                 .contributes = t->rounds.contributed,
+                                 .finite = finite};
+    start_sum(t, &sum);
 }
 
 /* Of one buffer of the optimizer's state. */
@@ -148,38 +209,57 @@ static void start_sum_of_state(const dpt_trainer *t, float *flat, bool compresse
 {
     const dpti_collective sum = {.data = flat,
                                  .count = t->model->flat_trained,
+                                 .contributes = t->rounds.contributed,
                                  .packing = compressed ? &dpti_packing_bf16 : NULL,
                                  .finite = finite};
     start_sum(t, &sum);
 }
 
+/* What the outer step makes of parameter i, of which `d` is the mean of what has changed. */
+static float step_parameter(const dpt_trainer *t, size_t i, float d)
+{
+    const dpti_rounds *r = &t->rounds;
+    const float mu = t->outer_momentum;
+    if (r->velocity) {
+        r->velocity[i] = mu * r->velocity[i] + d;
+        d += mu * r->velocity[i];
+    }
+    return r->beginning[i] - t->outer_lr * d;
+}
+
 /* The outer step.  `mean` is the mean of what has changed, and becomes the new parameters. */
 static void take_outer_step(dpt_trainer *t, float *mean)
 {
-    const dpti_rounds *r = &t->rounds;
-    const float mu = t->outer_momentum, lr = t->outer_lr;
-    for (size_t i = 0; i < t->model->flat_trained; i++) {
-        float d = mean[i];
-        if (r->velocity) {
-            r->velocity[i] = mu * r->velocity[i] + d;
-            d += mu * r->velocity[i];
-        }
-        mean[i] = r->beginning[i] - lr * d;
-    }
-    /* Running statistics. */
-    for (size_t i = t->model->flat_trained; i < t->model->flat_gradients; i++)
-        mean[i] = r->beginning[i] - mean[i];
+    for (size_t i = 0; i < t->model->flat_trained; i++)
+        mean[i] = step_parameter(t, i, mean[i]);
 }
 
-/* Makes what this process contributes of its training state. */
-static void weigh(dpt_trainer *t, size_t n_kinds, float *const *flats)
+/* `mean` is that of what has changed, and becomes the running statistics. */
+static void take_statistics(const dpt_trainer *t, float *mean)
 {
-    const float part = own_part(t), *beginning = t->rounds.beginning;
-    for (size_t i = 0; i < t->model->flat_gradients; i++)
-        flats[0][i] = part * (beginning[i] - flats[0][i]);
+    for (size_t i = t->model->flat_trained; i < t->model->flat_gradients; i++)
+        mean[i] = t->rounds.beginning[i] - mean[i];
+}
+
+/* Makes what this process contributes of its training state.  Returns whether there is a round to
+   join: there are samples since the last exchange. */
+static bool weigh(dpt_trainer *t, size_t n_kinds, float *const *flats)
+{
+    const dpti_rounds *r = &t->rounds;
+    const size_t n_trained = t->model->flat_trained;
+    const float part = own_part(t, r->samples, r->contributes);
+    const float since = own_part(t, r->since, r->contributed);
+    bool any = false;
+    for (size_t p = 0; p < dpti_processes_count(t->processes); p++)
+        any = any || r->contributes[p];
+    for (size_t i = 0; any && i < n_trained; i++)
+        flats[0][i] = part * (r->beginning[i] - flats[0][i]);
+    for (size_t i = n_trained; i < t->model->flat_gradients; i++)
+        flats[0][i] = since * (r->beginning[i] - flats[0][i]);
     for (size_t k = 1; k < n_kinds; k++)
-        for (size_t i = 0; i < t->model->flat_trained; i++)
-            flats[k][i] *= part;
+        for (size_t i = 0; i < n_trained; i++)
+            flats[k][i] *= since;
+    return any;
 }
 
 static dpt_status fail_not_finite(dpt_trainer *t)
@@ -191,26 +271,79 @@ static dpt_status fail_not_finite(dpt_trainer *t)
                     (double)t->lr);
 }
 
+/* Waits for what was started, and takes over what is owed then. */
+static dpt_status finish_sums(dpt_trainer *t, const bool *finite, dpti_feedback *feedback)
+{
+    dpt_error error = {.status = DPT_OK};
+    if (dpti_processes_finish_collectives(t->processes, &error) != DPT_OK)
+        return dpti_context_fail(t->context, NULL, &error);
+    if (!*finite) return fail_not_finite(t);
+    if (feedback) dpti_feedback_commit(feedback);
+    return DPT_OK;
+}
+
 dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds, float *const *flats,
                             dpti_feedback *feedback)
 {
     dpt_trainer *t = trainer;
-    dpt_error error = {.status = DPT_OK};
     bool finite = true;
-    weigh(t, n_kinds, flats);
-    start_sum_of_changes(t, flats[0], feedback, &finite);
+    const bool any = weigh(t, n_kinds, flats);
+    if (any) start_sum_of_changes(t, flats[0], feedback, &finite);
+    start_sum_of_statistics(t, flats[0], &finite);
     for (size_t k = 1; k < n_kinds; k++)
         start_sum_of_state(t, flats[k], feedback != NULL, &finite);
-    if (dpti_processes_finish_collectives(t->processes, &error) != DPT_OK)
-        return dpti_context_fail(t->context, NULL, &error);
-    if (!finite) return fail_not_finite(t);
-    if (feedback) dpti_feedback_commit(feedback);
-    take_outer_step(t, flats[0]);
+    DPT_TRY(finish_sums(t, &finite, any ? feedback : NULL));
+    if (any) take_outer_step(t, flats[0]);
+    take_statistics(t, flats[0]);
+    return DPT_OK;
+}
+
+/* ---- With an outer delay --------------------------------------------------------------------- */
+
+dpt_status dpti_rounds_make_room(dpt_trainer *trainer)
+{
+    dpti_rounds *r = &trainer->rounds;
+    const size_t n = trainer->model->flat_trained;
+    if (!r->travelling) r->travelling = calloc(n + 1, sizeof *r->travelling);
+    if (!r->noted) r->noted = calloc(n + 1, sizeof *r->noted);
+    if (r->travelling && r->noted) return DPT_OK;
+    return dpt_fail(trainer->context, DPT_E_NO_MEMORY, "no memory for the exchange of a round");
+}
+
+void dpti_rounds_start_exchange(dpt_trainer *trainer, const float *now,
+                                const dpti_feedback *feedback)
+{
+    dpti_rounds *r = &trainer->rounds;
+    const float part = own_part(trainer, r->samples, r->contributes);
+    for (size_t i = 0; i < trainer->model->flat_trained; i++) {
+        r->noted[i] = now[i];
+        r->travelling[i] = part * (r->beginning[i] - now[i]);
+    }
+    r->finite = r->in_flight = true;
+    start_sum_of_changes(trainer, r->travelling, feedback, &r->finite);
+    forget_samples(trainer, r->samples);
+}
+
+bool dpti_rounds_in_flight(const dpt_trainer *trainer)
+{
+    return trainer->rounds.in_flight;
+}
+
+dpt_status dpti_rounds_take_exchange(dpt_trainer *trainer, float *now, dpti_feedback *feedback)
+{
+    dpti_rounds *r = &trainer->rounds;
+    DPT_TRY(finish_sums(trainer, &r->finite, feedback));
+    r->in_flight = false;
+    for (size_t i = 0; i < trainer->model->flat_trained; i++) {
+        r->beginning[i] = step_parameter(trainer, i, r->travelling[i]);
+        now[i] = r->beginning[i] + (now[i] - r->noted[i]);
+    }
     return DPT_OK;
 }
 
 void dpti_rounds_close(dpt_trainer *trainer)
 {
+    drop_exchange(trainer);
     trainer->rounds.open = false;
 }
 
@@ -224,6 +357,7 @@ float *dpti_rounds_velocity(const dpt_trainer *trainer)
 void dpti_rounds_restart(dpt_trainer *trainer)
 {
     dpti_rounds *r = &trainer->rounds;
+    drop_exchange(trainer);
     r->open = false;
     if (r->velocity) memset(r->velocity, 0, trainer->model->flat_gradients * sizeof *r->velocity);
 }

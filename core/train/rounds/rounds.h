@@ -22,7 +22,22 @@
 
    A round ends behind every `local_steps`-th step of an epoch, and at the end of the epoch.  Where
    rounds end therefore follows from the place in the data alone.  dpt_trainer_end_round ends one
-   early. */
+   early.
+
+   With an outer delay D, a round whose epoch goes on does not wait for the exchange.  Each process
+   notes its parameters, starts the exchange of d[p], and goes on from its parameters.  Behind D
+   steps of the next round it takes the outer step:
+
+       parameter of p = parameter at the beginning' + (parameter of p now - parameter of p noted)
+
+   where the parameter at the beginning' is what the outer step makes of it, the same in all
+   processes, and is the beginning of the next round.  So a process keeps what it has learnt in D
+   steps, and d[p] of the next round has all that it has changed.  Running statistics and the
+   optimizer's state stay with each process.  The last round of an epoch, and one that ends early,
+   is joined at once, as without a delay: an exchange in flight ends first, and its outer step is
+   taken. What stayed with each process becomes the mean, weighted by the samples since the
+   processes had one training state.  A round is closed behind that, and open before.
+ */
 #ifndef DPTI_ROUNDS_H
 #define DPTI_ROUNDS_H
 
@@ -45,18 +60,23 @@ dpt_round_plan dpti_rounds_plan(const dpt_model *model, const dpt_trainer_option
 
 /* ---- Where a round stands -------------------------------------------------------------------- */
 
-/* Whether a round ends between the steps before and behind a cursor. */
+/* Whether a round ends between the steps before and behind a cursor; whether a delayed outer step
+   is taken there; and whether one of both is, so that no step may be in flight. */
 bool dpti_rounds_border(const dpt_trainer *trainer, const dpti_cursor *cursor);
+bool dpti_rounds_takes(const dpt_trainer *trainer, const dpti_cursor *cursor);
+bool dpti_rounds_stops(const dpt_trainer *trainer, const dpti_cursor *cursor);
+/* Whether a round that ends there is joined at once. */
+bool dpti_rounds_closes(const dpt_trainer *trainer, const dpti_cursor *cursor);
 /* Whether processes have taken steps of a round that has not ended, so that each has weights of its
    own. */
 bool dpti_rounds_open(const dpt_trainer *trainer);
-/* Whether a round is open to which the next step that would be submitted belongs. */
+/* Whether a round is open, and none is joined before the next step that would be submitted. */
 bool dpti_rounds_continue(const dpt_trainer *trainer);
 /* DPT_E_STATE if a round is open, in the words of a call that needs the weights of all processes.
  */
 DPT_CHECK_RESULT dpt_status dpti_rounds_check_closed(dpt_trainer *trainer, const char *call);
-/* DPT_E_STATE if steps are in flight behind which a round ends, so that nothing may be submitted.
- */
+/* DPT_E_STATE if steps are in flight behind which a round ends, or a delayed outer step is taken,
+   so that nothing may be submitted. */
 DPT_CHECK_RESULT dpt_status dpti_rounds_check_room(dpt_trainer *trainer);
 
 /* ---- The course of a round ------------------------------------------------------------------- */
@@ -71,7 +91,19 @@ void dpti_rounds_count(dpt_trainer *trainer, const dpti_in_flight_step *inflight
    transport does; DPT_E_NOT_FINITE, in all processes, if the result is not finite. */
 DPT_CHECK_RESULT dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds,
                                              float *const *flats, dpti_feedback *feedback);
-/* The round is over: its end is done, or it has no end because the steps have failed. */
+/* Starts the exchange of a round with an outer delay, and begins the next round.  All processes
+   call it with no step and no exchange in flight.  `now`: the parameters of this process.
+   DPT_E_NO_MEMORY before anything is started. */
+DPT_CHECK_RESULT dpt_status dpti_rounds_make_room(dpt_trainer *trainer);
+void dpti_rounds_start_exchange(dpt_trainer *trainer, const float *now,
+                                const dpti_feedback *feedback);
+bool dpti_rounds_in_flight(const dpt_trainer *trainer); /* whether an exchange is */
+/* Waits for the exchange and takes its outer step: `now`, the parameters of this process, become
+   what it goes on with.  Fails as dpti_rounds_join. */
+DPT_CHECK_RESULT dpt_status dpti_rounds_take_exchange(dpt_trainer *trainer, float *now,
+                                                      dpti_feedback *feedback);
+/* The round is over: its end is done, or it has no end because the steps have failed.
+   What an exchange in flight brings is dropped. */
 void dpti_rounds_close(dpt_trainer *trainer);
 
 /* ---- What lasts ------------------------------------------------------------------------------ */
