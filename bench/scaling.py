@@ -273,10 +273,24 @@ def share_time(mix, batch):
         mix.pop()
 
 
-def local_step(compute, over, n_bytes, steps):
+# Bytes of a parameter in a round of local steps (core/train/rounds/rounds.h): the parameter itself,
+# and each number that the optimizer keeps for it.
+ROUND_BYTES = {"none": (4, 4), "bf16": (2, 2), "int8": (1 + 2 / 256, 2)}
+
+
+def round_bytes(options, delayed):
+    """What a round exchanges of each parameter.  With an outer delay the optimizer's state is
+    exchanged once an epoch, which is not counted."""
+    parameter, state = ROUND_BYTES[options.compress]
+    return parameter + (0 if delayed else (options.buffers - 1) * state)
+
+
+def local_step(compute, over, n_bytes, steps, delay=0):
     """A step of which so many are taken before n_bytes are exchanged, between two votes.  What came
-    of a step is told while the next one computes."""
-    return max(compute, over(0) / 2) + (over(n_bytes) + over(0)) / steps
+    of a step is told while the next one computes.  With a delay the exchange runs beside so many
+    steps, which wait for what is left of it, and there are votes at both of its ends."""
+    step, votes = max(compute, over(0) / 2), over(0) * (2 if delay else 1)
+    return step + (max(0, over(n_bytes) - delay * step) + votes) / steps
 
 
 def predict(arguments):
@@ -290,10 +304,19 @@ def predict(arguments):
     parser.add_argument("--buffers", type=int, default=2,
                         help="exchanged at the end of a round: parameters, and what the optimizer keeps: "
                         "1 for plain SGD, 2 with momentum, 3 for AdamW")
+    parser.add_argument("--compress", choices=sorted(ROUND_BYTES), default="none", help="of rounds")
+    parser.add_argument("--outer-delay", type=int, help="of the last column; one step less than a round")
+    parser.add_argument("--rate", type=float, nargs="+", default=[],
+                        help="other links than the three: Mbit/s")
+    parser.add_argument("--latency", type=float, default=50e-6, help="seconds of a message of such a link")
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512, 4096])
     options = parser.parse_args(arguments)
+    delay = options.local_steps - 1 if options.outer_delay is None else options.outer_delay
+    if not 0 <= delay < options.local_steps:
+        parser.error("an outer delay is less than the steps of a round")
+    links = {f"{rate:g} Mbit/s": (options.latency, rate * 1e6 / 8 * 0.94) for rate in options.rate} or LINKS
     print("Devices:", "; ".join(f"{k}: {1e3 * a:g} ms + {r} img/s" for k, (a, r) in DEVICES.items()))
-    print("Links:", "; ".join(f"{k}: {1e6 * a:g} us a message" for k, (a, _) in LINKS.items()))
+    print("Links:", "; ".join(f"{k}: {1e6 * a:g} us a message" for k, (a, _) in links.items()))
     print(f"{options.per_process} devices a process, {options.gathers} exchanges of statistics a step\n")
     # Backward as ResNet-18's: three quarters of the parameters are written in the first third of it.
     profile = [(0.50, 0.55), (0.60, 0.20), (0.75, 0.19), (1.00, 0.06)]
@@ -302,13 +325,13 @@ def predict(arguments):
             "bf16": (direct, 0.5, 1, True), "8 accumulated": (direct, 1, 8, True),
             "halving": (halving, 1, 1, True), "all three": (halving, 0.5, 8, True)}
     print("| devices | link | batch | compute | statistics | exchange | "
-          + " | ".join(f"{way}" for way in ways) + f" | {options.local_steps} local |")
-    print("|--:|---|--:|--:|--:|--:|" + "--:|" * (len(ways) + 1))
+          + " | ".join(f"{way}" for way in ways) + f" | {options.local_steps} local | delayed |")
+    print("|--:|---|--:|--:|--:|--:|" + "--:|" * (len(ways) + 2))
     for n in options.devices:
         mix = [DEVICES[k] for k in DEVICES for _ in range(n // len(DEVICES))]
         p, batch = max(1, n // options.per_process), options.batch * n
         compute, alone = share_time(mix, batch), sum(rate for _, rate in mix)
-        for link, (alpha, rate) in LINKS.items():
+        for link, (alpha, rate) in links.items():
             shown = []
             for exchange, part, steps, overlap in ways.values():
                 gathers = options.gathers * exchange(p, alpha, rate)(0) / 2
@@ -319,15 +342,19 @@ def predict(arguments):
                                      else compute + over(total)) / steps
                 shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             over = direct(p, alpha, rate)
-            seconds = local_step(compute, over, options.buffers * total, options.local_steps)
-            shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
+            for behind in (0, delay):
+                n_bytes = round_bytes(options, behind > 0) * options.parameters
+                seconds = local_step(compute, over, n_bytes, options.local_steps, behind)
+                shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             print(f"| {n} | {link} | {batch} | {1e3 * compute:.0f} | "
                   f"{1e3 * options.gathers * over(0) / 2:.0f} | {1e3 * over(total):.0f} | "
                   + " | ".join(shown) + " |")
     print("\nMilliseconds of a step (a mini-batch where several are accumulated); per cent of what all "
           "devices do alone, exchanging nothing.")
-    print(f"Each link carries up to {2e-6 * total:.1f} MB a step in each direction, and with local steps "
-          f"{2e-6 * options.buffers * total / options.local_steps:.2f} MB.")
+    rounds = [2e-6 * round_bytes(options, delayed) * options.parameters / options.local_steps
+              for delayed in (False, True)]
+    print(f"Each link carries up to {2e-6 * total:.1f} MB a step in each direction, with local steps "
+          f"{rounds[0]:.2f} MB, and delayed {rounds[1]:.2f} MB.")
 
 
 if __name__ == "__main__":
