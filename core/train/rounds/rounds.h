@@ -91,10 +91,11 @@ void dpti_rounds_count(dpt_trainer *trainer, const dpti_in_flight_step *inflight
    transport does; DPT_E_NOT_FINITE, in all processes, if the result is not finite. */
 DPT_CHECK_RESULT dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds,
                                              float *const *flats, dpti_feedback *feedback);
-/* Starts the exchange of a round with an outer delay, and begins the next round.  All processes
-   call it with no step and no exchange in flight.  `now`: the parameters of this process.
-   DPT_E_NO_MEMORY before anything is started. */
+/* With an outer delay, before start_exchange: makes room for an exchange.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_rounds_make_room(dpt_trainer *trainer);
+/* Starts the exchange of a round, and begins the next round.  All processes call it with no step
+   and no exchange in flight.  `now` (flat_trained): the parameters of this process.  `feedback` is
+   as in dpti_rounds_join, and stays until the exchange is taken or dropped. */
 void dpti_rounds_start_exchange(dpt_trainer *trainer, const float *now,
                                 const dpti_feedback *feedback);
 bool dpti_rounds_in_flight(const dpt_trainer *trainer); /* whether an exchange is */
