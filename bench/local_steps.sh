@@ -7,8 +7,8 @@
 # Hosts are network namespaces of this machine (scripts/hosts.bash: root, iproute2, Open MPI).  The runs
 # are repeated in turns.  What was measured stays in FOLDER (bench-local-steps), for bench/local_steps.py
 # FOLDER to print again.  OPTIONs are those of dptrain for the runs with local steps, in place of
-# --compress int8 --outer-delay of four fifths of a round.  With the defaults it takes about 12 minutes
-# where a step takes 1.2 seconds.
+# --compress int8 --outer-delay 2.  With the defaults it takes about 12 minutes where a step takes 1.2
+# seconds.
 #
 # $DPTRAIN_LOCAL: MODEL:BATCH:H:ROUNDS:TURNS:SYNCHRONOUS (resnet18:128:50:2:2:6): the batch over both
 # hosts, the steps of a round, the rounds of a run, how often each run is repeated, and the steps of the
@@ -27,7 +27,7 @@ out=$(mkdir -p "${1:-bench-local-steps}" && cd "${1:-bench-local-steps}" && pwd)
 shift || true
 options=("$@")
 IFS=: read -r model batch h rounds turns synchronous <<<"${DPTRAIN_LOCAL:-resnet18:128:50:2:2:6}"
-[ $# -gt 0 ] || options=(--compress int8 --outer-delay $((h * 4 / 5)))
+[ $# -gt 0 ] || options=(--compress int8 --outer-delay 2)
 line=${DPTRAIN_LOCAL_LINE:-100mbit+20ms}
 hosts_able || { echo "bench: $hosts_why" >&2; exit 1; }
 

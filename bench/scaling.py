@@ -293,6 +293,14 @@ def local_step(compute, over, n_bytes, steps, delay=0):
     return step + (max(0, over(n_bytes) - delay * step) + votes) / steps
 
 
+def hiding_delay(options, compute, over, n_bytes):
+    """The steps beside which a round is exchanged: as given, or the least that hide the exchange."""
+    if options.outer_delay is not None:
+        return options.outer_delay
+    least = math.ceil(over(n_bytes) / max(compute, over(0) / 2))
+    return min(least, options.local_steps - 1)
+
+
 def predict(arguments):
     parser = argparse.ArgumentParser(prog="bench/scaling.py predict")
     parser.add_argument("--parameters", type=float, default=11.17e6, help="of the model")
@@ -305,14 +313,13 @@ def predict(arguments):
                         help="exchanged at the end of a round: parameters, and what the optimizer keeps: "
                         "1 for plain SGD, 2 with momentum, 3 for AdamW")
     parser.add_argument("--compress", choices=sorted(ROUND_BYTES), default="none", help="of rounds")
-    parser.add_argument("--outer-delay", type=int, help="of the last column; one step less than a round")
+    parser.add_argument("--outer-delay", type=int, help="of the last column; the least that hides the exchange, below a round")
     parser.add_argument("--rate", type=float, nargs="+", default=[],
                         help="other links than the three: Mbit/s")
     parser.add_argument("--latency", type=float, default=50e-6, help="seconds of a message of such a link")
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512, 4096])
     options = parser.parse_args(arguments)
-    delay = options.local_steps - 1 if options.outer_delay is None else options.outer_delay
-    if not 0 <= delay < options.local_steps:
+    if options.outer_delay is not None and not 0 <= options.outer_delay < options.local_steps:
         parser.error("an outer delay is less than the steps of a round")
     links = {f"{rate:g} Mbit/s": (options.latency, rate * 1e6 / 8 * 0.94) for rate in options.rate} or LINKS
     print("Devices:", "; ".join(f"{k}: {1e3 * a:g} ms + {r} img/s" for k, (a, r) in DEVICES.items()))
@@ -342,9 +349,10 @@ def predict(arguments):
                                      else compute + over(total)) / steps
                 shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             over = direct(p, alpha, rate)
-            for behind in (0, delay):
-                n_bytes = round_bytes(options, behind > 0) * options.parameters
-                seconds = local_step(compute, over, n_bytes, options.local_steps, behind)
+            for delayed in (False, True):
+                n_bytes = round_bytes(options, delayed) * options.parameters
+                delay = hiding_delay(options, compute, over, n_bytes) if delayed else 0
+                seconds = local_step(compute, over, n_bytes, options.local_steps, delay)
                 shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             print(f"| {n} | {link} | {batch} | {1e3 * compute:.0f} | "
                   f"{1e3 * options.gathers * over(0) / 2:.0f} | {1e3 * over(total):.0f} | "
