@@ -371,12 +371,12 @@ static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
     if (o->compress != DPT_COMPRESS_NONE && o->compress != DPT_COMPRESS_BF16)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
     t->compress = o->compress;
-    if (o->shard != DPT_SHARD_NONE && o->shard != DPT_SHARD_OPTIMIZER)
+    if ((int)o->shard < 0 || o->shard > DPT_SHARD_GRADIENTS)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown way to shard %d", (int)o->shard);
     if (o->shard != DPT_SHARD_NONE && t->processes)
         return dpt_fail(t->context, DPT_E_INVALID,
-                        "the optimizer's state is divided within one process, not over several: "
-                        "leave shard out");
+                        "gradients and the optimizer's state are divided within one process, not "
+                        "over several: leave shard out");
     return DPT_OK;
 }
 
