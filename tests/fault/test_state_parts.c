@@ -1,9 +1,9 @@
 /* Tests that the loss of a device loses nothing where the optimizer's state is in parts (--shard
-   optimizer): whichever call of whichever device fails, in whichever phase of a step, the
-   parameters and the optimizer's state are, to the bit, those of a deterministic training on one
-   CPU.
+   optimizer), and sums of gradients, too (--shard gradients): whichever call of whichever device
+   fails, in whichever phase of a step, the parameters and the optimizer's state are, to the bit,
+   those of a deterministic training on one CPU.
 
-   test-fault-state-parts fault|faultstaged [CASE...] */
+   test-fault-state-parts fault|faultstaged optimizer|gradients [CASE...] */
 #include "fault/plant.h"
 
 #include <stdio.h>
@@ -27,6 +27,7 @@ static const dpt_tensor_kind kinds[KINDS] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQ
 /* What a run is told, what is right, and what is seen. */
 typedef struct scene {
     const char *split;
+    dpt_shard shard;
     dpt_optimizer optimizer;
     double timeout;
     bool stop_on_loss;
@@ -66,7 +67,7 @@ static dpt_status create(dpt_context *context, dpt_device_set *set, const scene 
                                          .deterministic = true,
                                          .device_timeout = s->timeout,
                                          .stop_on_loss = s->stop_on_loss,
-                                         .shard = DPT_SHARD_OPTIMIZER};
+                                         .shard = s->shard};
     DPT_TRY(plant_data(context, COUNT, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(context, SIDE, CLASSES, &w->model));
     return dpt_trainer_create(set, w->model, w->data, &options, &w->trainer);
@@ -370,13 +371,15 @@ int main(int argc, char **argv)
         {"all_lost", all_lost},
         {"does_not_answer", does_not_answer},
     };
-    if (argc < 2 || !plant_setup()) {
-        fputs("usage: test-fault-state-parts fault|faultstaged [CASE...]\n", stderr);
+    const bool gradients = argc > 2 && strcmp(argv[2], "gradients") == 0;
+    if (argc < 3 || (!gradients && strcmp(argv[2], "optimizer") != 0) || !plant_setup()) {
+        fputs("usage: test-fault-state-parts fault|faultstaged optimizer|gradients [CASE...]\n",
+              stderr);
         return 2;
     }
-    scene s = {.split = NULL};
+    scene s = {.shard = gradients ? DPT_SHARD_GRADIENTS : DPT_SHARD_OPTIMIZER};
     plant p = {.backend = argv[1], .fixture = &s};
-    const int code = test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+    const int code = test_run((size_t)argc - 3, argv + 3, cases, sizeof cases / sizeof *cases, &p);
     free(s.right);
     return code;
 }
