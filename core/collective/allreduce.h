@@ -13,8 +13,8 @@
    and the ranks outside the island see only this one.  If all ranks are in the island, its sum is
    the sum of all, and it does not go through host memory.
 
-   A rank may have a window: it shows its data of a bucket until the bucket is summed, and takes only
-   its part of the sums.
+   A rank may have a window: it shows its data of a bucket until the bucket is summed, and takes
+   only its part of the sums.
 
    With several processes, ranks are the ranks of this process.  The sum of this process goes into
    one rank's data.  The communication thread (processes.h) reduces it there over the processes,
@@ -60,8 +60,8 @@ typedef struct dpti_window {
 DPT_CHECK_RESULT dpt_status dpti_allreduce_join_window(dpti_allreduce *allreduce, size_t rank,
                                                        const dpti_buffer *data,
                                                        const dpti_window *window);
-/* Called before the first run.  If ranks have windows, sums of the first `count` elements are scaled
-   if their norm is above max_norm.  The norm is that of DPT_OP_CLIP_NORM as a deterministic
+/* Called before the first run.  If ranks have windows, sums of the first `count` elements are
+   scaled if their norm is above max_norm.  The norm is that of DPT_OP_CLIP_NORM as a deterministic
    operator.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_clip(dpti_allreduce *allreduce, size_t count,
                                                 float max_norm);
@@ -107,8 +107,8 @@ void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context 
 
 /* [driver] Waits until the first n_buckets ranges of the next run, which the rank has contributed,
    are summed, and sums meanwhile.  The rank may then write these elements of its nodes behind the
-   first one, and of its window.  DPT_E_CANCELLED if a device does not answer or the transport fails; the run then
-   fails, too.
+   first one, and of its window.  DPT_E_CANCELLED if a device does not answer or the transport
+   fails; the run then fails, too.
  */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_await(dpti_allreduce *allreduce, size_t rank,
                                                  size_t n_buckets);

@@ -31,10 +31,10 @@ typedef struct dpti_member {
     dpti_view node_views[DPTI_GRAIN_HELD - 1]; /* of the nodes behind the first, */
     const dpti_node_places *places; /* in which elements have these places; also in a window */
     bool windowed;                  /* `view` is a window, and the sums go to: */
-    dpti_view sums;                 /* elements `own`, then those from `shared` on; not open: none */
+    dpti_view sums; /* elements `own`, then those from `shared` on; not open: none */
     dpti_range own;
     size_t shared;
-    size_t n_grains;                           /* of this run; 0: it has no nodes */
+    size_t n_grains; /* of this run; 0: it has no nodes */
     dpti_grain_list nodes;
     bool contributes;
     bool absent;
@@ -123,8 +123,8 @@ void dpti_window_write(const dpti_allreduce *allreduce, const dpti_member *membe
                        dpti_sums what);
 /* How many sums it takes. */
 size_t dpti_window_count(const dpti_allreduce *allreduce, const dpti_member *member);
-/* [driver] Behind all sums of a run: clips those that the rank takes.  All ranks call it; fails if a
-   device does not answer. */
+/* [driver] Behind all sums of a run: clips those that the rank takes.  All ranks call it; fails if
+   a device does not answer. */
 DPT_CHECK_RESULT dpt_status dpti_windows_clip(const dpti_allreduce *allreduce,
                                               dpti_exchange_context *exchange);
 /* Ends the present span and meets the other members (allreduce.c). */

@@ -321,8 +321,9 @@ DPT_API size_t dpt_trainer_device_count(const dpt_trainer *trainer);
 /* Returns the number of scalars that are trained: those of dpt_model_parameter_count without
    tensors that a group freezes.  Cannot fail. */
 DPT_API size_t dpt_trainer_trained_count(const dpt_trainer *trainer);
-/* What the devices hold in parts.  DPT_SHARD_NONE, whatever the option `shard` asks for, where there
-   is nothing to divide: with one device, or for DPT_SHARD_OPTIMIZER an optimizer without state. */
+/* What the devices hold in parts.  DPT_SHARD_NONE, whatever the option `shard` asks for, where
+   there is nothing to divide: with one device, or for DPT_SHARD_OPTIMIZER an optimizer without
+   state.  Cannot fail. */
 DPT_API dpt_shard dpt_trainer_sharded(const dpt_trainer *trainer);
 /* Describes a device of the trainer.  The trainer owns the strings.  Errors: DPT_E_INVALID if there
    is no such device. */

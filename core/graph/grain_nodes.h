@@ -20,9 +20,9 @@ typedef struct dpti_grain_nodes {
     bool cleared[DPTI_NODE_BUCKETS];    /* that segment begins with clearing the bucket */
 } dpti_grain_nodes;
 
-/* Finds the places of the replica's nodes for its program of training, whose operators are prepared.
-   With `whole`, every element keeps its place until the end of a step, as several micro-batches
-   need it. */
+/* Finds the places of the replica's nodes for its program of training, whose operators are
+   prepared. With `whole`, every element keeps its place until the end of a step, as several
+   micro-batches need it. */
 void dpti_grain_nodes_place(const dpti_executable *executable, bool whole);
 /* [driver] Makes sure that the replica has the buffers of n nodes behind the first one, with zeros
    in new buffers.  Fails as dpti_alloc does. */

@@ -323,11 +323,12 @@ static dpt_status provide_window(dpti_executable *x, const dpti_program_options 
     const dpti_program *p = &x->program;
     if (!r->windowed || options->purpose != DPTI_PURPOSE_TRAIN) return DPT_OK;
     if (p->segments[p->n_segments - 2].commits)
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "model %s has gradients that follow from sums over the batch, as of weights "
-                        "that several layers share: in deterministic training every device needs "
-                        "all sums, so divide the optimizer's state alone",
-                        r->model->name);
+        return DPT_FAIL(
+            error, DPT_E_INVALID,
+            "model %s has gradients that follow from sums over the batch, as of weights "
+            "that several layers share: in deterministic training every device needs "
+            "all sums, so divide the optimizer's state alone",
+            r->model->name);
     dpti_grain_nodes_place(x, false);
     return device_failure(x, make_numbers(r->device, r->nodes.places.n_elements, &r->gradients),
                           error);

@@ -83,6 +83,7 @@ typedef struct dpti_log_run {
     size_t parameters, batch_size; /* number of parameters; samples of a step */
     size_t accumulate;             /* batches of a step */
     bool compress;                 /* exchanges between processes are compressed to bfloat16 */
+    const char *shard;             /* what devices hold in parts; NULL: nothing */
     size_t local_steps;            /* steps of a round; 0: processes share each step */
     uint64_t seed;
     const char *dataset, *split;

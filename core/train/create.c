@@ -117,8 +117,7 @@ static bool fits_with(dpt_trainer *t, const saving *s)
     dpti_state_parts_end(t);
     t->in_micro_batches = false;
     if (s->recomputes) t->recompute = DPT_RECOMPUTE_AUTO;
-    const bool begun =
-        s->shard == DPT_SHARD_NONE || dpti_state_parts_begin(t, s->shard) == DPT_OK;
+    const bool begun = s->shard == DPT_SHARD_NONE || dpti_state_parts_begin(t, s->shard) == DPT_OK;
     const bool fits = begun && create_left(t) == DPT_OK;
     t->recompute = recompute;
     return fits;
@@ -157,7 +156,8 @@ static dpt_status check_parts(dpt_trainer *t, dpt_shard what)
     if (what != DPT_SHARD_GRADIENTS || !dpti_state_parts_possible(t, what) || !hindrance)
         return DPT_OK;
     return dpt_fail(t->context, DPT_E_INVALID,
-                    "gradients cannot be divided with %s; divide the optimizer's state alone", hindrance);
+                    "gradients cannot be divided with %s; divide the optimizer's state alone",
+                    hindrance);
 }
 
 static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)

@@ -1,7 +1,7 @@
 /* Tests a network that is larger than the smallest device of a mix: its weights, gradients and
    AdamW's moments are 2.5 times the smallest memory and 1.3 times the largest.  It trains with
-   --shard gradients alone, with the bits of a training without limits, and takes the memory that its
-   plan says.  The third device is a CPU, or of the backend $DPTRAIN_TEST_BACKEND. */
+   --shard gradients alone, with the bits of a training without limits, and takes the memory that
+   its plan says.  The third device is a CPU, or of the backend $DPTRAIN_TEST_BACKEND. */
 #include "harness.h"
 #include "train/flat.h"
 #include "train/replicas/state.h"
@@ -22,8 +22,7 @@ typedef struct setting {
 
 static dpt_status make_model(dpt_context *context, dpt_model **out)
 {
-    const dpt_linear_options wide = {
-        .size = sizeof wide, .out = WIDTH, .activation = DPT_ACT_RELU};
+    const dpt_linear_options wide = {.size = sizeof wide, .out = WIDTH, .activation = DPT_ACT_RELU};
     DPT_TRY(dpt_model_create(context, "large", out));
     dpt_model *m = *out;
     dpt_value x = dpt_flatten(m, dpt_input(m, FLAT_SIDE, FLAT_SIDE, FLAT_CHANNELS));

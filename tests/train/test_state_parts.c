@@ -1,6 +1,6 @@
-/* Tests training with the optimizer's state in parts (--shard optimizer), and with sums of gradients
-   in parts, too (--shard gradients): the same bits as without, for every optimizer and division; what
-   devices hold; limits of memory that a training needs parts to fit into. */
+/* Tests training with the optimizer's state in parts (--shard optimizer), and with sums of
+   gradients in parts, too (--shard gradients): the same bits as without, for every optimizer and
+   division; what devices hold; limits of memory that a training needs parts to fit into. */
 #include "harness.h"
 #include "train/flat.h"
 #include "train/replicas/state.h"
@@ -170,9 +170,8 @@ static void look_at_parts(test *t, const dpt_trainer *trainer)
     const dpti_optimizer *o = &trainer->program.optimizer;
     const bool adamw = o->kind == DPT_OPTIMIZER_ADAMW, any = adamw || o->momentum != 0;
     if (!CHECK(dpti_state_parts_on(trainer))) return;
-    CHECK(dpt_trainer_sharded(trainer) == (dpti_state_parts_of_gradients(trainer)
-                                               ? DPT_SHARD_GRADIENTS
-                                               : DPT_SHARD_OPTIMIZER));
+    CHECK(dpt_trainer_sharded(trainer) ==
+          (dpti_state_parts_of_gradients(trainer) ? DPT_SHARD_GRADIENTS : DPT_SHARD_OPTIMIZER));
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_worker *w = &trainer->workers[i];
         const size_t n = w->replicas.part.end - w->replicas.part.begin;
@@ -279,8 +278,9 @@ static void several_at_a_time(test *t)
         size_t micro_batch, accumulate;
         const char *split;
     } ways[] = {{3, 0, "2:0:3"}, {0, 3, "5:2:1"}, {2, 2, "27:1:1"}};
-    static const char *const mixes_of_three[] = {"cpu:threads=1,cpu:threads=1,cpu:threads=1",
-                                                 "faultstaged:threads=1,cpu:threads=1,cpu:threads=2"};
+    static const char *const mixes_of_three[] = {
+        "cpu:threads=1,cpu:threads=1,cpu:threads=1",
+        "faultstaged:threads=1,cpu:threads=1,cpu:threads=2"};
     const setting *s = t->user;
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         for (size_t k = 0; k < 4; k++) {
@@ -379,9 +379,10 @@ static void look_at_none(test *t, const dpt_trainer *trainer)
 static void nothing_to_divide(test *t)
 {
     const setting *s = t->user;
-    const course alone = {
-        .options = optimizers[1], .model = s->wide, .parts = DPT_SHARD_GRADIENTS,
-        .devices = "cpu:threads=1"};
+    const course alone = {.options = optimizers[1],
+                          .model = s->wide,
+                          .parts = DPT_SHARD_GRADIENTS,
+                          .devices = "cpu:threads=1"};
     const course stateless = {.options = {.lr = 0.05f},
                               .model = s->wide,
                               .parts = DPT_SHARD_OPTIMIZER,
@@ -446,11 +447,10 @@ static void too_small(test *t)
     const setting *s = t->user;
     for (size_t i = 0; i < 2; i++) {
         char devices[TEXT];
-        const course task = {
-            .options = optimizers[3],
-            .model = s->wide,
-            .parts = i == 1 ? DPT_SHARD_GRADIENTS : DPT_SHARD_NONE,
-            .devices = devices};
+        const course task = {.options = optimizers[3],
+                             .model = s->wide,
+                             .parts = i == 1 ? DPT_SHARD_GRADIENTS : DPT_SHARD_NONE,
+                             .devices = devices};
         dpt_device_set *set = NULL;
         dpt_trainer *trainer = NULL;
         make_limits(devices, s->wide, percents);

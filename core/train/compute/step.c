@@ -324,7 +324,8 @@ static void await_places(dpti_shard *shard, size_t segment, const micro_batch *p
 {
     const dpti_worker *w = shard->worker;
     const double began = dpti_seconds();
-    if ((p->nodes.n < 2 && !w->replica.windowed) || shard->n_samples == 0 || *mine != DPT_OK) return;
+    if ((p->nodes.n < 2 && !w->replica.windowed) || shard->n_samples == 0 || *mine != DPT_OK)
+        return;
     *mine = dpti_allreduce_await(dpti_exchange_allreduce(w->trainer), w->rank,
                                  dpti_grain_nodes_after(&w->train, segment));
     (void)dpti_times_add_since(&shard->times, DPTI_SPAN_WAITING, began);

@@ -14,8 +14,8 @@ typedef struct dpti_worker dpti_worker;
 DPT_CHECK_RESULT dpt_status dpti_exchange_create(dpt_trainer *trainer);
 void dpti_exchange_destroy(dpt_trainer *trainer);
 
-/* Before the first step: sums of gradients that devices have in parts are clipped in the exchange, as
-   the optimizer asks.  DPT_E_NO_MEMORY. */
+/* Before the first step: sums of gradients that devices have in parts are clipped in the exchange,
+   as the optimizer asks.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_exchange_clip(dpt_trainer *trainer);
 
 /* ---- Collectives ----------------------------------------------------------------------------- */

@@ -398,10 +398,11 @@ static dpt_status create_fitting(dpt_trainer *t, dpti_begin begin, dpti_failing_
     DPT_TRY(create_and_tell(t, begin, failing));
     if (!widen_capacities(t)) return DPT_OK;
     if (forbids_micro_batches(t))
-        return dpt_fail(t->context, DPT_E_NO_MEMORY,
-                        "the devices do not hold a batch of %zu at once, and deterministic training "
-                        "with divided gradients takes no micro-batches: use a smaller batch size",
-                        t->batch_size);
+        return dpt_fail(
+            t->context, DPT_E_NO_MEMORY,
+            "the devices do not hold a batch of %zu at once, and deterministic training "
+            "with divided gradients takes no micro-batches: use a smaller batch size",
+            t->batch_size);
     dpti_trainer_destroy_workers(t);
     return create_and_tell(t, begin, failing);
 }

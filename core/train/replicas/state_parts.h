@@ -20,8 +20,8 @@
    Running statistics are no part of this: every device updates all of them.
 
    Where sums of gradients are in parts, too, a device has its gradients of a bucket only until the
-   bucket is summed (dpti_replica.windowed), and the sums of its own part.  While one device alone is
-   left, it has all gradients. */
+   bucket is summed (dpti_replica.windowed), and the sums of its own part.  While one device alone
+   is left, it has all gradients. */
 #ifndef DPTI_STATE_PARTS_H
 #define DPTI_STATE_PARTS_H
 
