@@ -461,7 +461,8 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples,
                           const dpti_grain_run *run)
 {
     const dpti_segment *s = &x->program.segments[segment];
-    if (run || x->replica->windowed) DPT_TRY(dpti_grain_nodes_clear(x, segment));
+    const bool trains = x->program.n_gradients > 0;
+    if (trains && (run || x->replica->windowed)) DPT_TRY(dpti_grain_nodes_clear(x, segment));
     for (size_t i = s->first; i < s->last; i++) {
         const dpti_instruction *instruction = &x->program.instructions[i];
         x->touched = x->touched || instruction->halts;
