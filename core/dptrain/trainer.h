@@ -289,9 +289,8 @@ typedef struct dpt_trainer_options {
        DPT_SHARD_GRADIENTS: so is the state of every optimizer, and a device keeps of the summed
        gradients only those of its part.  It keeps its own gradients of a bucket until the bucket is
        summed.  With several micro-batches, host memory keeps them between micro-batches.
-       DPT_E_INVALID with no_overlap, and with `deterministic` together with micro_batch or
-       `accumulate`, or with parameters whose gradients follow from sums over the batch (weights
-       that several layers share, weight-norm). */
+       DPT_E_INVALID with no_overlap, and with `deterministic` if gradients follow from sums over
+       the batch (of weights that several layers share, or of a weight-norm). */
     dpt_shard shard;
 } dpt_trainer_options;
 

@@ -117,13 +117,14 @@ size_t dpti_grain_nodes_after(const dpti_executable *executable, size_t segment)
 dpt_status dpti_grain_nodes_clear(const dpti_executable *executable, size_t segment)
 {
     const dpti_grain_nodes *nodes = &executable->replica->nodes;
+    if (executable->replica->kept) return DPT_OK;
     for (size_t k = 0; k < nodes->places.n_buckets; k++) {
         const dpti_node_bucket *b = &nodes->places.buckets[k];
         const bool clears = nodes->cleared[k] && nodes->first_in[k] == segment;
         const size_t at = b->at * sizeof(float), n_bytes = (b->end - b->begin) * sizeof(float);
         for (size_t i = 0; clears && i < nodes->n; i++)
             DPT_TRY(dpti_fill(&nodes->buffers[i], at, 0, n_bytes));
-        if (clears && executable->replica->windowed && !executable->program.accumulates)
+        if (clears && executable->replica->windowed)
             DPT_TRY(dpti_fill(&executable->replica->gradients, at, 0, n_bytes));
     }
     return DPT_OK;

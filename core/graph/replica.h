@@ -61,6 +61,8 @@ typedef struct dpti_replica {
     dpti_buffer sums; /* windowed: summed gradients: those of the device's elements, and behind them
                          those from flat_trained on; empty if there are none */
     size_t sums_begin, sums_end; /* the device's elements */
+    bool kept; /* windowed: host memory keeps buckets between micro-batches.  Who restores them also
+                  clears them (train/compute/window.h) */
     /* (flat_gradients) the optimizer's state, if the optimizer has it; of a divided state the
        device's elements */
     dpti_buffer velocity, squares;

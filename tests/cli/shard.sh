@@ -50,8 +50,10 @@ check "goes on with gradients in parts" same whole way
 # What gradients are not divided with.
 refuse 2 "gradients cannot be divided with overlap off: .*; divide the optimizer's state alone$" \
     train "${common[@]}" "${two[@]}" --shard gradients --overlap off
-refuse 2 "gradients cannot be divided with deterministic together with micro-batch or accumulate" \
-    train "${common[@]}" "${two[@]}" --shard gradients --micro-batch 4
+
+# Micro-batches, between which host memory keeps gradients.
+train "${common[@]}" --max-steps 12 "${two[@]}" --shard gradients --micro-batch 4 --checkpoint small
+check "the same weights in micro-batches" same whole small
 
 # Weights that two layers share get their gradient in two parts of the backward pass.
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text.txt

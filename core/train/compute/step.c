@@ -202,6 +202,7 @@ static dpt_status begin(dpti_shard *shard)
     const bool several = has_several_micro_batches(shard);
     const size_t n_nodes = most_nodes(shard);
     if (n_nodes > 1) DPT_TRY(dpti_exchange_hold_nodes(w, n_nodes - 1));
+    DPT_TRY(dpti_window_hold(w, n_nodes));
     /* Of several micro-batches each uploads its own samples, and adds its gradients. */
     DPT_TRY(upload(shard, 0, several ? 0 : shard->n_samples));
     if (several && shard->grains.n == 0) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
@@ -363,7 +364,7 @@ static dpt_status exchange(dpti_shard *shard, size_t segment, const micro_batch 
     case DPTI_EXCHANGE_TAKE: return take_parts(shard, segment, p, mine);
     case DPTI_EXCHANGE_BUCKET:
         if (!p->last && *mine == DPT_OK && shard->n_samples > 0)
-            *mine = dpti_window_keep(shard, segment);
+            *mine = dpti_window_keep(shard, segment, run_of(p) ? p->nodes.n : 1);
         if (!p->last) return DPT_OK;
         contribute(shard, &who, segment, mine);
         await_places(shard, segment, p, mine);
@@ -382,7 +383,7 @@ static dpt_status run_micro_batch(dpti_shard *shard, const micro_batch *p, dpt_s
         *mine = upload(shard, p->first, p->n_samples);
     for (size_t i = 0; !program->segments[i].commits; i++) {
         if (*mine == DPT_OK && shard->n_samples > 0)
-            *mine = dpti_window_restore(shard->worker, i, p->opens);
+            *mine = dpti_window_restore(shard->worker, i, run_of(p) ? p->run.before.n : !p->opens);
         if (*mine == DPT_OK) *mine = compute(shard, i, p);
         DPT_TRY(exchange(shard, i, p, mine));
     }

@@ -83,6 +83,7 @@ static dpt_status hold_nodes(dpti_worker *w, dpt_error *error)
 {
     const dpt_trainer *t = w->trainer;
     const size_t n = dpti_trainer_known_nodes(t, t->first_device + w->rank);
+    DPT_TRY(dpti_window_hold(w, n));
     if (!w->replica.windowed)
         dpti_grain_nodes_place(&w->train, dpti_has_micro_batches(w) || t->accumulate > 1);
     if (n < 2) return DPT_OK;
@@ -144,19 +145,12 @@ static void destroy_replica(dpti_worker *w)
     dpti_state_forget_views(w);
 }
 
-/* Whether no device may compute its shard in micro-batches: sums of grains are kept from one
-   micro-batch to the next, and divided gradients are not kept. */
-static bool forbids_micro_batches(const dpt_trainer *t)
-{
-    return t->program.deterministic && dpti_state_parts_of_gradients(t);
-}
-
 /* Whether the worker's shard must not be larger than what it computes at once. */
 static bool keeps_whole(const dpti_worker *w)
 {
     const dpt_trainer *t = w->trainer;
     return t->measured && !t->in_micro_batches &&
-           (dpti_takes_batch_statistics(t->model, t->batch_norm) || forbids_micro_batches(t));
+           dpti_takes_batch_statistics(t->model, t->batch_norm);
 }
 
 /* The fewest samples that the worker may compute at once: in deterministic training a grain, or its
@@ -165,8 +159,7 @@ static size_t least_at_once(const dpti_worker *w)
 {
     const dpt_trainer *t = w->trainer;
     const size_t grain = t->program.deterministic ? dpti_grains_of(t->batch_size).size : 1;
-    const bool whole = t->program.deterministic && t->program.n_parts > 1;
-    if ((whole || forbids_micro_batches(t)) && !keeps_whole(w)) return w->capacity;
+    if (t->program.deterministic && t->program.n_parts > 1 && !keeps_whole(w)) return w->capacity;
     return grain < w->capacity ? grain : w->capacity;
 }
 
@@ -397,12 +390,6 @@ static dpt_status create_fitting(dpt_trainer *t, dpti_begin begin, dpti_failing_
 {
     DPT_TRY(create_and_tell(t, begin, failing));
     if (!widen_capacities(t)) return DPT_OK;
-    if (forbids_micro_batches(t))
-        return dpt_fail(
-            t->context, DPT_E_NO_MEMORY,
-            "the devices do not hold a batch of %zu at once, and deterministic training "
-            "with divided gradients takes no micro-batches: use a smaller batch size",
-            t->batch_size);
     dpti_trainer_destroy_workers(t);
     return create_and_tell(t, begin, failing);
 }

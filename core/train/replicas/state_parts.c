@@ -27,10 +27,6 @@ const char *dpti_state_parts_hindrance(const dpt_trainer *trainer)
     const dpt_trainer *t = trainer;
     if (t->program.exchange_at_end)
         return "overlap off: a device keeps its gradients until the end of the step then";
-    if (t->program.deterministic && (t->micro_batch > 0 || t->joined > 1))
-        return "deterministic together with micro-batch or accumulate: sums of grains are kept "
-               "from "
-               "one micro-batch to the next";
     if (t->n_gradients > t->model->flat_gradients)
         return "deterministic in a model whose gradients follow from sums over the batch, such as "
                "weights that several layers share: every device needs all sums";

@@ -67,8 +67,8 @@ typedef struct dpti_worker_compute {
     dpti_single_launch single;
     dpti_finite finite; /* of all gradients: where the device is alone, or they are its island's sum
                          */
-    float *kept; /* host memory: gradients of buckets between micro-batches (window.h); NULL: none
-                  */
+    float *kept;   /* host memory: gradients of buckets between micro-batches (window.h), or NULL */
+    size_t n_kept; /* nodes of grains for which it has room; 1 without grains */
 } dpti_worker_compute;
 
 #endif
