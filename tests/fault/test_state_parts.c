@@ -30,6 +30,7 @@ typedef struct scene {
     dpt_shard shard;
     dpt_optimizer optimizer;
     double timeout;
+    size_t micro_batch;
     bool stop_on_loss;
     /* To the bit; NULL: not known yet. */
     float *right;
@@ -57,6 +58,9 @@ static dpt_status create(dpt_context *context, dpt_device_set *set, const scene 
                                          .batch_size = BATCH,
                                          .bucket_bytes = 1, /* as many buckets as can be */
                                          .split = dpt_split_from(s->split),
+                                         .micro_batch = s->micro_batch,
+                                         .batch_norm = s->micro_batch > 0 ? DPT_BATCH_NORM_FROZEN
+                                                                          : DPT_BATCH_NORM_SYNC,
                                          .lr = adamw ? 0.01f : 0.05f,
                                          .optimizer = s->optimizer,
                                          .momentum = adamw ? 0 : 0.9f,
@@ -208,6 +212,23 @@ static void every_call_is_lost(test *t)
     everywhere(t, "1:0:3", "%s:threads=1:after=1:lost=%zu,cpu:threads=1,cpu:threads=1", 4);
     everywhere(t, "0:1:0", "cpu:threads=1,%s:threads=1:after=1:lost=%zu,cpu:threads=1", 5);
     everywhere(t, "measured", "cpu:threads=1,cpu:threads=1,%s:threads=1:after=1:lost=%zu", 3);
+}
+
+static void set_micro_batch(scene *s, size_t n)
+{
+    s->micro_batch = n;
+    free(s->right); /* another training */
+    s->right = NULL;
+}
+
+/* Between micro-batches host memory may hold gradients. */
+static void in_micro_batches(test *t)
+{
+    scene_of(t)->optimizer = DPT_OPTIMIZER_ADAMW;
+    set_micro_batch(scene_of(t), 2);
+    everywhere(t, "2:3:1", "cpu:threads=1,%s:threads=1:after=1:fail=%zu,cpu:threads=1", 9);
+    everywhere(t, "5:2:1", "%s:threads=1:after=1:lost=%zu,cpu:threads=1,cpu:threads=1", 11);
+    set_micro_batch(scene_of(t), 0);
 }
 
 /* In the update itself, which no other device can do for it, and right behind it. */
@@ -364,6 +385,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"every_call_fails", every_call_fails},
         {"every_call_is_lost", every_call_is_lost},
+        {"in_micro_batches", in_micro_batches},
         {"update_fails", update_fails},
         {"taken_again", taken_again},
         {"two_fail", two_fail},
