@@ -52,12 +52,13 @@ static double mebibytes(size_t bytes)
 }
 
 /* Which part of the optimizer's state each device holds, if the state is in parts. */
-static dpt_status print_parts(const cli_session *session, const cli_options *options)
+static dpt_status print_parts(const cli_session *session)
 {
     const size_t n = dpt_trainer_device_count(session->trainer);
     size_t sum;
     DPT_TRY(cli_sum_optimizer(session->trainer, &sum));
-    for (size_t i = 0; cli_shards_optimizer(options) && sum > 0 && n > 1 && i < n; i++) {
+    const bool divided = dpt_trainer_sharded(session->trainer) != DPT_SHARD_NONE;
+    for (size_t i = 0; divided && sum > 0 && i < n; i++) {
         dpt_device_info device = {.size = sizeof device};
         dpt_device_plan plan = {.size = sizeof plan};
         DPT_TRY(dpt_trainer_device(session->trainer, i, &device));
@@ -72,7 +73,7 @@ static dpt_status print_parts(const cli_session *session, const cli_options *opt
 dpt_status cli_print_memory(const cli_session *session, const cli_options *options)
 {
     bool passes = false;
-    DPT_TRY(print_parts(session, options));
+    DPT_TRY(print_parts(session));
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
     for (size_t i = 0; i < dpt_trainer_device_count(session->trainer); i++) {

@@ -105,23 +105,48 @@ static dpt_status print_gradients(dpt_trainer *trainer)
     return DPT_OK;
 }
 
-/* What the optimizer's state takes on each of several devices with --shard optimizer and without.
+/* Host memory that gradients take between micro-batches. */
+static dpt_status print_kept(dpt_trainer *trainer)
+{
+    size_t sum = 0;
+    for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
+        dpt_device_plan plan = {.size = sizeof plan};
+        DPT_TRY(dpt_trainer_plan(trainer, i, &plan));
+        sum += plan.kept_bytes;
+    }
+    if (sum > 0)
+        printf("Between micro-batches host memory has %.1f MiB of gradients\n", mebibytes(sum));
+    return DPT_OK;
+}
+
+/* What the optimizer's state, and gradients, take on each of several devices in parts and without.
  */
-static dpt_status print_parts(const cli_session *session, const cli_options *options)
+static dpt_status print_parts(const cli_session *session)
 {
     const size_t n = dpt_device_set_count(session->devices);
+    const dpt_shard parts = dpt_trainer_sharded(session->trainer);
+    dpt_device_plan plan = {.size = sizeof plan};
     size_t sum = 0;
     DPT_TRY(cli_sum_optimizer(session->trainer, &sum));
-    if (n < 2 || sum == 0) return DPT_OK;
-    if (cli_shards_optimizer(options))
+    DPT_TRY(dpt_trainer_plan(session->trainer, 0, &plan));
+    if (n < 2) return DPT_OK;
+    if (parts == DPT_SHARD_GRADIENTS)
+        printf("Gradients and the optimizer's state are in parts: without --shard gradients %.1f "
+               "MiB on each device; host memory has a copy of the training state\n",
+               mebibytes(sum + plan.gradient_bytes));
+    if (parts == DPT_SHARD_OPTIMIZER)
         printf("The optimizer's state is in parts: without --shard optimizer %.1f MiB on each "
                "device; host memory has a copy of the training state\n",
                mebibytes(sum));
-    else
+    if (parts == DPT_SHARD_NONE && sum > 0)
         printf("The optimizer's state takes %.1f MiB on each device; with --shard optimizer on all "
                "devices together\n",
                mebibytes(sum / n));
-    return DPT_OK;
+    if (parts == DPT_SHARD_NONE)
+        printf("Gradients take %.1f MiB on each device; with --shard gradients those of a few "
+               "layers and a part of the sums\n",
+               mebibytes(plan.gradient_bytes));
+    return print_kept(session->trainer);
 }
 
 /* The memory for compression, in case several processes train.  A plan runs in one process. */
@@ -200,7 +225,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     printf("\n");
     DPT_TRY(print_devices(session));
     DPT_TRY(print_gradients(session->trainer));
-    DPT_TRY(print_parts(session, options));
+    DPT_TRY(print_parts(session));
     print_compression(session->trainer);
     if (rounds.exchange_bytes > 0) print_rounds(&rounds, options);
     print_process();

@@ -29,9 +29,10 @@ static bool is(const char *value, const char *word)
     return value && strcmp(value, word) == 0;
 }
 
-bool cli_shards_optimizer(const cli_options *options)
+static dpt_shard shard_of(const cli_options *options)
 {
-    return is(options->shard, "optimizer");
+    if (is(options->shard, "gradients")) return DPT_SHARD_GRADIENTS;
+    return is(options->shard, "optimizer") ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE;
 }
 
 dpt_batch_norm_mode cli_batch_norm(const cli_options *options)
@@ -247,7 +248,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .outer_momentum = (float)o->outer_momentum,
         .no_outer_momentum = o->local_steps > 0 && o->outer_momentum == 0 &&
                              cli_is_given(o, offsetof(cli_options, outer_momentum)),
-        .shard = cli_shards_optimizer(o) ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE,
+        .shard = shard_of(o),
     };
 }
 
@@ -312,8 +313,12 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (o->local_steps > 0) printf(", rounds of %zu local steps", o->local_steps);
     if (o->outer_delay > 0) printf(" (outer step %zu steps later)", o->outer_delay);
     if (is(o->recompute, "on")) printf(", activations computed again");
-    if (cli_shards_optimizer(o)) printf(", optimizer's state in parts");
-    if (o->deterministic) printf(", deterministic");
+}
+
+static void print_parts(dpt_shard parts)
+{
+    if (parts == DPT_SHARD_GRADIENTS) printf(", gradients and optimizer's state in parts");
+    if (parts == DPT_SHARD_OPTIMIZER) printf(", optimizer's state in parts");
 }
 
 /* Begins the line, or continues it. */
@@ -352,7 +357,7 @@ static void print_augment(const cli_augment *all)
     if (begun) printf("\n");
 }
 
-void cli_recipe_print(const cli_options *options, size_t count)
+void cli_recipe_print(const cli_options *options, size_t count, dpt_shard parts)
 {
     const cli_options *o = options;
     const size_t step = cli_step_samples(o, count);
@@ -362,6 +367,8 @@ void cli_recipe_print(const cli_options *options, size_t count)
     if (o->accumulate > 1) printf("%zu a step, ", o->accumulate);
     printf("%s", is_adamw(o) ? "adamw" : "sgd");
     print_optimizer(o, step);
+    print_parts(parts);
+    if (o->deterministic) printf(", deterministic");
     printf(", seed %zu\n", o->seed);
     if (schedule.kind != DPT_SCHEDULE_CONSTANT || schedule.warmup_steps) {
         printf("%-10s%s", "schedule", o->schedule ? o->schedule : "constant");

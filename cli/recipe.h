@@ -18,7 +18,6 @@ dpt_loss cli_loss(const cli_options *options);
 /* The same; without --loss that of the training of these weights, which may be zeroed. */
 dpt_loss cli_loss_of(const cli_options *options, const dpt_weights_info *weights);
 dpt_batch_norm_mode cli_batch_norm(const cli_options *options);
-bool cli_shards_optimizer(const cli_options *options); /* --shard optimizer */
 /* The batch size for training data of `count` samples. */
 size_t cli_batch_size(const cli_options *options, size_t count);
 /* The samples of a step, because a schedule counts steps. */
@@ -35,7 +34,8 @@ const char *cli_schedule_name(dpt_schedule_kind kind);
 
 /* Prints what a recipe has given, as options. */
 void cli_recipe_print_taken(const cli_options *options, size_t count);
-/* Prints the lines of the header that say how the model is trained. */
-void cli_recipe_print(const cli_options *options, size_t count);
+/* Prints the lines of the header that say how the model is trained; `parts` is what devices hold in
+   parts. */
+void cli_recipe_print(const cli_options *options, size_t count, dpt_shard parts);
 
 #endif

@@ -3,7 +3,7 @@
 #include "table.h"
 
 static const char *const recomputes[] = {"auto", "on", "off", NULL};
-static const char *const shards[] = {"none", "optimizer", NULL};
+static const char *const shards[] = {"none", "optimizer", "gradients", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 
 static const char *const splits[] = {"measured", "equal", "replay:", NULL};
@@ -122,10 +122,11 @@ static const cli_option options[] = {
     },
     {
         .name = "shard",
-        .argument = "none|optimizer",
+        .argument = "none|optimizer|gradients",
         .help = "optimizer: the devices hold the optimizer's state in parts, in proportion to the "
                 "memory that each has left, and not each for itself: less memory on each device, "
-                "the same bits. Host memory holds a copy. In one process. Default: none",
+                "the same bits. Host memory holds a copy. gradients: so they do with summed "
+                "gradients. In one process. Default: none",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(shard),

@@ -41,6 +41,7 @@ void dpti_allreduce_destroy(dpti_allreduce *allreduce)
     if (!allreduce) return;
     free(allreduce->tree.firsts);
     free(allreduce->nothing);
+    free(allreduce->clipping.squares);
     free(allreduce->all_contribute);
     free(allreduce->brought);
     free(allreduce->members);
@@ -71,7 +72,9 @@ void dpti_allreduce_leave(dpti_allreduce *allreduce, size_t rank)
     dpti_member *m = &allreduce->members[rank];
     for (size_t k = 0; k < DPTI_GRAIN_HELD - 1; k++)
         if (m->node_views[k].buffer) dpti_view_close(&m->node_views[k]);
+    dpti_view_close(&m->sums);
     dpti_view_close(&m->view);
+    m->windowed = false;
 }
 
 static void forget_runs(dpti_allreduce *a)
@@ -181,17 +184,19 @@ static bool any_away(const dpti_allreduce *a)
 {
     for (size_t r = 0; r < a->n_ranks; r++) {
         const dpti_member *m = &a->members[r];
-        if (!m->absent && !dpti_allreduce_is_all(a, m) && (m->view.staged || m->island_slot.island))
+        const bool staged = m->windowed ? m->sums.staged : m->view.staged;
+        if (!m->absent && !dpti_allreduce_is_all(a, m) && (staged || m->island_slot.island))
             return true;
     }
     return false;
 }
 
-/* Ends the present span and meets the other members. */
-static dpt_status meet(const dpti_allreduce *a, dpti_exchange_context *x, dpt_status mine)
+dpt_status dpti_allreduce_meet(const dpti_allreduce *allreduce, dpti_exchange_context *exchange,
+                               dpt_status mine)
 {
+    dpti_exchange_context *x = exchange;
     dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
-    const dpt_status verdict = dpti_rendezvous_meet(a->rendezvous, x->who->rank, mine);
+    const dpt_status verdict = dpti_rendezvous_meet(allreduce->rendezvous, x->who->rank, mine);
     dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_WAITING);
     return verdict;
 }
@@ -202,14 +207,17 @@ static dpt_status take_away(dpti_allreduce *a, dpti_exchange_context *x)
     const dpti_member *m = &a->members[x->who->rank];
     dpt_status *mine = x->mine;
     if (!any_away(a)) return DPT_OK;
-    if (!m->hidden) *mine = dpti_view_upload(&m->view, 0, a->count);
+    if (m->windowed)
+        *mine = dpti_view_upload(&m->sums, 0, dpti_window_count(a, m));
+    else if (!m->hidden)
+        *mine = dpti_view_upload(&m->view, 0, a->count);
     if (m->island_slot.island) {
         if (*mine == DPT_OK)
             *mine = dpti_island_hand_out(&m->island_slot, m->view.buffer, a->count);
         if (*mine == DPT_OK) *mine = dpti_island_wait(&m->island_slot, &x->stopwatch);
         if (*mine != DPT_OK) dpti_island_abort(m->island_slot.island);
     }
-    return meet(a, x, *mine);
+    return dpti_allreduce_meet(a, x, *mine);
 }
 
 /* ---- In one process -------------------------------------------------------------------------- */
@@ -285,6 +293,7 @@ static dpt_status run_alone(dpti_allreduce *a, dpti_exchange_context *x,
     pthread_mutex_unlock(&a->mutex);
     dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
     DPT_TRY(summed);
+    if (m->windowed) DPT_TRY(dpti_windows_clip(a, x));
     return take_away(a, x);
 }
 
@@ -365,7 +374,7 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context
         if (dpti_shows(&a->members[r]))
             memcpy(a->members[r].view.host + slice.begin, a->members[0].view.host + slice.begin,
                    (slice.end - slice.begin) * sizeof(float));
-    return meet(a, x, DPT_OK);
+    return dpti_allreduce_meet(a, x, DPT_OK);
 }
 
 /* Ends a run in a wide island.  All ranks of all processes have made their calls, so the sums
@@ -375,7 +384,7 @@ static dpt_status end_in_wide_island(dpti_allreduce *a, dpti_exchange_context *x
     dpti_member *m = &a->members[x->who->rank];
     m->n_brought = m->n_shown = 0;
     dpti_allreduce_await_island(a, x);
-    return vote_over_processes(a, x, meet(a, x, *x->mine));
+    return vote_over_processes(a, x, dpti_allreduce_meet(a, x, *x->mine));
 }
 
 static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
@@ -383,7 +392,7 @@ static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
 {
     const size_t rank = x->who->rank;
     dpti_member *m = &a->members[rank];
-    DPT_TRY(vote_over_processes(a, x, meet(a, x, *x->mine)));
+    DPT_TRY(vote_over_processes(a, x, dpti_allreduce_meet(a, x, *x->mine)));
     if (dpti_allreduce_is_all(a, m)) return end_in_wide_island(a, x);
     /* All ranks have contributed their buckets, and none contributes more before the next meeting.
      */
@@ -394,7 +403,7 @@ static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
         (void)dpti_allreduce_reduce(a, slice, &n_flawed);
     }
     m->n_brought = m->n_shown = 0;
-    DPT_TRY(meet(a, x, DPT_OK));
+    DPT_TRY(dpti_allreduce_meet(a, x, DPT_OK));
     DPT_TRY(reduce_over_processes(a, x, rest));
     DPT_TRY(take_away(a, x));
     /* No reduction of the next run starts before this rank has contributed to it. */

@@ -13,6 +13,9 @@
    and the ranks outside the island see only this one.  If all ranks are in the island, its sum is
    the sum of all, and it does not go through host memory.
 
+   A rank may have a window: it shows its data of a bucket until the bucket is summed, and takes
+   only its part of the sums.
+
    With several processes, ranks are the ranks of this process.  The sum of this process goes into
    one rank's data.  The communication thread (processes.h) reduces it there over the processes,
    bucket by bucket while everybody goes on computing, and the result is then copied to the other
@@ -41,6 +44,27 @@ void dpti_allreduce_destroy(dpti_allreduce *allreduce); /* accepts NULL; all ran
    of `data`.  Fails as dpti_view_open does.  `leave` accepts a rank that has not joined. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_join(dpti_allreduce *allreduce, size_t rank,
                                                 const dpti_buffer *data);
+/* What a rank has instead of all elements: places of the elements of a bucket that is not summed
+   yet, and a part of the sums. */
+typedef struct dpti_window {
+    const dpti_node_places *places; /* of the rank's data, as long as it has joined */
+    const dpti_buffer *sums; /* sums of the elements `own`, and behind them those from `shared` on;
+                                not read if that is none */
+    dpti_range own;
+    size_t shared;
+} dpti_window;
+/* [driver] The same for a rank with a window.  Several ranks are present whenever one has a window,
+   and then all of them have.  Each element below `shared` is the own one of one rank.  There are no
+   islands, and there is one process.  A rank must not write a place again before the bucket there
+   is summed (dpti_allreduce_await). */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_join_window(dpti_allreduce *allreduce, size_t rank,
+                                                       const dpti_buffer *data,
+                                                       const dpti_window *window);
+/* Called before the first run.  If ranks have windows, sums of the first `count` elements are
+   scaled if their norm is above max_norm.  The norm is that of DPT_OP_CLIP_NORM as a deterministic
+   operator.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_clip(dpti_allreduce *allreduce, size_t count,
+                                                float max_norm);
 /* The buffers of nodes, and the places of elements in them. */
 typedef struct dpti_node_buffers {
     const dpti_node_places *places;
@@ -83,8 +107,8 @@ void dpti_allreduce_contribute(dpti_allreduce *allreduce, dpti_exchange_context 
 
 /* [driver] Waits until the first n_buckets ranges of the next run, which the rank has contributed,
    are summed, and sums meanwhile.  The rank may then write these elements of its nodes behind the
-   first one.  DPT_E_CANCELLED if a device does not answer or the transport fails; the run then
-   fails, too.
+   first one, and of its window.  DPT_E_CANCELLED if a device does not answer or the transport
+   fails; the run then fails, too.
  */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_await(dpti_allreduce *allreduce, size_t rank,
                                                  size_t n_buckets);

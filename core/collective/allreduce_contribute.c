@@ -229,7 +229,9 @@ dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, size_t rank, dpt_sta
 /* Brings a range of the member's data into host memory: of all its nodes, if it has nodes. */
 static dpt_status download(const dpti_member *m, dpti_range what)
 {
-    DPT_TRY(dpti_view_download(&m->view, what.begin, what.end));
+    const size_t first = m->windowed ? dpti_node_place(m->places, what.begin) : what.begin;
+    if (what.begin >= what.end) return DPT_OK;
+    DPT_TRY(dpti_view_download(&m->view, first, first + dpti_range_size(what)));
     for (size_t k = 1; k < m->nodes.n; k++) {
         const size_t begin = dpti_node_place(m->places, what.begin);
         DPT_TRY(dpti_view_download(&m->node_views[k - 1], begin, begin + dpti_range_size(what)));

@@ -29,8 +29,12 @@ typedef struct dpti_allreduce dpti_allreduce;
 typedef struct dpti_member {
     dpti_view view;                            /* of the member's data */
     dpti_view node_views[DPTI_GRAIN_HELD - 1]; /* of the nodes behind the first, */
-    const dpti_node_places *places;            /* in which elements have these places */
-    size_t n_grains;                           /* of this run; 0: it has no nodes */
+    const dpti_node_places *places; /* in which elements have these places; also in a window */
+    bool windowed;                  /* `view` is a window, and the sums go to: */
+    dpti_view sums; /* elements `own`, then those from `shared` on; not open: none */
+    dpti_range own;
+    size_t shared;
+    size_t n_grains; /* of this run; 0: it has no nodes */
     dpti_grain_list nodes;
     bool contributes;
     bool absent;
@@ -44,6 +48,12 @@ typedef struct dpti_member {
     dpti_blame blame;
     atomic_bool flawed; /* its contribution to this run is not finite */
 } dpti_member;
+
+/* Sums of consecutive elements. */
+typedef struct dpti_sums {
+    const float *values;
+    size_t n;
+} dpti_sums;
 
 /* The next run or the present run.  Guarded by the mutex. */
 typedef struct dpti_round {
@@ -61,8 +71,16 @@ typedef struct dpti_round {
     dpt_status verdict;
 } dpti_round;
 
+/* How the sums of windows are clipped (windows.c). */
+typedef struct dpti_clipping {
+    size_t count;
+    float max_norm;  /* 0: they are not */
+    double *squares; /* of each block */
+} dpti_clipping;
+
 struct dpti_allreduce {
     size_t n_ranks, count;
+    dpti_clipping clipping;
     bool wants_finite;
     dpti_rendezvous *rendezvous;
     dpti_member *members;
@@ -95,6 +113,23 @@ static inline bool dpti_shows(const dpti_member *member)
 }
 /* Returns whether the sum of the member's island is the sum of all. */
 bool dpti_allreduce_is_all(const dpti_allreduce *allreduce, const dpti_member *member);
+
+/* ---- Windows (windows.c) ---- */
+
+/* Where the member shows its data of an element, or of the first node of grains. */
+float *dpti_member_data(const dpti_member *member, size_t element);
+/* Writes n sums, from element `begin` on, to a member with a window, as far as it takes them. */
+void dpti_window_write(const dpti_allreduce *allreduce, const dpti_member *member, size_t begin,
+                       dpti_sums what);
+/* How many sums it takes. */
+size_t dpti_window_count(const dpti_allreduce *allreduce, const dpti_member *member);
+/* [driver] Behind all sums of a run: clips those that the rank takes.  All ranks call it; fails if
+   a device does not answer. */
+DPT_CHECK_RESULT dpt_status dpti_windows_clip(const dpti_allreduce *allreduce,
+                                              dpti_exchange_context *exchange);
+/* Ends the present span and meets the other members (allreduce.c). */
+DPT_CHECK_RESULT dpt_status dpti_allreduce_meet(const dpti_allreduce *allreduce,
+                                                dpti_exchange_context *exchange, dpt_status mine);
 
 /* ---- Sums (allreduce_sums.c) ---- */
 

@@ -24,14 +24,14 @@ bool dpti_allreduce_has_nodes(const dpti_contribution *who)
    They are computed all the same, with the first node in place of such a node. */
 static float *sum_of_node(const dpti_member *m, size_t k, size_t begin)
 {
-    if (k == 0 || !m->node_views[k - 1].buffer) return m->view.host + begin;
+    if (k == 0 || !m->node_views[k - 1].buffer) return dpti_member_data(m, begin);
     return m->node_views[k - 1].host + dpti_node_place(m->places, begin);
 }
 
 bool dpti_allreduce_is_finite(const dpti_member *m, dpti_range what)
 {
     const size_t begin = what.begin, n = what.end - what.begin;
-    bool finite = dpti_all_finite(m->view.host + begin, n);
+    bool finite = dpti_all_finite(dpti_member_data(m, begin), n);
     for (size_t k = 1; k < m->nodes.n; k++)
         finite = finite && dpti_all_finite(sum_of_node(m, k, begin), n);
     return finite;
@@ -59,7 +59,7 @@ static bool sum_ranks(const dpti_allreduce *a, size_t begin, size_t n, float sum
     bool any = false;
     for (size_t r = 0; r < a->n_ranks; r++) {
         if (!dpti_shows(&a->members[r]) || !a->members[r].contributes) continue;
-        dpti_add_up(sum, a->members[r].view.host + begin, n, !any);
+        dpti_add_up(sum, dpti_member_data(&a->members[r], begin), n, !any);
         any = true;
     }
     return any;
@@ -120,6 +120,14 @@ static bool has_nodes(const dpti_allreduce *a)
     return false;
 }
 
+static void write_sum(const dpti_allreduce *a, const dpti_member *m, size_t begin, dpti_sums what)
+{
+    if (m->windowed)
+        dpti_window_write(a, m, begin, what);
+    else
+        memcpy(m->view.host + begin, what.values, what.n * sizeof *what.values);
+}
+
 bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n_flawed)
 {
     dpti_allreduce *a = allreduce;
@@ -139,7 +147,7 @@ bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n
         }
         for (size_t r = 0; r < n_written; r++)
             if (dpti_shows(&a->members[r]))
-                memcpy(a->members[r].view.host + begin, sum, n * sizeof *sum);
+                write_sum(a, &a->members[r], begin, (dpti_sums){sum, n});
     }
     return finite;
 }

@@ -17,12 +17,13 @@ DPT_API size_t dpt_trainer_device_bytes(const dpt_trainer *trainer, size_t devic
    device of another process only samples, micro_batch, cached and streamed are known; the other
    fields are 0. */
 typedef struct dpt_device_plan {
-    size_t size;             /* sizeof(dpt_device_plan), to be set before the call */
-    size_t samples;          /* samples of the shard */
-    size_t micro_batch;      /* samples that the device computes at once */
-    bool cached;             /* micro_batch is limited by the device's caches, not by its memory */
-    size_t parameter_bytes;  /* parameters, and gradients of the same size */
-    size_t optimizer_bytes;  /* of its part, if the optimizer's state is in parts */
+    size_t size;            /* sizeof(dpt_device_plan), to be set before the call */
+    size_t samples;         /* samples of the shard */
+    size_t micro_batch;     /* samples that the device computes at once */
+    bool cached;            /* micro_batch is limited by the device's caches, not by its memory */
+    size_t parameter_bytes; /* parameters, and gradients: of the same size, unless sums of gradients
+                               are in parts (dpt_trainer_options.shard) */
+    size_t optimizer_bytes; /* of its part, if the optimizer's state is in parts */
     size_t activation_bytes; /* the arena: activations, their gradients and workspaces */
     size_t step_bytes; /* step block, indices, samples of the host feed, results of gradient checks,
                           and copies in host memory for functions of the program (callback.h) */
@@ -34,6 +35,8 @@ typedef struct dpt_device_plan {
                               statistics */
     size_t gradient_bytes; /* bytes of the gradients of a step, which devices exchange if there are
                               several */
+    size_t kept_bytes; /* of host memory: gradients between micro-batches, if sums of gradients are
+                          in parts */
 } dpt_device_plan;
 
 /* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed

@@ -141,6 +141,7 @@ typedef enum dpt_recompute {
 typedef enum dpt_shard {
     DPT_SHARD_NONE = 0,
     DPT_SHARD_OPTIMIZER = 1, /* the optimizer's state */
+    DPT_SHARD_GRADIENTS = 2, /* the optimizer's state and the sums of gradients */
 } dpt_shard;
 
 typedef struct dpt_trainer_options {
@@ -284,7 +285,13 @@ typedef struct dpt_trainer_options {
        those of a training without it, and files are the same.  Host memory holds a copy of the
        training state, so that the loss of a device loses nothing.  No device is put on standby.  A
        training with one device, or whose optimizer has no state, is not changed.
-       DPT_E_INVALID over several processes. */
+       DPT_E_INVALID over several processes.
+
+       DPT_SHARD_GRADIENTS: so is the state of every optimizer, and a device keeps of the summed
+       gradients only those of its part.  It keeps its own gradients of a bucket until the bucket is
+       summed.  With several micro-batches, host memory keeps them between micro-batches.
+       DPT_E_INVALID with no_overlap, and with `deterministic` if gradients follow from sums over
+       the batch (of weights that several layers share, or of a weight-norm). */
     dpt_shard shard;
     /* With local steps: the exchange of a round runs while the next round goes on, and the outer
        step is taken behind so many of its steps (docs/processes.md).  A process keeps what it has
@@ -320,6 +327,10 @@ DPT_API size_t dpt_trainer_device_count(const dpt_trainer *trainer);
 /* Returns the number of scalars that are trained: those of dpt_model_parameter_count without
    tensors that a group freezes.  Cannot fail. */
 DPT_API size_t dpt_trainer_trained_count(const dpt_trainer *trainer);
+/* What the devices hold in parts.  DPT_SHARD_NONE, whatever the option `shard` asks for, where
+   there is nothing to divide: with one device, or for DPT_SHARD_OPTIMIZER an optimizer without
+   state.  Cannot fail. */
+DPT_API dpt_shard dpt_trainer_sharded(const dpt_trainer *trainer);
 /* Describes a device of the trainer.  The trainer owns the strings.  Errors: DPT_E_INVALID if there
    is no such device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,

@@ -185,6 +185,14 @@ static dpt_status log_choices(dpti_fit *f)
     return DPT_OK;
 }
 
+static const char *tell_shard(const dpt_trainer *t)
+{
+    const dpt_shard shard = dpt_trainer_sharded(t);
+    return shard == DPT_SHARD_NONE        ? NULL
+           : shard == DPT_SHARD_GRADIENTS ? "gradients"
+                                          : "optimizer";
+}
+
 /* Writes the run event, or the resume event, with the devices' algorithms. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
@@ -215,6 +223,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
                               .batch_size = dpti_step_samples(t),
                               .accumulate = t->accumulate,
                               .compress = dpti_exchange_packing(t),
+                              .shard = tell_shard(t),
                               .local_steps = t->local_steps,
                               .outer_delay = t->outer_delay,
                               .seed = t->seed,

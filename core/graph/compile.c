@@ -133,7 +133,7 @@ typedef struct recipe {
 static dpt_status compile_by(const recipe *of, dpti_program *out, dpt_error *error)
 {
     const dpt_model *model = of->model;
-    dpti_program program = {0};
+    dpti_program program = {.accumulates = of->options->accumulate};
     dpti_compiler c = {.model = model,
                        .options = of->options,
                        .program = &program,

@@ -12,9 +12,12 @@ typedef struct visit {
     dpti_grain_nodes *nodes;
     size_t segment, n_before; /* buckets that are contributed before the segment */
     size_t after;             /* the most that a bucket has to wait for */
-    size_t *n_written;        /* (buckets) elements; NULL: not wanted */
+    size_t *n_written;        /* (buckets) elements that are written whatever was there; NULL: not
+                                 wanted */
+    bool *found;              /* (buckets) a segment that writes it is found */
 } visit;
 
+/* n: of the elements that are written whatever was there. */
 static void visit_sum(visit *v, size_t begin, size_t n)
 {
     dpti_grain_nodes *nodes = v->nodes;
@@ -22,11 +25,27 @@ static void visit_sum(visit *v, size_t begin, size_t n)
     if (k == nodes->places.n_buckets) return;
     if (nodes->places.buckets[k].after > v->after) v->after = nodes->places.buckets[k].after;
     if (!v->n_written) return;
-    if (v->n_written[k] == 0) {
+    if (!v->found[k]) {
         nodes->places.buckets[k].n_before = v->n_before;
-        nodes->cleared_in[k] = v->segment;
+        nodes->first_in[k] = v->segment;
+        v->found[k] = true;
     }
     v->n_written[k] += n;
+}
+
+/* Whether an instruction writes gradients that have the places of nodes. */
+static bool writes_places(const dpti_executable *x, size_t i)
+{
+    return x->replica->windowed ? x->ops[i].device != NULL : dpti_sums_over_grains(x, i);
+}
+
+/* Whether output s of an instruction does not depend on what was there. */
+static bool overwrites(const dpti_executable *x, size_t i, size_t s)
+{
+    const dpti_instruction *instruction = &x->program.instructions[i];
+    if (!x->replica->windowed) return true;
+    return !(instruction->flags & DPT_RUN_ACCUMULATE) && !instruction->clears &&
+           dpti_writes_all(&instruction->desc, &x->ops[i].signature, s);
 }
 
 static void visit_segment(const dpti_executable *x, visit *v)
@@ -34,10 +53,11 @@ static void visit_segment(const dpti_executable *x, visit *v)
     const dpti_segment *segment = &x->program.segments[v->segment];
     for (size_t i = segment->first; i < segment->last; i++) {
         const dpti_signature *signature = &x->ops[i].signature;
-        if (!dpti_sums_over_grains(x, i)) continue;
+        if (!writes_places(x, i)) continue;
         for (size_t s = 0; s < signature->n_out; s++) {
             const dpti_program_tensor *t = &x->program.tensors[x->program.instructions[i].out[s]];
-            if (t->home == DPTI_HOME_GRADIENTS) visit_sum(v, t->offset, signature->out[s].fixed);
+            if (t->home != DPTI_HOME_GRADIENTS) continue;
+            visit_sum(v, t->offset, overwrites(x, i, s) ? signature->out[s].fixed : 0);
         }
     }
 }
@@ -51,7 +71,7 @@ static void find_buckets(const dpti_program *program, dpti_grain_nodes *nodes)
     for (size_t s = 0; s < program->n_segments && p->n_buckets < DPTI_NODE_BUCKETS; s++) {
         const dpti_segment *segment = &program->segments[s];
         if (segment->exchange != DPTI_EXCHANGE_BUCKET) continue;
-        nodes->cleared_in[p->n_buckets] = s;
+        nodes->first_in[p->n_buckets] = s;
         p->buckets[p->n_buckets] = (dpti_node_bucket){
             .begin = segment->begin, .end = segment->end, .n_before = p->n_buckets};
         p->n_buckets++;
@@ -63,7 +83,8 @@ void dpti_grain_nodes_place(const dpti_executable *executable, bool whole)
     const dpti_executable *x = executable;
     dpti_grain_nodes *nodes = &x->replica->nodes;
     size_t n_written[DPTI_NODE_BUCKETS] = {0};
-    visit v = {.nodes = nodes, .n_written = n_written};
+    bool found[DPTI_NODE_BUCKETS] = {false};
+    visit v = {.nodes = nodes, .n_written = n_written, .found = found};
     nodes->places = (dpti_node_places){.n_buckets = 0};
     if (!whole) find_buckets(&x->program, nodes);
     for (; !x->program.segments[v.segment].commits; v.segment++) {
@@ -72,7 +93,7 @@ void dpti_grain_nodes_place(const dpti_executable *executable, bool whole)
     }
     for (size_t k = 0; k < nodes->places.n_buckets; k++) {
         const dpti_node_bucket *b = &nodes->places.buckets[k];
-        if (n_written[k] == b->end - b->begin) nodes->cleared_in[k] = SIZE_MAX;
+        nodes->cleared[k] = n_written[k] != b->end - b->begin;
     }
     dpti_place_nodes(&nodes->places, x->program.n_gradients);
 }
@@ -86,7 +107,7 @@ size_t dpti_grain_nodes_after(const dpti_executable *executable, size_t segment)
         v.segment++;
         visit_segment(x, &v);
         for (size_t k = 0; k < nodes->places.n_buckets; k++)
-            if (nodes->cleared_in[k] == v.segment && nodes->places.buckets[k].after > v.after)
+            if (nodes->first_in[k] == v.segment && nodes->places.buckets[k].after > v.after)
                 v.after = nodes->places.buckets[k].after;
     } while (x->program.segments[v.segment].exchange != DPTI_EXCHANGE_BUCKET &&
              x->program.segments[v.segment].exchange != DPTI_EXCHANGE_GRADIENTS);
@@ -96,11 +117,15 @@ size_t dpti_grain_nodes_after(const dpti_executable *executable, size_t segment)
 dpt_status dpti_grain_nodes_clear(const dpti_executable *executable, size_t segment)
 {
     const dpti_grain_nodes *nodes = &executable->replica->nodes;
+    if (executable->replica->kept) return DPT_OK;
     for (size_t k = 0; k < nodes->places.n_buckets; k++) {
         const dpti_node_bucket *b = &nodes->places.buckets[k];
-        for (size_t i = 0; nodes->cleared_in[k] == segment && i < nodes->n; i++)
-            DPT_TRY(dpti_fill(&nodes->buffers[i], b->at * sizeof(float), 0,
-                              (b->end - b->begin) * sizeof(float)));
+        const bool clears = nodes->cleared[k] && nodes->first_in[k] == segment;
+        const size_t at = b->at * sizeof(float), n_bytes = (b->end - b->begin) * sizeof(float);
+        for (size_t i = 0; clears && i < nodes->n; i++)
+            DPT_TRY(dpti_fill(&nodes->buffers[i], at, 0, n_bytes));
+        if (clears && executable->replica->windowed)
+            DPT_TRY(dpti_fill(&executable->replica->gradients, at, 0, n_bytes));
     }
     return DPT_OK;
 }

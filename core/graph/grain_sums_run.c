@@ -240,7 +240,7 @@ static dpti_place place_of(const work *w, size_t s, dpti_grain_place at)
     const dpti_replica *r = x->replica;
     size_t before = 0;
     const size_t offset = output_of(x, w->i, s)->offset;
-    if (!at.is_scratch && at.index == 0) return (dpti_place){&r->gradients, offset * sizeof(float)};
+    if (!at.is_scratch && at.index == 0) return dpti_gradient_place(r, offset);
     if (!at.is_scratch)
         return (dpti_place){&r->nodes.buffers[at.index - 1],
                             dpti_node_place(&r->nodes.places, offset) * sizeof(float)};

@@ -121,6 +121,7 @@ typedef struct dpti_program {
     dpti_chunks chunks;
     size_t n_gradients;     /* of training: elements of the flat buffer of the gradients.  Those
                                behind the parameters' are sums that are used later (deferred.c) */
+    bool accumulates;       /* of training: gradients add to those of earlier micro-batches */
     int result;             /* the tensor with a result for every sample: */
     size_t result_elements; /* (n, 2) loss and hit, or the logits, */
     dpt_dtype result_type;  /* whose type is that of activations */
@@ -152,6 +153,9 @@ typedef struct dpti_optimizer {
        buffer alone, and updates these alone; they may be none. */
     bool divided;
     size_t begin, end;
+    /* If `divided_sums`, too, the device keeps of the summed gradients only those of its elements
+       and of running statistics, and they are clipped before the device gets them. */
+    bool divided_sums;
 } dpti_optimizer;
 
 /* The sizes of buckets, in elements. */

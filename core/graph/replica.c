@@ -49,6 +49,18 @@ static dpt_status make_constants(dpti_device *device, const dpti_replica_options
     return table_bytes > 0 ? upload_class_table(device, options, out) : DPT_OK;
 }
 
+/* The summed gradients that the device keeps. */
+static dpt_status make_sums(dpti_device *device, const dpti_replica_options *options,
+                            size_t n_gradients, dpti_replica *out)
+{
+    const dpti_optimizer *o = &options->optimizer;
+    const size_t n = o->end - o->begin + n_gradients - options->model->flat_trained;
+    out->windowed = true;
+    out->sums_begin = o->begin;
+    out->sums_end = o->end;
+    return n > 0 ? make_numbers(device, n, &out->sums) : DPT_OK;
+}
+
 dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *options,
                                dpti_replica *out)
 {
@@ -65,7 +77,10 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
         out->parameters = options->lender->parameters;
     else
         DPT_TRY(make_numbers(device, model->flat_size, &out->parameters));
-    if (!options->predicts) DPT_TRY(make_numbers(device, n_gradients, &out->gradients));
+    if (optimizer->divided_sums)
+        DPT_TRY(make_sums(device, options, n_gradients, out));
+    else if (!options->predicts)
+        DPT_TRY(make_numbers(device, n_gradients, &out->gradients));
     if (n_state > 0 && (adamw || optimizer->momentum != 0))
         DPT_TRY(make_numbers(device, n_state, &out->velocity));
     if (n_state > 0 && adamw) DPT_TRY(make_numbers(device, n_state, &out->squares));
@@ -110,13 +125,14 @@ void dpti_replica_destroy(dpti_replica *replica)
     dpti_free(&replica->velocity);
     dpti_grain_nodes_free(&replica->nodes);
     dpti_free(&replica->gradients);
+    dpti_free(&replica->sums);
     if (!replica->borrows) dpti_free(&replica->parameters);
     *replica = (dpti_replica){0};
 }
 
 size_t dpti_replica_bytes(const dpti_replica *replica)
 {
-    return replica->parameters.n_bytes + replica->gradients.n_bytes +
+    return replica->parameters.n_bytes + replica->gradients.n_bytes + replica->sums.n_bytes +
            dpti_grain_nodes_bytes(&replica->nodes, replica->nodes.n) + replica->velocity.n_bytes +
            replica->squares.n_bytes + replica->constants.n_bytes + replica->arena.n_bytes +
            replica->step.n_bytes + replica->halt.n_bytes;
@@ -131,6 +147,31 @@ typedef struct binder {
     const dpti_buffer *arena;
 } binder;
 
+dpti_place dpti_gradient_place(const dpti_replica *replica, size_t element)
+{
+    const dpti_replica *r = replica;
+    const size_t at = r->windowed ? dpti_node_place(&r->nodes.places, element) : element;
+    return (dpti_place){&r->gradients, at * sizeof(float)};
+}
+
+/* Of windowed replicas the sums, which are what the update reads. */
+static dpti_place sum_place(const dpti_replica *r, size_t element)
+{
+    const size_t n_own = r->sums_end - r->sums_begin, trained = r->model->flat_trained;
+    if (!r->windowed) return dpti_gradient_place(r, element);
+    const size_t at = element < trained ? element - r->sums_begin : n_own + element - trained;
+    return (dpti_place){&r->sums, at * sizeof(float)};
+}
+
+/* Whether instruction i is in a segment that commits. */
+static bool commits(const dpti_program *program, size_t i)
+{
+    for (size_t s = 0; s < program->n_segments; s++)
+        if (i >= program->segments[s].first && i < program->segments[s].last)
+            return program->segments[s].commits;
+    return false;
+}
+
 static dpti_place place_of(const binder *b, int tensor)
 {
     const dpti_replica *r = b->executable->replica;
@@ -139,7 +180,9 @@ static dpti_place place_of(const binder *b, int tensor)
     switch (t->home) {
     case DPTI_HOME_ARENA: return (dpti_place){b->arena, b->plan->tensor_offsets[tensor]};
     case DPTI_HOME_PARAMETERS: return (dpti_place){&r->parameters, t->offset * sizeof(float)};
-    case DPTI_HOME_GRADIENTS: return (dpti_place){&r->gradients, t->offset * sizeof(float)};
+    case DPTI_HOME_GRADIENTS:
+        return commits(&b->executable->program, t->first) ? sum_place(r, t->offset)
+                                                          : dpti_gradient_place(r, t->offset);
     case DPTI_HOME_VELOCITY: return (dpti_place){&r->velocity, t->offset * sizeof(float)};
     case DPTI_HOME_SQUARES: return (dpti_place){&r->squares, t->offset * sizeof(float)};
     case DPTI_HOME_CONSTANTS: return (dpti_place){&r->constants, t->offset * sizeof(float)};
@@ -176,11 +219,7 @@ static dpt_status bind_instruction(const binder *b, size_t i)
 static bool takes_part(const dpti_executable *x, size_t i)
 {
     if (x->replica->capacity > 0) return true;
-    for (size_t s = 0; s < x->program.n_segments; s++)
-        if (x->program.segments[s].commits && i >= x->program.segments[s].first &&
-            i < x->program.segments[s].last)
-            return true;
-    return false;
+    return commits(&x->program, i);
 }
 
 static bool is_call(const dpti_executable *x, size_t i)
@@ -276,6 +315,25 @@ static dpt_status device_failure(const dpti_executable *x, dpt_status status, dp
     return status;
 }
 
+/* Makes the gradients of a windowed replica, whose size depends on its program of training. */
+static dpt_status provide_window(dpti_executable *x, const dpti_program_options *options,
+                                 dpt_error *error)
+{
+    dpti_replica *r = x->replica;
+    const dpti_program *p = &x->program;
+    if (!r->windowed || options->purpose != DPTI_PURPOSE_TRAIN) return DPT_OK;
+    if (p->segments[p->n_segments - 2].commits)
+        return DPT_FAIL(
+            error, DPT_E_INVALID,
+            "model %s has gradients that follow from sums over the batch, as of weights "
+            "that several layers share: in deterministic training every device needs "
+            "all sums, so divide the optimizer's state alone",
+            r->model->name);
+    dpti_grain_nodes_place(x, false);
+    return device_failure(x, make_numbers(r->device, r->nodes.places.n_elements, &r->gradients),
+                          error);
+}
+
 static dpt_status bind_all(dpti_executable *x, const dpti_data_places *data, const dpti_plan *plan,
                            dpt_error *error)
 {
@@ -321,6 +379,7 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_executable_o
         status =
             DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to bind model %s", replica->model->name);
     if (status == DPT_OK) status = prepare_all(x, workspace_bytes, error);
+    if (status == DPT_OK) status = provide_window(x, &own, error);
     if (status == DPT_OK)
         status = dpti_plan_memory(
             &(dpti_plan_request){&x->program, replica->capacity, workspace_bytes}, &plan, error);
@@ -402,7 +461,8 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples,
                           const dpti_grain_run *run)
 {
     const dpti_segment *s = &x->program.segments[segment];
-    if (run) DPT_TRY(dpti_grain_nodes_clear(x, segment));
+    const bool trains = x->program.n_gradients > 0;
+    if (trains && (run || x->replica->windowed)) DPT_TRY(dpti_grain_nodes_clear(x, segment));
     for (size_t i = s->first; i < s->last; i++) {
         const dpti_instruction *instruction = &x->program.instructions[i];
         x->touched = x->touched || instruction->halts;

@@ -52,9 +52,17 @@ typedef struct dpti_replica {
     size_t capacity;        /* largest micro-batch; 0: the device takes part in commits only */
     dpti_buffer parameters; /* (flat_size) float32 */
     bool borrows;           /* the parameters are those of another replica */
-    dpti_buffer gradients;  /* (n_gradients) float32 */
+    dpti_buffer gradients;  /* (n_gradients) float32; windowed: (nodes.places.n_elements) */
     dpti_grain_nodes nodes; /* deterministic: gradients of the nodes of grains behind the first one,
                                whose gradients are in `gradients` */
+    /* The optimizer has divided sums.  `gradients` then has the places of `nodes`, and is made with
+       the program of training. */
+    bool windowed;
+    dpti_buffer sums; /* windowed: summed gradients: those of the device's elements, and behind them
+                         those from flat_trained on; empty if there are none */
+    size_t sums_begin, sums_end; /* the device's elements */
+    bool kept; /* windowed: host memory keeps buckets between micro-batches.  Who restores them also
+                  clears them (train/compute/window.h) */
     /* (flat_gradients) the optimizer's state, if the optimizer has it; of a divided state the
        device's elements */
     dpti_buffer velocity, squares;
@@ -92,6 +100,8 @@ DPT_CHECK_RESULT dpt_status dpti_replica_create(dpti_device *device,
    dpti_initialize_pieces, in *error; failures of the device, which leave *error as it is. */
 DPT_CHECK_RESULT dpt_status dpti_replica_initialize(dpti_replica *replica,
                                                     const dpti_initial *initial, dpt_error *error);
+/* Where an element of the flat buffer of the gradients is, in the backward pass. */
+dpti_place dpti_gradient_place(const dpti_replica *replica, size_t element);
 void dpti_replica_destroy(dpti_replica *replica); /* accepts a zeroed struct; sets it to zero */
 size_t dpti_replica_bytes(const dpti_replica *replica);
 

@@ -22,6 +22,7 @@ static dpt_status emit_clipping(dpti_compiler *c, int gradients)
 {
     const float max_norm = c->options->optimizer.clip_norm;
     if (max_norm == 0 || c->model->flat_trained == 0) return DPT_OK;
+    if (c->options->optimizer.divided_sums) return DPT_OK;
     const dpti_instruction clip = per_step(
         (dpt_op_desc){.kind = DPT_OP_CLIP_NORM,
                       .u.clip_norm = {.count = c->model->flat_trained, .max_norm = max_norm}});

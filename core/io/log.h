@@ -83,6 +83,7 @@ typedef struct dpti_log_run {
     size_t parameters, batch_size; /* number of parameters; samples of a step */
     size_t accumulate;             /* batches of a step */
     const char *compress;          /* the format of exchanges between processes; NULL: float32 */
+    const char *shard;             /* what devices hold in parts; NULL: nothing */
     size_t local_steps;            /* steps of a round; 0: processes share each step */
     size_t outer_delay;            /* steps behind which the outer step is taken; 0: at once */
     uint64_t seed;

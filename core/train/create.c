@@ -50,8 +50,8 @@ static dpt_status allocate(dpt_trainer *t, const dpt_trainer_options *options)
     if (!t->workers || dpti_steps_create(t) != DPT_OK || dpti_plan_create(t) != DPT_OK ||
         dpti_exchange_create(t) != DPT_OK || dpti_rounds_create(t) != DPT_OK ||
         dpti_verify_begin(t, options->verify_replicas) != DPT_OK ||
-        (options->shard == DPT_SHARD_OPTIMIZER && dpti_state_parts_possible(t) &&
-         dpti_state_parts_begin(t) != DPT_OK))
+        (dpti_state_parts_possible(t, options->shard) &&
+         dpti_state_parts_begin(t, options->shard) != DPT_OK))
         return no_memory(t);
     DPT_TRY(dpti_feeding_create(t));
     for (size_t i = 0; i < t->n_workers; i++)
@@ -83,17 +83,58 @@ static dpt_status create_left(dpt_trainer *t)
     return status;
 }
 
-/* Memory is short.  Says so if the training fits with the optimizer's state in parts. */
-static dpt_status advise_parts(dpt_trainer *t)
+/* What makes a training take less memory.  Micro-batches are none: devices take them by themselves.
+ */
+typedef struct saving {
+    dpt_shard shard;
+    bool recomputes; /* where activations are kept now, whatever they take */
+    const char *options;
+} saving;
+
+/* The cheapest first: parts cost some of the exchange, recomputation a fifth of all operations. */
+static const saving savings[] = {
+    {DPT_SHARD_OPTIMIZER, false, "--shard optimizer"},
+    {DPT_SHARD_GRADIENTS, false, "--shard gradients"},
+    {DPT_SHARD_NONE, true, "--recompute auto"},
+    {DPT_SHARD_OPTIMIZER, true, "--shard optimizer --recompute auto"},
+    {DPT_SHARD_GRADIENTS, true, "--shard gradients --recompute auto"},
+};
+
+/* Whether the trainer can take the saving, and has not taken it. */
+static bool is_possible(const dpt_trainer *t, const saving *s, const saving *now)
 {
+    const bool divides = s->shard != DPT_SHARD_NONE;
+    if (s->shard == now->shard && s->recomputes == now->recomputes) return false;
+    if (s->recomputes && t->recompute != DPT_RECOMPUTE_OFF) return false;
+    if (divides && !dpti_state_parts_possible(t, s->shard)) return false;
+    return s->shard != DPT_SHARD_GRADIENTS || !dpti_state_parts_hindrance(t);
+}
+
+static bool fits_with(dpt_trainer *t, const saving *s)
+{
+    const dpt_recompute recompute = t->recompute;
+    dpti_trainer_destroy_workers(t);
+    dpti_state_parts_end(t);
+    t->in_micro_batches = false;
+    if (s->recomputes) t->recompute = DPT_RECOMPUTE_AUTO;
+    const bool begun = s->shard == DPT_SHARD_NONE || dpti_state_parts_begin(t, s->shard) == DPT_OK;
+    const bool fits = begun && create_left(t) == DPT_OK;
+    t->recompute = recompute;
+    return fits;
+}
+
+/* Memory is short.  Says with which options the training fits. */
+static dpt_status advise(dpt_trainer *t)
+{
+    const saving now = {.shard = dpt_trainer_sharded(t)};
     const dpt_error first = t->context->error;
     dpt_error error = first;
-    if (dpti_state_parts_on(t) || !dpti_state_parts_possible(t)) return first.status;
-    dpti_trainer_destroy_workers(t);
-    const bool fits = dpti_state_parts_begin(t) == DPT_OK && create_left(t) == DPT_OK;
-    if (fits)
-        (void)DPT_FAIL(&error, error.status, "%.400s; the training fits with --shard optimizer",
-                       first.message);
+    for (size_t i = 0; i < sizeof savings / sizeof *savings && !t->processes; i++) {
+        if (!is_possible(t, &savings[i], &now) || !fits_with(t, &savings[i])) continue;
+        (void)DPT_FAIL(&error, error.status, "%.400s; the training fits with %s", first.message,
+                       savings[i].options);
+        break;
+    }
     return dpti_context_fail(t->context, NULL, &error);
 }
 
@@ -104,13 +145,25 @@ static dpt_status create_workers(dpt_trainer *t, dpt_init init)
     if (dpti_check_initial(&(dpti_initial){init, t->seed}, &error) != DPT_OK)
         return dpti_peers_agree(t, dpti_context_fail(t->context, NULL, &error));
     const dpt_status status = create_left(t);
-    DPT_TRY(status == DPT_E_NO_MEMORY ? advise_parts(t) : status);
+    DPT_TRY(status == DPT_E_NO_MEMORY ? advise(t) : status);
     return dpti_state_parts_make_mirror(t);
+}
+
+/* Refuses what cannot be divided. */
+static dpt_status check_parts(dpt_trainer *t, dpt_shard what)
+{
+    const char *hindrance = dpti_state_parts_hindrance(t);
+    if (what != DPT_SHARD_GRADIENTS || !dpti_state_parts_possible(t, what) || !hindrance)
+        return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID,
+                    "gradients cannot be divided with %s; divide the optimizer's state alone",
+                    hindrance);
 }
 
 static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
 {
     DPT_TRY(dpti_trainer_take_options(t, options));
+    DPT_TRY(check_parts(t, options->shard));
     DPT_TRY(allocate(t, options));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
     /* A device on standby would leave its part of the optimizer's state behind. */

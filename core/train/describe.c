@@ -5,6 +5,7 @@
 #include "train/components/feed.h"
 #include "train/components/outcome.h"
 #include "train/compute/finite.h"
+#include "train/compute/window.h"
 #include "train/exchange/islands.h"
 #include "train/feeding/feeding.h"
 #include "train/membership/events.h"
@@ -13,6 +14,7 @@
 #include "train/peers/peers.h"
 #include "train/plan/shards.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/rounds/rounds.h"
 #include "train/state/trainer.h"
 
@@ -79,6 +81,12 @@ size_t dpt_trainer_trained_count(const dpt_trainer *trainer)
     return n;
 }
 
+dpt_shard dpt_trainer_sharded(const dpt_trainer *trainer)
+{
+    if (dpti_state_parts_of_gradients(trainer)) return DPT_SHARD_GRADIENTS;
+    return dpti_state_parts_on(trainer) ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE;
+}
+
 dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device, dpt_device_info *out)
 {
     DPT_TRY(dpti_peers_check_device(trainer, device));
@@ -131,7 +139,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
         .samples = samples,
         .micro_batch = r->capacity,
         .cached = dpti_peers_device(t, device)->cached,
-        .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes + n_bytes,
+        .parameter_bytes = r->parameters.n_bytes + r->gradients.n_bytes + r->sums.n_bytes + n_bytes,
         .optimizer_bytes = r->velocity.n_bytes + r->squares.n_bytes,
         .activation_bytes = r->arena.n_bytes + dpti_grain_sums_bytes(w->train.sums),
         .step_bytes = r->step.n_bytes + r->halt.n_bytes + dpti_worker_finite_bytes(w) +
@@ -140,7 +148,8 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
         .data_bytes = data_bytes(w),
         .flops = flops_of(w, samples),
         .exchange_bytes = exchange_bytes(t, &w->train.program),
-        .gradient_bytes = t->n_gradients * sizeof(float)};
+        .gradient_bytes = t->n_gradients * sizeof(float),
+        .kept_bytes = dpti_window_host_bytes(w)};
     (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }

@@ -65,7 +65,7 @@ class TrainerOptions(TypedDict, total=False):
     readmit: Time
     recompute: Union[bool, str]  # "auto", "on", "off"
     rows_of_logits: int
-    shard: str  # "none", "optimizer"
+    shard: str  # "none", "optimizer", "gradients"
 
 
 class FitOptions(TrainerOptions, total=False):
@@ -180,6 +180,12 @@ def _split(struct: Any, value: Any, keep: list) -> None:
 def _recompute(struct: Any, value: Any, keep: list) -> None:
     word = value if isinstance(value, str) else "on" if value else "off"
     struct.recompute = constant("dpt_recompute", word)
+
+
+def _shard(struct: Any, value: Any, keep: list) -> None:
+    if not isinstance(value, str):
+        raise ValueError(f'shard is "none", "optimizer" or "gradients", not {value!r}')
+    struct.shard = constant("dpt_shard", value)
 
 
 def _jitter(struct: Any, value: Any) -> None:
@@ -369,7 +375,7 @@ TRAINER: dict[str, Setter] = {
     "readmit": _plain("readmit_after", seconds),
     "recompute": _recompute,
     "rows_of_logits": _plain("logit_rows"),
-    "shard": _enum("shard", "dpt_shard"),
+    "shard": _shard,
 }
 
 FIT: dict[str, Setter] = {

@@ -418,6 +418,11 @@ class Trainer(Owned):
         """The number of scalars that are trained."""
         return lib.dpt_trainer_trained_count(self._get().get())
 
+    @property
+    def shard(self) -> str:
+        """What the devices hold in parts: "none", "optimizer" or "gradients"."""
+        return word_of("dpt_shard", lib.dpt_trainer_sharded(self._get().get()))
+
     def step(self) -> Step:
         """Makes one step.  Errors: NotFiniteError if the loss is not finite, and nothing has changed;
         DeviceError, DeviceLostError if no device is left."""

@@ -244,8 +244,8 @@ check "--supervise: status $status" [ "$status" -eq 2 ]
 check "it is told: $(cat mpi.err)" grep -q 'one of 2: .* run the whole mpirun command again' mpi.err
 
 # The optimizer's state is divided among the devices of one process.
-mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --shard optimizer
-fails 2 "the optimizer's state is divided within one process, not over several: leave shard out"
+mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --shard gradients
+fails 2 "gradients and the optimizer's state are divided within one process, not over several: leave shard out"
 
 # Files that the first process is not told of.
 rm -rf ignored ignored.jsonl

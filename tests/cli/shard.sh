@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# --shard optimizer: what is told and refused, memory that a training fits into with it alone, and
-# checkpoints that go on with it, without it and on other devices.
+# --shard optimizer and --shard gradients: what is told and refused, memory that a training fits into
+# with one of them alone, and checkpoints that go on with them, without and on other devices.
 # shellcheck source=tests/cli/kit.bash
 . "$SRC/tests/cli/kit.bash"
 lacks() { ! grep "$@"; } # a pattern that a file does not have
@@ -11,7 +11,7 @@ common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --optimize
 three=(--devices cpu:threads=1,cpu:threads=1,cpu:threads=1 --split 13:2:1)
 two=(--devices cpu:threads=1:memory=200M,cpu:threads=1:memory=60M --split 1:3)
 
-refuse 2 "--shard: unknown value 'weights'; known: none, optimizer" "${common[@]}" --shard weights
+refuse 2 "--shard: unknown value 'weights'; known: none, optimizer, gradients" "${common[@]}" --shard weights
 
 # The same weights as without, and what devices hold is told.
 train "${common[@]}" --max-steps 12 --devices cpu:threads=1 --checkpoint whole
@@ -20,6 +20,16 @@ train "${common[@]}" --max-steps 12 "${three[@]}" --shard optimizer --checkpoint
 check "the same weights in parts" same whole parts
 check "each device's part is told: $(cat train.out)" [ "$(grep -cE \
     "^memory +cpu:threads=1: holds [0-9.]+ of [0-9.]+ MiB of the optimizer's state$" train.out)" -eq 3 ]
+check "the header tells of parts: $(cat train.out)" grep -q "^training .*, optimizer's state in parts, determ" train.out
+train "${common[@]}" --max-steps 12 "${three[@]}" --shard gradients --checkpoint gradients --log gradients.jsonl
+check "the log tells: $(head -1 gradients.jsonl)" grep -q '"event":"run".*"shard":"gradients"' gradients.jsonl
+check "the same weights with gradients in parts" same whole gradients
+check "the header tells of gradients: $(cat train.out)" \
+    grep -q "^training .*, gradients and optimizer's state in parts, determ" train.out
+train "${common[@]}" --max-steps 2 --devices cpu:threads=1 --shard gradients
+check "one device has no parts: $(cat train.out)" lacks -q "in parts" train.out
+train "${common[@]}" --max-steps 2 "${two[@]}" --optimizer sgd --momentum 0 --shard optimizer
+check "no state has no parts: $(cat train.out)" lacks -q "in parts" train.out
 train "${common[@]}" --max-steps 12 "${two[@]}" --shard none --checkpoint none
 check "nothing is in parts" lacks -q "optimizer's state" train.out
 
@@ -31,6 +41,29 @@ train "${common[@]}" --max-steps 5 "${two[@]}" --checkpoint back
 train "${common[@]}" --max-steps 8 "${three[@]}" --shard optimizer --checkpoint back --resume
 train "${common[@]}" --max-steps 12 "${two[@]}" --shard optimizer --checkpoint back --resume
 check "goes on with parts" same whole back
+train "${common[@]}" --max-steps 5 "${two[@]}" --shard gradients --checkpoint way
+train "${common[@]}" --max-steps 8 "${three[@]}" --shard optimizer --checkpoint way --resume
+train "${common[@]}" --max-steps 10 --devices cpu:threads=1 --checkpoint way --resume
+train "${common[@]}" --max-steps 12 "${three[@]}" --shard gradients --checkpoint way --resume
+check "goes on with gradients in parts" same whole way
+
+# What gradients are not divided with.
+refuse 2 "gradients cannot be divided with overlap off: .*; divide the optimizer's state alone$" \
+    train "${common[@]}" "${two[@]}" --shard gradients --overlap off
+
+# Micro-batches, between which host memory keeps gradients.
+train "${common[@]}" --max-steps 12 "${two[@]}" --shard gradients --micro-batch 4 --checkpoint small
+check "the same weights in micro-batches" same whole small
+
+# Weights that two layers share get their gradient in two parts of the backward pass.
+for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text.txt
+tied=(--dataset text:16 --data text.txt --model llama-tied:2:2:1:32:16 --batch-size 16 --max-steps 4
+    --optimizer adamw --clip-norm 0.5 "${three[@]}")
+train "${tied[@]}" --checkpoint tied
+train "${tied[@]}" --checkpoint tied_parts --shard gradients
+check "the same shared weights" same tied tied_parts
+refuse 2 "gradients cannot be divided with deterministic in a model .*weights that several layers share" \
+    train "${tied[@]}" --shard gradients --deterministic
 
 # Memory.  The plan says what each device holds with it and without, and a training that does not fit
 # says what helps.
@@ -50,8 +83,33 @@ checks=$((checks + 1))
 "$DPTRAIN" plan "${wide[@]}" --devices cpu:threads=1,cpu:threads=1 >plan.out 2>&1 || fail "plan: $(cat plan.out)"
 check "the plan tells what parts would save: $(cat plan.out)" grep -q \
     "^The optimizer's state takes 1.0 MiB on each device; with --shard optimizer on all devices together" plan.out
+check "the plan tells what parts of gradients would save: $(cat plan.out)" grep -q \
+    "^Gradients take 0.5 MiB on each device; with --shard gradients those of a few layers" plan.out
+
+# A network of which the smallest device holds the parameters, and not the gradients beside them.
+large=(--dataset synthetic:32x32x1:10:64 --model mlp --batch-size 16 --optimizer adamw --split equal)
+small=(--devices cpu:threads=1:memory=13M,cpu:threads=1:memory=18M,cpu:threads=1:memory=24M)
+for shard in none optimizer; do
+    refuse 1 "memory=13M: .* the training fits with --shard gradients$" plan "${large[@]}" "${small[@]}" \
+        --shard "$shard"
+done
+checks=$((checks + 1))
+"$DPTRAIN" plan "${large[@]}" "${small[@]}" --shard gradients >plan.out 2>&1 || fail "plan: $(cat plan.out)"
+check "the plan tells of gradients: $(cat plan.out)" grep -qE \
+    "^Gradients and the optimizer's state are in parts: without --shard gradients 24.1 MiB on each device; host" plan.out
+check "each device is within its limit: $(cat plan.out)" \
+    awk '/memory=13M/ { n += $9 <= 13 } /memory=18M/ { n += $9 <= 18 } /memory=24M/ { n += $9 <= 24 }
+        END { exit n != 3 }' plan.out
+train "${large[@]}" --devices cpu:threads=1,cpu:threads=1,cpu:threads=1 --max-steps 3 --checkpoint unlimited
+train "${large[@]}" "${small[@]}" --shard gradients --max-steps 3 --checkpoint limited
+check "the same weights within limits" same unlimited limited
+checks=$((checks + 1))
+"$DPTRAIN" plan "${large[@]}" --devices cpu:threads=1,cpu:threads=1 --shard gradients --micro-batch 4 \
+    >plan.out 2>&1 || fail "plan: $(cat plan.out)"
+check "what host memory keeps is told: $(cat plan.out)" \
+    grep -qE "^Between micro-batches host memory has 1[0-9].[0-9] MiB of gradients$" plan.out
 refuse 1 "memory=1M: [^;]*take a smaller batch$" plan "${wide[@]}" \
     --devices cpu:threads=1:memory=1M,cpu:threads=1:memory=1M
 
-check "help" grep -q -- "--shard=none|optimizer" <("$DPTRAIN" train --help)
+check "help" grep -q -- "--shard=none|optimizer|gradients" <("$DPTRAIN" train --help)
 finish

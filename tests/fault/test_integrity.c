@@ -108,12 +108,14 @@ typedef struct poisoned {
 } poisoned;
 
 /* Step 2 fails; nothing of it has changed anything. */
-static void fails_in_step_2(test *t, const poisoned *p)
+static void fails_with(test *t, const poisoned *p, dpt_shard shard)
 {
     training w, sound;
     dpt_step_metrics m = {.size = sizeof m};
     dpt_device_event event = {.size = sizeof event};
     const dpt_trainer_options options = {.size = sizeof options,
+                                         .shard = shard,
+                                         .bucket_bytes = 1,
                                          .batch_norm =
                                              p->local ? DPT_BATCH_NORM_LOCAL : DPT_BATCH_NORM_SYNC};
     if (begin(t, p->devices, options, &w) && begin(t, p->sound, options, &sound)) {
@@ -149,6 +151,18 @@ static void fails_in_step_2(test *t, const poisoned *p)
     end(&w);
 }
 
+static void fails_in_step_2(test *t, const poisoned *p)
+{
+    fails_with(t, p, DPT_SHARD_NONE);
+}
+
+/* The same however gradients are divided. */
+static void fails_in_any_parts(test *t, const poisoned *p)
+{
+    for (dpt_shard shard = DPT_SHARD_NONE; shard <= DPT_SHARD_GRADIENTS; shard++)
+        fails_with(t, p, shard);
+}
+
 static const char three[] = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
 
 static void one_of_several(test *t)
@@ -157,7 +171,7 @@ static void one_of_several(test *t)
                                  "cpu:threads=1,@:threads=1:poison=2,cpu:threads=1",
                                  "cpu:threads=1,cpu:threads=1,@:threads=1:poison=2"};
     for (size_t i = 0; i < 3; i++)
-        fails_in_step_2(t, &(poisoned){lists[i], three, 3, i, i == 1, "gradients"});
+        fails_in_any_parts(t, &(poisoned){lists[i], three, 3, i, i == 1, "gradients"});
 }
 
 static void all_of_them(test *t)
@@ -167,8 +181,8 @@ static void all_of_them(test *t)
     fails_in_step_2(t,
                     &(poisoned){"@:threads=1:poison=2", "cpu:threads=1", 1, 1, false, "gradients"});
     /* Each finite, the sum not. */
-    fails_in_step_2(t, &(poisoned){"@:threads=1:huge=2,@:threads=1:huge=2",
-                                   "cpu:threads=1,cpu:threads=1", 2, 2, false, "gradients"});
+    fails_in_any_parts(t, &(poisoned){"@:threads=1:huge=2,@:threads=1:huge=2",
+                                      "cpu:threads=1,cpu:threads=1", 2, 2, false, "gradients"});
 }
 
 /* Where the backend sums, and nobody sees the parts. */

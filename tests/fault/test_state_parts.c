@@ -1,9 +1,9 @@
 /* Tests that the loss of a device loses nothing where the optimizer's state is in parts (--shard
-   optimizer): whichever call of whichever device fails, in whichever phase of a step, the
-   parameters and the optimizer's state are, to the bit, those of a deterministic training on one
-   CPU.
+   optimizer), and sums of gradients, too (--shard gradients): whichever call of whichever device
+   fails, in whichever phase of a step, the parameters and the optimizer's state are, to the bit,
+   those of a deterministic training on one CPU.
 
-   test-fault-state-parts fault|faultstaged [CASE...] */
+   test-fault-state-parts fault|faultstaged optimizer|gradients [CASE...] */
 #include "fault/plant.h"
 
 #include <stdio.h>
@@ -27,8 +27,10 @@ static const dpt_tensor_kind kinds[KINDS] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQ
 /* What a run is told, what is right, and what is seen. */
 typedef struct scene {
     const char *split;
+    dpt_shard shard;
     dpt_optimizer optimizer;
     double timeout;
+    size_t micro_batch;
     bool stop_on_loss;
     /* To the bit; NULL: not known yet. */
     float *right;
@@ -56,6 +58,9 @@ static dpt_status create(dpt_context *context, dpt_device_set *set, const scene 
                                          .batch_size = BATCH,
                                          .bucket_bytes = 1, /* as many buckets as can be */
                                          .split = dpt_split_from(s->split),
+                                         .micro_batch = s->micro_batch,
+                                         .batch_norm = s->micro_batch > 0 ? DPT_BATCH_NORM_FROZEN
+                                                                          : DPT_BATCH_NORM_SYNC,
                                          .lr = adamw ? 0.01f : 0.05f,
                                          .optimizer = s->optimizer,
                                          .momentum = adamw ? 0 : 0.9f,
@@ -66,7 +71,7 @@ static dpt_status create(dpt_context *context, dpt_device_set *set, const scene 
                                          .deterministic = true,
                                          .device_timeout = s->timeout,
                                          .stop_on_loss = s->stop_on_loss,
-                                         .shard = DPT_SHARD_OPTIMIZER};
+                                         .shard = s->shard};
     DPT_TRY(plant_data(context, COUNT, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(context, SIDE, CLASSES, &w->model));
     return dpt_trainer_create(set, w->model, w->data, &options, &w->trainer);
@@ -207,6 +212,23 @@ static void every_call_is_lost(test *t)
     everywhere(t, "1:0:3", "%s:threads=1:after=1:lost=%zu,cpu:threads=1,cpu:threads=1", 4);
     everywhere(t, "0:1:0", "cpu:threads=1,%s:threads=1:after=1:lost=%zu,cpu:threads=1", 5);
     everywhere(t, "measured", "cpu:threads=1,cpu:threads=1,%s:threads=1:after=1:lost=%zu", 3);
+}
+
+static void set_micro_batch(scene *s, size_t n)
+{
+    s->micro_batch = n;
+    free(s->right); /* another training */
+    s->right = NULL;
+}
+
+/* Between micro-batches host memory may hold gradients. */
+static void in_micro_batches(test *t)
+{
+    scene_of(t)->optimizer = DPT_OPTIMIZER_ADAMW;
+    set_micro_batch(scene_of(t), 2);
+    everywhere(t, "2:3:1", "cpu:threads=1,%s:threads=1:after=1:fail=%zu,cpu:threads=1", 9);
+    everywhere(t, "5:2:1", "%s:threads=1:after=1:lost=%zu,cpu:threads=1,cpu:threads=1", 11);
+    set_micro_batch(scene_of(t), 0);
 }
 
 /* In the update itself, which no other device can do for it, and right behind it. */
@@ -363,6 +385,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"every_call_fails", every_call_fails},
         {"every_call_is_lost", every_call_is_lost},
+        {"in_micro_batches", in_micro_batches},
         {"update_fails", update_fails},
         {"taken_again", taken_again},
         {"two_fail", two_fail},
@@ -370,13 +393,15 @@ int main(int argc, char **argv)
         {"all_lost", all_lost},
         {"does_not_answer", does_not_answer},
     };
-    if (argc < 2 || !plant_setup()) {
-        fputs("usage: test-fault-state-parts fault|faultstaged [CASE...]\n", stderr);
+    const bool gradients = argc > 2 && strcmp(argv[2], "gradients") == 0;
+    if (argc < 3 || (!gradients && strcmp(argv[2], "optimizer") != 0) || !plant_setup()) {
+        fputs("usage: test-fault-state-parts fault|faultstaged optimizer|gradients [CASE...]\n",
+              stderr);
         return 2;
     }
-    scene s = {.split = NULL};
+    scene s = {.shard = gradients ? DPT_SHARD_GRADIENTS : DPT_SHARD_OPTIMIZER};
     plant p = {.backend = argv[1], .fixture = &s};
-    const int code = test_run((size_t)argc - 2, argv + 2, cases, sizeof cases / sizeof *cases, &p);
+    const int code = test_run((size_t)argc - 3, argv + 3, cases, sizeof cases / sizeof *cases, &p);
     free(s.right);
     return code;
 }

@@ -294,6 +294,22 @@ def test_the_state_of_a_trainer(net, digits, tmp_path):
         assert [trainer.step().loss for _ in range(3)] == wanted
 
 
+def test_parts_have_the_same_bits(net, digits):
+    options = dict(devices="cpu,cpu", split="2:1", batch_size=100, optimizer="adamw", clip_norm=0.5)
+    found = {}
+    for shard in ("none", "optimizer", "gradients"):
+        with dptrain.Trainer(net.copy(), digits, shard=shard, **options) as trainer:
+            trainer.step()
+            trainer.step()
+            names = ("parameter", "gradient", "squares")
+            found[shard] = [trainer.get("fc2.weight", name) for name in names]
+            assert trainer.shard == shard
+    for shard in ("optimizer", "gradients"):
+        assert all(map(np.array_equal, found[shard], found["none"]))
+    with dptrain.Trainer(net, digits, devices="cpu", batch_size=100, shard="gradients") as trainer:
+        assert trainer.shard == "none"
+
+
 def test_deterministic_training_has_the_same_bits_on_any_devices(net, digits):
     one = net.copy()
     dptrain.fit(one, digits, devices="cpu:threads=1", epochs=2, deterministic=True)

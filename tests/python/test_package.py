@@ -123,6 +123,12 @@ def test_augmentations_that_are_none(augment, why):
         _options.make("dpt_trainer_options", _options.TRAINER, {"augment": augment})
 
 
+@pytest.mark.parametrize("value", [True, False, 1, "weights"])
+def test_what_is_divided_is_a_word(value):
+    with pytest.raises(ValueError, match="shard"):
+        _options.make("dpt_trainer_options", _options.TRAINER, {"shard": value})
+
+
 def test_options_become_fields():
     values = dict(
         split="3:1", standby="off", overlap=False, optimizer="adamw", loss="absolute",

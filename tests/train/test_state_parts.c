@@ -1,6 +1,6 @@
-/* Tests training with the optimizer's state in parts (--shard optimizer): the same bits as without,
-   for every optimizer and division; what devices hold; limits of memory that a training needs parts
-   to fit into. */
+/* Tests training with the optimizer's state in parts (--shard optimizer), and with sums of
+   gradients in parts, too (--shard gradients): the same bits as without, for every optimizer and
+   division; what devices hold; limits of memory that a training needs parts to fit into. */
 #include "harness.h"
 #include "train/flat.h"
 #include "train/replicas/state.h"
@@ -26,8 +26,9 @@ typedef struct course {
     const char *devices, *split;
     dpt_trainer_options options; /* of the optimizer; the rest is filled in */
     const dpt_model *model;
-    size_t micro_batch;
-    bool deterministic, parts, sets; /* sets: a tensor of the optimizer's state is set halfway */
+    size_t micro_batch, accumulate;
+    dpt_shard parts;
+    bool deterministic, sets; /* sets: a tensor of the optimizer's state is set halfway */
 } course;
 
 /* The training state behind it, as flat buffers; free it in any case. */
@@ -66,7 +67,9 @@ static dpt_status create(const setting *s, const course *task, dpt_device_set *s
     o.seed = 3;
     o.deterministic = task->deterministic;
     o.no_standby = true;
-    o.shard = task->parts ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE;
+    o.shard = task->parts;
+    o.accumulate = task->accumulate;
+    o.bucket_bytes = 4096; /* many buckets */
     return dpt_trainer_create(set, task->model, s->data, &o, out);
 }
 
@@ -145,17 +148,36 @@ static void compare(test *t, const course *task, const state *right, const state
     }
 }
 
+/* A device has a window of gradients, and its part of the sums. */
+static void look_at_window(test *t, const dpti_worker *w)
+{
+    const dpt_trainer *trainer = w->trainer;
+    const dpti_replica *r = &w->replica;
+    const dpt_model *m = trainer->model;
+    const size_t n_own = w->replicas.part.end - w->replicas.part.begin;
+    CHECK(r->windowed);
+    CHECK_SIZE(r->gradients.n_bytes, r->nodes.places.n_elements * sizeof(float));
+    /* With frozen weights there is little to exchange, and one bucket is enough. */
+    CHECK(m->flat_weights != m->all_weights ||
+          r->gradients.n_bytes < trainer->n_gradients * sizeof(float));
+    CHECK_SIZE(r->sums.n_bytes, (n_own + trainer->n_gradients - m->flat_trained) * sizeof(float));
+}
+
 /* Every device holds its part, and the parts are all there is. */
 static void look_at_parts(test *t, const dpt_trainer *trainer)
 {
     size_t at = 0, n_holding = 0;
-    const bool adamw = trainer->program.optimizer.kind == DPT_OPTIMIZER_ADAMW;
+    const dpti_optimizer *o = &trainer->program.optimizer;
+    const bool adamw = o->kind == DPT_OPTIMIZER_ADAMW, any = adamw || o->momentum != 0;
     if (!CHECK(dpti_state_parts_on(trainer))) return;
+    CHECK(dpt_trainer_sharded(trainer) ==
+          (dpti_state_parts_of_gradients(trainer) ? DPT_SHARD_GRADIENTS : DPT_SHARD_OPTIMIZER));
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_worker *w = &trainer->workers[i];
         const size_t n = w->replicas.part.end - w->replicas.part.begin;
         CHECK_SIZE(w->replicas.part.begin, at);
-        CHECK_SIZE(w->replica.velocity.n_bytes, n * sizeof(float));
+        CHECK_SIZE(w->replica.velocity.n_bytes, any ? n * sizeof(float) : 0);
+        if (dpti_state_parts_of_gradients(trainer)) look_at_window(t, w);
         CHECK_SIZE(w->replica.squares.n_bytes, adamw ? n * sizeof(float) : 0);
         CHECK(atomic_load(&w->device->memory_used_bytes) <= w->device->memory_limit_bytes);
         n_holding += n > 0;
@@ -172,7 +194,9 @@ static const dpt_parameter_group groups[] = {
     {.pattern = "fc*.weight", .lr_factor = 0.5f}};
 static const dpt_parameter_group frozen[] = {{.pattern = "*1.weight", .frozen = true}};
 
+/* The first one has no state. */
 static const dpt_trainer_options optimizers[] = {
+    {.lr = 0.05f, .clip_norm = 0.5f},
     {.lr = 0.05f, .momentum = 0.9f, .weight_decay = 1e-3f},
     {.lr = 0.05f, .momentum = 0.9f, .nesterov = true, .clip_norm = 0.5f, .no_bias_decay = true},
     {.lr = 0.01f, .optimizer = DPT_OPTIMIZER_ADAMW, .weight_decay = 0.1f, .no_bias_decay = true},
@@ -195,15 +219,16 @@ static const struct {
     {"fault:threads=1:island=1,fault:threads=1:island=1,cpu:threads=1", "2:3:1"},
 };
 
-static void same_bits(test *t, bool deterministic)
+static void same_bits(test *t, bool deterministic, dpt_shard parts)
 {
     const setting *s = t->user;
-    for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++)
+    const size_t n = sizeof optimizers / sizeof *optimizers;
+    for (size_t o = parts == DPT_SHARD_GRADIENTS ? 0 : 1; o < n; o++)
         for (size_t k = 0; k < 2; k++) {
             course plain = {.options = optimizers[o],
                             .model = k == 0 ? s->residual : s->wide,
                             .deterministic = deterministic,
-                            .sets = optimizers[o].groups != frozen, /* such have none */
+                            .sets = o > 0 && optimizers[o].groups != frozen, /* such have none */
                             .devices = "cpu:threads=1"};
             state right = {.n = {0}}, now;
             if (deterministic && !train(t, &plain, NULL, &right)) continue;
@@ -214,7 +239,7 @@ static void same_bits(test *t, bool deterministic)
                 divided.devices = mixes[i].devices;
                 divided.split = mixes[i].split;
                 if (!deterministic && !train(t, &divided, NULL, &right)) continue;
-                divided.parts = true;
+                divided.parts = parts;
                 if (train(t, &divided, i == 0 ? look_at_parts : NULL, &now))
                     compare(t, &divided, &right, &now);
                 free_state(&now);
@@ -227,18 +252,115 @@ static void same_bits(test *t, bool deterministic)
 
 static void deterministic(test *t)
 {
-    same_bits(t, true);
+    same_bits(t, true, DPT_SHARD_OPTIMIZER);
 }
 
 static void by_default(test *t)
 {
-    same_bits(t, false);
+    same_bits(t, false, DPT_SHARD_OPTIMIZER);
+}
+
+static void gradients_deterministic(test *t)
+{
+    same_bits(t, true, DPT_SHARD_GRADIENTS);
+}
+
+static void gradients_by_default(test *t)
+{
+    same_bits(t, false, DPT_SHARD_GRADIENTS);
+}
+
+/* Micro-batches, and batches that are accumulated: host memory keeps gradients between them.  A
+   device without samples in one of the batches contributes what it has of the others. */
+static void several_at_a_time(test *t)
+{
+    static const struct {
+        size_t micro_batch, accumulate;
+        const char *split;
+    } ways[] = {{3, 0, "2:0:3"}, {0, 3, "5:2:1"}, {2, 2, "27:1:1"}};
+    static const char *const mixes_of_three[] = {
+        "cpu:threads=1,cpu:threads=1,cpu:threads=1",
+        "faultstaged:threads=1,cpu:threads=1,cpu:threads=2"};
+    const setting *s = t->user;
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        for (size_t k = 0; k < 8; k++) {
+            state right, now;
+            course task = {.options = optimizers[2],
+                           .deterministic = k >= 4,
+                           .model = k % 2 == 0 && k < 4 ? s->residual : s->wide,
+                           .devices = mixes_of_three[k / 2 % 2],
+                           .micro_batch = ways[i].micro_batch * (k < 4 ? 1 : 2), /* whole grains */
+                           .accumulate = ways[i].accumulate,
+                           .split = ways[i].split};
+            const bool done = train(t, &task, NULL, &right);
+            task.parts = DPT_SHARD_GRADIENTS;
+            if (done && train(t, &task, look_at_parts, &now)) {
+                compare(t, &task, &right, &now);
+                free_state(&now);
+            }
+            free_state(&right);
+        }
+}
+
+/* dpt_trainer_get puts the gradients of all parts together. */
+static void read_gradients(test *t)
+{
+    const setting *s = t->user;
+    float *right = calloc(s->residual->flat_gradients, sizeof *right);
+    float *now = calloc(s->residual->flat_gradients, sizeof *now);
+    for (size_t i = 0; right && now && i < 2; i++) {
+        const course task = {.options = optimizers[2],
+                             .model = s->residual,
+                             .devices = i == 0 ? "cpu:threads=1" : mixes[3].devices,
+                             .split = i == 0 ? NULL : mixes[3].split,
+                             .deterministic = true,
+                             .parts = DPT_SHARD_GRADIENTS};
+        dpt_device_set *set = NULL;
+        dpt_trainer *trainer = NULL;
+        dpt_step_metrics m = {.size = sizeof m};
+        if (CHECK_OK(dpt_device_set_open(s->context, task.devices, &set)) &&
+            CHECK_OK(create(s, &task, set, &trainer)) && CHECK_OK(dpt_trainer_step(trainer, &m)))
+            CHECK_OK(dpti_trainer_read(trainer, i, DPT_GRADIENT, i == 0 ? right : now));
+        if (trainer && i > 0)
+            CHECK_STATUS(dpti_trainer_write_all(trainer, DPT_GRADIENT, right), DPT_E_INVALID);
+        dpt_trainer_destroy(trainer);
+        dpt_device_set_close(set);
+    }
+    CHECK(right && now && memcmp(right, now, s->residual->flat_gradients * sizeof *now) == 0);
+    free(now);
+    free(right);
+}
+
+/* What gradients are not divided with.  A single device divides nothing, and takes all of it. */
+static void refusals(test *t)
+{
+    const setting *s = t->user;
+    static const struct {
+        const char *message;
+        dpt_trainer_options options;
+    } ways[] = {{"overlap", {.lr = 0.1f, .no_overlap = true}}};
+    for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
+        const course task = {.options = ways[i / 2].options,
+                             .model = s->wide,
+                             .devices = i % 2 ? "cpu:threads=1" : "cpu:threads=1,cpu:threads=1",
+                             .split = i % 2 ? "1" : "1:1",
+                             .parts = DPT_SHARD_GRADIENTS};
+        dpt_device_set *set = NULL;
+        dpt_trainer *trainer = NULL;
+        if (CHECK_OK(dpt_device_set_open(s->context, task.devices, &set))) {
+            CHECK_STATUS(create(s, &task, set, &trainer), i % 2 ? DPT_OK : DPT_E_INVALID);
+            if (i % 2 == 0) CHECK_CONTAINS(dpt_error_message(s->context), ways[i / 2].message);
+        }
+        dpt_trainer_destroy(trainer);
+        dpt_device_set_close(set);
+    }
 }
 
 /* One device, and an optimizer without a state: as without parts. */
 static void look_at_none(test *t, const dpt_trainer *trainer)
 {
     CHECK(!dpti_state_parts_on(trainer));
+    CHECK(dpt_trainer_sharded(trainer) == DPT_SHARD_NONE);
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_replica *r = &trainer->workers[i].replica;
         if (trainer->program.optimizer.momentum == 0)
@@ -251,11 +373,13 @@ static void look_at_none(test *t, const dpt_trainer *trainer)
 static void nothing_to_divide(test *t)
 {
     const setting *s = t->user;
-    const course alone = {
-        .options = optimizers[0], .model = s->wide, .parts = true, .devices = "cpu:threads=1"};
+    const course alone = {.options = optimizers[1],
+                          .model = s->wide,
+                          .parts = DPT_SHARD_GRADIENTS,
+                          .devices = "cpu:threads=1"};
     const course stateless = {.options = {.lr = 0.05f},
                               .model = s->wide,
-                              .parts = true,
+                              .parts = DPT_SHARD_OPTIMIZER,
                               .devices = "cpu:threads=1,cpu:threads=1"};
     state now;
     (void)train(t, &alone, look_at_none, &now);
@@ -283,7 +407,7 @@ static void limits(test *t)
     static const size_t percents[][DEVICES] = {
         {70, 95, 80, 75}, {80, 90, 71, 97}, {74, 75, 73, 72}, {54, 72, 55, 73}};
     const setting *s = t->user;
-    course plain = {.options = optimizers[2],
+    course plain = {.options = optimizers[3],
                     .model = s->wide,
                     .micro_batch = 1, /* the same sums, whatever memory is left */
                     .split = "1:1:1:1",
@@ -303,7 +427,7 @@ static void limits(test *t)
         }
         dpt_trainer_destroy(trainer);
         dpt_device_set_close(set);
-        limited.parts = true;
+        limited.parts = DPT_SHARD_OPTIMIZER;
         if (train(t, &limited, look_at_parts, &now)) compare(t, &limited, &right, &now);
         free_state(&now);
     }
@@ -317,8 +441,10 @@ static void too_small(test *t)
     const setting *s = t->user;
     for (size_t i = 0; i < 2; i++) {
         char devices[TEXT];
-        const course task = {
-            .options = optimizers[2], .model = s->wide, .parts = i == 1, .devices = devices};
+        const course task = {.options = optimizers[3],
+                             .model = s->wide,
+                             .parts = i == 1 ? DPT_SHARD_GRADIENTS : DPT_SHARD_NONE,
+                             .devices = devices};
         dpt_device_set *set = NULL;
         dpt_trainer *trainer = NULL;
         make_limits(devices, s->wide, percents);
@@ -335,6 +461,11 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {{"deterministic", deterministic},
                                       {"by default", by_default},
+                                      {"gradients deterministic", gradients_deterministic},
+                                      {"gradients by default", gradients_by_default},
+                                      {"several at a time", several_at_a_time},
+                                      {"read gradients", read_gradients},
+                                      {"refusals", refusals},
                                       {"nothing to divide", nothing_to_divide},
                                       {"limits", limits},
                                       {"too small", too_small}};

@@ -21,8 +21,10 @@
 
 dpt_status dpti_worker_create_finite(dpti_worker *worker)
 {
-    return dpti_finite_create(&worker->replica, 0, worker->replica.model->flat_gradients,
-                              &worker->compute.finite);
+    const dpti_replica *r = &worker->replica;
+    /* Sums that are divided are checked where they are computed. */
+    const size_t n = r->windowed ? 0 : r->model->flat_gradients;
+    return dpti_finite_create(r, 0, n, &worker->compute.finite);
 }
 
 void dpti_worker_destroy_finite(dpti_worker *worker)

@@ -13,6 +13,7 @@
 #include "train/compute/finite.h"
 #include "train/compute/shard.h"
 #include "train/compute/single_launch.h"
+#include "train/compute/window.h"
 #include "train/exchange/exchange.h"
 #include "train/feeding/feeding.h"
 #include "train/membership/presence.h"
@@ -128,6 +129,7 @@ static bool has_several_micro_batches(const dpti_shard *shard)
 /* A micro-batch: the samples of the shard, within a batch, that the device computes at once. */
 typedef struct micro_batch {
     size_t first, n_samples; /* of the shard */
+    bool opens;              /* it begins the shard */
     bool ends;               /* it ends its batch */
     bool last;               /* it ends the shard */
     /* Deterministic training: its grains, and the nodes that the device has behind it. */
@@ -200,6 +202,7 @@ static dpt_status begin(dpti_shard *shard)
     const bool several = has_several_micro_batches(shard);
     const size_t n_nodes = most_nodes(shard);
     if (n_nodes > 1) DPT_TRY(dpti_exchange_hold_nodes(w, n_nodes - 1));
+    DPT_TRY(dpti_window_hold(w, n_nodes));
     /* Of several micro-batches each uploads its own samples, and adds its gradients. */
     DPT_TRY(upload(shard, 0, several ? 0 : shard->n_samples));
     if (several && shard->grains.n == 0) w->compute.driver.left |= DPTI_LEFT_GRADIENTS;
@@ -316,12 +319,14 @@ static void contribute(dpti_shard *shard, const dpti_contribution *who, size_t s
     if (sound) look_at_gradients(shard, *mine, mine);
 }
 
-/* Waits behind a bucket until the next one may take the places of others (graph/grain_nodes.h). */
+/* Waits behind a bucket until the next one may take the places of others (graph/grain_nodes.h).  A
+   device without samples writes none. */
 static void await_places(dpti_shard *shard, size_t segment, const micro_batch *p, dpt_status *mine)
 {
     const dpti_worker *w = shard->worker;
     const double began = dpti_seconds();
-    if (p->nodes.n < 2 || *mine != DPT_OK) return;
+    if ((p->nodes.n < 2 && !w->replica.windowed) || shard->n_samples == 0 || *mine != DPT_OK)
+        return;
     *mine = dpti_allreduce_await(dpti_exchange_allreduce(w->trainer), w->rank,
                                  dpti_grain_nodes_after(&w->train, segment));
     (void)dpti_times_add_since(&shard->times, DPTI_SPAN_WAITING, began);
@@ -358,6 +363,8 @@ static dpt_status exchange(dpti_shard *shard, size_t segment, const micro_batch 
     case DPTI_EXCHANGE_CONTRIBUTE: contribute_parts(shard, segment, p, mine); return DPT_OK;
     case DPTI_EXCHANGE_TAKE: return take_parts(shard, segment, p, mine);
     case DPTI_EXCHANGE_BUCKET:
+        if (!p->last && *mine == DPT_OK && shard->n_samples > 0)
+            *mine = dpti_window_keep(shard, segment, run_of(p) ? p->nodes.n : 1);
         if (!p->last) return DPT_OK;
         contribute(shard, &who, segment, mine);
         await_places(shard, segment, p, mine);
@@ -375,6 +382,8 @@ static dpt_status run_micro_batch(dpti_shard *shard, const micro_batch *p, dpt_s
     if (*mine == DPT_OK && has_several_micro_batches(shard) && p->n_samples > 0)
         *mine = upload(shard, p->first, p->n_samples);
     for (size_t i = 0; !program->segments[i].commits; i++) {
+        if (*mine == DPT_OK && shard->n_samples > 0)
+            *mine = dpti_window_restore(shard->worker, i, run_of(p) ? p->run.before.n : !p->opens);
         if (*mine == DPT_OK) *mine = compute(shard, i, p);
         DPT_TRY(exchange(shard, i, p, mine));
     }
@@ -394,6 +403,7 @@ static dpt_status propose(dpti_shard *shard, dpt_status *mine)
         p.ends = false;
         for (size_t done = 0; !p.ends; done += p.n_samples) {
             p = micro_batch_behind(shard, b, &p, done);
+            p.opens = b == 0 && done == 0;
             DPT_TRY(run_micro_batch(shard, &p, mine));
         }
     }

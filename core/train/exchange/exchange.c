@@ -134,7 +134,20 @@ float *dpti_exchange_parts(const dpti_worker *worker)
 dpt_status dpti_exchange_join(dpti_worker *worker)
 {
     dpti_allreduce *allreduce = worker->trainer->exchange.allreduce;
-    return dpti_allreduce_join(allreduce, worker->rank, &worker->replica.gradients);
+    const dpti_replica *r = &worker->replica;
+    if (!r->windowed) return dpti_allreduce_join(allreduce, worker->rank, &r->gradients);
+    const dpti_window window = {.places = &r->nodes.places,
+                                .sums = &r->sums,
+                                .own = {r->sums_begin, r->sums_end},
+                                .shared = r->model->flat_trained};
+    return dpti_allreduce_join_window(allreduce, worker->rank, &r->gradients, &window);
+}
+
+dpt_status dpti_exchange_clip(dpt_trainer *trainer)
+{
+    const float max_norm = trainer->program.optimizer.clip_norm;
+    if (max_norm == 0) return DPT_OK;
+    return dpti_allreduce_clip(trainer->exchange.allreduce, trainer->model->flat_trained, max_norm);
 }
 
 dpt_status dpti_exchange_hold_nodes(dpti_worker *worker, size_t n)

@@ -14,6 +14,10 @@ typedef struct dpti_worker dpti_worker;
 DPT_CHECK_RESULT dpt_status dpti_exchange_create(dpt_trainer *trainer);
 void dpti_exchange_destroy(dpt_trainer *trainer);
 
+/* Before the first step: sums of gradients that devices have in parts are clipped in the exchange,
+   as the optimizer asks.  DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_exchange_clip(dpt_trainer *trainer);
+
 /* ---- Collectives ----------------------------------------------------------------------------- */
 
 /* The all-reduce of gradients; and the all-gather of batch-norms' parts, NULL if no batch-norm

@@ -276,6 +276,8 @@ static void form_all(dpt_trainer *t)
     dpti_islands_end(t);
     dpti_exchange_unsettle(t);
     if (t->program.deterministic) return; /* a backend's sum does not follow the tree of grains */
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (t->workers[i].replica.windowed) return; /* a backend sums gradients as a whole */
     if (!form_wide(t)) form_narrow(t);
     for (size_t i = 0; i < t->n_workers; i++)
         if (dpti_is_hung(&t->workers[i]) && !dpti_is_lost(&t->workers[i]))

@@ -12,6 +12,7 @@
 #include "train/components/feed.h"
 #include "train/compute/finite.h"
 #include "train/compute/single_launch.h"
+#include "train/compute/window.h"
 #include "train/exchange/exchange.h"
 #include "train/feeding/feeding.h"
 #include "train/membership/deadline.h"
@@ -82,7 +83,9 @@ static dpt_status hold_nodes(dpti_worker *w, dpt_error *error)
 {
     const dpt_trainer *t = w->trainer;
     const size_t n = dpti_trainer_known_nodes(t, t->first_device + w->rank);
-    dpti_grain_nodes_place(&w->train, dpti_has_micro_batches(w) || t->accumulate > 1);
+    DPT_TRY(dpti_window_hold(w, n));
+    if (!w->replica.windowed)
+        dpti_grain_nodes_place(&w->train, dpti_has_micro_batches(w) || t->accumulate > 1);
     if (n < 2) return DPT_OK;
     const dpt_status status = dpti_grain_nodes_hold(&w->replica, n - 1);
     if (status != DPT_E_NO_MEMORY) return status;
@@ -123,12 +126,14 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
     options.program.single_launch = single_launch;
     if (single_launch) dpti_single_launch_use_train(w);
     DPT_TRY(dpti_executable_create(&w->replica, &options, &w->train, error));
+    DPT_TRY(dpti_window_create(w));
     return t->program.deterministic ? hold_nodes(w, error) : DPT_OK;
 }
 
 static void destroy_replica(dpti_worker *w)
 {
     dpti_evaluation_destroy_programs(w);
+    dpti_window_destroy(w);
     dpti_executable_destroy(&w->train);
     dpti_feeding_destroy_feed(w);
     dpti_verify_destroy(w);
@@ -179,7 +184,8 @@ static dpt_status fit_replica(dpti_worker *w, dpti_begin begin, dpt_error *error
     size_t most = limit < w->capacity ? limit : w->capacity;
     if (most < least && dpti_is_limited_by_caches(w)) most = least;
     /* In deterministic training micro-batches take memory for nodes of grains, too. */
-    if (dpti_state_parts_is_trial(w->trainer) && !w->trainer->program.deterministic) most = least;
+    if (dpti_state_parts_takes_least(w->trainer) && !w->trainer->program.deterministic)
+        most = least;
     for (;;) {
         *error = (dpt_error){.status = DPT_OK};
         const dpt_status status = create_replica(w, most, begin, error);
@@ -317,28 +323,39 @@ static dpt_status try_with_copies(dpt_trainer *t, dpti_begin begin, dpti_failing
     }
 }
 
-/* Notes what memory the devices have left beside workers without parts of the optimizer's state. */
-static dpt_status try_without_parts(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
+/* Notes what memory the devices have left beside workers without parts of the optimizer's state,
+   and makes workers with parts that go by that. */
+static dpt_status create_measured(dpt_trainer *t, dpti_trial trial, dpti_begin begin,
+                                  dpti_failing_rank *failing)
 {
-    dpti_trainer_destroy_workers(t);
-    dpti_state_parts_set_trial(t, true);
+    dpti_state_parts_set_trial(t, trial);
     const dpt_status status = try_with_copies(t, begin, failing);
-    dpti_state_parts_set_trial(t, false);
-    if (status == DPT_OK) dpti_state_parts_measure(t);
-    return status;
-}
-
-/* Parts of the optimizer's state go by estimates first.  If one does not fit, they go by what
-   memory is left beside the rest, which all of them fit into if they can fit. */
-static dpt_status create_all(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
-{
-    dpti_state_parts_divide(t, false);
-    const dpt_status status = try_with_copies(t, begin, failing);
-    if (status != DPT_E_NO_MEMORY || !dpti_state_parts_on(t)) return status;
-    DPT_TRY(try_without_parts(t, begin, failing));
+    dpti_state_parts_set_trial(t, DPTI_NO_TRIAL);
+    DPT_TRY(status);
+    dpti_state_parts_measure(t);
     dpti_trainer_destroy_workers(t);
     dpti_state_parts_divide(t, true);
     return try_with_copies(t, begin, failing);
+}
+
+/* Parts of the optimizer's state go by estimates.  How much gradients take is known only when a
+   program is made: parts of sums go by what memory is left. */
+static dpt_status create_first(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
+{
+    if (dpti_state_parts_of_gradients(t))
+        return create_measured(t, DPTI_TRIAL_FULL, begin, failing);
+    dpti_state_parts_divide(t, false);
+    return try_with_copies(t, begin, failing);
+}
+
+/* If one does not fit, they go by what memory is left beside the rest, which all of them fit into
+   if they can fit. */
+static dpt_status create_all(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
+{
+    const dpt_status status = create_first(t, begin, failing);
+    if (status != DPT_E_NO_MEMORY || !dpti_state_parts_on(t)) return status;
+    dpti_trainer_destroy_workers(t);
+    return create_measured(t, DPTI_TRIAL_LEAST, begin, failing);
 }
 
 bool dpti_any_has_micro_batches(const dpt_trainer *trainer)

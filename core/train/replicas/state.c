@@ -123,11 +123,47 @@ static bool is_in_parts(const dpt_trainer *t, dpt_tensor_kind kind)
             (kind == DPT_SQUARES && dpti_trainer_n_state_buffers(t) == DPTI_MAX_STATE_BUFFERS));
 }
 
+/* Reads the sums that a device has of divided gradients; all have those behind the parameters. */
+static dpt_status read_sums(dpt_trainer *t, size_t rank, ends e)
+{
+    const dpti_replica *r = &t->workers[rank].replica;
+    const size_t n_own = r->sums_end - r->sums_begin, trained = t->model->flat_trained;
+    const size_t n_bytes = (n_own + e.n - trained) * sizeof(float);
+    if (n_bytes == 0) return DPT_OK;
+    flat_job *job = malloc(sizeof *job + n_bytes);
+    float *values = malloc(n_bytes);
+    if (!job || !values) {
+        free(values);
+        free(job);
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of gradients");
+    }
+    *job = (flat_job){.buffer = &r->sums, .read = true, .n_bytes = n_bytes};
+    const dpt_status status = run_and_take(t, rank, job, values);
+    if (status == DPT_OK) {
+        memcpy(e.read + r->sums_begin, values, n_own * sizeof *values);
+        memcpy(e.read + trained, values + n_own, (e.n - trained) * sizeof *values);
+    }
+    free(values);
+    return status;
+}
+
+/* Gradients whose sums are divided. */
+static dpt_status move_sums(dpt_trainer *t, ends e)
+{
+    if (!e.read)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "gradients that devices have in parts are not written");
+    for (size_t i = 0; i < t->n_workers; i++)
+        if (!dpti_is_lost(&t->workers[i])) DPT_TRY(read_sums(t, i, e));
+    return DPT_OK;
+}
+
 /* The same where the optimizer's state may be in parts: it is read from the mirror, and of what
    is written a device gets its part. */
 static dpt_status move_part(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e)
 {
     const dpti_state_part *part = &t->workers[rank].replicas.part;
+    if (kind == DPT_GRADIENT && t->workers[rank].replica.windowed) return move_sums(t, e);
     if (!is_in_parts(t, kind)) return move(t, rank, kind, e);
     if (e.read) {
         dpti_state_parts_read(t, kind, e.read, e.n);

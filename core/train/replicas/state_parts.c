@@ -7,6 +7,7 @@
 #include "context/context.h"
 #include "device/buffer.h"
 #include "device/stream.h"
+#include "train/exchange/exchange.h"
 #include "train/membership/presence.h"
 #include "train/replicas/state_buffers.h"
 #include "train/state/trainer.h"
@@ -14,10 +15,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool dpti_state_parts_possible(const dpt_trainer *trainer)
+bool dpti_state_parts_possible(const dpt_trainer *trainer, dpt_shard what)
 {
-    return !trainer->processes && trainer->n_workers > 1 &&
-           dpti_trainer_n_state_buffers(trainer) > 1;
+    const bool any = what == DPT_SHARD_GRADIENTS ||
+                     (what == DPT_SHARD_OPTIMIZER && dpti_trainer_n_state_buffers(trainer) > 1);
+    return any && !trainer->processes && trainer->n_workers > 1;
+}
+
+const char *dpti_state_parts_hindrance(const dpt_trainer *trainer)
+{
+    const dpt_trainer *t = trainer;
+    if (t->program.exchange_at_end)
+        return "overlap off: a device keeps its gradients until the end of the step then";
+    if (t->n_gradients > t->model->flat_gradients)
+        return "deterministic in a model whose gradients follow from sums over the batch, such as "
+               "weights that several layers share: every device needs all sums";
+    return NULL;
 }
 
 bool dpti_state_parts_on(const dpt_trainer *trainer)
@@ -25,12 +38,19 @@ bool dpti_state_parts_on(const dpt_trainer *trainer)
     return trainer->replicas.parts.on;
 }
 
-dpt_status dpti_state_parts_begin(dpt_trainer *trainer)
+bool dpti_state_parts_of_gradients(const dpt_trainer *trainer)
+{
+    return trainer->replicas.parts.gradients;
+}
+
+dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what)
 {
     dpti_state_parts *parts = &trainer->replicas.parts;
     parts->meet = dpti_rendezvous_create(trainer->n_workers);
-    parts->on = parts->meet != NULL;
-    return parts->on ? DPT_OK : DPT_E_NO_MEMORY;
+    if (!parts->meet) return DPT_E_NO_MEMORY;
+    parts->on = true;
+    parts->gradients = what == DPT_SHARD_GRADIENTS;
+    return parts->gradients ? dpti_exchange_clip(trainer) : DPT_OK;
 }
 
 void dpti_state_parts_end(dpt_trainer *trainer)
@@ -81,32 +101,43 @@ void dpti_state_parts_divide(dpt_trainer *trainer, bool measured)
         t->workers[i].replicas.part = parts[i];
 }
 
-void dpti_state_parts_set_trial(dpt_trainer *trainer, bool trial)
+void dpti_state_parts_set_trial(dpt_trainer *trainer, dpti_trial trial)
 {
     trainer->replicas.parts.trial = trial;
-    for (size_t i = 0; trial && i < trainer->n_workers; i++)
+    for (size_t i = 0; trial != DPTI_NO_TRIAL && i < trainer->n_workers; i++)
         trainer->workers[i].replicas.part = (dpti_state_part){0, 0};
 }
 
-bool dpti_state_parts_is_trial(const dpt_trainer *trainer)
+bool dpti_state_parts_takes_least(const dpt_trainer *trainer)
 {
-    return trainer->replicas.parts.trial;
+    return trainer->replicas.parts.trial == DPTI_TRIAL_LEAST;
 }
 
 /* Parts are rounded to DPTI_STATE_PART_ALIGNMENT elements: one device gets less for it, and another
    one more. */
 void dpti_state_parts_measure(dpt_trainer *trainer)
 {
-    const size_t margin = DPTI_STATE_PART_ALIGNMENT * sizeof(float) * DPTI_MAX_STATE_BUFFERS;
+    enum { BUFFERS = DPTI_MAX_STATE_BUFFERS + 1 }; /* sums of gradients, too */
+    const size_t margin = DPTI_STATE_PART_ALIGNMENT * sizeof(float) * BUFFERS;
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
         w->replicas.left = reduce(memory_left(w), margin);
     }
 }
 
+/* A device that is left alone exchanges nothing: it has all gradients. */
+static bool divides_sums(const dpt_trainer *t)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        n += !dpti_is_lost(&t->workers[i]);
+    return t->replicas.parts.gradients && n > 1;
+}
+
 void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out)
 {
     out->divided = worker->trainer->replicas.parts.on;
+    out->divided_sums = divides_sums(worker->trainer);
     out->begin = worker->replicas.part.begin;
     out->end = worker->replicas.part.end;
 }

@@ -1,4 +1,5 @@
-/* The optimizer's state in parts (--shard optimizer).
+/* The optimizer's state in parts (--shard optimizer), and with it the sums of gradients (--shard
+   gradients).
 
    Each device of a process holds all parameters, and the optimizer's state of one part of them: of
    a run of the flat buffer, its own part.  In the update a device updates its own part alone.  The
@@ -16,7 +17,11 @@
    4. It gives its device the other parts of the parameters, from the mirror.  A device that
       fails here has missed a committed update, as in training without parts.
 
-   Running statistics are no part of this: every device updates all of them. */
+   Running statistics are no part of this: every device updates all of them.
+
+   Where sums of gradients are in parts, too, a device has its gradients of a bucket only until the
+   bucket is summed (dpti_replica.windowed), and the sums of its own part.  While one device alone
+   is left, it has all gradients. */
 #ifndef DPTI_STATE_PARTS_H
 #define DPTI_STATE_PARTS_H
 
@@ -30,23 +35,27 @@ typedef struct dpti_worker dpti_worker;
 
 /* ---- On the caller's thread, nothing in flight ----------------------------------------------- */
 
-/* Whether training with these options would divide a state if it were asked to: there are several
-   devices in one process, and the optimizer has a state. */
-bool dpti_state_parts_possible(const dpt_trainer *trainer);
+/* Whether training with these options has what is to be divided: there are several devices in one
+   process, and gradients, or the optimizer's state if it has one. */
+bool dpti_state_parts_possible(const dpt_trainer *trainer, dpt_shard what);
+/* NULL: gradients can be divided.  Else what hinders it. */
+const char *dpti_state_parts_hindrance(const dpt_trainer *trainer);
 /* Switches parts on; before workers are created.  DPT_E_NO_MEMORY. */
-DPT_CHECK_RESULT dpt_status dpti_state_parts_begin(dpt_trainer *trainer);
+DPT_CHECK_RESULT dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what);
 /* After workers are destroyed.  Where a device hangs, the mirror stays: it may be read. */
 void dpti_state_parts_end(dpt_trainer *trainer);
 bool dpti_state_parts_on(const dpt_trainer *trainer);
+bool dpti_state_parts_of_gradients(const dpt_trainer *trainer);
 
 /* Divides the state among the workers that are not lost, by the memory that they have left: by
    dpti_state_parts_measure, or estimated before workers are created: a device's memory without what
    it holds now, the parameters and the gradients. */
 void dpti_state_parts_divide(dpt_trainer *trainer, bool measured);
-/* While this is set, workers are to be created with empty parts, and for as few samples at once as
-   may be; measure then notes what memory each device has left. */
-void dpti_state_parts_set_trial(dpt_trainer *trainer, bool trial);
-bool dpti_state_parts_is_trial(const dpt_trainer *trainer);
+/* In a trial workers are to be created with empty parts; measure then notes what memory each device
+   has left. */
+void dpti_state_parts_set_trial(dpt_trainer *trainer, dpti_trial trial);
+/* Whether workers are to compute as few samples at once as may be. */
+bool dpti_state_parts_takes_least(const dpt_trainer *trainer);
 void dpti_state_parts_measure(dpt_trainer *trainer);
 /* The part that the worker's device updates, as its program needs it; without parts, all. */
 void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out);

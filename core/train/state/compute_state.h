@@ -1,7 +1,7 @@
 /* The fields of compute: what each driver thread knows about its steps.
 
    Only files of core/train/compute touch these fields.  Other concerns call the functions that
-   step.h, shard.h, single_launch.h and finite.h declare. */
+   step.h, shard.h, single_launch.h, window.h and finite.h declare. */
 #ifndef DPTI_COMPUTE_STATE_H
 #define DPTI_COMPUTE_STATE_H
 
@@ -67,6 +67,8 @@ typedef struct dpti_worker_compute {
     dpti_single_launch single;
     dpti_finite finite; /* of all gradients: where the device is alone, or they are its island's sum
                          */
+    float *kept;   /* host memory: gradients of buckets between micro-batches (window.h), or NULL */
+    size_t n_kept; /* nodes of grains for which it has room; 1 without grains */
 } dpti_worker_compute;
 
 #endif

@@ -15,10 +15,18 @@
 /* Kinds of buffers of the training state: parameters, and up to two of the optimizer. */
 enum { DPTI_MAX_STATE_BUFFERS = 3 };
 
+/* Why workers are created: to train, or to see what memory they leave for parts. */
+typedef enum dpti_trial {
+    DPTI_NO_TRIAL = 0,
+    DPTI_TRIAL_FULL,  /* with as many samples at once as fit */
+    DPTI_TRIAL_LEAST, /* with as few samples at once as may be */
+} dpti_trial;
+
 /* The optimizer's state in parts (state_parts.h). */
 typedef struct dpti_state_parts {
     bool on;
-    bool trial;                            /* workers are created to see what memory is left */
+    bool gradients; /* sums of gradients are in parts, too */
+    dpti_trial trial;
     dpti_rendezvous *meet;                 /* of driver threads, in the update */
     float *mirror[DPTI_MAX_STATE_BUFFERS]; /* the mirror; [0] NULL: not made yet */
 } dpti_state_parts;
