@@ -202,15 +202,50 @@ static dpt_fit_options fit_options(const cli_session *session, const cli_options
     };
 }
 
+/* Creates the trainer, with the weights from which training begins, and prints the header, unless
+   training goes on. */
+static dpt_status begin(cli_session *session, const cli_options *options)
+{
+    const bool has_state = dpt_process_has_state(session->context),
+               loads = !has_state && !goes_on(options);
+    DPT_TRY(cli_session_create_trainer(session, options));
+    if (!has_state) DPT_TRY(save_config(session, options));
+    if (options->lora)
+        DPT_TRY(cli_adapters_load(session, options, !loads));
+    else if (options->load && loads)
+        DPT_TRY(load(session, options));
+    if (has_state || cli_session_quiet(session, options)) return DPT_OK;
+    DPT_TRY(print_header(session, options));
+    return cli_print_memory(session, options);
+}
+
 /* A process has died: trains with the devices of the others. */
-static dpt_status go_on(cli_session *session, const cli_options *options, cli_progress *progress)
+static dpt_status go_on(cli_session *session, const cli_options *options)
 {
     dpt_trainer_destroy(session->trainer);
     session->trainer = NULL;
     DPT_TRY(dpt_process_go_on(session->context));
-    DPT_TRY(cli_session_renew_trainer(session, options));
-    progress->quiet = cli_session_quiet(session, options);
-    return options->lora ? cli_adapters_load(session, options, true) : DPT_OK;
+    return begin(session, options);
+}
+
+/* Trains, with the others if a process dies. */
+static dpt_status train_on(cli_session *session, const cli_options *options, cli_progress *progress,
+                           dpt_fit_result *result)
+{
+    const dpt_fit_options fit = fit_options(session, options, progress);
+    dpt_status status = begin(session, options);
+    for (;;) {
+        progress->quiet = cli_session_quiet(session, options);
+        if (status == DPT_OK) cli_signals_catch();
+        if (status == DPT_OK && !options->quiet) cli_signals_tell(session->context, progress->bar);
+        if (status == DPT_OK) status = dpt_fit(session->trainer, &fit, result);
+        if (status == DPT_OK || !dpt_process_can_go_on(session->context)) break;
+        cli_progress_end(progress);
+        status = go_on(session, options);
+    }
+    cli_signals_tell_no_more();
+    cli_progress_end(progress);
+    return status;
 }
 
 /* Trains.  A device that fails before the first step counts as one that cannot train, and
@@ -218,44 +253,25 @@ static dpt_status go_on(cli_session *session, const cli_options *options, cli_pr
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     cli_signals_catch_wishes(options);
-    DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
-    DPT_TRY(save_config(session, options));
-    const bool quiet = cli_session_quiet(session, options);
-    if (options->lora)
-        DPT_TRY(cli_adapters_load(session, options, goes_on(options)));
-    else if (options->load && !goes_on(options))
-        DPT_TRY(load(session, options));
-    if (!quiet) {
-        DPT_TRY(print_header(session, options));
-        DPT_TRY(cli_print_memory(session, options));
-    }
+    DPT_TRY(cli_session_prepare_training(session, options, CLI_WITH_PROCESSES));
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
     cli_progress progress;
-    cli_progress_init(&progress, quiet);
+    cli_progress_init(&progress, cli_session_quiet(session, options));
     progress.regression =
         cli_loss(options) != DPT_LOSS_CROSS_ENTROPY || dpt_model_gives_loss(session->model);
     progress.epochs = cli_epochs(options);
     progress.samples_per_epoch = data.count;
     progress.unit = cli_unit_of(session->train);
     progress.max_seconds = options->max_time;
-    const dpt_fit_options fit = fit_options(session, options, &progress);
     dpt_fit_result result = {.size = sizeof result};
-    cli_signals_catch();
-    if (!options->quiet) cli_signals_tell(session->context, progress.bar);
-    dpt_status status = dpt_fit(session->trainer, &fit, &result);
-    while (status != DPT_OK && dpt_process_can_go_on(session->context)) {
-        cli_progress_end(&progress);
-        status = go_on(session, options, &progress);
-        if (status == DPT_OK) status = dpt_fit(session->trainer, &fit, &result);
-    }
-    cli_signals_tell_no_more();
-    cli_progress_end(&progress);
+    dpt_status status = train_on(session, options, &progress, &result);
     end->deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
     end->stopped = status == DPT_OK && result.stopped;
     if (end->stopped) end->by = result.stopped_by;
     if (end->stopped) end->caught = cli_signals_caught();
-    if (status == DPT_OK && !quiet) status = print_result(session, options, &result, &progress);
+    if (status == DPT_OK && !cli_session_quiet(session, options))
+        status = print_result(session, options, &result, &progress);
     return status;
 }
 

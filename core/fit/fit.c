@@ -404,6 +404,8 @@ static dpt_status close_epoch(dpti_fit *f, size_t step, dpt_epoch_metrics *m)
     f->course.result.no_patience =
         f->options->patience > 0 && f->course.without_better >= f->options->patience;
     dpti_fit_close_epoch(f);
+    f->last_epoch = *m;
+    f->last_epoch.validation_classes = f->last_epoch.test_classes = NULL;
     if (f->log) DPT_TRY(dpti_weights_sha256(f->trainer, m->weights_sha256));
     /* Training has gone back: the weights are those of an earlier step. */
     if (dpt_trainer_steps(f->trainer) != step) m->weights_sha256[0] = '\0';
@@ -723,7 +725,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_fit f = {.trainer = trainer,
                   .options = &own,
                   .context = trainer->context,
-                  .carried = dpti_carried_any(trainer->context),
+                  .carried = trainer->context->goes_on,
                   .began = dpti_seconds(),
                   .epoch = dpti_steps_next(trainer)->epoch,
                   .saved_step = SIZE_MAX,

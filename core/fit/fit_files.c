@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "checkpoint/weights.h"
 #include "io/file.h"
 #include "io/folder.h"
 #include "train/algorithms.h"
@@ -13,6 +14,7 @@
 #include "train/exchange/link_probe.h"
 #include "train/peers/peers.h"
 #include "train/plan/shards.h"
+#include "train/progress/in_flight.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -373,6 +375,18 @@ static dpt_status add_recent(dpti_fit *f, size_t *last)
     return DPT_OK;
 }
 
+/* Adds an epoch that has ended likewise.  `last`: the last one in the log. */
+static dpt_status add_last_epoch(dpti_fit *f, size_t last)
+{
+    dpt_error error = {0};
+    dpt_epoch_metrics *m = &f->last_epoch;
+    if (m->epoch != last + 1 || m->epoch >= dpti_fit_next_epoch(f)) return DPT_OK;
+    if (dpti_steps_done(f->trainer)->position == 0)
+        DPT_TRY(dpti_weights_sha256(f->trainer, m->weights_sha256));
+    if (dpti_log_write_epoch(f->log, m, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
+}
+
 /* A replayed log may contain a resume with changes; it is repeated as it began. */
 static void tell_changed(const dpti_fit *f)
 {
@@ -393,8 +407,8 @@ static void tell_changed(const dpti_fit *f)
 typedef struct opening {
     dpti_fit *fit;
     const char *path;
-    bool begun;  /* the resumed log has a run event */
-    size_t last; /* the last step in the resumed log */
+    bool begun;              /* the resumed log has a run event */
+    size_t last, last_epoch; /* in the resumed log */
 } opening;
 
 static bool is_pipe(const char *path)
@@ -440,6 +454,7 @@ static dpt_status open_log(opening *o, dpt_error *error)
     f->log = resumed.log;
     o->begun = resumed.begun;
     o->last = resumed.last_step;
+    o->last_epoch = resumed.last_epoch;
     return status;
 }
 
@@ -457,6 +472,7 @@ static dpt_status begin_log(dpti_fit *f)
     if (!f->log) return DPT_OK;
     if (!o.begun) DPT_TRY(log_run(f, false));
     if (o.begun) DPT_TRY(add_recent(f, &o.last));
+    if (o.begun) DPT_TRY(add_last_epoch(f, o.last_epoch));
     if (o.begun) tell_gap(f, o.last);
     if (o.begun && dpti_fit_keeps_history(f) &&
         dpti_history_recall(&f->history, f->options->log, f->trainer->n_devices, &error) != DPT_OK)

@@ -101,6 +101,26 @@ static dpt_status take_peers(dpt_trainer *t, dpti_gathered *all)
                     t->n_devices, DPTI_SPLIT_MAX_DEVICES);
 }
 
+/* A process that is left may have met one that has died, while others have not. */
+static dpt_status note_counts(dpt_trainer *t)
+{
+    const dpti_processes *p = t->processes;
+    dpti_device_counts *c = &t->context->counts;
+    const size_t n = dpti_processes_first_count(p), n_left = dpti_processes_count(p);
+    dpti_gathered all = {.data = NULL};
+    if (!dpti_processes_survive(p)) return DPT_OK;
+    if (!c->of) *c = (dpti_device_counts){.n = n, .of = calloc(n, sizeof *c->of)};
+    for (size_t r = 0; c->of && r < n_left; r++)
+        c->of[dpti_processes_first(p, r)] = t->peers.firsts[r + 1] - t->peers.firsts[r];
+    const dpti_bytes mine = {c->of, n * sizeof *c->of};
+    DPT_TRY(dpti_peers_all_gather(t, c->of ? DPT_OK : no_memory(t), mine, &all));
+    const size_t *told = (const size_t *)(const void *)all.data;
+    for (size_t i = 0; i < n * n_left; i++)
+        if (told[i] > c->of[i % n]) c->of[i % n] = told[i];
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
 dpt_status dpti_peers_meet(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -113,6 +133,7 @@ dpt_status dpti_peers_meet(dpt_trainer *trainer)
     status =
         dpti_peers_all_gather(t, status, (dpti_bytes){mine, t->n_workers * sizeof *mine}, &all);
     if (status == DPT_OK) status = dpti_peers_agree(t, take_peers(t, &all));
+    if (status == DPT_OK) status = note_counts(t);
     dpti_gathered_free(&all);
     free(mine);
     return status;
