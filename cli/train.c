@@ -6,7 +6,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -138,8 +137,8 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
 /* How a training ended. */
 typedef struct ending {
     bool stopped;
-    size_t by;     /* the process that asked for the end */
-    int caught;    /* the signal that this process got; 0: none */
+    size_t by;     /* the process that asked for the end, */
+    int caught;    /* because of this signal */
     bool deserted; /* training ended because of its devices */
 } ending;
 
@@ -269,7 +268,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     end->deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
     end->stopped = status == DPT_OK && result.stopped;
     if (end->stopped) end->by = result.stopped_by;
-    if (end->stopped) end->caught = cli_signals_caught();
+    if (end->stopped) end->caught = result.stopped_for;
     if (status == DPT_OK && !cli_session_quiet(session, options))
         status = print_result(session, options, &result, &progress);
     return status;
@@ -279,12 +278,12 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
  * reason. */
 static int tell_stopped(const cli_session *session, const cli_options *options, const ending *end)
 {
-    /* A request from another process has no signal number.  Launchers send SIGTERM. */
-    const int code = cli_signals_status(end->caught ? end->caught : SIGTERM, options);
+    const int code = cli_signals_status(end->caught, options);
     const char *resume = options->checkpoint ? "; --resume continues" : "";
     if (dpt_process_rank(session->context) > 0) return code;
-    if (end->caught) return cli_error(code, "ended early by signal %d%s", end->caught, resume);
-    return cli_error(code, "ended early: process %zu asked for the end%s", end->by, resume);
+    if (end->by == 0) return cli_error(code, "ended early by signal %d%s", end->caught, resume);
+    return cli_error(code, "ended early: process %zu asked for the end because of signal %d%s",
+                     end->by, end->caught, resume);
 }
 
 int cli_train(const cli_options *options)

@@ -270,6 +270,11 @@ size_t dpti_peers_stopped_by(const dpt_trainer *trainer)
     return trainer->peers.stopped_by;
 }
 
+unsigned dpti_peers_stopped_for(const dpt_trainer *trainer)
+{
+    return trainer->peers.stopped_for;
+}
+
 void dpti_peers_forget_requests(dpt_trainer *trainer)
 {
     atomic_store(&trainer->peers.requests, 0);
@@ -279,6 +284,12 @@ void dpti_peers_forget_requests(dpt_trainer *trainer)
 void dpti_peers_request(dpt_trainer *trainer, dpti_run_request request)
 {
     atomic_fetch_or(&trainer->peers.requests, (unsigned)request);
+}
+
+void dpti_peers_request_stop(dpt_trainer *trainer, unsigned cause)
+{
+    if (dpti_peers_requests(trainer) & DPTI_RUN_REQUEST_STOP) return;
+    atomic_fetch_or(&trainer->peers.requests, DPTI_RUN_REQUEST_STOP | cause << DPTI_RUN_CAUSE_BIT);
 }
 
 void dpti_peers_have(dpt_trainer *trainer, dpti_run_request request)
@@ -291,6 +302,7 @@ void dpti_peers_have(dpt_trainer *trainer, dpti_run_request request)
 typedef struct answers {
     unsigned first, any;
     size_t stopped_by;
+    unsigned stopped_for;
 } answers;
 
 static dpt_status ask(dpt_trainer *trainer, unsigned mine, answers *out)
@@ -305,7 +317,10 @@ static dpt_status ask(dpt_trainer *trainer, unsigned mine, answers *out)
     for (size_t i = 0; i < dpt_process_count(trainer->context); i++) {
         unsigned one = 0;
         memcpy(&one, all.data + i * sizeof one, sizeof one);
-        if (one & ~out->any & DPTI_RUN_REQUEST_STOP) out->stopped_by = i;
+        if (one & ~out->any & DPTI_RUN_REQUEST_STOP) {
+            out->stopped_by = i;
+            out->stopped_for = one >> DPTI_RUN_CAUSE_BIT;
+        }
         out->any |= one;
     }
     dpti_gathered_free(&all);
@@ -333,7 +348,10 @@ dpt_status dpti_peers_ask_requests(dpt_trainer *trainer, unsigned mine, unsigned
     dpti_peers *p = &trainer->peers;
     answers said = {.any = 0};
     DPT_TRY(ask(trainer, mine | dpti_peers_requests(trainer), &said));
-    if (said.any & ~p->agreed_requests & DPTI_RUN_REQUEST_STOP) p->stopped_by = said.stopped_by;
+    if (said.any & ~p->agreed_requests & DPTI_RUN_REQUEST_STOP) {
+        p->stopped_by = said.stopped_by;
+        p->stopped_for = said.stopped_for;
+    }
     p->agreed_requests |= said.any & (DPTI_RUN_REQUESTS - 1);
     *any = said.any;
     return DPT_OK;
