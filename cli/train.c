@@ -25,11 +25,13 @@ static dpt_status print_devices(const dpt_trainer *trainer)
 static void print_processes(const dpt_context *context, const cli_options *options)
 {
     const size_t n = dpt_process_count(context);
+    const double patience = dpt_process_patience(context);
     if (n == 1) return;
-    printf("%-10s%zu: %s\n", "processes", n,
-           dpt_process_survives(context) && options->local_steps == 0
-               ? "if one dies, the training goes on without it"
-               : "if one dies, the training ends");
+    printf("%-10s%zu: if one dies", "processes", n);
+    if (patience > 0) printf(", or stands still for %g s", patience);
+    printf(", the training %s\n", dpt_process_survives(context) && options->local_steps == 0
+                                      ? "goes on without it"
+                                      : "ends");
 }
 
 /* The outer momentum's default suits long rounds. */

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "collective/pipeline.h"
+#include "collective/pulse.h"
 #include "device/signals.h"
 #include "dpt_error.h"
 #include "dptrain.h" /* dpt_status_words */
@@ -33,6 +34,8 @@ struct dpti_processes {
     dpti_link link;
     bool open;
     bool survives;         /* the job goes on when a process has died */
+    double patience;       /* as dpti_processes_patience has it */
+    dpti_pulse *pulse;     /* NULL: none */
     bool broken;           /* the transport has failed, and nothing is in flight any more */
     bool lost;             /* it could not be mended */
     bool agreed;           /* all know of the last failure */
@@ -260,6 +263,7 @@ static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
     p->first = p->link.rank;
     p->n_first = p->link.n;
     p->survives = dpti_link_survives(&p->link);
+    p->patience = dpti_link_patience(&p->link);
     return make_room(p, error);
 }
 
@@ -309,8 +313,10 @@ dpt_status dpti_processes_start(const dpt_transport *transport, double delay, dp
     }
     dpti_signals signals;
     dpti_signals_save(&signals);
-    const dpt_status status = call(p, run_open, NULL, error);
+    dpt_status status = call(p, run_open, NULL, error);
     dpti_signals_restore(&signals);
+    if (status == DPT_OK && p->patience > 0)
+        status = dpti_pulse_start(p->patience, p->link.rank, &p->pulse, error);
     if (status != DPT_OK) {
         give_up(p); /* the others are not waited for */
         dpti_processes_stop(p);
@@ -325,6 +331,7 @@ void dpti_processes_stop(dpti_processes *processes)
     dpti_processes *p = processes;
     dpt_error error = {.status = DPT_OK};
     if (!p) return;
+    dpti_pulse_stop(p->pulse);
     /* After a failure the transport is not closed: other processes may never call its `close`. */
     if (p->open && has_failed(p))
         dpti_link_abandon(&p->link);
@@ -473,6 +480,11 @@ static dpt_status together(dpti_processes *p, call_fn *function, void *argument,
 bool dpti_processes_survive(const dpti_processes *processes)
 {
     return processes->survives;
+}
+
+double dpti_processes_patience(const dpti_processes *processes)
+{
+    return processes->patience;
 }
 
 bool dpti_processes_to_mend(dpti_processes *processes)

@@ -9,6 +9,7 @@
 #include "checkpoint/weights.h"
 #include "io/file.h"
 #include "io/folder.h"
+#include "io/take_over.h"
 #include "train/algorithms.h"
 #include "train/exchange/exchange.h"
 #include "train/exchange/link_probe.h"
@@ -491,10 +492,24 @@ static dpt_status begin_board(dpti_fit *f)
     return dpti_context_fail(f->context, NULL, &error);
 }
 
+/* A process that is left behind, and stands still, has the files open. */
+static dpt_status take_files_over(const dpti_fit *f)
+{
+    const dpt_fit_options *o = f->options;
+    const dpti_processes *p = f->trainer->processes;
+    dpt_error error = {0};
+    if (!f->carried || !p || !(dpti_processes_patience(p) > 0)) return DPT_OK;
+    if ((o->log && dpti_take_over("the log ", o->log, &error) != DPT_OK) ||
+        (o->trace && dpti_take_over("the trace ", o->trace, &error) != DPT_OK))
+        return dpti_context_fail(f->context, NULL, &error);
+    return DPT_OK;
+}
+
 dpt_status dpti_fit_open_files(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
     tell_changed(f);
+    DPT_TRY(take_files_over(f));
     DPT_TRY(o->log ? begin_log(f) : dpti_carried_tell_lost(f));
     if (o->tensorboard) DPT_TRY(begin_board(f));
     return o->trace ? open_once_read(&(opening){.fit = f, .path = o->trace}, open_trace) : DPT_OK;
