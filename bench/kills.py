@@ -5,8 +5,8 @@ training that nobody disturbs, and the log has each step once.  Needs an Open MP
     bench/kills.py [--dptrain FILE] [--kills N] [--processes N] [--seed N] [--early]
 
 A training loses up to all processes but one.  With --early the first kill may come before the first step.  The exit
-status is 1 if anything is wrong; a training that ends because a process had not started MPI yet is counted, and is not
-wrong.
+status is 1 if anything is wrong.  Open MPI 5.0.11 waits for ever for a process that dies while MPI starts: such a
+training counts as one that hangs.
 """
 
 import argparse
