@@ -213,5 +213,5 @@ int cli_progress_show(const dpt_fit_progress *progress, void *user)
         cli_progress_end(p);
         print_epoch(p, progress->epoch);
     }
-    return cli_signals_caught() != 0;
+    return cli_signals_caught(); /* which all processes learn */
 }

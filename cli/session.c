@@ -270,7 +270,7 @@ static dpt_status prepare(cli_session *session, const dpt_trainer_options *train
     return status;
 }
 
-dpt_status cli_session_renew_trainer(cli_session *session, const cli_options *options)
+dpt_status cli_session_create_trainer(cli_session *session, const cli_options *options)
 {
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
@@ -278,13 +278,20 @@ dpt_status cli_session_renew_trainer(cli_session *session, const cli_options *op
     return prepare(session, &trainer, cli_session_quiet(session, options));
 }
 
-dpt_status cli_session_open_training(cli_session *session, const cli_options *options,
-                                     unsigned with)
+dpt_status cli_session_prepare_training(cli_session *session, const cli_options *options,
+                                        unsigned with)
 {
     DPT_TRY(cli_session_open(session, options, with | CLI_WITH_TRAIN));
     DPT_TRY(cli_class_weights(session, options));
     if (dpt_process_rank(session->context) == 0) tell_remarks(session->model);
-    return cli_session_renew_trainer(session, options);
+    return DPT_OK;
+}
+
+dpt_status cli_session_open_training(cli_session *session, const cli_options *options,
+                                     unsigned with)
+{
+    DPT_TRY(cli_session_prepare_training(session, options, with));
+    return cli_session_create_trainer(session, options);
 }
 
 int cli_session_close(cli_session *session, int code)

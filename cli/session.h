@@ -51,12 +51,16 @@ DPT_CHECK_RESULT dpt_status cli_open_devices(cli_session *session, const cli_opt
    none.  Close the session after a failure too. */
 DPT_CHECK_RESULT dpt_status cli_session_open(cli_session *session, const cli_options *options,
                                              unsigned with);
-/* The same with the training data, and with the trainer that the options describe. */
+/* The same with the training data and all that a trainer needs, but no trainer. */
+DPT_CHECK_RESULT dpt_status cli_session_prepare_training(cli_session *session,
+                                                         const cli_options *options, unsigned with);
+/* The same with the trainer that the options describe. */
 DPT_CHECK_RESULT dpt_status cli_session_open_training(cli_session *session,
                                                       const cli_options *options, unsigned with);
-/* Creates the trainer of the devices that are left, after dpt_process_go_on. */
-DPT_CHECK_RESULT dpt_status cli_session_renew_trainer(cli_session *session,
-                                                      const cli_options *options);
+/* Creates that trainer: after cli_session_prepare_training, and of the devices that are left after
+   dpt_process_go_on. */
+DPT_CHECK_RESULT dpt_status cli_session_create_trainer(cli_session *session,
+                                                       const cli_options *options);
 /* As cli_fail.  If several processes know of the failure, one prints it.  If this process fails
    alone, the message names it. */
 int cli_session_fail(const cli_session *session, dpt_status status);

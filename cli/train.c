@@ -6,7 +6,6 @@
 
 #include <limits.h>
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,11 +25,13 @@ static dpt_status print_devices(const dpt_trainer *trainer)
 static void print_processes(const dpt_context *context, const cli_options *options)
 {
     const size_t n = dpt_process_count(context);
+    const double patience = dpt_process_patience(context);
     if (n == 1) return;
-    printf("%-10s%zu: %s\n", "processes", n,
-           dpt_process_survives(context) && options->local_steps == 0
-               ? "if one dies, the training goes on without it"
-               : "if one dies, the training ends");
+    printf("%-10s%zu: if one dies", "processes", n);
+    if (patience > 0) printf(", or stands still for %g s", patience);
+    printf(", the training %s\n", dpt_process_survives(context) && options->local_steps == 0
+                                      ? "goes on without it"
+                                      : "ends");
 }
 
 /* The outer momentum's default suits long rounds. */
@@ -138,8 +139,8 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
 /* How a training ended. */
 typedef struct ending {
     bool stopped;
-    size_t by;     /* the process that asked for the end */
-    int caught;    /* the signal that this process got; 0: none */
+    size_t by;     /* the process that asked for the end, */
+    int caught;    /* because of this signal */
     bool deserted; /* training ended because of its devices */
 } ending;
 
@@ -202,15 +203,50 @@ static dpt_fit_options fit_options(const cli_session *session, const cli_options
     };
 }
 
+/* Creates the trainer, with the weights from which training begins, and prints the header, unless
+   training goes on. */
+static dpt_status begin(cli_session *session, const cli_options *options)
+{
+    const bool has_state = dpt_process_has_state(session->context),
+               loads = !has_state && !goes_on(options);
+    DPT_TRY(cli_session_create_trainer(session, options));
+    if (!has_state) DPT_TRY(save_config(session, options));
+    if (options->lora)
+        DPT_TRY(cli_adapters_load(session, options, !loads));
+    else if (options->load && loads)
+        DPT_TRY(load(session, options));
+    if (has_state || cli_session_quiet(session, options)) return DPT_OK;
+    DPT_TRY(print_header(session, options));
+    return cli_print_memory(session, options);
+}
+
 /* A process has died: trains with the devices of the others. */
-static dpt_status go_on(cli_session *session, const cli_options *options, cli_progress *progress)
+static dpt_status go_on(cli_session *session, const cli_options *options)
 {
     dpt_trainer_destroy(session->trainer);
     session->trainer = NULL;
     DPT_TRY(dpt_process_go_on(session->context));
-    DPT_TRY(cli_session_renew_trainer(session, options));
-    progress->quiet = cli_session_quiet(session, options);
-    return options->lora ? cli_adapters_load(session, options, true) : DPT_OK;
+    return begin(session, options);
+}
+
+/* Trains, with the others if a process dies. */
+static dpt_status train_on(cli_session *session, const cli_options *options, cli_progress *progress,
+                           dpt_fit_result *result)
+{
+    const dpt_fit_options fit = fit_options(session, options, progress);
+    dpt_status status = begin(session, options);
+    for (;;) {
+        progress->quiet = cli_session_quiet(session, options);
+        if (status == DPT_OK) cli_signals_catch();
+        if (status == DPT_OK && !options->quiet) cli_signals_tell(session->context, progress->bar);
+        if (status == DPT_OK) status = dpt_fit(session->trainer, &fit, result);
+        if (status == DPT_OK || !dpt_process_can_go_on(session->context)) break;
+        cli_progress_end(progress);
+        status = go_on(session, options);
+    }
+    cli_signals_tell_no_more();
+    cli_progress_end(progress);
+    return status;
 }
 
 /* Trains.  A device that fails before the first step counts as one that cannot train, and
@@ -218,44 +254,25 @@ static dpt_status go_on(cli_session *session, const cli_options *options, cli_pr
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     cli_signals_catch_wishes(options);
-    DPT_TRY(cli_session_open_training(session, options, CLI_WITH_PROCESSES));
-    DPT_TRY(save_config(session, options));
-    const bool quiet = cli_session_quiet(session, options);
-    if (options->lora)
-        DPT_TRY(cli_adapters_load(session, options, goes_on(options)));
-    else if (options->load && !goes_on(options))
-        DPT_TRY(load(session, options));
-    if (!quiet) {
-        DPT_TRY(print_header(session, options));
-        DPT_TRY(cli_print_memory(session, options));
-    }
+    DPT_TRY(cli_session_prepare_training(session, options, CLI_WITH_PROCESSES));
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
     cli_progress progress;
-    cli_progress_init(&progress, quiet);
+    cli_progress_init(&progress, cli_session_quiet(session, options));
     progress.regression =
         cli_loss(options) != DPT_LOSS_CROSS_ENTROPY || dpt_model_gives_loss(session->model);
     progress.epochs = cli_epochs(options);
     progress.samples_per_epoch = data.count;
     progress.unit = cli_unit_of(session->train);
     progress.max_seconds = options->max_time;
-    const dpt_fit_options fit = fit_options(session, options, &progress);
     dpt_fit_result result = {.size = sizeof result};
-    cli_signals_catch();
-    if (!options->quiet) cli_signals_tell(session->context, progress.bar);
-    dpt_status status = dpt_fit(session->trainer, &fit, &result);
-    while (status != DPT_OK && dpt_process_can_go_on(session->context)) {
-        cli_progress_end(&progress);
-        status = go_on(session, options, &progress);
-        if (status == DPT_OK) status = dpt_fit(session->trainer, &fit, &result);
-    }
-    cli_signals_tell_no_more();
-    cli_progress_end(&progress);
+    dpt_status status = train_on(session, options, &progress, &result);
     end->deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
     end->stopped = status == DPT_OK && result.stopped;
     if (end->stopped) end->by = result.stopped_by;
-    if (end->stopped) end->caught = cli_signals_caught();
-    if (status == DPT_OK && !quiet) status = print_result(session, options, &result, &progress);
+    if (end->stopped) end->caught = result.stopped_for;
+    if (status == DPT_OK && !cli_session_quiet(session, options))
+        status = print_result(session, options, &result, &progress);
     return status;
 }
 
@@ -263,12 +280,12 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
  * reason. */
 static int tell_stopped(const cli_session *session, const cli_options *options, const ending *end)
 {
-    /* A request from another process has no signal number.  Launchers send SIGTERM. */
-    const int code = cli_signals_status(end->caught ? end->caught : SIGTERM, options);
+    const int code = cli_signals_status(end->caught, options);
     const char *resume = options->checkpoint ? "; --resume continues" : "";
     if (dpt_process_rank(session->context) > 0) return code;
-    if (end->caught) return cli_error(code, "ended early by signal %d%s", end->caught, resume);
-    return cli_error(code, "ended early: process %zu asked for the end%s", end->by, resume);
+    if (end->by == 0) return cli_error(code, "ended early by signal %d%s", end->caught, resume);
+    return cli_error(code, "ended early: process %zu asked for the end because of signal %d%s",
+                     end->by, end->caught, resume);
 }
 
 int cli_train(const cli_options *options)

@@ -56,7 +56,7 @@ void dpt_context_destroy(dpt_context *context)
     if (!context) return;
     dpti_processes_stop(context->processes);
     if (context->carried.object) context->carried.destroy(context->carried.object);
-    free(context->left.gone);
+    free(context->counts.of);
     dpti_registry_destroy(context->registry);
     free(context->precision);
     free(context);

@@ -3,6 +3,7 @@
 #include "context/context.h"
 
 #include "base/clock.h"
+#include "base/fence.h"
 #include "base/grow.h"
 #include "base/text.h"
 #include "base/thread.h"
@@ -82,6 +83,7 @@ static void delete_others(dpti_keeper *k)
     for (size_t i = 0; i < n; i++) {
         if (is_own(k, numbers[i])) continue;
         char *path = dpti_folder_path(k->folder, numbers[i]);
+        dpti_fence_pass();
         if (path) (void)unlink(path);
         free(path);
     }
@@ -161,10 +163,20 @@ static void *run(void *argument)
 
 /* ---- The caller ------------------------------------------------------------------------------ */
 
+static dpt_status lock(dpti_keeper *k)
+{
+    dpt_trainer *t = k->trainer;
+    dpt_error error = {0};
+    const dpt_status status = dpti_folder_lock(k->folder, &k->lock, &error);
+    const bool takes_over =
+        t->context->goes_on && t->processes && dpti_processes_patience(t->processes) > 0;
+    if (status == DPT_OK || (status == DPT_E_STATE && takes_over)) return DPT_OK;
+    return dpti_context_fail(t->context, NULL, &error);
+}
+
 dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n_kept,
                               dpti_keeper **out)
 {
-    dpt_error error = {0};
     dpti_keeper *k = calloc(1, sizeof *k);
     if (!k) return dpt_fail(trainer->context, DPT_E_NO_MEMORY, "no memory for checkpoints");
     *k = (dpti_keeper){.trainer = trainer,
@@ -178,8 +190,7 @@ dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n
     dpt_status status = DPT_OK;
     if (!k->folder)
         status = dpt_fail(trainer->context, DPT_E_NO_MEMORY, "no memory for checkpoints");
-    if (status == DPT_OK && dpti_folder_lock(folder, &k->lock, &error) != DPT_OK)
-        status = dpti_context_fail(trainer->context, NULL, &error);
+    if (status == DPT_OK) status = lock(k);
     if (status == DPT_OK) {
         (void)dpti_folder_clean(folder);
         status = dpti_snapshot_create(trainer, &k->snapshot);

@@ -13,7 +13,8 @@
 typedef struct dpti_keeper dpti_keeper;
 
 /* Locks the folder, removes the temporary files of killed runs, allocates memory for a snapshot
-   and starts the thread.  The context has the error. */
+   and starts the thread.  A training that goes on without a process that is left behind
+   (base/fence.h), and that may have the lock, does without.  The context has the error. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder,
                                                size_t n_kept, dpti_keeper **out);
 /* Waits for the write in progress.  If no checkpoint has become durable, the files that

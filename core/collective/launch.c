@@ -176,6 +176,19 @@ dpt_status dpti_processes_introduce(dpti_processes *processes, const char *versi
     return status;
 }
 
+/* Once all processes have joined, one that dies is left behind. */
+static dpt_status meet_others(dpti_processes *processes, const char *purpose, dpt_error *error)
+{
+    dpt_status status = dpti_processes_introduce(processes, DPT_VERSION, purpose, error);
+    if (status == DPT_OK) status = dpti_processes_tell_delays(processes, error);
+    while (status != DPT_OK && dpti_processes_to_mend(processes)) {
+        status = dpti_processes_mend(processes, error);
+        if (status == DPT_OK)
+            status = dpti_processes_introduce(processes, DPT_VERSION, purpose, error);
+    }
+    return status;
+}
+
 /* The transport's name if this process is to join others by it; NULL if it trains alone. */
 static const char *choose_transport(size_t n)
 {
@@ -223,9 +236,7 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
         status = check_count(context->processes, n, which, &error);
         if (status != DPT_OK) dpti_processes_give_up(context->processes);
     }
-    if (status == DPT_OK)
-        status = dpti_processes_introduce(context->processes, DPT_VERSION, purpose, &error);
-    if (status == DPT_OK) status = dpti_processes_tell_delays(context->processes, &error);
+    if (status == DPT_OK) status = meet_others(context->processes, purpose, &error);
     if (status == DPT_OK) context->process_name.rank = dpti_processes_rank(context->processes);
     if (status == DPT_OK) context->process_name.rank_known = true;
     return status == DPT_OK ? DPT_OK : dpti_context_fail(context, prefix, &error);
@@ -263,6 +274,11 @@ void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes
 bool dpt_process_survives(const dpt_context *context)
 {
     return context->processes && dpti_processes_survive(context->processes);
+}
+
+double dpt_process_patience(const dpt_context *context)
+{
+    return context->processes ? dpti_processes_patience(context->processes) : 0;
 }
 
 bool dpt_process_agreed(const dpt_context *context)

@@ -52,6 +52,12 @@ bool dpti_link_survives(const dpti_link *link)
     return t->survives && t->survives(link->self);
 }
 
+double dpti_link_patience(const dpti_link *link)
+{
+    const dpt_transport *t = link->transport;
+    return dpti_link_survives(link) && t->patience ? t->patience(link->self) : 0;
+}
+
 dpt_status dpti_link_settle(const dpti_link *link, dpt_error *error)
 {
     return link->transport->settle(link->self, error);

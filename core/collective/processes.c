@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "collective/pipeline.h"
+#include "collective/pulse.h"
 #include "device/signals.h"
 #include "dpt_error.h"
 #include "dptrain.h" /* dpt_status_words */
@@ -33,17 +34,21 @@ struct dpti_processes {
     dpti_link link;
     bool open;
     bool survives;         /* the job goes on when a process has died */
+    double patience;       /* as dpti_processes_patience has it */
+    dpti_pulse *pulse;     /* NULL: none */
     bool broken;           /* the transport has failed, and nothing is in flight any more */
+    bool lost;             /* it could not be mended */
     bool agreed;           /* all know of the last failure */
-    size_t *former;        /* (n) as dpti_processes_former has it; NULL: the present ranks */
+    size_t first, n_first; /* the rank and the number of processes at the start */
+    size_t *firsts;        /* (n) as dpti_processes_first has it; NULL: the present ranks */
     double *delays;        /* (n) as dpti_processes_delays has them */
     dpt_message *messages; /* (4 n) */
     dpti_pipeline *pipeline;
     pthread_t thread;
     pthread_mutex_t mutex; /* guards what follows */
     pthread_cond_t changed;
-    bool failed;     /* the transport, or this process alone: */
-    dpt_error first; /* how, if it was the transport */
+    bool failed;             /* the transport, or this process alone: */
+    dpt_error first_failure; /* how, if it was the transport */
     bool busy, stop;
     call_fn *call; /* NULL: nothing to do */
     void *argument;
@@ -67,8 +72,8 @@ static void note_failure(dpti_processes *p, dpt_status status, const dpt_error *
 {
     pthread_mutex_lock(&p->mutex);
     if (!p->failed)
-        (void)DPT_FAIL_NATIVE(&p->first, status, error->native, "process %zu of %zu: %.400s",
-                              p->link.rank, p->link.n,
+        (void)DPT_FAIL_NATIVE(&p->first_failure, status, error->native,
+                              "process %zu of %zu: %.400s", p->link.rank, p->link.n,
                               error->message[0] ? error->message : dpt_status_words(status));
     p->failed = true;
     pthread_cond_broadcast(&p->changed);
@@ -86,7 +91,7 @@ static void give_up(dpti_processes *p)
 static dpt_status tell_failure(dpti_processes *p, dpt_error *error)
 {
     pthread_mutex_lock(&p->mutex);
-    const dpt_error first = p->first;
+    const dpt_error first = p->first_failure;
     pthread_mutex_unlock(&p->mutex);
     if (first.status == DPT_OK) return DPT_FAIL(error, DPT_E_STATE, "this process has given up");
     *error = first;
@@ -255,7 +260,10 @@ static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
     (void)argument;
     DPT_TRY(dpti_link_open(&p->link, error));
     p->open = true;
+    p->first = p->link.rank;
+    p->n_first = p->link.n;
     p->survives = dpti_link_survives(&p->link);
+    p->patience = dpti_link_patience(&p->link);
     return make_room(p, error);
 }
 
@@ -272,7 +280,7 @@ static void release(dpti_processes *p)
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->mutex);
     free_room(p);
-    free(p->former);
+    free(p->firsts);
     free(p);
 }
 
@@ -305,8 +313,10 @@ dpt_status dpti_processes_start(const dpt_transport *transport, double delay, dp
     }
     dpti_signals signals;
     dpti_signals_save(&signals);
-    const dpt_status status = call(p, run_open, NULL, error);
+    dpt_status status = call(p, run_open, NULL, error);
     dpti_signals_restore(&signals);
+    if (status == DPT_OK && p->patience > 0)
+        status = dpti_pulse_start(p->patience, p->link.rank, &p->pulse, error);
     if (status != DPT_OK) {
         give_up(p); /* the others are not waited for */
         dpti_processes_stop(p);
@@ -321,6 +331,7 @@ void dpti_processes_stop(dpti_processes *processes)
     dpti_processes *p = processes;
     dpt_error error = {.status = DPT_OK};
     if (!p) return;
+    dpti_pulse_stop(p->pulse);
     /* After a failure the transport is not closed: other processes may never call its `close`. */
     if (p->open && has_failed(p))
         dpti_link_abandon(&p->link);
@@ -471,13 +482,18 @@ bool dpti_processes_survive(const dpti_processes *processes)
     return processes->survives;
 }
 
+double dpti_processes_patience(const dpti_processes *processes)
+{
+    return processes->patience;
+}
+
 bool dpti_processes_to_mend(dpti_processes *processes)
 {
     dpti_processes *p = processes;
     pthread_mutex_lock(&p->mutex);
-    const bool transport = p->failed && p->first.status != DPT_OK;
+    const bool transport = p->failed && p->first_failure.status != DPT_OK;
     pthread_mutex_unlock(&p->mutex);
-    return p->survives && transport;
+    return p->survives && !p->lost && transport;
 }
 
 static dpt_status run_settle(dpti_processes *p, void *argument, dpt_error *error)
@@ -502,49 +518,66 @@ static dpt_status run_mend(dpti_processes *p, void *argument, dpt_error *error)
     return make_room(p, error);
 }
 
-/* Tells all processes which ranks they had. */
-static dpt_status tell_former(dpti_processes *p, uint64_t before, dpt_error *error)
+/* Tells all processes which ranks they had at the start. */
+static dpt_status tell_firsts(dpti_processes *p, dpt_error *error)
 {
     dpti_gathered all = {.data = NULL};
-    DPT_TRY(dpti_processes_gather(p, (dpti_bytes){&before, sizeof before}, &all, error));
-    size_t *former = calloc(p->link.n, sizeof *former);
-    for (size_t r = 0; former && r < p->link.n; r++) {
-        memcpy(&before, all.data + r * sizeof before, sizeof before);
-        former[r] = p->former ? p->former[before] : (size_t)before;
+    const uint64_t mine = p->first;
+    DPT_TRY(dpti_processes_gather(p, (dpti_bytes){&mine, sizeof mine}, &all, error));
+    size_t *firsts = calloc(p->link.n, sizeof *firsts);
+    for (size_t r = 0; firsts && r < p->link.n; r++) {
+        uint64_t first;
+        memcpy(&first, all.data + r * sizeof first, sizeof first);
+        firsts[r] = (size_t)first;
     }
     dpti_gathered_free(&all);
-    if (!former) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with processes");
-    free(p->former);
-    p->former = former;
+    if (!firsts) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with processes");
+    free(p->firsts);
+    p->firsts = firsts;
     return DPT_OK;
+}
+
+static dpt_status mend_once(dpti_processes *p, dpt_error *error)
+{
+    const dpt_status status = call(p, run_mend, NULL, error);
+    p->lost = status != DPT_OK;
+    DPT_TRY(status);
+    pthread_mutex_lock(&p->mutex);
+    p->failed = false;
+    p->first_failure = (dpt_error){.status = DPT_OK};
+    p->n_started = p->n_over = 0;
+    p->agreed = false;
+    pthread_mutex_unlock(&p->mutex);
+    DPT_TRY(tell_firsts(p, error));
+    return dpti_processes_tell_delays(p, error);
 }
 
 dpt_status dpti_processes_mend(dpti_processes *processes, dpt_error *error)
 {
     dpti_processes *p = processes;
-    const size_t before = p->link.rank;
     if (!dpti_processes_to_mend(p))
         return DPT_FAIL(error, DPT_E_STATE, "there is no failure between processes to go on from");
-    DPT_TRY(call(p, run_mend, NULL, error));
-    pthread_mutex_lock(&p->mutex);
-    p->failed = false;
-    p->first = (dpt_error){.status = DPT_OK};
-    p->n_started = p->n_over = 0;
-    p->agreed = false;
-    pthread_mutex_unlock(&p->mutex);
-    DPT_TRY(tell_former(p, before, error));
-    return dpti_processes_tell_delays(p, error);
+    dpt_status status = mend_once(p, error);
+    while (status != DPT_OK && dpti_processes_to_mend(p)) /* another one has died meanwhile */
+        status = mend_once(p, error);
+    return status;
 }
 
-size_t dpti_processes_former(const dpti_processes *processes, size_t rank)
+size_t dpti_processes_first(const dpti_processes *processes, size_t rank)
 {
-    return processes->former ? processes->former[rank] : rank;
+    return processes->firsts ? processes->firsts[rank] : rank;
 }
 
-void dpti_processes_forget_former(dpti_processes *processes)
+size_t dpti_processes_first_count(const dpti_processes *processes)
 {
-    free(processes->former);
-    processes->former = NULL;
+    return processes->n_first;
+}
+
+bool dpti_processes_live(const dpti_processes *processes, size_t first)
+{
+    for (size_t r = 0; r < processes->link.n; r++)
+        if (dpti_processes_first(processes, r) == first) return true;
+    return false;
 }
 
 /* ---- All-gather with a vote ------------------------------------------------------------------ */

@@ -51,6 +51,9 @@ void dpti_processes_go_on(dpti_processes *processes);
 
 /* Returns whether the job goes on when a process has died.  It is the same in all processes. */
 bool dpti_processes_survive(const dpti_processes *processes);
+/* Returns for how many seconds a process may stand still before the others leave it behind; 0: for
+   ever.  It is the same in all processes.  A process that is left behind ends (pulse.h). */
+double dpti_processes_patience(const dpti_processes *processes);
 /* Returns whether the transport has failed, so that dpti_processes_mend is to be called. */
 bool dpti_processes_to_mend(dpti_processes *processes);
 /* If the job goes on when a process has died: returns DPT_OK in all processes if all have called it
@@ -59,12 +62,15 @@ bool dpti_processes_to_mend(dpti_processes *processes);
 DPT_CHECK_RESULT dpt_status dpti_processes_settle(dpti_processes *processes, dpt_error *error);
 /* After a failure of the transport, with no call and no collective under way: all processes that
    live call it, and the others are left behind.  Ranks and their number change.  Collectives travel
-   as at first.  Fails as the transport does. */
+   as at first.  Processes that die meanwhile are left behind, too.  Fails as the transport does,
+   and dpti_processes_to_mend is false then; DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_processes_mend(dpti_processes *processes, dpt_error *error);
-/* Returns the rank that process `rank` had when dpti_processes_forget_former was called last, or at
-   first. */
-size_t dpti_processes_former(const dpti_processes *processes, size_t rank);
-void dpti_processes_forget_former(dpti_processes *processes);
+/* Returns the rank that process `rank` had at the start, which names it for as long as the job
+   runs; and the number of processes at the start. */
+size_t dpti_processes_first(const dpti_processes *processes, size_t rank);
+size_t dpti_processes_first_count(const dpti_processes *processes);
+/* Returns whether the process that had rank `first` at the start has not been left behind. */
+bool dpti_processes_live(const dpti_processes *processes, size_t first);
 
 /* Gathered data: bytes [begins[r], begins[r + 1]) of `data` are from process r. */
 typedef struct dpti_gathered {

@@ -25,11 +25,12 @@ typedef struct dpti_carried_object {
     void (*destroy)(void *object);
 } dpti_carried_object;
 
-/* Which of the devices of the first trainer were those of processes that have died since. */
-typedef struct dpti_devices_left {
+/* How many devices each process has that was there at the start.  0: not known, because the process
+   died before it told. */
+typedef struct dpti_device_counts {
     size_t n;
-    bool *gone; /* (n); NULL: none */
-} dpti_devices_left;
+    size_t *of; /* (n); NULL: no process has told */
+} dpti_device_counts;
 
 struct dpt_context {
     dpt_error error;           /* the last failure of a public call */
@@ -37,9 +38,11 @@ struct dpt_context {
     dpti_processes *processes; /* the processes that train together (collective/processes.h); NULL:
                                   this process trains alone */
     dpti_process_name process_name;
-    dpti_devices_left left;
+    dpti_device_counts counts; /* if training goes on when a process dies */
     dpti_carried_object
         carried;           /* the training state, after a process has died (fit/fit_carried.c) */
+    bool goes_on;          /* the next dpt_fit goes on from such a state, which some process has */
+    bool begun;            /* a step was submitted, or there can be no such state */
     char *precision;       /* of devices that are opened from now on; NULL: their own */
     double device_timeout; /* of dpt_context_options */
     size_t n_abandoned;    /* driver threads that were abandoned and have not returned */

@@ -151,6 +151,9 @@ typedef struct dpt_fit_result {
     /* If `stopped`: the rank of the process whose `progress` ended training, the lowest if there
        were several. */
     size_t stopped_by;
+    /* If `stopped`: what that `progress` returned, if it is from 1 to 254, and else 255.  With
+       several processes it is the same in all of them. */
+    int stopped_for;
 } dpt_fit_result;
 
 /* Calls on the trainer from within `progress` and `notice`, by the thread that called dpt_fit.

@@ -60,18 +60,30 @@ DPT_API double dpt_process_delay(const dpt_context *context, size_t rank);
    enabled it (`mpirun --with-ft ulfm` of Open MPI 5).  The result is the same in all processes.
    False if this process has joined no others.  Cannot fail. */
 DPT_API bool dpt_process_survives(const dpt_context *context);
+/* Returns for how many seconds a process may stand still, for example stopped by a signal, before
+   the others count it as dead; 0: for ever.  Open MPI 5 has a limit if the launcher has enabled its
+   failure detector (docs/processes.md).  A process that goes on after a longer time ends at once
+   with status 1 and a line on stderr.  The result is the same in all processes.  Cannot fail. */
+DPT_API double dpt_process_patience(const dpt_context *context);
 /* Returns whether dpt_fit has failed, or a trainer could not be created, because a process has
    died, and the training can go on with the processes that are left.  The context has the training
-   state in host memory then.  Cannot fail. */
+   state in host memory then, unless no step was submitted.  False with local steps.  Cannot fail.
+ */
 DPT_API bool dpt_process_can_go_on(const dpt_context *context);
 /* Goes on without the processes that have died.  All processes that live must make the call or end.
    Ranks and their number may change.  The program destroys its trainers before the call.  Then it
    creates a trainer with the same options, and calls dpt_fit with the same options.  This dpt_fit
-   continues the training, and takes nothing from a file.  A split of proportions keeps the numbers
-   of the devices that are left.  If dpt_process_can_go_on is true again after a failure, the
+   continues the training, and takes nothing from a file, or begins it if no process has a training
+   state (dpt_process_has_state).  A split of proportions keeps the numbers of the devices that are
+   left.  If dpt_process_can_go_on is true again after a failure, also after one of this call, the
    program may repeat this.  Errors: DPT_E_STATE if dpt_process_can_go_on is false; DPT_E_IO if
    messages fail; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_process_go_on(dpt_context *context);
+/* After dpt_process_go_on: returns whether the next dpt_fit continues from a training state in host
+   memory.  The result is the same in all processes.  If it is false, no process had done a step,
+   and the program loads weights, if it does, into the new trainer as it did at first.  Cannot
+   fail. */
+DPT_API bool dpt_process_has_state(const dpt_context *context);
 /* Returns whether this process should report the last failure to the user.  True for rank 0, and
    for a process whose failure the other processes do not know.  Cannot fail. */
 DPT_API bool dpt_process_speaks(const dpt_context *context);

@@ -175,10 +175,13 @@ bool dpti_fit_wants_more(const dpti_fit *f)
 /* ---- Reports --------------------------------------------------------------------------------- */
 
 /* With several processes all end after the same step, which they agree on. */
-static void request_stop(dpti_fit *f)
+static void request_stop(dpti_fit *f, int cause)
 {
-    dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_STOP);
-    if (!f->trainer->processes) f->course.result.stopped = true;
+    const unsigned told = cause > 0 && cause < DPTI_RUN_CAUSES ? (unsigned)cause : DPTI_RUN_CAUSES;
+    dpti_peers_request_stop(f->trainer, told);
+    if (f->trainer->processes || f->course.result.stopped) return;
+    f->course.result.stopped = true;
+    f->course.result.stopped_for = (int)told;
 }
 
 /* Reports a step, an epoch or an event, and the progress of training. */
@@ -187,7 +190,8 @@ static void report(dpti_fit *f, dpt_fit_progress progress)
     progress.steps_done = f->course.result.steps;
     progress.steps_total = f->steps_total;
     progress.seconds = dpti_seconds() - f->began;
-    if (call_progress(f, &progress) != 0) request_stop(f);
+    const int stop = call_progress(f, &progress);
+    if (stop != 0) request_stop(f, stop);
 }
 
 /* Notes that all processes have agreed to end. */
@@ -196,6 +200,7 @@ static void note_stop(dpti_fit *f)
     if (!(dpti_peers_agreed(f->trainer) & DPTI_RUN_REQUEST_STOP)) return;
     f->course.result.stopped = true;
     f->course.result.stopped_by = dpti_peers_stopped_by(f->trainer);
+    f->course.result.stopped_for = (int)dpti_peers_stopped_for(f->trainer);
 }
 
 static void tell(dpti_fit *f, const dpt_step_metrics *step, const dpt_epoch_metrics *epoch)
@@ -388,12 +393,12 @@ static dpt_status evaluate_epoch(dpti_fit *f, dpt_epoch_metrics *m)
     const dpt_status status = evaluate(f, true, m);
     if (status == DPT_OK) return DPT_OK;
     const bool stands = !f->again && !f->cut && dpt_trainer_steps(f->trainer) == step;
-    const bool stopped = f->course.result.stopped;
-    const size_t by = f->course.result.stopped_by;
+    const dpt_fit_result now = f->course.result;
     if (!stands) return status;
     f->course = before;
-    f->course.result.stopped = stopped;
-    f->course.result.stopped_by = by;
+    f->course.result.stopped = now.stopped;
+    f->course.result.stopped_by = now.stopped_by;
+    f->course.result.stopped_for = now.stopped_for;
     return status;
 }
 
@@ -404,6 +409,8 @@ static dpt_status close_epoch(dpti_fit *f, size_t step, dpt_epoch_metrics *m)
     f->course.result.no_patience =
         f->options->patience > 0 && f->course.without_better >= f->options->patience;
     dpti_fit_close_epoch(f);
+    f->last_epoch = *m;
+    f->last_epoch.validation_classes = f->last_epoch.test_classes = NULL;
     if (f->log) DPT_TRY(dpti_weights_sha256(f->trainer, m->weights_sha256));
     /* Training has gone back: the weights are those of an earlier step. */
     if (dpt_trainer_steps(f->trainer) != step) m->weights_sha256[0] = '\0';
@@ -730,7 +737,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_fit f = {.trainer = trainer,
                   .options = &own,
                   .context = trainer->context,
-                  .carried = dpti_carried_any(trainer->context),
+                  .carried = trainer->context->goes_on,
                   .began = dpti_seconds(),
                   .epoch = dpti_steps_next(trainer)->epoch,
                   .saved_step = SIZE_MAX,

@@ -40,8 +40,9 @@ typedef struct dpti_fit {
     bool again,
         cut; /* training has gone back; training has ended before it was at its former step again */
     /* Checkpoints. */
-    dpti_keeper *keeper;    /* NULL: none */
-    dpti_last_steps recent; /* the last steps, if a training goes on when a process dies */
+    dpti_keeper *keeper;          /* NULL: none */
+    dpti_last_steps recent;       /* the last steps, if a training goes on when a process dies; */
+    dpt_epoch_metrics last_epoch; /* likewise the last epoch, without classes; 0: none */
     bool carried; /* goes on from a training in which a process has died (fit_carried.c) */
     bool resumed;
     bool wanted;                               /* the program asks for a checkpoint */
@@ -171,12 +172,13 @@ bool dpti_carried_take(dpti_fit *f);
 bool dpti_carried_any(const dpt_context *context);
 /* Frees it. */
 void dpti_carried_drop(dpt_context *context);
-/* All processes, each of which has a state, go on from the same one.  It is that of process 0,
-   because that process has the log, unless process 0 has a step whose results it does not know.
+/* All processes go on from the same state, which some of them have.  It is that of process 0,
+   because that process has the log, unless process 0 has none, or has a step whose results it does
+   not know.
    *out: that state; it fits the trainer, and the caller closes it. */
 DPT_CHECK_RESULT dpt_status dpti_carried_open(dpti_fit *f, dpti_checkpoint *out);
 /* In process 0: writes an event for each device of the processes that have died to the log, and
-   tells the program of it. */
+   tells the program of it.  Also tells the program of processes that died before the first step. */
 DPT_CHECK_RESULT dpt_status dpti_carried_tell_lost(dpti_fit *f);
 
 #endif

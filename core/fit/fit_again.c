@@ -41,6 +41,7 @@ static dpt_status go_back(dpti_fit *f)
     f->ahead = f->course;
     f->course = f->rested;
     f->course.result.stopped = f->ahead.result.stopped;
+    f->course.result.stopped_for = f->ahead.result.stopped_for;
     f->again = true;
     return tell_rewind(f);
 }

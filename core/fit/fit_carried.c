@@ -18,14 +18,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A device of the trainer that had the state. */
+typedef struct carried_device {
+    dpti_peer is;
+    size_t first; /* the rank of its process at the start */
+} carried_device;
+
 typedef struct carried {
+    bool whole; /* false: only devices are known, for the algorithms in another process's state */
     dpti_checkpoint state;
     dpti_last_steps recent;
-    bool counted;       /* the results of all of its steps are known */
-    size_t n_devices;   /* of the trainer then */
-    dpti_peer *devices; /* (n_devices) */
-    size_t *originals;  /* (n_devices) their numbers in the first trainer, of which context->left
-                           tells */
+    dpt_epoch_metrics last_epoch;
+    bool counted; /* the results of all of its steps are known */
+    size_t n_devices;
+    carried_device *devices; /* (n_devices) */
 } carried;
 
 static carried *carried_of(const dpt_context *context)
@@ -35,7 +41,8 @@ static carried *carried_of(const dpt_context *context)
 
 bool dpti_carried_any(const dpt_context *context)
 {
-    return context->carried.object != NULL;
+    const carried *c = carried_of(context);
+    return c && c->whole;
 }
 
 static void destroy(void *object)
@@ -44,7 +51,6 @@ static void destroy(void *object)
     dpti_checkpoint_close(&c->state);
     dpti_last_steps_free(&c->recent);
     free(c->devices);
-    free(c->originals);
     free(c);
 }
 
@@ -52,6 +58,13 @@ void dpti_carried_drop(dpt_context *context)
 {
     if (context->carried.object) context->carried.destroy(context->carried.object);
     context->carried.object = NULL;
+    context->goes_on = false;
+}
+
+static void set_carried(dpt_context *context, carried *c)
+{
+    dpti_carried_drop(context);
+    context->carried = (dpti_carried_object){.object = c, .destroy = destroy};
 }
 
 /* ---- Taking ---------------------------------------------------------------------------------- */
@@ -95,17 +108,12 @@ static void count_by_own(dpti_fit *f, const dpti_in_flight_step *step)
 
 static bool note_devices(const dpt_trainer *t, carried *c)
 {
-    const bool *gone = t->context->left.gone;
-    size_t original = 0;
     c->n_devices = t->n_devices;
     c->devices = calloc(t->n_devices, sizeof *c->devices);
-    c->originals = calloc(t->n_devices, sizeof *c->originals);
-    if (!c->devices || !c->originals) return false;
-    for (size_t i = 0; i < t->n_devices; i++, original++) {
-        while (gone && gone[original])
-            original++;
-        c->devices[i] = *dpti_peers_device(t, i);
-        c->originals[i] = original;
+    if (!c->devices) return false;
+    for (size_t i = 0; i < t->n_devices; i++) {
+        c->devices[i].is = *dpti_peers_device(t, i);
+        c->devices[i].first = dpti_processes_first(t->processes, c->devices[i].is.process);
     }
     return true;
 }
@@ -134,11 +142,11 @@ bool dpti_carried_take(dpti_fit *f)
         destroy(c);
         return false;
     }
+    c->whole = true;
     c->recent = f->recent;
     f->recent = (dpti_last_steps){.n = 0};
-    dpti_carried_drop(f->context);
-    dpti_processes_forget_former(t->processes);
-    f->context->carried = (dpti_carried_object){.object = c, .destroy = destroy};
+    c->last_epoch = f->last_epoch;
+    set_carried(f->context, c);
     return true;
 }
 
@@ -146,33 +154,36 @@ bool dpti_carried_take(dpti_fit *f)
 
 bool dpt_process_can_go_on(const dpt_context *context)
 {
-    return context->processes && dpti_carried_any(context) &&
+    return context->processes && (dpti_carried_any(context) || !context->begun) &&
            dpti_processes_to_mend(context->processes);
 }
 
-static bool lives(const dpt_context *context, size_t former)
+bool dpt_process_has_state(const dpt_context *context)
 {
-    for (size_t r = 0; r < dpti_processes_count(context->processes); r++)
-        if (dpti_processes_former(context->processes, r) == former) return true;
-    return false;
+    return context->goes_on;
+}
+
+/* A process that was about to begin has no state, while another one had begun. */
+static dpt_status find_state(dpt_context *context, dpt_error *error)
+{
+    const uint8_t mine = dpti_carried_any(context);
+    dpti_gathered all = {.data = NULL};
+    DPT_TRY(
+        dpti_processes_gather(context->processes, (dpti_bytes){&mine, sizeof mine}, &all, error));
+    context->goes_on = memchr(all.data, true, dpti_processes_count(context->processes)) != NULL;
+    dpti_gathered_free(&all);
+    return DPT_OK;
 }
 
 dpt_status dpt_process_go_on(dpt_context *context)
 {
     dpt_error error = {.status = DPT_OK};
-    const carried *c = carried_of(context);
     if (!dpt_process_can_go_on(context))
         return dpt_fail(context, DPT_E_STATE, "no process has died in a training");
-    if (dpti_processes_mend(context->processes, &error) != DPT_OK)
+    if (dpti_processes_mend(context->processes, &error) != DPT_OK ||
+        find_state(context, &error) != DPT_OK)
         return dpti_context_fail(context, NULL, &error);
     context->process_name.rank = dpti_processes_rank(context->processes);
-    if (!context->left.gone) {
-        context->left.gone = calloc(c->n_devices, sizeof *context->left.gone);
-        context->left.n = c->n_devices;
-    }
-    if (!context->left.gone) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for devices");
-    for (size_t i = 0; i < c->n_devices; i++)
-        context->left.gone[c->originals[i]] = !lives(context, c->devices[i].process);
     return DPT_OK;
 }
 
@@ -181,21 +192,42 @@ dpt_status dpt_process_go_on(dpt_context *context)
 /* What processes tell each other about their states. */
 typedef struct offer {
     uint64_t step;
-    bool counted;
+    bool whole, counted;
     size_t n_recent, n_devices; /* of dpti_last_steps */
+    dpt_epoch_metrics last_epoch;
 } offer;
+
+static bool lives(const dpt_context *context, const carried_device *device)
+{
+    return dpti_processes_live(context->processes, device->first);
+}
 
 /* Returns the process whose state all take. */
 static size_t choose(const offer *offers, size_t n)
 {
-    size_t found = n;
-    if (offers[0].counted) return 0;
-    for (size_t r = 1; r < n; r++) {
+    size_t found = n, any = n;
+    for (size_t r = 0; r < n; r++) {
+        if (!offers[r].whole) continue;
+        if (any == n) any = r;
         if (!offers[r].counted) continue;
-        if (offers[r].step + 1 == offers[0].step) return r; /* the log of process 0 ends there */
+        /* The log of process 0 ends there. */
+        if (r == 0 || (offers[0].whole && offers[r].step + 1 == offers[0].step)) return r;
         if (found == n) found = r;
     }
-    return found < n ? found : 0;
+    return found < n ? found : any;
+}
+
+/* Returns what this process has, which may be nothing.  NULL: no memory. */
+static carried *find_own(dpt_context *context)
+{
+    if (!carried_of(context)) {
+        const bool goes_on = context->goes_on;
+        carried *c = calloc(1, sizeof *c);
+        if (!c) return NULL;
+        set_carried(context, c);
+        context->goes_on = goes_on;
+    }
+    return carried_of(context);
 }
 
 /* Leaves the algorithms of the devices that are left, which are the trainer's in their order. */
@@ -205,12 +237,31 @@ static void keep_algorithms(const dpt_context *context, const carried *c,
     size_t n = 0;
     if (algorithms->n != c->n_devices) return;
     for (size_t i = 0; i < c->n_devices; i++) {
-        if (context->left.gone[c->originals[i]])
+        if (!lives(context, &c->devices[i]))
             dpti_recorded_choices_free(&algorithms->items[i].choices);
         else
             algorithms->items[n++] = algorithms->items[i];
     }
     algorithms->n = n;
+}
+
+/* Every process gets the devices of the trainer that had the state of process `from`: processes may
+   have states of different trainers, if another one has died in between. */
+static dpt_status hand_out_devices(dpti_fit *f, size_t from)
+{
+    dpt_trainer *t = f->trainer;
+    carried *c = carried_of(f->context);
+    dpti_gathered all = {.data = NULL};
+    dpti_bytes mine = {NULL, 0};
+    if (dpti_processes_rank(t->processes) == from)
+        mine = (dpti_bytes){c->devices, c->n_devices * sizeof *c->devices};
+    DPT_TRY(dpti_peers_all_gather(t, DPT_OK, mine, &all));
+    free(c->devices);
+    c->n_devices = all.begins[dpti_processes_count(t->processes)] / sizeof *c->devices;
+    c->devices = (carried_device *)(void *)all.data;
+    all.data = NULL;
+    dpti_gathered_free(&all);
+    return DPT_OK;
 }
 
 /* Every process gets the state of process `from`. */
@@ -252,11 +303,14 @@ static dpt_status hand_out_recent(dpti_fit *f, size_t from, const offer *offered
 dpt_status dpti_carried_open(dpti_fit *f, dpti_checkpoint *out)
 {
     dpt_trainer *t = f->trainer;
-    carried *c = carried_of(f->context);
+    carried *c = find_own(f->context);
+    DPT_TRY(dpti_peers_agree(t, c ? DPT_OK : dpti_fit_no_memory(f)));
     const offer mine = {.step = c->state.state.done.step,
+                        .whole = c->whole,
                         .counted = c->counted,
                         .n_recent = c->recent.n,
-                        .n_devices = c->recent.n_devices};
+                        .n_devices = c->recent.n_devices,
+                        .last_epoch = c->last_epoch};
     dpti_gathered all = {.data = NULL};
     DPT_TRY(dpti_peers_all_gather(t, DPT_OK, (dpti_bytes){&mine, sizeof mine}, &all));
     const size_t from =
@@ -264,10 +318,25 @@ dpt_status dpti_carried_open(dpti_fit *f, dpti_checkpoint *out)
     offer chosen;
     memcpy(&chosen, all.data + from * sizeof chosen, sizeof chosen);
     dpti_gathered_free(&all);
+    f->last_epoch = chosen.last_epoch;
+    DPT_TRY(hand_out_devices(f, from));
     DPT_TRY(hand_out_recent(f, from, &chosen));
     DPT_TRY(dpti_peers_agree(t, hand_out(f, from, out)));
     keep_algorithms(f->context, c, &out->state.algorithms);
     return DPT_OK;
+}
+
+/* Of a process that died before the first step there is no device in the log. */
+static void tell_untold(const dpti_fit *f)
+{
+    const dpti_processes *p = f->context->processes;
+    char text[128];
+    const size_t n = p ? dpti_processes_first_count(p) : 0;
+    if (!p || f->carried || dpti_processes_count(p) == n) return;
+    const size_t n_dead = n - dpti_processes_count(p);
+    snprintf(text, sizeof text, "%zu of %zu processes %s died before the first step", n_dead, n,
+             n_dead == 1 ? "has" : "have");
+    dpti_fit_notify(f, DPT_NOTICE_WARNING, text);
 }
 
 dpt_status dpti_carried_tell_lost(dpti_fit *f)
@@ -275,10 +344,11 @@ dpt_status dpti_carried_tell_lost(dpti_fit *f)
     const carried *c = carried_of(f->context);
     char text[2 * DPTI_ID_BYTES];
     dpt_error error = {0};
-    if (!c || dpt_process_rank(f->context) > 0) return DPT_OK;
+    tell_untold(f);
+    if (!f->carried || dpt_process_rank(f->context) > 0) return DPT_OK;
     for (size_t i = 0; i < c->n_devices; i++) {
-        const dpti_peer *device = &c->devices[i];
-        if (!f->context->left.gone[c->originals[i]]) continue;
+        const dpti_peer *device = &c->devices[i].is;
+        if (lives(f->context, &c->devices[i])) continue;
         snprintf(text, sizeof text, "process %zu (%s) has died", device->process, device->host);
         const dpt_device_event event = {.size = sizeof event,
                                         .kind = DPT_DEVICE_LOST,

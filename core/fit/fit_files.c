@@ -6,13 +6,16 @@
 #include "base/clock.h"
 #include "base/print.h"
 #include "base/text.h"
+#include "checkpoint/weights.h"
 #include "io/file.h"
 #include "io/folder.h"
+#include "io/take_over.h"
 #include "train/algorithms.h"
 #include "train/exchange/exchange.h"
 #include "train/exchange/link_probe.h"
 #include "train/peers/peers.h"
 #include "train/plan/shards.h"
+#include "train/progress/in_flight.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -383,6 +386,18 @@ static dpt_status add_recent(dpti_fit *f, size_t *last)
     return DPT_OK;
 }
 
+/* Adds an epoch that has ended likewise.  `last`: the last one in the log. */
+static dpt_status add_last_epoch(dpti_fit *f, size_t last)
+{
+    dpt_error error = {0};
+    dpt_epoch_metrics *m = &f->last_epoch;
+    if (m->epoch != last + 1 || m->epoch >= dpti_fit_next_epoch(f)) return DPT_OK;
+    if (dpti_steps_done(f->trainer)->position == 0)
+        DPT_TRY(dpti_weights_sha256(f->trainer, m->weights_sha256));
+    if (dpti_log_write_epoch(f->log, m, &error) == DPT_OK) return DPT_OK;
+    return dpti_context_fail(f->context, NULL, &error);
+}
+
 /* A replayed log may contain a resume with changes; it is repeated as it began. */
 static void tell_changed(const dpti_fit *f)
 {
@@ -403,8 +418,8 @@ static void tell_changed(const dpti_fit *f)
 typedef struct opening {
     dpti_fit *fit;
     const char *path;
-    bool begun;  /* the resumed log has a run event */
-    size_t last; /* the last step in the resumed log */
+    bool begun;              /* the resumed log has a run event */
+    size_t last, last_epoch; /* in the resumed log */
 } opening;
 
 static bool is_pipe(const char *path)
@@ -450,6 +465,7 @@ static dpt_status open_log(opening *o, dpt_error *error)
     f->log = resumed.log;
     o->begun = resumed.begun;
     o->last = resumed.last_step;
+    o->last_epoch = resumed.last_epoch;
     return status;
 }
 
@@ -467,6 +483,7 @@ static dpt_status begin_log(dpti_fit *f)
     if (!f->log) return DPT_OK;
     if (!o.begun) DPT_TRY(log_run(f, false));
     if (o.begun) DPT_TRY(add_recent(f, &o.last));
+    if (o.begun) DPT_TRY(add_last_epoch(f, o.last_epoch));
     if (o.begun) tell_gap(f, o.last);
     if (o.begun && dpti_fit_keeps_history(f) &&
         dpti_history_recall(&f->history, f->options->log, f->trainer->n_devices, &error) != DPT_OK)
@@ -485,10 +502,24 @@ static dpt_status begin_board(dpti_fit *f)
     return dpti_context_fail(f->context, NULL, &error);
 }
 
+/* A process that is left behind, and stands still, has the files open. */
+static dpt_status take_files_over(const dpti_fit *f)
+{
+    const dpt_fit_options *o = f->options;
+    const dpti_processes *p = f->trainer->processes;
+    dpt_error error = {0};
+    if (!f->carried || !p || !(dpti_processes_patience(p) > 0)) return DPT_OK;
+    if ((o->log && dpti_take_over("the log ", o->log, &error) != DPT_OK) ||
+        (o->trace && dpti_take_over("the trace ", o->trace, &error) != DPT_OK))
+        return dpti_context_fail(f->context, NULL, &error);
+    return DPT_OK;
+}
+
 dpt_status dpti_fit_open_files(dpti_fit *f)
 {
     const dpt_fit_options *o = f->options;
     tell_changed(f);
+    DPT_TRY(take_files_over(f));
     DPT_TRY(o->log ? begin_log(f) : dpti_carried_tell_lost(f));
     if (o->tensorboard) DPT_TRY(begin_board(f));
     return o->trace ? open_once_read(&(opening){.fit = f, .path = o->trace}, open_trace) : DPT_OK;

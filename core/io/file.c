@@ -1,6 +1,7 @@
 /* Reads and atomically replaces whole files, with POSIX calls. */
 #include "io/file.h"
 
+#include "base/fence.h"
 #include "base/memory.h"
 #include "base/print.h"
 #include "base/text.h"
@@ -283,6 +284,7 @@ dpt_status dpti_new_file_commit(dpti_new_file *file, dpt_error *error)
     if (close(file->fd) != 0 && code == 0) code = errno;
     file->fd = -1;
     if (file->temporary && code == 0) {
+        dpti_fence_pass();
         if (rename(file->temporary, file->path) != 0) {
             code = errno;
         } else {

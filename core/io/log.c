@@ -59,6 +59,7 @@ dpt_status dpti_log_resume(const char *path, const dpti_log_position *position,
     if (status == DPT_OK) status = dpti_output_cut(&log->output, cut.n_kept, error);
     out->begun = cut.n_kept > 0;
     out->last_step = cut.last_step;
+    out->last_epoch = cut.last_epoch;
     return settle(log, status, &out->log);
 }
 

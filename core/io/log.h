@@ -30,16 +30,16 @@ typedef struct dpti_log_position {
 } dpti_log_position;
 typedef struct dpti_log_resumed {
     dpti_log *log;
-    bool begun;       /* the log has a run event */
-    size_t last_step; /* in the log; 0: none */
+    bool begun;                   /* the log has a run event */
+    size_t last_step, last_epoch; /* in the log; 0: none */
 } dpti_log_resumed;
 DPT_CHECK_RESULT dpt_status dpti_log_resume(const char *path, const dpti_log_position *position,
                                             dpti_log_resumed *out, dpt_error *error);
 
 /* Finds where to cut (replay.c). */
 typedef struct dpti_log_cut {
-    size_t n_kept;    /* bytes of the file that are kept; 0 if the file is missing or has no line */
-    size_t last_step; /* in these bytes; 0: none */
+    size_t n_kept; /* bytes of the file that are kept; 0 if the file is missing or has no line */
+    size_t last_step, last_epoch; /* in these bytes; 0: none */
 } dpti_log_cut;
 DPT_CHECK_RESULT dpt_status dpti_log_find(const char *path, const dpti_log_position *position,
                                           dpti_log_cut *out, dpt_error *error);

@@ -1,6 +1,7 @@
 /* Opens, locks and writes files, with POSIX calls. */
 #include "io/output.h"
 
+#include "base/fence.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -132,6 +133,7 @@ dpt_status dpti_output_cut(dpti_output *output, size_t n_bytes, dpt_error *error
 dpt_status dpti_output_write(dpti_output *output, const void *bytes, size_t n_bytes,
                              dpt_error *error)
 {
+    dpti_fence_pass();
     const int code = dpti_write_all(output->fd, bytes, n_bytes);
     if (code != 0) {
         (void)cut(output, output->n_written);

@@ -282,7 +282,8 @@ static bool same_seed(const json_t *value, uint64_t seed)
 }
 
 /* Decides whether a line belongs to the time before the checkpoint. */
-static verdict judge(const json_t *event, bool first, const dpti_log_position *at, size_t *last)
+static verdict judge(const json_t *event, bool first, const dpti_log_position *at,
+                     dpti_log_cut *cut)
 {
     const char *kind = json_string_value(json_object_get(event, "event"));
     size_t number = 0;
@@ -294,13 +295,15 @@ static verdict judge(const json_t *event, bool first, const dpti_log_position *a
         return same ? KEEP : REFUSE;
     }
     if (strcmp(kind, "done") == 0) return CUT;
-    if (strcmp(kind, "epoch") == 0)
-        return json_size(json_object_get(event, "epoch"), &number) && number < at->epoch ? KEEP
-                                                                                         : CUT;
+    if (strcmp(kind, "epoch") == 0) {
+        if (!json_size(json_object_get(event, "epoch"), &number) || number >= at->epoch) return CUT;
+        cut->last_epoch = number;
+        return KEEP;
+    }
     const json_t *step = json_object_get(event, "step");
     if (!step) return KEEP;
     if (!json_size(step, &number) || number > at->step) return CUT;
-    if (strcmp(kind, "step") == 0) *last = number;
+    if (strcmp(kind, "step") == 0) cut->last_step = number;
     return KEEP;
 }
 
@@ -309,13 +312,14 @@ dpt_status dpti_log_find_in(const dpti_file_bytes *file, const dpti_log_position
 {
     const char *text = (const char *)file->bytes;
     const size_t length = file->n_bytes;
-    size_t kept = 0, step = 0;
+    size_t kept = 0;
+    dpti_log_cut cut = {.n_kept = 0};
     while (kept < length) {
         const char *const newline = memchr(text + kept, '\n', length - kept);
         if (!newline) break; /* the line is incomplete because its process ended */
         const size_t n = (size_t)(newline - (text + kept));
         json_t *event = json_loadb(text + kept, n, JSON_REJECT_DUPLICATES, NULL);
-        const verdict what = judge(event, kept == 0, position, &step);
+        const verdict what = judge(event, kept == 0, position, &cut);
         json_decref(event);
         if (what == REFUSE)
             return DPT_FAIL(error, DPT_E_INVALID,
@@ -327,7 +331,8 @@ dpt_status dpti_log_find_in(const dpti_file_bytes *file, const dpti_log_position
     if (kept == 0 && length > 0)
         return DPT_FAIL(error, DPT_E_INVALID, "%s is no log of dptrain: name another file",
                         file->name);
-    *out = (dpti_log_cut){.n_kept = kept, .last_step = step};
+    cut.n_kept = kept;
+    *out = cut;
     return DPT_OK;
 }
 

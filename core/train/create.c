@@ -205,6 +205,8 @@ dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
     dpt_trainer *t = calloc(1, sizeof *t);
     if (!t) return dpt_fail(devices->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     t->context = devices->context;
+    /* Within a round processes have different weights: none could take another one's. */
+    if (o.local_steps > 0) t->context->begun = true;
     t->devices = devices;
     t->processes = devices->context->processes;
     t->n_workers = devices->n_devices;

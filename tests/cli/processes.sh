@@ -287,8 +287,19 @@ wait
 check "exit status $(cat asked.status), not 143" [ "$(cat asked.status)" -eq 143 ]
 check "it is told at once: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: ending after this step' mpi.err
 check "and at the end: $(cat mpi.err)" \
-    grep -qx 'dptrain: ended early: process 1 asked for the end; --resume continues' mpi.err
+    grep -qx 'dptrain: ended early: process 1 asked for the end because of signal 15; --resume continues' mpi.err
 check "what was trained: $(cat mpi.out)" grep -q '^trained ' mpi.out
+
+# A signal of --requeue-exit reaches one process alone, and every process has its status.
+rm -rf asked
+{
+    mpi 60 -n 2 sh -c '"$0" "$@"; echo $? >"asked.$OMPI_COMM_WORLD_RANK"' \
+        "$DPTRAIN" "${task[@]}" "${one[@]}" --epochs 100000 --checkpoint asked --requeue-exit 75
+} &
+await asked/model.safetensors
+kill_rank 1 USR2
+wait
+check "statuses: $(cat asked.0 asked.1) $(cat mpi.err)" [ "$(cat asked.0 asked.1 | tr '\n' ' ')" = '75 75 ' ]
 
 # Without the plug-in a process that is one of several trains nothing.
 mkdir -p without

@@ -66,11 +66,64 @@ loses 5 3 0
 loses $((RANDOM % 40 + 1)) 4 2 0 3
 check "each is told" [ "$(grep -c '"event":"device_lost"' part.jsonl)" -eq 3 ]
 
+early=("${task[@]}")
 # A split of proportions keeps the numbers of the devices that are left.
 task+=(--split 3:1:2)
 loses 4 3 1
 check "the shards: $(grep '"event":"step","step":60,' part.jsonl)" \
     grep -q '"event":"step","step":60,.*"shards":\[20,12\]' part.jsonl
+
+# A process dies before the first step: the others begin without it.
+rm -rf part part.jsonl
+mpi 60 "${ft[@]}" -n 3 sh -c \
+    'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then (sleep 0.$1; kill -KILL $$) & fi; shift; exec "$0" "$@"' \
+    "$DPTRAIN" $((RANDOM % 9)) "${early[@]}" --checkpoint part --log part.jsonl
+if [ -e part/model.safetensors ]; then
+    check "the bits are those of an undisturbed training" cmp whole/model.safetensors part/model.safetensors
+else
+    # The others wait in MPI_Init of Open MPI for a process that dies there.
+    check "nobody had begun: $(cat mpi.out mpi.err)" eval '! grep -q "^processes" mpi.out'
+fi
+
+# stands RANK SECONDS COMMAND...: that process stands still, in the middle of a training, until the command succeeds.
+# So many seconds are the limit.
+stands() {
+    local rank=$1 seconds=$2
+    shift 2
+    rm -rf part part.jsonl
+    mpi 110 "${ft[@]}" --mca mpi_ft_detector true --mca mpi_ft_detector_thread true \
+        --mca mpi_ft_detector_period 0.5 --mca mpi_ft_detector_timeout "$((seconds + 1))" -n 3 \
+        "$DPTRAIN" "${early[@]}" --checkpoint part --log part.jsonl &
+    await part/model.safetensors
+    kill_rank "$rank" STOP
+    for _ in $(seq 400); do
+        "$@" && break
+        sleep 0.1
+    done
+    kill_rank "$rank" CONT
+    wait $!
+    check "the header says for how long it may: $(cat mpi.out mpi.err)" \
+        grep -q "^processes 3: if one dies, or stands still for $seconds s, the training goes on without it\$" mpi.out
+}
+
+# A short time delays the others, and no more.
+stands 1 60 sleep 0.5
+check "it is not left behind: $(cat mpi.err)" eval '! grep -q "stood still" mpi.err'
+check "the bits are those of an undisturbed training" cmp whole/model.safetensors part/model.safetensors
+
+# After a long time it is left behind, and ends when it goes on.  Open MPI 5.0.11 then sometimes ends the others.
+stands 0 4 grep -q 'processes go on after step' mpi.err
+check "it says why it ends: $(cat mpi.err)" grep -q '^dptrain: process 0 stood still for more than 4 s, ' mpi.err
+check "the others have gone on: $(cat mpi.err)" grep -q '2 processes go on after step' mpi.err
+if ! grep -q 'Send error after request freed' mpi.err; then
+    check "the bits are those of an undisturbed training" cmp whole/model.safetensors part/model.safetensors
+    check "the log has each step once: $(diff <(course whole.jsonl) <(course part.jsonl)) $(cat mpi.err)" \
+        cmp <(course whole.jsonl) <(course part.jsonl)
+fi
+
+# A detector without a thread would take a process that computes for a dead one.
+mpi 60 "${ft[@]}" --mca mpi_ft_detector true -n 2 "$DPTRAIN" "${early[@]}"
+check "the detector needs a thread: $(cat mpi.err)" grep -q 'add --mca mpi_ft_detector_thread true' mpi.err
 
 # Without ULFM the training ends, and the header says so.
 mpi 60 -n 2 "$DPTRAIN" --dataset synthetic:8x8x1:4:64 --model linear --devices cpu:threads=1 --max-steps 2

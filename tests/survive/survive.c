@@ -73,6 +73,8 @@ static dpt_status exchange(job *j, size_t round, dpt_error *error)
 static dpt_status lose(job *j, size_t victim, long microseconds, dpt_error *error)
 {
     dpti_processes *p = j->processes;
+    const size_t first = dpti_processes_first(p, dpti_processes_rank(p)),
+                 of_victim = dpti_processes_first(p, victim);
     const size_t n = dpti_processes_count(p), rank = dpti_processes_rank(p);
     dpt_status status = exchange(j, 0, error);
     if (status == DPT_OK && rank == victim) die_in(microseconds);
@@ -83,10 +85,9 @@ static dpt_status lose(job *j, size_t victim, long microseconds, dpt_error *erro
     dpti_processes_know(p);
     const size_t now = dpti_processes_rank(p);
     if (dpti_processes_count(p) != n - 1 || now != rank - (rank > victim ? 1 : 0) ||
-        dpti_processes_former(p, now) != rank)
+        dpti_processes_first(p, now) != first || dpti_processes_live(p, of_victim))
         return DPT_FAIL(error, DPT_E_INTERNAL, "process %zu became %zu of %zu", rank, now,
                         dpti_processes_count(p));
-    dpti_processes_forget_former(p);
     return DPT_OK;
 }
 

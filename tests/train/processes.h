@@ -17,6 +17,18 @@ dpt_status stand_ins_run(size_t n, stand_in *part, void *user, char message[512]
    SIZE_MAX: never. */
 void stand_ins_fail(size_t rank, size_t after);
 
+/* From then on the job survives deaths, as MPI with ULFM does: the process that had rank r at the
+   start dies in call calls[r] of its transport (starts of messages, `settle`, `mend`), counted from
+   0; SIZE_MAX: never.  A process whose `part` fails has died, too.  `calls` stays; NULL: as at
+   first. */
+void stand_ins_die(const size_t *calls);
+
+/* From then on the job survives deaths, as MPI with ULFM does: the process that had rank r at the
+   start dies in call calls[r] of its transport (starts of messages, `settle`, `mend`), counted from
+   0; SIZE_MAX: never.  A process whose `part` fails has died, too.  `calls` stays; NULL: as at
+   first. */
+void stand_ins_die(const size_t *calls);
+
 /* From then on what they receive arrives so many seconds later than it does. */
 void stand_ins_delay(double seconds);
 

@@ -1,6 +1,9 @@
 /* Messages between threads: queues in memory, one for every pair.  The transport is as strict as a
    transport may be: a send does not complete before it is received, data that are being sent must
-   not change, and data that are being received must not be read or written. */
+   not change, and data that are being received must not be read or written.
+
+   A stand-in dies in a call of its transport: half of its messages are sent, and from then on no
+   call succeeds in it.  The others' messages fail then, as those of MPI with ULFM do. */
 #include "context/context.h"
 #include "train/processes.h"
 
@@ -29,8 +32,16 @@ typedef struct hub {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     size_t n, n_open;
-    bool broken;
+    bool broken; /* all messages fail */
     letter *letters;
+    /* Of stand-ins that die, by the ranks at the start. */
+    size_t n_living, n_mended;    /* those that live now, and lived when the job was mended */
+    size_t ranks[MOST_STAND_INS]; /* since then */
+    bool any_died;                /* since then */
+    bool dead[MOST_STAND_INS], away[MOST_STAND_INS]; /* away: it does nothing any more */
+    /* Rounds in which all that live wait for each other. */
+    size_t round, n_here, n_fine, n_mending;
+    bool agreed; /* the outcome of the last one */
     /* [channel][from][to] */
     size_t n_sent[DPT_TRANSPORT_CHANNELS][MOST_STAND_INS][MOST_STAND_INS];
     size_t n_expected[DPT_TRANSPORT_CHANNELS][MOST_STAND_INS][MOST_STAND_INS];
@@ -38,11 +49,14 @@ typedef struct hub {
 
 static hub the_hub;
 static size_t failing_rank, failing_after = SIZE_MAX;
+static const size_t *deaths; /* NULL: the job does not survive any */
 static double delay;
 
 /* One process's end of it. */
 typedef struct end {
     size_t rank, n_started;
+    size_t first, n_calls; /* the rank at the start; calls in which it may die */
+    bool known;            /* all that live know that the job has to be mended */
 } end;
 
 struct request {
@@ -58,7 +72,10 @@ static dpt_status hub_open(void **self, size_t *rank, size_t *n_ranks, dpt_error
     end *e = calloc(1, sizeof *e);
     if (!e) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory");
     pthread_mutex_lock(&the_hub.mutex);
-    e->rank = the_hub.n_open++;
+    e->rank = e->first = the_hub.n_open++;
+    pthread_cond_broadcast(&the_hub.changed);
+    while (deaths && the_hub.n_open < the_hub.n)
+        pthread_cond_wait(&the_hub.changed, &the_hub.mutex);
     pthread_mutex_unlock(&the_hub.mutex);
     *self = e;
     *rank = e->rank;
@@ -97,6 +114,120 @@ static void give_up(request *r)
     free(r);
 }
 
+/* ---- Deaths ---------------------------------------------------------------------------------- */
+
+static void empty(void)
+{
+    while (the_hub.letters) {
+        letter *l = the_hub.letters;
+        the_hub.letters = l->next;
+        free(l);
+    }
+}
+
+/* The job is that of those that live. */
+static void renew(void)
+{
+    the_hub.broken = the_hub.any_died = false;
+    the_hub.n_mended = 0;
+    for (size_t i = 0; i < the_hub.n; i++)
+        if (!the_hub.dead[i]) the_hub.ranks[i] = the_hub.n_mended++;
+    empty();
+    memset(the_hub.n_sent, 0, sizeof the_hub.n_sent);
+    memset(the_hub.n_expected, 0, sizeof the_hub.n_expected);
+}
+
+static void look_at_round(void)
+{
+    if (the_hub.n_here == 0 || the_hub.n_here < the_hub.n_living) return;
+    the_hub.agreed = the_hub.n_fine == the_hub.n_here && !the_hub.any_died;
+    if (the_hub.n_mending > 0) renew();
+    the_hub.n_here = the_hub.n_fine = the_hub.n_mending = 0;
+    the_hub.round++;
+    pthread_cond_broadcast(&the_hub.changed);
+}
+
+/* Under the mutex, as what follows: waits for all that live. */
+static void meet(bool fine, bool mending)
+{
+    const size_t round = the_hub.round;
+    the_hub.n_here++;
+    the_hub.n_fine += fine;
+    the_hub.n_mending += mending;
+    look_at_round();
+    while (the_hub.round == round)
+        pthread_cond_wait(&the_hub.changed, &the_hub.mutex);
+}
+
+static void die(size_t first)
+{
+    if (the_hub.dead[first]) return;
+    the_hub.dead[first] = the_hub.any_died = the_hub.broken = true;
+    the_hub.n_living--;
+    look_at_round();
+    pthread_cond_broadcast(&the_hub.changed);
+}
+
+static bool is_last_call(end *e)
+{
+    return deaths && e->n_calls++ == deaths[e->first];
+}
+
+static dpt_status tell_dead(dpt_error *error)
+{
+    return DPT_FAIL(error, DPT_E_IO, "this stand-in is dead");
+}
+
+static bool hub_survives(void *self)
+{
+    (void)self;
+    return deaths != NULL;
+}
+
+static dpt_status hub_settle(void *self, dpt_error *error)
+{
+    end *e = self;
+    pthread_mutex_lock(&the_hub.mutex);
+    if (is_last_call(e)) die(e->first);
+    const bool dead = the_hub.dead[e->first];
+    if (!dead) meet(true, false);
+    const bool all = !dead && the_hub.agreed;
+    e->known = !all;
+    if (!all) the_hub.broken = true;
+    pthread_mutex_unlock(&the_hub.mutex);
+    if (dead) return tell_dead(error);
+    return all ? DPT_OK : DPT_FAIL(error, DPT_E_IO, "a stand-in has died");
+}
+
+/* A process that has died writes no file any more. */
+static void await_away(void)
+{
+    for (size_t i = 0; i < the_hub.n; i++)
+        while (the_hub.dead[i] && !the_hub.away[i])
+            pthread_cond_wait(&the_hub.changed, &the_hub.mutex);
+}
+
+static dpt_status hub_mend(void *self, size_t *rank, size_t *n_ranks, dpt_error *error)
+{
+    end *e = self;
+    pthread_mutex_lock(&the_hub.mutex);
+    if (is_last_call(e)) die(e->first);
+    const bool dead = the_hub.dead[e->first];
+    const size_t before = *n_ranks;
+    if (!dead && !e->known) meet(false, false); /* those in `settle` learn of the failure */
+    if (!dead) await_away();
+    if (!dead) meet(true, true);
+    e->known = false;
+    if (!dead) *rank = e->rank = the_hub.ranks[e->first];
+    if (!dead) *n_ranks = the_hub.n_mended;
+    pthread_mutex_unlock(&the_hub.mutex);
+    if (dead) return tell_dead(error);
+    if (*n_ranks < before) return DPT_OK;
+    return DPT_FAIL(error, DPT_E_IO, "messages have failed though no stand-in has died");
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
 static dpt_status hub_start(void *self, const dpt_message *messages, size_t n, void **out,
                             dpt_error *error)
 {
@@ -105,6 +236,8 @@ static dpt_status hub_start(void *self, const dpt_message *messages, size_t n, v
     if (!r) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory");
     pthread_mutex_lock(&the_hub.mutex);
     if (e->rank == failing_rank && e->n_started++ >= failing_after) the_hub.broken = true;
+    const bool last = !the_hub.broken && is_last_call(e);
+    if (last) n /= 2;
     for (size_t i = 0; i < n && !the_hub.broken; i++) {
         const dpt_message *m = &messages[i];
         if (!m->receive) {
@@ -115,8 +248,9 @@ static dpt_status hub_start(void *self, const dpt_message *messages, size_t n, v
         r->receives[r->n].message = *m;
         r->receives[r->n++].number = the_hub.n_expected[m->channel][m->peer][e->rank]++;
     }
+    if (last) die(e->first);
     pthread_cond_broadcast(&the_hub.changed);
-    const bool broken = the_hub.broken;
+    const bool broken = the_hub.broken || the_hub.dead[e->first];
     if (broken) give_up(r);
     pthread_mutex_unlock(&the_hub.mutex);
     if (broken) return DPT_FAIL(error, DPT_E_IO, "the stand-in's connection is cut");
@@ -191,7 +325,7 @@ static dpt_status hub_test(void *self, void *started, bool *done, dpt_error *err
     pthread_mutex_lock(&the_hub.mutex);
     dpt_status status = receive(e, r, error);
     *done = r->n == 0 && r->n_sends == 0;
-    if (status == DPT_OK && !*done && the_hub.broken)
+    if (status == DPT_OK && !*done && (the_hub.broken || the_hub.dead[e->first]))
         status = DPT_FAIL(error, DPT_E_IO, "the stand-in's connection is cut");
     if (*done || status != DPT_OK) give_up(r);
     pthread_mutex_unlock(&the_hub.mutex);
@@ -205,6 +339,9 @@ static const dpt_transport transport = {
     .close = hub_close,
     .start = hub_start,
     .test = hub_test,
+    .survives = hub_survives,
+    .settle = hub_settle,
+    .mend = hub_mend,
 };
 
 /* ---- Running --------------------------------------------------------------------------------- */
@@ -217,10 +354,17 @@ typedef struct thread_job {
     char message[512];
 } thread_job;
 
-/* A process that fails alone exits, and its launcher ends the others. */
-static void end_job(dpt_context *context)
+/* A process that fails alone exits.  Its launcher ends the others, or they go on. */
+static void end_job(dpt_context *context, size_t first)
 {
-    if (context->processes && dpti_processes_agreed(context->processes)) return;
+    if (deaths) {
+        pthread_mutex_lock(&the_hub.mutex);
+        die(first);
+        the_hub.away[first] = true;
+        pthread_cond_broadcast(&the_hub.changed);
+        pthread_mutex_unlock(&the_hub.mutex);
+    }
+    if (deaths || (context->processes && dpti_processes_agreed(context->processes))) return;
     pthread_mutex_lock(&the_hub.mutex);
     the_hub.broken = true;
     pthread_cond_broadcast(&the_hub.changed);
@@ -242,26 +386,17 @@ static void *run(void *argument)
     }
     if (job->status != DPT_OK) {
         snprintf(job->message, sizeof job->message, "%s", dpt_error_message(context));
-        end_job(context);
+        end_job(context, job->rank);
     }
     dpt_context_destroy(context);
     return NULL;
-}
-
-static void empty(void)
-{
-    while (the_hub.letters) {
-        letter *l = the_hub.letters;
-        the_hub.letters = l->next;
-        free(l);
-    }
 }
 
 dpt_status stand_ins_run(size_t n, stand_in *part, void *user, char message[512])
 {
     pthread_t threads[MOST_STAND_INS];
     thread_job jobs[MOST_STAND_INS];
-    the_hub = (hub){.n = n};
+    the_hub = (hub){.n = n, .n_living = n};
     pthread_mutex_init(&the_hub.mutex, NULL);
     pthread_cond_init(&the_hub.changed, NULL);
     for (size_t i = 0; i < n; i++) {
@@ -284,6 +419,11 @@ void stand_ins_fail(size_t rank, size_t after)
 {
     failing_rank = rank;
     failing_after = after;
+}
+
+void stand_ins_die(const size_t *calls)
+{
+    deaths = calls;
 }
 
 void stand_ins_delay(double seconds)

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { MOST = 4, DEVICES = 8, BATCH = 24, COUNT = 100, HALF = 3, STEPS = 7 };
+enum { MOST = 4, DEVICES = 8, BATCH = 24, COUNT = 100, HALF = 3, STEPS = 7, CAUSE = 77 };
 
 /* One training, and what has come of it. */
 typedef struct course {
@@ -92,7 +92,7 @@ static dpt_status note_weights(course *c, size_t rank, dpt_trainer *t)
 static int ends_evaluations(const dpt_fit_progress *progress, void *user)
 {
     (void)user;
-    return !progress->step && !progress->epoch && !progress->event;
+    return progress->step || progress->epoch || progress->event ? 0 : CAUSE;
 }
 
 /* By steps and states, or by dpt_fit. */
@@ -345,6 +345,7 @@ static void all_break_off(test *t)
         for (size_t r = 0; r < 3; r++) {
             CHECK(first.results[r].stopped);
             CHECK_SIZE(first.results[r].stopped_by, stops);
+            CHECK(first.results[r].stopped_for == CAUSE);
             CHECK_SIZE(first.results[r].steps, EPOCH_STEPS);
             CHECK_SIZE(first.results[r].epochs, 0);
         }

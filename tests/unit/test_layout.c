@@ -231,6 +231,7 @@ FIELD(dpt_fit_result, best_validation_loss, 72);
 FIELD(dpt_fit_result, stopped, 80);
 FIELD(dpt_fit_result, no_patience, 81);
 FIELD(dpt_fit_result, stopped_by, 88);
+FIELD(dpt_fit_result, stopped_for, 96);
 
 FIELD(dpt_input_info, size, 0);
 FIELD(dpt_input_info, name, 8);

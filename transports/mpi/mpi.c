@@ -16,9 +16,10 @@ enum { FIRST_TAG = 1, MOST_BYTES = 1 << 30 }; /* MPI counts in int */
 
 typedef struct mpi_job {
     MPI_Comm world;
-    bool survives; /* MPI goes on when a process dies */
-    bool known;    /* all living processes know that the job has to be mended */
-    bool mended;   /* processes were left behind */
+    bool survives;   /* MPI goes on when a process dies */
+    double patience; /* as transport.h has it */
+    bool known;      /* all living processes know that the job has to be mended */
+    bool mended;     /* processes were left behind */
 } mpi_job;
 
 typedef struct mpi_requests {
@@ -40,22 +41,52 @@ static dpt_status fail(int code, const char *what, dpt_error *error)
 
 #ifdef OMPI_HAVE_MPI_EXT_FTMPI
 
-/* The library has ULFM, and `mpirun --with-ft ulfm` enables it. */
-static bool is_enabled(void)
+/* A variable of Open MPI; zeros if it is not there. */
+typedef union variable {
+    bool is;
+    double number;
+    long room[8];
+} variable;
+
+static variable read_variable(const char *name)
 {
-    int level = 0, index = -1, count = 0;
-    union {
-        bool is;
-        long room[8];
-    } value = {.is = false};
+    int index = -1, count = 0;
+    variable value = {.room = {0}};
     MPI_T_cvar_handle handle;
-    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) return false;
-    const bool known = MPI_T_cvar_get_index("mpi_ft_enable", &index) == MPI_SUCCESS &&
-                       MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) == MPI_SUCCESS;
-    const bool read = known && count == 1 && MPI_T_cvar_read(handle, &value) == MPI_SUCCESS;
-    if (known) (void)MPI_T_cvar_handle_free(&handle);
+    if (MPI_T_cvar_get_index(name, &index) != MPI_SUCCESS ||
+        MPI_T_cvar_handle_alloc(index, NULL, &handle, &count) != MPI_SUCCESS)
+        return value;
+    if (count != 1 || MPI_T_cvar_read(handle, &value) != MPI_SUCCESS)
+        value = (variable){.room = {0}};
+    (void)MPI_T_cvar_handle_free(&handle);
+    return value;
+}
+
+/* The library has ULFM, and `mpirun --with-ft ulfm` enables it.  Its failure detector watches
+   processes that stand still, if it is enabled.  Without a thread of its own it sends no heartbeat
+   while a process computes. */
+static dpt_status find_what_is_enabled(mpi_job *job, dpt_error *error)
+{
+    int level = 0;
+    if (MPI_T_init_thread(MPI_THREAD_SINGLE, &level) != MPI_SUCCESS) return DPT_OK;
+    job->survives = read_variable("mpi_ft_enable").is;
+    const bool detects = job->survives && read_variable("mpi_ft_detector").is,
+               threaded = read_variable("mpi_ft_detector_thread").is;
+    const double period = read_variable("mpi_ft_detector_period").number,
+                 timeout = read_variable("mpi_ft_detector_timeout").number;
     (void)MPI_T_finalize();
-    return read && value.is;
+    if (detects && !threaded)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "with --mca mpi_ft_detector true alone, MPI takes a process that computes "
+                        "for a dead one: add --mca mpi_ft_detector_thread true");
+    if (detects && !(timeout > 3 * period && period > 0))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "mpi_ft_detector_timeout is %g s and mpi_ft_detector_period %g s: the "
+                        "timeout has to be more than three periods",
+                        timeout, period);
+    /* The others count from the last heartbeat, up to a period before, and one may be late. */
+    if (detects) job->patience = timeout - 2 * period;
+    return DPT_OK;
 }
 
 /* Fails what is in flight in all processes. */
@@ -82,9 +113,11 @@ static int shrink(const mpi_job *job, MPI_Comm *left)
 
 #else
 
-static bool is_enabled(void)
+static dpt_status find_what_is_enabled(mpi_job *job, dpt_error *error)
 {
-    return false;
+    (void)job;
+    (void)error;
+    return DPT_OK;
 }
 
 static void revoke(const mpi_job *job)
@@ -112,6 +145,12 @@ static bool transport_survives(void *self)
 {
     const mpi_job *job = self;
     return job->survives;
+}
+
+static double transport_patience(void *self)
+{
+    const mpi_job *job = self;
+    return job->patience;
 }
 
 static dpt_status transport_settle(void *self, dpt_error *error)
@@ -156,11 +195,12 @@ static dpt_status transport_mend(void *self, size_t *rank, size_t *n_ranks, dpt_
 
 /* ---- Joining and leaving --------------------------------------------------------------------- */
 
-/* The MPI_Finalize of Open MPI 5.0.11 sometimes waits for processes that have died, for ever. */
+/* The MPI_Finalize of Open MPI 5.0.11 sometimes waits for processes that have died, for ever. Where
+   a thread sends heartbeats, it always does. */
 static void transport_close(void *self)
 {
     mpi_job *job = self;
-    bool all = !job->mended;
+    bool all = !job->mended && job->patience == 0;
     if (job->survives)
         (void)agree(job, all, &all);
     else
@@ -194,7 +234,10 @@ static dpt_status transport_open(void **self, size_t *rank, size_t *n_ranks, dpt
     if (code == MPI_SUCCESS) code = MPI_Comm_set_errhandler(job->world, MPI_ERRORS_RETURN);
     if (code == MPI_SUCCESS) code = MPI_Comm_rank(job->world, &mine);
     if (code == MPI_SUCCESS) code = MPI_Comm_size(job->world, &n);
-    job->survives = code == MPI_SUCCESS && is_enabled();
+    if (code == MPI_SUCCESS && find_what_is_enabled(job, error) != DPT_OK) {
+        free(job);
+        return error->status;
+    }
     /* Some failures of processes are reported there. */
     if (job->survives) code = MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     if (code != MPI_SUCCESS) {
@@ -337,6 +380,7 @@ static const dpt_transport transport = {
     .survives = transport_survives,
     .settle = transport_settle,
     .mend = transport_mend,
+    .patience = transport_patience,
 };
 
 DPT_API const dpt_transport *dpt_transport_entry(uint32_t abi);

@@ -46,6 +46,9 @@ typedef enum dpti_run_request {
     DPTI_RUN_REQUESTS = 1 << 3,     /* above all of them */
 } dpti_run_request;
 
+/* Beside DPTI_RUN_REQUEST_STOP, from this bit on: for what the process ends training, 1 to 255. */
+enum { DPTI_RUN_CAUSE_BIT = 16, DPTI_RUN_CAUSES = 255 };
+
 /* What came of one device's shard of a step. */
 typedef struct dpti_outcome {
     dpt_status status; /* DPT_E_CANCELLED: another device's failure */
@@ -58,7 +61,7 @@ typedef struct dpti_outcome {
     char flaw[12];  /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
                        DPTI_FLAW_UNREAD or DPTI_FLAW_CALLBACK */
     /* Set for the first device of each process alone. */
-    unsigned requests; /* dpti_run_request bits */
+    unsigned requests; /* dpti_run_request bits, and the cause of a stop */
     bool ends_round;   /* no step is told, but that the process ends a round of local steps */
     uint64_t step;     /* number of the step, as the process counts */
     uint64_t weights;  /* checksum of the weights before the step if a caller has written them since

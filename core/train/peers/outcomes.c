@@ -253,8 +253,10 @@ void dpti_peers_take_requests(dpt_trainer *trainer, const dpti_in_flight_step *i
     p->agreed_requests = 0;
     for (size_t i = 0; i < trainer->n_devices; i++) {
         const unsigned requests = inflight->outcomes[i].requests;
-        if (requests & ~p->agreed_requests & DPTI_RUN_REQUEST_STOP)
+        if (requests & ~p->agreed_requests & DPTI_RUN_REQUEST_STOP) {
             p->stopped_by = p->items[i].process;
+            p->stopped_for = requests >> DPTI_RUN_CAUSE_BIT;
+        }
         p->agreed_requests |= requests;
     }
 }

@@ -101,6 +101,26 @@ static dpt_status take_peers(dpt_trainer *t, dpti_gathered *all)
                     t->n_devices, DPTI_SPLIT_MAX_DEVICES);
 }
 
+/* A process that is left may have met one that has died, while others have not. */
+static dpt_status note_counts(dpt_trainer *t)
+{
+    const dpti_processes *p = t->processes;
+    dpti_device_counts *c = &t->context->counts;
+    const size_t n = dpti_processes_first_count(p), n_left = dpti_processes_count(p);
+    dpti_gathered all = {.data = NULL};
+    if (!dpti_processes_survive(p)) return DPT_OK;
+    if (!c->of) *c = (dpti_device_counts){.n = n, .of = calloc(n, sizeof *c->of)};
+    for (size_t r = 0; c->of && r < n_left; r++)
+        c->of[dpti_processes_first(p, r)] = t->peers.firsts[r + 1] - t->peers.firsts[r];
+    const dpti_bytes mine = {c->of, n * sizeof *c->of};
+    DPT_TRY(dpti_peers_all_gather(t, c->of ? DPT_OK : no_memory(t), mine, &all));
+    const size_t *told = (const size_t *)(const void *)all.data;
+    for (size_t i = 0; i < n * n_left; i++)
+        if (told[i] > c->of[i % n]) c->of[i % n] = told[i];
+    dpti_gathered_free(&all);
+    return DPT_OK;
+}
+
 dpt_status dpti_peers_meet(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -113,6 +133,7 @@ dpt_status dpti_peers_meet(dpt_trainer *trainer)
     status =
         dpti_peers_all_gather(t, status, (dpti_bytes){mine, t->n_workers * sizeof *mine}, &all);
     if (status == DPT_OK) status = dpti_peers_agree(t, take_peers(t, &all));
+    if (status == DPT_OK) status = note_counts(t);
     dpti_gathered_free(&all);
     free(mine);
     return status;
@@ -249,6 +270,11 @@ size_t dpti_peers_stopped_by(const dpt_trainer *trainer)
     return trainer->peers.stopped_by;
 }
 
+unsigned dpti_peers_stopped_for(const dpt_trainer *trainer)
+{
+    return trainer->peers.stopped_for;
+}
+
 void dpti_peers_forget_requests(dpt_trainer *trainer)
 {
     atomic_store(&trainer->peers.requests, 0);
@@ -258,6 +284,12 @@ void dpti_peers_forget_requests(dpt_trainer *trainer)
 void dpti_peers_request(dpt_trainer *trainer, dpti_run_request request)
 {
     atomic_fetch_or(&trainer->peers.requests, (unsigned)request);
+}
+
+void dpti_peers_request_stop(dpt_trainer *trainer, unsigned cause)
+{
+    if (dpti_peers_requests(trainer) & DPTI_RUN_REQUEST_STOP) return;
+    atomic_fetch_or(&trainer->peers.requests, DPTI_RUN_REQUEST_STOP | cause << DPTI_RUN_CAUSE_BIT);
 }
 
 void dpti_peers_have(dpt_trainer *trainer, dpti_run_request request)
@@ -270,6 +302,7 @@ void dpti_peers_have(dpt_trainer *trainer, dpti_run_request request)
 typedef struct answers {
     unsigned first, any;
     size_t stopped_by;
+    unsigned stopped_for;
 } answers;
 
 static dpt_status ask(dpt_trainer *trainer, unsigned mine, answers *out)
@@ -284,7 +317,10 @@ static dpt_status ask(dpt_trainer *trainer, unsigned mine, answers *out)
     for (size_t i = 0; i < dpt_process_count(trainer->context); i++) {
         unsigned one = 0;
         memcpy(&one, all.data + i * sizeof one, sizeof one);
-        if (one & ~out->any & DPTI_RUN_REQUEST_STOP) out->stopped_by = i;
+        if (one & ~out->any & DPTI_RUN_REQUEST_STOP) {
+            out->stopped_by = i;
+            out->stopped_for = one >> DPTI_RUN_CAUSE_BIT;
+        }
         out->any |= one;
     }
     dpti_gathered_free(&all);
@@ -312,7 +348,10 @@ dpt_status dpti_peers_ask_requests(dpt_trainer *trainer, unsigned mine, unsigned
     dpti_peers *p = &trainer->peers;
     answers said = {.any = 0};
     DPT_TRY(ask(trainer, mine | dpti_peers_requests(trainer), &said));
-    if (said.any & ~p->agreed_requests & DPTI_RUN_REQUEST_STOP) p->stopped_by = said.stopped_by;
+    if (said.any & ~p->agreed_requests & DPTI_RUN_REQUEST_STOP) {
+        p->stopped_by = said.stopped_by;
+        p->stopped_for = said.stopped_for;
+    }
     p->agreed_requests |= said.any & (DPTI_RUN_REQUESTS - 1);
     *any = said.any;
     return DPT_OK;

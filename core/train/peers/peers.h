@@ -83,13 +83,17 @@ void dpti_peers_mend(dpt_trainer *trainer);
 /* Any thread: asks for something that all processes do, or none: with the next step that is
    collected, or the next call of ask_requests. */
 void dpti_peers_request(dpt_trainer *trainer, dpti_run_request request);
-/* What this process asks for; and what all have agreed on: dpti_run_request bits. */
+/* The same with DPTI_RUN_REQUEST_STOP, for a cause from 1 to DPTI_RUN_CAUSES.  The first cause of
+   this process holds. */
+void dpti_peers_request_stop(dpt_trainer *trainer, unsigned cause);
+/* What this process asks for; and what all have agreed on: dpti_run_request bits, and others. */
 unsigned dpti_peers_requests(const dpt_trainer *trainer);
 unsigned dpti_peers_agreed(const dpt_trainer *trainer);
 /* All have agreed on these bits, too. */
 void dpti_peers_note_agreed(dpt_trainer *trainer, unsigned requests);
-/* The first process that asked to stop, once all have agreed. */
+/* The first process that asked to stop, once all have agreed, and its cause. */
 size_t dpti_peers_stopped_by(const dpt_trainer *trainer);
+unsigned dpti_peers_stopped_for(const dpt_trainer *trainer);
 /* All have done it, nothing in flight: the request is over.  And: all requests are. */
 void dpti_peers_have(dpt_trainer *trainer, dpti_run_request request);
 void dpti_peers_forget_requests(dpt_trainer *trainer);

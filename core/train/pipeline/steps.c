@@ -87,6 +87,7 @@ dpt_status dpt_trainer_submit(dpt_trainer *trainer)
 {
     dpti_trainer_pipeline *p = &trainer->pipeline;
     DPT_TRY(dpti_trainer_outside_fit(trainer, "dpt_trainer_submit"));
+    trainer->context->begun = true;
     if (p->unsubmitted.status != DPT_OK) {
         DPT_TRY(submit(trainer, p->unsubmitted_lr)); /* the step before this one */
         p->unsubmitted.status = DPT_OK;

@@ -117,18 +117,61 @@ const char *dpti_trainer_replayed(const dpt_trainer *trainer)
     return strncmp(text, replay_prefix, length) == 0 ? text + length : NULL;
 }
 
-/* Leaves out the devices of processes that have died. */
-static void leave_out_gone(const dpti_devices_left *left, dpti_split *split)
+/* The devices of all processes at the start. */
+typedef struct first_devices {
+    size_t n;
+    size_t n_untold; /* of these, in processes that died before they told how many they have */
+} first_devices;
+
+/* Counts them, for the numbers of a split.  If processes have not told, the numbers that are left
+   over are theirs, as long as it is clear which ones these are. */
+static dpt_status count_first(const dpt_trainer *t, const char *numbers, first_devices *out)
 {
-    size_t n = 0;
+    const dpti_device_counts *c = &t->context->counts;
+    size_t n = 0, n_told = 0, n_untold = 0, n_gaps = 0;
+    for (const char *at = numbers; at; at = strchr(at, ':') ? strchr(at, ':') + 1 : NULL)
+        n++;
+    for (size_t i = 0; i < c->n; i++) {
+        n_told += c->of[i];
+        if (c->of[i] > 0) continue;
+        n_untold++;
+        if (i == 0 || c->of[i - 1] > 0) n_gaps++;
+    }
+    if (n_gaps > 1)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "%zu processes died before they told their devices, so it is not known "
+                        "which numbers of the split %.100s are theirs: start the training again",
+                        n_untold, numbers);
+    if (n_gaps > 0 && n > n_told + n_untold) n_untold = n - n_told;
+    *out = (first_devices){.n = n_told + n_untold, .n_untold = n_untold};
+    return DPT_OK;
+}
+
+/* Leaves out the devices of processes that have died. */
+static void leave_out_dead(const dpt_trainer *t, size_t n_untold, dpti_split *split)
+{
+    const dpti_device_counts *c = &t->context->counts;
+    size_t n = 0, at = 0;
     double sum = 0;
-    for (size_t i = 0; i < left->n; i++) {
-        if (left->gone[i]) continue;
-        sum += split->parts[i];
-        split->parts[n++] = split->parts[i];
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->of[i] == 0) {
+            at += n_untold;
+            n_untold = 0; /* of all processes in the one gap */
+        }
+        for (size_t k = 0; k < c->of[i]; k++, at++) {
+            if (!dpti_processes_live(t->processes, i)) continue;
+            sum += split->parts[at];
+            split->parts[n++] = split->parts[at];
+        }
     }
     split->n_devices = n;
     if (!(sum > 0)) split->equal = true;
+}
+
+static bool any_dead(const dpt_trainer *t)
+{
+    const dpti_processes *p = t->processes;
+    return p && dpti_processes_count(p) < dpti_processes_first_count(p);
 }
 
 dpt_status dpti_trainer_take_split(dpt_trainer *trainer, dpt_split given)
@@ -142,11 +185,12 @@ dpt_status dpti_trainer_take_split(dpt_trainer *trainer, dpt_split given)
     if (dpti_trainer_replayed(t)) return load_replay(t, dpti_trainer_replayed(t));
     t->measured = measured && t->n_devices > 1;
     if (measured) text = "equal"; /* until throughput is measured */
-    const dpti_devices_left *left = &t->context->left;
-    const bool of_first = given.kind == DPT_SPLIT_PROPORTIONS && left->gone;
-    if (dpti_split_parse(text, of_first ? left->n : t->n_devices, &t->plan.split, &error) != DPT_OK)
+    const bool of_first = given.kind == DPT_SPLIT_PROPORTIONS && any_dead(t);
+    first_devices first = {.n = t->n_devices};
+    if (of_first) DPT_TRY(count_first(t, text, &first));
+    if (dpti_split_parse(text, first.n, &t->plan.split, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    if (of_first) leave_out_gone(left, &t->plan.split);
+    if (of_first) leave_out_dead(t, first.n_untold, &t->plan.split);
     return DPT_OK;
 }
 
