@@ -26,11 +26,14 @@ static dpt_status print_devices(const dpt_trainer *trainer)
 static void print_processes(const dpt_context *context, const cli_options *options)
 {
     const size_t n = dpt_process_count(context);
+    char transport[128];
     if (n == 1) return;
     printf("%-10s%zu: %s\n", "processes", n,
            dpt_process_survives(context) && options->local_steps == 0
                ? "if one dies, the training goes on without it"
                : "if one dies, the training ends");
+    dpt_process_transport(context, transport, sizeof transport);
+    printf("%-10smessages between them go through %s\n", "", transport);
 }
 
 /* The outer momentum's default suits long rounds. */

@@ -44,6 +44,10 @@ if(TARGET dptrain-opencl-compile)
     COMPONENT opencl)
 endif()
 
+# It needs no more than the library does, and comes with it.
+if(TARGET dptrain-tcp)
+  install(TARGETS dptrain-tcp LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dptrain/transports COMPONENT library)
+endif()
 if(TARGET dptrain-mpi)
   install(TARGETS dptrain-mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dptrain/transports COMPONENT mpi)
 endif()

@@ -59,7 +59,7 @@ bool dpti_processes_to_mend(dpti_processes *processes);
 DPT_CHECK_RESULT dpt_status dpti_processes_settle(dpti_processes *processes, dpt_error *error);
 /* After a failure of the transport, with no call and no collective under way: all processes that
    live call it, and the others are left behind.  Ranks and their number change.  Collectives travel
-   as at first.  Fails as the transport does. */
+   as at first.  Fails as the transport does; the job cannot go on then. */
 DPT_CHECK_RESULT dpt_status dpti_processes_mend(dpti_processes *processes, dpt_error *error);
 /* Returns the rank that process `rank` had when dpti_processes_forget_former was called last, or at
    first. */
