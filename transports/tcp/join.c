@@ -581,8 +581,8 @@ static dpt_status join_as_other(join *j, dpt_error *error)
     target first = {.address = j->settings->address, .kind = TCP_CONTROL};
     DPT_TRY(listen_beside(j, &first.port, error));
     DPT_TRY(reach(j, &first, &j->sockets[0].control, error));
-    const int code = receive_all(j, j->sockets[0].control, j->places,
-                                 j->settings->n * sizeof *j->places);
+    const int code =
+        receive_all(j, j->sockets[0].control, j->places, j->settings->n * sizeof *j->places);
     if (code == ETIMEDOUT)
         return DPT_FAIL(error, DPT_E_IO,
                         "not all of the %zu processes have joined within %g s "
