@@ -115,7 +115,7 @@ static void print_verbs(void)
 }
 
 const char cli_purpose[] = "Trains neural networks with synchronous data parallelism over any mix "
-                           "of devices, in one process or in several that mpirun starts.";
+                           "of devices, in one process or in several, also on several machines.";
 
 const cli_help_line cli_exit_codes[] = {
     {"0", "success"},
@@ -134,7 +134,15 @@ const cli_help_line cli_environment[] = {
                             "needed. Default: half of the machine's"},
     {"DPTRAIN_RECIPE", "default or none: what --recipe is if it is not given"},
     {"DPTRAIN_BACKEND_PATH", "where device plug-ins are looked for first"},
-    {"DPTRAIN_TRANSPORT", "none: processes that mpirun starts train by themselves"},
+    {"DPTRAIN_ADDRESS", "HOST:PORT: processes join through TCP, where process 0 listens "
+                        "(docs/processes.md)"},
+    {"DPTRAIN_PROCESSES", "how many processes join there"},
+    {"DPTRAIN_RANK", "which of them this one is, from 0"},
+    {"DPTRAIN_SECRET_FILE", "a file of at least 16 bytes that all of them have, with mode 600"},
+    {"DPTRAIN_NETWORKS", "10.1.0.0/16,...: trusted networks; without it only the loopback is used"},
+    {"DPTRAIN_JOIN_TIMEOUT", "seconds in which all have to join (300)"},
+    {"DPTRAIN_PROCESS_TIMEOUT", "seconds after which a process that is silent is left behind (20)"},
+    {"DPTRAIN_TRANSPORT", "tcp, mpi, or none: processes that mpirun starts train by themselves"},
     {"DPTRAIN_TRANSPORT_DELAY", "5ms: messages between processes arrive this much later"},
     {"DPTRAIN_CPU_ALGORITHM", "algorithm=NAME for CPUs (docs/devices.md)"},
     {"DPTRAIN_CPU_ISA", "kernels of CPUs: portable, avx2, avx512 or neon"},

@@ -216,12 +216,13 @@ static int check(const cli_options *options)
     if (!options->checkpoint)
         return cli_error(CLI_USAGE,
                          "--supervise needs --checkpoint DIR, from which training continues");
-    /* A process that mpirun has started can join the others only once. */
+    /* A process of several can join the others only once. */
     if (dpt_processes_launched() > 1)
-        return cli_error(CLI_USAGE,
-                         "--supervise is for one process, and this is one of %zu: leave it out, "
-                         "and run the whole mpirun command again with --resume when it has failed",
-                         dpt_processes_launched());
+        return cli_error(
+            CLI_USAGE,
+            "--supervise is for one process, and this is one of %zu: leave it out, "
+            "and run the whole command again in all processes with --resume when it has failed",
+            dpt_processes_launched());
     return CLI_OK;
 }
 

@@ -26,12 +26,15 @@ static void print_processes(const dpt_context *context, const cli_options *optio
 {
     const size_t n = dpt_process_count(context);
     const double patience = dpt_process_patience(context);
+    char transport[128];
     if (n == 1) return;
     printf("%-10s%zu: if one dies", "processes", n);
     if (patience > 0) printf(", or stands still for %g s", patience);
     printf(", the training %s\n", dpt_process_survives(context) && options->local_steps == 0
                                       ? "goes on without it"
                                       : "ends");
+    dpt_process_transport(context, transport, sizeof transport);
+    printf("%-10smessages between them go through %s\n", "", transport);
 }
 
 /* The outer momentum's default suits long rounds. */

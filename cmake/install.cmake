@@ -5,7 +5,7 @@
 #
 #     command      the program
 #     library      libdptrain
-#     cpu, opencl, cuda, mpi    each plug-in, with what the plug-in starts
+#     cpu, opencl, cuda, tcp, mpi    each plug-in, with what the plug-in starts
 #     development  what a program is built with that uses the library
 #     documents    the documentation, and all that names no component, such as manual pages
 #     licence      the licence, which packages have in a form of their own
@@ -44,6 +44,10 @@ if(TARGET dptrain-opencl-compile)
     COMPONENT opencl)
 endif()
 
+# It needs no more than the library does: packages have it with the library.
+if(TARGET dptrain-tcp)
+  install(TARGETS dptrain-tcp LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dptrain/transports COMPONENT tcp)
+endif()
 if(TARGET dptrain-mpi)
   install(TARGETS dptrain-mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/dptrain/transports COMPONENT mpi)
 endif()

@@ -1,6 +1,6 @@
 /* Finds out whether this process is one of several: from the environment variables that launchers
-   set, and through the plug-in of the transport.  The public functions on processes are here too.
- */
+   set, or that name an address to join at, and through the plug-in of the transport.  The public
+   functions on processes are here too. */
 #include "collective/launch.h"
 #include "context/context.h"
 
@@ -38,10 +38,41 @@ static bool find_step(size_t *n, const char **which)
     return false;
 }
 
+/* Returns whether processes are to join through TCP, without a launcher. */
+static bool is_tcp_meant(void)
+{
+    const char *wanted = dpti_environment_trusted("DPTRAIN_TRANSPORT");
+    return wanted ? strcmp(wanted, "tcp") == 0 : dpti_environment("DPTRAIN_ADDRESS") != NULL;
+}
+
+/* As dpti_launched, for processes that join through TCP. */
+static dpt_status find_tcp(size_t *n, const char **which, dpt_error *error)
+{
+    static const char name[] = "DPTRAIN_PROCESSES";
+    const char *value = dpti_environment(name);
+    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
+        if (!dpti_environment(variables[i]) || dpti_environment_trusted("DPTRAIN_TRANSPORT"))
+            continue;
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "DPTRAIN_ADDRESS (to join through TCP) and %s (of an MPI launcher) are "
+                        "both set: unset one of them, or say which one counts with "
+                        "DPTRAIN_TRANSPORT=tcp or DPTRAIN_TRANSPORT=mpi",
+                        variables[i]);
+    }
+    if (!value || !dpti_parse_size(value, 1, MOST_PROCESSES, n))
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "DPTRAIN_PROCESSES is \"%.40s\": give the number of processes that are to "
+                        "join, and each its DPTRAIN_RANK",
+                        value ? value : "");
+    *which = name;
+    return DPT_OK;
+}
+
 dpt_status dpti_launched(size_t *n, const char **which, dpt_error *error)
 {
     *n = 1;
     *which = NULL;
+    if (is_tcp_meant()) return find_tcp(n, which, error);
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = dpti_environment(variables[i]);
         if (!value) continue;
@@ -68,7 +99,7 @@ bool dpti_launched_rank(size_t *rank)
     if (!which) return true;
     for (size_t i = 0; i < n_known; i++)
         if (strcmp(which, variables[i]) == 0) value = dpti_environment(rank_variables[i]);
-    if (!value) value = dpti_environment("PMIX_RANK");
+    if (!value) value = dpti_environment(is_tcp_meant() ? "DPTRAIN_RANK" : "PMIX_RANK");
     return value && dpti_parse_size(value, 0, n - 1, rank);
 }
 
@@ -194,7 +225,8 @@ static const char *choose_transport(size_t n)
 {
     const char *wanted = dpti_environment_trusted("DPTRAIN_TRANSPORT");
     if (wanted) return strcmp(wanted, "none") == 0 ? NULL : wanted;
-    return n > 1 ? "mpi" : NULL;
+    if (n <= 1) return NULL;
+    return is_tcp_meant() ? "tcp" : "mpi";
 }
 
 size_t dpt_processes_launched(void)

@@ -10,31 +10,33 @@
 extern "C" {
 #endif
 
-/* Joins the processes that a launcher of MPI (mpirun) has started together with this one.  After
-   the call trainers of this context train on the devices of all processes (docs/processes.md).  All
-   processes must then make the same calls on trainers, in the same order.  Without a launcher, or
-   with DPTRAIN_TRANSPORT=none in the environment, the call does nothing.  Call it once, before the
-   first trainer is created.
+/* Joins the processes that a launcher of MPI (mpirun) has started together with this one, or that
+   have the same DPTRAIN_ADDRESS in the environment and join through TCP.  After the call trainers
+   of this context train on the devices of all processes (docs/processes.md).  All processes must
+   then make the same calls on trainers, in the same order.  Without a launcher, or with
+   DPTRAIN_TRANSPORT=none in the environment, the call does nothing.  Call it once, before the first
+   trainer is created.
 
-   Errors: DPT_E_ABSENT if a launcher exists, but the MPI plug-in or the MPI library is missing.
-   DPT_E_INVALID if the processes have different versions of dptrain or are different programs, the
-   launcher's variable is not a number, or DPTRAIN_TRANSPORT_DELAY is not a time. */
+   Errors: DPT_E_ABSENT if the plug-in of the transport or the MPI library is missing.  DPT_E_IO
+   if processes have not joined in time or a connection fails.  DPT_E_INVALID if the processes have
+   different versions of dptrain or are different programs, the launcher's variable is not a number,
+   a variable of the TCP transport is wrong, or DPTRAIN_TRANSPORT_DELAY is not a time. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join(dpt_context *context);
 /* Joins as dpt_processes_join does, for a program that has several commands.  `purpose` names this
    command in a few words.  Errors: as dpt_processes_join; DPT_E_INVALID also if another process has
    another purpose, which the message names. dpt_processes_join has the purpose "". */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_processes_join_for(dpt_context *context,
                                                            const char *purpose);
-/* Returns how many processes would join according to the launcher's environment variables.  Returns
+/* Returns how many processes would join according to the environment variables.  Returns
    1 if this process is alone or the variables cannot be read.  Cannot fail. */
 DPT_API size_t dpt_processes_launched(void);
 /* Returns the number of joined processes; 1 if this process is alone.  Cannot fail. */
 DPT_API size_t dpt_process_count(const dpt_context *context);
 /* Returns the rank of this process, from 0.  Cannot fail. */
 DPT_API size_t dpt_process_rank(const dpt_context *context);
-/* Writes the name of the transport between processes as text for a person: "mpi", or "mpi, delayed
-   by 5 ms" if some messages are delayed.  Writes "" if this process has joined no others.  `out`
-   has n_bytes bytes.  Cannot fail. */
+/* Writes the name of the transport between processes as text for a person: "mpi" or "tcp", or "mpi,
+   delayed by 5 ms" if some messages are delayed.  Writes "" if this process has joined no others.
+   `out` has n_bytes bytes.  Cannot fail. */
 DPT_API void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes);
 /* The measured cost of a sum over processes, and the route that collectives take because of that
    cost. */

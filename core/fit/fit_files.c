@@ -221,26 +221,29 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
     }
     dpti_log_exchange exchange;
     const bool exchanges = describe_exchange(t, &exchange);
-    const dpti_log_run run = {.model = t->model->name,
-                              .parameters = t->model->scalars,
-                              .batch_size = dpti_step_samples(t),
-                              .accumulate = t->accumulate,
-                              .compress = dpti_exchange_packing(t),
-                              .shard = tell_shard(t),
-                              .local_steps = t->local_steps,
-                              .outer_delay = t->outer_delay,
-                              .seed = t->seed,
-                              .dataset = t->data->name,
-                              .split = dpti_shards_split_text(t),
-                              .n_settings = settings->all.n,
-                              .settings = settings->list,
-                              .n_devices = t->n_devices,
-                              .devices = devices,
-                              .streamed = streamed,
-                              .micro_batch_limits = limits,
-                              .n_processes = t->processes ? dpti_processes_count(t->processes) : 0,
-                              .delays = t->processes ? dpti_processes_delays(t->processes) : NULL,
-                              .exchange = exchanges ? &exchange : NULL};
+    const dpti_log_run run = {
+        .model = t->model->name,
+        .parameters = t->model->scalars,
+        .batch_size = dpti_step_samples(t),
+        .accumulate = t->accumulate,
+        .compress = dpti_exchange_packing(t),
+        .shard = tell_shard(t),
+        .local_steps = t->local_steps,
+        .outer_delay = t->outer_delay,
+        .seed = t->seed,
+        .dataset = t->data->name,
+        .split = dpti_shards_split_text(t),
+        .n_settings = settings->all.n,
+        .settings = settings->list,
+        .n_devices = t->n_devices,
+        .devices = devices,
+        .streamed = streamed,
+        .micro_batch_limits = limits,
+        .n_processes = t->processes ? dpti_processes_count(t->processes) : 0,
+        .transport = t->processes ? dpti_processes_transport(t->processes) : NULL,
+        .survives = t->processes && t->local_steps == 0 && dpti_processes_survive(t->processes),
+        .delays = t->processes ? dpti_processes_delays(t->processes) : NULL,
+        .exchange = exchanges ? &exchange : NULL};
     const dpt_status status =
         resumed ? dpti_log_write_resume(f->log, &run, dpt_trainer_steps(t), &error)
                 : dpti_log_write_run(f->log, &run, &error);

@@ -185,6 +185,8 @@ static json_t *device_value(event *e, const dpti_log_run *run, size_t i)
 static void set_run_devices(event *e, const dpti_log_run *run)
 {
     json_t *devices = json_array();
+    if (run->transport) set(e, "transport", text_value(run->transport));
+    if (run->survives) set(e, "goes_on_without_dead_processes", json_true());
     if (run->delays) set_reals(e, "transport_delay_seconds", run->delays, run->n_processes);
     for (size_t i = 0; i < run->n_devices; i++)
         append(e, devices, device_value(e, run, i));

@@ -96,6 +96,8 @@ typedef struct dpti_log_run {
     const size_t *micro_batch_limits; /* (n_devices) largest number of samples that each device
                                   computes at once, SIZE_MAX: no limit; NULL: not recorded */
     size_t n_processes;
+    const char *transport; /* its name; NULL: one process */
+    bool survives;         /* the training goes on when a process has died */
     const double
         *delays; /* (n_processes) delay in seconds of what each process receives; NULL: none */
     const dpti_log_exchange *exchange; /* NULL: no exchange */

@@ -20,7 +20,7 @@ files() {
 cmake --install "$build" --prefix "$PWD/whole" >install.out 2>&1
 check "it is installed: $(tail -n 3 install.out)" [ -x whole/bin/dptrain ]
 : >parts.txt
-for component in command library cpu opencl cuda mpi development documents licence; do
+for component in command library cpu opencl cuda tcp mpi development documents licence; do
     cmake --install "$build" --prefix "$PWD/part-$component" --component $component >>install.out 2>&1
     mkdir -p "part-$component"
     # What only packages have.
@@ -85,6 +85,8 @@ for file in deb/*.deb; do
 done
 check "no file is in two packages: $(sort deb-files.txt | uniq -d)" [ -z "$(sort deb-files.txt | uniq -d)" ]
 check "the command and the library are packages" test -n "$(grep -x './usr/bin/dptrain' deb-files.txt)"
+check "the library brings the transport through TCP" \
+    test -n "$(dpkg-deb --contents deb/libdptrain0_*.deb | grep '/dptrain/transports/libdptrain-tcp.so$')"
 dpkg-deb --control deb/libdptrain0_*.deb control
 check "programs depend on the SONAME's version: $(cat control/shlibs)" \
     grep -qE "^libdptrain ${version%.*} libdptrain0 \(>= ${version%.*}\), libdptrain0 \(<< " control/shlibs

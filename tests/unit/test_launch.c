@@ -14,7 +14,8 @@ static const char *const variables[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE",
                                         "SLURM_STEP_ID",        "SLURM_STEP_NUM_TASKS",
                                         "SLURM_NTASKS",         "DPTRAIN_TRANSPORT",
                                         "OMPI_COMM_WORLD_RANK", "PMI_RANK",
-                                        "MV2_COMM_WORLD_RANK"};
+                                        "MV2_COMM_WORLD_RANK",  "DPTRAIN_ADDRESS",
+                                        "DPTRAIN_PROCESSES",    "DPTRAIN_RANK"};
 
 /* The environment of "NAME=VALUE NAME=VALUE ...", and what is said of it. */
 static dpt_status launched(const char *environment, size_t *n, const char **which, dpt_error *error)
@@ -91,6 +92,28 @@ static void ranks(test *t)
     check_rank(t, "PMI_SIZE=x PMI_RANK=0", SIZE_MAX);
 }
 
+static void through_tcp(test *t)
+{
+    static const char *const wrong[] = {"", " DPTRAIN_PROCESSES=0", " DPTRAIN_PROCESSES=x",
+                                        " DPTRAIN_PROCESSES=2 PMI_SIZE=2"};
+    const char *which;
+    size_t n;
+    check_count(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=3", 3, "DPTRAIN_PROCESSES");
+    check_count(t, "DPTRAIN_TRANSPORT=tcp DPTRAIN_PROCESSES=2 PMI_SIZE=4", 2, "DPTRAIN_PROCESSES");
+    check_count(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_TRANSPORT=mpi PMI_SIZE=4", 4, "PMI_SIZE");
+    check_count(t, "DPTRAIN_PROCESSES=3 DPTRAIN_RANK=1", 1, "none");
+    check_rank(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=3 DPTRAIN_RANK=1", 1);
+    check_rank(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=3 DPTRAIN_RANK=3", SIZE_MAX);
+    check_rank(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=3", SIZE_MAX);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char environment[64];
+        dpt_error error = {.status = DPT_OK};
+        snprintf(environment, sizeof environment, "DPTRAIN_ADDRESS=a:1%s", wrong[i]);
+        CHECK_STATUS(launched(environment, &n, &which, &error), DPT_E_INVALID);
+        CHECK_CONTAINS(error.message, i < 3 ? "DPTRAIN_PROCESSES is" : "and PMI_SIZE (of an MPI");
+    }
+}
+
 static void no_number(test *t)
 {
     static const char *const values[] = {"abc", "0", "-1", "2x", "65537"};
@@ -128,6 +151,7 @@ int main(int argc, char **argv)
         {"of launchers", of_launchers},
         {"of Slurm with PMIx", of_slurm_with_pmix},
         {"ranks", ranks},
+        {"through TCP", through_tcp},
         {"no number", no_number},
         {"told to train alone", told_to_train_alone},
     };

@@ -1,0 +1,506 @@
+/* Tests the transport through TCP by its table of functions: several processes, which this program
+   forks, exchange messages over the loopback, and some of them are killed. */
+#include "base/bytes.h"
+#include "collective/launch.h"
+#include "dpt_error.h"
+#include "harness.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST = 4, SMALL = 100, LARGE = 9 << 20, MOST_TRIES = 600000 };
+
+static const char secret_path[] = "test_tcp.secret", other_path[] = "test_tcp.other";
+
+/* What a forked process has. */
+typedef struct process {
+    const dpt_transport *transport;
+    void *self;
+    size_t rank, n;
+    dpt_error error;
+} process;
+
+/* A scenario returns 0 if everything was as expected, else the number of the line. */
+typedef int scenario(process *p);
+
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) return __LINE__;                                                         \
+    } while (0)
+
+static void rest(long microseconds)
+{
+    (void)nanosleep(&(struct timespec){microseconds / 1000000, microseconds % 1000000 * 1000},
+                    NULL);
+}
+
+/* ---- What a process does --------------------------------------------------------------------- */
+
+static dpt_status finish(process *p, void *request)
+{
+    bool done = false;
+    for (int i = 0; i < MOST_TRIES; i++) {
+        const dpt_status status = p->transport->test(p->self, request, &done, &p->error);
+        if (status != DPT_OK || done) return status;
+        rest(100);
+    }
+    return DPT_E_STATE;
+}
+
+static dpt_status start(process *p, const dpt_message *messages, size_t n, void **request)
+{
+    return p->transport->start(p->self, messages, n, request, &p->error);
+}
+
+static dpt_status exchange(process *p, const dpt_message *messages, size_t n)
+{
+    void *request = NULL;
+    const dpt_status status = start(p, messages, n, &request);
+    return status == DPT_OK ? finish(p, request) : status;
+}
+
+/* Every process sends n bytes to every other one, and checks what comes. */
+static dpt_status gather(process *p, uint8_t *room, size_t n)
+{
+    dpt_message messages[2 * MOST];
+    size_t count = 0;
+    memset(room + p->rank * n, (int)(p->rank + n), n);
+    for (size_t r = 0; r < p->n; r++) {
+        if (r == p->rank) continue;
+        memset(room + r * n, 0xee, n);
+        messages[count++] =
+            (dpt_message){.channel = 1, .peer = r, .data = room + p->rank * n, .n_bytes = n};
+        messages[count++] = (dpt_message){
+            .receive = true, .channel = 1, .peer = r, .data = room + r * n, .n_bytes = n};
+    }
+    const dpt_status status = exchange(p, messages, count);
+    for (size_t i = 0; status == DPT_OK && i < p->n * n; i++)
+        if (room[i] != (uint8_t)(i / n + n)) return DPT_E_INTERNAL;
+    return status;
+}
+
+static int gathers(process *p)
+{
+    uint8_t *room = malloc((size_t)MOST * LARGE);
+    EXPECT(room);
+    for (size_t n = 1; n < LARGE; n = 3 * n + 1)
+        EXPECT(gather(p, room, n) == DPT_OK);
+    EXPECT(gather(p, room, LARGE) == DPT_OK);
+    EXPECT(p->transport->settle(p->self, &p->error) == DPT_OK);
+    free(room);
+    return 0;
+}
+
+/* Small and large messages of several channels, sent long before their receives, which are posted
+   in another order of channels. */
+static int keeps_order(process *p)
+{
+    static uint32_t values[3][SMALL];
+    static uint8_t large[2][LARGE];
+    dpt_message m[3 * SMALL + 1];
+    void *requests[4] = {NULL};
+    size_t n = 0;
+    const bool receives = p->rank == 1;
+    if (receives) rest(100000);
+    for (size_t i = 0; i < LARGE; i++)
+        large[0][i] = (uint8_t)(i * 7 + i / 1000);
+    for (size_t c = 3; c-- > 0;) {
+        for (uint32_t i = 0; i < SMALL; i++) {
+            values[c][i] = receives ? 0 : 1000 * (uint32_t)c + i;
+            m[i] = (dpt_message){.receive = receives,
+                                 .channel = (unsigned)(5 * c + 2),
+                                 .peer = 1 - p->rank,
+                                 .data = &values[c][i],
+                                 .n_bytes = sizeof **values};
+        }
+        if (c == 2) {
+            m[SMALL] = (dpt_message){.receive = receives,
+                                     .channel = 12,
+                                     .peer = 1 - p->rank,
+                                     .data = large[receives],
+                                     .n_bytes = LARGE};
+        }
+        EXPECT(start(p, m, SMALL + (c == 2), &requests[n++]) == DPT_OK);
+    }
+    for (size_t i = 3; i-- > 0;)
+        EXPECT(finish(p, requests[i]) == DPT_OK);
+    for (size_t c = 0; c < 3; c++)
+        for (uint32_t i = 0; i < SMALL; i++)
+            EXPECT(values[c][i] == 1000 * (uint32_t)c + i);
+    EXPECT(!receives || memcmp(large[0], large[1], LARGE) == 0);
+    return 0;
+}
+
+/* A receive of another size than its send fails in both, and mend says that nobody has died. */
+static int notices_sizes(process *p)
+{
+    uint8_t data[64] = {0};
+    const dpt_message m = {.receive = p->rank == 1,
+                           .peer = 1 - p->rank,
+                           .data = data,
+                           .n_bytes = p->rank == 1 ? 63 : 64};
+    dpt_status status = exchange(p, &m, 1);
+    const dpt_message back = {
+        .receive = p->rank == 0, .peer = 1 - p->rank, .data = data, .n_bytes = 8};
+    if (status == DPT_OK) status = exchange(p, &back, 1);
+    EXPECT(status != DPT_OK);
+    EXPECT(p->rank == 0 || strstr(p->error.message, "64 bytes are sent where 63 are expected"));
+    EXPECT(p->transport->mend(p->self, &p->rank, &p->n, &p->error) != DPT_OK);
+    return 0;
+}
+
+/* Exchanges until one of the processes has died, and mends. */
+static int lose(process *p, uint8_t *room, size_t victim, long microseconds)
+{
+    const size_t n = p->n, rank = p->rank;
+    if (rank == victim && microseconds >= 0) {
+        if (fork() == 0) {
+            rest(microseconds);
+            (void)kill(getppid(), SIGKILL);
+            _exit(0);
+        }
+    }
+    dpt_status status = DPT_OK;
+    for (size_t size = 1; status == DPT_OK; size = (size * 5 + 1) % (1 << 20) + 1)
+        status = gather(p, room, size);
+    EXPECT(rank != victim);
+    EXPECT(status == DPT_E_IO);
+    EXPECT(p->transport->mend(p->self, &p->rank, &p->n, &p->error) == DPT_OK);
+    EXPECT(p->n == n - 1 && p->rank == rank - (rank > victim));
+    return 0;
+}
+
+static int loses_two(process *p)
+{
+    uint8_t *room = malloc((size_t)MOST << 20);
+    EXPECT(room);
+    int line = lose(p, room, 2, 30000);
+    if (line == 0) line = lose(p, room, 0, 7000);
+    for (size_t size = 1; line == 0 && size < 100000; size = 3 * size + 1)
+        if (gather(p, room, size) != DPT_OK) line = __LINE__;
+    EXPECT(line != 0 || p->transport->settle(p->self, &p->error) == DPT_OK);
+    free(room);
+    return line;
+}
+
+/* Process 2 dies, and then process 0, which decides who is left, instead of mending. */
+static int loses_in_mend(process *p)
+{
+    uint8_t room[4 * SMALL];
+    dpt_status status = gather(p, room, SMALL);
+    EXPECT(status == DPT_OK);
+    if (p->rank == 2) (void)raise(SIGKILL);
+    while (status == DPT_OK)
+        status = gather(p, room, SMALL);
+    if (p->rank == 0) {
+        rest(50000);
+        (void)raise(SIGKILL);
+    }
+    EXPECT(p->transport->mend(p->self, &p->rank, &p->n, &p->error) == DPT_OK);
+    while (p->n > 2 && p->transport->mend(p->self, &p->rank, &p->n, &p->error) == DPT_OK)
+        ;
+    EXPECT(p->n == 2);
+    EXPECT(gather(p, room, SMALL) == DPT_OK);
+    EXPECT(p->transport->settle(p->self, &p->error) == DPT_OK);
+    return 0;
+}
+
+/* A process dies while the others settle: settle fails in all. */
+static int loses_in_settle(process *p)
+{
+    uint8_t room[4 * SMALL];
+    EXPECT(gather(p, room, SMALL) == DPT_OK);
+    EXPECT(p->transport->settle(p->self, &p->error) == DPT_OK);
+    if (p->rank == 1) {
+        rest(50000);
+        (void)raise(SIGKILL);
+    }
+    EXPECT(p->transport->settle(p->self, &p->error) != DPT_OK);
+    EXPECT(p->transport->mend(p->self, &p->rank, &p->n, &p->error) == DPT_OK);
+    EXPECT(p->n == 3);
+    EXPECT(p->transport->settle(p->self, &p->error) == DPT_OK);
+    return 0;
+}
+
+/* Process 1 stands still for longer than the timeout: the others go on, and it is told so. */
+static int stands_still(process *p)
+{
+    uint8_t room[4 * SMALL];
+    EXPECT(gather(p, room, SMALL) == DPT_OK);
+    if (p->rank == 1) {
+        const pid_t mine = getpid();
+        if (fork() == 0) {
+            rest(2000000);
+            (void)kill(mine, SIGCONT);
+            _exit(0);
+        }
+        (void)raise(SIGSTOP);
+    }
+    dpt_status status = DPT_OK;
+    while (status == DPT_OK)
+        status = gather(p, room, SMALL);
+    const dpt_status mended = p->transport->mend(p->self, &p->rank, &p->n, &p->error);
+    if (p->rank == 1 && mended != DPT_OK) {
+        EXPECT(strstr(p->error.message, "have gone on without this one"));
+        return 0;
+    }
+    EXPECT(mended == DPT_OK && p->n == 2);
+    EXPECT(gather(p, room, SMALL) == DPT_OK);
+    rest(1500000); /* process 1 is to find this one alive */
+    return 0;
+}
+
+/* ---- Starting processes ---------------------------------------------------------------------- */
+
+static unsigned free_port(void)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n_bytes = sizeof at;
+    const int one = socket(AF_INET, SOCK_STREAM, 0);
+    if (bind(one, (struct sockaddr *)&at, sizeof at) != 0 ||
+        getsockname(one, (struct sockaddr *)&at, &n_bytes) != 0)
+        at.sin_port = 0;
+    (void)close(one);
+    return ntohs(at.sin_port);
+}
+
+static void write_secret(const char *path, const char *text, mode_t mode)
+{
+    FILE *file = fopen(path, "w");
+    if (!file) return;
+    (void)fputs(text, file);
+    (void)fclose(file);
+    (void)chmod(path, mode);
+}
+
+static void set_number(const char *name, size_t value)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%zu", value);
+    (void)setenv(name, text, 1);
+}
+
+/* The environment of a job; returns its port. */
+static unsigned prepare(size_t n)
+{
+    char address[32];
+    const unsigned port = free_port();
+    snprintf(address, sizeof address, "127.0.0.1:%u", port);
+    write_secret(secret_path, "a secret of the tests\n", 0600);
+    (void)setenv("DPTRAIN_ADDRESS", address, 1);
+    (void)setenv("DPTRAIN_SECRET_FILE", secret_path, 1);
+    (void)setenv("DPTRAIN_PROCESS_TIMEOUT", "20", 1);
+    (void)setenv("DPTRAIN_JOIN_TIMEOUT", "60", 1);
+    set_number("DPTRAIN_PROCESSES", n);
+    return port;
+}
+
+static int run(scenario *what)
+{
+    process p = {.error = {.status = DPT_OK}};
+    EXPECT(dpti_transport_load("tcp", &p.transport, &p.error) == DPT_OK);
+    if (p.transport->open(&p.self, &p.rank, &p.n, &p.error) != DPT_OK) {
+        (void)fprintf(stderr, "open: %s\n", p.error.message);
+        return __LINE__;
+    }
+    p.error = (dpt_error){.status = DPT_OK};
+    const int line = what(&p);
+    if (line != 0)
+        (void)fprintf(stderr, "process %zu, line %d: %s\n", p.rank, line, p.error.message);
+    else if (p.error.status == DPT_OK)
+        p.transport->close(p.self);
+    return line;
+}
+
+static pid_t begin(scenario *what, size_t rank)
+{
+    (void)fflush(NULL);
+    const pid_t id = fork();
+    if (id != 0) return id;
+    (void)alarm(60); /* whatever hangs */
+    set_number("DPTRAIN_RANK", rank);
+    _exit(run(what) == 0 ? 0 : 1);
+}
+
+/* Checks that each process ends well, but for those that are to be killed. */
+static void end(test *t, const pid_t *ids, size_t n, const char *killed)
+{
+    for (size_t r = 0; r < n; r++) {
+        int status = 0;
+        const bool is_killed = strchr(killed, (int)('0' + r)) != NULL;
+        CHECK(waitpid(ids[r], &status, 0) == ids[r]);
+        if (is_killed)
+            CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        else
+            CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+}
+
+static void run_all(test *t, scenario *what, size_t n, const char *killed)
+{
+    pid_t ids[MOST];
+    for (size_t r = n; r-- > 0;) /* process 0 last: the others wait for it */
+        ids[r] = begin(what, r);
+    end(t, ids, n, killed);
+}
+
+/* ---- Cases ----------------------------------------------------------------------------------- */
+
+static void gathers_sizes(test *t)
+{
+    (void)prepare(3);
+    run_all(t, gathers, 3, "");
+}
+
+static void order_of_messages(test *t)
+{
+    (void)prepare(2);
+    run_all(t, keeps_order, 2, "");
+}
+
+static void mismatched_sizes(test *t)
+{
+    (void)prepare(2);
+    run_all(t, notices_sizes, 2, "");
+}
+
+static void two_deaths(test *t)
+{
+    (void)prepare(4);
+    run_all(t, loses_two, 4, "20");
+}
+
+static void death_in_mend(test *t)
+{
+    (void)prepare(4);
+    run_all(t, loses_in_mend, 4, "20");
+}
+
+static void death_in_settle(test *t)
+{
+    (void)prepare(4);
+    run_all(t, loses_in_settle, 4, "1");
+}
+
+static void standstill(test *t)
+{
+    (void)prepare(3);
+    (void)setenv("DPTRAIN_PROCESS_TIMEOUT", "0.5", 1);
+    run_all(t, stands_still, 3, "");
+}
+
+static int knock(unsigned port)
+{
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int one = socket(AF_INET, SOCK_STREAM, 0);
+    for (int i = 0; i < 1000; i++) {
+        if (connect(one, (const struct sockaddr *)&at, sizeof at) == 0) return one;
+        rest(10000);
+    }
+    (void)close(one);
+    return -1;
+}
+
+static int joins_not(process *p)
+{
+    (void)p;
+    return 0;
+}
+
+/* Strangers that say nothing, garbage or half of a greeting, processes with another secret and of a
+   rank that is taken: the others join all the same. */
+static void strangers(test *t)
+{
+    char garbage[200];
+    pid_t ids[2], wrong[2];
+    int sockets[3], status = 0;
+    const unsigned port = prepare(2);
+    write_secret(other_path, "another secret of the tests\n", 0600);
+    memset(garbage, 'g', sizeof garbage);
+    ids[0] = begin(gathers, 0);
+    for (size_t i = 0; i < 3; i++)
+        REQUIRE((sockets[i] = knock(port)) >= 0);
+    CHECK(send(sockets[1], garbage, sizeof garbage, MSG_NOSIGNAL) > 0);
+    CHECK(send(sockets[2], "dptrain\n", 8, MSG_NOSIGNAL) == 8);
+    (void)setenv("DPTRAIN_SECRET_FILE", other_path, 1);
+    wrong[0] = begin(joins_not, 1);
+    CHECK(waitpid(wrong[0], &status, 0) == wrong[0] && WIFEXITED(status) &&
+          WEXITSTATUS(status) == 1);
+    (void)setenv("DPTRAIN_SECRET_FILE", secret_path, 1);
+    (void)setenv("DPTRAIN_PROCESSES", "3", 1);
+    wrong[1] = begin(joins_not, 1);
+    CHECK(waitpid(wrong[1], &status, 0) == wrong[1] && WIFEXITED(status) &&
+          WEXITSTATUS(status) == 1);
+    (void)setenv("DPTRAIN_PROCESSES", "2", 1);
+    ids[1] = begin(gathers, 1);
+    end(t, ids, 2, "");
+    for (size_t i = 0; i < 3; i++)
+        (void)close(sockets[i]);
+}
+
+static void check_refused(test *t, const char *name, const char *value, const char *part)
+{
+    process p = {.error = {.status = DPT_OK}};
+    (void)prepare(2);
+    (void)setenv("DPTRAIN_RANK", "1", 1);
+    (void)unsetenv("DPTRAIN_NETWORKS");
+    (void)setenv(name, value, 1);
+    REQUIRE_OK(dpti_transport_load("tcp", &p.transport, &p.error));
+    CHECK(p.transport->open(&p.self, &p.rank, &p.n, &p.error) != DPT_OK);
+    CHECK_CONTAINS(p.error.message, part);
+    (void)unsetenv("DPTRAIN_NETWORKS");
+}
+
+static void settings(test *t)
+{
+    check_refused(t, "DPTRAIN_ADDRESS", "", "give HOST:PORT");
+    check_refused(t, "DPTRAIN_ADDRESS", "127.0.0.1", "give HOST:PORT");
+    check_refused(t, "DPTRAIN_ADDRESS", "127.0.0.1:0", "with a port from 1");
+    check_refused(t, "DPTRAIN_ADDRESS", "::1:99", "with a port from 1");
+    check_refused(t, "DPTRAIN_ADDRESS", "[::1:99", "with a port from 1");
+    check_refused(t, "DPTRAIN_ADDRESS", "10.1.2.3:99", "in no network of DPTRAIN_NETWORKS");
+    check_refused(t, "DPTRAIN_ADDRESS", "0.0.0.0:99", "in no network of DPTRAIN_NETWORKS");
+    check_refused(t, "DPTRAIN_NETWORKS", "10.1.0.0", "is no network");
+    check_refused(t, "DPTRAIN_NETWORKS", "10.1.0.0/33", "is no network");
+    check_refused(t, "DPTRAIN_NETWORKS", "10.1/8,", "is no network");
+    check_refused(t, "DPTRAIN_PROCESSES", "257", "give a number from 1 to 256");
+    check_refused(t, "DPTRAIN_PROCESSES", "2.0", "give a number from 1 to 256");
+    check_refused(t, "DPTRAIN_RANK", "2", "give a number from 0 to 1");
+    check_refused(t, "DPTRAIN_RANK", "-1", "give a number from 0 to 1");
+    check_refused(t, "DPTRAIN_RANK", "", "DPTRAIN_RANK is not set");
+    check_refused(t, "DPTRAIN_PROCESS_TIMEOUT", "0.1", "of seconds from 0.5 to 3600");
+    check_refused(t, "DPTRAIN_JOIN_TIMEOUT", "nan", "of seconds from 1 to 86400");
+    check_refused(t, "DPTRAIN_SECRET_FILE", "", "DPTRAIN_SECRET_FILE is not set");
+    check_refused(t, "DPTRAIN_SECRET_FILE", "nowhere", "cannot open nowhere: No such file");
+    check_refused(t, "DPTRAIN_SECRET_FILE", ".", "is no file");
+    write_secret(other_path, "fifteen bytes..\n", 0600);
+    check_refused(t, "DPTRAIN_SECRET_FILE", other_path, "fewer than 16 bytes");
+    write_secret(other_path, "long enough for a secret\n", 0640);
+    check_refused(t, "DPTRAIN_SECRET_FILE", other_path, "run `chmod 600`");
+    check_refused(t, "DPTRAIN_JOIN_TIMEOUT", "1", "process 0 is not reached at 127.0.0.1");
+}
+
+int main(int argc, char **argv)
+{
+    static const test_case cases[] = {
+        {"settings", settings},
+        {"gathers_sizes", gathers_sizes},
+        {"order_of_messages", order_of_messages},
+        {"mismatched_sizes", mismatched_sizes},
+        {"two_deaths", two_deaths},
+        {"death_in_mend", death_in_mend},
+        {"death_in_settle", death_in_settle},
+        {"standstill", standstill},
+        {"strangers", strangers},
+    };
+    return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
+}
