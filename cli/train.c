@@ -25,11 +25,11 @@ static dpt_status print_devices(const dpt_trainer *trainer)
 static void print_processes(const dpt_context *context, const cli_options *options)
 {
     const size_t n = dpt_process_count(context);
-    const double patience = dpt_process_patience(context);
+    const double timeout = dpt_process_timeout(context);
     char transport[128];
     if (n == 1) return;
     printf("%-10s%zu: if one dies", "processes", n);
-    if (patience > 0) printf(", or stands still for %g s", patience);
+    if (timeout > 0) printf(", or stands still for %g s", timeout);
     printf(", the training %s\n", dpt_process_survives(context) && options->local_steps == 0
                                       ? "goes on without it"
                                       : "ends");

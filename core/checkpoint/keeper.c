@@ -169,7 +169,7 @@ static dpt_status lock(dpti_keeper *k)
     dpt_error error = {0};
     const dpt_status status = dpti_folder_lock(k->folder, &k->lock, &error);
     const bool takes_over =
-        t->context->goes_on && t->processes && dpti_processes_patience(t->processes) > 0;
+        t->context->goes_on && t->processes && dpti_processes_timeout(t->processes) > 0;
     if (status == DPT_OK || (status == DPT_E_STATE && takes_over)) return DPT_OK;
     return dpti_context_fail(t->context, NULL, &error);
 }

@@ -308,9 +308,9 @@ bool dpt_process_survives(const dpt_context *context)
     return context->processes && dpti_processes_survive(context->processes);
 }
 
-double dpt_process_patience(const dpt_context *context)
+double dpt_process_timeout(const dpt_context *context)
 {
-    return context->processes ? dpti_processes_patience(context->processes) : 0;
+    return context->processes ? dpti_processes_timeout(context->processes) : 0;
 }
 
 bool dpt_process_agreed(const dpt_context *context)

@@ -52,10 +52,10 @@ bool dpti_link_survives(const dpti_link *link)
     return t->survives && t->survives(link->self);
 }
 
-double dpti_link_patience(const dpti_link *link)
+double dpti_link_timeout(const dpti_link *link)
 {
     const dpt_transport *t = link->transport;
-    return dpti_link_survives(link) && t->patience ? t->patience(link->self) : 0;
+    return dpti_link_survives(link) && t->timeout ? t->timeout(link->self) : 0;
 }
 
 dpt_status dpti_link_settle(const dpti_link *link, dpt_error *error)

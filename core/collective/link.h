@@ -34,7 +34,7 @@ void dpti_link_abandon(const dpti_link *link);
 /* Whether the job goes on when a process has died; and as `settle` and `mend` of the transport
    (transport.h), if it does.  mend changes rank and n of this link, and not those of its copies. */
 bool dpti_link_survives(const dpti_link *link);
-double dpti_link_patience(const dpti_link *link); /* 0 as well without `patience` */
+double dpti_link_timeout(const dpti_link *link); /* 0 as well without `timeout` */
 DPT_CHECK_RESULT dpt_status dpti_link_settle(const dpti_link *link, dpt_error *error);
 DPT_CHECK_RESULT dpt_status dpti_link_mend(dpti_link *link, dpt_error *error);
 

@@ -34,7 +34,7 @@ struct dpti_processes {
     dpti_link link;
     bool open;
     bool survives;         /* the job goes on when a process has died */
-    double patience;       /* as dpti_processes_patience has it */
+    double timeout;        /* as dpti_processes_timeout has it */
     dpti_pulse *pulse;     /* NULL: none */
     bool broken;           /* the transport has failed, and nothing is in flight any more */
     bool lost;             /* it could not be mended */
@@ -263,7 +263,7 @@ static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
     p->first = p->link.rank;
     p->n_first = p->link.n;
     p->survives = dpti_link_survives(&p->link);
-    p->patience = dpti_link_patience(&p->link);
+    p->timeout = dpti_link_timeout(&p->link);
     return make_room(p, error);
 }
 
@@ -315,8 +315,8 @@ dpt_status dpti_processes_start(const dpt_transport *transport, double delay, dp
     dpti_signals_save(&signals);
     dpt_status status = call(p, run_open, NULL, error);
     dpti_signals_restore(&signals);
-    if (status == DPT_OK && p->patience > 0)
-        status = dpti_pulse_start(p->patience, p->link.rank, &p->pulse, error);
+    if (status == DPT_OK && p->timeout > 0)
+        status = dpti_pulse_start(p->timeout, p->link.rank, &p->pulse, error);
     if (status != DPT_OK) {
         give_up(p); /* the others are not waited for */
         dpti_processes_stop(p);
@@ -482,9 +482,9 @@ bool dpti_processes_survive(const dpti_processes *processes)
     return processes->survives;
 }
 
-double dpti_processes_patience(const dpti_processes *processes)
+double dpti_processes_timeout(const dpti_processes *processes)
 {
-    return processes->patience;
+    return processes->timeout;
 }
 
 bool dpti_processes_to_mend(dpti_processes *processes)

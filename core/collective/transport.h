@@ -65,8 +65,10 @@ typedef struct dpt_transport {
     dpt_status (*mend)(void *self, size_t *rank, size_t *n_ranks, dpt_error *error);
     /* Optional beside these.  Returns for how many seconds a process may stand still, for example
        stopped by a signal, before the others count it as dead; 0: for ever.  The others may wait a
-       little longer, and not less.  It is the same in all processes and does not change. */
-    double (*patience)(void *self);
+       little longer, and not less.  Core ends such a process when it goes on.  A transport through
+       which a process learns by itself that the others have gone on leaves this function out.  The
+       result is the same in all processes and does not change. */
+    double (*timeout)(void *self);
 } dpt_transport;
 
 /* The one exported symbol.  NULL if this number is not supported. */

@@ -62,11 +62,14 @@ DPT_API double dpt_process_delay(const dpt_context *context, size_t rank);
    enabled it (`mpirun --with-ft ulfm` of Open MPI 5).  The result is the same in all processes.
    False if this process has joined no others.  Cannot fail. */
 DPT_API bool dpt_process_survives(const dpt_context *context);
-/* Returns for how many seconds a process may stand still, for example stopped by a signal, before
-   the others count it as dead; 0: for ever.  Open MPI 5 has a limit if the launcher has enabled its
-   failure detector (docs/processes.md).  A process that goes on after a longer time ends at once
-   with status 1 and a line on stderr.  The result is the same in all processes.  Cannot fail. */
-DPT_API double dpt_process_patience(const dpt_context *context);
+/* Returns the number of seconds after which a process that stands still, for example stopped by a
+   signal, counts as dead and ends; 0: such a process never ends by itself.  Open MPI 5 has this
+   timeout if the launcher has enabled its failure detector (docs/processes.md).  A process that
+   goes on after a longer time ends at once with status 1 and a line on stderr.  Processes that have
+   joined through TCP have another one, DPTRAIN_PROCESS_TIMEOUT, and this function returns 0: the
+   others tell such a process whether they have gone on without it.  The result is the same in all
+   processes.  Cannot fail. */
+DPT_API double dpt_process_timeout(const dpt_context *context);
 /* Returns whether dpt_fit has failed, or a trainer could not be created, because a process has
    died, and the training can go on with the processes that are left.  The context has the training
    state in host memory then, unless no step was submitted.  False with local steps.  Cannot fail.

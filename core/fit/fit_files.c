@@ -511,7 +511,7 @@ static dpt_status take_files_over(const dpti_fit *f)
     const dpt_fit_options *o = f->options;
     const dpti_processes *p = f->trainer->processes;
     dpt_error error = {0};
-    if (!f->carried || !p || !(dpti_processes_patience(p) > 0)) return DPT_OK;
+    if (!f->carried || !p || !(dpti_processes_timeout(p) > 0)) return DPT_OK;
     if ((o->log && dpti_take_over("the log ", o->log, &error) != DPT_OK) ||
         (o->trace && dpti_take_over("the trace ", o->trace, &error) != DPT_OK))
         return dpti_context_fail(f->context, NULL, &error);

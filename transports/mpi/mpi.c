@@ -16,10 +16,10 @@ enum { FIRST_TAG = 1, MOST_BYTES = 1 << 30 }; /* MPI counts in int */
 
 typedef struct mpi_job {
     MPI_Comm world;
-    bool survives;   /* MPI goes on when a process dies */
-    double patience; /* as transport.h has it */
-    bool known;      /* all living processes know that the job has to be mended */
-    bool mended;     /* processes were left behind */
+    bool survives;  /* MPI goes on when a process dies */
+    double timeout; /* as transport.h has it */
+    bool known;     /* all living processes know that the job has to be mended */
+    bool mended;    /* processes were left behind */
 } mpi_job;
 
 typedef struct mpi_requests {
@@ -85,7 +85,7 @@ static dpt_status find_what_is_enabled(mpi_job *job, dpt_error *error)
                         "timeout has to be more than three periods",
                         timeout, period);
     /* The others count from the last heartbeat, up to a period before, and one may be late. */
-    if (detects) job->patience = timeout - 2 * period;
+    if (detects) job->timeout = timeout - 2 * period;
     return DPT_OK;
 }
 
@@ -147,10 +147,10 @@ static bool transport_survives(void *self)
     return job->survives;
 }
 
-static double transport_patience(void *self)
+static double transport_timeout(void *self)
 {
     const mpi_job *job = self;
-    return job->patience;
+    return job->timeout;
 }
 
 static dpt_status transport_settle(void *self, dpt_error *error)
@@ -200,7 +200,7 @@ static dpt_status transport_mend(void *self, size_t *rank, size_t *n_ranks, dpt_
 static void transport_close(void *self)
 {
     mpi_job *job = self;
-    bool all = !job->mended && job->patience == 0;
+    bool all = !job->mended && job->timeout == 0;
     if (job->survives)
         (void)agree(job, all, &all);
     else
@@ -380,7 +380,7 @@ static const dpt_transport transport = {
     .survives = transport_survives,
     .settle = transport_settle,
     .mend = transport_mend,
-    .patience = transport_patience,
+    .timeout = transport_timeout,
 };
 
 DPT_API const dpt_transport *dpt_transport_entry(uint32_t abi);
