@@ -20,16 +20,24 @@ void dpti_fence_begin(double limit)
     atomic_store(&limit_ns, (long long)(limit * 1e9));
 }
 
-bool dpti_fence_overdue(void)
+static bool is_overdue(long long time)
 {
     const long long limit = atomic_load(&limit_ns), last = atomic_load(&last_ns);
-    return limit > 0 && now() - last > limit;
+    return limit > 0 && time - last > limit;
 }
 
+bool dpti_fence_overdue(void)
+{
+    return is_overdue(now());
+}
+
+/* Reads the clock once: a process that stands still in here ticks in the past, and the next tick
+   notices. */
 bool dpti_fence_tick(void)
 {
-    if (dpti_fence_overdue()) return false;
-    atomic_store(&last_ns, now());
+    const long long time = now();
+    if (is_overdue(time)) return false;
+    atomic_store(&last_ns, time);
     return true;
 }
 

@@ -141,7 +141,7 @@ head -c 32 /dev/zero >open
 chmod 644 open
 DPTRAIN_SECRET_FILE=open refuse 2 'others may read or change open: run `chmod 600`' "${few[@]}"
 DPTRAIN_PROCESS_TIMEOUT=0 refuse 2 'DPTRAIN_PROCESS_TIMEOUT is "0": give a number of seconds' "${few[@]}"
-DPTRAIN_JOIN_TIMEOUT=1 refuse 1 'process 0 is not reached at 127.0.0.1:[0-9]+ within 1 s' "${few[@]}"
+DPTRAIN_JOIN_TIMEOUT=1 refuse 1 'process 0 is not reached at 127.0.0.1:[0-9]+ within 1 s .*: Connection refused' "${few[@]}"
 DPTRAIN_RANK=0 DPTRAIN_JOIN_TIMEOUT=1 refuse 1 '1 of 2 processes have not joined within 1 s' "${few[@]}"
 OMPI_COMM_WORLD_SIZE=2 refuse 2 'are both set: unset one of them, or say which' "${few[@]}"
 DPTRAIN_TRANSPORT=none "$DPTRAIN" "${few[@]}" >alone.out 2>alone.err
@@ -172,6 +172,12 @@ if ! hosts_able; then
     echo "without a network that is cut: $hosts_why"
     finish
 fi
+# A port from which Linux chooses those of connections: nobody listens, and a process would reach itself.
+unshare -n sh -c 'ip link set lo up; echo 40000 40007 >/proc/sys/net/ipv4/ip_local_port_range; exec "$@"' sh \
+    env DPTRAIN_ADDRESS=127.0.0.1:40002 DPTRAIN_PROCESSES=2 DPTRAIN_RANK=1 DPTRAIN_JOIN_TIMEOUT=6 \
+    "$DPTRAIN" "${few[@]}" >self.out 2>self.err
+check "it reaches itself: $(cat self.err)" grep -q 'process 0 is not reached .*: Connection refused' self.err
+
 hosts_up 4
 rm -rf cut cut.jsonl
 export DPTRAIN_PROCESS_TIMEOUT=2 DPTRAIN_NETWORKS=10.77.0.0/24

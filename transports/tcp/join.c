@@ -137,6 +137,19 @@ static int receive_all(const join *j, int socket, void *data, size_t n_bytes)
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
 
+/* Whether a socket is connected to itself.  Linux makes such a connection if nobody listens at a port
+   from which it chooses the ports of connections. */
+static bool is_own_end(int socket)
+{
+    tcp_address here, there;
+    socklen_t n_here = sizeof here, n_there = sizeof there;
+    memset(&here, 0, sizeof here);
+    memset(&there, 0, sizeof there);
+    if (getsockname(socket, &here.any, &n_here) != 0) return false;
+    if (getpeername(socket, &there.any, &n_there) != 0) return false;
+    return n_here == n_there && memcmp(&here, &there, n_here) == 0;
+}
+
 /* Returns a connected socket, or -1 with errno. */
 static int connect_once(const tcp_address *address, double deadline)
 {
@@ -150,6 +163,7 @@ static int connect_once(const tcp_address *address, double deadline)
         code = ETIMEDOUT;
     else
         (void)getsockopt(one, SOL_SOCKET, SO_ERROR, &code, &n_bytes);
+    if (code == 0 && is_own_end(one)) code = ECONNREFUSED; /* nobody listens there */
     if (code == 0) return one;
     (void)close(one);
     errno = code;
@@ -169,15 +183,17 @@ typedef struct target {
    there yet does not answer. */
 static dpt_status connect_to(const join *j, const target *to, int *out, dpt_error *error)
 {
+    int why = 0; /* the last try is cut short by the deadline, and says less than those before */
     for (;;) {
         const double soon = dpt_tcp_seconds() + GUEST_SECONDS;
         *out = connect_once(&to->address, soon < j->deadline ? soon : j->deadline);
         if (*out >= 0) break;
+        if (why == 0 || errno != ETIMEDOUT) why = errno;
         if (dpt_tcp_seconds() >= j->deadline)
-            return DPT_FAIL_NATIVE(error, DPT_E_IO, errno,
+            return DPT_FAIL_NATIVE(error, DPT_E_IO, why,
                                    "process %zu is not reached at %s within %g s "
                                    "(DPTRAIN_JOIN_TIMEOUT): %s",
-                                   to->rank, to->text, j->settings->join_timeout, strerror(errno));
+                                   to->rank, to->text, j->settings->join_timeout, strerror(why));
         (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MILLISECONDS * 1000000L}, NULL);
     }
     tune(*out);
