@@ -96,9 +96,9 @@ static void sum_own_blocks(const dpti_allreduce *a, size_t rank)
     const size_t place = dpti_allreduce_count_present(a, rank);
     const size_t n_places = dpti_allreduce_count_present(a, a->n_ranks);
     const size_t n_blocks = count_blocks(c->count);
-    float values[BLOCK] = {0};
     for (size_t i = n_blocks * place / n_places; i < n_blocks * (place + 1) / n_places; i++) {
         const size_t begin = i * BLOCK, left = c->count - begin, n = left < BLOCK ? left : BLOCK;
+        float values[BLOCK] = {0};
         copy_sums(a, (dpti_range){begin, begin + n}, values);
         c->squares[i] = sum_of_squares(values, n);
     }

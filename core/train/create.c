@@ -264,8 +264,8 @@ void dpt_trainer_destroy(dpt_trainer *trainer)
     dpti_feeding_destroy(t);
     dpti_steps_destroy(t);
     dpti_plan_destroy(t);
+    dpti_rounds_destroy(t); /* before the residual, which an exchange in flight reads and writes */
     dpti_exchange_destroy(t);
-    dpti_rounds_destroy(t);
     dpti_standby_destroy(t);
     dpti_verify_end(t);
     dpti_state_parts_end(t);
