@@ -64,7 +64,28 @@ static dpt_status find_tcp(size_t *n, const char **which, dpt_error *error)
                         "DPTRAIN_PROCESSES is \"%.40s\": give the number of processes that are to "
                         "join, and each its DPTRAIN_RANK",
                         value ? value : "");
+    const char *rank = dpti_environment("DPTRAIN_RANK");
+    if (*n == 1 && rank && strcmp(rank, "0") != 0)
+        return DPT_FAIL(
+            error, DPT_E_INVALID,
+            "DPTRAIN_RANK is \"%.40s\", and DPTRAIN_PROCESSES is 1: one process has rank "
+            "0",
+            rank);
     *which = name;
+    return DPT_OK;
+}
+
+/* A process that lacks the address alone would train by itself, and the others would wait. */
+static dpt_status check_address(dpt_error *error)
+{
+    static const char *const names[] = {"DPTRAIN_PROCESSES", "DPTRAIN_RANK"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!dpti_environment(names[i]) || dpti_environment_trusted("DPTRAIN_TRANSPORT")) continue;
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "%s is set and DPTRAIN_ADDRESS is not: export DPTRAIN_ADDRESS=HOST:PORT in "
+                        "all processes that are to join through TCP, or unset %s",
+                        names[i], names[i]);
+    }
     return DPT_OK;
 }
 
@@ -73,6 +94,7 @@ dpt_status dpti_launched(size_t *n, const char **which, dpt_error *error)
     *n = 1;
     *which = NULL;
     if (is_tcp_meant()) return find_tcp(n, which, error);
+    DPT_TRY(check_address(error));
     for (size_t i = 0; i < sizeof variables / sizeof *variables; i++) {
         const char *value = dpti_environment(variables[i]);
         if (!value) continue;

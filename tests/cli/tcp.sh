@@ -134,6 +134,8 @@ export DPTRAIN_ADDRESS=127.0.0.1:$port DPTRAIN_PROCESSES=2 DPTRAIN_RANK=1
 DPTRAIN_ADDRESS=nonsense refuse 2 'DPTRAIN_ADDRESS is "nonsense": give HOST:PORT' "${few[@]}"
 DPTRAIN_ADDRESS=10.9.9.9:99 refuse 2 'in no network of DPTRAIN_NETWORKS' "${few[@]}"
 DPTRAIN_PROCESSES=many refuse 2 'DPTRAIN_PROCESSES is "many": give the number' "${few[@]}"
+DPTRAIN_ADDRESS='' refuse 2 'DPTRAIN_PROCESSES is set and DPTRAIN_ADDRESS is not: export' "${few[@]}"
+DPTRAIN_PROCESSES=1 refuse 2 'DPTRAIN_RANK is "1", and DPTRAIN_PROCESSES is 1' "${few[@]}"
 DPTRAIN_RANK=2 refuse 2 'DPTRAIN_RANK is "2": give a number from 0 to 1' "${few[@]}"
 DPTRAIN_SECRET_FILE='' refuse 2 'DPTRAIN_SECRET_FILE is not set' "${few[@]}"
 DPTRAIN_SECRET_FILE=nowhere refuse 1 'cannot open nowhere' "${few[@]}"
@@ -160,6 +162,8 @@ for ((i = 0; i < 100; i++)); do
 done
 DPTRAIN_ADDRESS=127.0.0.1:$port DPTRAIN_PROCESSES=3 DPTRAIN_RANK=1 refuse 2 \
     'DPTRAIN_RANK is 1 here, and another process of that rank has joined already' "${few[@]}"
+DPTRAIN_ADDRESS=127.0.0.1:$port DPTRAIN_PROCESSES=3 DPTRAIN_RANK=2 DPTRAIN_PROCESS_TIMEOUT=7 refuse 2 \
+    'DPTRAIN_PROCESS_TIMEOUT is 7 here and 20 in the process at' "${few[@]}"
 DPTRAIN_ADDRESS=127.0.0.1:$port DPTRAIN_PROCESSES=3 DPTRAIN_RANK=2 "$DPTRAIN" "${few[@]}" >out.2 2>err.2
 ids=($first $second)
 check "the third: $(cat err.2)" [ ! -s err.2 ]
@@ -173,10 +177,13 @@ if ! hosts_able; then
     finish
 fi
 # A port from which Linux chooses those of connections: nobody listens, and a process would reach itself.
-unshare -n sh -c 'ip link set lo up; echo 40000 40007 >/proc/sys/net/ipv4/ip_local_port_range; exec "$@"' sh \
-    env DPTRAIN_ADDRESS=127.0.0.1:40002 DPTRAIN_PROCESSES=2 DPTRAIN_RANK=1 DPTRAIN_JOIN_TIMEOUT=6 \
-    "$DPTRAIN" "${few[@]}" >self.out 2>self.err
-check "it reaches itself: $(cat self.err)" grep -q 'process 0 is not reached .*: Connection refused' self.err
+if unshare -n true 2>/dev/null; then
+    unshare -n sh -c 'ip link set lo up; echo 40000 40007 >/proc/sys/net/ipv4/ip_local_port_range; exec "$@"' sh \
+        env DPTRAIN_ADDRESS=127.0.0.1:40002 DPTRAIN_PROCESSES=2 DPTRAIN_RANK=1 DPTRAIN_JOIN_TIMEOUT=6 \
+        "$DPTRAIN" "${few[@]}" >self.out 2>self.err
+    check "it reaches itself: $(cat self.err)" grep -q 'process 0 is not reached .*: Connection refused' self.err
+    check "it tells that it waits: $(cat self.err)" grep -q 'process 1 waits for process 0 at' self.err
+fi
 
 hosts_up 4
 rm -rf cut cut.jsonl

@@ -94,23 +94,30 @@ static void ranks(test *t)
 
 static void through_tcp(test *t)
 {
-    static const char *const wrong[] = {"", " DPTRAIN_PROCESSES=0", " DPTRAIN_PROCESSES=x",
-                                        " DPTRAIN_PROCESSES=2 PMI_SIZE=2"};
+    static const struct {
+        const char *environment, *message;
+    } wrong[] = {
+        {"DPTRAIN_ADDRESS=a:1", "DPTRAIN_PROCESSES is"},
+        {"DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=0", "DPTRAIN_PROCESSES is"},
+        {"DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=x", "DPTRAIN_PROCESSES is"},
+        {"DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=2 PMI_SIZE=2", "and PMI_SIZE (of an MPI"},
+        {"DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=1 DPTRAIN_RANK=5", "DPTRAIN_PROCESSES is 1"},
+        {"DPTRAIN_PROCESSES=3 DPTRAIN_RANK=1", "DPTRAIN_PROCESSES is set and DPTRAIN_ADDRESS"},
+        {"DPTRAIN_RANK=1", "DPTRAIN_RANK is set and DPTRAIN_ADDRESS"},
+    };
     const char *which;
     size_t n;
     check_count(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=3", 3, "DPTRAIN_PROCESSES");
     check_count(t, "DPTRAIN_TRANSPORT=tcp DPTRAIN_PROCESSES=2 PMI_SIZE=4", 2, "DPTRAIN_PROCESSES");
     check_count(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_TRANSPORT=mpi PMI_SIZE=4", 4, "PMI_SIZE");
-    check_count(t, "DPTRAIN_PROCESSES=3 DPTRAIN_RANK=1", 1, "none");
+    check_count(t, "DPTRAIN_TRANSPORT=none DPTRAIN_PROCESSES=3 DPTRAIN_RANK=1", 1, "none");
     check_rank(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=3 DPTRAIN_RANK=1", 1);
     check_rank(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=3 DPTRAIN_RANK=3", SIZE_MAX);
     check_rank(t, "DPTRAIN_ADDRESS=a:1 DPTRAIN_PROCESSES=3", SIZE_MAX);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        char environment[64];
         dpt_error error = {.status = DPT_OK};
-        snprintf(environment, sizeof environment, "DPTRAIN_ADDRESS=a:1%s", wrong[i]);
-        CHECK_STATUS(launched(environment, &n, &which, &error), DPT_E_INVALID);
-        CHECK_CONTAINS(error.message, i < 3 ? "DPTRAIN_PROCESSES is" : "and PMI_SIZE (of an MPI");
+        CHECK_STATUS(launched(wrong[i].environment, &n, &which, &error), DPT_E_INVALID);
+        CHECK_CONTAINS(error.message, wrong[i].message);
     }
 }
 

@@ -25,6 +25,11 @@ bool dpt_tcp_hello_is(const tcp_hello *hello)
     return memcmp(hello->magic, magic, sizeof magic) == 0;
 }
 
+uint32_t dpt_tcp_timeout_ms(const tcp_settings *settings)
+{
+    return (uint32_t)(1000 * settings->timeout + 0.5);
+}
+
 static void begin(const tcp_settings *settings, const tcp_nonces *nonces, const char *label,
                   struct hmac_sha256_ctx *hash)
 {

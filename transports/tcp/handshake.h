@@ -34,7 +34,7 @@ typedef struct tcp_claim {
     uint32_t to;      /* the process that it means to reach */
     uint32_t kind;    /* TCP_CONTROL or TCP_DATA */
     uint32_t port;    /* where it listens */
-    uint32_t zero;
+    uint32_t timeout; /* DPTRAIN_PROCESS_TIMEOUT in milliseconds */
     uint8_t proof[TCP_PROOF_BYTES];
 } tcp_claim;
 
@@ -42,10 +42,11 @@ typedef struct tcp_claim {
 typedef enum tcp_verdict {
     TCP_ACCEPTED,
     TCP_WRONG_SECRET,
-    TCP_WRONG_COUNT, /* `value` is the right number of processes */
-    TCP_WRONG_RANK,  /* not below the number of processes, or that of the one that listens */
-    TCP_TWICE,       /* this rank is there already */
-    TCP_OTHER_PLACE, /* another process listens there; `value` is its rank */
+    TCP_WRONG_COUNT,   /* `value` is the right number of processes */
+    TCP_WRONG_RANK,    /* not below the number of processes, or that of the one that listens */
+    TCP_TWICE,         /* this rank is there already */
+    TCP_WRONG_TIMEOUT, /* `value` is that of the process that listens, in milliseconds */
+    TCP_OTHER_PLACE,   /* another process listens there; `value` is its rank */
 } tcp_verdict;
 
 typedef struct tcp_answer {
@@ -55,6 +56,9 @@ typedef struct tcp_answer {
 
 _Static_assert(sizeof(tcp_hello) == 48 && sizeof(tcp_claim) == 56 && sizeof(tcp_answer) == 40,
                "what travels has no padding");
+
+/* The timeout as claims have it. */
+uint32_t dpt_tcp_timeout_ms(const tcp_settings *settings);
 
 /* The two hellos of a connection. */
 typedef struct tcp_nonces {

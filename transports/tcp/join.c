@@ -137,8 +137,8 @@ static int receive_all(const join *j, int socket, void *data, size_t n_bytes)
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
 
-/* Whether a socket is connected to itself.  Linux makes such a connection if nobody listens at a port
-   from which it chooses the ports of connections. */
+/* Whether a socket is connected to itself.  Linux makes such a connection if nobody listens at a
+   port from which it chooses the ports of connections. */
 static bool is_own_end(int socket)
 {
     tcp_address here, there;
@@ -183,6 +183,7 @@ typedef struct target {
    there yet does not answer. */
 static dpt_status connect_to(const join *j, const target *to, int *out, dpt_error *error)
 {
+    double tell = dpt_tcp_seconds() + tell_waiting_seconds;
     int why = 0; /* the last try is cut short by the deadline, and says less than those before */
     for (;;) {
         const double soon = dpt_tcp_seconds() + GUEST_SECONDS;
@@ -194,6 +195,11 @@ static dpt_status connect_to(const join *j, const target *to, int *out, dpt_erro
                                    "process %zu is not reached at %s within %g s "
                                    "(DPTRAIN_JOIN_TIMEOUT): %s",
                                    to->rank, to->text, j->settings->join_timeout, strerror(why));
+        if (dpt_tcp_seconds() >= tell) {
+            (void)fprintf(stderr, "dptrain: process %zu waits for process %zu at %s: %s\n",
+                          j->settings->rank, to->rank, to->text, strerror(why));
+            tell = j->deadline;
+        }
         (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MILLISECONDS * 1000000L}, NULL);
     }
     tune(*out);
@@ -220,6 +226,11 @@ static dpt_status tell_answer(const tcp_settings *s, const tcp_answer *answer, c
                         "DPTRAIN_RANK is %zu here, and another process of that rank has joined "
                         "already: give each process its own",
                         s->rank);
+    case TCP_WRONG_TIMEOUT:
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "DPTRAIN_PROCESS_TIMEOUT is %g here and %g in the process at %s: give all "
+                        "the same",
+                        s->timeout, answer->value / 1000.0, text);
     case TCP_OTHER_PLACE:
         return DPT_FAIL(error, DPT_E_INVALID,
                         "at %s listens process %u, which was not looked for there", text,
@@ -251,7 +262,8 @@ static dpt_status introduce(const join *j, int socket, const target *to, dpt_err
                        .rank = (uint32_t)j->settings->rank,
                        .to = (uint32_t)to->rank,
                        .kind = to->kind,
-                       .port = to->port};
+                       .port = to->port,
+                       .timeout = dpt_tcp_timeout_ms(j->settings)};
     DPT_TRY(dpt_tcp_hello_make(&nonces.from_client, error));
     int code = send_all(j, socket, &nonces.from_client, sizeof nonces.from_client);
     if (code == 0) code = receive_all(j, socket, &nonces.from_server, sizeof nonces.from_server);
@@ -333,6 +345,8 @@ static tcp_verdict judge(const join *j, const tcp_claim *claim, uint32_t *value)
     *value = (uint32_t)s->n;
     if (claim->n != s->n) return TCP_WRONG_COUNT;
     if (claim->rank >= s->n || claim->rank == s->rank) return TCP_WRONG_RANK;
+    *value = dpt_tcp_timeout_ms(s);
+    if (claim->timeout != *value) return TCP_WRONG_TIMEOUT;
     *value = (uint32_t)s->rank;
     if (claim->to != s->rank || claim->rank < s->rank || claim->kind > TCP_DATA ||
         claim->port > 65535)
@@ -359,6 +373,9 @@ static void tell_refusal(join *j, guest *g, tcp_verdict verdict)
     else if (verdict == TCP_WRONG_COUNT)
         refuse(j, g, "it is one of %u processes, and this job has %zu", (unsigned)g->claim.n,
                j->settings->n);
+    else if (verdict == TCP_WRONG_TIMEOUT)
+        refuse(j, g, "its DPTRAIN_PROCESS_TIMEOUT is %g, and that of this process %g",
+               g->claim.timeout / 1000.0, j->settings->timeout);
     else if (verdict == TCP_TWICE)
         refuse(j, g, "it says that it is process %u, which has joined already", rank);
     else
