@@ -40,13 +40,13 @@ typedef struct course {
     dpt_shard shard;
 } course;
 
-/* What it takes on a device without parts, and the limits: 2.5, 1.4 and 1.3 times less. */
+/* What it takes on a device without parts, and the limits: 2.5, 1.3 and 1.3 times less. */
 static void name_devices(const setting *s, const course *task, char out[TEXT])
 {
     const size_t all = 4 * s->model->flat_size * sizeof(float);
     if (task->limited)
         snprintf(out, TEXT, "cpu:threads=1:memory=%zu,cpu:threads=1:memory=%zu,%s:memory=%zu",
-                 all * 10 / 25, all * 10 / 14, s->third, all * 10 / 13);
+                 all * 10 / 25, all * 10 / 13, s->third, all * 10 / 13);
     else
         snprintf(out, TEXT, "cpu:threads=1,cpu:threads=1,%s", s->third);
 }
