@@ -141,9 +141,7 @@ static dpt_status print_result(const cli_session *session, const cli_options *op
 
 /* How a training ended. */
 typedef struct ending {
-    bool stopped;
-    size_t by;     /* the process that asked for the end, */
-    int caught;    /* because of this signal */
+    dpt_fit_result result;
     bool deserted; /* training ended because of its devices */
 } ending;
 
@@ -232,9 +230,10 @@ static dpt_status go_on(cli_session *session, const cli_options *options)
     return begin(session, options);
 }
 
-/* Trains, with the others if a process dies. */
+/* Trains, with the others if a process dies.  A device that fails before the first step counts as
+   one that cannot train. */
 static dpt_status train_on(cli_session *session, const cli_options *options, cli_progress *progress,
-                           dpt_fit_result *result)
+                           ending *end)
 {
     const dpt_fit_options fit = fit_options(session, options, progress);
     dpt_status status = begin(session, options);
@@ -242,7 +241,9 @@ static dpt_status train_on(cli_session *session, const cli_options *options, cli
         progress->quiet = cli_session_quiet(session, options);
         if (status == DPT_OK) cli_signals_catch();
         if (status == DPT_OK && !options->quiet) cli_signals_tell(session->context, progress->bar);
-        if (status == DPT_OK) status = dpt_fit(session->trainer, &fit, result);
+        const bool begun = status == DPT_OK;
+        if (begun) status = dpt_fit(session->trainer, &fit, &end->result);
+        end->deserted = begun && (status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST);
         if (status == DPT_OK || !dpt_process_can_go_on(session->context)) break;
         cli_progress_end(progress);
         status = go_on(session, options);
@@ -252,8 +253,8 @@ static dpt_status train_on(cli_session *session, const cli_options *options, cli
     return status;
 }
 
-/* Trains.  A device that fails before the first step counts as one that cannot train, and
-   --supervise does not try again, unless the device is lost or does not answer. */
+/* Trains.  --supervise does not try again if a device cannot train, unless the device is lost or
+   does not answer. */
 static dpt_status train(cli_session *session, const cli_options *options, ending *end)
 {
     cli_signals_catch_wishes(options);
@@ -268,14 +269,9 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     progress.samples_per_epoch = data.count;
     progress.unit = cli_unit_of(session->train);
     progress.max_seconds = options->max_time;
-    dpt_fit_result result = {.size = sizeof result};
-    dpt_status status = train_on(session, options, &progress, &result);
-    end->deserted = status == DPT_E_DEVICE || status == DPT_E_DEVICE_LOST;
-    end->stopped = status == DPT_OK && result.stopped;
-    if (end->stopped) end->by = result.stopped_by;
-    if (end->stopped) end->caught = result.stopped_for;
+    dpt_status status = train_on(session, options, &progress, end);
     if (status == DPT_OK && !cli_session_quiet(session, options))
-        status = print_result(session, options, &result, &progress);
+        status = print_result(session, options, &end->result, &progress);
     return status;
 }
 
@@ -283,12 +279,13 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
  * reason. */
 static int tell_stopped(const cli_session *session, const cli_options *options, const ending *end)
 {
-    const int code = cli_signals_status(end->caught, options);
+    const size_t by = end->result.stopped_by;
+    const int signal = end->result.stopped_for, code = cli_signals_status(signal, options);
     const char *resume = options->checkpoint ? "; --resume continues" : "";
     if (dpt_process_rank(session->context) > 0) return code;
-    if (end->by == 0) return cli_error(code, "ended early by signal %d%s", end->caught, resume);
-    return cli_error(code, "ended early: process %zu asked for the end because of signal %d%s",
-                     end->by, end->caught, resume);
+    if (by == 0) return cli_error(code, "ended early by signal %d%s", signal, resume);
+    return cli_error(code, "ended early: process %zu asked for the end because of signal %d%s", by,
+                     signal, resume);
 }
 
 int cli_train(const cli_options *options)
@@ -299,12 +296,12 @@ int cli_train(const cli_options *options)
         usage = cli_config_save(CLI_TRAIN, options);
     if (usage != CLI_OK) return usage;
     cli_session session;
-    ending end = {.caught = 0};
+    ending end = {.result = {.size = sizeof end.result}};
     const dpt_status status = train(&session, options, &end);
     int code = CLI_OK;
     if (status != DPT_OK)
         code = cli_session_fail(&session, status);
-    else if (end.stopped)
+    else if (end.result.stopped)
         code = tell_stopped(&session, options, &end);
     if (status == DPT_E_INVALID && goes_on(options) && options->taken.model &&
         dpt_process_rank(session.context) == 0)
