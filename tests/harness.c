@@ -168,6 +168,13 @@ int test_main(int argc, char **argv, const test_case *cases, size_t n_cases, voi
 
 /* ---- Files and names ------------------------------------------------------------------------- */
 
+size_t test_stride(void)
+{
+    const char *text = getenv("DPTRAIN_TEST_STRIDE");
+    const size_t times = text ? strtoul(text, NULL, 10) : 1;
+    return times > 0 ? times : 1;
+}
+
 FILE *test_open(const char *name)
 {
     const char *source = getenv("SRC");

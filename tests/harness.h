@@ -89,6 +89,10 @@ bool test_check_contains(test *t, const char *text, const char *part, const char
 DPT_PRINTF(4, 5) void test_fail(test *t, const char *file, int line, const char *format, ...);
 DPT_PRINTF(2, 3) void test_skip(test *t, const char *format, ...);
 
+/* $DPTRAIN_TEST_STRIDE, by which strides over calls that fail are multiplied, or 1 if it is not
+   set. */
+size_t test_stride(void);
+
 /* Opens a file of the tests, as "golden/lenet.txt", to be read: below $SRC/tests, else where they
    were built from.  NULL if it is not there. */
 FILE *test_open(const char *name);

@@ -120,17 +120,10 @@ void plant_everywhere(test *t, const plant_list *list, run_body *body)
     plant_every(t, list, 1, 1, body);
 }
 
-size_t plant_wider(void)
-{
-    const char *text = getenv("DPTRAIN_TEST_STRIDE");
-    const size_t times = text ? strtoul(text, NULL, 10) : 1;
-    return times > 0 ? times : 1;
-}
-
 void plant_every(test *t, const plant_list *list, size_t first, size_t stride, run_body *body)
 {
     size_t n = first, n_fired = 0;
-    stride *= plant_wider();
+    stride *= test_stride();
     while (n < MAX_CALLS && t->n_failures < MAX_FAILURES && plant_once(t, list, n, body)) {
         n += stride;
         n_fired++;

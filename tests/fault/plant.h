@@ -76,9 +76,7 @@ typedef struct plant_list {
 bool plant_once(test *t, const plant_list *list, size_t n, run_body *body);
 /* Runs with the failure planted at call 1, 2, ... until it does not happen any more. */
 void plant_everywhere(test *t, const plant_list *list, run_body *body);
-/* $DPTRAIN_TEST_STRIDE, by which every stride over calls is multiplied, or 1 if it is not set. */
-size_t plant_wider(void);
-/* Likewise at call first, first + stride, ...  The stride is multiplied by plant_wider(), in
+/* Likewise at call first, first + stride, ...  The stride is multiplied by test_stride(), in
    plant_everywhere, too. */
 void plant_every(test *t, const plant_list *list, size_t first, size_t stride, run_body *body);
 

@@ -260,7 +260,7 @@ static void hangs(test *t, const char *format, size_t stride)
                  .island = strstr(format, "island=") != NULL};
     size_t n = 1, n_fired = 0;
     for (; t->n_failures == 0 && plant_once(t, &(plant_list){.format = format}, n, body); n_fired++)
-        n += stride * plant_wider();
+        n += stride * test_stride();
     printf("  %zu calls did not return in turn\n", n_fired);
     CHECK(n > 2 * stride);
 }
@@ -322,11 +322,11 @@ static void fails_when_rebuilt(test *t)
         size_t n = i + 1, n_fired = 0;
         do {
             CHECK(plant_once(t, &(plant_list){.format = format}, n, body));
-            n += (i == 2 ? 1 : 7) * plant_wider();
+            n += (i == 2 ? 1 : 7) * test_stride();
             n_fired++;
         } while (t->n_failures == 0 && s->n_fired > 1);
         printf("  %s: %zu calls failed in turn\n", format, n_fired - 1);
-        CHECK(n_fired > (i == 2 ? 5 : 25) / plant_wider());
+        CHECK(n_fired > (i == 2 ? 5 : 25) / test_stride());
     }
 }
 

@@ -320,7 +320,7 @@ static void fails_when_rebuilt(test *t)
                  hows[i]);
         while (plant_once(t, &(plant_list){.format = format}, n, body) &&
                plant_count("fired") > 1 && t->n_failures == 0) {
-            n += strides[i] * plant_wider();
+            n += strides[i] * test_stride();
             n_both++;
         }
         printf("  %s: %zu calls failed in turn\n", format, n_both);

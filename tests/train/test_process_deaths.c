@@ -242,15 +242,15 @@ static bool begin(test *t, const char *devices, course *right, steps *whole)
 
 static const char three[] = "cpu:threads=1|cpu:threads=1,cpu:threads=1|cpu:threads=1";
 
-/* One process dies in every call that it makes. */
+/* One process dies in every call that it makes, or in every one of a stride. */
 static void one_dies(test *t)
 {
     course right;
     steps whole;
     if (!begin(t, three, &right, &whole)) return;
     for (size_t r = 0; r < 3; r++) {
-        size_t call = 0;
-        for (bool dies = true; dies && CHECK(call < MOST_CALLS); call++) {
+        size_t call = r % test_stride();
+        for (bool dies = true; dies && CHECK(call < MOST_CALLS); call += test_stride()) {
             course c = undisturbed(t, three);
             c.deaths[r] = call;
             train(&c);
@@ -290,7 +290,7 @@ static void two_die_in_turn(test *t)
         size_t more = 0;
         while (CHECK(more < MOST_CALLS) &&
                two_die(t, &right, &whole, cases[i].first, cases[i].second, cases[i].call, more))
-            more += cases[i].stride;
+            more += cases[i].stride > test_stride() ? cases[i].stride : test_stride();
         CHECK(more > 0);
     }
 }
