@@ -1,6 +1,8 @@
 /* Blocks of integers of 8 bits, one after the other. */
 #include "base/int8_blocks.h"
 
+#include "base/float_bits.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -9,20 +11,6 @@ enum { BLOCK = DPTI_INT8_BLOCK, SCALE_BYTES = 2, BLOCK_BYTES = SCALE_BYTES + BLO
 /* Upper halves of float32. */
 static const uint32_t least_scale = 0x00010000u, largest_scale = 0x7c010000u,
                       not_a_number = 0x7fc00000u, infinity = 0x7f800000u;
-
-static float of_bits(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
 
 size_t dpti_int8_bytes(size_t n)
 {
@@ -34,7 +22,7 @@ static uint32_t largest_bits(const float *values, size_t n)
 {
     int32_t most = 0;
     for (size_t i = 0; i < n; i++) {
-        const int32_t magnitude = (int32_t)(bits_of(values[i]) & 0x7fffffffu);
+        const int32_t magnitude = (int32_t)(dpti_float_bits(values[i]) & 0x7fffffffu);
         most = magnitude > most ? magnitude : most;
     }
     return (uint32_t)most;
@@ -45,7 +33,8 @@ static uint32_t find_scale(uint32_t largest)
 {
     if (largest >= infinity) return not_a_number;
     if (largest == 0) return 0;
-    const uint32_t up = (bits_of(of_bits(largest) / 127) + 0xffffu) & 0xffff0000u;
+    const uint32_t up =
+        (dpti_float_bits(dpti_float_of_bits(largest) / 127) + 0xffffu) & 0xffff0000u;
     if (up > largest_scale) return largest_scale;
     return up > 0 ? up : least_scale;
 }
@@ -55,7 +44,7 @@ static void pack_block(const float *values, float *owes, uint8_t *packed, size_t
     /* Adding and subtracting 1.5 * 2^23 rounds to an integer. */
     static const float rounder = 12582912.0f;
     const uint32_t bits = find_scale(largest_bits(values, n));
-    const float scale = of_bits(bits);
+    const float scale = dpti_float_of_bits(bits);
     const uint16_t upper = (uint16_t)(bits >> 16);
     int8_t integers[BLOCK] = {0};
     memcpy(packed, &upper, SCALE_BYTES);
@@ -94,7 +83,7 @@ static void unpack_block(const uint8_t *packed, float *values, size_t n)
     int8_t integers[BLOCK] = {0};
     memcpy(&upper, packed, SCALE_BYTES);
     memcpy(integers, packed + SCALE_BYTES, n);
-    const float scale = of_bits((uint32_t)upper << 16);
+    const float scale = dpti_float_of_bits((uint32_t)upper << 16);
     for (size_t i = 0; i < n; i++)
         values[i] = (float)integers[i] * scale;
 }

@@ -512,14 +512,10 @@ dpt_status dpti_processes_settle(dpti_processes *processes, dpt_error *error)
 static dpt_status run_mend(dpti_processes *p, void *argument, dpt_error *error)
 {
     (void)argument;
-    dpt_status status = dpti_link_mend(&p->link, error);
-    if (status == DPT_OK) {
-        free_room(p);
-        p->broken = false;
-        status = make_room(p, error);
-    }
-    if (status != DPT_OK) p->survives = false; /* nobody is to try it again */
-    return status;
+    DPT_TRY(dpti_link_mend(&p->link, error));
+    free_room(p);
+    p->broken = false;
+    return make_room(p, error);
 }
 
 /* Tells all processes which ranks they had at the start. */

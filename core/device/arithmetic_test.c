@@ -1,5 +1,7 @@
 /* The self-test of deterministic training (arithmetic_test.h). */
 #include "device/arithmetic_test.h"
+
+#include "base/float_bits.h"
 #include "device/buffer.h"
 #include "device/operator.h"
 #include "device/stream.h"
@@ -18,20 +20,6 @@ enum {
     INNER = 61,
     COLUMNS = 7,
 };
-
-static float float_of(uint32_t bits)
-{
-    float x;
-    memcpy(&x, &bits, sizeof x);
-    return x;
-}
-
-static uint32_t bits_of(float x)
-{
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
 
 /* ---- What is known --------------------------------------------------------------------------- */
 
@@ -129,8 +117,8 @@ static void make_operands(dpt_map_code code, float a[PAIRS], float b[PAIRS])
         bits[1] = (bits[1] & 0x807fffffu) | near << 23;
         if (i % 4 == 3) bits[0] &= 0x807fffffu;
         if (code == DPT_MAP_SQRT) bits[0] &= 0x7fffffffu;
-        a[i] = float_of(bits[0]);
-        b[i] = float_of(bits[1]);
+        a[i] = dpti_float_of_bits(bits[0]);
+        b[i] = dpti_float_of_bits(bits[1]);
     }
 }
 
@@ -231,8 +219,8 @@ static dpt_status tell(const dpti_device *device, const mistake *m, dpt_error *e
                     "%s: %s of %08" PRIx32 " and %08" PRIx32 " gives %08" PRIx32
                     " in place of %08" PRIx32 ": its arithmetic is not that of deterministic "
                     "training; leave the device or deterministic out",
-                    device->id, m->what, bits_of(m->a), bits_of(m->b), bits_of(m->result),
-                    bits_of(m->right));
+                    device->id, m->what, dpti_float_bits(m->a), dpti_float_bits(m->b),
+                    dpti_float_bits(m->result), dpti_float_bits(m->right));
 }
 
 /* An operation on n elements, with what is right. */
@@ -260,7 +248,7 @@ static dpt_status run_trial(dpti_device *device, const trial *t, dpt_error *erro
     if (status != DPT_OK) *error = device->base.error;
     DPT_TRY(status);
     for (size_t i = 0; i < n; i++)
-        if (bits_of(y[i]) != bits_of(t->right[i]))
+        if (dpti_float_bits(y[i]) != dpti_float_bits(t->right[i]))
             return tell(device, &(mistake){what, t->a[i], t->b[i], y[i], t->right[i]}, error);
     return DPT_OK;
 }
@@ -281,7 +269,7 @@ static dpt_status try_sums(dpti_device *device, dpt_error *error)
     make_operands(t.code, t.a, t.b);
     for (uint32_t i = 0; i < PAIRS; i++) {
         const uint32_t exponent = 120 + i % 14; /* near 1 */
-        t.b[i] = float_of((bits_of(t.b[i]) & 0x807fffffu) | exponent << 23);
+        t.b[i] = dpti_float_of_bits((dpti_float_bits(t.b[i]) & 0x807fffffu) | exponent << 23);
         const float product = t.a[i] * t.b[i];
         t.right[i] = product + t.a[i];
     }
@@ -294,9 +282,9 @@ static dpt_status try_known(dpti_device *device, size_t first, size_t *end, dpt_
 {
     trial t = {.code = known[first].code};
     for (; first + t.n < KNOWN && known[first + t.n].code == t.code; t.n++) {
-        t.a[t.n] = float_of(known[first + t.n].a);
-        t.b[t.n] = float_of(known[first + t.n].b);
-        t.right[t.n] = float_of(known[first + t.n].result);
+        t.a[t.n] = dpti_float_of_bits(known[first + t.n].a);
+        t.b[t.n] = dpti_float_of_bits(known[first + t.n].b);
+        t.right[t.n] = dpti_float_of_bits(known[first + t.n].result);
     }
     *end = first + t.n;
     return run_trial(device, &t, error);
@@ -342,7 +330,7 @@ static dpt_status try_product(dpti_device *device, dpt_error *error)
         float right = 0;
         for (size_t k = 0; k < INNER; k++)
             right = fmaf(row[k], column[k], right);
-        if (bits_of(y[i]) != bits_of(right))
+        if (dpti_float_bits(y[i]) != dpti_float_bits(right))
             return tell(device, &(mistake){"a product", row[0], column[0], y[i], right}, error);
     }
     return DPT_OK;
