@@ -35,13 +35,17 @@ dpt_status dpti_fit_look_at_samples(dpti_fit *f, size_t epoch)
     const dpt_error before = f->context->error;
     const dpt_dataset *data = f->reports && !r->no_samples ? samples_of(f) : NULL;
     if (!data) return DPT_OK;
-    dpti_samples_free(&r->samples);
+    dpti_samples samples;
     dpti_fit_listen(f, true);
     const dpt_status status =
-        dpti_samples_look(f->trainer, data, f->options->test ? "test" : "validation", &r->samples);
+        dpti_samples_look(f->trainer, data, f->options->test ? "test" : "validation", &samples);
     dpti_fit_listen(f, false);
-    r->looked_step = dpt_trainer_steps(f->trainer);
-    r->samples.classes.epoch = epoch;
+    if (status != DPT_E_CANCELLED) { /* else those of an earlier epoch stay */
+        dpti_samples_free(&r->samples);
+        samples.classes.epoch = epoch;
+        r->samples = samples;
+        r->looked_step = dpt_trainer_steps(f->trainer);
+    }
     if (status == DPT_OK) return DPT_OK;
     if (f->cut != was_cut) return status;
     if (status != DPT_E_CANCELLED) tell_failure(f);
@@ -66,8 +70,8 @@ static void settle_samples(dpti_fit *f)
     if (r->samples.worst && r->looked_step > step) dpti_samples_free(&r->samples); /* gone back */
     if (r->samples.worst && r->looked_step == step) r->samples.classes.epoch = 0;
     if (r->samples.worst || r->no_samples || !samples_of(f)) return;
-    dpti_reporting_no_samples(r, "Training was ended before the end of an epoch, so no evaluation "
-                                 "was finished, and no samples were looked at.");
+    dpti_reporting_no_samples(r,
+                              "Training was ended before the samples of an epoch were looked at.");
 }
 
 /* ---- The end --------------------------------------------------------------------------------- */
