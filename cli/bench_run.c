@@ -2,23 +2,14 @@
    are timed after it has settled. */
 #include "bench.h"
 #include "recipe.h"
+#include "settling.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-enum {
-    IN_FLIGHT = 2,      /* steps, as in training, so that devices never wait for the host */
-    WARM_STEPS = 3,     /* with fixed shards: memory is touched, kernels are loaded */
-    STEADY_STEPS = 8,   /* in a row without a change, enough to find a lag */
-    MOST_SETTLING = 40, /* the most steps of settling */
-    LEAST_STEPS = 5,    /* the least number of timed steps, however slow */
-    KEPT_SHARDS = 32,   /* the most different divisions that are counted */
-};
-
-/* The learning rate.  Speed does not depend on it.  A small one keeps the loss finite. */
-static const double harmless_rate = 1e-3;
+enum { KEPT_SHARDS = 32 }; /* the most different divisions that are counted */
 
 double bench_clock(void)
 {
@@ -59,22 +50,6 @@ static void take_most_frequent(const tally *t, bench_run *run)
 
 /* ---- Steps ----------------------------------------------------------------------------------- */
 
-/* Counts a step of settling; true if it was the last. */
-static bool settle(bench_run *run, const dpt_step_metrics *m, size_t *n_steady)
-{
-    run->settling_steps++;
-    if (run->kind != BENCH_MEASURED) {
-        run->settled = true;
-        return run->settling_steps == WARM_STEPS;
-    }
-    bool calibrated = true;
-    for (size_t i = 0; i < m->n_devices; i++)
-        calibrated = calibrated && m->throughput[i] > 0;
-    *n_steady = calibrated && !m->rebalance ? *n_steady + 1 : 0;
-    run->settled = *n_steady == STEADY_STEPS;
-    return run->settled || run->settling_steps == MOST_SETTLING;
-}
-
 static void time_step(bench_run *run, const dpt_step_metrics *m, tally *shards)
 {
     run->steps++;
@@ -92,7 +67,7 @@ static void time_step(bench_run *run, const dpt_step_metrics *m, tally *shards)
 static bool timed_enough(const bench *b, const bench_run *run)
 {
     if (b->most_steps > 0 && run->steps >= b->most_steps) return true;
-    return run->steps >= LEAST_STEPS && run->seconds >= b->least_seconds;
+    return run->steps >= CLI_LEAST_STEPS && run->seconds >= b->least_seconds;
 }
 
 /* Trains until enough steps are timed.  A smaller last batch of an epoch is trained and not timed.
@@ -100,20 +75,20 @@ static bool timed_enough(const bench *b, const bench_run *run)
 static dpt_status drive(bench *b, dpt_trainer *trainer, bench_run *run)
 {
     tally shards = {0};
+    cli_settling settling = {.measured = run->kind == BENCH_MEASURED};
     bool timing = false;
-    size_t n_steady = 0;
     while (!timed_enough(b, run)) {
         dpt_step_metrics m = {.size = sizeof m};
-        while (dpt_trainer_in_flight(trainer) < IN_FLIGHT)
-            DPT_TRY(dpt_trainer_submit(trainer));
-        DPT_TRY(dpt_trainer_collect(trainer, &m));
+        DPT_TRY(cli_next_step(trainer, &m));
         if (cli_signals_caught()) return DPT_E_CANCELLED;
         bench_show(b, run, timing ? "timing" : "settling");
         if (m.samples != run->batch_size) continue;
         if (timing)
             time_step(run, &m, &shards);
         else
-            timing = settle(run, &m, &n_steady);
+            timing = cli_settling_step(&settling, &m);
+        run->settling_steps = settling.n_steps;
+        run->settled = settling.settled;
     }
     for (size_t i = 0; i < run->n_devices; i++) {
         run->busy[i] /= (double)run->steps;
@@ -130,7 +105,7 @@ static dpt_status train(bench *b, dpt_device_set *devices, bench_run *run)
     dpt_dataset_describe(b->session.train, &data);
     cli_options options = *b->options;
     options.batch_size = run->batch_size;
-    options.lr = harmless_rate;
+    options.lr = CLI_HARMLESS_RATE;
     options.split = run->kind == BENCH_EVEN ? "equal" : "measured";
     dpt_trainer_options described = cli_trainer_options(&options, data.count);
     described.stop_on_loss = true; /* the remaining devices are another row of the table */

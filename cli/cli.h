@@ -87,6 +87,7 @@ typedef struct cli_options {
     size_t batch_size; /* 0: the default, within the data */
     size_t epochs, max_steps;
     double max_time;
+    double measure; /* dptrain plan: seconds; 0: not */
     size_t micro_batch, accumulate;
     size_t local_steps;              /* 0: none */
     size_t outer_delay;              /* 0: none */

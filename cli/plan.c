@@ -1,8 +1,10 @@
 /* dptrain plan: prints the layers of a training and what each device needs for it, without
  * training. */
 #include "config.h"
+#include "measure.h"
 #include "recipe.h"
 #include "session.h"
+#include "settling.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -57,8 +59,7 @@ static size_t total_bytes(const dpt_device_plan *plan)
            plan->step_bytes + plan->data_bytes;
 }
 
-/* The width of the column of devices, at least that of the heading. */
-static int id_width(const dpt_device_set *devices)
+int cli_id_width(const dpt_device_set *devices)
 {
     size_t width = sizeof "DEVICE";
     for (size_t i = 0; i < dpt_device_set_count(devices); i++) {
@@ -85,7 +86,7 @@ static dpt_status print_device(dpt_trainer *trainer, const dpt_device *device, s
 
 static dpt_status print_devices(const cli_session *session)
 {
-    const int width = id_width(session->devices);
+    const int width = cli_id_width(session->devices);
     printf("%-*s %7s %7s  %10s %10s %11s %8s %8s %8s  %10s %10s\n", width, "DEVICE", "SAMPLES",
            "AT ONCE", "PARAMETERS", "OPTIMIZER", "ACTIVATIONS", "STEP", "DATA", "SUM", "GFLOP/STEP",
            "SENT/STEP");
@@ -149,6 +150,23 @@ static dpt_status print_parts(const cli_session *session)
     return print_kept(session->trainer);
 }
 
+/* What --recompute costs. */
+static dpt_status print_recomputed(dpt_trainer *trainer)
+{
+    double again = 0, sum = 0;
+    for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
+        dpt_device_plan plan = {.size = sizeof plan};
+        DPT_TRY(dpt_trainer_plan(trainer, i, &plan));
+        again += plan.recomputed_flops;
+        sum += plan.flops;
+    }
+    if (again > 0)
+        printf("Activations are computed again in the backward pass: %.3f of the %.3f GFLOP of a "
+               "step\n",
+               again * 1e-9, sum * 1e-9);
+    return DPT_OK;
+}
+
 /* The memory for compression, in case several processes train.  A plan runs in one process. */
 static void print_compression(const dpt_trainer *trainer)
 {
@@ -196,7 +214,7 @@ static void print_process(void)
 /* Prints the algorithm of each operation on each device. */
 static dpt_status print_choices(const cli_session *session)
 {
-    const int width = name_width(session->model), device_width = id_width(session->devices);
+    const int width = name_width(session->model), device_width = cli_id_width(session->devices);
     printf("\n%-*s  %-*s  %-28s  %-20s  %s\n", device_width, "DEVICE", width, "LAYER", "OPERATION",
            "ALGORITHM", "MEASURED");
     for (size_t i = 0; i < dpt_device_set_count(session->devices); i++) {
@@ -219,6 +237,10 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     cli_options alone = *options; /* a plan runs in one process, which takes no local steps */
     alone.local_steps = alone.outer_delay = 0;
     alone.outer_lr = alone.outer_momentum = 0;
+    if (options->measure > 0) {
+        alone.lr = CLI_HARMLESS_RATE;
+        alone.stop_on_loss = true; /* the others alone are another plan */
+    }
     DPT_TRY(cli_session_open_training(session, &alone, 0));
     DPT_TRY(plan_rounds(session, options, &rounds));
     print_layers(session->trainer, session->model);
@@ -226,10 +248,15 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     DPT_TRY(print_devices(session));
     DPT_TRY(print_gradients(session->trainer));
     DPT_TRY(print_parts(session));
+    DPT_TRY(print_recomputed(session->trainer));
     print_compression(session->trainer);
     if (rounds.exchange_bytes > 0) print_rounds(&rounds, options);
     print_process();
-    return options->verbose ? print_choices(session) : DPT_OK;
+    if (options->verbose) DPT_TRY(print_choices(session));
+    if (options->measure == 0) return DPT_OK;
+    fflush(stdout); /* measuring takes a while */
+    return cli_measure(session, options->measure,
+                       dpt_split_from(options->split).kind == DPT_SPLIT_MEASURED);
 }
 
 int cli_plan(const cli_options *options)

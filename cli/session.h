@@ -66,6 +66,8 @@ DPT_CHECK_RESULT dpt_status cli_session_create_trainer(cli_session *session,
 int cli_session_fail(const cli_session *session, dpt_status status);
 /* The same for a failure of a trainer's computation: CLI_DEVICES_LOST if its devices failed. */
 int cli_session_fail_working(const cli_session *session, dpt_status status);
+/* The width of a column of device names, at least that of its heading. */
+int cli_id_width(const dpt_device_set *devices);
 /* Prints a line on stderr for each device that the trainer has lost since the last call. */
 void cli_session_tell_lost(const cli_session *session);
 /* Whether this process prints no progress: with --quiet, or if it is not the first of several. */

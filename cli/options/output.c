@@ -160,6 +160,16 @@ static const cli_option options[] = {
         TARGET(verbose),
     },
     {
+        .name = "measure",
+        .argument = "TIME",
+        .help = "also train for this long after the shards have settled, at least 5 steps, and "
+                "print the time of a step and of an epoch: seconds, or 90s, 5m. The weights are "
+                "thrown away",
+        .verbs = CLI_PLAN,
+        .kind = CLI_SECONDS,
+        TARGET(measure),
+    },
+    {
         .name = "quiet",
         .help = "print only errors",
         .verbs = CLI_TRAIN | CLI_GENERATE,

@@ -37,6 +37,8 @@ typedef struct dpt_device_plan {
                               several */
     size_t kept_bytes; /* of host memory: gradients between micro-batches, if sums of gradients are
                           in parts */
+    double recomputed_flops; /* part of `flops`: of activations that the backward pass computes
+                                again (dpt_trainer_options.recompute) */
 } dpt_device_plan;
 
 /* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed

@@ -20,12 +20,14 @@
 
 #include <stdlib.h>
 
-static double flops_of(const dpti_worker *w, size_t n_samples)
+/* Of a step, or of what it computes again alone. */
+static double flops_of(const dpti_worker *w, size_t n_samples, bool again)
 {
     const dpti_program *p = &w->train.program;
     double sum = 0;
     for (size_t i = 0; i < p->n_instructions; i++) {
         const dpti_instruction *instruction = &p->instructions[i];
+        if (again && instruction->again == 0) continue;
         const double rows = instruction->repeat ? (double)instruction->repeat : 1.0;
         sum +=
             w->train.ops[i].info.flops * (instruction->per_step ? 1.0 : rows * (double)n_samples);
@@ -146,10 +148,11 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                       dpti_feed_bytes(dpti_feeding_feed(w)) + w->train.calls.copies_bytes,
         .streamed = dpti_feeding_has_feed(w),
         .data_bytes = data_bytes(w),
-        .flops = flops_of(w, samples),
+        .flops = flops_of(w, samples, false),
         .exchange_bytes = exchange_bytes(t, &w->train.program),
         .gradient_bytes = t->n_gradients * sizeof(float),
-        .kept_bytes = dpti_window_host_bytes(w)};
+        .kept_bytes = dpti_window_host_bytes(w),
+        .recomputed_flops = flops_of(w, samples, true)};
     (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }

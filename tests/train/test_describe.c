@@ -83,6 +83,38 @@ static void plans(test *t)
         check(t, &settings[i]);
 }
 
+/* The plan of the device of a training. */
+static dpt_device_plan plan_of(test *t, dpt_recompute recompute)
+{
+    dpt_context *context = NULL;
+    dpt_device_set *devices = NULL;
+    dpt_dataset *data = NULL;
+    dpt_model *model = NULL;
+    dpt_trainer *trainer = NULL;
+    const setting s = {"cpu", "resnet18", {.batch_size = BATCH, .recompute = recompute}};
+    dpt_device_plan plan = {.size = sizeof plan};
+    if (CHECK_OK(dpt_context_create(&context)) &&
+        CHECK_OK(dpt_device_set_open(context, s.devices, &devices)) &&
+        CHECK_OK(dpt_dataset_open(context, "synthetic:12x12x3:4:90", NULL, DPT_TRAIN, &data)) &&
+        CHECK_OK(run(context, devices, data, &s, &trainer, &model)))
+        CHECK_OK(dpt_trainer_plan(trainer, 0, &plan));
+    dpt_trainer_destroy(trainer);
+    dpt_model_destroy(model);
+    dpt_dataset_destroy(data);
+    dpt_device_set_close(devices);
+    dpt_context_destroy(context);
+    return plan;
+}
+
+/* Operations of activations that are computed again are all that recomputation adds. */
+static void recomputed(test *t)
+{
+    const dpt_device_plan on = plan_of(t, DPT_RECOMPUTE_ON), off = plan_of(t, DPT_RECOMPUTE_OFF);
+    CHECK_NEAR(off.recomputed_flops, 0, 0);
+    CHECK(on.recomputed_flops > 0.05 * off.flops);
+    CHECK_NEAR(on.flops - on.recomputed_flops, off.flops, 1e-9 * off.flops);
+}
+
 /* What forward of LeNet multiplies and adds, counted by hand for 28x28 images. */
 static void layers(test *t)
 {
@@ -113,6 +145,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"plans against the devices' own counts", plans},
+        {"operations that are computed again", recomputed},
         {"layers", layers},
     };
     add_fault_plugins(); /* faultstaged */
