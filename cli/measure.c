@@ -86,7 +86,7 @@ dpt_status cli_measure(const cli_session *session, double least_seconds, bool me
                                         : dpt_fail(session->context, DPT_E_NO_MEMORY,
                                                    "no memory for a measurement");
     if (status == DPT_OK) {
-        cli_settling settling = {.measured = measured_split};
+        cli_settling settling = {.measured = measured_split && n > 1};
         measurement of = {.n_devices = n,
                           .shards = shards,
                           .busy = times,

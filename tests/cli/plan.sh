@@ -68,6 +68,39 @@ refuse 2 'cannot be combined with deterministic' plan "${rounds[@]}" --determini
 refuse 2 'leave shard out' plan "${rounds[@]}" --shard optimizer
 refuse 2 'belong to local steps' plan --dataset $images --model lenet --outer-lr 0.5
 
+# What is computed again: nothing, or most of the forward pass, which is a third of all.
+plan --dataset $images --model resnet18 --batch-size 4
+check "nothing is computed again: $(cat plan.out)" [ "$(grep -c 'computed again' plan.out)" -eq 0 ]
+plan --dataset $images --model resnet18 --batch-size 4 --recompute on
+says '^Activations are computed again in the backward pass: [0-9.]+ of the [0-9.]+ GFLOP of a step$'
+
+# The time of a step: figures that go together, whatever they are.
+three=(--dataset $images --model mlp --batch-size 50 --devices cpu:threads=1,cpu:threads=1,cpu:threads=1)
+check_times() {
+    check "$1: $(cat plan.out)" python3 - "$2" <<'PYTHON'
+import re, sys
+text = open("plan.out").read()
+steps, samples, others = map(int, re.search(
+    r"^Measured in (\d+) steps of (\d+) samples, after (\d+) others", text, re.M).groups())
+rows = re.findall(r"^cpu:threads=1 +(\d+) +([0-9.]+) +([0-9.]+) +([0-9.]+)$", text, re.M)
+mean, least, most, rate = map(float, re.search(
+    r"^A step takes ([0-9.]+) ms \(([0-9.]+) to ([0-9.]+)\): (\d+) samples/s$", text, re.M).groups())
+count, epoch = re.search(r"^An epoch of (\d+) samples takes ([0-9.]+) s, ", text, re.M).groups()
+assert samples == 50 and steps >= 5 and (others == 3 if sys.argv[1] == "fixed" else 8 <= others <= 40)
+assert len(rows) == 3 and sum(int(row[0]) for row in rows) == 50
+assert all(0 < float(busy) and float(exchange) <= float(busy) for _, busy, exchange, _ in rows)
+assert 0 < least <= mean <= most and abs(rate - 50e3 / mean) <= 1 + 1e-3 * rate
+assert int(count) == 600 and abs(float(epoch) - mean * 600 / 50 / 1e3) <= 0.01 + 1e-3 * float(epoch)
+PYTHON
+}
+plan "${three[@]}" --split 2:1:1 --measure 0.2
+check_times "fixed shards" fixed
+plan "${three[@]}" --measure 0.2
+check_times "measured shards" measured
+refuse 2 "'0' is not a time above 0" plan "${three[@]}" --measure 0
+refuse 2 "does not go with 'dptrain train'" train "${three[@]}" --measure 1
+refuse 1 "cannot read" plan --dataset idx --data nowhere --measure 1
+
 rm -rf empty && mkdir empty
 check "a plan in an empty folder" env -C empty "$DPTRAIN" plan --dataset $images >plan.out
 check "nothing is written" [ -z "$(ls empty)" ]
