@@ -68,7 +68,7 @@ refuse 2 'cannot be combined with deterministic' plan "${rounds[@]}" --determini
 refuse 2 'leave shard out' plan "${rounds[@]}" --shard optimizer
 refuse 2 'belong to local steps' plan --dataset $images --model lenet --outer-lr 0.5
 
-# What is computed again: nothing, or most of the forward pass, which is a third of all.
+# What is computed again.
 plan --dataset $images --model resnet18 --batch-size 4
 check "nothing is computed again: $(cat plan.out)" [ "$(grep -c 'computed again' plan.out)" -eq 0 ]
 plan --dataset $images --model resnet18 --batch-size 4 --recompute on
@@ -99,7 +99,7 @@ plan "${three[@]}" --measure 0.2
 check_times "measured shards" measured
 refuse 2 "'0' is not a time above 0" plan "${three[@]}" --measure 0
 refuse 2 "does not go with 'dptrain train'" train "${three[@]}" --measure 1
-refuse 1 "cannot read" plan --dataset idx --data nowhere --measure 1
+refuse 1 "cannot look for data in nowhere" plan --dataset idx --data nowhere --measure 1
 
 rm -rf empty && mkdir empty
 check "a plan in an empty folder" env -C empty "$DPTRAIN" plan --dataset $images >plan.out
