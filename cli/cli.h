@@ -91,6 +91,7 @@ typedef struct cli_options {
     size_t micro_batch, accumulate;
     size_t local_steps;              /* 0: none */
     size_t outer_delay;              /* 0: none */
+    size_t outer_fragments;          /* 0: one */
     double outer_lr, outer_momentum; /* outer_lr 0: the default */
     double validation;               /* part of the training data; 0: none */
     size_t patience;

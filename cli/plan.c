@@ -185,6 +185,9 @@ static void print_rounds(const dpt_round_plan *plan, const cli_options *options)
     printf("Local steps: several processes exchange %zu bytes (%.2f MiB) in a round of %zu steps, "
            "which is %.0f bytes a step\n",
            plan->exchange_bytes, mebibytes(plan->exchange_bytes), options->local_steps, each_step);
+    if (plan->largest_bytes < plan->exchange_bytes)
+        printf("They do so in %zu fragments, of at most %zu bytes (%.2f MiB)\n",
+               options->outer_fragments, plan->largest_bytes, mebibytes(plan->largest_bytes));
     printf("Rounds take %.1f MiB of host memory in each process, and at their end another %.1f "
            "MiB\n",
            mebibytes(plan->host_bytes), mebibytes(plan->end_bytes));
@@ -235,7 +238,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
 {
     dpt_round_plan rounds = {.size = sizeof rounds};
     cli_options alone = *options; /* a plan runs in one process, which takes no local steps */
-    alone.local_steps = alone.outer_delay = 0;
+    alone.local_steps = alone.outer_delay = alone.outer_fragments = 0;
     alone.outer_lr = alone.outer_momentum = 0;
     if (options->measure > 0) {
         alone.lr = CLI_HARMLESS_RATE;

@@ -244,6 +244,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .logit_rows = o->logit_rows,
         .local_steps = o->local_steps,
         .outer_delay = o->outer_delay,
+        .outer_fragments = o->outer_fragments,
         .outer_lr = (float)o->outer_lr,
         .outer_momentum = (float)o->outer_momentum,
         .no_outer_momentum = o->local_steps > 0 && o->outer_momentum == 0 &&
@@ -311,7 +312,9 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (compression(o->compress) != DPT_COMPRESS_NONE)
         printf(", %s between processes", o->compress);
     if (o->local_steps > 0) printf(", rounds of %zu local steps", o->local_steps);
-    if (o->outer_delay > 0) printf(" (outer step %zu steps later)", o->outer_delay);
+    if (o->outer_delay > 0) printf(" (outer step %zu steps later", o->outer_delay);
+    if (o->outer_fragments > 1) printf(", in %zu fragments", o->outer_fragments);
+    if (o->outer_delay > 0) printf(")");
     if (is(o->recompute, "on")) printf(", activations computed again");
 }
 

@@ -200,6 +200,17 @@ static const cli_option options[] = {
         .max = MAX_COUNT,
     },
     {
+        .name = "outer-fragments",
+        .argument = "F",
+        .help = "with --outer-delay: exchange a round in F fragments of the parameters, one after "
+                "the other within the round. Default: 1",
+        .verbs = SETS,
+        .kind = CLI_COUNT,
+        TARGET(outer_fragments),
+        .min = 1,
+        .max = MAX_COUNT,
+    },
+    {
         .name = "loss",
         .argument = "NAME",
         .help = "cross-entropy of labels; or, of the targets of npz, npy and csv data: "

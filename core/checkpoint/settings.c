@@ -89,11 +89,14 @@ static void add_loss(const dpt_trainer *t, dpti_settings *s)
 
 static void add_local_steps(const dpt_trainer *t, dpti_settings *s)
 {
-    char delay[48] = ""; /* files of version 0.2 have none */
+    char delay[48] = "", fragments[48] = ""; /* files of version 0.2 have none */
     if (t->outer_delay > 0) snprintf(delay, sizeof delay, ", outer delay %zu", t->outer_delay);
+    if (t->n_fragments > 1)
+        snprintf(fragments, sizeof fragments, ", outer fragments %zu", t->n_fragments);
     if (t->local_steps > 0)
-        dpti_settings_add(s, "local-steps", "%zu, outer rate %.9g, outer momentum %.9g%s",
-                          t->local_steps, (double)t->outer_lr, (double)t->outer_momentum, delay);
+        dpti_settings_add(s, "local-steps", "%zu, outer rate %.9g, outer momentum %.9g%s%s",
+                          t->local_steps, (double)t->outer_lr, (double)t->outer_momentum, delay,
+                          fragments);
     else
         dpti_settings_add(s, "local-steps", "none");
 }

@@ -2,6 +2,7 @@
 #include "collective/feedback.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 bool dpti_feedback_create(const dpti_packing *packing, size_t count, dpti_feedback *out)
 {
@@ -28,4 +29,11 @@ void dpti_feedback_commit(dpti_feedback *feedback)
     float *paid = feedback->residual;
     feedback->residual = feedback->owes;
     feedback->owes = paid;
+}
+
+void dpti_feedback_commit_part(dpti_feedback *feedback, size_t begin, size_t count)
+{
+    if (count > 0)
+        memcpy(feedback->residual + begin, feedback->owes + begin,
+               count * sizeof *feedback->residual);
 }

@@ -21,5 +21,7 @@ bool dpti_feedback_create(const dpti_packing *packing, size_t count, dpti_feedba
 void dpti_feedback_free(dpti_feedback *feedback); /* accepts a zeroed struct; zeroes it */
 /* Makes the new residual the residual.  Called after a run that is committed. */
 void dpti_feedback_commit(dpti_feedback *feedback);
+/* The same after a run that has summed only the elements [begin, begin + count). */
+void dpti_feedback_commit_part(dpti_feedback *feedback, size_t begin, size_t count);
 
 #endif

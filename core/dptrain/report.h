@@ -60,6 +60,8 @@ typedef struct dpt_round_plan {
     size_t host_bytes;     /* host memory that a process keeps for rounds, without that of
                               dpt_trainer_feedback_bytes */
     size_t end_bytes;      /* more host memory of a process at the end of a round */
+    size_t largest_bytes;  /* of exchange_bytes, what travels at a time: the largest fragment with
+                              outer fragments, else all */
 } dpt_round_plan;
 
 /* Plans a training over several processes with `options`, as dpt_trainer_create takes them.  The

@@ -299,6 +299,11 @@ typedef struct dpt_trainer_options {
        dpt_trainer_end_round only; the optimizer's state and running statistics become the mean
        there only.  0: the processes wait.  Less than local_steps (else DPT_E_INVALID). */
     size_t outer_delay;
+    /* With an outer delay: the parameters are exchanged in so many fragments, one after the other,
+       at equal distances within a round (Streaming DiLoCo).  Each is exchanged once in a round.
+       outer_delay is less than the distance, local_steps / outer_fragments rounded down (else
+       DPT_E_INVALID).  0 or 1: in one. */
+    size_t outer_fragments;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

@@ -683,7 +683,7 @@ static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
 static void show_islands(const dpti_fit *f)
 {
     const dpti_processes *p = f->trainer->processes;
-    char text[256], words[128];
+    char text[256], words[128], fragments[64] = "";
     for (size_t i = 0; i < dpti_islands_count(f->trainer); i++) {
         dpti_islands_words(f->trainer, i, text, sizeof text);
         dpti_fit_notify(f, DPT_NOTICE_INFO, text);
@@ -691,11 +691,13 @@ static void show_islands(const dpti_fit *f)
     const bool wide = dpti_islands_are_wide(f->trainer);
     if (!p || (wide && !dpti_processes_delays(p))) return;
     dpti_processes_words(p, words, sizeof words);
+    if (f->trainer->n_fragments > 1)
+        snprintf(fragments, sizeof fragments, "in %zu fragments, each ", f->trainer->n_fragments);
     if (f->trainer->outer_delay > 0)
         snprintf(text, sizeof text,
-                 "processes exchange what has changed every %zu steps of an epoch, beside the next "
-                 "%zu, through %s",
-                 f->trainer->local_steps, f->trainer->outer_delay, words);
+                 "processes exchange what has changed every %zu steps of an epoch, %sbeside the "
+                 "next %zu, through %s",
+                 f->trainer->local_steps, fragments, f->trainer->outer_delay, words);
     else if (f->trainer->local_steps > 0)
         snprintf(text, sizeof text,
                  "processes exchange what has changed every %zu steps of an epoch through %s",

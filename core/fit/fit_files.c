@@ -230,6 +230,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         .shard = tell_shard(t),
         .local_steps = t->local_steps,
         .outer_delay = t->outer_delay,
+        .outer_fragments = t->n_fragments,
         .seed = t->seed,
         .dataset = t->data->name,
         .split = dpti_shards_split_text(t),

@@ -86,6 +86,7 @@ typedef struct dpti_log_run {
     const char *shard;             /* what devices hold in parts; NULL: nothing */
     size_t local_steps;            /* steps of a round; 0: processes share each step */
     size_t outer_delay;            /* steps behind which the outer step is taken; 0: at once */
+    size_t outer_fragments;        /* of the parameters; 0 or 1: exchanged as a whole */
     uint64_t seed;
     const char *dataset, *split;
     size_t n_settings;

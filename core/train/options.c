@@ -404,19 +404,37 @@ static dpt_status check_over_processes(dpt_trainer *t, const dpt_trainer_options
     return DPT_OK;
 }
 
+/* When what has changed is exchanged. */
+static dpt_status check_outer_delay(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    const size_t n_fragments = o->outer_fragments > 1 ? o->outer_fragments : 1;
+    if (n_fragments > 1 && o->outer_delay == 0)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "%zu outer fragments are exchanged while steps go on: give outer-delay, "
+                        "too",
+                        n_fragments);
+    if (o->outer_delay < o->local_steps / n_fragments || o->outer_delay == 0) return DPT_OK;
+    if (n_fragments == 1)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "an outer delay of %zu steps is not less than the %zu local steps of a "
+                        "round: lower outer-delay, or raise local-steps",
+                        o->outer_delay, o->local_steps);
+    return dpt_fail(t->context, DPT_E_INVALID,
+                    "an outer delay of %zu steps is not less than the %zu steps from one of %zu "
+                    "outer fragments to the next: lower outer-delay or outer-fragments, or raise "
+                    "local-steps",
+                    o->outer_delay, o->local_steps / n_fragments, n_fragments);
+}
+
 static dpt_status check_outer_step(dpt_trainer *t, const dpt_trainer_options *o)
 {
     const bool any = o->outer_lr != 0 || o->outer_momentum != 0 || o->no_outer_momentum;
-    if (o->local_steps == 0 && (any || o->outer_delay > 0))
+    if (o->local_steps == 0 && (any || o->outer_delay > 0 || o->outer_fragments > 0))
         return dpt_fail(t->context, DPT_E_INVALID,
-                        "an outer learning rate, an outer momentum and an outer delay belong to "
-                        "local steps: give local-steps, too");
+                        "an outer learning rate, an outer momentum, an outer delay and outer "
+                        "fragments belong to local steps: give local-steps, too");
     if (o->local_steps == 0) return DPT_OK;
-    if (o->outer_delay >= o->local_steps)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "an outer delay of %zu steps is not less than the %zu local steps of a "
-                        "round",
-                        o->outer_delay, o->local_steps);
+    DPT_TRY(check_outer_delay(t, o));
     if (!in_range(o->outer_lr, 1e-6f, 10))
         return dpt_fail(t->context, DPT_E_INVALID,
                         "an outer learning rate of %g is not in [1e-6, 10]", (double)o->outer_lr);
@@ -453,6 +471,7 @@ static dpt_status take_local_steps(dpt_trainer *t, const dpt_trainer_options *o)
     t->outer_lr = o->outer_lr;
     t->outer_momentum = o->outer_momentum;
     t->outer_delay = o->outer_delay;
+    t->n_fragments = o->outer_fragments > 1 ? o->outer_fragments : 1;
     return DPT_OK;
 }
 

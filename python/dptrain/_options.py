@@ -32,6 +32,7 @@ class TrainerOptions(TypedDict, total=False):
     outer_lr: float
     outer_momentum: float
     outer_delay: int
+    outer_fragments: int
     bucket_bytes: int
     optimizer: str  # "sgd", "adamw"
     lr: float

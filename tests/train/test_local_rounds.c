@@ -51,13 +51,16 @@ static void check_owed(test *t, const local_course *a, const local_course *b)
 
 /* A process asks for the end within a round: the round is completed, and what is resumed is as if
    it had not been interrupted. */
-static void resumes_with(test *t, dpt_compression compress, size_t delay)
+static void resumes_with(test *t, dpt_compression compress, size_t delay, size_t fragments)
 {
+    const size_t local_steps = fragments > 1 ? 2 * fragments : 3;
     for (size_t stopper = 0; stopper < 2; stopper++)
         for (size_t stops = 4; stops <= 9; stops += 2) {
-            local_course a = local_with(LOCAL_UNEQUAL, 3), b = a, c = a;
-            a.options.compress = b.options.compress = c.options.compress = compress;
-            a.options.outer_delay = b.options.outer_delay = c.options.outer_delay = delay;
+            local_course a = local_with(LOCAL_UNEQUAL, local_steps);
+            a.options.compress = compress;
+            a.options.outer_delay = delay;
+            a.options.outer_fragments = fragments;
+            local_course b = a, c = a;
             a.fits = b.fits = c.fits = true;
             b.stops = stops;
             b.stopper = stopper;
@@ -86,11 +89,12 @@ static void resumes_with(test *t, dpt_compression compress, size_t delay)
 
 static void resumes(test *t)
 {
-    resumes_with(t, DPT_COMPRESS_NONE, 0);
-    resumes_with(t, DPT_COMPRESS_BF16, 0);
-    resumes_with(t, DPT_COMPRESS_INT8, 0);
-    resumes_with(t, DPT_COMPRESS_NONE, 2);
-    resumes_with(t, DPT_COMPRESS_INT8, 1);
+    resumes_with(t, DPT_COMPRESS_NONE, 0, 0);
+    resumes_with(t, DPT_COMPRESS_BF16, 0, 0);
+    resumes_with(t, DPT_COMPRESS_INT8, 0, 1);
+    resumes_with(t, DPT_COMPRESS_NONE, 2, 1);
+    resumes_with(t, DPT_COMPRESS_INT8, 1, 0);
+    resumes_with(t, DPT_COMPRESS_INT8, 1, 2);
 }
 
 /* A checkpoint has one state, with which any number of processes goes on. */
@@ -115,7 +119,8 @@ static void limits_end_rounds(test *t)
 {
     for (size_t n = 5; n <= 11; n += 3) {
         local_course a = local_with(LOCAL_TWO, 4), b = local_with(LOCAL_TWO, 4);
-        a.options.outer_delay = b.options.outer_delay = n == 8 ? 0 : 2;
+        a.options.outer_delay = b.options.outer_delay = n == 8 ? 0 : n == 5 ? 2 : 1;
+        a.options.outer_fragments = b.options.outer_fragments = n == 11 ? 2 : 0;
         a.steps = b.steps = n;
         b.fits = true;
         forget_files();
@@ -253,12 +258,13 @@ static void exchanges_are_dropped(test *t)
 }
 
 /* The transport fails at any time, in a step, in the end of a round, or beside steps. */
-static void transport_fails(test *t, size_t delay)
+static void transport_fails(test *t, size_t local_steps, size_t delay, size_t fragments)
 {
     size_t n_failed = 0;
     for (size_t after = 20; n_failed < 1000; after += 2) {
-        local_course c = local_with(LOCAL_TWO, 2);
+        local_course c = local_with(LOCAL_TWO, local_steps);
         c.options.outer_delay = delay;
+        c.options.outer_fragments = fragments;
         c.steps = 7;
         stand_ins_fail(1, after);
         const dpt_status status = local_train(&c);
@@ -275,8 +281,9 @@ static void transport_fails(test *t, size_t delay)
 
 static void transports_fail(test *t)
 {
-    transport_fails(t, 0);
-    transport_fails(t, 1);
+    transport_fails(t, 2, 0, 1);
+    transport_fails(t, 2, 1, 1);
+    transport_fails(t, 4, 1, 2);
 }
 
 /* ---- Calls within a round -------------------------------------------------------------------- */
@@ -425,7 +432,15 @@ static void refusals(test *t)
     check_refused(t, &o, LOCAL_TWO, "an outer momentum of 1 ");
     o = good;
     o.outer_delay = 4;
-    check_refused(t, &o, LOCAL_TWO, "an outer delay of 4 steps is not less than the 4");
+    check_refused(t, &o, LOCAL_TWO, "an outer delay of 4 steps is not less than the 4 local steps");
+    o.outer_delay = 2;
+    o.outer_fragments = 2;
+    check_refused(t, &o, LOCAL_TWO, "2 steps is not less than the 2 steps from one of 2");
+    o.outer_delay = 1;
+    o.outer_fragments = 5;
+    check_refused(t, &o, LOCAL_TWO, "1 steps is not less than the 0 steps from one of 5");
+    o.outer_delay = 0;
+    check_refused(t, &o, LOCAL_TWO, "give outer-delay");
     o = good;
     o.local_steps = 0;
     o.outer_delay = 1;

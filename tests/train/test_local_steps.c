@@ -13,12 +13,15 @@
 
 /* ---- The reference --------------------------------------------------------------------------- */
 
+enum { MOST_FRAGMENTS = 5 };
+
 typedef struct group {
     dpt_dataset *data;
     dpt_device_set *devices;
     dpt_model *model;
     dpt_trainer *trainer;
-    size_t samples, since; /* of the round; since all groups had one state */
+    size_t samples[MOST_FRAGMENTS]; /* since each fragment was exchanged */
+    size_t since;                   /* since all groups had one state */
 } group;
 
 typedef struct reference {
@@ -32,6 +35,7 @@ typedef struct reference {
     float *now[LOCAL_MOST], *residual[LOCAL_MOST]; /* of each group */
     /* With an outer delay: the mean that travels, and what each group had when it left. */
     bool in_flight;
+    size_t fragment, left; /* which; behind which step of the epoch */
     float *travelling, *noted[LOCAL_MOST];
 } reference;
 
@@ -71,7 +75,7 @@ static dpt_status open_group(reference *f, size_t g, const dpt_dataset *whole)
     options.local_steps = 0;
     options.compress = DPT_COMPRESS_NONE;
     options.outer_lr = options.outer_momentum = 0;
-    options.outer_delay = 0;
+    options.outer_delay = options.outer_fragments = 0;
     options.no_outer_momentum = false;
     options.batch_size = samples_of(f, g, 0);
     options.split = dpt_split_from("equal");
@@ -83,16 +87,41 @@ static dpt_status open_group(reference *f, size_t g, const dpt_dataset *whole)
     return DPT_OK;
 }
 
-/* The parts of the groups in a mean, by the samples of the round or since all had one state. */
-static void find_parts(const reference *f, bool since, float *parts)
+static size_t count_fragments(const reference *f)
+{
+    const size_t n = f->c->options.outer_fragments;
+    return n > 1 ? n : 1;
+}
+
+/* The elements [begin, end) of fragment k. */
+typedef struct elements {
+    size_t begin, end;
+} elements;
+
+static elements find_fragment(const reference *f, size_t k)
+{
+    const size_t n = f->groups[0].model->flat_trained, each = n / count_fragments(f);
+    const size_t begin = each * k / 64 * 64, end = each * (k + 1) / 64 * 64;
+    return (elements){begin, k + 1 == count_fragments(f) ? n : end};
+}
+
+/* The parts of the groups in a mean, by these samples of each.  False: there are none. */
+static bool find_parts(const reference *f, const size_t samples[LOCAL_MOST], float *parts)
 {
     size_t total = 0;
     for (size_t g = 0; g < f->n; g++)
-        total += since ? f->groups[g].since : f->groups[g].samples;
-    for (size_t g = 0; g < f->n; g++) {
-        const size_t own = since ? f->groups[g].since : f->groups[g].samples;
-        parts[g] = (float)((double)own / (double)total);
-    }
+        total += samples[g];
+    for (size_t g = 0; total > 0 && g < f->n; g++)
+        parts[g] = (float)((double)samples[g] / (double)total);
+    return total > 0;
+}
+
+static bool find_fragment_parts(const reference *f, size_t k, float *parts)
+{
+    size_t samples[LOCAL_MOST];
+    for (size_t g = 0; g < f->n; g++)
+        samples[g] = f->groups[g].samples[k];
+    return find_parts(f, samples, parts);
 }
 
 /* What group g contributes of elements [begin, end) as the others get it.  `owed` is NULL if
@@ -103,14 +132,14 @@ static void round_part(const dpti_packing *packing, float *part, float *owed, si
     packing->unpack(part, n);
 }
 
-/* Elements [begin, end) of the mean are summed by group `owner`; `packing` NULL: as float32. */
-static void sum_slice(const reference *f, const float *parts, const dpti_packing *packing,
-                      bool keeps, size_t owner)
+/* A slice of these elements of the mean is summed by group `owner`; `packing` NULL: as float32. */
+static void sum_slice(const reference *f, elements of, const float *parts,
+                      const dpti_packing *packing, bool keeps, size_t owner)
 {
-    const dpt_model *m = f->groups[0].model;
-    const size_t lines = (m->flat_trained + 15) / 16;
-    const size_t begin = lines * owner / f->n * 16, all = lines * (owner + 1) / f->n * 16;
-    const size_t end = all < m->flat_trained ? all : m->flat_trained;
+    const size_t lines = (of.end - of.begin + 15) / 16;
+    const size_t begin = of.begin + lines * owner / f->n * 16;
+    const size_t all = of.begin + lines * (owner + 1) / f->n * 16;
+    const size_t end = all < of.end ? all : of.end;
     memset(f->mean + begin, 0, (end - begin) * sizeof *f->mean);
     for (size_t g = 0; g < f->n; g++) {
         if (parts[g] == 0) continue;
@@ -124,20 +153,33 @@ static void sum_slice(const reference *f, const float *parts, const dpti_packing
                    end - begin);
 }
 
-/* The mean of a buffer, or of what has changed in it. */
+/* The mean of what has changed in a fragment. */
+static dpt_status find_mean_of_changes(const reference *f, size_t k, const float *parts)
+{
+    const elements of = find_fragment(f, k);
+    for (size_t g = 0; g < f->n; g++) {
+        DPT_TRY(dpti_trainer_read(f->groups[g].trainer, 0, DPT_PARAMETER, f->now[g]));
+        for (size_t i = of.begin; i < of.end; i++)
+            f->now[g][i] = parts[g] * (f->beginning[i] - f->now[g][i]);
+    }
+    for (size_t owner = 0; owner < f->n; owner++)
+        sum_slice(f, of, parts, dpti_packing_of(f->c->options.compress), true, owner);
+    return DPT_OK;
+}
+
+/* The mean of a buffer of the optimizer. */
 static dpt_status find_mean(const reference *f, dpt_tensor_kind kind, const float *parts)
 {
     const dpt_model *m = f->groups[0].model;
-    const bool changes = kind == DPT_PARAMETER;
-    const dpti_packing *packing = dpti_packing_of(f->c->options.compress);
-    if (packing && !changes) packing = &dpti_packing_bf16;
+    const elements all = {0, m->flat_trained};
+    const bool packs = f->c->options.compress != DPT_COMPRESS_NONE;
     for (size_t g = 0; g < f->n; g++) {
         DPT_TRY(dpti_trainer_read(f->groups[g].trainer, 0, kind, f->now[g]));
         for (size_t i = 0; i < m->flat_size; i++)
-            f->now[g][i] = parts[g] * (changes ? f->beginning[i] - f->now[g][i] : f->now[g][i]);
+            f->now[g][i] *= parts[g];
     }
     for (size_t owner = 0; owner < f->n; owner++)
-        sum_slice(f, parts, packing, changes, owner);
+        sum_slice(f, all, parts, packs ? &dpti_packing_bf16 : NULL, false, owner);
     for (size_t i = m->flat_trained; i < m->flat_size; i++) {
         f->mean[i] = 0;
         for (size_t g = 0; g < f->n; g++)
@@ -166,19 +208,14 @@ static dpt_status set_all(const reference *f, dpt_tensor_kind kind, const float 
     return DPT_OK;
 }
 
-static void join_parameter(const reference *f, const dpti_parameter *p, const float *mean)
+static void join_elements(const reference *f, elements of, const float *mean)
 {
     const dpt_trainer_options *o = &f->c->options;
     const float lr = o->outer_lr > 0 ? o->outer_lr : 0.7f;
     const float mu = o->no_outer_momentum ? 0 : o->outer_momentum > 0 ? o->outer_momentum : 0.9f;
-    for (size_t e = p->offset; e < p->offset + p->size; e++) {
-        const float d = mean[e];
-        if (dpti_is_statistic(p->role)) {
-            f->beginning[e] -= d;
-        } else {
-            f->velocity[e] = mu * f->velocity[e] + d;
-            f->beginning[e] -= lr * (d + mu * f->velocity[e]);
-        }
+    for (size_t e = of.begin; e < of.end; e++) {
+        f->velocity[e] = mu * f->velocity[e] + mean[e];
+        f->beginning[e] -= lr * (mean[e] + mu * f->velocity[e]);
     }
 }
 
@@ -188,54 +225,66 @@ static dpt_status join_moments(const reference *f, dpt_tensor_kind kind, const f
     return set_all(f, kind, f->mean);
 }
 
-/* What is exchanged while the next round goes on. */
-static dpt_status leave(reference *f)
+/* A fragment is exchanged while steps go on. */
+static dpt_status leave(reference *f, size_t k, size_t of_epoch)
 {
     const dpt_model *m = f->groups[0].model;
     float parts[LOCAL_MOST];
-    find_parts(f, false, parts);
+    if (!find_fragment_parts(f, k, parts)) return DPT_E_INTERNAL;
     for (size_t g = 0; g < f->n; g++) {
         DPT_TRY(dpti_trainer_read(f->groups[g].trainer, 0, DPT_PARAMETER, f->noted[g]));
-        f->groups[g].samples = 0;
+        f->groups[g].samples[k] = 0;
     }
-    DPT_TRY(find_mean(f, DPT_PARAMETER, parts));
+    DPT_TRY(find_mean_of_changes(f, k, parts));
     memcpy(f->travelling, f->mean, m->flat_size * sizeof *f->mean);
     f->in_flight = true;
+    f->fragment = k;
+    f->left = of_epoch;
     return DPT_OK;
 }
 
 static dpt_status arrive(reference *f)
 {
-    const dpt_model *m = f->groups[0].model;
+    const elements of = find_fragment(f, f->fragment);
     f->in_flight = false;
-    for (size_t i = 0; i < m->n_parameters; i++)
-        if (!dpti_is_statistic(m->parameters[i].role))
-            join_parameter(f, &m->parameters[i], f->travelling);
+    join_elements(f, of, f->travelling);
     for (size_t g = 0; g < f->n; g++) {
         DPT_TRY(dpti_trainer_read(f->groups[g].trainer, 0, DPT_PARAMETER, f->now[g]));
-        for (size_t e = 0; e < m->flat_trained; e++)
+        for (size_t e = of.begin; e < of.end; e++)
             f->now[g][e] = f->beginning[e] + (f->now[g][e] - f->noted[g][e]);
         DPT_TRY(dpti_trainer_write_all(f->groups[g].trainer, DPT_PARAMETER, f->now[g]));
     }
     return DPT_OK;
 }
 
+static void forget_samples(group *of)
+{
+    memset(of->samples, 0, sizeof of->samples);
+    of->since = 0;
+}
+
 static dpt_status end_round(reference *f)
 {
     const dpt_model *m = f->groups[0].model;
     float parts[LOCAL_MOST];
-    find_parts(f, false, parts);
-    DPT_TRY(find_mean(f, DPT_PARAMETER, parts));
-    find_parts(f, true, parts);
+    size_t since[LOCAL_MOST];
+    for (size_t k = 0; k < count_fragments(f); k++) {
+        if (!find_fragment_parts(f, k, parts)) continue; /* it was exchanged behind this step */
+        DPT_TRY(find_mean_of_changes(f, k, parts));
+        join_elements(f, find_fragment(f, k), f->mean);
+    }
+    for (size_t g = 0; g < f->n; g++)
+        since[g] = f->groups[g].since;
+    (void)find_parts(f, since, parts);
     DPT_TRY(find_mean_of_statistics(f, parts));
-    for (size_t i = 0; i < m->n_parameters; i++)
-        join_parameter(f, &m->parameters[i], f->mean);
+    for (size_t e = m->flat_trained; e < m->flat_size; e++)
+        f->beginning[e] -= f->mean[e];
     DPT_TRY(set_all(f, DPT_PARAMETER, f->beginning));
     DPT_TRY(join_moments(f, DPT_VELOCITY, parts));
     if (f->c->options.optimizer == DPT_OPTIMIZER_ADAMW)
         DPT_TRY(join_moments(f, DPT_SQUARES, parts));
     for (size_t g = 0; g < f->n; g++)
-        f->groups[g].samples = f->groups[g].since = 0;
+        forget_samples(&f->groups[g]);
     return DPT_OK;
 }
 
@@ -243,9 +292,12 @@ static dpt_status end_round(reference *f)
 static dpt_status behind_step(reference *f, size_t of_epoch, bool last)
 {
     const size_t h = f->c->options.local_steps, delay = f->c->options.outer_delay;
-    if (f->in_flight && (last || of_epoch % h == delay)) DPT_TRY(arrive(f));
+    const size_t n = count_fragments(f), of_round = (of_epoch - 1) % h + 1;
+    if (f->in_flight && (last || of_epoch == f->left + delay)) DPT_TRY(arrive(f));
     if (last || (of_epoch % h == 0 && delay == 0)) return end_round(f);
-    return of_epoch % h == 0 ? leave(f) : DPT_OK;
+    for (size_t k = 0; k < n; k++)
+        if (of_round == (k + 1) * h / n) return leave(f, k, of_epoch);
+    return DPT_OK;
 }
 
 static dpt_status take_steps(reference *f)
@@ -258,7 +310,8 @@ static dpt_status take_steps(reference *f)
             if (samples_of(f, g, step) == 0) continue;
             DPT_TRY(dpt_trainer_step(f->groups[g].trainer, &m));
             if (m.samples != samples_of(f, g, step)) return DPT_E_INTERNAL;
-            f->groups[g].samples += m.samples;
+            for (size_t k = 0; k < count_fragments(f); k++)
+                f->groups[g].samples[k] += m.samples;
             f->groups[g].since += m.samples;
         }
         DPT_TRY(behind_step(f, of_epoch, of_epoch == per_epoch || step + 1 == f->c->steps));
@@ -430,6 +483,35 @@ static void delayed(test *t)
     check_refers(t, c);
 }
 
+/* Parameters are exchanged in fragments. */
+static void in_fragments(test *t)
+{
+    static const struct {
+        size_t local_steps, delay, fragments;
+        dpt_compression compress;
+    } cases[] = {{4, 1, 2, DPT_COMPRESS_NONE},
+                 {7, 1, 3, DPT_COMPRESS_INT8},
+                 {6, 2, 2, DPT_COMPRESS_BF16},
+                 {8, 1, 4, DPT_COMPRESS_INT8}, /* the last one at the end of the epoch */
+                 {10, 1, 5, DPT_COMPRESS_NONE}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        local_course c = local_with(i % 2 == 0 ? LOCAL_UNEQUAL : LOCAL_TWO, cases[i].local_steps);
+        c.options.outer_delay = cases[i].delay;
+        c.options.outer_fragments = cases[i].fragments;
+        c.options.compress = cases[i].compress;
+        check_refers(t, c);
+        c.split = i % 2 == 0 ? "1:1:3" : "3:1";
+        check_refers(t, c);
+    }
+    local_course c = local_with(LOCAL_TWO, 4);
+    c.options.outer_delay = 1;
+    c.options.outer_fragments = 2;
+    c.options.optimizer = DPT_OPTIMIZER_ADAMW;
+    c.options.lr = 1e-3f;
+    c.options.momentum = 0;
+    check_refers(t, c);
+}
+
 static void with_statistics_of_each_device(test *t)
 {
     local_course c = local_with(LOCAL_UNEQUAL, 3);
@@ -476,6 +558,7 @@ int main(int argc, char **argv)
         {"as the reference, a process without samples", without_samples},
         {"as the reference, compressed", compressed},
         {"as the reference, delayed", delayed},
+        {"as the reference, in fragments", in_fragments},
         {"as the reference, statistics of each device", with_statistics_of_each_device},
         {"one step is synchronous", one_step_is_synchronous},
         {"rounds are told", rounds_are_told},

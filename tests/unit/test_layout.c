@@ -138,6 +138,7 @@ FIELD(dpt_round_plan, size, 0);
 FIELD(dpt_round_plan, exchange_bytes, 8);
 FIELD(dpt_round_plan, host_bytes, 16);
 FIELD(dpt_round_plan, end_bytes, 24);
+FIELD(dpt_round_plan, largest_bytes, 32);
 
 FIELD(dpt_device_rates, size, 0);
 FIELD(dpt_device_rates, flops, 8);
@@ -511,6 +512,7 @@ FIELD(dpt_trainer_options, outer_momentum, 332);
 FIELD(dpt_trainer_options, no_outer_momentum, 336);
 FIELD(dpt_trainer_options, shard, 340);
 FIELD(dpt_trainer_options, outer_delay, 344);
+FIELD(dpt_trainer_options, outer_fragments, 352);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);

@@ -167,8 +167,10 @@ static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, 
     else
         add(f, "least bucket", "none given");
     add(f, "compression", "%s", WORD(compressions, o->compress));
-    add(f, "local steps", "%zu, outer rate %.9g, outer momentum %.9g, outer delay %zu",
-        o->local_steps, (double)o->outer_lr, (double)o->outer_momentum, o->outer_delay);
+    add(f, "local steps",
+        "%zu, outer rate %.9g, outer momentum %.9g, outer delay %zu, fragments %zu", o->local_steps,
+        (double)o->outer_lr, (double)o->outer_momentum, o->outer_delay,
+        o->outer_fragments > 1 ? o->outer_fragments : 1);
     add(f, "split", "%.90s", fixed ? o->split.value : WORD(splits, o->split.kind));
     add_optimizer(f, o);
     add(f, "loss", "%s", WORD(dpti_loss_names, o->loss));

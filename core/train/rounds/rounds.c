@@ -3,6 +3,7 @@
 
 #include "base/left_behind.h"
 #include "collective/processes.h"
+#include "collective/range.h"
 #include "context/context.h"
 #include "train/components/order.h"
 #include "train/peers/peers.h"
@@ -19,9 +20,9 @@ dpt_status dpti_rounds_create(dpt_trainer *trainer)
     if (t->local_steps == 0) return DPT_OK;
     const size_t n = dpti_processes_count(t->processes);
     r->beginning = calloc(t->model->flat_size, sizeof *r->beginning);
-    r->samples = calloc(n, sizeof *r->samples);
+    r->samples = calloc(t->n_fragments * n, sizeof *r->samples);
     r->since = calloc(n, sizeof *r->since);
-    r->contributes = calloc(n, sizeof *r->contributes);
+    r->contributes = calloc(t->n_fragments * n, sizeof *r->contributes);
     r->contributed = calloc(n, sizeof *r->contributed);
     if (t->outer_momentum > 0) r->velocity = calloc(t->model->flat_gradients, sizeof *r->velocity);
     const bool counts = r->samples && r->since && r->contributes && r->contributed;
@@ -56,6 +57,56 @@ void dpti_rounds_destroy(dpt_trainer *trainer)
     free(r->noted);
 }
 
+/* ---- Fragments ------------------------------------------------------------------------------- */
+
+/* The first trained parameter of fragment f of n; that of n_fragments is behind the last one.
+   Fragments begin at multiples of 64, so that small ones may be empty. */
+static size_t fragment_begin(size_t n_trained, size_t n_fragments, size_t f)
+{
+    return f == n_fragments ? n_trained : n_trained / n_fragments * f / 64 * 64;
+}
+
+static dpti_range fragment_range(const dpt_trainer *t, size_t f)
+{
+    const size_t n = t->model->flat_trained;
+    return (dpti_range){fragment_begin(n, t->n_fragments, f),
+                        fragment_begin(n, t->n_fragments, f + 1)};
+}
+
+static size_t largest_fragment(size_t n_trained, size_t n_fragments)
+{
+    size_t most = 0;
+    for (size_t f = 0; f < n_fragments; f++) {
+        const size_t n = fragment_begin(n_trained, n_fragments, f + 1) -
+                         fragment_begin(n_trained, n_fragments, f);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
+/* The fragment whose exchange begins behind a step of a round, from 1; n_fragments: none.  That of
+   the last one begins at the end of the round. */
+static size_t fragment_behind(const dpt_trainer *t, size_t step)
+{
+    size_t f = 0;
+    while (f < t->n_fragments && (f + 1) * t->local_steps / t->n_fragments != step)
+        f++;
+    return f;
+}
+
+/* The samples of the processes since fragment f was exchanged; and whether they have any. */
+static size_t *samples_of(const dpt_trainer *t, size_t f)
+{
+    return t->rounds.samples + f * dpti_processes_count(t->processes);
+}
+
+static bool *contributes_of(const dpt_trainer *t, size_t f)
+{
+    return t->rounds.contributes + f * dpti_processes_count(t->processes);
+}
+
+/* ---- What rounds take ------------------------------------------------------------------------ */
+
 static size_t summed_bytes(const dpti_packing *packing, size_t n)
 {
     return packing ? packing->n_bytes(n) : n * sizeof(float);
@@ -65,13 +116,20 @@ dpt_round_plan dpti_rounds_plan(const dpt_model *model, const dpt_trainer_option
                                 size_t n_kinds)
 {
     const dpti_packing *packing = dpti_packing_of(options->compress);
+    const size_t n_fragments = options->outer_fragments > 1 ? options->outer_fragments : 1;
     const size_t n_trained = model->flat_trained, n_state = n_kinds - 1;
     const size_t n_velocity = options->outer_momentum > 0 ? model->flat_gradients : 0;
-    const size_t n_delayed = options->outer_delay > 0 ? 2 * n_trained : 0;
+    const size_t largest = largest_fragment(n_trained, n_fragments);
+    const size_t n_delayed = options->outer_delay > 0 ? 2 * largest : 0;
     const size_t more = summed_bytes(NULL, model->flat_gradients - n_trained) +
                         n_state * summed_bytes(packing ? &dpti_packing_bf16 : NULL, n_trained);
+    size_t n_bytes = options->outer_delay > 0 ? 0 : more;
+    for (size_t f = 0; f < n_fragments; f++)
+        n_bytes += summed_bytes(packing, fragment_begin(n_trained, n_fragments, f + 1) -
+                                             fragment_begin(n_trained, n_fragments, f));
     return (dpt_round_plan){
-        .exchange_bytes = summed_bytes(packing, n_trained) + (options->outer_delay > 0 ? 0 : more),
+        .exchange_bytes = n_bytes,
+        .largest_bytes = n_fragments > 1 ? summed_bytes(packing, largest) : n_bytes,
         .host_bytes = (model->flat_size + n_velocity + n_delayed) * sizeof(float),
         .end_bytes = n_kinds * model->flat_size * sizeof(float)};
 }
@@ -84,15 +142,25 @@ static size_t step_of_epoch(const dpt_trainer *t, const dpti_cursor *cursor)
     return cursor->position / dpti_step_samples(t);
 }
 
+/* The fragment whose exchange begins there; n_fragments: none. */
+static size_t fragment_at(const dpt_trainer *t, size_t step)
+{
+    const size_t of_round = step % t->local_steps;
+    return fragment_behind(t, of_round > 0 ? of_round : t->local_steps);
+}
+
 bool dpti_rounds_border(const dpt_trainer *trainer, const dpti_cursor *cursor)
 {
-    return trainer->local_steps > 0 && step_of_epoch(trainer, cursor) % trainer->local_steps == 0;
+    const dpt_trainer *t = trainer;
+    return t->local_steps > 0 && fragment_at(t, step_of_epoch(t, cursor)) < t->n_fragments;
 }
 
 bool dpti_rounds_takes(const dpt_trainer *trainer, const dpti_cursor *cursor)
 {
-    const size_t step = step_of_epoch(trainer, cursor);
-    return trainer->rounds.in_flight && step % trainer->local_steps == trainer->outer_delay;
+    const dpt_trainer *t = trainer;
+    const size_t step = step_of_epoch(t, cursor);
+    return t->rounds.in_flight && step >= t->outer_delay &&
+           fragment_at(t, step - t->outer_delay) == t->rounds.fragment;
 }
 
 bool dpti_rounds_stops(const dpt_trainer *trainer, const dpti_cursor *cursor)
@@ -135,15 +203,16 @@ dpt_status dpti_rounds_check_room(dpt_trainer *trainer)
 
 /* ---- The course of a round ------------------------------------------------------------------- */
 
-static void forget_samples(const dpt_trainer *t, size_t *samples)
+/* The steps to come are the first ones of so many rows of counts. */
+static void forget_samples(const dpt_trainer *t, size_t *samples, size_t n_rows)
 {
-    memset(samples, 0, dpti_processes_count(t->processes) * sizeof *samples);
+    memset(samples, 0, n_rows * dpti_processes_count(t->processes) * sizeof *samples);
 }
 
 float *dpti_rounds_begin(dpt_trainer *trainer)
 {
-    forget_samples(trainer, trainer->rounds.samples);
-    forget_samples(trainer, trainer->rounds.since);
+    forget_samples(trainer, trainer->rounds.samples, trainer->n_fragments);
+    forget_samples(trainer, trainer->rounds.since, 1);
     trainer->rounds.open = true;
     return trainer->rounds.beginning;
 }
@@ -153,7 +222,8 @@ void dpti_rounds_count(dpt_trainer *trainer, const dpti_in_flight_step *inflight
     const size_t *firsts = dpti_peers_firsts(trainer);
     for (size_t p = 0; p < dpti_processes_count(trainer->processes); p++)
         for (size_t i = firsts[p]; i < firsts[p + 1]; i++) {
-            trainer->rounds.samples[p] += inflight->shards[i];
+            for (size_t f = 0; f < trainer->n_fragments; f++)
+                samples_of(trainer, f)[p] += inflight->shards[i];
             trainer->rounds.since[p] += inflight->shards[i];
         }
 }
@@ -178,18 +248,19 @@ static void start_sum(const dpt_trainer *t, const dpti_collective *what)
     if (sum.count > 0) dpti_processes_start_collective(t->processes, &sum);
 }
 
-/* Of what has changed in the parameters, which may be compressed. */
-static void start_sum_of_changes(const dpt_trainer *t, float *flat, const dpti_feedback *feedback,
-                                 bool *finite)
+/* Of what has changed in fragment f of the parameters, which may be compressed. */
+static void start_sum_of_changes(const dpt_trainer *t, size_t f, float *changes,
+                                 const dpti_feedback *feedback, bool *finite)
 {
-    dpti_collective sum = {.data = flat,
-                           .count = t->model->flat_trained,
-                           .contributes = t->rounds.contributes,
+    const dpti_range range = fragment_range(t, f);
+    dpti_collective sum = {.data = changes,
+                           .count = dpti_range_size(range),
+                           .contributes = contributes_of(t, f),
                            .finite = finite};
     if (feedback) {
         sum.packing = feedback->packing;
-        sum.residual = feedback->residual;
-        sum.owes = feedback->owes;
+        sum.residual = feedback->residual + range.begin;
+        sum.owes = feedback->owes + range.begin;
     }
     start_sum(t, &sum);
 }
@@ -227,10 +298,11 @@ static float step_parameter(const dpt_trainer *t, size_t i, float d)
     return r->beginning[i] - t->outer_lr * d;
 }
 
-/* The outer step.  `mean` is the mean of what has changed, and becomes the new parameters. */
-static void take_outer_step(dpt_trainer *t, float *mean)
+/* The outer step of a fragment.  `mean` (flat_trained) is the mean of what has changed, and becomes
+   the new parameters. */
+static void take_outer_step(dpt_trainer *t, dpti_range range, float *mean)
 {
-    for (size_t i = 0; i < t->model->flat_trained; i++)
+    for (size_t i = range.begin; i < range.end; i++)
         mean[i] = step_parameter(t, i, mean[i]);
 }
 
@@ -241,25 +313,33 @@ static void take_statistics(const dpt_trainer *t, float *mean)
         mean[i] = t->rounds.beginning[i] - mean[i];
 }
 
-/* Makes what this process contributes of its training state.  Returns whether there is a round to
-   join: there are samples since the last exchange. */
-static bool weigh(dpt_trainer *t, size_t n_kinds, float *const *flats)
+/* Whether there are samples since the last exchange of fragment f. */
+static bool has_changed(const dpt_trainer *t, size_t f)
+{
+    bool any = false;
+    for (size_t p = 0; p < dpti_processes_count(t->processes); p++)
+        any = any || samples_of(t, f)[p] > 0;
+    return any;
+}
+
+/* Makes what this process contributes of its training state.  A fragment that has not changed since
+   its last exchange is the same in all processes, and stays. */
+static void weigh(dpt_trainer *t, size_t n_kinds, float *const *flats)
 {
     const dpti_rounds *r = &t->rounds;
     const size_t n_trained = t->model->flat_trained;
-    const float part = own_part(t, r->samples, r->contributes);
+    for (size_t f = 0; f < t->n_fragments; f++) {
+        const dpti_range range = fragment_range(t, f);
+        const float part = own_part(t, samples_of(t, f), contributes_of(t, f));
+        for (size_t i = range.begin; has_changed(t, f) && i < range.end; i++)
+            flats[0][i] = part * (r->beginning[i] - flats[0][i]);
+    }
     const float since = own_part(t, r->since, r->contributed);
-    bool any = false;
-    for (size_t p = 0; p < dpti_processes_count(t->processes); p++)
-        any = any || r->contributes[p];
-    for (size_t i = 0; any && i < n_trained; i++)
-        flats[0][i] = part * (r->beginning[i] - flats[0][i]);
     for (size_t i = n_trained; i < t->model->flat_gradients; i++)
         flats[0][i] = since * (r->beginning[i] - flats[0][i]);
     for (size_t k = 1; k < n_kinds; k++)
         for (size_t i = 0; i < n_trained; i++)
             flats[k][i] *= since;
-    return any;
 }
 
 static dpt_status fail_not_finite(dpt_trainer *t)
@@ -271,15 +351,19 @@ static dpt_status fail_not_finite(dpt_trainer *t)
                     (double)t->lr);
 }
 
-/* Waits for what was started, and takes over what is owed then. */
-static dpt_status finish_sums(dpt_trainer *t, const bool *finite, dpti_feedback *feedback)
+/* Waits for what was started. */
+static dpt_status finish_sums(dpt_trainer *t, const bool *finite)
 {
     dpt_error error = {.status = DPT_OK};
     if (dpti_processes_finish_collectives(t->processes, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    if (!*finite) return fail_not_finite(t);
-    if (feedback) dpti_feedback_commit(feedback);
-    return DPT_OK;
+    return *finite ? DPT_OK : fail_not_finite(t);
+}
+
+/* Takes over what is owed after the sum of a fragment. */
+static void commit_feedback(dpti_feedback *feedback, dpti_range range)
+{
+    if (feedback) dpti_feedback_commit_part(feedback, range.begin, dpti_range_size(range));
 }
 
 dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds, float *const *flats,
@@ -287,13 +371,19 @@ dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds, float *const *
 {
     dpt_trainer *t = trainer;
     bool finite = true;
-    const bool any = weigh(t, n_kinds, flats);
-    if (any) start_sum_of_changes(t, flats[0], feedback, &finite);
+    weigh(t, n_kinds, flats);
+    for (size_t f = 0; f < t->n_fragments; f++)
+        if (has_changed(t, f))
+            start_sum_of_changes(t, f, flats[0] + fragment_range(t, f).begin, feedback, &finite);
     start_sum_of_statistics(t, flats[0], &finite);
     for (size_t k = 1; k < n_kinds; k++)
         start_sum_of_state(t, flats[k], feedback != NULL, &finite);
-    DPT_TRY(finish_sums(t, &finite, any ? feedback : NULL));
-    if (any) take_outer_step(t, flats[0]);
+    DPT_TRY(finish_sums(t, &finite));
+    for (size_t f = 0; f < t->n_fragments; f++) {
+        if (!has_changed(t, f)) continue;
+        commit_feedback(feedback, fragment_range(t, f));
+        take_outer_step(t, fragment_range(t, f), flats[0]);
+    }
     take_statistics(t, flats[0]);
     return DPT_OK;
 }
@@ -303,7 +393,7 @@ dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds, float *const *
 dpt_status dpti_rounds_make_room(dpt_trainer *trainer)
 {
     dpti_rounds *r = &trainer->rounds;
-    const size_t n = trainer->model->flat_trained;
+    const size_t n = largest_fragment(trainer->model->flat_trained, trainer->n_fragments);
     if (!r->travelling) r->travelling = calloc(n + 1, sizeof *r->travelling);
     if (!r->noted) r->noted = calloc(n + 1, sizeof *r->noted);
     if (r->travelling && r->noted) return DPT_OK;
@@ -313,15 +403,19 @@ dpt_status dpti_rounds_make_room(dpt_trainer *trainer)
 void dpti_rounds_start_exchange(dpt_trainer *trainer, const float *now,
                                 const dpti_feedback *feedback)
 {
-    dpti_rounds *r = &trainer->rounds;
-    const float part = own_part(trainer, r->samples, r->contributes);
-    for (size_t i = 0; i < trainer->model->flat_trained; i++) {
-        r->noted[i] = now[i];
-        r->travelling[i] = part * (r->beginning[i] - now[i]);
+    dpt_trainer *t = trainer;
+    dpti_rounds *r = &t->rounds;
+    const size_t f = fragment_at(t, step_of_epoch(t, dpti_steps_done(t)));
+    const dpti_range range = fragment_range(t, f);
+    const float part = own_part(t, samples_of(t, f), contributes_of(t, f));
+    for (size_t i = range.begin; i < range.end; i++) {
+        r->noted[i - range.begin] = now[i];
+        r->travelling[i - range.begin] = part * (r->beginning[i] - now[i]);
     }
+    r->fragment = f;
     r->finite = r->in_flight = true;
-    start_sum_of_changes(trainer, r->travelling, feedback, &r->finite);
-    forget_samples(trainer, r->samples);
+    start_sum_of_changes(t, f, r->travelling, feedback, &r->finite);
+    forget_samples(t, samples_of(t, f), 1);
 }
 
 bool dpti_rounds_in_flight(const dpt_trainer *trainer)
@@ -332,11 +426,13 @@ bool dpti_rounds_in_flight(const dpt_trainer *trainer)
 dpt_status dpti_rounds_take_exchange(dpt_trainer *trainer, float *now, dpti_feedback *feedback)
 {
     dpti_rounds *r = &trainer->rounds;
-    DPT_TRY(finish_sums(trainer, &r->finite, feedback));
+    const dpti_range range = fragment_range(trainer, r->fragment);
+    DPT_TRY(finish_sums(trainer, &r->finite));
+    commit_feedback(feedback, range);
     r->in_flight = false;
-    for (size_t i = 0; i < trainer->model->flat_trained; i++) {
-        r->beginning[i] = step_parameter(trainer, i, r->travelling[i]);
-        now[i] = r->beginning[i] + (now[i] - r->noted[i]);
+    for (size_t i = range.begin; i < range.end; i++) {
+        r->beginning[i] = step_parameter(trainer, i, r->travelling[i - range.begin]);
+        now[i] = r->beginning[i] + (now[i] - r->noted[i - range.begin]);
     }
     return DPT_OK;
 }

@@ -11,16 +11,19 @@
 /* The caller's thread alone reads and writes it.  Without local steps everything is zero. */
 typedef struct dpti_rounds {
     bool open;        /* a step of the round was submitted, and the round has not ended */
-    float *beginning; /* (flat_size) the parameters at the beginning of the round */
+    float *beginning; /* (flat_size) the parameters at the beginning of the round; with fragments
+                         each fragment's, when it was exchanged last */
     float *velocity;  /* (flat_gradients) the outer momentum's; NULL: the outer step has none */
-    /* (processes) samples in steps that were collected, and whether there are any: */
-    size_t *samples, *since; /* of the round; since all processes had one state */
-    bool *contributes, *contributed;
+    /* Samples in steps that were collected, and whether there are any: */
+    size_t *samples, *since;         /* (fragments, processes) since the exchange of each fragment;
+                                        (processes) since all processes had one state */
+    bool *contributes, *contributed; /* likewise */
     /* With an outer delay: */
-    bool in_flight;    /* what has changed in a round is exchanged while the next one goes on */
+    bool in_flight;    /* what has changed in a fragment is exchanged while steps go on */
+    size_t fragment;   /* which */
     bool finite;       /* what comes of that is */
-    float *travelling; /* (flat_trained) what has changed; NULL: not made yet */
-    float *noted;      /* (flat_trained) this process's parameters at the end of that round */
+    float *travelling; /* (largest fragment) what has changed; NULL: not made yet */
+    float *noted;      /* (largest fragment) this process's parameters when the exchange began */
 } dpti_rounds;
 
 #endif

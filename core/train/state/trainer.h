@@ -107,6 +107,7 @@ struct dpt_trainer {
                            share each step */
     float outer_lr, outer_momentum; /* of the step at the end of a round */
     size_t outer_delay; /* steps of the next round behind which that step is taken; 0: none */
+    size_t n_fragments; /* of the parameters, which are exchanged one after the other; at least 1 */
     size_t joined;      /* batches that were made one batch of `batch_size` samples, at least 1 */
     dpt_recompute recompute;
     size_t n_gradients; /* elements of the flat buffer of the gradients (dpti_program) */
