@@ -285,20 +285,21 @@ def round_bytes(options, delayed):
     return parameter + (0 if delayed else (options.buffers - 1) * state)
 
 
-def local_step(compute, over, n_bytes, steps, delay=0):
+def local_step(compute, over, n_bytes, steps, delay=0, fragments=1):
     """A step of which so many are taken before n_bytes are exchanged, between two votes.  What came
     of a step is told while the next one computes.  With a delay the exchange runs beside so many
-    steps, which wait for what is left of it, and there are votes at both of its ends."""
+    steps, which wait for what is left of it, and there are votes at both of its ends.  So it is for
+    each fragment of the bytes."""
     step, votes = max(compute, over(0) / 2), over(0) * (2 if delay else 1)
-    return step + (max(0, over(n_bytes) - delay * step) + votes) / steps
+    return step + fragments * (max(0, over(n_bytes / fragments) - delay * step) + votes) / steps
 
 
 def hiding_delay(options, compute, over, n_bytes):
-    """The steps beside which a round is exchanged: as given, or the least that hide the exchange."""
+    """The steps beside which a fragment is exchanged: as given, or the least that hide the exchange."""
     if options.outer_delay is not None:
         return options.outer_delay
-    least = math.ceil(over(n_bytes) / max(compute, over(0) / 2))
-    return min(least, options.local_steps - 1)
+    least = math.ceil(over(n_bytes / options.outer_fragments) / max(compute, over(0) / 2))
+    return min(least, options.local_steps // options.outer_fragments - 1)
 
 
 def predict(arguments):
@@ -314,13 +315,16 @@ def predict(arguments):
                         "1 for plain SGD, 2 with momentum, 3 for AdamW")
     parser.add_argument("--compress", choices=sorted(ROUND_BYTES), default="none", help="of rounds")
     parser.add_argument("--outer-delay", type=int, help="of the last column; the least that hides the exchange, below a round")
+    parser.add_argument("--outer-fragments", type=int, default=1, help="of the last column")
     parser.add_argument("--rate", type=float, nargs="+", default=[],
                         help="other links than the three: Mbit/s")
     parser.add_argument("--latency", type=float, default=50e-6, help="seconds of a message of such a link")
     parser.add_argument("--devices", type=int, nargs="+", default=[8, 64, 512, 4096])
     options = parser.parse_args(arguments)
-    if options.outer_delay is not None and not 0 <= options.outer_delay < options.local_steps:
-        parser.error("an outer delay is less than the steps of a round")
+    if options.outer_fragments < 1 or options.local_steps // options.outer_fragments < 2:
+        parser.error("there are at least two steps from one fragment to the next")
+    if options.outer_delay is not None and not 0 <= options.outer_delay < options.local_steps // options.outer_fragments:
+        parser.error("an outer delay is less than the steps of a round, or from one fragment to the next")
     links = {f"{rate:g} Mbit/s": (options.latency, rate * 1e6 / 8 * 0.94) for rate in options.rate} or LINKS
     print("Devices:", "; ".join(f"{k}: {1e3 * a:g} ms + {r} img/s" for k, (a, r) in DEVICES.items()))
     print("Links:", "; ".join(f"{k}: {1e6 * a:g} us a message" for k, (a, _) in links.items()))
@@ -352,7 +356,8 @@ def predict(arguments):
             for delayed in (False, True):
                 n_bytes = round_bytes(options, delayed) * options.parameters
                 delay = hiding_delay(options, compute, over, n_bytes) if delayed else 0
-                seconds = local_step(compute, over, n_bytes, options.local_steps, delay)
+                seconds = local_step(compute, over, n_bytes, options.local_steps, delay,
+                                     options.outer_fragments if delayed else 1)
                 shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             print(f"| {n} | {link} | {batch} | {1e3 * compute:.0f} | "
                   f"{1e3 * options.gathers * over(0) / 2:.0f} | {1e3 * over(total):.0f} | "

@@ -167,7 +167,8 @@ void dpti_setting_option(const dpti_setting *setting, char *text, size_t n_bytes
         {.key = "dataset", .options = " (--dataset, --data, --validation)"},
         {.key = "batch-size", .options = " (--batch-size, --accumulate)"},
         {.key = "local-steps",
-         .options = " (--local-steps, --outer-lr, --outer-momentum, --outer-delay)"},
+         .options = " (--local-steps, --outer-lr, --outer-momentum, --outer-delay, "
+                    "--outer-fragments)"},
         {.key = "optimizer", .options = " (--optimizer, --freeze, --group)"},
         {.key = "loss", .options = " (--loss, --class-weights)"},
         {.key = "epochs", .options = " (--epochs, --max-steps)"},

@@ -109,6 +109,20 @@ check "it is told: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: endi
 last=$(grep '"event":"step"' signalled.jsonl | tail -1 | grep -o '"step":[0-9]*' | cut -d: -f2)
 check "it ends within an epoch, at step $last" [ $((last % 12)) -eq 0 ]
 
+# ---- In fragments --------------------------------------------------------------------------------
+
+# Rounds of 6 in an epoch of 12, in three fragments: behind 2, 4 and 6 of each round but the last step of the epoch.
+mpi 240 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 6 --outer-delay 1 --outer-fragments 3 --compress int8 \
+    --checkpoint fragments --log fragments.jsonl
+check "in fragments: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "the header tells: $(cat mpi.out)" grep -q '6 local steps (outer step 1 steps later, in 3 fragments)' mpi.out
+check "it is told: $(cat mpi.err)" grep -q 'every 6 steps of an epoch, in 3 fragments, each beside the next 1, ' mpi.err
+check "the log has it" grep -q '"event":"run".*"outer_delay":1,"outer_fragments":3' fragments.jsonl
+waits=$(grep '"round_seconds"' fragments.jsonl | grep -o '"step":[0-9]*' | cut -d: -f2 | head -12 | tr '\n' ' ')
+check "steps wait elsewhere: $waits" [ "$waits" = "2 3 4 5 6 7 8 9 10 11 12 14 " ]
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 6 --outer-delay 1 --checkpoint fragments --resume --compress int8
+fails 2 'another local-steps .*--outer-fragments'
+
 # ---- What cannot be combined ---------------------------------------------------------------------
 
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --accumulate 2
@@ -118,7 +132,11 @@ fails 2 'local steps cannot be combined with deterministic'
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --outer-lr 0.5
 fails 2 'belong to local steps'
 mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --outer-delay 4
-fails 2 'an outer delay of 4 steps is not less than the 4'
+fails 2 'an outer delay of 4 steps is not less than the 4 local steps .*lower outer-delay'
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --outer-delay 2 --outer-fragments 2
+fails 2 'an outer delay of 2 steps is not less than the 2 steps from one of 2 outer fragments'
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 4 --outer-fragments 2
+fails 2 'give outer-delay, too'
 mpi_each 60 "$DPTRAIN" "${task[@]}" --local-steps 4 : "$DPTRAIN" "${task[@]}" --local-steps 8
 fails 2 'local steps differs: process 0 has 4, .*process 1 has 8,'
 "$DPTRAIN" "${task[@]}" --local-steps 4 >one.out 2>mpi.err
