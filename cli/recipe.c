@@ -191,12 +191,23 @@ static dpt_compression compression(const char *word)
     return is(word, "int8") ? DPT_COMPRESS_INT8 : DPT_COMPRESS_NONE;
 }
 
+static void take_local_steps(const cli_options *o, dpt_trainer_options *out)
+{
+    out->local_steps = o->local_steps;
+    out->outer_delay = o->outer_delay;
+    out->outer_fragments = o->outer_fragments;
+    out->outer_lr = (float)o->outer_lr;
+    out->outer_momentum = (float)o->outer_momentum;
+    out->no_outer_momentum = o->local_steps > 0 && o->outer_momentum == 0 &&
+                             cli_is_given(o, offsetof(cli_options, outer_momentum));
+}
+
 dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count)
 {
     static const cli_lists none;
     const cli_options *o = options;
     const cli_lists *lists = o->lists ? o->lists : &none;
-    return (dpt_trainer_options){
+    dpt_trainer_options out = {
         .size = sizeof(dpt_trainer_options),
         .batch_size = cli_batch_size(o, count),
         .micro_batch = o->micro_batch,
@@ -242,15 +253,10 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
                      : is(o->recompute, "off") ? DPT_RECOMPUTE_OFF
                                                : DPT_RECOMPUTE_AUTO,
         .logit_rows = o->logit_rows,
-        .local_steps = o->local_steps,
-        .outer_delay = o->outer_delay,
-        .outer_fragments = o->outer_fragments,
-        .outer_lr = (float)o->outer_lr,
-        .outer_momentum = (float)o->outer_momentum,
-        .no_outer_momentum = o->local_steps > 0 && o->outer_momentum == 0 &&
-                             cli_is_given(o, offsetof(cli_options, outer_momentum)),
         .shard = shard_of(o),
     };
+    take_local_steps(o, &out);
+    return out;
 }
 
 const char *cli_schedule_name(dpt_schedule_kind kind)

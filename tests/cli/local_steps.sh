@@ -112,7 +112,7 @@ check "it ends within an epoch, at step $last" [ $((last % 12)) -eq 0 ]
 # ---- In fragments --------------------------------------------------------------------------------
 
 # Rounds of 6 in an epoch of 12, in three fragments: behind 2, 4 and 6 of each round but the last step of the epoch.
-mpi 240 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 6 --outer-delay 1 --outer-fragments 3 --compress int8 \
+mpi 240 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 6 --outer-delay 1 --outer-fragments 3 --compress int8 --outer-lr 0.7 \
     --checkpoint fragments --log fragments.jsonl
 check "in fragments: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "the header tells: $(cat mpi.out)" grep -q '6 local steps (outer step 1 steps later, in 3 fragments)' mpi.out
@@ -120,7 +120,7 @@ check "it is told: $(cat mpi.err)" grep -q 'every 6 steps of an epoch, in 3 frag
 check "the log has it" grep -q '"event":"run".*"outer_delay":1,"outer_fragments":3' fragments.jsonl
 waits=$(grep '"round_seconds"' fragments.jsonl | grep -o '"step":[0-9]*' | cut -d: -f2 | head -12 | tr '\n' ' ')
 check "steps wait elsewhere: $waits" [ "$waits" = "2 3 4 5 6 7 8 9 10 11 12 14 " ]
-mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 6 --outer-delay 1 --checkpoint fragments --resume --compress int8
+mpi 60 -n 2 "$DPTRAIN" "${task[@]}" --local-steps 6 --outer-delay 1 --checkpoint fragments --resume --compress int8 --outer-lr 0.7
 fails 2 'another local-steps .*--outer-fragments'
 
 # ---- What cannot be combined ---------------------------------------------------------------------

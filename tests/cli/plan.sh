@@ -62,7 +62,7 @@ plan "${rounds[@]}" --compress int8 --outer-delay 5
 says '^Local steps: several processes exchange 1[23][0-9]{4} bytes '
 says '^Rounds take 2[.]0 MiB of host memory'
 check "one fragment: $(cat plan.out)" [ "$(grep -c 'fragments' plan.out)" -eq 0 ]
-plan "${rounds[@]}" --compress int8 --outer-delay 2 --outer-fragments 4
+plan "${rounds[@]}" --compress int8 --outer-delay 1 --outer-fragments 4
 says '^They do so in 4 fragments, of at most 3[23][0-9]{3} bytes [(]0[.]03 MiB[)]$'
 says '^Rounds take 1[.]2 MiB of host memory'
 plan "${rounds[@]}" --local-steps 1 --outer-lr 1 --outer-momentum 0 --deterministic

@@ -249,14 +249,14 @@ static void start_sum(const dpt_trainer *t, const dpti_collective *what)
 }
 
 /* Of what has changed in fragment f of the parameters, which may be compressed. */
-static void start_sum_of_changes(const dpt_trainer *t, size_t f, float *changes,
-                                 const dpti_feedback *feedback, bool *finite)
+static void start_sum_of_changes(dpt_trainer *t, size_t f, float *changes,
+                                 const dpti_feedback *feedback)
 {
     const dpti_range range = fragment_range(t, f);
     dpti_collective sum = {.data = changes,
                            .count = dpti_range_size(range),
                            .contributes = contributes_of(t, f),
-                           .finite = finite};
+                           .finite = &t->rounds.finite};
     if (feedback) {
         sum.packing = feedback->packing;
         sum.residual = feedback->residual + range.begin;
@@ -352,12 +352,12 @@ static dpt_status fail_not_finite(dpt_trainer *t)
 }
 
 /* Waits for what was started. */
-static dpt_status finish_sums(dpt_trainer *t, const bool *finite)
+static dpt_status finish_sums(dpt_trainer *t)
 {
     dpt_error error = {.status = DPT_OK};
     if (dpti_processes_finish_collectives(t->processes, &error) != DPT_OK)
         return dpti_context_fail(t->context, NULL, &error);
-    return *finite ? DPT_OK : fail_not_finite(t);
+    return t->rounds.finite ? DPT_OK : fail_not_finite(t);
 }
 
 /* Takes over what is owed after the sum of a fragment. */
@@ -370,15 +370,16 @@ dpt_status dpti_rounds_join(dpt_trainer *trainer, size_t n_kinds, float *const *
                             dpti_feedback *feedback)
 {
     dpt_trainer *t = trainer;
-    bool finite = true;
+    bool *finite = &t->rounds.finite;
+    *finite = true;
     weigh(t, n_kinds, flats);
     for (size_t f = 0; f < t->n_fragments; f++)
         if (has_changed(t, f))
-            start_sum_of_changes(t, f, flats[0] + fragment_range(t, f).begin, feedback, &finite);
-    start_sum_of_statistics(t, flats[0], &finite);
+            start_sum_of_changes(t, f, flats[0] + fragment_range(t, f).begin, feedback);
+    start_sum_of_statistics(t, flats[0], finite);
     for (size_t k = 1; k < n_kinds; k++)
-        start_sum_of_state(t, flats[k], feedback != NULL, &finite);
-    DPT_TRY(finish_sums(t, &finite));
+        start_sum_of_state(t, flats[k], feedback != NULL, finite);
+    DPT_TRY(finish_sums(t));
     for (size_t f = 0; f < t->n_fragments; f++) {
         if (!has_changed(t, f)) continue;
         commit_feedback(feedback, fragment_range(t, f));
@@ -414,7 +415,7 @@ void dpti_rounds_start_exchange(dpt_trainer *trainer, const float *now,
     }
     r->fragment = f;
     r->finite = r->in_flight = true;
-    start_sum_of_changes(t, f, r->travelling, feedback, &r->finite);
+    start_sum_of_changes(t, f, r->travelling, feedback);
     forget_samples(t, samples_of(t, f), 1);
 }
 
@@ -427,7 +428,7 @@ dpt_status dpti_rounds_take_exchange(dpt_trainer *trainer, float *now, dpti_feed
 {
     dpti_rounds *r = &trainer->rounds;
     const dpti_range range = fragment_range(trainer, r->fragment);
-    DPT_TRY(finish_sums(trainer, &r->finite));
+    DPT_TRY(finish_sums(trainer));
     commit_feedback(feedback, range);
     r->in_flight = false;
     for (size_t i = range.begin; i < range.end; i++) {

@@ -18,10 +18,10 @@ typedef struct dpti_rounds {
     size_t *samples, *since;         /* (fragments, processes) since the exchange of each fragment;
                                         (processes) since all processes had one state */
     bool *contributes, *contributed; /* likewise */
+    bool finite;                     /* what the sums of an exchange bring */
     /* With an outer delay: */
     bool in_flight;    /* what has changed in a fragment is exchanged while steps go on */
     size_t fragment;   /* which */
-    bool finite;       /* what comes of that is */
     float *travelling; /* (largest fragment) what has changed; NULL: not made yet */
     float *noted;      /* (largest fragment) this process's parameters when the exchange began */
 } dpti_rounds;
