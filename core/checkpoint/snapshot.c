@@ -251,7 +251,7 @@ dpt_status dpti_checkpoint_compare(dpt_trainer *trainer, const dpti_checkpoint *
 {
     const char *was = NULL;
     const dpti_setting *now = dpti_settings_differ(settings, &checkpoint->state.settings, &was);
-    char option[64], before[101], after[101];
+    char option[128], before[101], after[101];
     if (!now) return DPT_OK;
     dpti_setting_option(now, option, sizeof option);
     dpti_setting_show(was ? was : "none", before, sizeof before);
