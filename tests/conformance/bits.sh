@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # bits.sh CONFORMANCE [OPTION...]: deterministic operators of the CPU have the same bits with every
 # instruction set of this processor, and with one, two and three threads.  OPTIONS go to the
-# conformance suite, which also compares every call with the reference.
+# conformance suite, which also compares every call of one run with the reference.
 #
 # bits.sh CONFORMANCE --as DEVICE [OPTION...]: deterministic operators of the device, such as
-# opencl:0, have the bits of the CPU.
+# opencl:0, have the bits of the CPU, which are compared with the reference.
 . "$SRC/tests/cli/kit.bash"
 
 conformance=$1
@@ -18,10 +18,12 @@ $(diff "$1" "$2" | head -n 3)" cmp -s "$1" "$2"
 
 # compare_device DEVICE OPTION...
 compare_device() {
-    local device=$1 name code
+    local device=$1 name code alone
     shift
     for name in "$device" cpu; do
-        "$conformance" "${name%%:*}" --complete --device "$name" --deterministic --bits "$name" "$@" \
+        alone=()
+        [ "$name" = cpu ] || alone=(--bits-alone)
+        "$conformance" "${name%%:*}" --complete --device "$name" --deterministic --bits "$name" "${alone[@]}" "$@" \
             >"$name.out" 2>&1
         code=$?
         if [ $code -eq 77 ]; then
@@ -42,12 +44,13 @@ if [ "${1-}" = --as ]; then
 fi
 
 # bits FILE SET THREADS OPTION...: runs the suite with an instruction set; false if this processor or
-# this build does not have it.
+# this build does not have it.  The first run is compared with the reference, and all others with it.
 bits() {
-    local file=$1 set=$2 threads=$3
+    local file=$1 set=$2 threads=$3 alone=()
     shift 3
+    [ ${#sets[@]} -eq 0 ] || alone=(--bits-alone)
     DPTRAIN_CPU_ISA=$set "$conformance" cpu --complete --device "cpu:threads=$threads" \
-        --deterministic --bits "$file" "$@" >"$file.out" 2>&1
+        --deterministic --bits "$file" "${alone[@]}" "$@" >"$file.out" 2>&1
     local code=$?
     grep -q 'this processor or build cannot run it' "$file.out" && return 1
     check "$set, $threads threads: status $code: $(grep -v '^ok' "$file.out" | head -n 20)" \

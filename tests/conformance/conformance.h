@@ -29,6 +29,7 @@ typedef struct suite {
     bool turns; /* a description has one of two numbers of samples that are near each other */
     bool deterministic; /* operators are prepared so, and their bits are compared */
     FILE *bits;         /* gets a line for each output of each call; or NULL */
+    bool bits_alone;    /* outputs are not compared with the reference */
     const char *prefix; /* the device, in front of the cases' names; NULL if there is only one */
     size_t n_compared, n_unsupported;
     char algorithm[256]; /* of the device string: what names must begin with; empty: none given */
