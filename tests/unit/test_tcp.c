@@ -257,6 +257,30 @@ static int stands_still(process *p)
     return 0;
 }
 
+/* Processes 0 and 1 stand still, and are killed after 3 seconds.  They may have gone on with each
+   other before, so process 2 may not go on alone. */
+static int ends_behind_silence(process *p)
+{
+    uint8_t room[4 * SMALL];
+    dpt_status status = gather(p, room, SMALL);
+    EXPECT(status == DPT_OK);
+    if (p->rank < 2) {
+        const pid_t mine = getpid();
+        if (fork() == 0) {
+            rest(3000000);
+            (void)kill(mine, SIGKILL);
+            _exit(0);
+        }
+        (void)raise(SIGSTOP);
+    }
+    rest(4000000);
+    while (status == DPT_OK)
+        status = gather(p, room, SMALL);
+    EXPECT(p->transport->mend(p->self, &p->rank, &p->n, &p->error) != DPT_OK);
+    EXPECT(strstr(p->error.message, "1 of 3 processes hear each other, which is too few"));
+    return 0;
+}
+
 /* ---- Starting processes ---------------------------------------------------------------------- */
 
 static unsigned free_port(void)
@@ -396,6 +420,18 @@ static void standstill(test *t)
     run_all(t, stands_still, 3, "");
 }
 
+/* The end of a connection is no proof of a death if the process was silent before, for longer than
+   the timeout or for most of it. */
+static void end_behind_silence(test *t)
+{
+    static const char *const timeouts[] = {"0.5", "4"};
+    for (size_t i = 0; i < 2; i++) {
+        (void)prepare(3);
+        (void)setenv("DPTRAIN_PROCESS_TIMEOUT", timeouts[i], 1);
+        run_all(t, ends_behind_silence, 3, "01");
+    }
+}
+
 static int knock(unsigned port)
 {
     const struct sockaddr_in at = {.sin_family = AF_INET,
@@ -500,6 +536,7 @@ int main(int argc, char **argv)
         {"death_in_mend", death_in_mend},
         {"death_in_settle", death_in_settle},
         {"standstill", standstill},
+        {"end_behind_silence", end_behind_silence},
         {"strangers", strangers},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);

@@ -22,9 +22,9 @@
    *Who is left.*  Those that hear each other: of two that do not, the one of the lower place.
 
    *Who may go on.*  A process whose connection was closed by its kernel has died.  A silent one may
-   go on at the other side of a network that is cut.  Those left go on only if they are more than
-   half of all that may live, or exactly half with the lowest place among them.  At most one side
-   can be. */
+   go on at the other side of a network that is cut, and stays silent if its connection ends later.
+   Those left go on only if they are more than half of all that may live, or exactly half with the
+   lowest place among them.  At most one side can be. */
 #include "job.h"
 
 #include <stdarg.h>

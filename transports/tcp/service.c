@@ -74,17 +74,27 @@ static void send_beats(tcp_job *job)
 
 /* ---- Processes that end ---------------------------------------------------------------------- */
 
-/* The connection has ended.  Its process has died if its kernel has closed the connection; after
-   another error (a code) it may live.  A process that has just stood still may have been left
-   behind, and takes the others for silent: they may go on without it. */
-static void note_end(tcp_job *job, size_t place, int code)
+/* Whether the process of a connection that has ended may have left this one behind before that.
+   The frame that says so may be lost, for example if the network was cut.  A process leaves another
+   one behind if nothing has come from that one for the timeout.  Nothing has then come from it
+   either since about the same time, or this process has stood still. */
+static bool may_have_gone_on(const tcp_job *job, const tcp_peer *peer, double heard)
+{
+    const double now = dpt_tcp_seconds();
+    return peer->fate == TCP_SILENT || now - heard > job->timeout / 2 || now < job->stood_until;
+}
+
+/* The connection has ended; something came from it last at the time `heard`.  Its process has died
+   if its kernel has closed the connection; after another error (a code) it may live.  A process
+   that may have gone on with others counts as silent, dead or not: the others may still go on. */
+static void note_end(tcp_job *job, size_t place, int code, double heard)
 {
     tcp_peer *peer = &job->peers[place];
     (void)close(peer->control);
     peer->control = -1;
     peer->n_out = 0;
     if (!dpt_tcp_has(&job->in_job, place)) return;
-    peer->fate = code != 0 || dpt_tcp_seconds() < job->stood_until ? TCP_SILENT : TCP_CLOSED;
+    peer->fate = code != 0 || may_have_gone_on(job, peer, heard) ? TCP_SILENT : TCP_CLOSED;
     job->told = job->n; /* the state has changed */
     if (!peer->bye) dpt_tcp_revoke(job, "process %zu of those that joined has ended", place);
 }
@@ -160,8 +170,9 @@ static void move(tcp_job *job)
         flush(peer);
         if (peer->left || !all[p].revents) continue;
         bool open = true;
+        const double heard = peer->heard;
         const int code = receive(job, p, &open);
-        if (!open) note_end(job, p, code);
+        if (!open) note_end(job, p, code, heard);
     }
 }
 
