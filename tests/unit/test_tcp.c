@@ -281,6 +281,41 @@ static int ends_behind_silence(process *p)
     return 0;
 }
 
+/* Breaks one connection to the process that listens at a port: the last one that was made, which
+   carries data. */
+static bool break_connection(unsigned port)
+{
+    struct sockaddr_in at;
+    int last = -1;
+    for (int i = 0; i < 64; i++) {
+        socklen_t n_bytes = sizeof at;
+        if (getpeername(i, (struct sockaddr *)&at, &n_bytes) != 0) continue;
+        if (at.sin_family == AF_INET && ntohs(at.sin_port) == port) last = i;
+    }
+    return last >= 0 && shutdown(last, SHUT_RDWR) == 0;
+}
+
+/* The data connection of processes 0 and 1 breaks, and both live.  Process 1 is left behind. */
+static int breaks_connection(process *p)
+{
+    uint8_t room[4 * SMALL];
+    dpt_status status = gather(p, room, SMALL);
+    EXPECT(status == DPT_OK);
+    const char *colon = strrchr(getenv("DPTRAIN_ADDRESS"), ':');
+    if (p->rank == 1) EXPECT(break_connection((unsigned)atoi(colon + 1)));
+    while (status == DPT_OK)
+        status = gather(p, room, SMALL);
+    const dpt_status mended = p->transport->mend(p->self, &p->rank, &p->n, &p->error);
+    if (p->rank == 1 && mended != DPT_OK) {
+        EXPECT(strstr(p->error.message, "have gone on without this one"));
+        return 0;
+    }
+    EXPECT(mended == DPT_OK && p->n == 2);
+    EXPECT(gather(p, room, SMALL) == DPT_OK);
+    EXPECT(p->transport->settle(p->self, &p->error) == DPT_OK);
+    return 0;
+}
+
 /* ---- Starting processes ---------------------------------------------------------------------- */
 
 static unsigned free_port(void)
@@ -432,6 +467,12 @@ static void end_behind_silence(test *t)
     }
 }
 
+static void broken_connection(test *t)
+{
+    (void)prepare(3);
+    run_all(t, breaks_connection, 3, "");
+}
+
 static int knock(unsigned port)
 {
     const struct sockaddr_in at = {.sin_family = AF_INET,
@@ -537,6 +578,7 @@ int main(int argc, char **argv)
         {"death_in_settle", death_in_settle},
         {"standstill", standstill},
         {"end_behind_silence", end_behind_silence},
+        {"broken_connection", broken_connection},
         {"strangers", strangers},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);

@@ -266,6 +266,19 @@ static void look_at_close(tcp_job *job)
     if (all || atomic_load(&job->revoked)) end_wait(job, DPT_OK);
 }
 
+/* Whether the data connection to a process that lives has ended, and its control connection has
+   not, or not yet.  The service thread soon says that the process has died or is silent.  Before
+   that, the others would be told that nobody is missing. */
+static bool is_to_see(const tcp_job *job)
+{
+    for (size_t p = 0; p < job->n; p++) {
+        const tcp_peer *peer = &job->peers[p];
+        if (p != job->place && dpt_tcp_lives(job, p) && peer->data_ended > 0 && !peer->bye)
+            return true;
+    }
+    return false;
+}
+
 void dpt_tcp_look(tcp_job *job)
 {
     if (job->wait == TCP_NOTHING || job->over) return;
@@ -278,7 +291,7 @@ void dpt_tcp_look(tcp_job *job)
         return;
     }
     if (!atomic_load(&job->revoked)) look_at_settle(job);
-    if (!atomic_load(&job->revoked) || job->over) return;
+    if (!atomic_load(&job->revoked) || job->over || is_to_see(job)) return;
     const size_t coordinator = find_coordinator(job);
     if (coordinator == job->place) {
         coordinate(job);
