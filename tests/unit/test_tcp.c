@@ -295,6 +295,22 @@ static bool break_connection(unsigned port)
     return last >= 0 && shutdown(last, SHUT_RDWR) == 0;
 }
 
+/* Process 0 sees the end of the connection to process 1 in one request.  The next one fails at
+   once. */
+static dpt_status see_end(process *p)
+{
+    uint8_t data[2];
+    void *requests[2] = {NULL};
+    bool done = false;
+    const dpt_message m = {.receive = true, .channel = 3, .peer = 1, .data = data, .n_bytes = 1};
+    dpt_status status = start(p, &m, 1, &requests[0]);
+    for (int i = 0; status == DPT_OK && i < 200; i++) {
+        status = p->transport->test(p->self, requests[0], &done, &p->error);
+        rest(1000);
+    }
+    return status == DPT_OK ? start(p, &m, 1, &requests[1]) : status;
+}
+
 /* The data connection of processes 0 and 1 breaks, and both live.  Process 1 is left behind. */
 static int breaks_connection(process *p)
 {
@@ -303,6 +319,7 @@ static int breaks_connection(process *p)
     EXPECT(status == DPT_OK);
     const char *colon = strrchr(getenv("DPTRAIN_ADDRESS"), ':');
     if (p->rank == 1) EXPECT(break_connection((unsigned)atoi(colon + 1)));
+    if (p->rank == 0) status = see_end(p);
     while (status == DPT_OK)
         status = gather(p, room, SMALL);
     const dpt_status mended = p->transport->mend(p->self, &p->rank, &p->n, &p->error);
