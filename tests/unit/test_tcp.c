@@ -6,6 +6,7 @@
 #include "harness.h"
 
 #include <arpa/inet.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -541,6 +542,31 @@ static void strangers(test *t)
         (void)close(sockets[i]);
 }
 
+/* What process 0 does to a process that has greeted it, if many strangers come: it closes the
+   connection.  The process tries again. */
+static void evicted_joiner(test *t)
+{
+    pid_t ids[2];
+    char hello[8];
+    const int on = 1;
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    at.sin_port = htons((uint16_t)prepare(2));
+    ids[1] = begin(gathers, 1); /* before the socket is made, of which it would have a copy */
+    const int listener = socket(AF_INET, SOCK_STREAM, 0);
+    (void)setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    REQUIRE(bind(listener, (struct sockaddr *)&at, sizeof at) == 0 && listen(listener, 5) == 0);
+    for (int i = 0; i < 2; i++) {
+        struct pollfd next = {.fd = listener, .events = POLLIN};
+        CHECK(poll(&next, 1, 20000) == 1);
+        const int one = next.revents ? accept(listener, NULL, NULL) : -1;
+        CHECK(one >= 0 && recv(one, hello, i == 0 ? sizeof hello : 0, MSG_WAITALL) >= 0);
+        if (one >= 0) (void)close(one);
+    }
+    (void)close(listener);
+    ids[0] = begin(gathers, 0);
+    end(t, ids, 2, "");
+}
+
 static void check_refused(test *t, const char *name, const char *value, const char *part)
 {
     process p = {.error = {.status = DPT_OK}};
@@ -597,6 +623,7 @@ int main(int argc, char **argv)
         {"end_behind_silence", end_behind_silence},
         {"broken_connection", broken_connection},
         {"strangers", strangers},
+        {"evicted_joiner", evicted_joiner},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

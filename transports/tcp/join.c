@@ -245,7 +245,7 @@ static dpt_status tell_answer(const tcp_settings *s, const tcp_answer *answer, c
 
 static dpt_status tell_code(int code, const char *text, dpt_error *error)
 {
-    if (code == ECONNRESET)
+    if (code == ECONNRESET || code == EPIPE)
         return DPT_FAIL_NATIVE(error, DPT_E_IO, code,
                                "the process at %s has closed the connection: see its message",
                                text);
@@ -285,14 +285,34 @@ static dpt_status introduce(const join *j, int socket, const target *to, dpt_err
     return tell_answer(j->settings, &answer, to->text, error);
 }
 
-/* *out becomes a connection that is whole; -1 on failure. */
+static void tell_closed(const join *j, const target *to)
+{
+    (void)fprintf(stderr,
+                  "dptrain: process %zu waits for process %zu at %s, which has closed a connection: "
+                  "see its message\n",
+                  j->settings->rank, to->rank, to->text);
+}
+
+/* *out becomes a connection that is whole; -1 on failure.  A connection that is closed without an
+   answer is made again within the time to join: many strangers may have taken its place. */
 static dpt_status reach(const join *j, target *to, int *out, dpt_error *error)
 {
+    double tell = dpt_tcp_seconds() + tell_waiting_seconds;
     dpt_tcp_address_text(&to->address, to->text);
-    DPT_TRY(connect_to(j, to, out, error));
-    const dpt_status status = introduce(j, *out, to, error);
-    if (status != DPT_OK) drop(out);
-    return status;
+    for (long pause = LOOK_MILLISECONDS;; pause = pause < 1000 ? 2 * pause : pause) {
+        DPT_TRY(connect_to(j, to, out, error));
+        const dpt_status status = introduce(j, *out, to, error);
+        if (status == DPT_OK) return DPT_OK;
+        drop(out);
+        const double now = dpt_tcp_seconds();
+        const bool closed = error->native == ECONNRESET || error->native == EPIPE;
+        if (!closed || now >= j->deadline) return status;
+        if (now >= tell) {
+            tell_closed(j, to);
+            tell = j->deadline;
+        }
+        (void)nanosleep(&(struct timespec){pause / 1000, pause % 1000 * 1000000L}, NULL);
+    }
 }
 
 /* ---- Those who connect ----------------------------------------------------------------------- */
