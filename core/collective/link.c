@@ -40,8 +40,15 @@ void dpti_link_close(const dpti_link *link)
     free(link->line);
 }
 
+void dpti_link_leave(const dpti_link *link)
+{
+    const dpt_transport *t = link->transport;
+    if (t->leave) t->leave(link->self);
+}
+
 void dpti_link_abandon(const dpti_link *link)
 {
+    dpti_link_leave(link);
     dpti_leave_behind(link->self);
     if (link->line) dpti_leave_behind(link->line);
 }

@@ -26,9 +26,12 @@ typedef struct dpti_link {
 DPT_CHECK_RESULT dpt_status dpti_link_open(dpti_link *link, dpt_error *error);
 /* Leaves the job in good order.  Nothing is in flight. */
 void dpti_link_close(const dpti_link *link);
-/* Keeps the link as it is for as long as the process runs: other processes may never leave, and
-   requests may still write to the memory that they point to.  Any thread may call this, if no other
-   call of the link follows. */
+/* Tells the other processes that this one takes no part any more, if the transport can.  Any thread
+   may call it. */
+void dpti_link_leave(const dpti_link *link);
+/* Leaves, and keeps the link's memory for as long as the process runs: other processes may never
+   leave, and requests may still write to the memory that they point to.  Any thread may call this,
+   if no other call of the link follows. */
 void dpti_link_abandon(const dpti_link *link);
 
 /* Whether the job goes on when a process has died; and as `settle` and `mend` of the transport

@@ -83,9 +83,11 @@ static void note_failure(dpti_processes *p, dpt_status status, const dpt_error *
 static void give_up(dpti_processes *p)
 {
     pthread_mutex_lock(&p->mutex);
+    const bool alone = !p->failed && p->open;
     p->failed = true;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->mutex);
+    if (alone) dpti_link_leave(&p->link);
 }
 
 static dpt_status tell_failure(dpti_processes *p, dpt_error *error)

@@ -37,7 +37,8 @@ DPT_CHECK_RESULT dpt_status dpti_processes_tell_delays(dpti_processes *processes
 void dpti_processes_words(const dpti_processes *processes, char *out, size_t n_bytes);
 
 /* Says that this process has failed in a way that the others do not know of.  It does not wait for
-   them any more, its waiting calls return with a failure, and its exit ends the job. */
+   them any more, and its waiting calls return with a failure.  The others learn of it at once if
+   the transport can tell them; otherwise its exit ends the job. */
 void dpti_processes_give_up(dpti_processes *processes);
 /* `agreed` returns whether every process knows of the failure that this process saw last: because
    dpti_processes_agree reported it, or because the failure follows from shared data, which

@@ -10,7 +10,7 @@
 
 #include "dpt_error.h"
 
-#define DPT_TRANSPORT_ABI        5u
+#define DPT_TRANSPORT_ABI        6u
 #define DPT_TRANSPORT_ENTRY_NAME "dpt_transport_entry"
 
 /* Messages that are in flight at the same time and are started in no common order have different
@@ -63,6 +63,11 @@ typedef struct dpt_transport {
        and *n_ranks become those of the job that is left.  The processes keep their order, and every
        message of before is forgotten.  It fails in all processes if none has died. */
     dpt_status (*mend)(void *self, size_t *rank, size_t *n_ranks, dpt_error *error);
+    /* Optional beside these.  Tells the others that this process takes no part any more, as if it
+       had died: they need not wait until it ends.  Any thread may call it after `open`, also while
+       another function runs and more than once.  All other functions fail from then on, and the
+       memory of what they have started is not touched any more. */
+    void (*leave)(void *self);
     /* Optional beside these.  Returns for how many seconds a process may stand still, for example
        stopped by a signal, before the others count it as dead; 0: for ever.  The others may wait a
        little longer, and not less.  Core ends such a process when it goes on.  A transport through

@@ -96,8 +96,10 @@ DPT_API bool dpt_process_speaks(const dpt_context *context);
    Cannot fail. */
 DPT_API bool dpt_process_agreed(const dpt_context *context);
 /* Declares that this process has failed and will exit with a nonzero status.  The launcher then
-   ends the other processes.  After the call the context does not wait for the other processes.  The
-   call does nothing if all processes know of the failure already.  Cannot fail. */
+   ends the other processes.  If they have joined through TCP, they learn of it by this call, and go
+   on without this process as if it had died.  After the call the context does not wait for the
+   other processes.  The call does nothing if all processes know of the failure already.  Cannot
+   fail. */
 DPT_API void dpt_process_give_up(dpt_context *context);
 
 #ifdef __cplusplus

@@ -2,6 +2,7 @@
    so. */
 #include "base/clock.h"
 #include "collective/link.h"
+#include "collective/processes.h"
 #include "dpt_error.h"
 #include "harness.h"
 
@@ -12,7 +13,7 @@ enum { REQUESTS = 8 };
 static const double hour = 3600;
 
 typedef struct post {
-    size_t n_started, n_closed;
+    size_t n_started, n_closed, n_left;
     bool refuses; /* to start any */
     struct {
         bool arrived, fails, over;
@@ -61,6 +62,12 @@ static dpt_status post_test(void *self, void *request, bool *done, dpt_error *er
     return DPT_OK;
 }
 
+static void post_leave(void *self)
+{
+    post *p = self;
+    p->n_left++;
+}
+
 static const dpt_transport transport = {
     .abi = DPT_TRANSPORT_ABI,
     .name = "post",
@@ -68,6 +75,7 @@ static const dpt_transport transport = {
     .close = post_close,
     .start = post_start,
     .test = post_test,
+    .leave = post_leave,
 };
 
 static dpti_link open_link(test *t, double delay)
@@ -123,6 +131,7 @@ static void what_arrives_is_held_back(test *t)
     CHECK_SIZE(the_post.requests[0].n_looks, 2); /* at the sent one's, and none behind its end */
     dpti_link_abandon(&link);
     CHECK_SIZE(the_post.n_closed, 0);
+    CHECK_SIZE(the_post.n_left, 1);
 }
 
 /* They arrive together, and whoever waits for one has waited for all. */
@@ -166,6 +175,25 @@ static void failures_are_told_of_their_own(test *t)
     dpti_link_abandon(&link);
 }
 
+/* The other processes learn at once of a process that gives up, and not when it ends. */
+static void giving_up_is_told(test *t)
+{
+    dpti_processes *processes = NULL;
+    dpt_error error;
+    the_post = (post){.n_started = 0};
+    REQUIRE_OK(dpti_processes_start(&transport, 0, &processes, &error));
+    dpti_processes_know(processes);
+    dpti_processes_give_up(processes); /* all know of that failure */
+    CHECK_SIZE(the_post.n_left, 0);
+    dpti_processes_go_on(processes);
+    dpti_processes_give_up(processes);
+    CHECK_SIZE(the_post.n_left, 1);
+    dpti_processes_give_up(processes);
+    CHECK_SIZE(the_post.n_left, 1);
+    dpti_processes_stop(processes);
+    CHECK_SIZE(the_post.n_closed, 0);
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -173,6 +201,7 @@ int main(int argc, char **argv)
         {"what arrives is held back", what_arrives_is_held_back},
         {"delays overlap", delays_overlap},
         {"failures are told of their own", failures_are_told_of_their_own},
+        {"giving up is told", giving_up_is_told},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

@@ -52,16 +52,22 @@ void dpt_tcp_revoke(tcp_job *job, const char *format, ...)
     dpt_tcp_wake(job);
 }
 
+/* The job goes on without this process. */
+static void end_part(tcp_job *job)
+{
+    job->left_behind = true;
+    atomic_store(&job->revoked, true);
+    end_wait(job, DPT_E_IO);
+}
+
 static void leave_behind(tcp_job *job)
 {
     if (job->left_behind) return;
-    job->left_behind = true;
     snprintf(job->reason, sizeof job->reason,
              "the other processes have gone on without this one, which did not answer for longer "
              "than %g s",
              job->timeout);
-    atomic_store(&job->revoked, true);
-    end_wait(job, DPT_E_IO);
+    end_part(job);
 }
 
 static void end_for_want_of_others(tcp_job *job)
@@ -416,4 +422,15 @@ void dpt_tcp_part(tcp_job *job)
     pthread_mutex_lock(&job->mutex);
     (void)await(job, TCP_IN_CLOSE);
     pthread_mutex_unlock(&job->mutex);
+}
+
+void dpt_tcp_leave(tcp_job *job)
+{
+    pthread_mutex_lock(&job->mutex);
+    if (!job->left_behind)
+        snprintf(job->reason, sizeof job->reason, "this process has left the others");
+    end_part(job);
+    dpt_tcp_end_connections(job);
+    pthread_mutex_unlock(&job->mutex);
+    dpt_tcp_wake(job);
 }

@@ -185,7 +185,7 @@ typedef struct tcp_job {
     bool stop;
     tcp_set in_job;
     uint32_t generation, revoked_generation; /* of the last TCP_REVOKE that has come */
-    bool left_behind;
+    bool left_behind;                        /* or this process has left the others */
     double stood_until; /* this process stood still for longer than the timeout, not long ago */
     char reason[200];   /* of the failure */
     uint32_t count, settled;
@@ -206,6 +206,9 @@ void dpt_tcp_wake(const tcp_job *job);
 /* Queues a frame of this generation. */
 void dpt_tcp_send(tcp_job *job, size_t place, tcp_kind kind);
 void dpt_tcp_send_all(tcp_job *job, tcp_kind kind);
+/* Sends what is queued, as far as it goes, and ends the control connections.  For the other
+   processes this one has died. */
+void dpt_tcp_end_connections(tcp_job *job);
 bool dpt_tcp_lives(const tcp_job *job, size_t place); /* also of this process itself */
 
 /* ---- agree.c: failures, and what processes decide together ------------------------------------
@@ -222,6 +225,8 @@ dpt_status dpt_tcp_tell(tcp_job *job, dpt_error *error);
 dpt_status dpt_tcp_settle(tcp_job *job, dpt_error *error);
 dpt_status dpt_tcp_mend(tcp_job *job, dpt_error *error);
 void dpt_tcp_part(tcp_job *job);
+/* As `leave` of the table. */
+void dpt_tcp_leave(tcp_job *job);
 
 /* ---- messages.c ------------------------------------------------------------------------------ */
 

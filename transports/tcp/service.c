@@ -65,6 +65,15 @@ void dpt_tcp_send_all(tcp_job *job, tcp_kind kind)
         if (dpt_tcp_lives(job, p)) dpt_tcp_send(job, p, kind);
 }
 
+void dpt_tcp_end_connections(tcp_job *job)
+{
+    for (size_t p = 0; p < job->n; p++) {
+        tcp_peer *peer = &job->peers[p];
+        flush(peer);
+        if (peer->control >= 0) (void)shutdown(peer->control, SHUT_RDWR);
+    }
+}
+
 /* A process that is taken for silent gets none, so that it takes this one for silent too. */
 static void send_beats(tcp_job *job)
 {

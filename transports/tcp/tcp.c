@@ -178,6 +178,11 @@ static dpt_status transport_mend(void *self, size_t *rank, size_t *n_ranks, dpt_
     return DPT_OK;
 }
 
+static void transport_leave(void *self)
+{
+    dpt_tcp_leave(self);
+}
+
 static const dpt_transport transport = {
     .abi = DPT_TRANSPORT_ABI,
     .name = "tcp",
@@ -188,6 +193,7 @@ static const dpt_transport transport = {
     .survives = transport_survives,
     .settle = transport_settle,
     .mend = transport_mend,
+    .leave = transport_leave,
 };
 
 DPT_API const dpt_transport *dpt_transport_entry(uint32_t abi);
