@@ -186,6 +186,21 @@ if unshare -n true 2>/dev/null; then
 fi
 
 hosts_up 4
+# Link-local addresses of IPv6.  Each host names its own interface.
+for rank in 0 1 2; do
+    ip -n "$hosts_name-$((rank + 1))" addr add fe80::a$rank/64 dev port nodad 2>/dev/null || continue
+done
+if ip -n "$hosts_name-3" addr show dev port | grep -q fe80::a2/64; then
+    ids=()
+    for rank in 0 1 2; do
+        hosts_on $((rank + 1)) env DPTRAIN_ADDRESS="[fe80::a0%port]:29501" DPTRAIN_NETWORKS=fe80::/10 \
+            DPTRAIN_PROCESSES=3 DPTRAIN_RANK=$rank timeout 120 "$DPTRAIN" "${few[@]}" \
+            >"out.$rank" 2>"err.$rank" </dev/null &
+        ids+=($!)
+    done
+    ends 0 0 0
+fi
+
 rm -rf cut cut.jsonl
 export DPTRAIN_PROCESS_TIMEOUT=2 DPTRAIN_NETWORKS=10.77.0.0/24
 ids=()

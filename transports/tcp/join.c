@@ -287,10 +287,11 @@ static dpt_status introduce(const join *j, int socket, const target *to, dpt_err
 
 static void tell_closed(const join *j, const target *to)
 {
-    (void)fprintf(stderr,
-                  "dptrain: process %zu waits for process %zu at %s, which has closed a connection: "
-                  "see its message\n",
-                  j->settings->rank, to->rank, to->text);
+    (void)fprintf(
+        stderr,
+        "dptrain: process %zu waits for process %zu at %s, which has closed a connection: "
+        "see its message\n",
+        j->settings->rank, to->rank, to->text);
 }
 
 /* *out becomes a connection that is whole; -1 on failure.  A connection that is closed without an
@@ -566,7 +567,9 @@ static dpt_status join_as_first(join *j, dpt_error *error)
 
 /* ---- The others ------------------------------------------------------------------------------ */
 
-static bool place_read(const place *from, tcp_address *out)
+/* A link-local address is reached through the interface that leads to process 0: it was found as
+   the address of a host towards process 0. */
+static bool place_read(const join *j, const place *from, tcp_address *out)
 {
     memset(out, 0, sizeof *out);
     if (from->port > 65535) return false;
@@ -574,6 +577,8 @@ static bool place_read(const place *from, tcp_address *out)
     if (from->family == 6) {
         out->v6 = (struct sockaddr_in6){.sin6_family = AF_INET6, .sin6_port = port};
         memcpy(&out->v6.sin6_addr, from->bytes, 16);
+        if (IN6_IS_ADDR_LINKLOCAL(&out->v6.sin6_addr))
+            out->v6.sin6_scope_id = j->settings->address.v6.sin6_scope_id;
     } else {
         out->v4 = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = port};
         memcpy(&out->v4.sin_addr, from->bytes, 4);
@@ -619,7 +624,7 @@ static dpt_status reach_lower(join *j, size_t rank, dpt_error *error)
     target to = {.rank = rank, .kind = TCP_CONTROL};
     if (rank == 0)
         to.address = j->settings->address;
-    else if (!place_read(&j->places[rank], &to.address) ||
+    else if (!place_read(j, &j->places[rank], &to.address) ||
              !dpt_tcp_is_allowed(j->settings, &to.address))
         return DPT_FAIL(error, DPT_E_INVALID,
                         "the address of process %zu is in no network of DPTRAIN_NETWORKS: add it",

@@ -5,6 +5,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -161,10 +162,14 @@ socklen_t dpt_tcp_address_bytes(const tcp_address *address)
 void dpt_tcp_address_text(const tcp_address *address, char out[TCP_ADDRESS_TEXT])
 {
     const bool v6 = address->any.sa_family == AF_INET6;
-    char host[INET6_ADDRSTRLEN] = "?";
+    char host[INET6_ADDRSTRLEN + 1 + IF_NAMESIZE] = "?";
     (void)inet_ntop(address->any.sa_family,
                     v6 ? (const void *)&address->v6.sin6_addr : &address->v4.sin_addr, host,
                     sizeof host);
+    if (v6 && address->v6.sin6_scope_id > 0) {
+        strcat(host, "%");
+        if (!if_indextoname(address->v6.sin6_scope_id, host + strlen(host))) strcat(host, "?");
+    }
     const unsigned port = ntohs(v6 ? address->v6.sin6_port : address->v4.sin_port);
     snprintf(out, TCP_ADDRESS_TEXT, v6 ? "[%s]:%u" : "%s:%u", host, port);
 }
@@ -247,6 +252,13 @@ static bool split(const char *text, char host[256], char port[8])
     return true;
 }
 
+/* Each interface has link-local addresses of its own, and all of them have the same beginning. */
+static bool lacks_interface(const tcp_address *address)
+{
+    return address->any.sa_family == AF_INET6 && address->v6.sin6_scope_id == 0 &&
+           IN6_IS_ADDR_LINKLOCAL(&address->v6.sin6_addr);
+}
+
 /* Takes the first address of the host that is allowed. */
 static dpt_status choose_address(tcp_settings *s, const struct addrinfo *found, const char *text,
                                  dpt_error *error)
@@ -256,6 +268,11 @@ static dpt_status choose_address(tcp_settings *s, const struct addrinfo *found, 
         tcp_address one = {.any = {.sa_family = AF_UNSPEC}};
         if (a->ai_addrlen > sizeof one) continue;
         memcpy(&one, a->ai_addr, a->ai_addrlen);
+        if (lacks_interface(&one))
+            return DPT_FAIL(error, DPT_E_INVALID,
+                            "DPTRAIN_ADDRESS: %.80s is a link-local address: name this host's "
+                            "interface too, as in [fe80::1%%eth0]:29500",
+                            text);
         if (dpt_tcp_is_allowed(s, &one)) {
             s->address = one;
             return DPT_OK;
