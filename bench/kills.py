@@ -47,8 +47,11 @@ class MpiJob:
         with open(os.path.join(folder, "errors"), "w") as errors:
             self.launcher = subprocess.Popen(whole, cwd=folder, stdout=subprocess.DEVNULL, stderr=errors)
 
+    def runs(self):
+        return self.launcher.poll() is None
+
     def ranks(self):
-        return ranks(self.folder) if self.launcher.poll() is None else {}
+        return ranks(self.folder)
 
     def wait(self, seconds):
         try:
@@ -88,7 +91,7 @@ class Training:
 
     def await_that(self, done, seconds=60):
         began = time.monotonic()
-        while self.job.ranks() and time.monotonic() - began < seconds:
+        while self.job.runs() and time.monotonic() - began < seconds:
             if done():
                 return True
             time.sleep(0.001)

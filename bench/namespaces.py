@@ -105,6 +105,9 @@ class Job:
         """The numbers of the processes that have not ended, by rank.  `ip` becomes the command that it starts."""
         return {rank: p.pid for rank, p in enumerate(self.processes) if p.poll() is None}
 
+    def runs(self):
+        return bool(self.ranks())
+
     def send(self, rank, signal):
         self.processes[rank].send_signal(signal)
 
