@@ -28,6 +28,32 @@ typedef struct dpt_message {
     size_t n_bytes;
 } dpt_message;
 
+/* Processes that come to a job that runs.  A transport that has this table also has `settle` and
+   `mend`.  There is a fixed number of places: those of the processes of the start are their ranks,
+   and each process that comes has one above these and above all that were there before it.  A
+   process that has opened the transport in order to come has rank 0 of 1 and can send nothing until
+   it has called `mend`, which waits until the others let it in. */
+typedef struct dpt_transport_guests {
+    /* Returns the number of places.  The result is the same in all processes and does not change.
+       If it is the number of processes at the start, nobody can come. */
+    size_t (*most)(void *self);
+    /* Returns whether this process has come and is not let in yet.  Sets its place and the number
+       of processes at the start in any case. */
+    bool (*comes)(void *self, size_t *place, size_t *n_first);
+    /* A process that has come, before `mend`: what the first process has told.  The text belongs to
+       the transport, and is valid until `tell`. */
+    const char *(*told)(void *self);
+    /* What processes that come from now on are told, if this is the first process then.  Until the
+       first call nobody can come.  Copies the text.  DPT_E_NO_MEMORY. */
+    dpt_status (*tell)(void *self, const char *text, dpt_error *error);
+    /* Any thread: whether a process waits to be let in, as far as this process knows. */
+    bool (*waits)(void *self);
+    /* All processes of the job call it, with no request in flight; some may call `mend` or die
+       instead.  As `mend`, but it succeeds too if none has died, and the process that waits is one
+       of the job from then on, with the highest rank, unless it has gone. */
+    dpt_status (*admit)(void *self, size_t *rank, size_t *n_ranks, dpt_error *error);
+} dpt_transport_guests;
+
 typedef struct dpt_transport {
     uint32_t abi; /* DPT_TRANSPORT_ABI */
     const char *name;
@@ -74,6 +100,7 @@ typedef struct dpt_transport {
        which a process learns by itself that the others have gone on leaves this function out.  The
        result is the same in all processes and does not change. */
     double (*timeout)(void *self);
+    const dpt_transport_guests *guests; /* optional beside these; NULL: no process can come */
 } dpt_transport;
 
 /* The one exported symbol.  NULL if this number is not supported. */

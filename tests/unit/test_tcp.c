@@ -358,6 +358,109 @@ static int breaks_connection(process *p)
     return 0;
 }
 
+/* ---- Processes that come --------------------------------------------------------------------- */
+
+static const char told[] = "what the job tells";
+enum { ROUNDS = 50, SAYS_WAITS = 1, SAYS_END = 2, SAYS_LAST = 4 };
+
+/* Every process says a byte; *any becomes the bits of all. */
+static dpt_status say(process *p, uint8_t mine, uint8_t *any)
+{
+    uint8_t all[2 * MOST] = {0};
+    dpt_message messages[4 * MOST];
+    size_t count = 0;
+    for (size_t r = 0; r < p->n; r++) {
+        if (r == p->rank) continue;
+        messages[count++] = (dpt_message){.peer = r, .data = &mine, .n_bytes = 1};
+        messages[count++] =
+            (dpt_message){.receive = true, .peer = r, .data = &all[r], .n_bytes = 1};
+    }
+    const dpt_status status = count > 0 ? exchange(p, messages, count) : DPT_OK;
+    *any = mine;
+    for (size_t r = 0; r < p->n; r++)
+        *any |= all[r];
+    return status;
+}
+
+/* Lets the one in that waits. */
+static dpt_status admit(process *p)
+{
+    const dpt_status status = p->transport->settle(p->self, &p->error);
+    if (status != DPT_OK) return status;
+    return p->transport->guests->admit(p->self, &p->rank, &p->n, &p->error);
+}
+
+/* Works on until a process has said that it is the last one to come.  Who waits is let in, and who
+   dies is left behind. */
+static int works(process *p, uint8_t says)
+{
+    uint8_t any = 0;
+    for (size_t i = 0; !(any & SAYS_END);) {
+        const bool ends = p->rank == 0 && i >= ROUNDS;
+        const bool waits = p->transport->guests->waits(p->self);
+        if (any & SAYS_LAST) i++;
+        dpt_status status =
+            say(p, (uint8_t)((waits ? SAYS_WAITS : 0) | (ends ? SAYS_END : 0) | says), &any);
+        if (status == DPT_OK && (any & SAYS_WAITS) && !(any & SAYS_END)) status = admit(p);
+        for (int tries = 0; status != DPT_OK && tries < 10; tries++)
+            status = p->transport->mend(p->self, &p->rank, &p->n, &p->error);
+        EXPECT(status == DPT_OK);
+        rest(2000);
+    }
+    EXPECT(p->n == 3);
+    p->error = (dpt_error){.status = DPT_OK};
+    return 0;
+}
+
+static int lets_in(process *p)
+{
+    const dpt_transport_guests *guests = p->transport->guests;
+    size_t place = 9, n_first = 9;
+    EXPECT(guests && guests->most(p->self) == 6);
+    EXPECT(!guests->comes(p->self, &place, &n_first));
+    EXPECT(place == p->rank && n_first == 2 && p->n == 2);
+    EXPECT(guests->tell(p->self, told, &p->error) == DPT_OK);
+    return works(p, 0);
+}
+
+static int come(process *p, uint8_t says)
+{
+    const dpt_transport_guests *guests = p->transport->guests;
+    size_t place = 9, n_first = 9;
+    EXPECT(guests->comes(p->self, &place, &n_first));
+    EXPECT(place >= 2 && place < 6 && n_first == 2 && p->rank == 0 && p->n == 1);
+    EXPECT(strcmp(guests->told(p->self), told) == 0);
+    EXPECT(p->transport->mend(p->self, &p->rank, &p->n, &p->error) == DPT_OK);
+    EXPECT(!guests->comes(p->self, &place, &n_first));
+    EXPECT(p->n >= 2 && p->rank == p->n - 1);
+    EXPECT(guests->tell(p->self, told, &p->error) == DPT_OK);
+    return works(p, says);
+}
+
+static int comes(process *p)
+{
+    return come(p, 0);
+}
+
+static int comes_last(process *p)
+{
+    return come(p, SAYS_LAST);
+}
+
+/* Connects, and waits for its end without asking to be let in. */
+static int stays_outside(process *p)
+{
+    (void)p;
+    rest(60000000);
+    return __LINE__;
+}
+
+static int joins_not(process *p)
+{
+    (void)p;
+    return 0;
+}
+
 /* ---- Starting processes ---------------------------------------------------------------------- */
 
 static unsigned free_port(void)
@@ -399,6 +502,8 @@ static unsigned prepare(size_t n)
     (void)setenv("DPTRAIN_SECRET_FILE", secret_path, 1);
     (void)setenv("DPTRAIN_PROCESS_TIMEOUT", "20", 1);
     (void)setenv("DPTRAIN_JOIN_TIMEOUT", "60", 1);
+    (void)unsetenv("DPTRAIN_JOINERS");
+    (void)unsetenv("DPTRAIN_JOIN");
     set_number("DPTRAIN_PROCESSES", n);
     return port;
 }
@@ -442,6 +547,29 @@ static void end(test *t, const pid_t *ids, size_t n, const char *killed)
         else
             CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
+}
+
+static int knock(unsigned port)
+{
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const int one = socket(AF_INET, SOCK_STREAM, 0);
+    for (int i = 0; i < 1000; i++) {
+        if (connect(one, (const struct sockaddr *)&at, sizeof at) == 0) return one;
+        rest(10000);
+    }
+    (void)close(one);
+    return -1;
+}
+
+/* Begins a process that comes to the job. */
+static pid_t begin_coming(scenario *what)
+{
+    (void)setenv("DPTRAIN_JOIN", getenv("DPTRAIN_ADDRESS"), 1);
+    const pid_t id = begin(what, 0);
+    (void)unsetenv("DPTRAIN_JOIN");
+    return id;
 }
 
 static void run_all(test *t, scenario *what, size_t n, const char *killed)
@@ -528,24 +656,61 @@ static void given_up(test *t)
     end(t, ids, 1, "0");
 }
 
-static int knock(unsigned port)
+static void one_more(test *t)
 {
-    const struct sockaddr_in at = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)port),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const int one = socket(AF_INET, SOCK_STREAM, 0);
-    for (int i = 0; i < 1000; i++) {
-        if (connect(one, (const struct sockaddr *)&at, sizeof at) == 0) return one;
-        rest(10000);
-    }
-    (void)close(one);
-    return -1;
+    pid_t ids[3];
+    const unsigned port = prepare(2);
+    set_number("DPTRAIN_JOINERS", 4);
+    ids[0] = begin(lets_in, 0);
+    (void)close(knock(port));
+    ids[1] = begin(lets_in, 1);
+    ids[2] = begin_coming(comes_last);
+    end(t, ids, 3, "");
 }
 
-static int joins_not(process *p)
+/* Processes that come are killed: outside, or at any moment while they are let in.  One comes in
+   the end. */
+static void deaths_of_guests(test *t)
 {
-    (void)p;
-    return 0;
+    pid_t ids[3], victim;
+    int status = 0;
+    const unsigned port = prepare(2);
+    set_number("DPTRAIN_JOINERS", 4);
+    ids[0] = begin(lets_in, 0);
+    (void)close(knock(port));
+    ids[1] = begin(lets_in, 1);
+    for (long i = 0; i < 8; i++) {
+        /* At most three are let in, and the last place is for the one that stays. */
+        victim = begin_coming(i < 3 ? comes : stays_outside);
+        rest(i < 3 ? 3000 * (i + 1) : 10000 * (i - 2));
+        CHECK(kill(victim, SIGKILL) == 0);
+        CHECK(waitpid(victim, &status, 0) == victim && WIFSIGNALED(status));
+    }
+    ids[2] = begin_coming(comes_last);
+    end(t, ids, 3, "");
+}
+
+/* Another secret; and no place. */
+static void guests_refused(test *t)
+{
+    pid_t ids[3], wrong;
+    int status = 0;
+    const unsigned port = prepare(2);
+    set_number("DPTRAIN_JOINERS", 4);
+    write_secret(other_path, "another secret of the tests\n", 0600);
+    ids[0] = begin(lets_in, 0);
+    (void)close(knock(port));
+    (void)setenv("DPTRAIN_SECRET_FILE", other_path, 1);
+    wrong = begin_coming(joins_not);
+    (void)setenv("DPTRAIN_SECRET_FILE", secret_path, 1);
+    ids[1] = begin(lets_in, 1);
+    CHECK(waitpid(wrong, &status, 0) == wrong && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    /* One process with another number of places. */
+    set_number("DPTRAIN_JOINERS", 3);
+    wrong = begin(joins_not, 1);
+    CHECK(waitpid(wrong, &status, 0) == wrong && WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    ids[2] = begin_coming(comes_last);
+    end(t, ids, 3, "");
 }
 
 /* Strangers that say nothing, garbage or half of a greeting, processes with another secret and of a
@@ -638,6 +803,8 @@ static void settings(test *t)
     check_refused(t, "DPTRAIN_RANK", "", "DPTRAIN_RANK is not set");
     check_refused(t, "DPTRAIN_PROCESS_TIMEOUT", "0.1", "of seconds from 0.5 to 3600");
     check_refused(t, "DPTRAIN_JOIN_TIMEOUT", "nan", "of seconds from 1 to 86400");
+    check_refused(t, "DPTRAIN_JOINERS", "255", "give a number from 0 to 254");
+    check_refused(t, "DPTRAIN_JOIN", "10.1.0.2", "DPTRAIN_JOIN is \"10.1.0.2\": give HOST:PORT");
     check_refused(t, "DPTRAIN_SECRET_FILE", "", "DPTRAIN_SECRET_FILE is not set");
     check_refused(t, "DPTRAIN_SECRET_FILE", "nowhere", "cannot open nowhere: No such file");
     check_refused(t, "DPTRAIN_SECRET_FILE", ".", "is no file");
@@ -664,6 +831,9 @@ int main(int argc, char **argv)
         {"given_up", given_up},
         {"strangers", strangers},
         {"evicted_joiner", evicted_joiner},
+        {"one_more", one_more},
+        {"deaths_of_guests", deaths_of_guests},
+        {"guests_refused", guests_refused},
     };
     return test_main(argc, argv, cases, sizeof cases / sizeof *cases, NULL);
 }

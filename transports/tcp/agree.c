@@ -63,10 +63,15 @@ static void end_part(tcp_job *job)
 static void leave_behind(tcp_job *job)
 {
     if (job->left_behind) return;
-    snprintf(job->reason, sizeof job->reason,
-             "the other processes have gone on without this one, which did not answer for longer "
-             "than %g s",
-             job->timeout);
+    if (job->comes)
+        snprintf(job->reason, sizeof job->reason,
+                 "the job has not waited for this process: let it join again");
+    else
+        snprintf(
+            job->reason, sizeof job->reason,
+            "the other processes have gone on without this one, which did not answer for longer "
+            "than %g s",
+            job->timeout);
     end_part(job);
 }
 
@@ -102,13 +107,16 @@ static void renew(tcp_job *job, const tcp_set *members, uint32_t generation)
 {
     for (size_t p = 0; p < job->n; p++) {
         tcp_peer *peer = &job->peers[p];
-        peer->has_state = peer->has_state && peer->state.generation >= generation;
+        peer->has_state =
+            peer->has_state && (p == job->guest || peer->state.generation >= generation);
         peer->count = 0;
+        if (dpt_tcp_has(members, p) && !dpt_tcp_has(&job->in_job, p)) dpt_tcp_guest_take_in(job, p);
         if (!dpt_tcp_has(&job->in_job, p) || dpt_tcp_has(members, p)) continue;
         dpt_tcp_send(job, p, TCP_LEFT);
         peer->left = true;
     }
     job->in_job = *members;
+    job->comes = false;
     job->generation = generation;
     job->count = job->settled = 0;
     atomic_store(&job->revoked, false);
@@ -194,14 +202,15 @@ static void decide_who_is_left(tcp_job *job)
 {
     tcp_set left;
     const size_t n_left = choose_left(job, &left), n = count_members(job);
-    if (n_left == n) {
+    if (n_left == n && !dpt_tcp_guest_admitted(job)) {
         dpt_tcp_send_all(job, TCP_WHOLE);
         end_wait(job, DPT_E_IO);
     } else if (!may_go_on(job, &left, n_left)) {
         dpt_tcp_send_all(job, TCP_TOO_FEW);
         end_for_want_of_others(job);
     } else {
-        renew(job, &left, job->generation + 1);
+        const uint32_t next = dpt_tcp_guest_let_in(job, &left);
+        renew(job, &left, next);
         dpt_tcp_send_all(job, TCP_MENDED);
     }
 }
@@ -299,7 +308,11 @@ void dpt_tcp_look(tcp_job *job)
     if (!atomic_load(&job->revoked)) look_at_settle(job);
     if (!atomic_load(&job->revoked) || job->over || is_to_see(job)) return;
     const size_t coordinator = find_coordinator(job);
-    if (coordinator == job->place) {
+    if (coordinator == job->place && job->comes) {
+        snprintf(job->reason, sizeof job->reason,
+                 "the job has ended, or does not hear this process, before it took part");
+        end_wait(job, DPT_E_IO);
+    } else if (coordinator == job->place) {
         coordinate(job);
     } else if (job->told != coordinator) {
         dpt_tcp_send(job, coordinator, TCP_STATE);
@@ -352,6 +365,7 @@ void dpt_tcp_hear(tcp_job *job, size_t place, const tcp_frame *frame)
 {
     tcp_peer *peer = &job->peers[place];
     const bool now = frame->generation == job->generation;
+    if (dpt_tcp_guest_hear(job, place, frame)) return;
     switch ((tcp_kind)frame->kind) {
     case TCP_REVOKE: hear_revoke(job, place, frame); break;
     case TCP_SETTLE:
@@ -402,19 +416,42 @@ dpt_status dpt_tcp_settle(tcp_job *job, dpt_error *error)
     return status == DPT_OK ? DPT_OK : dpt_tcp_tell(job, error);
 }
 
-dpt_status dpt_tcp_mend(tcp_job *job, dpt_error *error)
+/* Those that are left, and the data connection of one that was let in. */
+static void take_members(tcp_job *job)
+{
+    job->generation_now = job->generation;
+    job->n_members = 0;
+    for (size_t p = 0; p < job->n; p++) {
+        tcp_peer *peer = &job->peers[p];
+        if (!dpt_tcp_has(&job->in_job, p)) continue;
+        job->members[job->n_members++] = p;
+        if (peer->guest_data < 0) continue;
+        peer->stream.socket = peer->guest_data;
+        peer->guest_data = -1;
+    }
+}
+
+static dpt_status begin_again(tcp_job *job, const char *why, bool admits, dpt_error *error)
 {
     pthread_mutex_lock(&job->mutex);
-    dpt_tcp_revoke(job, "a process goes on after a failure that the others do not know of");
+    job->admits = admits;
+    dpt_tcp_revoke(job, "%s", why);
     const dpt_status status = await(job, TCP_IN_MEND);
-    if (status == DPT_OK) {
-        job->generation_now = job->generation;
-        job->n_members = 0;
-        for (size_t p = 0; p < job->n; p++)
-            if (dpt_tcp_has(&job->in_job, p)) job->members[job->n_members++] = p;
-    }
+    job->admits = false;
+    if (status == DPT_OK) take_members(job);
     pthread_mutex_unlock(&job->mutex);
     return status == DPT_OK ? DPT_OK : dpt_tcp_tell(job, error);
+}
+
+dpt_status dpt_tcp_mend(tcp_job *job, dpt_error *error)
+{
+    return begin_again(job, "a process goes on after a failure that the others do not know of",
+                       false, error);
+}
+
+dpt_status dpt_tcp_admit(tcp_job *job, dpt_error *error)
+{
+    return begin_again(job, "a process lets another one in", true, error);
 }
 
 void dpt_tcp_part(tcp_job *job)

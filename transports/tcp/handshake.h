@@ -17,10 +17,11 @@
 
 #include "settings.h"
 
-enum { TCP_VERSION = 1, TCP_NONCE_BYTES = 32, TCP_PROOF_BYTES = 32 };
+enum { TCP_VERSION = 2, TCP_NONCE_BYTES = 32, TCP_PROOF_BYTES = 32 };
 
-/* What a connection is for. */
-enum { TCP_CONTROL = 0, TCP_DATA = 1 };
+/* What a connection is for.  TCP_ENTER is the first connection of a process that comes to a job
+   that runs (enter.c); it becomes the control connection. */
+enum { TCP_CONTROL = 0, TCP_DATA = 1, TCP_ENTER = 2 };
 
 typedef struct tcp_hello {
     char magic[8];
@@ -32,9 +33,11 @@ typedef struct tcp_hello {
 typedef struct tcp_claim {
     uint32_t n, rank; /* of the process that connects */
     uint32_t to;      /* the process that it means to reach */
-    uint32_t kind;    /* TCP_CONTROL or TCP_DATA */
+    uint32_t kind;    /* TCP_CONTROL, TCP_DATA or TCP_ENTER */
     uint32_t port;    /* where it listens */
     uint32_t timeout; /* DPTRAIN_PROCESS_TIMEOUT in milliseconds */
+    uint32_t joiners; /* DPTRAIN_JOINERS */
+    uint32_t zero;
     uint8_t proof[TCP_PROOF_BYTES];
 } tcp_claim;
 
@@ -47,6 +50,9 @@ typedef enum tcp_verdict {
     TCP_TWICE,         /* this rank is there already */
     TCP_WRONG_TIMEOUT, /* `value` is that of the process that listens, in milliseconds */
     TCP_OTHER_PLACE,   /* another process listens there; `value` is its rank */
+    TCP_WRONG_JOINERS, /* `value` is DPTRAIN_JOINERS of the process that listens */
+    TCP_NO_PLACE,      /* as many processes as DPTRAIN_JOINERS says have come; `value` is that */
+    TCP_BUSY,          /* the job does not train yet, or another process comes: try again */
 } tcp_verdict;
 
 typedef struct tcp_answer {
@@ -54,7 +60,7 @@ typedef struct tcp_answer {
     uint8_t proof[TCP_PROOF_BYTES]; /* zeros for TCP_WRONG_SECRET */
 } tcp_answer;
 
-_Static_assert(sizeof(tcp_hello) == 48 && sizeof(tcp_claim) == 56 && sizeof(tcp_answer) == 40,
+_Static_assert(sizeof(tcp_hello) == 48 && sizeof(tcp_claim) == 64 && sizeof(tcp_answer) == 40,
                "what travels has no padding");
 
 /* The timeout as claims have it. */

@@ -7,7 +7,11 @@
    long still shows that it lives.
 
    Processes have two numbers.  Their *place* is the rank that they had when they joined, and never
-   changes.  Their rank counts those that are left.  Everything here has places; core has ranks. */
+   changes.  Their rank counts those that are left.  Everything here has places; core has ranks.
+
+   *Processes that come* (guests.c, door.c, enter.c).  Places from n_first on are kept for them.  A
+   process that comes connects to all processes of the job while they work on, and is their *guest*
+   until all of them call admit.  There is one guest at a time. */
 #ifndef DPT_TCP_JOB_H
 #define DPT_TCP_JOB_H
 
@@ -57,11 +61,12 @@ typedef struct tcp_frame {
     uint32_t count;      /* calls of settle in this generation, */
     uint32_t settled;    /* and how many of them are known to have succeeded */
     uint32_t in_settle;  /* of TCP_STATE */
-    uint32_t zero;
-    tcp_set members; /* of this generation */
-    tcp_set closed;  /* of which the sender knows that they have ended */
-    tcp_set silent;  /* of which the sender does not know whether they live */
-    uint8_t more[8];
+    uint32_t admits;     /* of TCP_STATE: the process waits in admit */
+    tcp_set members;     /* of this generation */
+    tcp_set closed;      /* of which the sender knows that they have ended */
+    tcp_set silent;      /* of which the sender does not know whether they live */
+    uint32_t guest; /* of TCP_STATE: the place of the guest that has connected, plus 1; 0: none */
+    uint8_t more[4];
 } tcp_frame;
 
 _Static_assert(sizeof(tcp_frame) == 128, "what travels has no padding");
@@ -166,10 +171,15 @@ typedef struct tcp_peer {
     uint32_t count; /* of the last TCP_SETTLE of this generation */
     uint8_t out[TCP_OUT_FRAMES * sizeof(tcp_frame)];
     size_t n_out;
+    int guest_data; /* the data connection of a guest, until it is let in; -1: none */
 } tcp_peer;
 
+typedef struct tcp_door tcp_door;
+
 typedef struct tcp_job {
-    size_t n, place; /* when the processes joined */
+    size_t n, place; /* places; and this process's */
+    size_t n_first;  /* processes at the start */
+    tcp_door *door;  /* NULL: no process can come */
     double timeout, beat;
     tcp_peer *peers;         /* (n) */
     size_t *members;         /* (n_members) places of those in the job, in their order */
@@ -193,12 +203,23 @@ typedef struct tcp_job {
     bool over; /* the wait is: */
     dpt_status outcome;
     size_t told; /* who has got this process's state; n: nobody */
+    /* Processes that come. */
+    bool comes;         /* this process has come and is not let in yet */
+    bool admits;        /* it waits in admit */
+    size_t guest;       /* the place of the guest; n: none */
+    double guest_since; /* when it came */
+    atomic_bool ready;  /* it has connected and waits to be let in, as far as this process knows */
+    tcp_set used;       /* places of processes that were let in at any time */
+    char *text; /* (n_text) what the program says to processes that come; NULL: nothing yet */
+    size_t n_text;
 } tcp_job;
 
-/* ---- service.c: the service thread; all but the first two are called with the mutex locked ----
+/* ---- service.c: the service thread; all but the first three are called with the mutex locked ----
  */
 
-/* Starts the service thread.  Returns 0 or the number of an error. */
+/* Starts a thread to which no signal goes; and the service thread.  Returns 0 or the number of an
+   error. */
+int dpt_tcp_thread_start(pthread_t *out, void *(*function)(void *), void *argument);
 int dpt_tcp_service_start(tcp_job *job);
 /* Sends what is waiting, and ends the thread. */
 void dpt_tcp_service_stop(tcp_job *job);
@@ -224,9 +245,57 @@ dpt_status dpt_tcp_tell(tcp_job *job, dpt_error *error);
 /* As `settle` and `mend` of the table, and the wait of `close`. */
 dpt_status dpt_tcp_settle(tcp_job *job, dpt_error *error);
 dpt_status dpt_tcp_mend(tcp_job *job, dpt_error *error);
+dpt_status dpt_tcp_admit(tcp_job *job, dpt_error *error);
 void dpt_tcp_part(tcp_job *job);
 /* As `leave` of the table. */
 void dpt_tcp_leave(tcp_job *job);
+
+/* ---- guests.c: the guest, as the processes of the job see it; with the mutex locked -------------
+ */
+
+/* Begins a guest, or adds its second connection.  Takes the socket. */
+void dpt_tcp_guest_seat(tcp_job *job, size_t place, bool data, int socket);
+/* Forgets the guest, whose connections it closes. */
+void dpt_tcp_guest_drop(tcp_job *job);
+/* Handles a frame; false: it comes from a process of the job. */
+bool dpt_tcp_guest_hear(tcp_job *job, size_t place, const tcp_frame *frame);
+/* The control connection to a place has ended and is closed. */
+void dpt_tcp_guest_ended(tcp_job *job, size_t place);
+/* Drops a guest that is silent, or not ready `most` seconds after it came. */
+void dpt_tcp_guest_look(tcp_job *job, double now, double most);
+/* The place of a guest that has both connections, plus 1; 0: none. */
+uint32_t dpt_tcp_guest_told(const tcp_job *job);
+/* The coordinator: whether any process waits in admit; and adds the guest to the members if all of
+   them are connected to it.  Returns the next generation. */
+bool dpt_tcp_guest_admitted(const tcp_job *job);
+uint32_t dpt_tcp_guest_let_in(const tcp_job *job, tcp_set *members);
+/* Every process: place p, which was no member, is one from now on. */
+void dpt_tcp_guest_take_in(tcp_job *job, size_t place);
+
+/* ---- door.c: the thread that listens for processes that come -----------------------------------
+ */
+
+/* Takes *parts, also on failure.  Copies the settings. */
+DPT_CHECK_RESULT dpt_status dpt_tcp_door_open(tcp_job *job, const tcp_settings *settings,
+                                              tcp_door_parts *parts, dpt_error *error);
+void dpt_tcp_door_close(tcp_door *door); /* accepts NULL */
+
+/* ---- enter.c: the process that comes ------------------------------------------------------------
+ */
+
+/* What a process that comes learns. */
+typedef struct tcp_entry {
+    tcp_set members, used;
+    tcp_sockets *sockets; /* (places) */
+    tcp_door_parts parts;
+    char *text; /* (n_text + 1) ends with '\0' */
+    size_t n_text;
+} tcp_entry;
+
+/* Connects to all processes of a job that runs.  Fills in n, rank, n_joiners and timeout of the
+   settings.  The caller takes what *out holds.  DPT_E_IO, DPT_E_INVALID, DPT_E_NO_MEMORY: *out is
+   empty then. */
+DPT_CHECK_RESULT dpt_status dpt_tcp_enter(tcp_settings *settings, tcp_entry *out, dpt_error *error);
 
 /* ---- messages.c ------------------------------------------------------------------------------ */
 

@@ -4,7 +4,7 @@
    a higher one.  Connecting waits for lower ranks only, so the processes do not wait in a circle.
  */
 #include "join.h"
-#include "handshake.h"
+#include "join_parts.h"
 
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -15,38 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Connections whose proof is awaited, how long it is awaited, and how many refusals are told. */
-enum { MOST_GUESTS = 64, GUEST_SECONDS = 5, MOST_REFUSALS = 20, LOOK_MILLISECONDS = 100 };
+/* How many refusals are told. */
+enum { MOST_REFUSALS = 20 };
+typedef tcp_place place;
 static const double tell_waiting_seconds = 5;
-
-/* The address of a process as it travels. */
-typedef struct place {
-    uint8_t bytes[16];
-    uint32_t family; /* 4 or 6 */
-    uint32_t port;
-} place;
-
-/* A connection that somebody has made to this process. */
-typedef struct guest {
-    int socket; /* -1: none */
-    double since;
-    size_t got; /* bytes of what is awaited: the hello, then the claim */
-    bool greeted;
-    tcp_address address;
-    tcp_nonces nonces;
-    tcp_claim claim;
-} guest;
-
-typedef struct join {
-    const tcp_settings *settings;
-    tcp_sockets *sockets; /* (n) */
-    place *places;        /* (n) */
-    int listener;
-    double deadline, told_waiting;
-    bool seated; /* the table is known: who leaves now is not waited for again */
-    size_t n_refusals;
-    guest guests[MOST_GUESTS];
-} join;
 
 double dpt_tcp_seconds(void)
 {
@@ -170,15 +142,6 @@ static int connect_once(const tcp_address *address, double deadline)
     return -1;
 }
 
-/* A process to connect to. */
-typedef struct target {
-    tcp_address address;
-    char text[TCP_ADDRESS_TEXT];
-    size_t rank;
-    uint32_t kind; /* TCP_CONTROL or TCP_DATA */
-    uint32_t port; /* where this process listens */
-} target;
-
 /* Tries until the other process listens.  A try ends after some seconds, because a host that is not
    there yet does not answer. */
 static dpt_status connect_to(const join *j, const target *to, int *out, dpt_error *error)
@@ -200,7 +163,7 @@ static dpt_status connect_to(const join *j, const target *to, int *out, dpt_erro
                           j->settings->rank, to->rank, to->text, strerror(why));
             tell = j->deadline;
         }
-        (void)nanosleep(&(struct timespec){.tv_nsec = LOOK_MILLISECONDS * 1000000L}, NULL);
+        (void)nanosleep(&(struct timespec){.tv_nsec = TCP_LOOK_MILLISECONDS * 1000000L}, NULL);
     }
     tune(*out);
     return DPT_OK;
@@ -235,6 +198,18 @@ static dpt_status tell_answer(const tcp_settings *s, const tcp_answer *answer, c
         return DPT_FAIL(error, DPT_E_INVALID,
                         "at %s listens process %u, which was not looked for there", text,
                         (unsigned)answer->value);
+    case TCP_WRONG_JOINERS:
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "DPTRAIN_JOINERS is %zu here and %u in the process at %s: give all the "
+                        "same",
+                        s->n_joiners, (unsigned)answer->value, text);
+    case TCP_NO_PLACE:
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "the job at %s lets %u processes come (DPTRAIN_JOINERS), and so many have "
+                        "come: start it with a larger number",
+                        text, (unsigned)answer->value);
+    case TCP_BUSY:
+        return DPT_FAIL(error, DPT_E_STATE, "the job at %s lets no process in now", text);
     case TCP_WRONG_SECRET: break;
     }
     return DPT_FAIL(error, DPT_E_INVALID,
@@ -263,7 +238,8 @@ static dpt_status introduce(const join *j, int socket, const target *to, dpt_err
                        .to = (uint32_t)to->rank,
                        .kind = to->kind,
                        .port = to->port,
-                       .timeout = dpt_tcp_timeout_ms(j->settings)};
+                       .timeout = dpt_tcp_timeout_ms(j->settings),
+                       .joiners = (uint32_t)j->settings->n_joiners};
     DPT_TRY(dpt_tcp_hello_make(&nonces.from_client, error));
     int code = send_all(j, socket, &nonces.from_client, sizeof nonces.from_client);
     if (code == 0) code = receive_all(j, socket, &nonces.from_server, sizeof nonces.from_server);
@@ -363,8 +339,13 @@ static void receive_guest(join *j)
 static tcp_verdict judge(const join *j, const tcp_claim *claim, uint32_t *value)
 {
     const tcp_settings *s = j->settings;
+    if (j->host) return j->host->judge(j->host->user, claim, value);
+    *value = 0;
+    if (claim->kind == TCP_ENTER) return s->n_joiners > 0 ? TCP_BUSY : TCP_NO_PLACE;
     *value = (uint32_t)s->n;
     if (claim->n != s->n) return TCP_WRONG_COUNT;
+    *value = (uint32_t)s->n_joiners;
+    if (claim->joiners != s->n_joiners) return TCP_WRONG_JOINERS;
     if (claim->rank >= s->n || claim->rank == s->rank) return TCP_WRONG_RANK;
     *value = dpt_tcp_timeout_ms(s);
     if (claim->timeout != *value) return TCP_WRONG_TIMEOUT;
@@ -397,6 +378,13 @@ static void tell_refusal(join *j, guest *g, tcp_verdict verdict)
     else if (verdict == TCP_WRONG_TIMEOUT)
         refuse(j, g, "its DPTRAIN_PROCESS_TIMEOUT is %g, and that of this process %g",
                g->claim.timeout / 1000.0, j->settings->timeout);
+    else if (verdict == TCP_BUSY)
+        drop(&g->socket); /* it tries again */
+    else if (verdict == TCP_NO_PLACE)
+        refuse(j, g, "no more processes may come (DPTRAIN_JOINERS)");
+    else if (verdict == TCP_WRONG_JOINERS)
+        refuse(j, g, "its DPTRAIN_JOINERS is %u, and that of this process %zu",
+               (unsigned)g->claim.joiners, j->settings->n_joiners);
     else if (verdict == TCP_TWICE)
         refuse(j, g, "it says that it is process %u, which has joined already", rank);
     else
@@ -420,9 +408,14 @@ static void answer_claim(join *j, guest *g)
         drop(&g->socket);
         return;
     }
+    if (j->host) {
+        j->host->seat(j->host->user, g);
+        return;
+    }
     tcp_sockets *there = &j->sockets[g->claim.rank];
     *(g->claim.kind == TCP_CONTROL ? &there->control : &there->data) = g->socket;
-    place_write(&j->places[g->claim.rank], &g->address, g->claim.port);
+    if (g->claim.kind == TCP_CONTROL)
+        place_write(&j->places[g->claim.rank], &g->address, g->claim.port);
     g->socket = -1;
 }
 
@@ -469,7 +462,7 @@ static void look_at_guests(join *j)
     struct pollfd all[MOST_GUESTS + 1] = {{.fd = j->listener, .events = POLLIN}};
     for (size_t i = 0; i < MOST_GUESTS; i++)
         all[i + 1] = (struct pollfd){.fd = j->guests[i].socket, .events = POLLIN};
-    if (poll(all, MOST_GUESTS + 1, LOOK_MILLISECONDS) <= 0)
+    if (poll(all, MOST_GUESTS + 1, TCP_LOOK_MILLISECONDS) <= 0)
         for (size_t i = 0; i <= MOST_GUESTS; i++)
             all[i].revents = 0;
     for (size_t i = 0; i < MOST_GUESTS; i++) {
@@ -656,11 +649,95 @@ static dpt_status join_as_other(join *j, dpt_error *error)
     return await_members(j, TCP_DATA, error);
 }
 
-dpt_status dpt_tcp_join(const tcp_settings *settings, tcp_sockets *sockets, dpt_error *error)
+/* ---- Parts for processes that come later ----------------------------------------------------- */
+
+void dpt_tcp_join_begin(const tcp_settings *settings, join *j)
 {
     const double now = dpt_tcp_seconds();
+    *j = (join){.settings = settings,
+                .listener = -1,
+                .deadline = now + settings->join_timeout,
+                .told_waiting = now + tell_waiting_seconds};
+    for (size_t i = 0; i < MOST_GUESTS; i++)
+        j->guests[i].socket = -1;
+}
+
+void dpt_tcp_join_end(join *j)
+{
+    for (size_t i = 0; i < MOST_GUESTS; i++)
+        drop(&j->guests[i].socket);
+    drop(&j->listener);
+}
+
+void dpt_tcp_look_at_guests(join *j)
+{
+    look_at_guests(j);
+}
+
+dpt_status dpt_tcp_listen_at(join *j, const tcp_address *address, dpt_error *error)
+{
+    return listen_at(address, &j->listener, error);
+}
+
+dpt_status dpt_tcp_listen_beside(join *j, uint32_t *port, dpt_error *error)
+{
+    return listen_beside(j, port, error);
+}
+
+dpt_status dpt_tcp_reach(const join *j, target *to, int *out, dpt_error *error)
+{
+    return reach(j, to, out, error);
+}
+
+dpt_status dpt_tcp_reach_once(const join *j, target *to, int *out, dpt_error *error)
+{
+    dpt_tcp_address_text(&to->address, to->text);
+    *out = connect_once(&to->address, dpt_tcp_seconds() + GUEST_SECONDS);
+    if (*out < 0)
+        return DPT_FAIL_NATIVE(error, DPT_E_IO, errno, "nobody listens at %s: %s", to->text,
+                               strerror(errno));
+    tune(*out);
+    const dpt_status status = introduce(j, *out, to, error);
+    if (status != DPT_OK) drop(out);
+    return status;
+}
+
+bool dpt_tcp_place_read(const tcp_place *from, tcp_address *out)
+{
+    return place_read(from, out);
+}
+
+void dpt_tcp_place_write(tcp_place *out, const tcp_address *address, uint32_t port)
+{
+    place_write(out, address, port);
+}
+
+int dpt_tcp_send_bytes(const join *j, int socket, const void *data, size_t n_bytes)
+{
+    return send_all(j, socket, data, n_bytes);
+}
+
+int dpt_tcp_receive_bytes(const join *j, int socket, void *data, size_t n_bytes)
+{
+    return receive_all(j, socket, data, n_bytes);
+}
+
+/* ---- Joining --------------------------------------------------------------------------------- */
+
+/* Keeps the listener and the addresses for processes that come later. */
+static void keep_door(join *j, tcp_door_parts *out)
+{
+    *out = (tcp_door_parts){.listener = j->listener, .places = j->places};
+    j->listener = -1;
+    j->places = NULL;
+}
+
+dpt_status dpt_tcp_join(const tcp_settings *settings, tcp_sockets *sockets, tcp_door_parts *parts,
+                        dpt_error *error)
+{
+    *parts = (tcp_door_parts){.listener = -1};
     join *j = malloc(sizeof *j);
-    place *places = calloc(settings->n, sizeof *places);
+    place *places = calloc(settings->n + settings->n_joiners, sizeof *places);
     dpt_status status = DPT_E_NO_MEMORY;
     for (size_t r = 0; r < settings->n; r++)
         sockets[r] = (tcp_sockets){.control = -1, .data = -1};
@@ -669,23 +746,17 @@ dpt_status dpt_tcp_join(const tcp_settings *settings, tcp_sockets *sockets, dpt_
         free(places);
         return DPT_FAIL(error, status, "no memory to join other processes");
     }
-    *j = (join){.settings = settings,
-                .sockets = sockets,
-                .places = places,
-                .listener = -1,
-                .deadline = now + settings->join_timeout,
-                .told_waiting = now + tell_waiting_seconds};
-    for (size_t i = 0; i < MOST_GUESTS; i++)
-        j->guests[i].socket = -1;
+    dpt_tcp_join_begin(settings, j);
+    j->sockets = sockets;
+    j->places = places;
     status = settings->rank == 0 ? join_as_first(j, error) : join_as_other(j, error);
-    for (size_t i = 0; i < MOST_GUESTS; i++)
-        drop(&j->guests[i].socket);
-    drop(&j->listener);
+    if (status == DPT_OK && settings->n_joiners > 0) keep_door(j, parts);
+    dpt_tcp_join_end(j);
     for (size_t r = 0; status != DPT_OK && r < settings->n; r++) {
         drop(&sockets[r].control);
         drop(&sockets[r].data);
     }
-    free(places);
+    free(j->places);
     free(j);
     return status;
 }

@@ -45,6 +45,8 @@ void dpt_tcp_send(tcp_job *job, size_t place, tcp_kind kind)
                        .count = job->count,
                        .settled = job->settled,
                        .in_settle = job->wait == TCP_IN_SETTLE,
+                       .admits = job->admits,
+                       .guest = dpt_tcp_guest_told(job),
                        .members = job->in_job};
     if (place == job->place || peer->control < 0) return;
     for (size_t p = 0; p < job->n; p++) {
@@ -78,7 +80,8 @@ void dpt_tcp_end_connections(tcp_job *job)
 static void send_beats(tcp_job *job)
 {
     for (size_t p = 0; p < job->n; p++)
-        if (job->peers[p].n_out == 0 && dpt_tcp_lives(job, p)) dpt_tcp_send(job, p, TCP_BEAT);
+        if (job->peers[p].n_out == 0 && (dpt_tcp_lives(job, p) || p == job->guest))
+            dpt_tcp_send(job, p, TCP_BEAT);
 }
 
 /* ---- Processes that end ---------------------------------------------------------------------- */
@@ -102,6 +105,7 @@ static void note_end(tcp_job *job, size_t place, int code, double heard)
     (void)close(peer->control);
     peer->control = -1;
     peer->n_out = 0;
+    dpt_tcp_guest_ended(job, place);
     if (!dpt_tcp_has(&job->in_job, place)) return;
     peer->fate = code != 0 || may_have_gone_on(job, peer, heard) ? TCP_SILENT : TCP_CLOSED;
     job->told = job->n; /* the state has changed */
@@ -220,17 +224,22 @@ static void *serve(void *argument)
 }
 
 /* Signals go to other threads of the program. */
-int dpt_tcp_service_start(tcp_job *job)
+int dpt_tcp_thread_start(pthread_t *out, void *(*function)(void *), void *argument)
 {
     sigset_t all, before;
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
+    const int code = pthread_create(out, NULL, function, argument);
+    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+int dpt_tcp_service_start(tcp_job *job)
+{
     const double now = dpt_tcp_seconds();
     for (size_t p = 0; p < job->n; p++)
         job->peers[p].heard = now;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_BLOCK, &all, &before);
-    const int code = pthread_create(&job->thread, NULL, serve, job);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return code;
+    return dpt_tcp_thread_start(&job->thread, serve, job);
 }
 
 void dpt_tcp_service_stop(tcp_job *job)

@@ -78,8 +78,15 @@ static dpt_status read_number(const number *what, double *out, dpt_error *error)
 
 static dpt_status read_numbers(tcp_settings *s, dpt_error *error)
 {
-    double n = 0, rank = 0;
+    double n = 0, rank = 0, joiners = 0;
+    if (s->comes) {
+        s->timeout = timeout_number.usual; /* until the job has told its own */
+        return read_number(&join_number, &s->join_timeout, error);
+    }
     DPT_TRY(read_number(&count_number, &n, error));
+    const number joiners_number = {
+        .name = "DPTRAIN_JOINERS", .most = TCP_MOST_PROCESSES - n, .whole = true};
+    DPT_TRY(read_number(&joiners_number, &joiners, error));
     const number rank_number = {
         .name = "DPTRAIN_RANK", .most = n - 1, .whole = true, .required = true};
     DPT_TRY(read_number(&rank_number, &rank, error));
@@ -87,6 +94,7 @@ static dpt_status read_numbers(tcp_settings *s, dpt_error *error)
     DPT_TRY(read_number(&join_number, &s->join_timeout, error));
     s->n = (size_t)n;
     s->rank = (size_t)rank;
+    s->n_joiners = (size_t)joiners;
     return DPT_OK;
 }
 
@@ -263,6 +271,7 @@ static bool lacks_interface(const tcp_address *address)
 static dpt_status choose_address(tcp_settings *s, const struct addrinfo *found, const char *text,
                                  dpt_error *error)
 {
+    const char *name = s->comes ? "DPTRAIN_JOIN" : "DPTRAIN_ADDRESS";
     char words[TCP_ADDRESS_TEXT] = "";
     for (const struct addrinfo *a = found; a; a = a->ai_next) {
         tcp_address one = {.any = {.sa_family = AF_UNSPEC}};
@@ -280,30 +289,29 @@ static dpt_status choose_address(tcp_settings *s, const struct addrinfo *found, 
         if (!*words) dpt_tcp_address_text(&one, words);
     }
     return DPT_FAIL(error, DPT_E_INVALID,
-                    "DPTRAIN_ADDRESS: %.80s (%s) is no loopback address and in no network of "
+                    "%s: %.80s (%s) is no loopback address and in no network of "
                     "DPTRAIN_NETWORKS: name a trusted network, as in DPTRAIN_NETWORKS=10.1.0.0/16",
-                    text, words);
+                    name, text, words);
 }
 
 static dpt_status read_address(tcp_settings *s, dpt_error *error)
 {
-    const char *text = variable("DPTRAIN_ADDRESS");
+    const char *name = s->comes ? "DPTRAIN_JOIN" : "DPTRAIN_ADDRESS", *text = variable(name);
     char host[256], port[8];
     if (!text)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "DPTRAIN_ADDRESS is not set: give HOST:PORT of the first process");
     if (!split(text, host, port))
         return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_ADDRESS is \"%.80s\": give HOST:PORT, as in 10.1.0.2:29500 or "
+                        "%s is \"%.80s\": give HOST:PORT, as in 10.1.0.2:29500 or "
                         "[::1]:29500, with a port from 1 to 65535",
-                        text);
+                        name, text);
     const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     const int code = getaddrinfo(host, port, &hints, &found);
     if (code != 0)
-        return DPT_FAIL_NATIVE(error, DPT_E_INVALID, code,
-                               "DPTRAIN_ADDRESS: there is no host %.80s: %s", host,
-                               gai_strerror(code));
+        return DPT_FAIL_NATIVE(error, DPT_E_INVALID, code, "%s: there is no host %.80s: %s", name,
+                               host, gai_strerror(code));
     const dpt_status status = choose_address(s, found, text, error);
     freeaddrinfo(found);
     return status;
@@ -311,7 +319,7 @@ static dpt_status read_address(tcp_settings *s, dpt_error *error)
 
 dpt_status dpt_tcp_settings_read(tcp_settings *out, dpt_error *error)
 {
-    *out = (tcp_settings){.rank = 0};
+    *out = (tcp_settings){.comes = variable("DPTRAIN_JOIN") != NULL};
     DPT_TRY(read_networks(out, error));
     DPT_TRY(read_address(out, error));
     DPT_TRY(read_numbers(out, error));

@@ -30,7 +30,9 @@ typedef struct tcp_network {
 
 typedef struct tcp_settings {
     size_t rank, n;
-    tcp_address address; /* where process 0 listens */
+    size_t n_joiners;    /* processes that may come later */
+    bool comes;          /* this process comes to a job that runs: rank and n are not known */
+    tcp_address address; /* where process 0 listens; if this process comes, the first process */
     double timeout;      /* seconds: a process that is silent for longer is left behind */
     double join_timeout; /* seconds in which all processes must have joined */
     uint8_t secret[TCP_MOST_SECRET];
