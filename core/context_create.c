@@ -57,6 +57,7 @@ void dpt_context_destroy(dpt_context *context)
     dpti_processes_stop(context->processes);
     if (context->carried.object) context->carried.destroy(context->carried.object);
     free(context->counts.of);
+    free(context->invitation);
     dpti_registry_destroy(context->registry);
     free(context->precision);
     free(context);

@@ -2,6 +2,7 @@
    set, or that name an address to join at, and through the plug-in of the transport.  The public
    functions on processes are here too. */
 #include "collective/launch.h"
+#include "collective/arrivals.h"
 #include "context/context.h"
 
 #include "base/environment.h"
@@ -42,7 +43,15 @@ static bool find_step(size_t *n, const char **which)
 static bool is_tcp_meant(void)
 {
     const char *wanted = dpti_environment_trusted("DPTRAIN_TRANSPORT");
-    return wanted ? strcmp(wanted, "tcp") == 0 : dpti_environment("DPTRAIN_ADDRESS") != NULL;
+    if (wanted) return strcmp(wanted, "tcp") == 0;
+    return dpti_environment("DPTRAIN_ADDRESS") || dpti_environment("DPTRAIN_JOIN");
+}
+
+/* Returns whether processes may come later, also to one process alone. */
+static bool may_others_come(void)
+{
+    const char *n = dpti_environment("DPTRAIN_JOINERS");
+    return is_tcp_meant() && n && strcmp(n, "0") != 0;
 }
 
 /* As dpti_launched, for processes that join through TCP. */
@@ -58,6 +67,10 @@ static dpt_status find_tcp(size_t *n, const char **which, dpt_error *error)
                         "both set: unset one of them, or say which one counts with "
                         "DPTRAIN_TRANSPORT=tcp or DPTRAIN_TRANSPORT=mpi",
                         variables[i]);
+    }
+    if (dpti_environment("DPTRAIN_JOIN")) {
+        *n = 2; /* this process, and those that are there */
+        return DPT_OK;
     }
     if (!value || !dpti_parse_size(value, 1, MOST_PROCESSES, n))
         return DPT_FAIL(error, DPT_E_INVALID,
@@ -78,7 +91,7 @@ static dpt_status find_tcp(size_t *n, const char **which, dpt_error *error)
 /* A process that lacks the address alone would train by itself, and the others would wait. */
 static dpt_status check_address(dpt_error *error)
 {
-    static const char *const names[] = {"DPTRAIN_PROCESSES", "DPTRAIN_RANK"};
+    static const char *const names[] = {"DPTRAIN_PROCESSES", "DPTRAIN_RANK", "DPTRAIN_JOINERS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!dpti_environment(names[i]) || dpti_environment_trusted("DPTRAIN_TRANSPORT")) continue;
         return DPT_FAIL(error, DPT_E_INVALID,
@@ -247,7 +260,7 @@ static const char *choose_transport(size_t n)
 {
     const char *wanted = dpti_environment_trusted("DPTRAIN_TRANSPORT");
     if (wanted) return strcmp(wanted, "none") == 0 ? NULL : wanted;
-    if (n <= 1) return NULL;
+    if (n <= 1 && !may_others_come()) return NULL;
     return is_tcp_meant() ? "tcp" : "mpi";
 }
 
@@ -278,6 +291,8 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
     if (which)
         snprintf(prefix, sizeof prefix, "%zu processes are to train together (%s), but cannot", n,
                  which);
+    else if (dpti_environment("DPTRAIN_JOIN"))
+        snprintf(prefix, sizeof prefix, "this process cannot join");
     else
         snprintf(prefix, sizeof prefix,
                  "this process is to train with others (DPTRAIN_TRANSPORT=%.40s), but cannot",
@@ -290,6 +305,9 @@ dpt_status dpt_processes_join_for(dpt_context *context, const char *purpose)
         status = check_count(context->processes, n, which, &error);
         if (status != DPT_OK) dpti_processes_give_up(context->processes);
     }
+    snprintf(context->purpose, sizeof context->purpose, "%s", purpose);
+    if (status == DPT_OK && dpti_processes_come(context->processes))
+        return dpti_arrivals_check(context, prefix);
     if (status == DPT_OK) status = meet_others(context->processes, purpose, &error);
     if (status == DPT_OK) context->process_name.rank = dpti_processes_rank(context->processes);
     if (status == DPT_OK) context->process_name.rank_known = true;
@@ -315,6 +333,24 @@ double dpt_process_delay(const dpt_context *context, size_t rank)
 {
     const double *delays = context->processes ? dpti_processes_delays(context->processes) : NULL;
     return delays ? delays[rank] : 0;
+}
+
+void dpti_processes_words(const dpti_processes *processes, char *out, size_t n_bytes)
+{
+    static const double ms = 1e3;
+    const char *name = dpti_processes_transport(processes);
+    const double *delays = dpti_processes_delays(processes);
+    double least = delays ? delays[0] : 0, most = least;
+    for (size_t r = 0; delays && r < dpti_processes_count(processes); r++) {
+        if (delays[r] < least) least = delays[r];
+        if (delays[r] > most) most = delays[r];
+    }
+    if (!delays)
+        snprintf(out, n_bytes, "%s", name);
+    else if (least < most)
+        snprintf(out, n_bytes, "%s, delayed by %g to %g ms", name, ms * least, ms * most);
+    else
+        snprintf(out, n_bytes, "%s, delayed by %g ms", name, ms * most);
 }
 
 void dpt_process_transport(const dpt_context *context, char *out, size_t n_bytes)

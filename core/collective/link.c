@@ -72,7 +72,11 @@ dpt_status dpti_link_settle(const dpti_link *link, dpt_error *error)
 
 dpt_status dpti_link_mend(dpti_link *link, dpt_error *error)
 {
-    return link->transport->mend(link->self, &link->rank, &link->n, error);
+    const dpt_transport *t = link->transport;
+    const bool admits = link->admits;
+    link->admits = false;
+    return admits ? t->guests->admit(link->self, &link->rank, &link->n, error)
+                  : t->mend(link->self, &link->rank, &link->n, error);
 }
 
 static bool any_received(const dpt_message *messages, size_t n)

@@ -18,6 +18,7 @@ typedef struct dpti_link {
     /* Set by dpti_link_open: */
     void *self;
     size_t rank, n;
+    bool admits;     /* the next dpti_link_mend is `admit` of the transport */
     dpti_line *line; /* requests in flight; NULL without a delay */
 } dpti_link;
 

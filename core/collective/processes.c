@@ -41,6 +41,9 @@ struct dpti_processes {
     bool agreed;           /* all know of the last failure */
     size_t first, n_first; /* the rank and the number of processes at the start */
     size_t *firsts;        /* (n) as dpti_processes_first has it; NULL: the present ranks */
+    size_t last;           /* the highest of all that were there at any time */
+    size_t arrival;        /* of the process that was let in last; SIZE_MAX: none, or it is old */
+    bool comes;            /* this process has come and is not let in yet */
     double *delays;        /* (n) as dpti_processes_delays has them */
     dpt_message *messages; /* (4 n) */
     dpti_pipeline *pipeline;
@@ -264,6 +267,14 @@ static dpt_status run_open(dpti_processes *p, void *argument, dpt_error *error)
     p->open = true;
     p->first = p->link.rank;
     p->n_first = p->link.n;
+    p->arrival = SIZE_MAX;
+    const dpt_transport_guests *guests = p->link.transport->guests;
+    if (guests) p->comes = guests->comes(p->link.self, &p->first, &p->n_first);
+    if (p->comes) {
+        (void)DPT_FAIL(error, DPT_E_STATE, "the job has not let this process in yet");
+        note_failure(p, DPT_E_STATE, error);
+    }
+    p->last = p->comes ? 0 : p->n_first - 1;
     p->survives = dpti_link_survives(&p->link);
     p->timeout = dpti_link_timeout(&p->link);
     return make_room(p, error);
@@ -363,24 +374,6 @@ const double *dpti_processes_delays(const dpti_processes *processes)
     for (size_t r = 0; r < processes->link.n; r++)
         if (processes->delays[r] > 0) return processes->delays;
     return NULL;
-}
-
-void dpti_processes_words(const dpti_processes *processes, char *out, size_t n_bytes)
-{
-    static const double ms = 1e3;
-    const char *name = dpti_processes_transport(processes);
-    const double *delays = dpti_processes_delays(processes);
-    double least = delays ? delays[0] : 0, most = least;
-    for (size_t r = 0; delays && r < processes->link.n; r++) {
-        if (delays[r] < least) least = delays[r];
-        if (delays[r] > most) most = delays[r];
-    }
-    if (!delays)
-        snprintf(out, n_bytes, "%s", name);
-    else if (least < most)
-        snprintf(out, n_bytes, "%s, delayed by %g to %g ms", name, ms * least, ms * most);
-    else
-        snprintf(out, n_bytes, "%s, delayed by %g ms", name, ms * most);
 }
 
 void dpti_processes_give_up(dpti_processes *processes)
@@ -536,6 +529,9 @@ static dpt_status tell_firsts(dpti_processes *p, dpt_error *error)
     if (!firsts) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to exchange with processes");
     free(p->firsts);
     p->firsts = firsts;
+    /* One process comes at a time, and its place is above all others. */
+    const size_t newest = firsts[p->link.n - 1];
+    if (newest > p->last) p->arrival = p->last = newest;
     return DPT_OK;
 }
 
@@ -544,6 +540,7 @@ static dpt_status mend_once(dpti_processes *p, dpt_error *error)
     const dpt_status status = call(p, run_mend, NULL, error);
     p->lost = status != DPT_OK;
     DPT_TRY(status);
+    p->comes = false;
     pthread_mutex_lock(&p->mutex);
     p->failed = false;
     p->first_failure = (dpt_error){.status = DPT_OK};
@@ -563,6 +560,53 @@ dpt_status dpti_processes_mend(dpti_processes *processes, dpt_error *error)
     while (status != DPT_OK && dpti_processes_to_mend(p)) /* another one has died meanwhile */
         status = mend_once(p, error);
     return status;
+}
+
+const dpti_link *dpti_processes_link(const dpti_processes *processes)
+{
+    return &processes->link;
+}
+
+bool dpti_processes_come(const dpti_processes *processes)
+{
+    return processes->comes;
+}
+
+static dpt_status run_let_in(dpti_processes *p, void *argument, dpt_error *error)
+{
+    (void)argument;
+    p->link.admits = true;
+    end_in_flight(p);
+    return DPT_FAIL(error, DPT_E_STATE, "another process joins");
+}
+
+void dpti_processes_let_in(dpti_processes *processes)
+{
+    dpt_error error = {.status = DPT_OK};
+    (void)together(processes, run_let_in, NULL, &error);
+}
+
+bool dpti_processes_is_new(const dpti_processes *processes, size_t rank)
+{
+    return dpti_processes_first(processes, rank) == processes->arrival;
+}
+
+void dpti_processes_have_arrived(dpti_processes *processes)
+{
+    processes->arrival = SIZE_MAX;
+}
+
+bool dpti_processes_end_alone(dpti_processes *processes, dpt_status mine, const dpt_error *why)
+{
+    dpti_processes *p = processes;
+    if (mine == DPT_OK || !dpti_processes_is_new(p, p->link.rank) || has_failed(p)) return false;
+    p->lost = true;
+    pthread_mutex_lock(&p->mutex);
+    p->first_failure = *why;
+    p->first_failure.status = mine;
+    pthread_mutex_unlock(&p->mutex);
+    give_up(p);
+    return true;
 }
 
 size_t dpti_processes_first(const dpti_processes *processes, size_t rank)

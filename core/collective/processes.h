@@ -13,6 +13,7 @@
 
 #include "base/bytes.h"
 #include "collective/collective.h"
+#include "collective/link.h"
 #include "collective/transport.h"
 
 typedef struct dpti_processes dpti_processes; /* as context/context.h has it */
@@ -72,6 +73,26 @@ size_t dpti_processes_first(const dpti_processes *processes, size_t rank);
 size_t dpti_processes_first_count(const dpti_processes *processes);
 /* Returns whether the process that had rank `first` at the start has not been left behind. */
 bool dpti_processes_live(const dpti_processes *processes, size_t first);
+
+/* ---- Processes that come (arrivals.h) -------------------------------------------------------- */
+
+/* The link, whose numbers do not change while no call of `mend` is under way. */
+const dpti_link *dpti_processes_link(const dpti_processes *processes);
+/* Returns whether this process has come to a job that runs and is not let in yet.  Then
+   dpti_processes_to_mend is true, and `mend` waits until the others let it in. */
+bool dpti_processes_come(const dpti_processes *processes);
+/* Lets the process in that waits: every call fails from now on, until `mend`, and to_mend is true.
+   All processes call it with nothing in flight. */
+void dpti_processes_let_in(dpti_processes *processes);
+/* Returns whether process `rank` was let in and dpti_processes_have_arrived was not called since.
+   The result is the same in all processes. */
+bool dpti_processes_is_new(const dpti_processes *processes, size_t rank);
+/* If this process is new, and `mine` is a failure and the transport has not failed: this process
+   gives up instead of telling the others, so that they go on without it.  Every later call returns
+   the failure then, with the message of *why.  Returns whether it does. */
+bool dpti_processes_end_alone(dpti_processes *processes, dpt_status mine, const dpt_error *why);
+/* All processes call it: the process that came last is one of them. */
+void dpti_processes_have_arrived(dpti_processes *processes);
 
 /* Gathered data: bytes [begins[r], begins[r + 1]) of `data` are from process r. */
 typedef struct dpti_gathered {

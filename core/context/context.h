@@ -32,6 +32,8 @@ typedef struct dpti_device_counts {
     size_t *of; /* (n); NULL: no process has told */
 } dpti_device_counts;
 
+enum { DPTI_PURPOSE_BYTES = 64 };
+
 struct dpt_context {
     dpt_error error;           /* the last failure of a public call */
     dpti_registry *registry;   /* the backends and their devices (device/registry.h) */
@@ -45,8 +47,10 @@ struct dpt_context {
     bool begun;            /* a step was submitted, or there can be no such state */
     char *precision;       /* of devices that are opened from now on; NULL: their own */
     double device_timeout; /* of dpt_context_options */
-    size_t n_abandoned;    /* driver threads that were abandoned and have not returned */
-    dpt_notice_function *notice; /* of dpt_context_notices; NULL: notices are dropped */
+    char purpose[DPTI_PURPOSE_BYTES]; /* of dpt_processes_join_for, cut */
+    char *invitation;                 /* of dpt_process_invite; NULL: no process may come */
+    size_t n_abandoned;               /* driver threads that were abandoned and have not returned */
+    dpt_notice_function *notice;      /* of dpt_context_notices; NULL: notices are dropped */
     void *notice_user;
 };
 

@@ -71,24 +71,53 @@ DPT_API bool dpt_process_survives(const dpt_context *context);
    processes.  Cannot fail. */
 DPT_API double dpt_process_timeout(const dpt_context *context);
 /* Returns whether dpt_fit has failed, or a trainer could not be created, because a process has
-   died, and the training can go on with the processes that are left.  The context has the training
+   died or waits to be let in (dpt_process_invite), and the training can go on with the processes
+   that are there.  The context has the training
    state in host memory then, unless no step was submitted.  False with local steps.  Cannot fail.
  */
 DPT_API bool dpt_process_can_go_on(const dpt_context *context);
-/* Goes on without the processes that have died.  All processes that live must make the call or end.
-   Ranks and their number may change.  The program destroys its trainers before the call.  Then it
-   creates a trainer with the same options, and calls dpt_fit with the same options.  This dpt_fit
-   continues the training, and takes nothing from a file, or begins it if no process has a training
-   state (dpt_process_has_state).  A split of proportions keeps the numbers of the devices that are
-   left.  If dpt_process_can_go_on is true again after a failure, also after one of this call, the
-   program may repeat this.  Errors: DPT_E_STATE if dpt_process_can_go_on is false; DPT_E_IO if
-   messages fail; DPT_E_NO_MEMORY. */
+/* Goes on without the processes that have died, and with one that waits to be let in.  All
+   processes that live must make the call or end. Ranks and their number may change.  The program
+   destroys its trainers before the call.  Then it creates a trainer with the same options, and
+   calls dpt_fit with the same options.  This dpt_fit continues the training, and takes nothing from
+   a file, or begins it if no process has a training state (dpt_process_has_state).  A split of
+   proportions keeps the numbers of the devices that are left.  If dpt_process_can_go_on is true
+   again after a failure, also after one of this call, the program may repeat this.  Errors:
+   DPT_E_STATE if dpt_process_can_go_on is false; DPT_E_IO if messages fail; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_process_go_on(dpt_context *context);
 /* After dpt_process_go_on: returns whether the next dpt_fit continues from a training state in host
    memory.  The result is the same in all processes.  If it is false, no process had done a step,
    and the program loads weights, if it does, into the new trainer as it did at first.  Cannot
    fail. */
 DPT_API bool dpt_process_has_state(const dpt_context *context);
+/* ---- Processes that come to a job that runs (docs/processes.md) -------------------------------
+
+   Processes that have joined through TCP with DPTRAIN_JOINERS in the environment let others in. */
+
+/* Invites processes that come, and gives the text that each of them gets (dpt_process_told), which
+   is copied.  From then on dpt_fit fails when a process waits to be let in: between two steps,
+   after the same step in all processes, with the training state in host memory.
+   dpt_process_can_go_on is true then.  The program does what it does when a process has died: after
+   dpt_process_go_on the new process is one of them.  Does nothing if no process can come.  All
+   processes make the call before dpt_fit.  Errors: DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_process_invite(dpt_context *context, const char *text);
+/* Returns how many processes there can ever be: those of the start, and those that may come.  1 if
+   this process is alone.  Cannot fail. */
+DPT_API size_t dpt_process_most(const dpt_context *context);
+/* Returns whether this process has come to a job that runs (DPTRAIN_JOIN in the environment) and is
+   not let in yet.  dpt_processes_join has connected it to all processes of the job then, and
+   nothing else.  It opens its devices and its data, makes the model, and calls dpt_process_go_on,
+   which waits until it is let in.  Then it creates a trainer with the options that the job has, and
+   calls dpt_fit, like all others.  If it fails before its first step, it ends and the others go on.
+   Cannot fail. */
+DPT_API bool dpt_process_comes(const dpt_context *context);
+/* Returns what the program has told with dpt_process_invite; NULL unless dpt_process_comes is true.
+   The text is valid until dpt_process_go_on.  Cannot fail. */
+DPT_API const char *dpt_process_told(const dpt_context *context);
+/* Returns with how many devices this process may come, so that each device of the job can have a
+   sample of the batch; SIZE_MAX unless dpt_process_comes is true.  Cannot fail. */
+DPT_API size_t dpt_process_room(const dpt_context *context);
+
 /* Returns whether this process should report the last failure to the user.  True for rank 0, and
    for a process whose failure the other processes do not know.  Cannot fail. */
 DPT_API bool dpt_process_speaks(const dpt_context *context);

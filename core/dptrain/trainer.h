@@ -444,6 +444,8 @@ typedef enum dpt_device_event_kind {
     DPT_STEPS_IN_SEGMENTS =
         7, /* the device trains alone, but cannot use single-launch steps; it goes on with steps in
               several segments, which are slower and give the same bits */
+    DPT_DEVICE_JOINED = 8, /* the device takes part from this step on, because its process has come
+                              to the job (dptrain/process.h) */
     /* The names of version 0.1 for three of these.  They are removed in the next version. */
     DPT_DEVICE_RESTS = DPT_DEVICE_STANDBY,
     DPT_DEVICE_WAKES = DPT_DEVICE_PRESENT,

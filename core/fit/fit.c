@@ -485,6 +485,7 @@ static dpt_status run_epoch(dpti_fit *f)
     do {
         bool due = dpti_fit_is_due(f);
         if (due && dpt_trainer_in_flight(t) == 0) {
+            DPT_TRY(dpti_fit_let_in(f));
             DPT_TRY(dpti_fit_keep(f));
             note_stop(f); /* which processes have agreed on behind a round */
             due = false;
@@ -754,6 +755,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_standby_listen(trainer, dpti_fit_again, &f);
     const float lr = trainer->lr;
     dpt_status status = prepare(&f, &given);
+    if (status == DPT_OK) status = dpti_fit_invite(&f);
     if (status == DPT_OK) {
         show_islands(&f);
         dpti_carried_drop(f.context);

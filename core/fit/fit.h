@@ -161,6 +161,20 @@ dpt_status dpti_fit_look_at_checkpoints(dpti_fit *f);
 /* Returns the failure of weights that could not be written in the end. */
 DPT_CHECK_RESULT dpt_status dpti_fit_check_saved(dpti_fit *f);
 
+/* ---- Processes that come (fit_arrivals.c) -----------------------------------------------------
+ */
+
+/* Tells processes that come for how many devices there is room.  All processes call it when they
+   are ready for the first step; the process that came last is one of them from then on. */
+DPT_CHECK_RESULT dpt_status dpti_fit_invite(dpti_fit *f);
+/* Returns whether all processes have agreed to let another one in before more steps are
+   submitted. */
+bool dpti_fit_lets_in(dpti_fit *f);
+/* Called when they have, with no step in flight: fails in all processes, with DPT_E_STATE, and the
+   training is carried on by the next dpt_fit.  Fails as the transport does if a process has died.
+   Returns DPT_OK if they have not. */
+DPT_CHECK_RESULT dpt_status dpti_fit_let_in(dpti_fit *f);
+
 /* ---- Going on when a process has died (fit_carried.c) -----------------------------------------
  */
 
@@ -180,5 +194,7 @@ DPT_CHECK_RESULT dpt_status dpti_carried_open(dpti_fit *f, dpti_checkpoint *out)
 /* In process 0: writes an event for each device of the processes that have died to the log, and
    tells the program of it.  Also tells the program of processes that died before the first step. */
 DPT_CHECK_RESULT dpt_status dpti_carried_tell_lost(dpti_fit *f);
+/* The same of the process that was let in last, if any. */
+DPT_CHECK_RESULT dpt_status dpti_carried_tell_joined(dpti_fit *f);
 
 #endif

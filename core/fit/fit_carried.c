@@ -154,6 +154,7 @@ bool dpti_carried_take(dpti_fit *f)
 
 bool dpt_process_can_go_on(const dpt_context *context)
 {
+    /* A process that was let in and has no state yet goes on as the others do. */
     return context->processes && (dpti_carried_any(context) || !context->begun) &&
            dpti_processes_to_mend(context->processes);
 }
@@ -170,9 +171,14 @@ static dpt_status find_state(dpt_context *context, dpt_error *error)
     dpti_gathered all = {.data = NULL};
     DPT_TRY(
         dpti_processes_gather(context->processes, (dpti_bytes){&mine, sizeof mine}, &all, error));
-    context->goes_on = memchr(all.data, true, dpti_processes_count(context->processes)) != NULL;
+    const dpti_processes *p = context->processes;
+    context->goes_on = memchr(all.data, true, dpti_processes_count(p)) != NULL;
     dpti_gathered_free(&all);
-    return DPT_OK;
+    if (context->goes_on || !dpti_processes_is_new(p, dpti_processes_rank(p))) return DPT_OK;
+    dpti_processes_give_up(context->processes);
+    return DPT_FAIL(error, DPT_E_IO,
+                    "all processes that had the training state have ended: --resume continues from "
+                    "the last checkpoint");
 }
 
 dpt_status dpt_process_go_on(dpt_context *context)
@@ -184,6 +190,7 @@ dpt_status dpt_process_go_on(dpt_context *context)
         find_state(context, &error) != DPT_OK)
         return dpti_context_fail(context, NULL, &error);
     context->process_name.rank = dpti_processes_rank(context->processes);
+    context->process_name.rank_known = true;
     return DPT_OK;
 }
 

@@ -478,6 +478,7 @@ bool dpti_fit_is_due(dpti_fit *f)
 {
     const unsigned due = find_due(f) & ~(unsigned)CAN_KEEP;
     if (!f->trainer->processes) return due != 0;
+    if (dpti_fit_lets_in(f)) return true;
     /* Between rounds of local steps nothing is in flight, and dpti_fit_keep asks all processes. */
     if (f->trainer->local_steps > 0) return !dpti_rounds_continue(f->trainer);
     if (due != 0) dpti_peers_request(f->trainer, DPTI_RUN_REQUEST_KEEP);

@@ -493,6 +493,7 @@ static dpt_status begin_log(dpti_fit *f)
         dpti_history_recall(&f->history, f->options->log, f->trainer->n_devices, &error) != DPT_OK)
         return dpti_context_fail(f->context, NULL, &error);
     DPT_TRY(dpti_carried_tell_lost(f)); /* devices have the numbers of before */
+    DPT_TRY(dpti_carried_tell_joined(f));
     return f->resumed ? log_run(f, true) : DPT_OK;
 }
 
@@ -525,6 +526,7 @@ dpt_status dpti_fit_open_files(dpti_fit *f)
     tell_changed(f);
     DPT_TRY(take_files_over(f));
     DPT_TRY(o->log ? begin_log(f) : dpti_carried_tell_lost(f));
+    if (!o->log) DPT_TRY(dpti_carried_tell_joined(f));
     if (o->tensorboard) DPT_TRY(begin_board(f));
     return o->trace ? open_once_read(&(opening){.fit = f, .path = o->trace}, open_trace) : DPT_OK;
 }

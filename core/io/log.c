@@ -318,6 +318,7 @@ const char *dpti_log_event_name(dpt_device_event_kind kind)
         [DPT_REPLICA_RESTORED] = "replica_restored", [DPT_DEVICE_READMITTED] = "device_readmitted",
         [DPT_ISLAND_LOST] = "island_lost",           [DPT_DEVICE_STANDBY] = "device_standby",
         [DPT_DEVICE_PRESENT] = "device_present",     [DPT_STEPS_IN_SEGMENTS] = "steps_in_segments",
+        [DPT_DEVICE_JOINED] = "device_joined",
     };
     return names[kind];
 }

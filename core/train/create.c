@@ -2,6 +2,7 @@
    workers (programs/worker.c). */
 #include "base/left_behind.h"
 #include "base/recorded.h"
+#include "collective/arrivals.h"
 #include "context/context.h"
 #include "context/sized.h"
 #include "device/set.h"
@@ -160,8 +161,31 @@ static dpt_status check_parts(dpt_trainer *t, dpt_shard what)
                     hindrance);
 }
 
+/* Refuses what has no meaning if processes may come, and a process for which the batch is too
+   small. */
+static dpt_status check_arrivals(dpt_trainer *t, const dpt_trainer_options *options)
+{
+    const dpti_processes *p = t->processes;
+    if (!p || dpti_arrivals_most(p) == dpti_processes_first_count(p)) return DPT_OK;
+    if (options->split.kind == DPT_SPLIT_PROPORTIONS || options->split.kind == DPT_SPLIT_REPLAY)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "processes may come (DPTRAIN_JOINERS), and a split of numbers or of a log "
+                        "has no shares for them; take equal or measured shares");
+    if (options->local_steps > 0)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "processes may come (DPTRAIN_JOINERS), and with local steps none can be "
+                        "let in; leave one of the two out");
+    if (!dpti_processes_is_new(p, dpti_processes_rank(p)) || t->n_devices <= options->batch_size)
+        return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID,
+                    "a batch of %zu has no samples for all of the %zu devices that the job would "
+                    "have with those of this process",
+                    options->batch_size, t->n_devices);
+}
+
 static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
 {
+    DPT_TRY(check_arrivals(t, options));
     DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(check_parts(t, options->shard));
     DPT_TRY(allocate(t, options));

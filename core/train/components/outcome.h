@@ -43,7 +43,8 @@ typedef enum dpti_run_request {
     DPTI_RUN_REQUEST_TIME = 1 << 1, /* end training, since the time is up */
     DPTI_RUN_REQUEST_KEEP = 1 << 2, /* keep the training state of all processes in memory before
                                        more steps are submitted */
-    DPTI_RUN_REQUESTS = 1 << 3,     /* above all of them */
+    DPTI_RUN_REQUEST_JOIN = 1 << 3, /* let another process in before more steps are submitted */
+    DPTI_RUN_REQUESTS = 1 << 4,     /* above all of them */
 } dpti_run_request;
 
 /* Beside DPTI_RUN_REQUEST_STOP, from this bit on: for what the process ends training, 1 to 255. */

@@ -259,13 +259,13 @@ static dpt_status compare_headers(dpt_trainer *t, const dpti_gathered *all)
     difference d;
     const size_t n = n_entries_of(all, 0);
     for (size_t r = 1; r < dpti_processes_count(t->processes); r++)
-        if (n_entries_of(all, r) != n)
+        if (n_entries_of(all, r) != n && !dpti_peers_is_others_affair(t, r))
             return dpt_fail(t->context, DPT_E_INVALID,
                             "process 0 and process %zu are of different versions of dptrain; "
                             "start the same version everywhere",
                             r);
     for (size_t i = 0; i < n; i++)
-        if (find_difference(t, all, i, &d))
+        if (find_difference(t, all, i, &d) && !dpti_peers_is_others_affair(t, d.other))
             return dpt_fail(t->context, DPT_E_INVALID,
                             "%s differs: process %zu has %s, process %zu has %s; start all "
                             "processes with the same options and the same data",

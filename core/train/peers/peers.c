@@ -1,5 +1,6 @@
 /* What processes tell each other about a trainer, and decide together (peers.h). */
 #include "train/peers/peers.h"
+#include "collective/arrivals.h"
 #include "context/context.h"
 #include "device/buffer.h"
 #include "device/set.h"
@@ -23,6 +24,7 @@ dpt_status dpti_peers_agree(dpt_trainer *trainer, dpt_status mine)
 {
     if (!trainer->processes) return mine;
     dpt_error error = trainer->context->error;
+    if (dpti_processes_end_alone(trainer->processes, mine, &error)) return mine;
     const dpt_status status = dpti_processes_agree(trainer->processes, mine, &error);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(trainer->context, NULL, &error);
 }
@@ -31,6 +33,7 @@ dpt_status dpti_peers_all_gather(dpt_trainer *trainer, dpt_status mine, dpti_byt
                                  dpti_gathered *out)
 {
     dpt_error error = trainer->context->error;
+    if (dpti_processes_end_alone(trainer->processes, mine, &error)) return mine;
     dpt_status status = dpti_processes_agree(trainer->processes, mine, &error);
     if (status == DPT_OK) status = dpti_processes_gather(trainer->processes, data, out, &error);
     return status == DPT_OK ? DPT_OK : dpti_context_fail(trainer->context, NULL, &error);
@@ -68,6 +71,12 @@ static void describe(const dpt_trainer *t, size_t i, dpti_peer *peer)
     if (gethostname(peer->host, sizeof peer->host - 1) != 0) peer->host[0] = '\0';
 }
 
+bool dpti_peers_is_others_affair(const dpt_trainer *trainer, size_t process)
+{
+    const dpti_processes *p = trainer->processes;
+    return process != dpti_processes_rank(p) && dpti_processes_is_new(p, process);
+}
+
 static dpt_status meet_alone(dpt_trainer *t)
 {
     t->n_devices = t->n_workers;
@@ -94,7 +103,8 @@ static dpt_status take_peers(dpt_trainer *t, dpti_gathered *all)
     }
     t->n_devices = t->peers.firsts[n];
     t->first_device = t->peers.firsts[dpti_processes_rank(t->processes)];
-    if (t->n_devices <= DPTI_SPLIT_MAX_DEVICES) return DPT_OK;
+    if (t->n_devices <= DPTI_SPLIT_MAX_DEVICES || dpti_peers_is_others_affair(t, n - 1))
+        return DPT_OK;
     return dpt_fail(t->context, DPT_E_INVALID,
                     "the processes have %zu devices; at most %d train "
                     "together",
@@ -106,7 +116,7 @@ static dpt_status note_counts(dpt_trainer *t)
 {
     const dpti_processes *p = t->processes;
     dpti_device_counts *c = &t->context->counts;
-    const size_t n = dpti_processes_first_count(p), n_left = dpti_processes_count(p);
+    const size_t n = dpti_arrivals_most(p), n_left = dpti_processes_count(p);
     dpti_gathered all = {.data = NULL};
     if (!dpti_processes_survive(p)) return DPT_OK;
     if (!c->of) *c = (dpti_device_counts){.n = n, .of = calloc(n, sizeof *c->of)};

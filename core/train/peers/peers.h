@@ -40,7 +40,8 @@ bool dpti_peers_are_alike(const dpt_trainer *trainer);
 /* ---- Agreeing -------------------------------------------------------------------------------- */
 
 /* The first failure of any process, recorded in the context of each, the process named; DPT_OK if
-   there is none.  `mine` is this process's, which its context tells. */
+   there is none.  `mine` is this process's, which its context tells.  A failure of a process that
+   was let in and has not begun is its own (dpti_processes_end_alone). */
 DPT_CHECK_RESULT dpt_status dpti_peers_agree(dpt_trainer *trainer, dpt_status mine);
 /* The same, and every process gets the bytes that each contributes.  With several processes. */
 DPT_CHECK_RESULT dpt_status dpti_peers_all_gather(dpt_trainer *trainer, dpt_status mine,
@@ -58,6 +59,10 @@ DPT_CHECK_RESULT dpt_status dpti_peers_ask_any(dpt_trainer *trainer, unsigned mi
    as behind a step. */
 DPT_CHECK_RESULT dpt_status dpti_peers_ask_requests(dpt_trainer *trainer, unsigned mine,
                                                     unsigned *any);
+
+/* Whether process `process` was let in and has not begun (dpti_processes_is_new), and is not this
+   one.  If it differs from the others, it ends by itself: that is no failure of this process. */
+bool dpti_peers_is_others_affair(const dpt_trainer *trainer, size_t process);
 
 /* ---- Weights --------------------------------------------------------------------------------- */
 
