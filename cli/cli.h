@@ -24,6 +24,7 @@ typedef enum cli_verb {
     CLI_GENERATE = 1 << 9,
     CLI_MERGE = 1 << 10,
     CLI_MANUAL = 1 << 11,
+    CLI_JOIN = 1 << 12,
 } cli_verb;
 
 /* The benchmarks of dptrain bench. */
@@ -78,7 +79,9 @@ typedef struct cli_options {
     const char *given[CLI_MOST_OPTIONS];
     const char *recipe; /* NULL: $DPTRAIN_RECIPE, or the default */
     cli_taken taken;
-    const char *devices;         /* NULL: all */
+    dpt_context *context; /* of a process that has come to a job (join.h), which the session takes;
+                             NULL: none */
+    const char *devices;  /* NULL: all */
     const char *devices_of;      /* the file that has them (cli_read_devices); NULL: none */
     const char *model, *dataset; /* NULL: the default, or what weights are of (session.h) */
     const char *data, *test_data, *tokenizer;

@@ -271,7 +271,8 @@ static int write_setting(FILE *out, const cli_option *o, size_t place, const cli
     return CLI_OK;
 }
 
-char *cli_config_text(cli_verb verb, const cli_options *options)
+/* Without the options that only one process has. */
+static char *write_settings(cli_verb verb, unsigned without, const cli_options *options)
 {
     const cli_verb_entry *entry = cli_verbs;
     while (entry->verb != verb)
@@ -284,13 +285,24 @@ char *cli_config_text(cli_verb verb, const cli_options *options)
     if (out)
         fprintf(out, "# dptrain %s --config THIS-FILE (dptrain %s)\n", entry->name, DPT_VERSION);
     for (size_t i = 0; code == CLI_OK && (o = cli_option_at(i)) != NULL; i++)
-        if (i < CLI_MOST_OPTIONS && options->given[i] && o->verbs & verb && in_files(o))
+        if (i < CLI_MOST_OPTIONS && options->given[i] && o->verbs & verb && in_files(o) &&
+            (!(o->verbs & without) || o->offset == offsetof(cli_options, data)))
             code = write_setting(out, o, i, options);
     if (out && fclose(out) != 0) code = CLI_FAILURE;
     if (code == CLI_FAILURE) (void)cli_error(code, "no memory for the settings");
     if (code == CLI_OK) return text;
     free(text);
     return NULL;
+}
+
+char *cli_config_text(cli_verb verb, const cli_options *options)
+{
+    return write_settings(verb, 0, options);
+}
+
+char *cli_config_text_for_joining(const cli_options *options)
+{
+    return write_settings(CLI_TRAIN, CLI_JOIN, options);
 }
 
 int cli_config_save(cli_verb verb, const cli_options *options)

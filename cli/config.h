@@ -17,6 +17,8 @@ DPT_CHECK_RESULT int cli_config_read(const cli_verb_entry *verb, cli_options *op
 /* Returns the given options of the command as a file for --config, for the caller to free.  NULL
    after one line on stderr. */
 char *cli_config_text(cli_verb verb, const cli_options *options);
+/* The same for processes that join a training: without the options that they give themselves. */
+char *cli_config_text_for_joining(const cli_options *options);
 /* Writes that to the file of --save-config, if it is given.  CLI_OK, or an exit code after one line
    on stderr. */
 DPT_CHECK_RESULT int cli_config_save(cli_verb verb, const cli_options *options);

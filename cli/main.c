@@ -1,5 +1,6 @@
 /* The dptrain command: finds the command's name, reads its options and runs it. */
 #include "config.h"
+#include "join.h"
 #include "lists.h"
 #include "recipe.h"
 
@@ -84,7 +85,7 @@ static void occupy_closed_streams(void)
    end.  Every other command ends by SIGPIPE, as is usual. */
 static void outlive_readers(const cli_verb_entry *verb, const cli_options *o)
 {
-    if (verb->verb == CLI_TRAIN &&
+    if (verb->verb & (CLI_TRAIN | CLI_JOIN) &&
         (o->checkpoint || o->log || o->plot || o->trace || o->tensorboard || o->report))
         (void)signal(SIGPIPE, SIG_IGN);
 }
@@ -94,11 +95,14 @@ static int run(const cli_verb_entry *verb, cli_options *options)
 {
     char *devices = NULL, *dataset = NULL;
     int code = CLI_OK;
-    if (verb->verb == CLI_TRAIN || verb->verb == CLI_PLAN) code = cli_recipe_take(options);
+    if (verb->verb & (CLI_TRAIN | CLI_PLAN | CLI_JOIN)) code = cli_recipe_take(options);
     if (code == CLI_OK) code = cli_read_lists(options);
     if (code == CLI_OK && verb->verb != CLI_GENERATE) code = cli_name_text(options, &dataset);
     if (code == CLI_OK) code = cli_read_devices(options, &devices);
-    if (code == CLI_OK) code = verb->run(options);
+    if (code == CLI_OK)
+        code = verb->run(options);
+    else
+        dpt_context_destroy(options->context);
     cli_release_lists(options);
     free(devices);
     free(dataset);
@@ -142,7 +146,8 @@ int main(int argc, char **argv)
         cli_print_help(verb, first == 1);
     else if (options.version)
         printf("dptrain %s\n", DPT_VERSION);
-    else if ((code = cli_config_read(verb, &options, &config)) == CLI_OK) {
+    else if ((code = verb->verb == CLI_JOIN ? cli_join_take(&options, &config)
+                                            : cli_config_read(verb, &options, &config)) == CLI_OK) {
         outlive_readers(verb, &options);
         code = run_supervised(verb, &arguments, &options);
     }

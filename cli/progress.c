@@ -189,6 +189,10 @@ static void tell_event(const dpt_device_event *event)
     case DPT_DEVICE_PRESENT:
         (void)cli_error(0, "device %s takes part again: %s", event->id, event->message);
         break;
+    case DPT_DEVICE_JOINED:
+        (void)cli_error(0, "device %s takes part from step %zu on: %s", event->id, event->step,
+                        event->message);
+        break;
     case DPT_STEPS_IN_SEGMENTS:
         (void)cli_error(0, "warning: device %s is alone and cannot make single-launch steps: %s",
                         event->id, event->message);

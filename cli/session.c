@@ -196,7 +196,8 @@ dpt_status cli_session_open(cli_session *session, const cli_options *options, un
 {
     const bool with_train = with & CLI_WITH_TRAIN;
     *session = (cli_session){0};
-    DPT_TRY(cli_open_context(options, &session->context));
+    session->context = options->context;
+    if (!session->context) DPT_TRY(cli_open_context(options, &session->context));
     dpt_context *context = session->context;
     if (with & CLI_WITH_PROCESSES) {
         DPT_TRY(dpt_processes_join_for(context, with_train ? "train" : "eval"));
@@ -219,7 +220,8 @@ static int fail_alone(const dpt_context *context, dpt_status status)
     const int code = cli_code_of(status);
     if (!*message) message = dpt_status_words(status);
     /* The message of a failure between processes, or of a device in a step, names them already. */
-    if (strncmp(message, name, sizeof name - 1) == 0) return cli_error(code, "%s", message);
+    if (strncmp(message, name, sizeof name - 1) == 0 || dpt_process_comes(context))
+        return cli_error(code, "%s", message);
     if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
     return cli_error(code, "%s%zu (%s): %s", name, dpt_process_rank(context), host, message);
 }

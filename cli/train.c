@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- The header ------------------------------------------------------------------------------ */
@@ -27,12 +28,16 @@ static void print_processes(const dpt_context *context, const cli_options *optio
     const size_t n = dpt_process_count(context);
     const double timeout = dpt_process_timeout(context);
     char transport[128];
-    if (n == 1) return;
+    const size_t most = dpt_process_most(context);
+    if (most == 1) return;
     printf("%-10s%zu: if one dies", "processes", n);
     if (timeout > 0) printf(", or stands still for %g s", timeout);
     printf(", the training %s\n", dpt_process_survives(context) && options->local_steps == 0
                                       ? "goes on without it"
                                       : "ends");
+    if (most > n)
+        printf("%-10sup to %zu more may come: dptrain join %s\n", "", most - n,
+               getenv("DPTRAIN_ADDRESS"));
     dpt_process_transport(context, transport, sizeof transport);
     printf("%-10smessages between them go through %s\n", "", transport);
 }
@@ -230,13 +235,51 @@ static dpt_status go_on(cli_session *session, const cli_options *options)
     return begin(session, options);
 }
 
-/* Trains, with the others if a process dies.  A device that fails before the first step counts as
-   one that cannot train. */
+/* Tells processes that come the options of this training. */
+static dpt_status invite(const cli_session *session, const cli_options *options)
+{
+    if (dpt_process_most(session->context) == dpt_process_count(session->context)) return DPT_OK;
+    char *text = cli_config_text_for_joining(options);
+    if (!text)
+        return dpt_fail(session->context, DPT_E_INVALID,
+                        "the options cannot be told to processes that come (DPTRAIN_JOINERS)");
+    const dpt_status status = dpt_process_invite(session->context, text);
+    free(text);
+    return status;
+}
+
+/* Checks a process that has come to a job before it waits there. */
+static dpt_status check_room(const cli_session *session)
+{
+    const size_t n = dpt_device_set_count(session->devices),
+                 room = dpt_process_room(session->context);
+    if (n <= room) return DPT_OK;
+    return dpt_fail(session->context, DPT_E_INVALID,
+                    "the job has room for %zu more device%s, and this process has %zu: a batch "
+                    "needs a sample for each",
+                    room, room == 1 ? "" : "s", n);
+}
+
+/* This process has come to a job: waits until it is let in. */
+static dpt_status come(cli_session *session, const cli_options *options)
+{
+    const dpt_context *context = session->context;
+    const dpt_status status = go_on(session, options);
+    if (status == DPT_OK && !options->quiet)
+        (void)cli_error(CLI_OK, "this process is let in as process %zu of %zu",
+                        dpt_process_rank(context), dpt_process_count(context));
+    return status;
+}
+
+/* Trains, with the others if a process dies or comes.  A device that fails before the first step
+   counts as one that cannot train. */
 static dpt_status train_on(cli_session *session, const cli_options *options, cli_progress *progress,
                            ending *end)
 {
     const dpt_fit_options fit = fit_options(session, options, progress);
-    dpt_status status = begin(session, options);
+    dpt_status status =
+        dpt_process_comes(session->context) ? come(session, options) : begin(session, options);
+    if (status == DPT_OK) status = invite(session, options);
     for (;;) {
         progress->quiet = cli_session_quiet(session, options);
         if (status == DPT_OK) cli_signals_catch();
@@ -261,6 +304,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     DPT_TRY(cli_session_prepare_training(session, options, CLI_WITH_PROCESSES));
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);
+    DPT_TRY(check_room(session));
     cli_progress progress;
     cli_progress_init(&progress, cli_session_quiet(session, options));
     progress.regression =

@@ -80,7 +80,7 @@ static const cli_option options[] = {
         .help = "directory of the data; of text and tokens a file, a folder, or several with "
                 "commas between them. Default: $DPTRAIN_DATA, the user's cache, the "
                 "distribution's package",
-        .verbs = USES | CLI_DATA | CLI_EXPORT,
+        .verbs = USES | CLI_DATA | CLI_EXPORT | CLI_JOIN,
         .kind = CLI_TEXT,
         TARGET(data),
         .list = true,

@@ -15,7 +15,7 @@ static const cli_option options[] = {
         .argument = "LIST",
         .help = "devices to use, separated by commas: cpu, cpu:threads=2, opencl:1, all. A "
                 "device may be in the list twice. Default: all",
-        .verbs = RUNS | CLI_DEVICES,
+        .verbs = RUNS | CLI_DEVICES | CLI_JOIN,
         .kind = CLI_TEXT,
         TARGET(devices),
         .list = true,
@@ -45,7 +45,7 @@ static const cli_option options[] = {
         .help = "read the devices of each process from this file, with a line for each rank or "
                 "host: @0=cuda:0,cpu, @HOST=cpu, and @*=all for all others. # begins a comment. "
                 "Such lines, separated by ;, are also a valid LIST",
-        .verbs = RUNS | CLI_DEVICES | CLI_BENCH,
+        .verbs = RUNS | CLI_DEVICES | CLI_BENCH | CLI_JOIN,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
         TARGET(devices_of),
@@ -82,7 +82,7 @@ static const cli_option options[] = {
         .help = "a device that does not answer for this long is lost: seconds, or with a unit; ten "
                 "times as long while devices are looked for, opened and prepared. Default: 10m; in "
                 "training, after the first step, 60s, or 20 times the longest step if that is more",
-        .verbs = RUNS | CLI_GENERATE | CLI_DEVICES | CLI_BENCH,
+        .verbs = RUNS | CLI_GENERATE | CLI_DEVICES | CLI_BENCH | CLI_JOIN,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_SECONDS,
         TARGET(device_timeout),
@@ -159,7 +159,7 @@ static const cli_option options[] = {
         .help =
             "arithmetic of matrix products and convolutions: fp32 (default), true float32; where a "
             "device can, tf32: inputs rounded to 11 bits, or bf16: activations stored in 16 bits",
-        .verbs = USES | CLI_GENERATE,
+        .verbs = USES | CLI_GENERATE | CLI_JOIN,
         .benchmarks = CLI_MIX | CLI_ALLREDUCE,
         .kind = CLI_TEXT,
         TARGET(precision),

@@ -172,7 +172,7 @@ static const cli_option options[] = {
     {
         .name = "quiet",
         .help = "print only errors",
-        .verbs = CLI_TRAIN | CLI_GENERATE,
+        .verbs = CLI_TRAIN | CLI_GENERATE | CLI_JOIN,
         .kind = CLI_FLAG,
         TARGET(quiet),
     },

@@ -29,7 +29,7 @@ enum {
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     USES = RUNS | CLI_BENCH,
     ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE | CLI_GENERATE | CLI_MERGE |
-          CLI_MANUAL,
+          CLI_MANUAL | CLI_JOIN,
 };
 
 /* More than any machine can hold, and small enough that a sum of several cannot overflow. */

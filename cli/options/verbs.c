@@ -86,6 +86,15 @@ const cli_verb_entry cli_verbs[] = {
         .run = cli_compare,
     },
     {
+        .name = "join",
+        .verb = CLI_JOIN,
+        .arguments = "HOST:PORT [option]...",
+        .help = "take part in a training that runs, with the devices of this machine: it has the "
+                "options of the training (docs/processes.md)",
+        .operands = true,
+        .run = cli_train,
+    },
+    {
         .name = "manual",
         .verb = CLI_MANUAL,
         .arguments = "DIR",
