@@ -100,7 +100,7 @@ static dpt_status reach_member(const entrance *e, size_t p, dpt_error *error)
 {
     target to = {.rank = p, .kind = TCP_CONTROL, .port = e->port};
     tcp_sockets *there = &e->out->sockets[p];
-    if (!dpt_tcp_place_read(&e->out->parts.places[p], &to.address) ||
+    if (!dpt_tcp_place_read(e->j, &e->out->parts.places[p], &to.address) ||
         !dpt_tcp_is_allowed(e->settings, &to.address))
         return DPT_FAIL(error, DPT_E_INVALID,
                         "the address of process %zu is in no network of DPTRAIN_NETWORKS: add it",

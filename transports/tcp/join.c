@@ -276,7 +276,7 @@ static dpt_status reach(const join *j, target *to, int *out, dpt_error *error)
 {
     double tell = dpt_tcp_seconds() + tell_waiting_seconds;
     dpt_tcp_address_text(&to->address, to->text);
-    for (long pause = LOOK_MILLISECONDS;; pause = pause < 1000 ? 2 * pause : pause) {
+    for (long pause = TCP_LOOK_MILLISECONDS;; pause = pause < 1000 ? 2 * pause : pause) {
         DPT_TRY(connect_to(j, to, out, error));
         const dpt_status status = introduce(j, *out, to, error);
         if (status == DPT_OK) return DPT_OK;
@@ -702,9 +702,9 @@ dpt_status dpt_tcp_reach_once(const join *j, target *to, int *out, dpt_error *er
     return status;
 }
 
-bool dpt_tcp_place_read(const tcp_place *from, tcp_address *out)
+bool dpt_tcp_place_read(const join *j, const tcp_place *from, tcp_address *out)
 {
-    return place_read(from, out);
+    return place_read(j, from, out);
 }
 
 void dpt_tcp_place_write(tcp_place *out, const tcp_address *address, uint32_t port)

@@ -68,7 +68,7 @@ DPT_CHECK_RESULT dpt_status dpt_tcp_reach(const join *j, target *to, int *out, d
 DPT_CHECK_RESULT dpt_status dpt_tcp_reach_once(const join *j, target *to, int *out,
                                                dpt_error *error);
 /* Returns false if the place holds no address. */
-bool dpt_tcp_place_read(const tcp_place *from, tcp_address *out);
+bool dpt_tcp_place_read(const join *j, const tcp_place *from, tcp_address *out);
 void dpt_tcp_place_write(tcp_place *out, const tcp_address *address, uint32_t port);
 /* Sends or receives all of the bytes before j->deadline.  Returns 0 or the number of the error. */
 int dpt_tcp_send_bytes(const join *j, int socket, const void *data, size_t n_bytes);
