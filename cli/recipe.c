@@ -31,6 +31,7 @@ static bool is(const char *value, const char *word)
 
 static dpt_shard shard_of(const cli_options *options)
 {
+    if (is(options->shard, "parameters")) return DPT_SHARD_PARAMETERS;
     if (is(options->shard, "gradients")) return DPT_SHARD_GRADIENTS;
     return is(options->shard, "optimizer") ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE;
 }
@@ -326,6 +327,8 @@ static void print_optimizer(const cli_options *o, size_t batch)
 
 static void print_parts(dpt_shard parts)
 {
+    if (parts == DPT_SHARD_PARAMETERS)
+        printf(", parameters, gradients and optimizer's state in parts");
     if (parts == DPT_SHARD_GRADIENTS) printf(", gradients and optimizer's state in parts");
     if (parts == DPT_SHARD_OPTIMIZER) printf(", optimizer's state in parts");
 }

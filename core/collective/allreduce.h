@@ -30,7 +30,7 @@
 #include "collective/feedback.h"
 #include "collective/island.h"
 #include "collective/processes.h"
-#include "collective/range.h"
+#include "base/range.h"
 #include "device/buffer.h"
 
 typedef struct dpti_allreduce dpti_allreduce;

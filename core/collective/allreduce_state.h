@@ -10,7 +10,7 @@
 #include "collective/island.h"
 #include "collective/node_sums.h"
 #include "collective/processes.h"
-#include "collective/range.h"
+#include "base/range.h"
 #include "collective/rendezvous.h"
 #include "collective/view.h"
 #include "device/communicator.h"

@@ -6,7 +6,7 @@
 #include "base/floats.h"
 #include "base/memory.h"
 #include "collective/arrays.h"
-#include "collective/range.h"
+#include "base/range.h"
 #include "device/stream.h"
 
 #include <stdlib.h>

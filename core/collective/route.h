@@ -7,7 +7,7 @@
 
 #include "collective/collective.h"
 #include "collective/link.h"
-#include "collective/range.h"
+#include "base/range.h"
 
 /* The most elements of a chunk: 256 KiB.  A call that somebody waits for, such as the exchange of
    batch-norm's statistics, is sent behind the chunks in flight.  It waits for no more than a window

@@ -191,9 +191,10 @@ static dpt_status log_choices(dpti_fit *f)
 static const char *tell_shard(const dpt_trainer *t)
 {
     const dpt_shard shard = dpt_trainer_sharded(t);
-    return shard == DPT_SHARD_NONE        ? NULL
-           : shard == DPT_SHARD_GRADIENTS ? "gradients"
-                                          : "optimizer";
+    static const char *const names[] = {[DPT_SHARD_OPTIMIZER] = "optimizer",
+                                        [DPT_SHARD_GRADIENTS] = "gradients",
+                                        [DPT_SHARD_PARAMETERS] = "parameters"};
+    return names[shard];
 }
 
 /* Writes the run event, or the resume event, with the devices' algorithms. */

@@ -156,6 +156,9 @@ typedef struct dpti_optimizer {
     /* If `divided_sums`, too, the device keeps of the summed gradients only those of its elements
        and of running statistics, and they are clipped before the device gets them. */
     bool divided_sums;
+    /* If `divided_parameters`, too, the device keeps of the parameters only its elements, and those
+       that are neither weights nor frozen (graph/gathered.h). */
+    bool divided_parameters;
 } dpti_optimizer;
 
 /* The sizes of buckets, in elements. */

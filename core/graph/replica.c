@@ -61,6 +61,19 @@ static dpt_status make_sums(dpti_device *device, const dpti_replica_options *opt
     return n > 0 ? make_numbers(device, n, &out->sums) : DPT_OK;
 }
 
+static dpt_status make_parameters(dpti_device *device, const dpti_replica_options *options,
+                                  dpti_replica *out)
+{
+    const dpti_optimizer *o = &options->optimizer;
+    out->borrows = options->lender != NULL;
+    out->gathers = o->divided_parameters;
+    if (options->lender) {
+        out->parameters = options->lender->parameters;
+        return DPT_OK;
+    }
+    return make_numbers(device, dpti_count_kept(options->model, o), &out->parameters);
+}
+
 dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *options,
                                dpti_replica *out)
 {
@@ -72,11 +85,7 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
         optimizer->divided ? optimizer->end - optimizer->begin : model->flat_gradients;
     const size_t n_gradients = options->n_gradients ? options->n_gradients : model->flat_gradients;
     *out = (dpti_replica){.device = device, .model = model, .capacity = capacity};
-    out->borrows = options->lender != NULL;
-    if (options->lender)
-        out->parameters = options->lender->parameters;
-    else
-        DPT_TRY(make_numbers(device, model->flat_size, &out->parameters));
+    DPT_TRY(make_parameters(device, options, out));
     if (optimizer->divided_sums)
         DPT_TRY(make_sums(device, options, n_gradients, out));
     else if (!options->predicts)
@@ -99,7 +108,7 @@ dpt_status dpti_replica_create(dpti_device *device, const dpti_replica_options *
 static dpt_status upload_piece(void *user, size_t offset, const float *values, size_t n)
 {
     const dpti_replica *r = user;
-    DPT_TRY(dpti_upload(&r->parameters, offset * sizeof *values, values, n * sizeof *values));
+    DPT_TRY(dpti_replica_write_kept(r, offset, values, n));
     return dpti_sync(r->device); /* the next piece takes the place of this one */
 }
 
@@ -179,7 +188,7 @@ static dpti_place place_of(const binder *b, int tensor)
     const dpti_program_tensor *t = &b->executable->program.tensors[tensor];
     switch (t->home) {
     case DPTI_HOME_ARENA: return (dpti_place){b->arena, b->plan->tensor_offsets[tensor]};
-    case DPTI_HOME_PARAMETERS: return (dpti_place){&r->parameters, t->offset * sizeof(float)};
+    case DPTI_HOME_PARAMETERS: return dpti_parameter_place(r, t->offset);
     case DPTI_HOME_GRADIENTS:
         return commits(&b->executable->program, t->first) ? sum_place(r, t->offset)
                                                           : dpti_gradient_place(r, t->offset);
@@ -350,6 +359,7 @@ static dpt_status bind_all(dpti_executable *x, const dpti_data_places *data, con
                                        .parts = place_of(&b, segment->parts[i].parts)};
     }
     x->result_bytes = plan->tensor_offsets[x->program.result];
+    dpti_fetches_place(x, arena, plan);
     return dpti_calls_create(x, plan, error);
 }
 
@@ -380,6 +390,7 @@ dpt_status dpti_executable_create(dpti_replica *replica, const dpti_executable_o
             DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory to bind model %s", replica->model->name);
     if (status == DPT_OK) status = prepare_all(x, workspace_bytes, error);
     if (status == DPT_OK) status = provide_window(x, &own, error);
+    if (status == DPT_OK) status = dpti_fetches_find(x, error);
     if (status == DPT_OK)
         status = dpti_plan_memory(
             &(dpti_plan_request){&x->program, replica->capacity, workspace_bytes}, &plan, error);
@@ -407,6 +418,7 @@ void dpti_executable_destroy(dpti_executable *executable)
     for (size_t i = 0; x->ops && i < x->program.n_instructions; i++)
         dpti_release(&x->ops[i]);
     dpti_free(&x->arena);
+    free(x->fetches.items);
     free(x->recorded);
     free(x->exchanges);
     free(x->args);
@@ -466,6 +478,7 @@ static dpt_status enqueue(dpti_executable *x, size_t segment, size_t n_samples,
     for (size_t i = s->first; i < s->last; i++) {
         const dpti_instruction *instruction = &x->program.instructions[i];
         x->touched = x->touched || instruction->halts;
+        DPT_TRY(dpti_fetches_run(x, i));
         if (dpti_begins_chunks(x, i, n_samples)) {
             DPT_TRY(dpti_chunks_run(x, n_samples, run));
             i = x->program.chunks.last - 1;
@@ -547,7 +560,8 @@ static dpt_status record(dpti_executable *x, size_t segment, dpti_recorded *entr
 
 static bool can_record(const dpti_executable *x, size_t segment)
 {
-    return dpti_can_record(x->replica->device) && !x->program.segments[segment].calls;
+    return dpti_can_record(x->replica->device) && !x->program.segments[segment].calls &&
+           !dpti_fetches_any(x, segment);
 }
 
 dpt_status dpti_executable_run(dpti_executable *executable, size_t segment, size_t n_samples,

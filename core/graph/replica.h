@@ -8,6 +8,7 @@
 #include "device/buffer.h"
 #include "device/operator.h"
 #include "graph/call.h"
+#include "graph/gathered.h"
 #include "graph/grain_nodes.h"
 #include "graph/grain_sums.h"
 #include "graph/program.h"
@@ -50,7 +51,7 @@ typedef struct dpti_replica {
     const dpti_recorded_choices *wanted;
     bool insists;
     size_t capacity;        /* largest micro-batch; 0: the device takes part in commits only */
-    dpti_buffer parameters; /* (flat_size) float32 */
+    dpti_buffer parameters; /* (flat_size) float32; `gathers`: what gathered.h says */
     bool borrows;           /* the parameters are those of another replica */
     dpti_buffer gradients;  /* (n_gradients) float32; windowed: (nodes.places.n_elements) */
     dpti_grain_nodes nodes; /* deterministic: gradients of the nodes of grains behind the first one,
@@ -61,6 +62,10 @@ typedef struct dpti_replica {
     dpti_buffer sums; /* windowed: summed gradients: those of the device's elements, and behind them
                          those from flat_trained on; empty if there are none */
     size_t sums_begin, sums_end; /* the device's elements */
+    /* The optimizer has divided parameters: programs gather them (gathered.h).  *source is host
+       memory with all parameters, (flat_size), at the latest when a program runs. */
+    bool gathers;
+    float *const *source;
     bool kept; /* windowed: host memory keeps buckets between micro-batches.  Who restores them also
                   clears them (train/compute/window.h) */
     /* (flat_gradients) the optimizer's state, if the optimizer has it; of a divided state the
@@ -100,6 +105,8 @@ DPT_CHECK_RESULT dpt_status dpti_replica_create(dpti_device *device,
    dpti_initialize_pieces, in *error; failures of the device, which leave *error as it is. */
 DPT_CHECK_RESULT dpt_status dpti_replica_initialize(dpti_replica *replica,
                                                     const dpti_initial *initial, dpt_error *error);
+/* Where an element of the flat buffer of the parameters is that the device keeps (gathered.h). */
+dpti_place dpti_parameter_place(const dpti_replica *replica, size_t element);
 /* Where an element of the flat buffer of the gradients is, in the backward pass. */
 dpti_place dpti_gradient_place(const dpti_replica *replica, size_t element);
 void dpti_replica_destroy(dpti_replica *replica); /* accepts a zeroed struct; sets it to zero */
@@ -143,6 +150,7 @@ struct dpti_executable {
                    time */
     dpti_calls calls;
     dpti_grain_sums *sums; /* of a deterministic program, else NULL (grain_sums.h) */
+    dpti_fetches fetches;  /* of a replica that gathers parameters, else none (gathered.h) */
 };
 
 /* The places of a program's data, in memory that the device can access. */

@@ -92,13 +92,16 @@ typedef struct saving {
     const char *options;
 } saving;
 
-/* The cheapest first: parts cost some of the exchange, recomputation a fifth of all operations. */
+/* The cheapest first: parts cost some of the exchange, recomputation a fifth of all operations.
+   Parts of parameters are copied to each device twice in each micro-batch. */
 static const saving savings[] = {
     {DPT_SHARD_OPTIMIZER, false, "--shard optimizer"},
     {DPT_SHARD_GRADIENTS, false, "--shard gradients"},
     {DPT_SHARD_NONE, true, "--recompute auto"},
     {DPT_SHARD_OPTIMIZER, true, "--shard optimizer --recompute auto"},
     {DPT_SHARD_GRADIENTS, true, "--shard gradients --recompute auto"},
+    {DPT_SHARD_PARAMETERS, false, "--shard parameters"},
+    {DPT_SHARD_PARAMETERS, true, "--shard parameters --recompute auto"},
 };
 
 /* Whether the trainer can take the saving, and has not taken it. */
@@ -108,7 +111,7 @@ static bool is_possible(const dpt_trainer *t, const saving *s, const saving *now
     if (s->shard == now->shard && s->recomputes == now->recomputes) return false;
     if (s->recomputes && t->recompute != DPT_RECOMPUTE_OFF) return false;
     if (divides && !dpti_state_parts_possible(t, s->shard)) return false;
-    return s->shard != DPT_SHARD_GRADIENTS || !dpti_state_parts_hindrance(t);
+    return s->shard < DPT_SHARD_GRADIENTS || !dpti_state_parts_hindrance(t);
 }
 
 static bool fits_with(dpt_trainer *t, const saving *s)
@@ -154,10 +157,11 @@ static dpt_status create_workers(dpt_trainer *t, dpt_init init)
 static dpt_status check_parts(dpt_trainer *t, dpt_shard what)
 {
     const char *hindrance = dpti_state_parts_hindrance(t);
-    if (what != DPT_SHARD_GRADIENTS || !dpti_state_parts_possible(t, what) || !hindrance)
+    if (what < DPT_SHARD_GRADIENTS || !dpti_state_parts_possible(t, what) || !hindrance)
         return DPT_OK;
     return dpt_fail(t->context, DPT_E_INVALID,
-                    "gradients cannot be divided with %s; divide the optimizer's state alone",
+                    "%s cannot be divided with %s; divide the optimizer's state alone",
+                    what == DPT_SHARD_PARAMETERS ? "parameters and gradients" : "gradients",
                     hindrance);
 }
 

@@ -85,6 +85,7 @@ size_t dpt_trainer_trained_count(const dpt_trainer *trainer)
 
 dpt_shard dpt_trainer_sharded(const dpt_trainer *trainer)
 {
+    if (dpti_state_parts_of_parameters(trainer)) return DPT_SHARD_PARAMETERS;
     if (dpti_state_parts_of_gradients(trainer)) return DPT_SHARD_GRADIENTS;
     return dpti_state_parts_on(trainer) ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE;
 }

@@ -372,7 +372,7 @@ static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
     if (o->compress != DPT_COMPRESS_NONE && !dpti_packing_of(o->compress))
         return dpt_fail(t->context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
     t->compress = o->compress;
-    if ((int)o->shard < 0 || o->shard > DPT_SHARD_GRADIENTS)
+    if ((int)o->shard < 0 || o->shard > DPT_SHARD_PARAMETERS)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown way to shard %d", (int)o->shard);
     return DPT_OK;
 }
@@ -391,8 +391,8 @@ static dpt_status check_over_processes(dpt_trainer *t, const dpt_trainer_options
 {
     if (o->shard != DPT_SHARD_NONE)
         return dpt_fail(t->context, DPT_E_INVALID,
-                        "gradients and the optimizer's state are divided within one process, not "
-                        "over several: leave shard out");
+                        "parameters, gradients and the optimizer's state are divided within one "
+                        "process, not over several: leave shard out");
     if (o->verify_replicas > 0)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "replicas are compared within one process, not over several: leave "

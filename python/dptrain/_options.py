@@ -66,7 +66,7 @@ class TrainerOptions(TypedDict, total=False):
     readmit: Time
     recompute: Union[bool, str]  # "auto", "on", "off"
     rows_of_logits: int
-    shard: str  # "none", "optimizer", "gradients"
+    shard: str  # "none", "optimizer", "gradients", "parameters"
 
 
 class FitOptions(TrainerOptions, total=False):
@@ -185,7 +185,7 @@ def _recompute(struct: Any, value: Any, keep: list) -> None:
 
 def _shard(struct: Any, value: Any, keep: list) -> None:
     if not isinstance(value, str):
-        raise ValueError(f'shard is "none", "optimizer" or "gradients", not {value!r}')
+        raise ValueError(f'shard is "none", "optimizer", "gradients" or "parameters", not {value!r}')
     struct.shard = constant("dpt_shard", value)
 
 

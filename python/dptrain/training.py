@@ -420,7 +420,7 @@ class Trainer(Owned):
 
     @property
     def shard(self) -> str:
-        """What the devices hold in parts: "none", "optimizer" or "gradients"."""
+        """What the devices hold in parts: "none", "optimizer", "gradients" or "parameters"."""
         return word_of("dpt_shard", lib.dpt_trainer_sharded(self._get().get()))
 
     def step(self) -> Step:

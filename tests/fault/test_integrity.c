@@ -159,7 +159,7 @@ static void fails_in_step_2(test *t, const poisoned *p)
 /* The same however gradients are divided. */
 static void fails_in_any_parts(test *t, const poisoned *p)
 {
-    for (dpt_shard shard = DPT_SHARD_NONE; shard <= DPT_SHARD_GRADIENTS; shard++)
+    for (dpt_shard shard = DPT_SHARD_NONE; shard <= DPT_SHARD_PARAMETERS; shard++)
         fails_with(t, p, shard);
 }
 

@@ -1,9 +1,10 @@
 /* Tests that the loss of a device loses nothing where the optimizer's state is in parts (--shard
-   optimizer), and sums of gradients, too (--shard gradients): whichever call of whichever device
+   optimizer), sums of gradients, too (--shard gradients), and parameters as well (--shard
+   parameters): whichever call of whichever device
    fails, in whichever phase of a step, the parameters and the optimizer's state are, to the bit,
    those of a deterministic training on one CPU.
 
-   test-fault-state-parts fault|faultstaged optimizer|gradients [CASE...] */
+   test-fault-state-parts fault|faultstaged optimizer|gradients|parameters [CASE...] */
 #include "fault/plant.h"
 
 #include <stdio.h>
@@ -250,6 +251,10 @@ static void update_fails(test *t)
     for (size_t i = 0; i < sizeof hows / sizeof *hows; i++)
         for (size_t k = 0; k < 2; k++) {
             char format[TEXT];
+            /* Where the last device keeps its own parameters alone it takes over none: its first
+               upload is of the next step, whose shards are fixed. */
+            if (k == 1 && scene_of(t)->shard == DPT_SHARD_PARAMETERS && strstr(hows[i], "full="))
+                continue;
             snprintf(format, sizeof format, lists[k], hows[i]);
             const bool fired = plant_once(t, &(plant_list){.format = format}, 1, body);
             const bool staged = strcmp(((plant *)t->user)->backend, "fault") != 0;
@@ -393,13 +398,17 @@ int main(int argc, char **argv)
         {"all_lost", all_lost},
         {"does_not_answer", does_not_answer},
     };
-    const bool gradients = argc > 2 && strcmp(argv[2], "gradients") == 0;
-    if (argc < 3 || (!gradients && strcmp(argv[2], "optimizer") != 0) || !plant_setup()) {
-        fputs("usage: test-fault-state-parts fault|faultstaged optimizer|gradients [CASE...]\n",
+    static const char *const names[] = {"none", "optimizer", "gradients", "parameters"};
+    int shard = DPT_SHARD_PARAMETERS;
+    while (argc > 2 && shard > DPT_SHARD_NONE && strcmp(argv[2], names[shard]) != 0)
+        shard--;
+    if (argc < 3 || shard == DPT_SHARD_NONE || !plant_setup()) {
+        fputs("usage: test-fault-state-parts fault|faultstaged optimizer|gradients|parameters "
+              "[CASE...]\n",
               stderr);
         return 2;
     }
-    scene s = {.shard = gradients ? DPT_SHARD_GRADIENTS : DPT_SHARD_OPTIMIZER};
+    scene s = {.shard = (dpt_shard)shard};
     plant p = {.backend = argv[1], .fixture = &s};
     const int code = test_run((size_t)argc - 3, argv + 3, cases, sizeof cases / sizeof *cases, &p);
     free(s.right);

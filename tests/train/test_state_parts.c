@@ -1,6 +1,8 @@
-/* Tests training with the optimizer's state in parts (--shard optimizer), and with sums of
-   gradients in parts, too (--shard gradients): the same bits as without, for every optimizer and
-   division; what devices hold; limits of memory that a training needs parts to fit into. */
+/* Tests training with the optimizer's state in parts (--shard optimizer), with sums of gradients in
+   parts, too (--shard gradients), and with parameters as well (--shard parameters): the same bits
+   as without, for every optimizer and division; what devices hold; limits of memory that a training
+   needs parts to fit into. */
+#include "device/buffer.h"
 #include "harness.h"
 #include "train/flat.h"
 #include "train/replicas/state.h"
@@ -163,6 +165,25 @@ static void look_at_window(test *t, const dpti_worker *w)
     CHECK_SIZE(r->sums.n_bytes, (n_own + trainer->n_gradients - m->flat_trained) * sizeof(float));
 }
 
+/* A device has the weights of its part, and everything that is neither a weight nor frozen. */
+static void look_at_parameters(test *t, const dpti_worker *w)
+{
+    const dpt_model *m = w->trainer->model;
+    const dpti_state_part *part = &w->replicas.part;
+    const size_t begin = part->begin < m->flat_weights ? part->begin : m->flat_weights;
+    const size_t end = part->end < m->flat_weights ? part->end : m->flat_weights;
+    CHECK(w->replica.gathers);
+    CHECK_SIZE(w->replica.parameters.n_bytes,
+               (end - begin + m->flat_gradients - m->flat_weights) * sizeof(float));
+}
+
+static dpt_shard parts_of(const dpt_trainer *trainer)
+{
+    return dpti_state_parts_of_parameters(trainer)  ? DPT_SHARD_PARAMETERS
+           : dpti_state_parts_of_gradients(trainer) ? DPT_SHARD_GRADIENTS
+                                                    : DPT_SHARD_OPTIMIZER;
+}
+
 /* Every device holds its part, and the parts are all there is. */
 static void look_at_parts(test *t, const dpt_trainer *trainer)
 {
@@ -170,14 +191,14 @@ static void look_at_parts(test *t, const dpt_trainer *trainer)
     const dpti_optimizer *o = &trainer->program.optimizer;
     const bool adamw = o->kind == DPT_OPTIMIZER_ADAMW, any = adamw || o->momentum != 0;
     if (!CHECK(dpti_state_parts_on(trainer))) return;
-    CHECK(dpt_trainer_sharded(trainer) ==
-          (dpti_state_parts_of_gradients(trainer) ? DPT_SHARD_GRADIENTS : DPT_SHARD_OPTIMIZER));
+    CHECK(dpt_trainer_sharded(trainer) == parts_of(trainer));
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_worker *w = &trainer->workers[i];
         const size_t n = w->replicas.part.end - w->replicas.part.begin;
         CHECK_SIZE(w->replicas.part.begin, at);
         CHECK_SIZE(w->replica.velocity.n_bytes, any ? n * sizeof(float) : 0);
         if (dpti_state_parts_of_gradients(trainer)) look_at_window(t, w);
+        if (dpti_state_parts_of_parameters(trainer)) look_at_parameters(t, w);
         CHECK_SIZE(w->replica.squares.n_bytes, adamw ? n * sizeof(float) : 0);
         CHECK(atomic_load(&w->device->memory_used_bytes) <= w->device->memory_limit_bytes);
         n_holding += n > 0;
@@ -223,7 +244,7 @@ static void same_bits(test *t, bool deterministic, dpt_shard parts)
 {
     const setting *s = t->user;
     const size_t n = sizeof optimizers / sizeof *optimizers;
-    for (size_t o = parts == DPT_SHARD_GRADIENTS ? 0 : 1; o < n; o++)
+    for (size_t o = parts == DPT_SHARD_OPTIMIZER ? 1 : 0; o < n; o++)
         for (size_t k = 0; k < 2; k++) {
             course plain = {.options = optimizers[o],
                             .model = k == 0 ? s->residual : s->wide,
@@ -270,6 +291,16 @@ static void gradients_by_default(test *t)
     same_bits(t, false, DPT_SHARD_GRADIENTS);
 }
 
+static void parameters_deterministic(test *t)
+{
+    same_bits(t, true, DPT_SHARD_PARAMETERS);
+}
+
+static void parameters_by_default(test *t)
+{
+    same_bits(t, false, DPT_SHARD_PARAMETERS);
+}
+
 /* Micro-batches, and batches that are accumulated: host memory keeps gradients between them.  A
    device without samples in one of the batches contributes what it has of the others. */
 static void several_at_a_time(test *t)
@@ -293,9 +324,9 @@ static void several_at_a_time(test *t)
                            .accumulate = ways[i].accumulate,
                            .split = ways[i].split};
             const bool done = train(t, &task, NULL, &right);
-            task.parts = DPT_SHARD_GRADIENTS;
-            if (done && train(t, &task, look_at_parts, &now)) {
-                compare(t, &task, &right, &now);
+            for (int parts = DPT_SHARD_GRADIENTS; done && parts <= DPT_SHARD_PARAMETERS; parts++) {
+                task.parts = (dpt_shard)parts;
+                if (train(t, &task, look_at_parts, &now)) compare(t, &task, &right, &now);
                 free_state(&now);
             }
             free_state(&right);
@@ -331,6 +362,86 @@ static void read_gradients(test *t)
     free(right);
 }
 
+/* Changes a bit of a parameter that a device keeps. */
+static void flip_bit(test *t, const dpti_worker *w, size_t element)
+{
+    uint32_t *values = dpti_host_pointer(&w->replica.parameters);
+    if (CHECK(values) && CHECK((element + 1) * sizeof *values <= w->replica.parameters.n_bytes))
+        values[element] ^= 1u << 20;
+}
+
+/* A training whose replicas are compared; halfway a bit of each of the first n_flipped devices
+   changes, in its own weights or in what all devices have. */
+typedef struct comparing {
+    const char *devices;
+    size_t n_flipped;
+    bool own;
+    const char *says;
+} comparing;
+
+static float *train_compared(test *t, const comparing *c)
+{
+    const setting *s = t->user;
+    const dpt_trainer_options o = {.size = sizeof o,
+                                   .batch_size = BATCH,
+                                   .split = dpt_split_from("equal"),
+                                   .lr = 0.01f,
+                                   .optimizer = DPT_OPTIMIZER_ADAMW,
+                                   .seed = 3,
+                                   .deterministic = true,
+                                   .no_standby = true,
+                                   .verify_replicas = 1,
+                                   .shard = DPT_SHARD_PARAMETERS};
+    dpt_device_set *set = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_device_event event = {.size = sizeof event};
+    float *flat = calloc(s->residual->flat_size, sizeof *flat);
+    bool sound = CHECK(flat) && CHECK_OK(dpt_device_set_open(s->context, c->devices, &set)) &&
+                 CHECK_OK(dpt_trainer_create(set, s->residual, s->data, &o, &trainer));
+    for (size_t i = 0; sound && i < STEPS; i++) {
+        for (size_t k = 0; i == STEPS / 2 && k < c->n_flipped; k++) {
+            const dpti_replica *r = &trainer->workers[k].replica;
+            const dpti_range own = dpti_replica_kept(r).own;
+            flip_bit(t, &trainer->workers[k], c->own ? 0 : dpti_range_size(own));
+        }
+        sound = CHECK_OK(dpt_trainer_step(trainer, &m));
+    }
+    for (size_t k = 0; sound && k < c->n_flipped; k++)
+        if (CHECK(dpt_trainer_next_event(trainer, &event))) {
+            CHECK(event.kind == DPT_REPLICA_RESTORED);
+            CHECK_SIZE(event.device, k);
+            CHECK_SIZE(event.step, STEPS / 2 + 1);
+            CHECK_CONTAINS(event.message, c->says);
+        }
+    if (sound) CHECK(!dpt_trainer_next_event(trainer, &event));
+    if (sound) CHECK_OK(dpti_trainer_read(trainer, 0, DPT_PARAMETER, flat));
+    dpt_trainer_destroy(trainer);
+    dpt_device_set_close(set);
+    return flat;
+}
+
+/* Weights that one device alone has are compared with the host's copy, and other parameters with
+   those of the other devices. */
+static void changed_bits_are_found(test *t)
+{
+    const setting *s = t->user;
+    static const char own[] = "its part of the parameters differs from the host's copy",
+                      shared[] = "differs from 2 of 3 that are alike";
+    static const char three[] = "cpu:threads=1,cpu:threads=1,cpu:threads=1";
+    static const comparing ways[] = {{three, 1, true, own},
+                                     {three, 1, false, shared},
+                                     {three, 3, true, own},
+                                     {"cpu:threads=1,cpu:threads=1", 1, true, own}};
+    float *right = train_compared(t, &(comparing){.devices = three});
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        float *now = train_compared(t, &ways[i]);
+        CHECK(right && now && memcmp(right, now, s->residual->flat_size * sizeof *now) == 0);
+        free(now);
+    }
+    free(right);
+}
+
 /* What gradients are not divided with.  A single device divides nothing, and takes all of it. */
 static void refusals(test *t)
 {
@@ -339,17 +450,17 @@ static void refusals(test *t)
         const char *message;
         dpt_trainer_options options;
     } ways[] = {{"overlap", {.lr = 0.1f, .no_overlap = true}}};
-    for (size_t i = 0; i < 2 * sizeof ways / sizeof *ways; i++) {
-        const course task = {.options = ways[i / 2].options,
+    for (size_t i = 0; i < 4 * sizeof ways / sizeof *ways; i++) {
+        const course task = {.options = ways[i / 4].options,
                              .model = s->wide,
                              .devices = i % 2 ? "cpu:threads=1" : "cpu:threads=1,cpu:threads=1",
                              .split = i % 2 ? "1" : "1:1",
-                             .parts = DPT_SHARD_GRADIENTS};
+                             .parts = i % 4 < 2 ? DPT_SHARD_GRADIENTS : DPT_SHARD_PARAMETERS};
         dpt_device_set *set = NULL;
         dpt_trainer *trainer = NULL;
         if (CHECK_OK(dpt_device_set_open(s->context, task.devices, &set))) {
             CHECK_STATUS(create(s, &task, set, &trainer), i % 2 ? DPT_OK : DPT_E_INVALID);
-            if (i % 2 == 0) CHECK_CONTAINS(dpt_error_message(s->context), ways[i / 2].message);
+            if (i % 2 == 0) CHECK_CONTAINS(dpt_error_message(s->context), ways[i / 4].message);
         }
         dpt_trainer_destroy(trainer);
         dpt_device_set_close(set);
@@ -439,12 +550,12 @@ static void too_small(test *t)
 {
     static const size_t percents[DEVICES] = {52, 52, 52, 52};
     const setting *s = t->user;
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 3; i++) {
+        static const dpt_shard parts[] = {DPT_SHARD_NONE, DPT_SHARD_GRADIENTS,
+                                          DPT_SHARD_PARAMETERS};
         char devices[TEXT];
-        const course task = {.options = optimizers[3],
-                             .model = s->wide,
-                             .parts = i == 1 ? DPT_SHARD_GRADIENTS : DPT_SHARD_NONE,
-                             .devices = devices};
+        const course task = {
+            .options = optimizers[3], .model = s->wide, .parts = parts[i], .devices = devices};
         dpt_device_set *set = NULL;
         dpt_trainer *trainer = NULL;
         make_limits(devices, s->wide, percents);
@@ -463,8 +574,11 @@ int main(int argc, char **argv)
                                       {"by default", by_default},
                                       {"gradients deterministic", gradients_deterministic},
                                       {"gradients by default", gradients_by_default},
+                                      {"parameters deterministic", parameters_deterministic},
+                                      {"parameters by default", parameters_by_default},
                                       {"several at a time", several_at_a_time},
                                       {"read gradients", read_gradients},
+                                      {"changed bits are found", changed_bits_are_found},
                                       {"refusals", refusals},
                                       {"nothing to divide", nothing_to_divide},
                                       {"limits", limits},

@@ -518,7 +518,7 @@ void dpti_step_job(dpti_device *device, void *argument)
     (void)device;
     shard->committed = shard->under_way = false;
     shard->flaw = NULL;
-    shard->diverged = false;
+    shard->diverged = shard->spoilt = false;
     shard->loss = 0;
     shard->exact_loss = (dpti_exact_sum){.n_not_finite = 0};
     shard->hits = 0;

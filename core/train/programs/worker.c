@@ -112,6 +112,7 @@ static dpt_status create_replica(dpti_worker *w, size_t most, dpti_begin begin, 
     dpti_state_parts_own(w, &kind.optimizer);
     DPT_TRY(dpti_replica_create(w->device, &kind, &w->replica));
     const bool single_launch = t->n_workers == 1 && dpti_may_use_single_launch(w);
+    dpti_state_parts_lend(w);
     dpti_state_note_views(w);
     w->replica.insists = t->replay.choices != NULL;
     w->replica.wanted =

@@ -42,18 +42,24 @@ static bool is_finite(dpt_trainer *t, size_t rank, float *flat)
     return true;
 }
 
-/* The first of the good replicas. */
+/* Whether the replica is not known to be wrong. */
+static bool may_be_good(const dpt_trainer *t, const dpti_in_flight_step *inflight, size_t rank)
+{
+    return !dpti_sits_out(&t->workers[rank]) && !inflight->jobs[rank].spoilt;
+}
+
+/* The first of the good replicas; n_workers: all are spoilt. */
 static size_t find_good(dpt_trainer *t, const dpti_in_flight_step *inflight, float *flat)
 {
     size_t most = 0, first = t->n_workers;
     for (size_t i = 0; i < t->n_workers; i++) {
-        if (dpti_sits_out(&t->workers[i])) continue;
+        if (!may_be_good(t, inflight, i)) continue;
         const size_t n = count_alike(t, inflight, i);
         if (n > most) first = i;
         if (n > most) most = n;
     }
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!dpti_sits_out(&t->workers[i]) && count_alike(t, inflight, i) == most &&
+        if (may_be_good(t, inflight, i) && count_alike(t, inflight, i) == most &&
             is_finite(t, i, flat))
             return i;
     return first;
@@ -107,15 +113,28 @@ static void mark(dpt_trainer *t, size_t rank, size_t good, size_t n_good)
     dpti_trainer_note_event(t, DPT_REPLICA_RESTORED, rank, &error);
 }
 
+/* The mirror has what this device alone has changed. */
+static void mark_spoilt(dpt_trainer *t, size_t rank)
+{
+    dpt_error error = {.status = DPT_E_DEVICE};
+    (void)DPT_FAIL(&error, DPT_E_DEVICE,
+                   "its part of the parameters differs from the host's copy, from which it is "
+                   "restored");
+    dpti_change_replica(&t->workers[rank], DPTI_REPLICA_MISS);
+    dpti_trainer_note_event(t, DPT_REPLICA_RESTORED, rank, &error);
+}
+
 dpt_status dpti_verify_settle(dpt_trainer *trainer, const dpti_in_flight_step *inflight)
 {
     dpt_trainer *t = trainer;
     float *a = dpti_trainer_make_flat(t), *b = a ? dpti_trainer_make_flat(t) : NULL;
     if (a && b) {
         const size_t good = find_good(t, inflight, a);
-        const size_t n_good = count_alike(t, inflight, good);
+        const size_t n_good = good < t->n_workers ? count_alike(t, inflight, good) : 0;
         for (size_t i = 0; i < t->n_workers; i++)
-            if (!dpti_sits_out(&t->workers[i]) &&
+            if (!dpti_sits_out(&t->workers[i]) && inflight->jobs[i].spoilt)
+                mark_spoilt(t, i);
+            else if (!dpti_sits_out(&t->workers[i]) &&
                 inflight->jobs[i].hash != inflight->jobs[good].hash &&
                 is_stray(t, good, i, (float *const[]){a, b}))
                 mark(t, i, good, n_good);

@@ -158,12 +158,36 @@ static dpt_status move_sums(dpt_trainer *t, ends e)
     return DPT_OK;
 }
 
+/* Parameters that are in parts.  Those that the device does not keep are read from the mirror, and
+   are not written. */
+static dpt_status move_kept(dpt_trainer *t, size_t rank, ends e)
+{
+    const dpti_kept_parameters k = dpti_replica_kept(&t->workers[rank].replica);
+    const size_t n_own = dpti_range_size(k.own), n = n_own + dpti_range_size(k.shared);
+    float *values = calloc(n + 1, sizeof *values);
+    if (!values) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of parameters");
+    if (e.write) {
+        memcpy(values, e.write + k.own.begin, n_own * sizeof *values);
+        memcpy(values + n_own, e.write + k.shared.begin, (n - n_own) * sizeof *values);
+    }
+    const ends compact = {e.read ? values : NULL, e.read ? NULL : values, n};
+    const dpt_status status = n > 0 ? move(t, rank, DPT_PARAMETER, compact) : DPT_OK;
+    if (status == DPT_OK && e.read) {
+        dpti_state_parts_read(t, DPT_PARAMETER, e.read, e.n);
+        memcpy(e.read + k.own.begin, values, n_own * sizeof *values);
+        memcpy(e.read + k.shared.begin, values + n_own, (n - n_own) * sizeof *values);
+    }
+    free(values);
+    return status;
+}
+
 /* The same where the optimizer's state may be in parts: it is read from the mirror, and of what
    is written a device gets its part. */
 static dpt_status move_part(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e)
 {
     const dpti_state_part *part = &t->workers[rank].replicas.part;
     if (kind == DPT_GRADIENT && t->workers[rank].replica.windowed) return move_sums(t, e);
+    if (kind == DPT_PARAMETER && t->workers[rank].replica.gathers) return move_kept(t, rank, e);
     if (!is_in_parts(t, kind)) return move(t, rank, kind, e);
     if (e.read) {
         dpti_state_parts_read(t, kind, e.read, e.n);

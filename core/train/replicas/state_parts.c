@@ -17,7 +17,7 @@
 
 bool dpti_state_parts_possible(const dpt_trainer *trainer, dpt_shard what)
 {
-    const bool any = what == DPT_SHARD_GRADIENTS ||
+    const bool any = what >= DPT_SHARD_GRADIENTS ||
                      (what == DPT_SHARD_OPTIMIZER && dpti_trainer_n_state_buffers(trainer) > 1);
     return any && !trainer->processes && trainer->n_workers > 1;
 }
@@ -43,13 +43,19 @@ bool dpti_state_parts_of_gradients(const dpt_trainer *trainer)
     return trainer->replicas.parts.gradients;
 }
 
+bool dpti_state_parts_of_parameters(const dpt_trainer *trainer)
+{
+    return trainer->replicas.parts.parameters;
+}
+
 dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what)
 {
     dpti_state_parts *parts = &trainer->replicas.parts;
     parts->meet = dpti_rendezvous_create(trainer->n_workers);
     if (!parts->meet) return DPT_E_NO_MEMORY;
     parts->on = true;
-    parts->gradients = what == DPT_SHARD_GRADIENTS;
+    parts->gradients = what >= DPT_SHARD_GRADIENTS;
+    parts->parameters = what == DPT_SHARD_PARAMETERS;
     return parts->gradients ? dpti_exchange_clip(trainer) : DPT_OK;
 }
 
@@ -117,7 +123,7 @@ bool dpti_state_parts_takes_least(const dpt_trainer *trainer)
    one more. */
 void dpti_state_parts_measure(dpt_trainer *trainer)
 {
-    enum { BUFFERS = DPTI_MAX_STATE_BUFFERS + 1 }; /* sums of gradients, too */
+    enum { BUFFERS = DPTI_MAX_STATE_BUFFERS + 1 }; /* the sums of gradients, too */
     const size_t margin = DPTI_STATE_PART_ALIGNMENT * sizeof(float) * BUFFERS;
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
@@ -125,7 +131,7 @@ void dpti_state_parts_measure(dpt_trainer *trainer)
     }
 }
 
-/* A device that is left alone exchanges nothing: it has all gradients. */
+/* A device that is left alone exchanges nothing: it has all gradients, and all parameters. */
 static bool divides_sums(const dpt_trainer *t)
 {
     size_t n = 0;
@@ -138,6 +144,7 @@ void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out)
 {
     out->divided = worker->trainer->replicas.parts.on;
     out->divided_sums = divides_sums(worker->trainer);
+    out->divided_parameters = out->divided_sums && worker->trainer->replicas.parts.parameters;
     out->begin = worker->replicas.part.begin;
     out->end = worker->replicas.part.end;
 }
@@ -169,6 +176,12 @@ dpt_status dpti_state_parts_make_mirror(dpt_trainer *trainer)
 void dpti_state_parts_read(const dpt_trainer *trainer, dpt_tensor_kind kind, float *flat, size_t n)
 {
     memcpy(flat, mirror_of(trainer, kind), n * sizeof *flat);
+}
+
+bool dpti_state_parts_have(const dpt_trainer *trainer, dpti_range what, const float *parameters)
+{
+    const float *mirror = trainer->replicas.parts.mirror[0];
+    return memcmp(mirror + what.begin, parameters, dpti_range_size(what) * sizeof *mirror) == 0;
 }
 
 void dpti_state_parts_write(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat, size_t n)
@@ -222,11 +235,17 @@ static own_run run_of_buffer(const dpti_worker *w, size_t k)
     const size_t begin = w->replicas.part.begin;
     const size_t end = k == 0 ? end_of_parameters(w) : w->replicas.part.end;
     return (own_run){.buffer = buffers[k],
-                     .place = k == 0 ? begin : 0,
+                     .place = k == 0 ? dpti_parameter_place(r, begin).offset_bytes / sizeof(float)
+                                     : 0,
                      .begin = begin,
                      .count = end - begin,
                      .mirror = w->trainer->replicas.parts.mirror[k],
                      .view = w->replicas.views[k]};
+}
+
+void dpti_state_parts_lend(dpti_worker *worker)
+{
+    worker->replica.source = &worker->trainer->replicas.parts.mirror[0];
 }
 
 dpt_status dpti_state_parts_create(dpti_worker *worker)
@@ -287,13 +306,12 @@ static void write_mirror(const dpti_worker *w)
     }
 }
 
-/* Enqueues the upload of parameters [begin, end). */
+/* Enqueues the upload of those of the parameters [begin, end) that the device keeps. */
 static dpt_status take_over(const dpti_worker *w, size_t begin, size_t end)
 {
     const float *mirror = w->trainer->replicas.parts.mirror[0];
     if (begin >= end) return DPT_OK;
-    return dpti_upload(&w->replica.parameters, begin * sizeof *mirror, mirror + begin,
-                       (end - begin) * sizeof *mirror);
+    return dpti_replica_write_kept(&w->replica, begin, mirror + begin, end - begin);
 }
 
 dpt_status dpti_state_parts_share(dpti_shard *shard)

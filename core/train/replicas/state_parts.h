@@ -1,5 +1,5 @@
-/* The optimizer's state in parts (--shard optimizer), and with it the sums of gradients (--shard
-   gradients).
+/* The optimizer's state in parts (--shard optimizer), with it the sums of gradients (--shard
+   gradients), and with both the parameters (--shard parameters).
 
    Each device of a process holds all parameters, and the optimizer's state of one part of them: of
    a run of the flat buffer, its own part.  In the update a device updates its own part alone.  The
@@ -21,10 +21,15 @@
 
    Where sums of gradients are in parts, too, a device has its gradients of a bucket only until the
    bucket is summed (dpti_replica.windowed), and the sums of its own part.  While one device alone
-   is left, it has all gradients. */
+   is left, it has all gradients.
+
+   Where parameters are in parts, too, a device keeps the weights of its own part alone, and gathers
+   others from the mirror when operators need them (graph/gathered.h).  The mirror changes in 3
+   only, when no device computes: behind the vote, and before all threads have met. */
 #ifndef DPTI_STATE_PARTS_H
 #define DPTI_STATE_PARTS_H
 
+#include "base/range.h"
 #include "graph/program.h"
 #include "train/components/state_division.h"
 #include "train/state/in_flight_step.h"
@@ -46,6 +51,7 @@ DPT_CHECK_RESULT dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_sha
 void dpti_state_parts_end(dpt_trainer *trainer);
 bool dpti_state_parts_on(const dpt_trainer *trainer);
 bool dpti_state_parts_of_gradients(const dpt_trainer *trainer);
+bool dpti_state_parts_of_parameters(const dpt_trainer *trainer);
 
 /* Divides the state among the workers that are not lost, by the memory that they have left: by
    dpti_state_parts_measure, or estimated before workers are created: a device's memory without what
@@ -67,6 +73,9 @@ void dpti_state_parts_read(const dpt_trainer *trainer, dpt_tensor_kind kind, flo
 void dpti_state_parts_write(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat,
                             size_t n);
 
+/* Whether elements of the parameters have the bits that the mirror has. */
+bool dpti_state_parts_have(const dpt_trainer *trainer, dpti_range what, const float *parameters);
+
 /* Where driver threads meet: whether a worker takes part; a device does not answer; it is over. */
 void dpti_state_parts_set_present(dpt_trainer *trainer, size_t rank, bool present);
 void dpti_state_parts_break(dpt_trainer *trainer);
@@ -74,6 +83,8 @@ void dpti_state_parts_mend(dpt_trainer *trainer);
 
 /* ---- On driver threads ----------------------------------------------------------------------- */
 
+/* Tells the worker's replica where the mirror is, from which it gathers parameters. */
+void dpti_state_parts_lend(dpti_worker *worker);
 /* Host memory for the own part, where the host does not see the device's memory. */
 DPT_CHECK_RESULT dpt_status dpti_state_parts_create(dpti_worker *worker);
 void dpti_state_parts_destroy(dpti_worker *worker);

@@ -62,7 +62,7 @@ dpt_status dpti_verify_create(dpti_worker *worker)
     void *host = NULL;
     if (t->replicas.verify_every == 0 || dpti_host_pointer(&worker->replica.parameters))
         return DPT_OK;
-    DPT_TRY(dpti_host_alloc(worker->device, t->model->flat_size * sizeof(float), &host));
+    DPT_TRY(dpti_host_alloc(worker->device, worker->replica.parameters.n_bytes, &host));
     worker->replicas.verified = host;
     return DPT_OK;
 }
@@ -74,27 +74,54 @@ void dpti_verify_destroy(dpti_worker *worker)
     dpti_host_free(worker->device, verified);
 }
 
-/* The work of the step before is over: its job ended with a sync. */
+/* Shows n elements of a buffer in host memory, from element `first` on.  The work of the step
+   before is over: its job ended with a sync. */
+static dpt_status show(const dpti_worker *w, dpti_place from, size_t n, const float **out)
+{
+    float *copy = w->replicas.verified;
+    *out = copy;
+    if (!copy) {
+        DPT_TRY(dpti_begin_call(w->device)); /* it may be lost since its last step */
+        *out = (const float *)dpti_host_pointer(from.buffer) + from.offset_bytes / sizeof(float);
+        return DPT_OK;
+    }
+    DPT_TRY(dpti_download(copy, from.buffer, from.offset_bytes, n * sizeof *copy));
+    return dpti_sync(w->device);
+}
+
 static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
 {
     /* In parts the optimizer's state is not the same on all devices. */
     const size_t n_kinds =
         dpti_state_parts_on(w->trainer) ? 1 : dpti_trainer_n_state_buffers(w->trainer);
+    const dpti_range shared = dpti_replica_kept(&w->replica).shared;
     uint64_t hash = 0;
     for (size_t k = 0; k < n_kinds; k++) {
-        const dpti_buffer *buffer = state_buffer(w, k);
-        const size_t n = dpti_state_elements(w->trainer, dpti_state_buffer_kind(k));
-        const float *values = w->replicas.verified;
-        if (w->replicas.verified) {
-            DPT_TRY(dpti_download(w->replicas.verified, buffer, 0, n * sizeof *values));
-            DPT_TRY(dpti_sync(w->device));
-        } else {
-            DPT_TRY(dpti_begin_call(w->device)); /* it may be lost since its last step */
-            values = dpti_host_pointer(buffer);
-        }
+        const bool gathers = w->replica.gathers;
+        const size_t n = gathers
+                             ? dpti_range_size(shared)
+                             : dpti_state_elements(w->trainer, dpti_state_buffer_kind(k));
+        const dpti_place from = gathers ? dpti_parameter_place(&w->replica, shared.begin)
+                                        : (dpti_place){state_buffer(w, k), 0};
+        const float *values;
+        if (n == 0) continue;
+        DPT_TRY(show(w, from, n, &values));
         hash = dpti_hash_floats(values, n, hash);
     }
     *out = hash;
+    return DPT_OK;
+}
+
+/* Compares the weights that no other device has with the mirror. */
+static dpt_status compare_own(const dpti_worker *w, dpti_shard *shard)
+{
+    const dpti_range own = dpti_replica_kept(&w->replica).own;
+    const size_t n = dpti_range_size(own);
+    const float *values;
+    shard->spoilt = false;
+    if (!w->replica.gathers || n == 0) return DPT_OK;
+    DPT_TRY(show(w, dpti_parameter_place(&w->replica, own.begin), n, &values));
+    shard->spoilt = !dpti_state_parts_have(w->trainer, own, values);
     return DPT_OK;
 }
 
@@ -111,7 +138,8 @@ static bool is_due(const dpti_shard *shard)
 static bool all_alike(const dpt_trainer *t, const dpti_in_flight_step *inflight, size_t rank)
 {
     for (size_t i = 0; i < t->n_workers; i++)
-        if (!dpti_sits_out(&t->workers[i]) && inflight->jobs[i].hash != inflight->jobs[rank].hash)
+        if (!dpti_sits_out(&t->workers[i]) &&
+            (inflight->jobs[i].spoilt || inflight->jobs[i].hash != inflight->jobs[rank].hash))
             return false;
     return true;
 }
@@ -122,6 +150,7 @@ dpt_status dpti_verify_run(dpti_shard *shard, dpt_status *mine)
     const dpt_trainer *t = w->trainer;
     if (!is_due(shard)) return DPT_OK;
     if (*mine == DPT_OK) *mine = hash_replica(w, &shard->hash);
+    if (*mine == DPT_OK) *mine = compare_own(w, shard);
     if (dpti_rendezvous_meet(t->replicas.checks, w->rank, *mine) != DPT_OK) return DPT_E_CANCELLED;
     shard->diverged = !all_alike(t, dpti_steps_step(w->trainer, shard->step), w->rank);
     return shard->diverged ? DPT_E_CANCELLED : DPT_OK;

@@ -2,8 +2,8 @@
 #include "train/rounds/rounds.h"
 
 #include "base/left_behind.h"
+#include "base/range.h"
 #include "collective/processes.h"
-#include "collective/range.h"
 #include "context/context.h"
 #include "train/components/order.h"
 #include "train/peers/peers.h"

@@ -55,6 +55,7 @@ typedef struct dpti_shard {
     dpt_error error;   /* with a status that is neither DPT_OK nor DPT_E_CANCELLED */
     bool committed;    /* all votes agreed */
     uint64_t hash;     /* of the replica, in a step that compares replicas */
+    bool spoilt;       /* in such a step: its part of the state differs from the mirror */
     bool diverged;     /* the replica differs from another one, and no device goes on */
     const char *flaw;  /* with DPT_E_NOT_FINITE: what is not finite, such as "loss"; or
                           DPTI_FLAW_UNREAD */

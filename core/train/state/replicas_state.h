@@ -25,7 +25,8 @@ typedef enum dpti_trial {
 /* The optimizer's state in parts (state_parts.h). */
 typedef struct dpti_state_parts {
     bool on;
-    bool gradients; /* sums of gradients are in parts, too */
+    bool gradients;  /* sums of gradients are in parts, too */
+    bool parameters; /* parameters are in parts, too, and so are sums of gradients */
     dpti_trial trial;
     dpti_rendezvous *meet;                 /* of driver threads, in the update */
     float *mirror[DPTI_MAX_STATE_BUFFERS]; /* the mirror; [0] NULL: not made yet */
