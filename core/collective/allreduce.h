@@ -25,12 +25,12 @@
 #define DPTI_ALLREDUCE_H
 
 #include "base/node_places.h"
+#include "base/range.h"
 #include "base/times.h"
 #include "collective/contribution.h"
 #include "collective/feedback.h"
 #include "collective/island.h"
 #include "collective/processes.h"
-#include "base/range.h"
 #include "device/buffer.h"
 
 typedef struct dpti_allreduce dpti_allreduce;

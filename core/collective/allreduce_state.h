@@ -5,12 +5,12 @@
 #define DPTI_ALLREDUCE_STATE_H
 
 #include "base/node_places.h"
+#include "base/range.h"
 #include "collective/contribution.h"
 #include "collective/feedback.h"
 #include "collective/island.h"
 #include "collective/node_sums.h"
 #include "collective/processes.h"
-#include "base/range.h"
 #include "collective/rendezvous.h"
 #include "collective/view.h"
 #include "device/communicator.h"

@@ -5,8 +5,8 @@
    every call, which takes longer than the sums. */
 #include "base/floats.h"
 #include "base/memory.h"
-#include "collective/arrays.h"
 #include "base/range.h"
+#include "collective/arrays.h"
 #include "device/stream.h"
 
 #include <stdlib.h>

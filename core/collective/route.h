@@ -5,9 +5,9 @@
 #ifndef DPTI_ROUTE_H
 #define DPTI_ROUTE_H
 
+#include "base/range.h"
 #include "collective/collective.h"
 #include "collective/link.h"
-#include "base/range.h"
 
 /* The most elements of a chunk: 256 KiB.  A call that somebody waits for, such as the exchange of
    batch-norm's statistics, is sent behind the chunks in flight.  It waits for no more than a window

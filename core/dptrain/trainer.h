@@ -140,8 +140,8 @@ typedef enum dpt_recompute {
 /* What devices hold in parts and not each for itself. */
 typedef enum dpt_shard {
     DPT_SHARD_NONE = 0,
-    DPT_SHARD_OPTIMIZER = 1, /* the optimizer's state */
-    DPT_SHARD_GRADIENTS = 2, /* the optimizer's state and the sums of gradients */
+    DPT_SHARD_OPTIMIZER = 1,  /* the optimizer's state */
+    DPT_SHARD_GRADIENTS = 2,  /* the optimizer's state and the sums of gradients */
     DPT_SHARD_PARAMETERS = 3, /* the optimizer's state, the sums of gradients, and the parameters */
 } dpt_shard;
 
@@ -296,9 +296,9 @@ typedef struct dpt_trainer_options {
 
        DPT_SHARD_PARAMETERS: so are parameters.  A device keeps the weights of its part, and all
        biases, parameters of norms and running statistics.  It gathers other weights, and those that
-       are frozen, from the host's copy before a layer needs them, in each forward and backward pass,
-       and keeps them until another layer needs its own.  A device needs room for the largest tensor
-       at once.  DPT_E_INVALID as for DPT_SHARD_GRADIENTS. */
+       are frozen, from the host's copy before a layer needs them, in each forward and backward
+       pass, and keeps them until another layer needs its own.  A device needs room for the largest
+       tensor at once.  DPT_E_INVALID as for DPT_SHARD_GRADIENTS. */
     dpt_shard shard;
     /* With local steps: the exchange of a round runs while the next round goes on, and the outer
        step is taken behind so many of its steps (docs/processes.md).  A process keeps what it has

@@ -1,7 +1,7 @@
 /* Tests training with the optimizer's state in parts (--shard optimizer), with sums of gradients in
    parts, too (--shard gradients), and with parameters as well (--shard parameters): the same bits
    as without, for every optimizer and division; what devices hold; limits of memory that a training
-   needs parts to fit into. */
+   needs parts to fit into; changed bits that comparisons of replicas find. */
 #include "device/buffer.h"
 #include "harness.h"
 #include "train/flat.h"

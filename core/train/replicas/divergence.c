@@ -135,8 +135,8 @@ dpt_status dpti_verify_settle(dpt_trainer *trainer, const dpti_in_flight_step *i
             if (!dpti_sits_out(&t->workers[i]) && inflight->jobs[i].spoilt)
                 mark_spoilt(t, i);
             else if (!dpti_sits_out(&t->workers[i]) &&
-                inflight->jobs[i].hash != inflight->jobs[good].hash &&
-                is_stray(t, good, i, (float *const[]){a, b}))
+                     inflight->jobs[i].hash != inflight->jobs[good].hash &&
+                     is_stray(t, good, i, (float *const[]){a, b}))
                 mark(t, i, good, n_good);
         t->replicas.settled_step = inflight->cursor.step + 1;
     }

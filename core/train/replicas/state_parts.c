@@ -235,8 +235,8 @@ static own_run run_of_buffer(const dpti_worker *w, size_t k)
     const size_t begin = w->replicas.part.begin;
     const size_t end = k == 0 ? end_of_parameters(w) : w->replicas.part.end;
     return (own_run){.buffer = buffers[k],
-                     .place = k == 0 ? dpti_parameter_place(r, begin).offset_bytes / sizeof(float)
-                                     : 0,
+                     .place =
+                         k == 0 ? dpti_parameter_place(r, begin).offset_bytes / sizeof(float) : 0,
                      .begin = begin,
                      .count = end - begin,
                      .mirror = w->trainer->replicas.parts.mirror[k],

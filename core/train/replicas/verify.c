@@ -98,9 +98,8 @@ static dpt_status hash_replica(const dpti_worker *w, uint64_t *out)
     uint64_t hash = 0;
     for (size_t k = 0; k < n_kinds; k++) {
         const bool gathers = w->replica.gathers;
-        const size_t n = gathers
-                             ? dpti_range_size(shared)
-                             : dpti_state_elements(w->trainer, dpti_state_buffer_kind(k));
+        const size_t n = gathers ? dpti_range_size(shared)
+                                 : dpti_state_elements(w->trainer, dpti_state_buffer_kind(k));
         const dpti_place from = gathers ? dpti_parameter_place(&w->replica, shared.begin)
                                         : (dpti_place){state_buffer(w, k), 0};
         const float *values;

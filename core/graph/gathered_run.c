@@ -1,4 +1,4 @@
-/* Parameters that a device gathers when operators need them (gathered.h). */
+/* Gathers parameters for the programs of a replica (gathered.h). */
 #include "graph/gathered.h"
 
 #include "base/grow.h"
@@ -31,9 +31,8 @@ size_t dpti_count_kept(const dpt_model *model, const dpti_optimizer *optimizer)
 dpti_kept_parameters dpti_replica_kept(const dpti_replica *replica)
 {
     const dpti_replica *r = replica;
-    return (dpti_kept_parameters){
-        .own = weights_of(r->model, r->sums_begin, r->sums_end),
-        .shared = {r->model->flat_weights, r->model->flat_gradients}};
+    return (dpti_kept_parameters){.own = weights_of(r->model, r->sums_begin, r->sums_end),
+                                  .shared = {r->model->flat_weights, r->model->flat_gradients}};
 }
 
 dpti_place dpti_parameter_place(const dpti_replica *replica, size_t element)
@@ -140,11 +139,8 @@ static dpt_status add_fetch(const finder *f, dpti_range what, dpti_range span, d
                                              .last = span.end},
                        &tensor));
     *out = &grown[all->n++];
-    **out = (dpti_fetch){.before = span.begin,
-                         .last = span.end,
-                         .tensor = tensor,
-                         .begin = what.begin,
-                         .count = n};
+    **out = (dpti_fetch){
+        .before = span.begin, .last = span.end, .tensor = tensor, .begin = what.begin, .count = n};
     return DPT_OK;
 }
 
