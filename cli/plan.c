@@ -120,7 +120,30 @@ static dpt_status print_kept(dpt_trainer *trainer)
     return DPT_OK;
 }
 
-/* What the optimizer's state, and gradients, take on each of several devices in parts and without.
+/* What devices get from the host in each micro-batch. */
+static dpt_status print_gathered(dpt_trainer *trainer)
+{
+    size_t sum = 0, most = 0;
+    for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
+        dpt_device_plan plan = {.size = sizeof plan};
+        DPT_TRY(dpt_trainer_plan(trainer, i, &plan));
+        sum += plan.gathered_bytes;
+        if (plan.gathered_bytes > most) most = plan.gathered_bytes;
+    }
+    if (sum > 0)
+        printf("Each micro-batch copies parameters from host memory to the devices: at most %.1f "
+               "MiB to one, %.1f MiB to all\n",
+               mebibytes(most), mebibytes(sum));
+    return DPT_OK;
+}
+
+static size_t weight_bytes(const cli_session *session)
+{
+    return dpt_model_parameter_count(session->model) * sizeof(float);
+}
+
+/* What parameters, the optimizer's state, and gradients, take on each of several devices in parts
+ * and without.
  */
 static dpt_status print_parts(const cli_session *session)
 {
@@ -131,6 +154,10 @@ static dpt_status print_parts(const cli_session *session)
     DPT_TRY(cli_sum_optimizer(session->trainer, &sum));
     DPT_TRY(dpt_trainer_plan(session->trainer, 0, &plan));
     if (n < 2) return DPT_OK;
+    if (parts == DPT_SHARD_PARAMETERS)
+        printf("Parameters, gradients and the optimizer's state are in parts: without --shard "
+               "parameters %.1f MiB on each device; host memory has a copy of the training state\n",
+               mebibytes(sum + plan.gradient_bytes + weight_bytes(session)));
     if (parts == DPT_SHARD_GRADIENTS)
         printf("Gradients and the optimizer's state are in parts: without --shard gradients %.1f "
                "MiB on each device; host memory has a copy of the training state\n",
@@ -147,6 +174,11 @@ static dpt_status print_parts(const cli_session *session)
         printf("Gradients take %.1f MiB on each device; with --shard gradients those of a few "
                "layers and a part of the sums\n",
                mebibytes(plan.gradient_bytes));
+    if (parts == DPT_SHARD_NONE)
+        printf("Parameters take %.1f MiB on each device; with --shard parameters those of a layer "
+               "and a part of the others\n",
+               mebibytes(weight_bytes(session)));
+    DPT_TRY(print_gathered(session->trainer));
     return print_kept(session->trainer);
 }
 

@@ -22,9 +22,11 @@ typedef struct dpt_device_plan {
     size_t micro_batch;     /* samples that the device computes at once */
     bool cached;            /* micro_batch is limited by the device's caches, not by its memory */
     size_t parameter_bytes; /* parameters, and gradients: of the same size, unless sums of gradients
-                               are in parts (dpt_trainer_options.shard) */
+                               are in parts (dpt_trainer_options.shard); of its part, if parameters
+                               are in parts */
     size_t optimizer_bytes; /* of its part, if the optimizer's state is in parts */
-    size_t activation_bytes; /* the arena: activations, their gradients and workspaces */
+    size_t activation_bytes; /* the arena: activations, their gradients and workspaces, and
+                                parameters that are gathered */
     size_t step_bytes; /* step block, indices, samples of the host feed, results of gradient checks,
                           and copies in host memory for functions of the program (callback.h) */
     size_t data_bytes; /* the device's own copy of the data; 0 if devices share the memory */
@@ -39,6 +41,8 @@ typedef struct dpt_device_plan {
                           in parts */
     double recomputed_flops; /* part of `flops`: of activations that the backward pass computes
                                 again (dpt_trainer_options.recompute) */
+    size_t gathered_bytes; /* if parameters are in parts: bytes of them that the host copies to the
+                              device in each micro-batch */
 } dpt_device_plan;
 
 /* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed

@@ -427,6 +427,20 @@ void dpti_executable_destroy(dpti_executable *executable)
     *x = (dpti_executable){0};
 }
 
+double dpti_executable_flops(const dpti_executable *executable, size_t n_samples, bool again)
+{
+    const dpti_program *p = &executable->program;
+    double sum = 0;
+    for (size_t i = 0; i < p->n_instructions; i++) {
+        const dpti_instruction *instruction = &p->instructions[i];
+        const double rows = instruction->repeat ? (double)instruction->repeat : 1.0;
+        if (again && instruction->again == 0) continue;
+        sum += executable->ops[i].info.flops *
+               (instruction->per_step ? 1.0 : rows * (double)n_samples);
+    }
+    return sum;
+}
+
 bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_operation *out)
 {
     const dpti_executable *x = executable;

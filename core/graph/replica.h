@@ -175,6 +175,9 @@ DPT_CHECK_RESULT dpt_status dpti_executable_create(dpti_replica *replica,
                                                    dpti_executable *out, dpt_error *error);
 void dpti_executable_destroy(dpti_executable *executable); /* accepts a zeroed one */
 
+/* The floating-point operations of a run for n_samples; `again`: only those of values that the
+   backward pass computes again (recompute.c). */
+double dpti_executable_flops(const dpti_executable *executable, size_t n_samples, bool again);
 /* Describes the i-th operation that the device executes; returns false if there are not so
    many. */
 bool dpti_executable_operation(const dpti_executable *executable, size_t i, dpt_operation *out);

@@ -35,6 +35,7 @@
 #include "train/standby/standby.h"
 #include "train/state/trainer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- Creating -------------------------------------------------------------------------------- */
@@ -127,16 +128,46 @@ static bool fits_with(dpt_trainer *t, const saving *s)
     return fits;
 }
 
+/* What the saving costs, now that workers are made with it; `out` is "" where it is part of an
+   exchange that there is anyway. */
+static void tell_cost(const dpt_trainer *t, char *out, size_t n_bytes)
+{
+    size_t gathered = 0;
+    double all = 0, again = 0;
+    for (size_t i = 0; i < t->n_workers; i++) {
+        const dpti_worker *w = &t->workers[i];
+        if (dpti_is_lost(w)) continue;
+        const size_t n = dpti_fetches_bytes(&w->train);
+        if (n > gathered) gathered = n;
+        all += dpti_executable_flops(&w->train, 1, false);
+        again += dpti_executable_flops(&w->train, 1, true);
+    }
+    const double mebibytes = (double)gathered / 1048576.0, percents = 100.0 * again / all;
+    out[0] = '\0';
+    if (gathered > 0 && again > 0)
+        snprintf(
+            out, n_bytes,
+            " (each micro-batch copies %.1f MiB to a device, and %.0f %% of the operations are "
+            "done again)",
+            mebibytes, percents);
+    else if (gathered > 0)
+        snprintf(out, n_bytes, " (each micro-batch copies %.1f MiB to a device)", mebibytes);
+    else if (again > 0)
+        snprintf(out, n_bytes, " (%.0f %% of the operations are done again)", percents);
+}
+
 /* Memory is short.  Says with which options the training fits. */
 static dpt_status advise(dpt_trainer *t)
 {
+    char cost[128];
     const saving now = {.shard = dpt_trainer_sharded(t)};
     const dpt_error first = t->context->error;
     dpt_error error = first;
     for (size_t i = 0; i < sizeof savings / sizeof *savings && !t->processes; i++) {
         if (!is_possible(t, &savings[i], &now) || !fits_with(t, &savings[i])) continue;
-        (void)DPT_FAIL(&error, error.status, "%.400s; the training fits with %s", first.message,
-                       savings[i].options);
+        tell_cost(t, cost, sizeof cost);
+        (void)DPT_FAIL(&error, error.status, "%.400s; the training fits with %s%s", first.message,
+                       savings[i].options, cost);
         break;
     }
     return dpti_context_fail(t->context, NULL, &error);

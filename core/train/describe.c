@@ -20,21 +20,6 @@
 
 #include <stdlib.h>
 
-/* Of a step, or of what it computes again alone. */
-static double flops_of(const dpti_worker *w, size_t n_samples, bool again)
-{
-    const dpti_program *p = &w->train.program;
-    double sum = 0;
-    for (size_t i = 0; i < p->n_instructions; i++) {
-        const dpti_instruction *instruction = &p->instructions[i];
-        if (again && instruction->again == 0) continue;
-        const double rows = instruction->repeat ? (double)instruction->repeat : 1.0;
-        sum +=
-            w->train.ops[i].info.flops * (instruction->per_step ? 1.0 : rows * (double)n_samples);
-    }
-    return sum;
-}
-
 static size_t exchange_bytes(const dpt_trainer *t, const dpti_program *p)
 {
     size_t n = 0;
@@ -149,11 +134,12 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                       dpti_feed_bytes(dpti_feeding_feed(w)) + w->train.calls.copies_bytes,
         .streamed = dpti_feeding_has_feed(w),
         .data_bytes = data_bytes(w),
-        .flops = flops_of(w, samples, false),
+        .flops = dpti_executable_flops(&w->train, samples, false),
+        .recomputed_flops = dpti_executable_flops(&w->train, samples, true),
         .exchange_bytes = exchange_bytes(t, &w->train.program),
         .gradient_bytes = t->n_gradients * sizeof(float),
         .kept_bytes = dpti_window_host_bytes(w),
-        .recomputed_flops = flops_of(w, samples, true)};
+        .gathered_bytes = dpti_fetches_bytes(&w->train)};
     (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }

@@ -133,6 +133,7 @@ FIELD(dpt_device_plan, exchange_bytes, 88);
 FIELD(dpt_device_plan, gradient_bytes, 96);
 FIELD(dpt_device_plan, kept_bytes, 104);
 FIELD(dpt_device_plan, recomputed_flops, 112);
+FIELD(dpt_device_plan, gathered_bytes, 120);
 
 FIELD(dpt_round_plan, size, 0);
 FIELD(dpt_round_plan, exchange_bytes, 8);
