@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# --shard optimizer and --shard gradients: what is told and refused, memory that a training fits into
+# --shard optimizer, gradients and parameters: what is told and refused, memory that a training fits into
 # with one of them alone, and checkpoints that go on with them, without and on other devices.
 # shellcheck source=tests/cli/kit.bash
 . "$SRC/tests/cli/kit.bash"
@@ -11,7 +11,7 @@ common=(--dataset synthetic:12x12x1:4:200 --model mlp --batch-size 32 --optimize
 three=(--devices cpu:threads=1,cpu:threads=1,cpu:threads=1 --split 13:2:1)
 two=(--devices cpu:threads=1:memory=200M,cpu:threads=1:memory=60M --split 1:3)
 
-refuse 2 "--shard: unknown value 'weights'; known: none, optimizer, gradients" "${common[@]}" --shard weights
+refuse 2 "--shard: unknown value 'weights'; known: none, optimizer, gradients, parameters" "${common[@]}" --shard weights
 
 # The same weights as without, and what devices hold is told.
 train "${common[@]}" --max-steps 12 --devices cpu:threads=1 --checkpoint whole
@@ -26,6 +26,11 @@ check "the log tells: $(head -1 gradients.jsonl)" grep -q '"event":"run".*"shard
 check "the same weights with gradients in parts" same whole gradients
 check "the header tells of gradients: $(cat train.out)" \
     grep -q "^training .*, gradients and optimizer's state in parts, determ" train.out
+train "${common[@]}" --max-steps 12 "${three[@]}" --shard parameters --checkpoint parameters --log parameters.jsonl
+check "the log tells: $(head -1 parameters.jsonl)" grep -q '"event":"run".*"shard":"parameters"' parameters.jsonl
+check "the same weights with parameters in parts" same whole parameters
+check "the header tells of parameters: $(cat train.out)" \
+    grep -q "^training .*, parameters, gradients and optimizer's state in parts, determ" train.out
 train "${common[@]}" --max-steps 2 --devices cpu:threads=1 --shard gradients
 check "one device has no parts: $(cat train.out)" lacks -q "in parts" train.out
 train "${common[@]}" --max-steps 2 "${two[@]}" --optimizer sgd --momentum 0 --shard optimizer
@@ -46,14 +51,35 @@ train "${common[@]}" --max-steps 8 "${three[@]}" --shard optimizer --checkpoint 
 train "${common[@]}" --max-steps 10 --devices cpu:threads=1 --checkpoint way --resume
 train "${common[@]}" --max-steps 12 "${three[@]}" --shard gradients --checkpoint way --resume
 check "goes on with gradients in parts" same whole way
+train "${common[@]}" --max-steps 5 "${two[@]}" --shard parameters --checkpoint far
+train "${common[@]}" --max-steps 8 "${three[@]}" --shard gradients --checkpoint far --resume
+train "${common[@]}" --max-steps 10 --devices cpu:threads=1 --checkpoint far --resume
+train "${common[@]}" --max-steps 12 "${three[@]}" --shard parameters --checkpoint far --resume
+check "goes on with parameters in parts" same whole far
+
+# Evaluation gathers parameters, too, and the weights that it is told of are those of the file.
+for shard in none parameters; do
+    train "${common[@]}" --epochs 2 "${three[@]}" --shard "$shard" --checkpoint "eval_$shard" --log "eval_$shard.jsonl"
+done
+results() { grep '"event":"epoch"' "$1" | grep -o '"test_[a-z]*":[^,}]*'; }
+check "the same results: $(results eval_parameters.jsonl)" \
+    [ -n "$(results eval_none.jsonl)" -a "$(results eval_none.jsonl)" = "$(results eval_parameters.jsonl)" ]
+train "${common[@]}" --load eval_none/model.safetensors --max-steps 3 --devices cpu:threads=1 --checkpoint tuned
+train "${common[@]}" --load eval_none/model.safetensors --max-steps 3 "${three[@]}" --shard parameters \
+    --checkpoint tuned_parts
+check "weights that are loaded" same tuned tuned_parts
 
 # What gradients are not divided with.
 refuse 2 "gradients cannot be divided with overlap off: .*; divide the optimizer's state alone$" \
     train "${common[@]}" "${two[@]}" --shard gradients --overlap off
+refuse 2 "parameters and gradients cannot be divided with overlap off: .*; divide the optimizer's state alone$" \
+    train "${common[@]}" "${two[@]}" --shard parameters --overlap off
 
 # Micro-batches, between which host memory keeps gradients.
 train "${common[@]}" --max-steps 12 "${two[@]}" --shard gradients --micro-batch 4 --checkpoint small
 check "the same weights in micro-batches" same whole small
+train "${common[@]}" --max-steps 12 "${two[@]}" --shard parameters --micro-batch 4 --checkpoint least
+check "the same weights in micro-batches with parameters in parts" same whole least
 
 # Weights that two layers share get their gradient in two parts of the backward pass.
 for _ in $(seq 200); do echo "the quick brown fox jumps over the lazy dog"; done >text.txt
@@ -62,6 +88,16 @@ tied=(--dataset text:16 --data text.txt --model llama-tied:2:2:1:32:16 --batch-s
 train "${tied[@]}" --checkpoint tied
 train "${tied[@]}" --checkpoint tied_parts --shard gradients
 check "the same shared weights" same tied tied_parts
+train "${tied[@]}" --checkpoint tied_all --shard parameters --rows-of-logits 7 --recompute on
+train "${tied[@]}" --checkpoint tied_rows --rows-of-logits 7
+check "the same shared weights, gathered for chunks of rows" same tied_rows tied_all
+
+# Adapters: no device keeps the base, which is frozen.
+train "${tied[@]}" --checkpoint base --max-steps 1
+adapted=("${tied[@]}" --load base/model.safetensors --lora 2)
+train "${adapted[@]}" --checkpoint adapted
+train "${adapted[@]}" --checkpoint adapted_parts --shard parameters
+check "the same adapters" cmp -s adapted/adapter_model.safetensors adapted_parts/adapter_model.safetensors
 refuse 2 "gradients cannot be divided with deterministic in a model .*weights that several layers share" \
     train "${tied[@]}" --shard gradients --deterministic
 
@@ -86,6 +122,9 @@ check "the plan tells what parts would save: $(cat plan.out)" grep -q \
 check "the plan tells what parts of gradients would save: $(cat plan.out)" grep -q \
     "^Gradients take 0.5 MiB on each device; with --shard gradients those of a few layers" plan.out
 
+check "the plan tells what parts of parameters would save: $(cat plan.out)" grep -q \
+    "^Parameters take 0.5 MiB on each device; with --shard parameters those of a layer" plan.out
+
 # A network of which the smallest device holds the parameters, and not the gradients beside them.
 large=(--dataset synthetic:32x32x1:10:64 --model mlp --batch-size 16 --optimizer adamw --split equal)
 small=(--devices cpu:threads=1:memory=13M,cpu:threads=1:memory=18M,cpu:threads=1:memory=24M)
@@ -108,8 +147,27 @@ checks=$((checks + 1))
     >plan.out 2>&1 || fail "plan: $(cat plan.out)"
 check "what host memory keeps is told: $(cat plan.out)" \
     grep -qE "^Between micro-batches host memory has 1[0-9].[0-9] MiB of gradients$" plan.out
+
+# A network whose parameters alone the smallest device does not hold.
+tiny=(--devices cpu:threads=1:memory=8200K,cpu:threads=1:memory=20M,cpu:threads=1:memory=24M)
+refuse 1 "memory=8200K: .* the training fits with --shard parameters \(each micro-batch copies [0-9.]+ MiB to a device\)$" \
+    plan "${large[@]}" "${tiny[@]}" --shard gradients
+checks=$((checks + 1))
+"$DPTRAIN" plan "${large[@]}" "${tiny[@]}" --shard parameters >plan.out 2>&1 || fail "plan: $(cat plan.out)"
+check "the plan tells of parameters: $(cat plan.out)" grep -qE \
+    "^Parameters, gradients and the optimizer's state are in parts: without --shard parameters 32.2 MiB on each device" plan.out
+check "the plan tells what is copied: $(cat plan.out)" grep -qE \
+    "^Each micro-batch copies parameters from host memory to the devices: at most [0-9.]+ MiB to one, [0-9.]+ MiB to all" plan.out
+"$DPTRAIN" plan "${tied[@]}" --recompute on >again.out 2>&1 || fail "plan: $(cat again.out)"
+check "the plan tells what is computed again: $(cat again.out)" grep -qE \
+    "^Activations are computed again: [0-9.]+ of [0-9.]+ GFLOP of a step$" again.out
+check "each device is within its limit: $(cat plan.out)" \
+    awk '/memory=8200K/ { n += $9 <= 8.01 } /memory=20M/ { n += $9 <= 20 } /memory=24M/ { n += $9 <= 24 }
+        END { exit n != 3 }' plan.out
+train "${large[@]}" "${tiny[@]}" --shard parameters --max-steps 3 --checkpoint limited_more
+check "the same weights within smaller limits" same unlimited limited_more
 refuse 1 "memory=1M: [^;]*take a smaller batch$" plan "${wide[@]}" \
     --devices cpu:threads=1:memory=1M,cpu:threads=1:memory=1M
 
-check "help" grep -q -- "--shard=none|optimizer|gradients" <("$DPTRAIN" train --help)
+check "help" grep -q -- "--shard=none|optimizer|gradients|parameters" <("$DPTRAIN" train --help)
 finish
