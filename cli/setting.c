@@ -28,11 +28,11 @@ static int check_word(const cli_option *option, const char *label, const char *v
     char known[CLI_LIST_BYTES];
     if (!option->values || contains(option->values, value)) return CLI_OK;
     const char *nearest = dpt_nearest(value, option->values);
+    (void)cli_join(option->values, known);
     if (nearest)
-        return cli_error(CLI_USAGE, "%s: unknown value '%s'; did you mean '%s'?", label, value,
-                         nearest);
-    return cli_error(CLI_USAGE, "%s: unknown value '%s'; known: %s", label, value,
-                     cli_join(option->values, known));
+        return cli_error(CLI_USAGE, "%s: unknown value '%s'; did you mean '%s'? Known: %s", label,
+                         value, nearest, known);
+    return cli_error(CLI_USAGE, "%s: unknown value '%s'; known: %s", label, value, known);
 }
 
 static int store(const cli_option *option, const char *label, const char *value, cli_options *out)
