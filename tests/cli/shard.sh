@@ -158,9 +158,6 @@ check "the plan tells of parameters: $(cat plan.out)" grep -qE \
     "^Parameters, gradients and the optimizer's state are in parts: without --shard parameters 32.2 MiB on each device" plan.out
 check "the plan tells what is copied: $(cat plan.out)" grep -qE \
     "^Each micro-batch copies parameters from host memory to the devices: at most [0-9.]+ MiB to one, [0-9.]+ MiB to all" plan.out
-"$DPTRAIN" plan "${tied[@]}" --recompute on >again.out 2>&1 || fail "plan: $(cat again.out)"
-check "the plan tells what is computed again: $(cat again.out)" grep -qE \
-    "^Activations are computed again: [0-9.]+ of [0-9.]+ GFLOP of a step$" again.out
 check "each device is within its limit: $(cat plan.out)" \
     awk '/memory=8200K/ { n += $9 <= 8.01 } /memory=20M/ { n += $9 <= 20 } /memory=24M/ { n += $9 <= 24 }
         END { exit n != 3 }' plan.out
