@@ -29,8 +29,8 @@ static void add_step(measurement *of, const dpt_step_metrics *step)
     }
 }
 
-/* Trains until the timed steps take `least_seconds`.  A smaller last batch of an epoch is trained
-   and not timed. */
+/* Trains until the timed steps take `least_seconds`, or a signal is caught.  A smaller last batch
+   of an epoch is trained and not timed. */
 static dpt_status train(dpt_trainer *trainer, double least_seconds, cli_settling *settling,
                         measurement *out)
 {
@@ -38,6 +38,7 @@ static dpt_status train(dpt_trainer *trainer, double least_seconds, cli_settling
     while (out->n_steps < CLI_LEAST_STEPS || out->seconds < least_seconds) {
         dpt_step_metrics step = {.size = sizeof step};
         DPT_TRY(cli_next_step(trainer, &step));
+        if (cli_signals_caught()) return DPT_OK;
         if (out->n_samples == 0) out->n_samples = step.samples; /* the first batch is a whole one */
         if (step.samples != out->n_samples) continue;
         if (timing)
@@ -93,7 +94,7 @@ dpt_status cli_measure(const cli_session *session, double least_seconds, bool me
                           .exchanging = times + n,
                           .waiting = times + 2 * n};
         status = train(session->trainer, least_seconds, &settling, &of);
-        if (status == DPT_OK) print(session, &settling, &of);
+        if (status == DPT_OK && of.n_steps > 0) print(session, &settling, &of);
     }
     free(shards);
     free(times);

@@ -290,6 +290,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     if (options->verbose) DPT_TRY(print_choices(session));
     if (options->measure == 0) return DPT_OK;
     fflush(stdout); /* measuring takes a while */
+    cli_signals_catch();
     return cli_measure(session, options->measure,
                        dpt_split_from(options->split).kind == DPT_SPLIT_MEASURED);
 }
@@ -301,6 +302,11 @@ int cli_plan(const cli_options *options)
     if (usage != CLI_OK) return usage;
     cli_session session;
     const dpt_status status = plan(&session, options);
-    const int code = status == DPT_OK ? CLI_OK : cli_fail(session.context, status);
+    const int caught = cli_signals_caught();
+    int code = CLI_OK;
+    if (caught)
+        code = cli_error(128 + caught, "ended early by signal %d", caught);
+    else if (status != DPT_OK)
+        code = cli_fail(session.context, status);
     return cli_session_close(&session, code);
 }

@@ -58,7 +58,8 @@ const cli_verb_entry cli_verbs[] = {
         .name = "plan",
         .verb = CLI_PLAN,
         .arguments = "[option]...",
-        .help = "print layers, memory and operations of a training, without training",
+        .help = "print layers, memory and operations of a training, without training, and with "
+                "--measure the time of a step",
         .run = cli_plan,
     },
     {

@@ -101,6 +101,19 @@ plan "${three[@]}" --split 2:1:1 --measure 0.2
 check_times "fixed shards" fixed
 plan "${three[@]}" --measure 0.2
 check_times "measured shards" measured
+# A signal ends it early, with what was measured so far.
+"$DPTRAIN" plan "${three[@]}" --split equal --measure 600 >plan.out 2>plan.err &
+for ((i = 0; i < 300; i++)); do
+    if grep -q '^The process itself' plan.out; then break; fi
+    sleep 0.1
+done
+sleep 1
+kill -TERM $!
+status=0
+wait $! || status=$?
+check "status $status, not 143" [ $status -eq 143 ]
+check "it is told: $(cat plan.err)" grep -qx 'dptrain: ended early by signal 15' plan.err
+says '^A step takes '
 refuse 2 "'0' is not a time above 0" plan "${three[@]}" --measure 0
 refuse 2 "does not go with 'dptrain train'" train "${three[@]}" --measure 1
 refuse 1 "cannot look for data in nowhere" plan --dataset idx --data nowhere --measure 1
