@@ -10,7 +10,7 @@
 
 static int connect_to_job(const cli_options *options, dpt_context **out)
 {
-    if (options->n_operands != 1)
+    if (options->n_operands != 1 || !*options->operands[0])
         return cli_error(CLI_USAGE, "give one address: dptrain join HOST:PORT, where the first "
                                     "process of the training listens (its DPTRAIN_ADDRESS)");
     if (setenv("DPTRAIN_JOIN", options->operands[0], 1) != 0)

@@ -169,6 +169,8 @@ DPTRAIN_SECRET_FILE=other refuse 2 'another secret' join "127.0.0.1:$port" --dev
 DPTRAIN_NETWORKS=10.1.0.0/16 refuse 2 'DPTRAIN_JOIN: 10.9.9.9:99 .* in no network of DPTRAIN_NETWORKS' join 10.9.9.9:99
 refuse 2 'DPTRAIN_JOIN is "nonsense": give HOST:PORT' join nonsense
 refuse 2 'give one address: dptrain join HOST:PORT' join
+refuse 2 'give one address: dptrain join HOST:PORT' join ''
+refuse 2 'DPTRAIN_JOIN: .fe80::1.:29500 is a link-local address' join '[fe80::1]:29500'
 refuse 2 "--batch-size does not go with 'dptrain join'" join "127.0.0.1:$port" --batch-size 64
 refuse 1 'nobody listens at 127.0.0.1:1: .*was started with DPTRAIN_JOINERS' join 127.0.0.1:1
 refuse 2 'the job has room for 1 more device, and this process has 2' join "127.0.0.1:$port" \

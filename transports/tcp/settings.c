@@ -279,9 +279,9 @@ static dpt_status choose_address(tcp_settings *s, const struct addrinfo *found, 
         memcpy(&one, a->ai_addr, a->ai_addrlen);
         if (lacks_interface(&one))
             return DPT_FAIL(error, DPT_E_INVALID,
-                            "DPTRAIN_ADDRESS: %.80s is a link-local address: name this host's "
-                            "interface too, as in [fe80::1%%eth0]:29500",
-                            text);
+                            "%s: %.80s is a link-local address: name this host's interface too, "
+                            "as in [fe80::1%%eth0]:29500",
+                            name, text);
         if (dpt_tcp_is_allowed(s, &one)) {
             s->address = one;
             return DPT_OK;
