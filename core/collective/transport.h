@@ -44,7 +44,8 @@ typedef struct dpt_transport_guests {
        the transport, and is valid until `tell`. */
     const char *(*told)(void *self);
     /* What processes that come from now on are told, if this is the first process then.  Until the
-       first call nobody can come.  Copies the text.  DPT_E_NO_MEMORY. */
+       first call nobody can come.  Copies the text.  DPT_E_INVALID if the text is too long;
+       DPT_E_NO_MEMORY. */
     dpt_status (*tell)(void *self, const char *text, dpt_error *error);
     /* Any thread: whether a process waits to be let in, as far as this process knows. */
     bool (*waits)(void *self);

@@ -419,6 +419,13 @@ static int lets_in(process *p)
     EXPECT(guests && guests->most(p->self) == 6);
     EXPECT(!guests->comes(p->self, &place, &n_first));
     EXPECT(place == p->rank && n_first == 2 && p->n == 2);
+    enum { TOO_LONG = (4 << 20) + 1 };
+    char *long_text = malloc(TOO_LONG + 1);
+    EXPECT(long_text);
+    memset(long_text, 'x', TOO_LONG);
+    long_text[TOO_LONG] = '\0';
+    EXPECT(guests->tell(p->self, long_text, &p->error) == DPT_E_INVALID);
+    free(long_text);
     EXPECT(guests->tell(p->self, told, &p->error) == DPT_OK);
     return works(p, 0);
 }

@@ -7,8 +7,6 @@
 #include "job.h"
 #include "join_parts.h"
 
-enum { TCP_MOST_TEXT = 4 << 20 };
-
 typedef struct tcp_welcome {
     uint32_t n, n_first; /* places; processes at the start */
     uint32_t place;      /* of the process that comes */

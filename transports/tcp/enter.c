@@ -47,7 +47,7 @@ static bool is_sound(const tcp_welcome *w)
 {
     return w->n <= TCP_MOST_PROCESSES && w->n_first >= 1 && w->n_first <= w->place &&
            w->place < w->n && w->first < w->n && dpt_tcp_has(&w->members, w->first) &&
-           !dpt_tcp_has(&w->members, w->place) && w->n_text <= TCP_MOST_TEXT;
+           !dpt_tcp_has(&w->members, w->place) && w->n_text <= TCP_MOST_TEXT && w->timeout > 0;
 }
 
 /* One attempt. */

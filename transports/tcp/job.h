@@ -133,7 +133,10 @@ typedef struct tcp_header {
 
 _Static_assert(sizeof(tcp_header) == 24, "what travels has no padding");
 
-enum { TCP_STAGING_BYTES = 1 << 14 };
+enum {
+    TCP_STAGING_BYTES = 1 << 14,
+    TCP_MOST_TEXT = 4 << 20, /* of what a process that comes is told */
+};
 
 /* The data connection to one process. */
 typedef struct tcp_stream {

@@ -328,7 +328,12 @@ static void receive_guest(join *j)
     tcp_address address;
     socklen_t n_bytes = sizeof address;
     const int one = accept4(j->listener, &address.any, &n_bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (one < 0) return;
+    if (one < 0) {
+        /* Whoever connects waits until this process has files again. */
+        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            (void)nanosleep(&(struct timespec){.tv_nsec = TCP_LOOK_MILLISECONDS * 1000000L}, NULL);
+        return;
+    }
     guest *g = find_place(j);
     *g = (guest){.socket = one, .since = dpt_tcp_seconds(), .address = address};
     tune(one);

@@ -277,12 +277,18 @@ static const char *transport_told(void *self)
 static dpt_status transport_tell(void *self, const char *text, dpt_error *error)
 {
     tcp_job *job = self;
+    const size_t n_text = strlen(text);
+    if (n_text > TCP_MOST_TEXT)
+        return DPT_FAIL(error, DPT_E_INVALID,
+                        "the options of this training take %zu bytes, and at most %d are told to a "
+                        "process that comes: start it without DPTRAIN_JOINERS",
+                        n_text, TCP_MOST_TEXT);
     char *copy = strdup(text);
     if (!copy) return DPT_FAIL(error, DPT_E_NO_MEMORY, "no memory for processes that come");
     pthread_mutex_lock(&job->mutex);
     free(job->text);
     job->text = copy;
-    job->n_text = strlen(copy);
+    job->n_text = n_text;
     pthread_mutex_unlock(&job->mutex);
     return DPT_OK;
 }
