@@ -331,7 +331,8 @@ static void weigh(dpt_trainer *t, size_t n_kinds, float *const *flats)
     for (size_t f = 0; f < t->n_fragments; f++) {
         const dpti_range range = fragment_range(t, f);
         const float part = own_part(t, samples_of(t, f), contributes_of(t, f));
-        for (size_t i = range.begin; has_changed(t, f) && i < range.end; i++)
+        const bool changed = has_changed(t, f);
+        for (size_t i = range.begin; changed && i < range.end; i++)
             flats[0][i] = part * (r->beginning[i] - flats[0][i]);
     }
     const float since = own_part(t, r->since, r->contributed);
