@@ -17,14 +17,15 @@ static const int saving[] = {SIGUSR1, SIGUSR2};
 
 /* Global variables, because a signal handler has no other way to pass information. */
 static volatile sig_atomic_t caught, wanted, telling, saves, ends_by_request;
-static volatile sig_atomic_t until; /* what a training completes before it ends: */
+static volatile sig_atomic_t until; /* what a training completes before a checkpoint: */
 
 enum { UNTIL_STEP, UNTIL_ROUND, UNTIL_EPOCH };
 
 static const char *const ending_after[] = {[UNTIL_STEP] = ": ending after this step\n",
                                            [UNTIL_ROUND] =
                                                ": ending after this round of local steps\n",
-                                           [UNTIL_EPOCH] = ": ending after this epoch\n"};
+                                           [UNTIL_EPOCH] = ": ending after this step, which ends "
+                                                           "its round of local steps early\n"};
 static const char *const keeping_after[] = {[UNTIL_STEP] = ": a checkpoint after this step\n",
                                             [UNTIL_ROUND] =
                                                 ": a checkpoint after this round of local steps\n",
@@ -37,7 +38,7 @@ static char
 /* Runs in a signal handler, in which only functions such as write are allowed. */
 static void tell_signal(int number, const char *what)
 {
-    char line[sizeof before_number + 64];
+    char line[sizeof before_number + 96];
     size_t n = strlen(before_number);
     const size_t length = strlen(what);
     const int code = errno;

@@ -162,14 +162,11 @@ bool dpti_fit_wants_more(const dpti_fit *f)
 {
     const size_t submitted = dpti_steps_next(f->trainer)->step - f->course.first.step;
     if (f->steps_total > 0 && submitted >= f->steps_total) return false;
+    const bool ends = f->course.result.stopped || f->course.result.no_patience || time_is_up(f);
     /* Training that is to end goes on to the end of its round, where a checkpoint has all that a
-       resumed training needs. */
-    if (dpti_rounds_continue(f->trainer)) {
-        (void)time_is_up(f); /* if it is, the other processes are asked meanwhile */
-        return true;
-    }
-    if (f->course.result.stopped || f->course.result.no_patience) return false;
-    return !time_is_up(f);
+       resumed training needs.  With an outer delay that would be the end of the epoch, which may be
+       hours away: run_epochs ends the round early. */
+    return !ends || (f->trainer->outer_delay == 0 && dpti_rounds_continue(f->trainer));
 }
 
 /* ---- Reports --------------------------------------------------------------------------------- */
@@ -562,7 +559,7 @@ static dpt_status run_epochs(dpti_fit *f)
     DPT_TRY(ask_for_time(f));
     while (dpti_fit_wants_more(f))
         DPT_TRY(run_epoch(f));
-    return dpti_round_end(f->trainer); /* which the last step may have cut short */
+    return dpti_round_end(f->trainer); /* which the last step, or a request, may have cut short */
 }
 
 /* Evaluates what is left to evaluate.  If the program ends training meanwhile, the checkpoint of

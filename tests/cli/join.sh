@@ -54,15 +54,6 @@ await_steps() {
     done
 }
 
-# await_line PATTERN FILE
-await_line() {
-    local i
-    for ((i = 0; i < 1200; i++)); do
-        if grep -q "$1" "$2" 2>/dev/null; then return; fi
-        sleep 0.05
-    done
-}
-
 course() { grep -o '"event":"step","step":[0-9]*,"epoch":[0-9]*' "$1"; }
 
 # same WHAT: the weights and the steps are those of one process alone.

@@ -75,6 +75,15 @@ await() {
     done
 }
 
+# await_line PATTERN FILE: waits for a line of it, a minute at most.
+await_line() {
+    local i
+    for ((i = 0; i < 1200; i++)); do
+        if grep -q "$1" "$2" 2>/dev/null; then return; fi
+        sleep 0.05
+    done
+}
+
 # trainings: the process numbers of the command that run in this folder, whoever started them.
 trainings() {
     local directory

@@ -97,17 +97,27 @@ check "resumed: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "other weights after resuming" cmp -s beside/model.safetensors parts/model.safetensors
 mpi 60 -n 2 "$DPTRAIN" "${beside[@]}" --checkpoint parts --resume --outer-delay 3 --outer-lr 0.7
 fails 2 'another local-steps .*--outer-delay'
+# A process is asked to end: it does not wait for the end of the epoch, of 10000 steps, but joins the round early.
+endless=("${beside[@]}" --dataset synthetic:4x4x1:10:640000 --model mlp --batch-size 64)
 {
-    mpi 240 -n 2 "$DPTRAIN" "${beside[@]}" --epochs 50 --checkpoint signalled --log signalled.jsonl
+    mpi 240 -n 2 "$DPTRAIN" "${endless[@]}" --epochs 1 --checkpoint signalled --log signalled.jsonl
     echo "$status" >signalled.status
 } &
-await signalled/model.safetensors
+await_line '"step":23,' signalled.jsonl
 kill_rank 1 TERM
 wait
 check "exit status $(cat signalled.status), not 143" [ "$(cat signalled.status)" -eq 143 ]
-check "it is told: $(cat mpi.err)" grep -qx 'dptrain: process 1: signal 15: ending after this epoch' mpi.err
+check "it is told: $(cat mpi.err)" grep -qx \
+    'dptrain: process 1: signal 15: ending after this step, which ends its round of local steps early' mpi.err
 last=$(grep '"event":"step"' signalled.jsonl | tail -1 | grep -o '"step":[0-9]*' | cut -d: -f2)
-check "it ends within an epoch, at step $last" [ $((last % 12)) -eq 0 ]
+mpi 240 -n 2 "$DPTRAIN" "${endless[@]}" --epochs 1 --checkpoint signalled --log signalled.jsonl --resume \
+    --max-steps $((last + 8))
+check "resumed: $(cat mpi.err)" [ "$status" -eq 0 ]
+steps=$(grep '"event":"step"' signalled.jsonl | grep -o '"step":[0-9]*' | cut -d: -f2)
+check "a step is missing, or twice" [ "$steps" = "$(seq $((last + 8)))" ]
+mpi 240 -n 2 "$DPTRAIN" "${endless[@]}" --epochs 1 --checkpoint timed --log timed.jsonl --max-time 3
+check "a time limit: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "it has a checkpoint" [ -e timed/model.safetensors ]
 
 # ---- In fragments --------------------------------------------------------------------------------
 
