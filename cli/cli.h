@@ -116,7 +116,7 @@ typedef struct cli_options {
     double readmit_after;   /* likewise */
     size_t host_copy;       /* likewise */
     size_t requeue_exit;    /* likewise */
-    bool deterministic, normalize, no_shuffle, no_measure, quiet, verbose;
+    bool offload, deterministic, normalize, no_shuffle, no_measure, quiet, verbose;
     size_t seed;
     const char *lora;
     const char *checkpoint, *load, *fresh, *log, *plot, *trace, *tensorboard, *report;

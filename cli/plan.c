@@ -120,20 +120,35 @@ static dpt_status print_kept(dpt_trainer *trainer)
     return DPT_OK;
 }
 
-/* What devices get from the host in each micro-batch. */
-static dpt_status print_gathered(dpt_trainer *trainer)
+/* Bytes of one device at most, and of all. */
+typedef struct copied_bytes {
+    size_t most, sum;
+} copied_bytes;
+
+static void add_bytes(copied_bytes *all, size_t n_bytes)
 {
-    size_t sum = 0, most = 0;
+    all->sum += n_bytes;
+    if (n_bytes > all->most) all->most = n_bytes;
+}
+
+/* What is copied between host memory and devices because something is in parts. */
+static dpt_status print_copies(dpt_trainer *trainer)
+{
+    copied_bytes gathered = {0, 0}, update = {0, 0};
     for (size_t i = 0; i < dpt_trainer_device_count(trainer); i++) {
         dpt_device_plan plan = {.size = sizeof plan};
         DPT_TRY(dpt_trainer_plan(trainer, i, &plan));
-        sum += plan.gathered_bytes;
-        if (plan.gathered_bytes > most) most = plan.gathered_bytes;
+        add_bytes(&gathered, plan.gathered_bytes);
+        add_bytes(&update, plan.update_bytes);
     }
-    if (sum > 0)
+    if (gathered.sum > 0)
         printf("Each micro-batch copies parameters from host memory to the devices: at most %.1f "
                "MiB to one, %.1f MiB to all\n",
-               mebibytes(most), mebibytes(sum));
+               mebibytes(gathered.most), mebibytes(gathered.sum));
+    if (update.sum > 0)
+        printf("Behind its update each step copies between host memory and the devices: at most "
+               "%.1f MiB for one, %.1f MiB for all\n",
+               mebibytes(update.most), mebibytes(update.sum));
     return DPT_OK;
 }
 
@@ -178,7 +193,10 @@ static dpt_status print_parts(const cli_session *session)
         printf("Parameters take %.1f MiB on each device; with --shard parameters those of a layer "
                "and a part of the others\n",
                mebibytes(weight_bytes(session)));
-    DPT_TRY(print_gathered(session->trainer));
+    if (dpt_trainer_offloaded(session->trainer))
+        printf("CPUs hold the parts for all devices: %.1f MiB of the optimizer's state\n",
+               mebibytes(sum));
+    DPT_TRY(print_copies(session->trainer));
     return print_kept(session->trainer);
 }
 

@@ -119,6 +119,8 @@ int cli_recipe_check(const cli_options *options)
                          options->batchnorm);
     const int kept = check_checkpoint(options);
     if (kept != CLI_OK) return kept;
+    if (options->offload && is(options->shard, "none"))
+        return cli_error(CLI_USAGE, "--offload and --shard none: leave one");
     if (options->fresh && options->lora)
         return cli_error(CLI_USAGE, "--fresh and --lora: the base keeps the weights of its file");
     if (options->load_partial && options->lora)
@@ -255,6 +257,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
                                                : DPT_RECOMPUTE_AUTO,
         .logit_rows = o->logit_rows,
         .shard = shard_of(o),
+        .offload = o->offload,
     };
     take_local_steps(o, &out);
     return out;
@@ -325,12 +328,14 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (is(o->recompute, "on")) printf(", activations computed again");
 }
 
-static void print_parts(dpt_shard parts)
+static void print_parts(const dpt_trainer *trainer)
 {
+    const dpt_shard parts = dpt_trainer_sharded(trainer);
     if (parts == DPT_SHARD_PARAMETERS)
         printf(", parameters, gradients and optimizer's state in parts");
     if (parts == DPT_SHARD_GRADIENTS) printf(", gradients and optimizer's state in parts");
     if (parts == DPT_SHARD_OPTIMIZER) printf(", optimizer's state in parts");
+    if (dpt_trainer_offloaded(trainer)) printf(" on CPUs");
 }
 
 /* Begins the line, or continues it. */
@@ -369,7 +374,7 @@ static void print_augment(const cli_augment *all)
     if (begun) printf("\n");
 }
 
-void cli_recipe_print(const cli_options *options, size_t count, dpt_shard parts)
+void cli_recipe_print(const cli_options *options, size_t count, const dpt_trainer *trainer)
 {
     const cli_options *o = options;
     const size_t step = cli_step_samples(o, count);
@@ -379,7 +384,7 @@ void cli_recipe_print(const cli_options *options, size_t count, dpt_shard parts)
     if (o->accumulate > 1) printf("%zu a step, ", o->accumulate);
     printf("%s", is_adamw(o) ? "adamw" : "sgd");
     print_optimizer(o, step);
-    print_parts(parts);
+    print_parts(trainer);
     if (o->deterministic) printf(", deterministic");
     printf(", seed %zu\n", o->seed);
     if (schedule.kind != DPT_SCHEDULE_CONSTANT || schedule.warmup_steps) {

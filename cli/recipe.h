@@ -34,8 +34,7 @@ const char *cli_schedule_name(dpt_schedule_kind kind);
 
 /* Prints what a recipe has given, as options. */
 void cli_recipe_print_taken(const cli_options *options, size_t count);
-/* Prints the lines of the header that say how the model is trained; `parts` is what devices hold in
-   parts. */
-void cli_recipe_print(const cli_options *options, size_t count, dpt_shard parts);
+/* Prints the lines of the header that say how the model is trained. */
+void cli_recipe_print(const cli_options *options, size_t count, const dpt_trainer *trainer);
 
 #endif

@@ -88,7 +88,7 @@ static dpt_status print_header(const cli_session *session, const cli_options *op
     print_processes(session->context, options);
     warn_of_short_rounds(options);
     if (options->config) printf("%-10s%s\n", "settings", options->config);
-    cli_recipe_print(options, train.count, dpt_trainer_sharded(session->trainer));
+    cli_recipe_print(options, train.count, session->trainer);
     return DPT_OK;
 }
 

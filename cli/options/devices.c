@@ -134,6 +134,15 @@ static const cli_option options[] = {
         .values = shards,
     },
     {
+        .name = "offload",
+        .help = "the CPUs in the list hold the parts of --shard for all devices, and do their "
+                "update: other devices hold none of the optimizer's state. The same bits. Without "
+                "--shard: --shard optimizer. In one process",
+        .verbs = SETS,
+        .kind = CLI_FLAG,
+        TARGET(offload),
+    },
+    {
         .name = "rows-of-logits",
         .argument = "N",
         .help = "language models: compute the logits, the loss and the gradients of N tokens at a "

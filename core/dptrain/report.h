@@ -43,6 +43,10 @@ typedef struct dpt_device_plan {
                                 again (dpt_trainer_options.recompute) */
     size_t gathered_bytes; /* if parameters are in parts: bytes of them that the host copies to the
                               device in each micro-batch */
+    size_t update_bytes; /* if the optimizer's state is in parts: bytes that are copied in each step
+                            behind the update: parameters of other parts from the host to the
+                            device, and the device's own part to the host if the host does not see
+                            the device's memory */
 } dpt_device_plan;
 
 /* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed

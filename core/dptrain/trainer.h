@@ -311,6 +311,12 @@ typedef struct dpt_trainer_options {
        outer_delay is less than the distance, local_steps / outer_fragments rounded down (else
        DPT_E_INVALID).  0 or 1: in one. */
     size_t outer_fragments;
+    /* The parts of `shard` are held by the CPUs of a mix alone, in proportion to the memory that
+       each has left, and these do the update; without `shard`, DPT_SHARD_OPTIMIZER is meant.  Other
+       devices hold nothing of what is divided.  Bits and files are the same.  If no CPU is left,
+       the devices that are left hold the parts.  DPT_E_INVALID without a CPU, without a device that
+       is none, and where there is nothing to divide. */
+    bool offload;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several
@@ -343,6 +349,9 @@ DPT_API size_t dpt_trainer_trained_count(const dpt_trainer *trainer);
    there is nothing to divide: with one device, or for DPT_SHARD_OPTIMIZER an optimizer without
    state.  Cannot fail. */
 DPT_API dpt_shard dpt_trainer_sharded(const dpt_trainer *trainer);
+/* Whether the CPUs hold these parts for all devices (dpt_trainer_options.offload).  False while no
+   CPU is left.  Cannot fail. */
+DPT_API bool dpt_trainer_offloaded(const dpt_trainer *trainer);
 /* Describes a device of the trainer.  The trainer owns the strings.  Errors: DPT_E_INVALID if there
    is no such device. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device,

@@ -229,6 +229,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         .accumulate = t->accumulate,
         .compress = dpti_exchange_packing(t),
         .shard = tell_shard(t),
+        .offload = dpt_trainer_offloaded(t),
         .local_steps = t->local_steps,
         .outer_delay = t->outer_delay,
         .outer_fragments = t->n_fragments,

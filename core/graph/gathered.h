@@ -46,6 +46,8 @@ size_t dpti_count_kept(const dpt_model *model, const dpti_optimizer *optimizer);
    the device keeps; `values` (n) has all of them. */
 DPT_CHECK_RESULT dpt_status dpti_replica_write_kept(const dpti_replica *replica, size_t begin,
                                                     const float *values, size_t n);
+/* The number of elements that it would upload. */
+size_t dpti_replica_count_kept(const dpti_replica *replica, dpti_range what);
 
 /* Finds what the program gathers, and replaces the inputs of its instructions.  Between the
    preparation of the operators and the memory plan.  Nothing where the replica keeps all

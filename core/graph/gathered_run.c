@@ -67,6 +67,14 @@ dpt_status dpti_replica_write_kept(const dpti_replica *replica, size_t begin, co
     return write_run(r, dpti_range_common(all, k.shared), begin, values);
 }
 
+size_t dpti_replica_count_kept(const dpti_replica *replica, dpti_range what)
+{
+    if (!replica->gathers) return dpti_range_size(what);
+    const dpti_kept_parameters k = dpti_replica_kept(replica);
+    return dpti_range_size(dpti_range_common(what, k.own)) +
+           dpti_range_size(dpti_range_common(what, k.shared));
+}
+
 /* ---- Finding --------------------------------------------------------------------------------- */
 
 /* The work of finding: `reader` is the last instruction that has read gathered parameters, SIZE_MAX

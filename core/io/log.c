@@ -232,6 +232,7 @@ dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error 
     if (run->accumulate > 1) set(&e, "accumulate", size_value(run->accumulate));
     if (run->compress) set(&e, "compress", text_value(run->compress));
     if (run->shard) set(&e, "shard", text_value(run->shard));
+    if (run->offload) set(&e, "offload", json_true());
     if (run->local_steps > 0) set(&e, "local_steps", size_value(run->local_steps));
     if (run->outer_delay > 0) set(&e, "outer_delay", size_value(run->outer_delay));
     if (run->outer_fragments > 1) set(&e, "outer_fragments", size_value(run->outer_fragments));

@@ -84,6 +84,7 @@ typedef struct dpti_log_run {
     size_t accumulate;             /* batches of a step */
     const char *compress;          /* the format of exchanges between processes; NULL: float32 */
     const char *shard;             /* what devices hold in parts; NULL: nothing */
+    bool offload;                  /* CPUs hold the parts */
     size_t local_steps;            /* steps of a round; 0: processes share each step */
     size_t outer_delay;            /* steps behind which the outer step is taken; 0: at once */
     size_t outer_fragments;        /* of the parameters; 0 or 1: exchanged as a whole */

@@ -53,7 +53,7 @@ static dpt_status allocate(dpt_trainer *t, const dpt_trainer_options *options)
         dpti_exchange_create(t) != DPT_OK || dpti_rounds_create(t) != DPT_OK ||
         dpti_verify_begin(t, options->verify_replicas) != DPT_OK ||
         (dpti_state_parts_possible(t, options->shard) &&
-         dpti_state_parts_begin(t, options->shard) != DPT_OK))
+         dpti_state_parts_begin(t, options->shard, options->offload) != DPT_OK))
         return no_memory(t);
     DPT_TRY(dpti_feeding_create(t));
     for (size_t i = 0; i < t->n_workers; i++)
@@ -89,29 +89,38 @@ static dpt_status create_left(dpt_trainer *t)
  */
 typedef struct saving {
     dpt_shard shard;
+    bool offload;
     bool recomputes; /* where activations are kept now, whatever they take */
     const char *options;
 } saving;
 
 /* The cheapest first: parts cost some of the exchange, recomputation a fifth of all operations.
-   Parts of parameters are copied to each device twice in each micro-batch. */
+   Parts of parameters are copied to each device twice in each micro-batch.  Parts on CPUs alone
+   are copied from no other device to the host, and leave the memory of other devices to samples.
+   Parts of parameters are better on the devices that need them. */
 static const saving savings[] = {
-    {DPT_SHARD_OPTIMIZER, false, "--shard optimizer"},
-    {DPT_SHARD_GRADIENTS, false, "--shard gradients"},
-    {DPT_SHARD_NONE, true, "--recompute auto"},
-    {DPT_SHARD_OPTIMIZER, true, "--shard optimizer --recompute auto"},
-    {DPT_SHARD_GRADIENTS, true, "--shard gradients --recompute auto"},
-    {DPT_SHARD_PARAMETERS, false, "--shard parameters"},
-    {DPT_SHARD_PARAMETERS, true, "--shard parameters --recompute auto"},
+    {DPT_SHARD_OPTIMIZER, true, false, "--offload"},
+    {DPT_SHARD_OPTIMIZER, false, false, "--shard optimizer"},
+    {DPT_SHARD_GRADIENTS, true, false, "--shard gradients --offload"},
+    {DPT_SHARD_GRADIENTS, false, false, "--shard gradients"},
+    {DPT_SHARD_NONE, false, true, "--recompute auto"},
+    {DPT_SHARD_OPTIMIZER, true, true, "--offload --recompute auto"},
+    {DPT_SHARD_OPTIMIZER, false, true, "--shard optimizer --recompute auto"},
+    {DPT_SHARD_GRADIENTS, true, true, "--shard gradients --offload --recompute auto"},
+    {DPT_SHARD_GRADIENTS, false, true, "--shard gradients --recompute auto"},
+    {DPT_SHARD_PARAMETERS, false, false, "--shard parameters"},
+    {DPT_SHARD_PARAMETERS, false, true, "--shard parameters --recompute auto"},
 };
 
 /* Whether the trainer can take the saving, and has not taken it. */
 static bool is_possible(const dpt_trainer *t, const saving *s, const saving *now)
 {
     const bool divides = s->shard != DPT_SHARD_NONE;
-    if (s->shard == now->shard && s->recomputes == now->recomputes) return false;
+    if (s->shard == now->shard && s->offload == now->offload && s->recomputes == now->recomputes)
+        return false;
     if (s->recomputes && t->recompute != DPT_RECOMPUTE_OFF) return false;
     if (divides && !dpti_state_parts_possible(t, s->shard)) return false;
+    if (s->offload && dpti_state_parts_lack_of_offload(t, s->shard)) return false;
     return s->shard < DPT_SHARD_GRADIENTS || !dpti_state_parts_hindrance(t);
 }
 
@@ -122,52 +131,73 @@ static bool fits_with(dpt_trainer *t, const saving *s)
     dpti_state_parts_end(t);
     t->in_micro_batches = false;
     if (s->recomputes) t->recompute = DPT_RECOMPUTE_AUTO;
-    const bool begun = s->shard == DPT_SHARD_NONE || dpti_state_parts_begin(t, s->shard) == DPT_OK;
+    const bool begun =
+        s->shard == DPT_SHARD_NONE || dpti_state_parts_begin(t, s->shard, s->offload) == DPT_OK;
     const bool fits = begun && create_left(t) == DPT_OK;
     t->recompute = recompute;
     return fits;
 }
 
-/* What the saving costs, now that workers are made with it; `out` is "" where it is part of an
-   exchange that there is anyway. */
-static void tell_cost(const dpt_trainer *t, char *out, size_t n_bytes)
+/* The bytes that are copied to the device that gets most, and the operations. */
+typedef struct saving_cost {
+    size_t gathered; /* in a micro-batch */
+    size_t update;   /* behind the update, in either direction */
+    double again, all;
+} saving_cost;
+
+static saving_cost find_cost(const dpt_trainer *t)
 {
-    size_t gathered = 0;
-    double all = 0, again = 0;
+    saving_cost c = {.gathered = 0};
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
         if (dpti_is_lost(w)) continue;
-        const size_t n = dpti_fetches_bytes(&w->train);
-        if (n > gathered) gathered = n;
-        all += dpti_executable_flops(&w->train, 1, false);
-        again += dpti_executable_flops(&w->train, 1, true);
+        const size_t gathered = dpti_fetches_bytes(&w->train);
+        const size_t update = dpti_state_parts_update_bytes(w);
+        if (gathered > c.gathered) c.gathered = gathered;
+        if (update > c.update) c.update = update;
+        c.all += dpti_executable_flops(&w->train, 1, false);
+        c.again += dpti_executable_flops(&w->train, 1, true);
     }
-    const double mebibytes = (double)gathered / 1048576.0, percents = 100.0 * again / all;
+    return c;
+}
+
+/* What the saving costs, now that workers are made with it; `out` is "" where it is part of an
+   exchange that there is anyway. */
+static void tell_cost(const dpt_trainer *t, const saving *s, char *out, size_t n_bytes)
+{
+    const saving_cost c = find_cost(t);
+    const double percents = 100.0 * c.again / c.all;
+    char copies[80] = "";
+    if (c.gathered > 0)
+        snprintf(copies, sizeof copies, "each micro-batch copies %.1f MiB to a device",
+                 (double)c.gathered / 1048576.0);
+    else if (s->offload)
+        snprintf(copies, sizeof copies, "each step copies %.1f MiB between a device and the host",
+                 (double)c.update / 1048576.0);
     out[0] = '\0';
-    if (gathered > 0 && again > 0)
-        snprintf(
-            out, n_bytes,
-            " (each micro-batch copies %.1f MiB to a device, and %.0f %% of the operations are "
-            "done again)",
-            mebibytes, percents);
-    else if (gathered > 0)
-        snprintf(out, n_bytes, " (each micro-batch copies %.1f MiB to a device)", mebibytes);
-    else if (again > 0)
+    if (*copies && c.again > 0)
+        snprintf(out, n_bytes, " (%s, and %.0f %% of the operations are done again)", copies,
+                 percents);
+    else if (*copies)
+        snprintf(out, n_bytes, " (%s)", copies);
+    else if (c.again > 0)
         snprintf(out, n_bytes, " (%.0f %% of the operations are done again)", percents);
 }
 
 /* Memory is short.  Says with which options the training fits. */
 static dpt_status advise(dpt_trainer *t)
 {
-    char cost[128];
-    const saving now = {.shard = dpt_trainer_sharded(t)};
+    char cost[160];
+    const saving now = {.shard = dpt_trainer_sharded(t), .offload = dpt_trainer_offloaded(t)};
     const dpt_error first = t->context->error;
     dpt_error error = first;
     for (size_t i = 0; i < sizeof savings / sizeof *savings && !t->processes; i++) {
-        if (!is_possible(t, &savings[i], &now) || !fits_with(t, &savings[i])) continue;
-        tell_cost(t, cost, sizeof cost);
-        (void)DPT_FAIL(&error, error.status, "%.400s; the training fits with %s%s", first.message,
-                       savings[i].options, cost);
+        const saving *s = &savings[i];
+        if (!is_possible(t, s, &now) || !fits_with(t, s)) continue;
+        tell_cost(t, s, cost, sizeof cost);
+        (void)DPT_FAIL(&error, error.status, "%.300s; the training fits with %s%s%s", first.message,
+                       s->options, now.offload && !s->offload ? " and without --offload" : "",
+                       cost);
         break;
     }
     return dpti_context_fail(t->context, NULL, &error);
@@ -218,11 +248,21 @@ static dpt_status check_arrivals(dpt_trainer *t, const dpt_trainer_options *opti
                     options->batch_size, t->n_devices);
 }
 
+/* Refuses an offload for which something is missing. */
+static dpt_status check_offload(dpt_trainer *t, const dpt_trainer_options *options)
+{
+    const char *lack =
+        options->offload ? dpti_state_parts_lack_of_offload(t, options->shard) : NULL;
+    if (!lack) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID, "offload needs %s, or leave offload out", lack);
+}
+
 static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
 {
     DPT_TRY(check_arrivals(t, options));
     DPT_TRY(dpti_trainer_take_options(t, options));
     DPT_TRY(check_parts(t, options->shard));
+    DPT_TRY(check_offload(t, options));
     DPT_TRY(allocate(t, options));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
     /* A device on standby would leave its part of the optimizer's state behind. */

@@ -75,6 +75,11 @@ dpt_shard dpt_trainer_sharded(const dpt_trainer *trainer)
     return dpti_state_parts_on(trainer) ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE;
 }
 
+bool dpt_trainer_offloaded(const dpt_trainer *trainer)
+{
+    return dpti_state_parts_offloaded(trainer);
+}
+
 dpt_status dpt_trainer_device(const dpt_trainer *trainer, size_t device, dpt_device_info *out)
 {
     DPT_TRY(dpti_peers_check_device(trainer, device));
@@ -139,7 +144,8 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
         .exchange_bytes = exchange_bytes(t, &w->train.program),
         .gradient_bytes = t->n_gradients * sizeof(float),
         .kept_bytes = dpti_window_host_bytes(w),
-        .gathered_bytes = dpti_fetches_bytes(&w->train)};
+        .gathered_bytes = dpti_fetches_bytes(&w->train),
+        .update_bytes = dpti_state_parts_update_bytes(w)};
     (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }

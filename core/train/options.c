@@ -45,6 +45,7 @@ void dpti_trainer_resolve(dpt_trainer_options *options, size_t n_samples)
     o->beta2 = or_default(o->beta2, 0.999f);
     o->epsilon = or_default(o->epsilon, 1e-8f);
     if (o->loss == DPT_LOSS_HUBER) o->huber_delta = or_default(o->huber_delta, 1.0f);
+    if (o->offload && o->shard == DPT_SHARD_NONE) o->shard = DPT_SHARD_OPTIMIZER;
     if (o->local_steps == 0) return;
     o->outer_lr = or_default(o->outer_lr, 0.7f);
     o->outer_momentum = o->no_outer_momentum ? 0 : or_default(o->outer_momentum, 0.9f);
@@ -389,6 +390,10 @@ static const char *find_unlocal(const dpt_trainer_options *o)
 /* What several processes cannot do, whatever they exchange. */
 static dpt_status check_over_processes(dpt_trainer *t, const dpt_trainer_options *o)
 {
+    if (o->offload)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a CPU holds the optimizer's state of other devices within one process, "
+                        "not over several: leave offload out");
     if (o->shard != DPT_SHARD_NONE)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "parameters, gradients and the optimizer's state are divided within one "

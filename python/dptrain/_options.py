@@ -67,6 +67,7 @@ class TrainerOptions(TypedDict, total=False):
     recompute: Union[bool, str]  # "auto", "on", "off"
     rows_of_logits: int
     shard: str  # "none", "optimizer", "gradients", "parameters"
+    offload: bool
 
 
 class FitOptions(TrainerOptions, total=False):

@@ -423,6 +423,11 @@ class Trainer(Owned):
         """What the devices hold in parts: "none", "optimizer", "gradients" or "parameters"."""
         return word_of("dpt_shard", lib.dpt_trainer_sharded(self._get().get()))
 
+    @property
+    def offloaded(self) -> bool:
+        """Whether the CPUs hold these parts for all devices."""
+        return bool(lib.dpt_trainer_offloaded(self._get().get()))
+
     def step(self) -> Step:
         """Makes one step.  Errors: NotFiniteError if the loss is not finite, and nothing has changed;
         DeviceError, DeviceLostError if no device is left."""

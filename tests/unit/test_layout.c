@@ -134,6 +134,7 @@ FIELD(dpt_device_plan, gradient_bytes, 96);
 FIELD(dpt_device_plan, kept_bytes, 104);
 FIELD(dpt_device_plan, recomputed_flops, 112);
 FIELD(dpt_device_plan, gathered_bytes, 120);
+FIELD(dpt_device_plan, update_bytes, 128);
 
 FIELD(dpt_round_plan, size, 0);
 FIELD(dpt_round_plan, exchange_bytes, 8);
@@ -514,6 +515,7 @@ FIELD(dpt_trainer_options, no_outer_momentum, 336);
 FIELD(dpt_trainer_options, shard, 340);
 FIELD(dpt_trainer_options, outer_delay, 344);
 FIELD(dpt_trainer_options, outer_fragments, 352);
+FIELD(dpt_trainer_options, offload, 360);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);

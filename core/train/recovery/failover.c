@@ -93,7 +93,12 @@ static dpt_status lose(dpt_trainer *t, size_t rank, const dpt_error *error)
     dpti_balance *balance = dpti_shards_balance(t);
     if (balance && !dpti_balance_lose(balance, rank)) return fail_batch(t, rank, error);
     leave(t, rank);
-    dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, error);
+    dpt_error told = *error;
+    if (dpti_state_parts_end_offload(t, rank))
+        (void)DPT_FAIL(&told, error->status,
+                       "%.400s; no CPU is left: the other devices hold the optimizer's state now",
+                       error->message);
+    dpti_trainer_note_event(t, DPT_DEVICE_LOST, rank, &told);
     dpti_readmit_begin(t, rank);
     dpti_change_replica(w, DPTI_REPLICA_MISS); /* the other devices commit steps without it */
     return DPT_OK;

@@ -6,6 +6,7 @@
 #include "base/times.h"
 #include "context/context.h"
 #include "device/buffer.h"
+#include "device/set.h"
 #include "device/stream.h"
 #include "train/exchange/exchange.h"
 #include "train/membership/presence.h"
@@ -33,6 +34,42 @@ const char *dpti_state_parts_hindrance(const dpt_trainer *trainer)
     return NULL;
 }
 
+static bool is_cpu(const dpti_device *device)
+{
+    return device->info.flags & DPT_DEVICE_IS_HOST_CPU;
+}
+
+const char *dpti_state_parts_lack_of_offload(const dpt_trainer *trainer, dpt_shard what)
+{
+    size_t n_cpus = 0;
+    for (size_t i = 0; i < trainer->n_workers; i++)
+        n_cpus += is_cpu(trainer->devices->devices[i]);
+    if (n_cpus == 0)
+        return "a CPU, which holds the optimizer's state of the other devices: add cpu to the "
+               "devices";
+    if (n_cpus == trainer->n_workers)
+        return "a device that is no CPU, and all devices are CPUs: they can divide the optimizer's "
+               "state with shard";
+    if (!dpti_state_parts_possible(trainer, what))
+        return "an optimizer with a state, which SGD without momentum has not: divide gradients, "
+               "too (shard)";
+    return NULL;
+}
+
+bool dpti_state_parts_offloaded(const dpt_trainer *trainer)
+{
+    const dpt_trainer *t = trainer;
+    for (size_t i = 0; t->replicas.parts.offload && i < t->n_workers; i++)
+        if (is_cpu(t->workers[i].device) && !dpti_is_lost(&t->workers[i])) return true;
+    return false;
+}
+
+bool dpti_state_parts_end_offload(const dpt_trainer *trainer, size_t rank)
+{
+    return trainer->replicas.parts.offload && is_cpu(trainer->workers[rank].device) &&
+           !dpti_state_parts_offloaded(trainer);
+}
+
 bool dpti_state_parts_on(const dpt_trainer *trainer)
 {
     return trainer->replicas.parts.on;
@@ -48,7 +85,7 @@ bool dpti_state_parts_of_parameters(const dpt_trainer *trainer)
     return trainer->replicas.parts.parameters;
 }
 
-dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what)
+dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what, bool offload)
 {
     dpti_state_parts *parts = &trainer->replicas.parts;
     parts->meet = dpti_rendezvous_create(trainer->n_workers);
@@ -56,6 +93,7 @@ dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what)
     parts->on = true;
     parts->gradients = what >= DPT_SHARD_GRADIENTS;
     parts->parameters = what == DPT_SHARD_PARAMETERS;
+    parts->offload = offload;
     return parts->gradients ? dpti_exchange_clip(trainer) : DPT_OK;
 }
 
@@ -95,12 +133,13 @@ void dpti_state_parts_divide(dpt_trainer *trainer, bool measured)
     dpti_state_holder holders[DPTI_SPLIT_MAX_DEVICES];
     dpti_state_part parts[DPTI_SPLIT_MAX_DEVICES];
     const size_t replica_bytes = (t->model->flat_size + t->n_gradients) * sizeof(float);
+    const bool offloaded = dpti_state_parts_offloaded(t);
     if (!t->replicas.parts.on) return;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        holders[i] = (dpti_state_holder){.takes_part = !dpti_is_lost(w),
-                                         .left = measured ? w->replicas.left
-                                                          : reduce(memory_left(w), replica_bytes)};
+        holders[i] = (dpti_state_holder){
+            .takes_part = !dpti_is_lost(w) && (!offloaded || is_cpu(w->device)),
+            .left = measured ? w->replicas.left : reduce(memory_left(w), replica_bytes)};
     }
     dpti_divide_state(t->model->flat_trained, t->n_workers, holders, parts);
     for (size_t i = 0; i < t->n_workers; i++)
@@ -248,14 +287,20 @@ void dpti_state_parts_lend(dpti_worker *worker)
     worker->replica.source = &worker->trainer->replicas.parts.mirror[0];
 }
 
+/* The elements of all buffers that the device writes to the mirror. */
+static size_t count_own(const dpti_worker *w)
+{
+    size_t n = 0;
+    for (size_t k = 0; k < dpti_trainer_n_state_buffers(w->trainer); k++)
+        n += run_of_buffer(w, k).count;
+    return n;
+}
+
 dpt_status dpti_state_parts_create(dpti_worker *worker)
 {
-    const dpt_trainer *t = worker->trainer;
-    size_t n = 0;
     void *host = NULL;
-    if (!t->replicas.parts.on || worker->replicas.views[0]) return DPT_OK;
-    for (size_t k = 0; k < dpti_trainer_n_state_buffers(t); k++)
-        n += run_of_buffer(worker, k).count;
+    if (!worker->trainer->replicas.parts.on || worker->replicas.views[0]) return DPT_OK;
+    const size_t n = count_own(worker);
     if (n == 0) return DPT_OK;
     DPT_TRY(dpti_host_alloc(worker->device, n * sizeof(float), &host));
     worker->replicas.fetched = host;
@@ -329,4 +374,16 @@ dpt_status dpti_state_parts_share(dpti_shard *shard)
     DPT_TRY(dpti_sync(w->device));
     dpti_stopwatch_lap(&watch, DPTI_SPAN_EXCHANGE);
     return DPT_OK;
+}
+
+size_t dpti_state_parts_update_bytes(const dpti_worker *worker)
+{
+    const dpti_worker *w = worker;
+    const dpti_state_part *part = &w->replicas.part;
+    if (!w->trainer->replicas.parts.on) return 0;
+    const size_t n_taken =
+        dpti_replica_count_kept(&w->replica, (dpti_range){0, part->begin}) +
+        dpti_replica_count_kept(&w->replica,
+                                (dpti_range){part->end, w->trainer->model->flat_trained});
+    return (n_taken + (w->replicas.fetched ? count_own(w) : 0)) * sizeof(float);
 }

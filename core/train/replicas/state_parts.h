@@ -25,7 +25,9 @@
 
    Where parameters are in parts, too, a device keeps the weights of its own part alone, and gathers
    others from the mirror when operators need them (graph/gathered.h).  The mirror changes in 3
-   only, when no device computes: behind the vote, and before all threads have met. */
+   only, when no device computes: behind the vote, and before all threads have met.
+
+   With offload (--offload) CPUs alone have parts that are not empty, while one is in service. */
 #ifndef DPTI_STATE_PARTS_H
 #define DPTI_STATE_PARTS_H
 
@@ -45,13 +47,20 @@ typedef struct dpti_worker dpti_worker;
 bool dpti_state_parts_possible(const dpt_trainer *trainer, dpt_shard what);
 /* NULL: gradients can be divided.  Else what hinders it. */
 const char *dpti_state_parts_hindrance(const dpt_trainer *trainer);
+/* NULL: CPUs can hold the parts for other devices.  Else what is missing. */
+const char *dpti_state_parts_lack_of_offload(const dpt_trainer *trainer, dpt_shard what);
 /* Switches parts on; before workers are created.  DPT_E_NO_MEMORY. */
-DPT_CHECK_RESULT dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what);
+DPT_CHECK_RESULT dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what,
+                                                   bool offload);
 /* After workers are destroyed.  Where a device hangs, the mirror stays: it may be read. */
 void dpti_state_parts_end(dpt_trainer *trainer);
 bool dpti_state_parts_on(const dpt_trainer *trainer);
 bool dpti_state_parts_of_gradients(const dpt_trainer *trainer);
 bool dpti_state_parts_of_parameters(const dpt_trainer *trainer);
+/* Whether CPUs hold all parts. */
+bool dpti_state_parts_offloaded(const dpt_trainer *trainer);
+/* Whether a device that has just been lost was the last CPU: others hold the parts from now on. */
+bool dpti_state_parts_end_offload(const dpt_trainer *trainer, size_t rank);
 
 /* Divides the state among the workers that are not lost, by the memory that they have left: by
    dpti_state_parts_measure, or estimated before workers are created: a device's memory without what
@@ -63,6 +72,8 @@ void dpti_state_parts_set_trial(dpt_trainer *trainer, dpti_trial trial);
 /* Whether workers are to compute as few samples at once as may be. */
 bool dpti_state_parts_takes_least(const dpt_trainer *trainer);
 void dpti_state_parts_measure(dpt_trainer *trainer);
+/* Bytes that are copied between the device and the mirror behind each update. */
+size_t dpti_state_parts_update_bytes(const dpti_worker *worker);
 /* The part that the worker's device updates, as its program needs it; without parts, all. */
 void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out);
 

@@ -27,6 +27,7 @@ typedef struct dpti_state_parts {
     bool on;
     bool gradients;  /* sums of gradients are in parts, too */
     bool parameters; /* parameters are in parts, too, and so are sums of gradients */
+    bool offload;    /* CPUs hold the parts, while there is one */
     dpti_trial trial;
     dpti_rendezvous *meet;                 /* of driver threads, in the update */
     float *mirror[DPTI_MAX_STATE_BUFFERS]; /* the mirror; [0] NULL: not made yet */
