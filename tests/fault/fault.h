@@ -34,6 +34,7 @@
    wreck=K       after the K-th update one element of the optimizer's output is NaN
    place=N       the output that `flip` and `wreck` change, from 1 (default 1): the weights, the
                  first moment, the second moment
+   apart=1       does not say that it is the host's CPU
    late=1        records only work that has run once before
    varies=1      does not say that it can compute deterministically
    lag=1         an event counts as passed only after a wait for it or for its stream
@@ -108,7 +109,7 @@ typedef struct fault_state {
     size_t fail, lost, full, lasting, room, from, clock, after, domain, hang, stall;
     size_t again, only, readmission, opening, starve;
     size_t poison, smudge, huge, flip, wreck, place;
-    size_t island, stick, narrow, late, lag, cache, varies;
+    size_t island, stick, narrow, late, lag, cache, varies, apart;
     char entry[24], refuses[8];
     fault_bug bug;
     size_t n_calls, n_counted_full, n_updates;

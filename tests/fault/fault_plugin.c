@@ -100,6 +100,7 @@ static dpt_status device_info(dpt_device *device, dpt_device_properties *info)
                  fault_of(device)->domain);
     if (fault_of(device)->cache) info->cache_bytes = fault_of(device)->cache;
     if (fault_of(device)->late) info->flags |= DPT_DEVICE_RECORDS_LATE;
+    if (fault_of(device)->apart) info->flags &= ~(uint32_t)DPT_DEVICE_IS_HOST_CPU;
     if (fault_of(device)->varies) info->flags &= ~(uint32_t)DPT_DEVICE_DETERMINISTIC;
     return DPT_OK;
 }
@@ -473,6 +474,7 @@ static const dpt_param_spec params[] = {
     COUNT("place", "the output of the update that it is in (1)"),
     COUNT("late", "1: it records what has run once"),
     COUNT("varies", "1: it does not compute deterministically"),
+    COUNT("apart", "1: it is not the host's CPU"),
     COUNT("lag", "1: events pass when they are waited for"),
     {.key = "refuses",
      .help = "what of a recording is not to be had: begin, run, end; wrap: to wrap little"},

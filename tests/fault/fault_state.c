@@ -33,7 +33,7 @@ static const char *const own_keys[] = {
     "fail",    "lost",  "full",   "for",   "room",  "from",   "clock",  "entry",
     "bug",     "after", "domain", "hang",  "stall", "poison", "smudge", "again",
     "away",    "huge",  "flip",   "wreck", "place", "island", "stick",  "narrow",
-    "refuses", "late",  "lag",    "cache", "only",  "starve", "varies"};
+    "refuses", "late",  "lag",    "cache", "only",  "starve", "varies", "apart"};
 
 static bool is_own(const char *key)
 {
@@ -66,7 +66,7 @@ static size_t *count_of(fault_state *state, const char *key)
         {"place", &state->place},      {"island", &state->island}, {"stick", &state->stick},
         {"narrow", &state->narrow},    {"late", &state->late},     {"lag", &state->lag},
         {"varies", &state->varies},    {"cache", &state->cache},   {"only", &state->only},
-        {"starve", &state->starve}};
+        {"starve", &state->starve},    {"apart", &state->apart}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         if (strcmp(key, counts[i].key) == 0) return counts[i].count;
     return NULL;
