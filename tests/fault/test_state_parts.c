@@ -1,10 +1,10 @@
 /* Tests that the loss of a device loses nothing where the optimizer's state is in parts (--shard
    optimizer), sums of gradients, too (--shard gradients), and parameters as well (--shard
-   parameters): whichever call of whichever device
-   fails, in whichever phase of a step, the parameters and the optimizer's state are, to the bit,
-   those of a deterministic training on one CPU.
+   parameters), and where CPUs hold all parts (--offload): whichever call of whichever device fails,
+   in whichever phase of a step, the parameters and the optimizer's state are, to the bit, those of
+   a deterministic training on one CPU.
 
-   test-fault-state-parts fault|faultstaged optimizer|gradients|parameters [CASE...] */
+   test-fault-state-parts fault|faultstaged optimizer|gradients|parameters|offload [CASE...] */
 #include "fault/plant.h"
 
 #include <stdio.h>
@@ -29,6 +29,7 @@ static const dpt_tensor_kind kinds[KINDS] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQ
 typedef struct scene {
     const char *split;
     dpt_shard shard;
+    bool offload;
     dpt_optimizer optimizer;
     double timeout;
     size_t micro_batch;
@@ -36,7 +37,7 @@ typedef struct scene {
     /* To the bit; NULL: not known yet. */
     float *right;
     dpt_optimizer of;
-    size_t n_lost;
+    size_t n_lost, n_moved; /* moved: no CPU was left to hold the parts */
 } scene;
 
 typedef struct training {
@@ -72,7 +73,8 @@ static dpt_status create(dpt_context *context, dpt_device_set *set, const scene 
                                          .deterministic = true,
                                          .device_timeout = s->timeout,
                                          .stop_on_loss = s->stop_on_loss,
-                                         .shard = s->shard};
+                                         .shard = s->shard,
+                                         .offload = s->offload};
     DPT_TRY(plant_data(context, COUNT, SIDE, CLASSES, &w->data));
     DPT_TRY(plant_network(context, SIDE, CLASSES, &w->model));
     return dpt_trainer_create(set, w->model, w->data, &options, &w->trainer);
@@ -127,6 +129,7 @@ static bool find_right(test *t, dpt_context *context)
     free(s->right);
     s->right = NULL;
     plain.split = "equal";
+    plain.offload = false;
     if (CHECK_OK(dpt_device_set_open(context, "cpu:threads=1", &set)) &&
         CHECK_OK(create(context, set, &plain, &w))) {
         dpt_step_metrics m = {.size = sizeof m};
@@ -145,8 +148,10 @@ static bool find_right(test *t, dpt_context *context)
 static void note_events(scene *s, dpt_trainer *trainer)
 {
     dpt_device_event event = {.size = sizeof event};
-    while (dpt_trainer_next_event(trainer, &event))
+    while (dpt_trainer_next_event(trainer, &event)) {
         s->n_lost += event.kind == DPT_DEVICE_LOST;
+        s->n_moved += strstr(event.message, "no CPU is left") != NULL;
+    }
 }
 
 static void compare(run *r, const training *w)
@@ -165,6 +170,7 @@ static void compare(run *r, const training *w)
         free(now);
     }
     note_events(s, w->trainer);
+    if (s->offload) CHECK(dpt_trainer_offloaded(w->trainer) == (s->n_moved == 0));
     /* The planted failure may be one of this reading. */
     if (plant_count("fired") == n_fired) CHECK_SIZE(n_read, DEVICES - s->n_lost);
     CHECK(n_read >= DEVICES - 2);
@@ -177,7 +183,7 @@ static void body(run *r)
     scene *s = scene_of(t);
     training w = {.model = NULL};
     dpt_step_metrics m = {.size = sizeof m};
-    s->n_lost = 0;
+    s->n_lost = s->n_moved = 0;
     if (find_right(t, r->context) && CHECK_OK(create(r->context, r->set, s, &w))) {
         bool sound = CHECK_OK(dpt_trainer_submit(w.trainer));
         for (size_t i = 0; sound && i < STEPS; i++) {
@@ -244,8 +250,13 @@ static void update_fails(test *t)
                                        "after=2:entry=upload:lost=1",
                                        "after=2:entry=upload:lost=2",
                                        "after=2:entry=upload:full=1"};
-    static const char *const lists[] = {"%%s:threads=1:%s:again=%%zu,cpu:threads=1,cpu:threads=1",
-                                        "cpu:threads=1,cpu:threads=1,%%s:threads=1:%s:again=%%zu"};
+    static const char *const lists[] = {
+        "%%s:threads=1:%s:again=%%zu,cpu:threads=1,cpu:threads=1",
+        "cpu:threads=1,cpu:threads=1,%%s:threads=1:%s:again=%%zu",
+        /* Openings of devices of the fault plug-ins are counted together. */
+        "%%s:threads=1:%s:again=%%zu,cpu:threads=1,faultstaged:threads=1:apart=1",
+        "cpu:threads=1,%%s:threads=1:%s:again=%%zu,fault:threads=1:apart=1"};
+    const size_t first = scene_of(t)->offload ? 2 : 0;
     scene_of(t)->optimizer = DPT_OPTIMIZER_ADAMW;
     scene_of(t)->split = "5:2:1";
     for (size_t i = 0; i < sizeof hows / sizeof *hows; i++)
@@ -255,7 +266,7 @@ static void update_fails(test *t)
                upload is of the next step, whose shards are fixed. */
             if (k == 1 && scene_of(t)->shard == DPT_SHARD_PARAMETERS && strstr(hows[i], "full="))
                 continue;
-            snprintf(format, sizeof format, lists[k], hows[i]);
+            snprintf(format, sizeof format, lists[first + k], hows[i]);
             const bool fired = plant_once(t, &(plant_list){.format = format}, 1, body);
             const bool staged = strcmp(((plant *)t->user)->backend, "fault") != 0;
             if (strstr(hows[i], "download") && !staged) continue; /* it has none */
@@ -271,7 +282,7 @@ static void again_body(run *r)
     training w = {.model = NULL};
     dpt_step_metrics m = {.size = sizeof m};
     size_t n_failed = 0;
-    s->n_lost = 0;
+    s->n_lost = s->n_moved = 0;
     if (find_right(t, r->context) && CHECK_OK(create(r->context, r->set, s, &w))) {
         while (dpt_trainer_steps(w.trainer) < STEPS && n_failed < 2)
             n_failed += dpt_trainer_step(w.trainer, &m) != DPT_OK;
@@ -363,12 +374,12 @@ static void all_lost(test *t)
 {
     scene_of(t)->optimizer = DPT_OPTIMIZER_ADAMW;
     scene_of(t)->split = "1:2";
+    const char *format =
+        scene_of(t)->offload
+            ? "%s:threads=1:after=2:lost=%zu,faultstaged:threads=1:apart=1:after=1:lost=20"
+            : "%s:threads=1:after=2:lost=%zu,faultstaged:threads=1:after=2:lost=3";
     for (size_t n = 5; n < 25 && t->n_failures == 0; n += 6)
-        CHECK(plant_once(
-            t,
-            &(plant_list){.format =
-                              "%s:threads=1:after=2:lost=%zu,faultstaged:threads=1:after=2:lost=3"},
-            n, all_body));
+        CHECK(plant_once(t, &(plant_list){.format = format}, n, all_body));
 }
 
 /* A device whose call does not return. */
@@ -385,6 +396,52 @@ static void does_not_answer(test *t)
     s->timeout = 0;
 }
 
+/* ---- Offload --------------------------------------------------------------------------------- */
+
+/* A card fails, or a CPU beside another one: the CPUs that are left hold all parts.  A card runs no
+   optimizer, behind which calls could be counted. */
+static void others_hold(test *t)
+{
+    scene_of(t)->optimizer = DPT_OPTIMIZER_ADAMW;
+    everywhere(t, "5:2:1", "%s:threads=1:apart=1:lost=%zu,cpu:threads=1,cpu:threads=1", 7);
+    everywhere(t, "measured",
+               "cpu:threads=1,%s:threads=1:after=1:lost=%zu,faultstaged:threads=1:apart=1", 4);
+    everywhere(t, "1:0:3",
+               "fault:threads=1:apart=1,%s:threads=1:after=1:fail=%zu,cpu:threads=1:memory=30M", 5);
+}
+
+static void last_body(run *r)
+{
+    test *t = r->t;
+    scene *s = scene_of(t);
+    body(r);
+    CHECK_SIZE(s->n_moved, s->n_lost);
+}
+
+/* The one CPU is lost: cards hold the parts from then on, and the loss says so. */
+static void cards_hold(test *t)
+{
+    static const char *const lists[] = {
+        "faultstaged:threads=1:apart=1,%s:threads=1:after=1:fail=%zu,fault:threads=1:apart=1",
+        "%s:threads=1:after=1:lost=%zu,fault:threads=1:apart=1,faultstaged:threads=1:apart=1"};
+    scene_of(t)->optimizer = DPT_OPTIMIZER_ADAMW;
+    for (size_t i = 0; i < 2; i++) {
+        scene_of(t)->split = i == 0 ? "2:0:1" : "measured";
+        plant_every(t, &(plant_list){.format = lists[i]}, 1, 5, last_body);
+    }
+}
+
+/* By the word on the command line. */
+static bool take_mode(const char *word, scene *s)
+{
+    static const char *const names[] = {"none", "optimizer", "gradients", "parameters"};
+    s->offload = strcmp(word, "offload") == 0;
+    s->shard = s->offload ? DPT_SHARD_GRADIENTS : DPT_SHARD_PARAMETERS;
+    while (!s->offload && s->shard > DPT_SHARD_NONE && strcmp(word, names[s->shard]) != 0)
+        s->shard--;
+    return s->shard != DPT_SHARD_NONE;
+}
+
 int main(int argc, char **argv)
 {
     static const test_case cases[] = {
@@ -398,19 +455,24 @@ int main(int argc, char **argv)
         {"all_lost", all_lost},
         {"does_not_answer", does_not_answer},
     };
-    static const char *const names[] = {"none", "optimizer", "gradients", "parameters"};
-    int shard = DPT_SHARD_PARAMETERS;
-    while (argc > 2 && shard > DPT_SHARD_NONE && strcmp(argv[2], names[shard]) != 0)
-        shard--;
-    if (argc < 3 || shard == DPT_SHARD_NONE || !plant_setup()) {
-        fputs("usage: test-fault-state-parts fault|faultstaged optimizer|gradients|parameters "
-              "[CASE...]\n",
+    static const test_case offload_cases[] = {
+        {"others_hold", others_hold},
+        {"cards_hold", cards_hold},
+        {"update_fails", update_fails},
+        {"all_lost", all_lost},
+    };
+    scene s = {.shard = DPT_SHARD_NONE};
+    if (argc < 3 || !take_mode(argv[2], &s) || !plant_setup()) {
+        fputs("usage: test-fault-state-parts fault|faultstaged "
+              "optimizer|gradients|parameters|offload [CASE...]\n",
               stderr);
         return 2;
     }
-    scene s = {.shard = (dpt_shard)shard};
     plant p = {.backend = argv[1], .fixture = &s};
-    const int code = test_run((size_t)argc - 3, argv + 3, cases, sizeof cases / sizeof *cases, &p);
+    const test_case *chosen = s.offload ? offload_cases : cases;
+    const size_t n =
+        s.offload ? sizeof offload_cases / sizeof *cases : sizeof cases / sizeof *cases;
+    const int code = test_run((size_t)argc - 3, argv + 3, chosen, n, &p);
     free(s.right);
     return code;
 }

@@ -1,8 +1,13 @@
 /* Tests training with the optimizer's state in parts (--shard optimizer), with sums of gradients in
-   parts, too (--shard gradients), and with parameters as well (--shard parameters): the same bits
-   as without, for every optimizer and division; what devices hold; limits of memory that a training
-   needs parts to fit into; changed bits that comparisons of replicas find. */
+   parts, too (--shard gradients), and with parameters as well (--shard parameters), and with all
+   parts on CPUs (--offload): the same bits as without, for every optimizer and division; what
+   devices hold; limits of memory that a training needs parts to fit into; what is copied behind the
+   update; changed bits that comparisons of replicas find.
+
+   Devices of the fault plug-ins stand for cards (apart=1).  So does the first device of the backend
+   $DPTRAIN_TEST_BACKEND, if it is set: the case "offload beside another backend". */
 #include "device/buffer.h"
+#include "device/set.h"
 #include "harness.h"
 #include "train/flat.h"
 #include "train/replicas/state.h"
@@ -30,6 +35,7 @@ typedef struct course {
     const dpt_model *model;
     size_t micro_batch, accumulate;
     dpt_shard parts;
+    bool offload;
     bool deterministic, sets; /* sets: a tensor of the optimizer's state is set halfway */
 } course;
 
@@ -70,6 +76,7 @@ static dpt_status create(const setting *s, const course *task, dpt_device_set *s
     o.deterministic = task->deterministic;
     o.no_standby = true;
     o.shard = task->parts;
+    o.offload = task->offload;
     o.accumulate = task->accumulate;
     o.bucket_bytes = 4096; /* many buckets */
     return dpt_trainer_create(set, task->model, s->data, &o, out);
@@ -116,6 +123,15 @@ static void set_velocity(test *t, dpt_trainer *trainer)
     }
 }
 
+/* The devices of $DPTRAIN_TEST_BACKEND are no CPUs. */
+static void take_for_card(dpt_device_set *set)
+{
+    const char *backend = getenv("DPTRAIN_TEST_BACKEND");
+    for (size_t i = 0; backend && i < set->n_devices; i++)
+        if (strncmp(set->devices[i]->id, backend, strlen(backend)) == 0)
+            set->devices[i]->info.flags &= ~(uint32_t)DPT_DEVICE_IS_HOST_CPU;
+}
+
 /* Trains; `look`, if it is not NULL, sees the trainer before the first step. */
 static bool train(test *t, const course *task, void (*look)(test *t, const dpt_trainer *trainer),
                   state *out)
@@ -125,8 +141,9 @@ static bool train(test *t, const course *task, void (*look)(test *t, const dpt_t
     dpt_trainer *trainer = NULL;
     dpt_step_metrics m = {.size = sizeof m};
     *out = (state){.n = {0}};
-    bool sound = CHECK_OK(dpt_device_set_open(s->context, task->devices, &set)) &&
-                 CHECK_OK(create(s, task, set, &trainer));
+    bool sound = CHECK_OK(dpt_device_set_open(s->context, task->devices, &set));
+    if (sound && task->offload) take_for_card(set);
+    sound = sound && CHECK_OK(create(s, task, set, &trainer));
     if (sound && look) look(t, trainer);
     for (size_t i = 0; sound && i < STEPS; i++) {
         if (i == STEPS / 2 && task->sets) set_velocity(t, trainer);
@@ -208,6 +225,48 @@ static void look_at_parts(test *t, const dpt_trainer *trainer)
     CHECK(n_holding > 1);
 }
 
+static bool is_cpu(const dpti_device *device)
+{
+    return device->info.flags & DPT_DEVICE_IS_HOST_CPU;
+}
+
+/* What a device has taken, counted at every allocation, is what the plan says. */
+static void look_at_plan(test *t, const dpt_trainer *trainer, size_t i)
+{
+    const dpti_device *device = trainer->workers[i].device;
+    const size_t used = atomic_load(&device->memory_used_bytes);
+    dpt_device_plan plan = {.size = sizeof plan};
+    CHECK_OK(dpt_trainer_plan(trainer->workers[0].trainer, i, &plan));
+    CHECK_SIZE(used, plan.parameter_bytes + plan.optimizer_bytes + plan.activation_bytes +
+                         plan.step_bytes + plan.data_bytes);
+    CHECK(used <= device->memory_limit_bytes);
+}
+
+/* CPUs hold all that is divided, and other devices nothing of it. */
+static void look_at_offload(test *t, const dpt_trainer *trainer)
+{
+    const dpt_model *m = trainer->model;
+    size_t at = 0;
+    CHECK(dpt_trainer_offloaded(trainer));
+    for (size_t i = 0; i < trainer->n_workers; i++) {
+        const dpti_worker *w = &trainer->workers[i];
+        const size_t n = w->replicas.part.end - w->replicas.part.begin;
+        CHECK_SIZE(w->replicas.part.begin, at);
+        CHECK(is_cpu(w->device) || n == 0);
+        CHECK(n > 0 || (!w->replica.velocity.handle && !w->replica.squares.handle));
+        if (n == 0 && dpti_state_parts_of_gradients(trainer))
+            CHECK_SIZE(w->replica.sums.n_bytes,
+                       (trainer->n_gradients - m->flat_trained) * sizeof(float));
+        if (n == 0 && dpti_state_parts_of_parameters(trainer))
+            CHECK_SIZE(w->replica.parameters.n_bytes,
+                       (m->flat_gradients - m->flat_weights) * sizeof(float));
+        /* Another backend may take scratch memory beside what the plan says. */
+        if (!getenv("DPTRAIN_TEST_BACKEND")) look_at_plan(t, trainer, i);
+        at = w->replicas.part.end;
+    }
+    CHECK_SIZE(at, m->flat_trained);
+}
+
 /* ---- The same bits --------------------------------------------------------------------------- */
 
 static const dpt_parameter_group groups[] = {
@@ -230,9 +289,10 @@ static const dpt_trainer_options optimizers[] = {
 
 /* Division among equal devices, by limits of memory, with devices that get no element, and with
    those whose memory is not the host's.  Two devices are an island, by default. */
-static const struct {
+typedef struct mix {
     const char *devices, *split;
-} mixes[] = {
+} mix;
+static const mix mixes[] = {
     {"cpu:threads=1,cpu:threads=1,cpu:threads=1", "13:2:1"},
     {"cpu:threads=1:memory=9M,cpu:threads=1:memory=30M,cpu:threads=1:memory=14M", "2:0:3"},
     {"cpu:threads=1,cpu:threads=1:memory=4M,cpu:threads=2:memory=3G", "5:2:1"},
@@ -240,9 +300,21 @@ static const struct {
     {"fault:threads=1:island=1,fault:threads=1:island=1,cpu:threads=1", "2:3:1"},
 };
 
-static void same_bits(test *t, bool deterministic, dpt_shard parts)
+/* A card beside a CPU that gets no samples, or some; CPUs that are no hosts of their memory, of
+   which one is small; two cards. */
+static const mix offload_mixes[] = {
+    {"faultstaged:threads=1:apart=1,cpu:threads=1", "1:0"},
+    {"cpu:threads=1,fault:threads=1:apart=1", "1:3"},
+    {"faultstaged:threads=1:memory=9M,faultstaged:threads=1:apart=1,cpu:threads=1:memory=30M",
+     "2:5:1"},
+    {"fault:threads=1:apart=1:island=1,fault:threads=1:apart=1:island=1,cpu:threads=1", "2:3:1"},
+};
+
+static void same_bits_of(test *t, const course *how, const mix *list, size_t n_mixes)
 {
     const setting *s = t->user;
+    const dpt_shard parts = how->parts;
+    const bool deterministic = how->deterministic;
     const size_t n = sizeof optimizers / sizeof *optimizers;
     for (size_t o = parts == DPT_SHARD_OPTIMIZER ? 1 : 0; o < n; o++)
         for (size_t k = 0; k < 2; k++) {
@@ -253,15 +325,20 @@ static void same_bits(test *t, bool deterministic, dpt_shard parts)
                             .devices = "cpu:threads=1"};
             state right = {.n = {0}}, now;
             if (deterministic && !train(t, &plain, NULL, &right)) continue;
-            for (size_t i = 0; i < sizeof mixes / sizeof *mixes && t->n_failures == 0; i++) {
+            for (size_t i = 0; i < n_mixes && t->n_failures == 0; i++) {
                 /* Limits are for the smaller network. */
-                if (k == 1 && strstr(mixes[i].devices, "memory=4M")) continue;
+                if (k == 1 && strstr(list[i].devices, "memory=4M")) continue;
                 course divided = plain;
-                divided.devices = mixes[i].devices;
-                divided.split = mixes[i].split;
+                divided.devices = list[i].devices;
+                divided.split = list[i].split;
                 if (!deterministic && !train(t, &divided, NULL, &right)) continue;
                 divided.parts = parts;
-                if (train(t, &divided, i == 0 ? look_at_parts : NULL, &now))
+                divided.offload = how->offload;
+                if (train(t, &divided,
+                          how->offload ? look_at_offload
+                          : i == 0     ? look_at_parts
+                                       : NULL,
+                          &now))
                     compare(t, &divided, &right, &now);
                 free_state(&now);
                 if (!deterministic) free_state(&right);
@@ -269,6 +346,12 @@ static void same_bits(test *t, bool deterministic, dpt_shard parts)
             }
             free_state(&right);
         }
+}
+
+static void same_bits(test *t, bool deterministic, dpt_shard parts)
+{
+    same_bits_of(t, &(course){.deterministic = deterministic, .parts = parts}, mixes,
+                 sizeof mixes / sizeof *mixes);
 }
 
 static void deterministic(test *t)
@@ -299,6 +382,37 @@ static void parameters_deterministic(test *t)
 static void parameters_by_default(test *t)
 {
     same_bits(t, false, DPT_SHARD_PARAMETERS);
+}
+
+static void offloaded(test *t, bool deterministic)
+{
+    for (int parts = DPT_SHARD_OPTIMIZER; parts <= DPT_SHARD_PARAMETERS; parts++)
+        same_bits_of(
+            t,
+            &(course){.deterministic = deterministic, .parts = (dpt_shard)parts, .offload = true},
+            offload_mixes, sizeof offload_mixes / sizeof *offload_mixes);
+}
+
+static void offload_deterministic(test *t)
+{
+    offloaded(t, true);
+}
+
+static void offload_by_default(test *t)
+{
+    offloaded(t, false);
+}
+
+/* The first device of the backend stands for a card, also where it is the host's CPU. */
+static void offload_beside_another_backend(test *t)
+{
+    const char *backend = getenv("DPTRAIN_TEST_BACKEND");
+    char devices[TEXT];
+    if (!backend) return;
+    snprintf(devices, sizeof devices, "%s:0,cpu:threads=1", backend);
+    const mix beside = {devices, "3:1"};
+    for (int parts = DPT_SHARD_OPTIMIZER; parts <= DPT_SHARD_PARAMETERS; parts++)
+        same_bits_of(t, &(course){.parts = (dpt_shard)parts, .offload = true}, &beside, 1);
 }
 
 /* Micro-batches, and batches that are accumulated: host memory keeps gradients between them.  A
@@ -361,6 +475,85 @@ static void read_gradients(test *t)
     free(now);
     free(right);
 }
+
+/* ---- What is copied ----------------------------------------------------------------------------
+ */
+
+/* The first device's transfers, counted where core calls the backend. */
+static struct {
+    const dpt_memory_ops *memory;
+    atomic_size_t n_bytes;
+} counted;
+
+static dpt_status count_upload(dpt_stream *stream, dpt_location to, const void *host,
+                               size_t n_bytes)
+{
+    atomic_fetch_add(&counted.n_bytes, n_bytes);
+    return counted.memory->upload(stream, to, host, n_bytes);
+}
+
+static dpt_status count_download(dpt_stream *stream, void *host, dpt_location from, size_t n_bytes)
+{
+    atomic_fetch_add(&counted.n_bytes, n_bytes);
+    return counted.memory->download(stream, host, from, n_bytes);
+}
+
+/* The bytes that a step copies from and to the first device, and those of the update by the plan.
+ */
+static void count_copies(test *t, const course *task, size_t *copied, size_t *planned)
+{
+    const setting *s = t->user;
+    dpt_device_set *set = NULL;
+    dpt_trainer *trainer = NULL;
+    dpt_step_metrics m = {.size = sizeof m};
+    dpt_device_plan plan = {.size = sizeof plan};
+    if (CHECK_OK(dpt_device_set_open(s->context, task->devices, &set)) &&
+        CHECK_OK(create(s, task, set, &trainer)) && CHECK_OK(dpt_trainer_step(trainer, &m))) {
+        dpt_device *device = &set->devices[0]->base;
+        const dpt_backend *const whole = device->backend;
+        dpt_memory_ops memory = *whole->memory;
+        dpt_backend counting = *whole;
+        counted.memory = whole->memory;
+        memory.upload = count_upload;
+        memory.download = count_download;
+        counting.memory = &memory;
+        device->backend = &counting;
+        atomic_store(&counted.n_bytes, 0);
+        CHECK_OK(dpt_trainer_step(trainer, &m));
+        *copied = atomic_load(&counted.n_bytes);
+        device->backend = whole;
+        CHECK_OK(dpt_trainer_plan(trainer, 0, &plan));
+        *planned = plan.update_bytes;
+    }
+    dpt_trainer_destroy(trainer);
+    dpt_device_set_close(set);
+}
+
+/* A step copies as much more than one without parts as the plan says.  With CPUs that hold all, it
+   is the parameters, once. */
+static void copies_are_planned(test *t)
+{
+    const setting *s = t->user;
+    const course plain = {.options = optimizers[3],
+                          .model = s->residual,
+                          .split = "2:1",
+                          .devices = "faultstaged:threads=1:apart=1,cpu:threads=1"};
+    size_t without = 0, with = 0, none = 1, planned = 0, offloaded = 0;
+    course task = plain;
+    count_copies(t, &task, &without, &none);
+    CHECK_SIZE(none, 0);
+    task.parts = DPT_SHARD_OPTIMIZER;
+    count_copies(t, &task, &with, &planned);
+    CHECK_SIZE(with - without, planned);
+    task.offload = true;
+    count_copies(t, &task, &with, &offloaded);
+    CHECK_SIZE(with - without, offloaded);
+    CHECK_SIZE(offloaded, s->residual->flat_trained * sizeof(float));
+    CHECK(offloaded < planned);
+}
+
+/* ---- Changed bits ------------------------------------------------------------------------------
+ */
 
 /* Changes a bit of a parameter that a device keeps. */
 static void flip_bit(test *t, const dpti_worker *w, size_t element)
@@ -467,10 +660,49 @@ static void refusals(test *t)
     }
 }
 
+/* What offload needs. */
+static void offload_refusals(test *t)
+{
+    const setting *s = t->user;
+    static const char card[] = "fault:threads=1:apart=1,cpu:threads=1",
+                      cards[] = "fault:threads=1:apart=1,faultstaged:threads=1:apart=1";
+    const struct {
+        const char *message;
+        course task;
+    } ways[] = {
+        {"needs a CPU", {.devices = cards, .options = optimizers[1]}},
+        {"all devices are CPUs",
+         {.devices = "cpu:threads=1,fault:threads=1", .options = optimizers[1]}},
+        {"all devices are CPUs", {.devices = "cpu:threads=1", .options = optimizers[1]}},
+        {"an optimizer with a state", {.devices = card, .options = {.lr = 0.1f}}},
+        {"overlap",
+         {.devices = card,
+          .parts = DPT_SHARD_GRADIENTS,
+          .options = {.lr = 0.1f, .no_overlap = true}}},
+        {NULL, {.devices = card, .options = optimizers[1]}},
+        {NULL, {.devices = card, .parts = DPT_SHARD_GRADIENTS, .options = {.lr = 0.1f}}},
+    };
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        course task = ways[i].task;
+        dpt_device_set *set = NULL;
+        dpt_trainer *trainer = NULL;
+        task.model = s->wide;
+        task.offload = true;
+        if (CHECK_OK(dpt_device_set_open(s->context, task.devices, &set))) {
+            CHECK_STATUS(create(s, &task, set, &trainer), ways[i].message ? DPT_E_INVALID : DPT_OK);
+            if (ways[i].message) CHECK_CONTAINS(dpt_error_message(s->context), ways[i].message);
+            if (trainer) CHECK(dpt_trainer_sharded(trainer) != DPT_SHARD_NONE);
+        }
+        dpt_trainer_destroy(trainer);
+        dpt_device_set_close(set);
+    }
+}
+
 /* One device, and an optimizer without a state: as without parts. */
 static void look_at_none(test *t, const dpt_trainer *trainer)
 {
     CHECK(!dpti_state_parts_on(trainer));
+    CHECK(!dpt_trainer_offloaded(trainer));
     CHECK(dpt_trainer_sharded(trainer) == DPT_SHARD_NONE);
     for (size_t i = 0; i < trainer->n_workers; i++) {
         const dpti_replica *r = &trainer->workers[i].replica;
@@ -545,6 +777,51 @@ static void limits(test *t)
     free_state(&right);
 }
 
+/* A card whose memory does not hold both moments beside the rest.  A CPU that holds them is named
+   before parts of the card, and parts of the card where the CPU is too small. */
+static void offload_is_advised(test *t)
+{
+    static const struct {
+        size_t card, cpu; /* percents */
+        bool offload;
+        const char *message;
+    } ways[] = {
+        {70, 300, false, "; the training fits with --offload (each step copies"},
+        {70, 90, false, "; the training fits with --shard optimizer"},
+        {95, 80, true, "; the training fits with --shard optimizer and without --offload"},
+        {45, 300, false, "; the training fits with --shard gradients --offload (each step copies"},
+    };
+    const setting *s = t->user;
+    const size_t all = 4 * s->wide->flat_size * sizeof(float);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        char devices[TEXT];
+        snprintf(devices, sizeof devices,
+                 "faultstaged:threads=1:apart=1:memory=%zu,cpu:threads=1:memory=%zu",
+                 ways[i].card * all / 100, ways[i].cpu * all / 100);
+        course task = {.options = optimizers[3],
+                       .model = s->wide,
+                       .split = "1:1",
+                       .micro_batch = 1,
+                       .offload = ways[i].offload,
+                       .devices = devices};
+        dpt_device_set *set = NULL;
+        dpt_trainer *trainer = NULL;
+        state now;
+        if (CHECK_OK(dpt_device_set_open(s->context, devices, &set))) {
+            CHECK_STATUS(create(s, &task, set, &trainer), DPT_E_NO_MEMORY);
+            CHECK_CONTAINS(dpt_error_message(s->context), ways[i].message);
+        }
+        dpt_trainer_destroy(trainer);
+        dpt_device_set_close(set);
+        task.offload = !task.offload && strstr(ways[i].message, "--offload");
+        task.parts = strstr(ways[i].message, "gradients") ? DPT_SHARD_GRADIENTS
+                     : task.offload                       ? DPT_SHARD_NONE
+                                                          : DPT_SHARD_OPTIMIZER;
+        (void)train(t, &task, task.offload ? look_at_offload : look_at_parts, &now);
+        free_state(&now);
+    }
+}
+
 /* Where parts do not help nothing is said about them. */
 static void too_small(test *t)
 {
@@ -570,19 +847,26 @@ static void too_small(test *t)
 
 int main(int argc, char **argv)
 {
-    static const test_case cases[] = {{"deterministic", deterministic},
-                                      {"by default", by_default},
-                                      {"gradients deterministic", gradients_deterministic},
-                                      {"gradients by default", gradients_by_default},
-                                      {"parameters deterministic", parameters_deterministic},
-                                      {"parameters by default", parameters_by_default},
-                                      {"several at a time", several_at_a_time},
-                                      {"read gradients", read_gradients},
-                                      {"changed bits are found", changed_bits_are_found},
-                                      {"refusals", refusals},
-                                      {"nothing to divide", nothing_to_divide},
-                                      {"limits", limits},
-                                      {"too small", too_small}};
+    static const test_case cases[] = {
+        {"deterministic", deterministic},
+        {"by default", by_default},
+        {"gradients deterministic", gradients_deterministic},
+        {"gradients by default", gradients_by_default},
+        {"parameters deterministic", parameters_deterministic},
+        {"parameters by default", parameters_by_default},
+        {"offload deterministic", offload_deterministic},
+        {"offload by default", offload_by_default},
+        {"offload beside another backend", offload_beside_another_backend},
+        {"several at a time", several_at_a_time},
+        {"read gradients", read_gradients},
+        {"changed bits are found", changed_bits_are_found},
+        {"copies are planned", copies_are_planned},
+        {"refusals", refusals},
+        {"offload refusals", offload_refusals},
+        {"nothing to divide", nothing_to_divide},
+        {"limits", limits},
+        {"offload is advised", offload_is_advised},
+        {"too small", too_small}};
     setting s = {.context = NULL};
     add_fault_plugins();
     const bool made = dpt_context_create(&s.context) == DPT_OK &&
