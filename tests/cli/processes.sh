@@ -246,6 +246,8 @@ check "it is told: $(cat mpi.err)" grep -q 'one of 2: .* run the whole command a
 # The optimizer's state is divided among the devices of one process.
 mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --shard gradients
 fails 2 "gradients and the optimizer's state are divided within one process, not over several: leave shard out"
+mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --offload
+fails 2 "a CPU holds the optimizer's state of other devices within one process, not over several: leave offload out"
 
 # Files that the first process is not told of.
 rm -rf ignored ignored.jsonl

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# --shard optimizer, gradients and parameters: what is told and refused, memory that a training fits into
-# with one of them alone, and checkpoints that go on with them, without and on other devices.
+# --shard optimizer, gradients and parameters, and --offload: what is told and refused, memory that a
+# training fits into with one of them alone, and checkpoints that go on with them, without and on other
+# devices.
 # shellcheck source=tests/cli/kit.bash
 . "$SRC/tests/cli/kit.bash"
 lacks() { ! grep "$@"; } # a pattern that a file does not have
@@ -165,6 +166,70 @@ train "${large[@]}" "${tiny[@]}" --shard parameters --max-steps 3 --checkpoint l
 check "the same weights within smaller limits" same unlimited limited_more
 refuse 1 "memory=1M: [^;]*take a smaller batch$" plan "${wide[@]}" \
     --devices cpu:threads=1:memory=1M,cpu:threads=1:memory=1M
+
+# Offload.  Devices of the fault plug-ins stand for cards.
+refuse 2 "offload needs a device that is no CPU, and all devices are CPUs.*leave offload out$" \
+    train "${common[@]}" "${two[@]}" --offload
+refuse 2 "offload needs a device that is no CPU, .*leave offload out$" plan "${common[@]}" --devices cpu --offload
+refuse 2 "--offload and --shard none: leave one$" train "${common[@]}" "${two[@]}" --offload --shard none
+if [ -n "${DPTRAIN_FAULT_INNER:-}" ]; then
+    export DPTRAIN_BACKEND_PATH="$DPTRAIN_BACKEND_PATH:$DPTRAIN_TEST_FAULT_PATH"
+    card=faultstaged:threads=1:apart=1
+    beside=(--devices "$card,cpu:threads=1" --split 1:0)
+    parted=(--devices "$card,cpu:threads=1,$card" --split 3:1:2)
+    refuse 2 "offload needs a CPU, which holds .*: add cpu to the devices, or leave offload out$" \
+        train "${common[@]}" --devices "$card" --offload
+    refuse 2 "offload needs an optimizer with a state.*leave offload out$" \
+        train "${common[@]}" "${beside[@]}" --optimizer sgd --momentum 0 --offload
+    refuse 2 "gradients cannot be divided with overlap off: " \
+        train "${common[@]}" "${beside[@]}" --shard gradients --offload --overlap off
+    for shard in optimizer gradients parameters; do
+        train "${common[@]}" --max-steps 12 "${beside[@]}" --shard "$shard" --offload --checkpoint "off_$shard" \
+            --log off.jsonl
+        check "the same weights with --shard $shard --offload" same whole "off_$shard"
+        check "the card holds none of the state: $(cat train.out)" \
+            grep -qE "^memory +$card: holds 0.0 of [0-9.]+ MiB of the optimizer's state$" train.out
+        check "the header tells of CPUs: $(cat train.out)" \
+            grep -q "^training .*optimizer's state in parts on CPUs, determ" train.out
+        check "the log tells: $(head -1 off.jsonl)" \
+            grep -q "\"event\":\"run\".*\"shard\":\"$shard\",\"offload\":true" off.jsonl
+    done
+    # Without --shard it is --shard optimizer; and a training goes on with it, without and in other parts.
+    train "${common[@]}" --max-steps 4 "${beside[@]}" --offload --checkpoint on
+    check "--shard optimizer is meant: $(cat train.out)" grep -q "decay 0, optimizer's state in parts on CPUs, " train.out
+    train "${common[@]}" --max-steps 6 --devices cpu:threads=1 --checkpoint on --resume
+    train "${common[@]}" --max-steps 8 "${parted[@]}" --shard parameters --checkpoint on --resume
+    train "${common[@]}" --max-steps 10 "${parted[@]}" --shard gradients --offload --checkpoint on --resume
+    train "${common[@]}" --max-steps 12 "${beside[@]}" --offload --checkpoint on --resume
+    check "goes on with and without" same whole on
+
+    # The one CPU is lost: the loss says who holds the state now, and nothing is lost.
+    train "${common[@]}" --max-steps 12 --offload --split 3:1:2 --checkpoint moved --log moved.jsonl \
+        --devices "$card,fault:threads=1:after=4:fail=1,$card"
+    check "the loss is told: $(cat train.err)" \
+        grep -q "no CPU is left: the other devices hold the optimizer's state now" train.err
+    check "the same weights behind a loss" same whole moved
+
+    # The plan, and what is advised.
+    checks=$((checks + 1))
+    "$DPTRAIN" plan "${common[@]}" "${beside[@]}" --offload >plan.out 2>&1 || fail "plan: $(cat plan.out)"
+    check "the plan tells of CPUs: $(cat plan.out)" grep -qE \
+        "^CPUs hold the parts for all devices: [0-9.]+ MiB of the optimizer's state$" plan.out
+    check "the plan tells what is copied: $(cat plan.out)" grep -qE \
+        "^Behind its update each step copies between host memory and the devices: at most ([0-9.]+) MiB for one, \1 MiB for all$" \
+        plan.out
+    short=(--devices "$card:memory=13M,cpu:threads=1" --split 1:0)
+    small=(--devices "$card:memory=18M,cpu:threads=1:memory=16M" --split 1:0)
+    for verb in plan train; do
+        refuse 1 "memory=13M: .* the training fits with --offload \(each step copies [0-9.]+ MiB between a device and the host\)$" \
+            "$verb" "${common[@]}" "${short[@]}"
+        refuse 1 "memory=18M: .* the training fits with --shard optimizer$" "$verb" "${common[@]}" "${small[@]}"
+        refuse 1 "memory=16M: .* the training fits with --shard optimizer and without --offload$" \
+            "$verb" "${common[@]}" "${small[@]}" --offload
+    done
+    train "${common[@]}" --max-steps 12 "${short[@]}" --offload --checkpoint short
+    check "the same weights within the limit" same whole short
+fi
 
 check "help" grep -q -- "--shard=none|optimizer|gradients|parameters" <("$DPTRAIN" train --help)
 finish

@@ -253,7 +253,7 @@ static void update_fails(test *t)
     static const char *const lists[] = {
         "%%s:threads=1:%s:again=%%zu,cpu:threads=1,cpu:threads=1",
         "cpu:threads=1,cpu:threads=1,%%s:threads=1:%s:again=%%zu",
-        /* Openings of devices of the fault plug-ins are counted together. */
+        /* Openings are counted by a device's number within its plug-in. */
         "%%s:threads=1:%s:again=%%zu,cpu:threads=1,faultstaged:threads=1:apart=1",
         "cpu:threads=1,%%s:threads=1:%s:again=%%zu,fault:threads=1:apart=1"};
     const size_t first = scene_of(t)->offload ? 2 : 0;

@@ -308,6 +308,9 @@ def test_parts_have_the_same_bits(net, digits):
         assert all(map(np.array_equal, found[shard], found["none"]))
     with dptrain.Trainer(net, digits, devices="cpu", batch_size=100, shard="gradients") as trainer:
         assert trainer.shard == "none"
+        assert not trainer.offloaded
+    with pytest.raises(ValueError, match="all devices are CPUs"):
+        dptrain.Trainer(net, digits, offload=True, **options)
 
 
 def test_deterministic_training_has_the_same_bits_on_any_devices(net, digits):

@@ -133,7 +133,7 @@ def test_options_become_fields():
     values = dict(
         split="3:1", standby="off", overlap=False, optimizer="adamw", loss="absolute",
         batchnorm="frozen", augment="crop:2,flip,erase,rotate:15,jitter:0.4:0.3,mixup:0.2,cutmix,randaugment:3", init="normal:0.5", shuffle=False,
-        device_timeout="2m", readmit=5, recompute=True, rows_of_logits=7, shard="optimizer", class_weights=[1, 2],
+        device_timeout="2m", readmit=5, recompute=True, rows_of_logits=7, shard="optimizer", offload=True, class_weights=[1, 2],
     )  # fmt: skip
     o, _keep = _options.make("dpt_trainer_options", _options.TRAINER, values)
     assert (o.split.kind, _library.text(o.split.value)) == (lib.DPT_SPLIT_PROPORTIONS, "3:1")
@@ -149,7 +149,7 @@ def test_options_become_fields():
     assert (o.init.kind, o.init.deviation) == (lib.DPT_INIT_NORMAL, 0.5)
     assert (o.device_timeout, o.readmit_after, o.logit_rows) == (120, 5, 7)
     assert o.recompute == lib.DPT_RECOMPUTE_ON
-    assert o.shard == lib.DPT_SHARD_OPTIMIZER
+    assert (o.shard, o.offload) == (lib.DPT_SHARD_OPTIMIZER, True)
     assert list(o.class_weights[0 : o.n_class_weights]) == [1, 2]
     f, _keep = _options.make(
         "dpt_fit_options",

@@ -48,6 +48,8 @@ typedef struct course {
     size_t verify;
     double readmit;
     dpt_shard shard;
+    bool offload;
+    bool on_cpus; /* CPUs hold the parts behind the last step */
     void (*before)(struct course *c, dpt_trainer *trainer, size_t step); /* NULL: nothing */
     size_t n_events[KINDS];
     /* Samples of the first two devices: the least in a step, the most before the middle step and
@@ -59,6 +61,7 @@ typedef struct course {
 static void note_step(course *c, dpt_trainer *trainer, const dpt_step_metrics *m)
 {
     dpt_device_event event = {.size = sizeof event};
+    c->on_cpus = dpt_trainer_offloaded(trainer);
     for (size_t i = 0; i < 2 && i < m->n_devices; i++) {
         if (m->step == 1 || m->shards[i] < c->least[i]) c->least[i] = m->shards[i];
         size_t *most = m->step < MIDDLE ? &c->early[i] : &c->late[i];
@@ -114,6 +117,7 @@ static dpt_status open_course(const baseline *b, size_t k, course *c, opened *ou
                                          .verify_replicas = c->verify,
                                          .readmit_after = c->readmit,
                                          .shard = c->shard,
+                                         .offload = c->offload,
                                          .seed = 1,
                                          .no_shuffle = true};
     dpt_device_plan plan = {.size = sizeof plan};
@@ -198,7 +202,8 @@ static void await_readmission(course *c, dpt_trainer *trainer, size_t step)
     }
 }
 
-static void lose_and_readmit(test *t, size_t k, dpt_shard shard)
+/* With offload the lost device is the one CPU, to which all parts go back. */
+static void lose_and_readmit(test *t, size_t k, dpt_shard shard, bool offload)
 {
     for (size_t n = 1; n < 20; n += 9) {
         char devices[TEXT];
@@ -206,20 +211,24 @@ static void lose_and_readmit(test *t, size_t k, dpt_shard shard)
                     .split = "2:3:1",
                     .readmit = 1e-4,
                     .before = await_readmission,
-                    .shard = shard};
-        snprintf(devices, sizeof devices,
-                 "cpu:threads=1,fault:threads=1:after=4:lost=%zu:again=1,cpu:threads=1", n);
+                    .shard = shard,
+                    .offload = offload};
+        snprintf(devices, sizeof devices, "%s,fault:threads=1:after=4:lost=%zu:again=1,%s",
+                 offload ? "fault:threads=1:apart=1" : "cpu:threads=1", n,
+                 offload ? "fault:threads=1:apart=1" : "cpu:threads=1");
         train(t, k, &c);
         CHECK_SIZE(c.n_events[DPT_DEVICE_LOST], 1);
         CHECK_SIZE(c.n_events[DPT_DEVICE_READMITTED], 1);
+        CHECK(c.on_cpus == offload);
     }
 }
 
 static void readmitted_devices(test *t)
 {
     for (size_t k = 0; k < 2; k++) {
-        lose_and_readmit(t, k, DPT_SHARD_NONE);
-        lose_and_readmit(t, k, DPT_SHARD_OPTIMIZER);
+        lose_and_readmit(t, k, DPT_SHARD_NONE, false);
+        lose_and_readmit(t, k, DPT_SHARD_OPTIMIZER, false);
+        lose_and_readmit(t, k, DPT_SHARD_OPTIMIZER, true);
     }
 }
 
