@@ -194,8 +194,9 @@ static dpt_status print_parts(const cli_session *session)
                "and a part of the others\n",
                mebibytes(weight_bytes(session)));
     if (dpt_trainer_offloaded(session->trainer))
-        printf("CPUs hold the parts for all devices: %.1f MiB of the optimizer's state\n",
-               mebibytes(sum));
+        printf("CPUs hold the parts for all devices: %.1f MiB of the optimizer's state; with its "
+               "copy host memory has %.1f MiB of it\n",
+               mebibytes(sum), mebibytes(2 * sum));
     DPT_TRY(print_copies(session->trainer));
     return print_kept(session->trainer);
 }
