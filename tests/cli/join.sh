@@ -157,11 +157,22 @@ joiners=1
 start 2 --devices cpu:threads=1 --epochs 100000 --batch-size 3
 await_steps 10
 DPTRAIN_SECRET_FILE=other refuse 2 'another secret' join "127.0.0.1:$port" --devices cpu:threads=1
-DPTRAIN_NETWORKS=10.1.0.0/16 refuse 2 'DPTRAIN_JOIN: 10.9.9.9:99 .* in no network of DPTRAIN_NETWORKS' join 10.9.9.9:99
-refuse 2 'DPTRAIN_JOIN is "nonsense": give HOST:PORT' join nonsense
+DPTRAIN_NETWORKS=10.1.0.0/16 refuse 2 'DPTRAIN_JOIN.: 10.9.9.9:99 .* in no network of DPTRAIN_NETWORKS' join 10.9.9.9:99
+for address in nonsense ']:5' '[::1' '[::1]' '[]:5' '[[::1]]:5' ':5' 'host:' 'host:0' 'host:70000' 'host:5x' 'a host:5'; do
+    refuse 2 'the address to join .DPTRAIN_JOIN. is ".*": give HOST:PORT, as in .* with a port from 1 to 65535$' \
+        join "$address"
+done
+refuse 2 'the address to join .DPTRAIN_JOIN.: there is no host 300.1.1.1: ' join 300.1.1.1:5
+(umask 077 && : >empty && mkdir folder && cp secret group && chmod 640 group)
+copy='copy the secret file of the job to this host, and run `chmod 600` on it$'
+DPTRAIN_SECRET_FILE='' refuse 2 "DPTRAIN_SECRET_FILE is not set: .*; $copy" join "127.0.0.1:$port"
+DPTRAIN_SECRET_FILE=nowhere refuse 2 "DPTRAIN_SECRET_FILE: cannot open nowhere: .*; $copy" join "127.0.0.1:$port"
+DPTRAIN_SECRET_FILE=empty refuse 2 "DPTRAIN_SECRET_FILE: empty has fewer than 16 bytes: $copy" join "127.0.0.1:$port"
+DPTRAIN_SECRET_FILE=folder refuse 2 "DPTRAIN_SECRET_FILE: folder is no file: $copy" join "127.0.0.1:$port"
+DPTRAIN_SECRET_FILE=group refuse 2 'others may read or change group: run `chmod 600` on it$' join "127.0.0.1:$port"
 refuse 2 'give one address: dptrain join HOST:PORT' join
 refuse 2 'give one address: dptrain join HOST:PORT' join ''
-refuse 2 'DPTRAIN_JOIN: .fe80::1.:29500 is a link-local address' join '[fe80::1]:29500'
+refuse 2 'DPTRAIN_JOIN.: .fe80::1.:29500 is a link-local address' join '[fe80::1]:29500'
 refuse 2 "--batch-size does not go with 'dptrain join'" join "127.0.0.1:$port" --batch-size 64
 refuse 1 'nobody listens at 127.0.0.1:1: .*was started with DPTRAIN_JOINERS' join 127.0.0.1:1
 refuse 2 'the job has room for 1 more device, and this process has 2' join "127.0.0.1:$port" \

@@ -144,7 +144,7 @@ DPTRAIN_ADDRESS='' refuse 2 'DPTRAIN_PROCESSES is set and DPTRAIN_ADDRESS is not
 DPTRAIN_PROCESSES=1 refuse 2 'DPTRAIN_RANK is "1", and DPTRAIN_PROCESSES is 1' "${few[@]}"
 DPTRAIN_RANK=2 refuse 2 'DPTRAIN_RANK is "2": give a number from 0 to 1' "${few[@]}"
 DPTRAIN_SECRET_FILE='' refuse 2 'DPTRAIN_SECRET_FILE is not set' "${few[@]}"
-DPTRAIN_SECRET_FILE=nowhere refuse 1 'cannot open nowhere' "${few[@]}"
+DPTRAIN_SECRET_FILE=nowhere refuse 2 'cannot open nowhere: .*; make one with' "${few[@]}"
 head -c 32 /dev/zero >open
 chmod 644 open
 DPTRAIN_SECRET_FILE=open refuse 2 'others may read or change open: run `chmod 600`' "${few[@]}"

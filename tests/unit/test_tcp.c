@@ -811,7 +811,7 @@ static void settings(test *t)
     check_refused(t, "DPTRAIN_PROCESS_TIMEOUT", "0.1", "of seconds from 0.5 to 3600");
     check_refused(t, "DPTRAIN_JOIN_TIMEOUT", "nan", "of seconds from 1 to 86400");
     check_refused(t, "DPTRAIN_JOINERS", "255", "give a number from 0 to 254");
-    check_refused(t, "DPTRAIN_JOIN", "10.1.0.2", "DPTRAIN_JOIN is \"10.1.0.2\": give HOST:PORT");
+    check_refused(t, "DPTRAIN_JOIN", "10.1.0.2", "(DPTRAIN_JOIN) is \"10.1.0.2\": give HOST:PORT");
     check_refused(t, "DPTRAIN_SECRET_FILE", "", "DPTRAIN_SECRET_FILE is not set");
     check_refused(t, "DPTRAIN_SECRET_FILE", "nowhere", "cannot open nowhere: No such file");
     check_refused(t, "DPTRAIN_SECRET_FILE", ".", "is no file");

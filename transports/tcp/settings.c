@@ -100,14 +100,21 @@ static dpt_status read_numbers(tcp_settings *s, dpt_error *error)
 
 /* ---- The secret ------------------------------------------------------------------------------ */
 
-static dpt_status check_secret_file(const char *path, int file, dpt_error *error)
+/* How to get a file.  A process that comes has no use for a new secret. */
+static const char *advise(const tcp_settings *s)
+{
+    return s->comes ? "copy the secret file of the job to this host, and run `chmod 600` on it"
+                    : "make one with `head -c 32 /dev/urandom >FILE; chmod 600 FILE` and copy it "
+                      "to all hosts";
+}
+
+static dpt_status check_secret_file(const tcp_settings *s, const char *path, int file,
+                                    dpt_error *error)
 {
     struct stat is;
     if (fstat(file, &is) != 0 || !S_ISREG(is.st_mode))
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_SECRET_FILE: %.200s is no file: make one with `head -c 32 "
-                        "/dev/urandom >FILE; chmod 600 FILE` and copy it to all hosts",
-                        path);
+        return DPT_FAIL(error, DPT_E_INVALID, "DPTRAIN_SECRET_FILE: %.200s is no file: %s", path,
+                        advise(s));
     if (is.st_mode & (S_IRWXG | S_IRWXO))
         return DPT_FAIL(error, DPT_E_INVALID,
                         "DPTRAIN_SECRET_FILE: others may read or change %.200s: run `chmod 600` "
@@ -119,7 +126,7 @@ static dpt_status check_secret_file(const char *path, int file, dpt_error *error
 static dpt_status read_secret_file(const char *path, int file, tcp_settings *s, dpt_error *error)
 {
     size_t n = 0;
-    DPT_TRY(check_secret_file(path, file, error));
+    DPT_TRY(check_secret_file(s, path, file, error));
     for (;;) {
         const ssize_t got = read(file, s->secret + n, sizeof s->secret - n);
         if (got < 0 && errno == EINTR) continue;
@@ -135,9 +142,9 @@ static dpt_status read_secret_file(const char *path, int file, tcp_settings *s, 
         n--;
     if (n < TCP_LEAST_SECRET || n == sizeof s->secret)
         return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_SECRET_FILE: %.200s has %s: make it with `head -c 32 "
-                        "/dev/urandom >FILE`",
-                        path, n < TCP_LEAST_SECRET ? "fewer than 16 bytes" : "4096 bytes or more");
+                        "DPTRAIN_SECRET_FILE: %.200s has %s: %s", path,
+                        n < TCP_LEAST_SECRET ? "fewer than 16 bytes" : "4096 bytes or more",
+                        advise(s));
     s->n_secret = n;
     return DPT_OK;
 }
@@ -147,14 +154,14 @@ static dpt_status read_secret(tcp_settings *s, dpt_error *error)
     const char *path = variable("DPTRAIN_SECRET_FILE");
     if (!path)
         return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_SECRET_FILE is not set: name a file with a secret that all "
-                        "processes have, as `head -c 32 /dev/urandom >FILE; chmod 600 FILE` "
-                        "makes it");
+                        "DPTRAIN_SECRET_FILE is not set: name a file with the secret that all "
+                        "processes have; %s",
+                        advise(s));
     const int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (file < 0)
-        return DPT_FAIL_NATIVE(error, DPT_E_IO, errno,
-                               "DPTRAIN_SECRET_FILE: cannot open %.200s: %s", path,
-                               strerror(errno));
+        return DPT_FAIL_NATIVE(error, DPT_E_INVALID, errno,
+                               "DPTRAIN_SECRET_FILE: cannot open %.200s: %s; %s", path,
+                               strerror(errno), advise(s));
     const dpt_status status = read_secret_file(path, file, s, error);
     (void)close(file);
     return status;
@@ -256,6 +263,7 @@ static bool split(const char *text, char host[256], char port[8])
     if (length == 0 || length >= 256) return false;
     memcpy(host, begin, length);
     host[length] = '\0';
+    if (strpbrk(host, "[] \t\r\n")) return false; /* no name of a host has these */
     snprintf(port, 8, "%u", (unsigned)where);
     return true;
 }
@@ -267,11 +275,23 @@ static bool lacks_interface(const tcp_address *address)
            IN6_IS_ADDR_LINKLOCAL(&address->v6.sin6_addr);
 }
 
+/* Where the address is from. */
+static const char *variable_of_address(const tcp_settings *s)
+{
+    return s->comes ? "DPTRAIN_JOIN" : "DPTRAIN_ADDRESS";
+}
+
+/* What the address is, for a message: `dptrain join` sets the variable that the user did not. */
+static const char *words_for_address(const tcp_settings *s)
+{
+    return s->comes ? "the address to join (DPTRAIN_JOIN)" : "DPTRAIN_ADDRESS";
+}
+
 /* Takes the first address of the host that is allowed. */
 static dpt_status choose_address(tcp_settings *s, const struct addrinfo *found, const char *text,
                                  dpt_error *error)
 {
-    const char *name = s->comes ? "DPTRAIN_JOIN" : "DPTRAIN_ADDRESS";
+    const char *name = words_for_address(s);
     char words[TCP_ADDRESS_TEXT] = "";
     for (const struct addrinfo *a = found; a; a = a->ai_next) {
         tcp_address one = {.any = {.sa_family = AF_UNSPEC}};
@@ -296,7 +316,7 @@ static dpt_status choose_address(tcp_settings *s, const struct addrinfo *found, 
 
 static dpt_status read_address(tcp_settings *s, dpt_error *error)
 {
-    const char *name = s->comes ? "DPTRAIN_JOIN" : "DPTRAIN_ADDRESS", *text = variable(name);
+    const char *name = words_for_address(s), *text = variable(variable_of_address(s));
     char host[256], port[8];
     if (!text)
         return DPT_FAIL(error, DPT_E_INVALID,
