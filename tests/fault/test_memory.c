@@ -39,15 +39,15 @@ typedef struct outcome {
     double loss[STEPS];
     size_t n_weights;
     float weights[MAX_DEVICES][MAX_WEIGHTS];
-    size_t n_bytes[MAX_DEVICES]; /* that each takes, without the data */
-    size_t n_fed;                /* devices whose memory does not hold the data */
-    double evaluated;            /* in the end; NaN if it failed */
-    size_t n_starved, n_lost;    /* updates missed, and devices lost, */
-    bool gone[MAX_DEVICES];      /* which are these */
-    size_t n_failed;             /* calls */
-    dpt_status status;           /* of the first of them */
-    size_t failed_after;         /* steps that counted behind it */
-    char message[TEXT];          /* its */
+    size_t n_bytes[MAX_DEVICES];     /* that each takes, without the data */
+    size_t n_fed;                    /* devices whose memory does not hold the data */
+    double evaluated;                /* in the end; NaN if it failed */
+    size_t n_starved, n_lost;        /* updates missed, and devices lost, */
+    bool gone[MAX_DEVICES];          /* which are these */
+    size_t n_failed;                 /* calls */
+    dpt_status status;               /* of the first of them */
+    size_t failed_after;             /* steps that counted behind it */
+    char message[DPT_MESSAGE_BYTES]; /* its */
 } outcome;
 
 typedef struct training {
@@ -570,6 +570,40 @@ static void fixed_shards_are_not_changed(test *t)
     fails_clearly(t, &s, 2, "split \"measured\"");
 }
 
+/* Where one sample is too much, smaller batches cannot help, and are not advised. */
+static void one_sample_is_too_much(test *t)
+{
+    const char *const list[MAX_DEVICES] = {"entry=run:full=1:for=99:from=2"};
+    char devices[TEXT], planted[TEXT];
+    outcome o;
+    setting s = {.devices = devices, .micro_batch = 1, .in_flight = 1, .steps = STEPS};
+    make_list(t, devices, list);
+    carry_out(t, &s, &o);
+    CHECK_STATUS(o.status, DPT_E_NO_MEMORY);
+    CHECK_CONTAINS(o.message,
+                   "; one sample at once is too much: use --recompute on, which computes "
+                   "activations again, or a device with more memory");
+    CHECK(!strstr(o.message, "batch size"));
+    /* Several devices can divide what lasts.  Some of these calls belong to the update, which is
+       made good. */
+    size_t n_failed = 0;
+    s.split = "1:1";
+    for (size_t n = 1; n <= 20; n++) {
+        const char *const pair[MAX_DEVICES] = {"", planted};
+        snprintf(planted, sizeof planted, "full=%zu:for=1:from=2", n);
+        make_list(t, devices, pair);
+        carry_out(t, &s, &o);
+        if (o.n_failed == 0) continue;
+        n_failed++;
+        CHECK_STATUS(o.status, DPT_E_NO_MEMORY);
+        CHECK_CONTAINS(o.message, "; one sample at once is too much: use --recompute on");
+        CHECK_CONTAINS(o.message, ", --shard optimizer, which divides its state over devices");
+        CHECK_CONTAINS(o.message, "a device with more memory, or split \"measured\"");
+        CHECK(!strstr(o.message, "batch size"));
+    }
+    CHECK(n_failed > 0);
+}
+
 /* ---- Every call ------------------------------------------------------------------------------ */
 
 /* What becomes of a planted failure. */
@@ -760,6 +794,7 @@ int main(int argc, char **argv)
         {"what_was_held_is_given", what_was_held_is_given},
         {"no_device_holds_it", no_device_holds_it},
         {"fixed_shares_are_not_changed", fixed_shards_are_not_changed},
+        {"one_sample_is_too_much", one_sample_is_too_much},
         {"every_call_once", every_call_once},
         {"uploads_three_times", uploads_three_times},
         {"nothing_fits", nothing_fits},

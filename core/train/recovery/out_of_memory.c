@@ -3,6 +3,7 @@
    that the device has no memory for. */
 #include "train/recovery/out_of_memory.h"
 
+#include "base/print.h"
 #include "dpt_error.h"
 #include "train/membership/events.h"
 #include "train/membership/presence.h"
@@ -12,9 +13,13 @@
 #include "train/recovery/recover.h"
 #include "train/replicas/room.h"
 #include "train/replicas/state_buffers.h"
+#include "train/replicas/state_parts.h"
 #include "train/standby/standby.h"
 #include "train/state/in_flight_step.h"
 #include "train/state/trainer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
 
 /* The most samples of a batch. */
 static size_t samples_of(const dpti_shard *shard)
@@ -65,22 +70,71 @@ static size_t next_room(dpti_worker *w, size_t n)
     return dpti_memory_held(w) > n / 2 ? dpti_memory_held(w) : n / 2;
 }
 
-/* Fails, and says what can be done. */
+/* ---- What can be done ------------------------------------------------------------------------ */
+
+enum { MOST_ADVICE = 5, ADVICE_BYTES = 72 };
+
+/* Things to use, one of which may be enough. */
+typedef struct advice {
+    char items[MOST_ADVICE][ADVICE_BYTES];
+    size_t n;
+} advice;
+
+DPT_PRINTF(2, 3) static void add(advice *a, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    dpti_print_args(a->items[a->n++], ADVICE_BYTES, format, arguments);
+    va_end(arguments);
+}
+
+/* Writes "this, that, or another". */
+static void list(const advice *a, char *out, size_t n_bytes)
+{
+    size_t length = 0;
+    for (size_t i = 0; i < a->n && length < n_bytes; i++)
+        length += (size_t)snprintf(out + length, n_bytes - length, "%s%s%s", i > 0 ? ", " : "",
+                                   i > 0 && i + 1 == a->n ? "or " : "", a->items[i]);
+}
+
+/* One sample does not fit.  Smaller micro-batches are no help. */
+static void advise_for_one(const dpt_trainer *t, const dpti_worker *w, advice *a)
+{
+    const dpt_shard divided = dpt_trainer_sharded(t);
+    if (!w->recomputes) add(a, "--recompute on, which computes activations again");
+    if (divided == DPT_SHARD_NONE && dpti_state_parts_possible(t, DPT_SHARD_OPTIMIZER))
+        add(a, "--shard optimizer, which divides its state over devices");
+    else if (divided < DPT_SHARD_PARAMETERS && !dpti_state_parts_hindrance(t) &&
+             dpti_state_parts_possible(t, DPT_SHARD_PARAMETERS))
+        add(a, "--shard parameters, which divides them over devices");
+    add(a, "a device with more memory");
+}
+
+/* Fails, and says what can be done.  A smaller batch leaves a device no fewer than one sample, but
+   other devices may hold all of it where shards are measured. */
 static dpt_status fail_shard(dpt_trainer *t, const dpti_shard *shard)
 {
     const size_t n = at_once(shard);
     dpt_error error = {.status = DPT_E_NO_MEMORY};
-    char other[128] = "", micro_batch[64] = "";
+    advice a = {.n = 0};
+    char count[64], other[128] = "", words[MOST_ADVICE * (ADVICE_BYTES + 8)] = "";
+    if (n > 1)
+        snprintf(count, sizeof count, "%zu samples at once are too many", n);
+    else
+        snprintf(count, sizeof count, "one sample at once is too much");
     if (t->measured)
         snprintf(other, sizeof other, ", and with fewer the devices hold no batch of %zu",
                  t->batch_size);
-    if (n > 1) snprintf(micro_batch, sizeof micro_batch, ", a micro-batch of at most %zu", n / 2);
-    (void)DPT_FAIL(&error, DPT_E_NO_MEMORY,
-                   "%.300s; %zu samples at once are too many%s: use a smaller batch size%s%s",
-                   shard->error.message, n, other, micro_batch,
-                   t->measured || t->n_workers == 1
-                       ? ""
-                       : ", or split \"measured\", which gives a device what it holds");
+    if (n > 1 || t->measured) add(&a, "a smaller batch size");
+    if (n > 1)
+        add(&a, "a micro-batch of at most %zu", n / 2);
+    else
+        advise_for_one(t, shard->worker, &a);
+    if (!t->measured && t->n_workers > 1)
+        add(&a, "split \"measured\", which gives a device what it holds");
+    list(&a, words, sizeof words);
+    (void)DPT_FAIL(&error, DPT_E_NO_MEMORY, "%.200s; %s%s: use %s", shard->error.message, count,
+                   other, words);
     return dpti_trainer_fail(t, shard->worker->device, &error);
 }
 
