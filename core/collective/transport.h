@@ -10,7 +10,7 @@
 
 #include "dpt_error.h"
 
-#define DPT_TRANSPORT_ABI        6u
+#define DPT_TRANSPORT_ABI        7u
 #define DPT_TRANSPORT_ENTRY_NAME "dpt_transport_entry"
 
 /* Messages that are in flight at the same time and are started in no common order have different
@@ -37,6 +37,8 @@ typedef struct dpt_transport_guests {
     /* Returns the number of places.  The result is the same in all processes and does not change.
        If it is the number of processes at the start, nobody can come. */
     size_t (*most)(void *self);
+    /* Returns how many places are free.  The place of a process that has ended is not. */
+    size_t (*left)(void *self);
     /* Returns whether this process has come and is not let in yet.  Sets its place and the number
        of processes at the start in any case. */
     bool (*comes)(void *self, size_t *place, size_t *n_first);

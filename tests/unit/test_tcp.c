@@ -416,7 +416,7 @@ static int lets_in(process *p)
 {
     const dpt_transport_guests *guests = p->transport->guests;
     size_t place = 9, n_first = 9;
-    EXPECT(guests && guests->most(p->self) == 6);
+    EXPECT(guests && guests->most(p->self) == 6 && guests->left(p->self) == 4);
     EXPECT(!guests->comes(p->self, &place, &n_first));
     EXPECT(place == p->rank && n_first == 2 && p->n == 2);
     enum { TOO_LONG = (4 << 20) + 1 };
@@ -439,6 +439,7 @@ static int come(process *p, uint8_t says)
     EXPECT(strcmp(guests->told(p->self), told) == 0);
     EXPECT(p->transport->mend(p->self, &p->rank, &p->n, &p->error) == DPT_OK);
     EXPECT(!guests->comes(p->self, &place, &n_first));
+    EXPECT(guests->left(p->self) == 5 - place);
     EXPECT(p->n >= 2 && p->rank == p->n - 1);
     EXPECT(guests->tell(p->self, told, &p->error) == DPT_OK);
     return works(p, says);

@@ -105,6 +105,7 @@ dpt_status dpt_tcp_tell(tcp_job *job, dpt_error *error)
    for dead. */
 static void renew(tcp_job *job, const tcp_set *members, uint32_t generation)
 {
+    dpt_tcp_guest_refuse(job, members);
     for (size_t p = 0; p < job->n; p++) {
         tcp_peer *peer = &job->peers[p];
         peer->has_state =
@@ -294,6 +295,15 @@ static bool is_to_see(const tcp_job *job)
     return false;
 }
 
+/* A process that comes: whether it has seen the end of each process of the job. */
+static bool have_all_ended(const tcp_job *job)
+{
+    for (size_t p = 0; p < job->n; p++)
+        if (p != job->place && dpt_tcp_has(&job->in_job, p) && job->peers[p].fate != TCP_CLOSED)
+            return false;
+    return true;
+}
+
 void dpt_tcp_look(tcp_job *job)
 {
     if (job->wait == TCP_NOTHING || job->over) return;
@@ -310,7 +320,11 @@ void dpt_tcp_look(tcp_job *job)
     const size_t coordinator = find_coordinator(job);
     if (coordinator == job->place && job->comes) {
         snprintf(job->reason, sizeof job->reason,
-                 "the job has ended, or does not hear this process, before it took part");
+                 have_all_ended(job)
+                     ? "all processes of the job have ended before this process took part"
+                     : "no process of the job has answered for %g s, before this process took "
+                       "part: let it join again",
+                 job->timeout);
         end_wait(job, DPT_E_IO);
     } else if (coordinator == job->place) {
         coordinate(job);

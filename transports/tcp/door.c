@@ -11,9 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How long the greeting may take to send. */
-static const double greeting_seconds = 5;
-
 struct tcp_door {
     tcp_job *job;
     tcp_settings settings;
@@ -74,7 +71,10 @@ static tcp_verdict judge_guest(const tcp_job *job, const tcp_claim *claim, uint3
     if (claim->to != job->place || claim->kind > TCP_DATA || claim->port > 65535)
         return TCP_OTHER_PLACE;
     if (!free) return TCP_TWICE;
-    return claim->kind == TCP_DATA && job->guest != claim->rank ? TCP_TWICE : TCP_ACCEPTED;
+    /* A guest is not dropped for another one, because it may be let in at this moment.  The other
+       one tries again until the guest that has gone is missed here too. */
+    if (claim->kind == TCP_CONTROL) return job->guest < job->n ? TCP_BUSY : TCP_ACCEPTED;
+    return dpt_tcp_guest_lacks_data(job, claim) ? TCP_ACCEPTED : TCP_TWICE;
 }
 
 static tcp_verdict judge(void *user, const tcp_claim *claim, uint32_t *value)
@@ -111,7 +111,7 @@ static uint8_t *write_greeting(const tcp_door *door, size_t place, size_t *n_byt
     return bytes;
 }
 
-/* The mutex is not held while this process sends. */
+/* The mutex is not held while this process sends, for GUEST_SECONDS at most. */
 static void greet(tcp_door *door, guest *g)
 {
     tcp_job *job = door->job;
@@ -121,10 +121,10 @@ static void greet(tcp_door *door, guest *g)
     if (place < job->n) dpt_tcp_place_write(&door->places[place], &g->address, g->claim.port);
     uint8_t *bytes = place < job->n ? write_greeting(door, place, &n_bytes) : NULL;
     pthread_mutex_unlock(&job->mutex);
-    door->side.deadline = dpt_tcp_seconds() + greeting_seconds;
-    if (bytes && dpt_tcp_send_bytes(&door->side, g->socket, bytes, n_bytes) == 0) {
+    const double until = dpt_tcp_seconds() + GUEST_SECONDS;
+    if (bytes && dpt_tcp_send_bytes(until, g->socket, bytes, n_bytes) == 0) {
         pthread_mutex_lock(&job->mutex);
-        dpt_tcp_guest_seat(job, place, false, g->socket);
+        dpt_tcp_guest_seat(job, place, g->claim.visit, g->socket);
         pthread_mutex_unlock(&job->mutex);
         g->socket = -1;
     }
@@ -141,9 +141,14 @@ static void seat(void *user, guest *g)
         return;
     }
     pthread_mutex_lock(&door->job->mutex);
-    if (g->claim.kind == TCP_CONTROL)
+    if (g->claim.kind == TCP_CONTROL) {
         dpt_tcp_place_write(&door->places[g->claim.rank], &g->address, g->claim.port);
-    dpt_tcp_guest_seat(door->job, g->claim.rank, g->claim.kind == TCP_DATA, g->socket);
+        dpt_tcp_guest_seat(door->job, g->claim.rank, g->claim.visit, g->socket);
+    } else if (dpt_tcp_guest_lacks_data(door->job, &g->claim)) {
+        dpt_tcp_guest_add_data(door->job, g->socket);
+    } else {
+        (void)close(g->socket); /* the guest has gone in this moment */
+    }
     pthread_mutex_unlock(&door->job->mutex);
     g->socket = -1;
 }

@@ -33,24 +33,32 @@ void dpt_tcp_guest_drop(tcp_job *job)
     note_ready(job);
 }
 
-void dpt_tcp_guest_seat(tcp_job *job, size_t place, bool data, int socket)
+void dpt_tcp_guest_seat(tcp_job *job, size_t place, uint32_t visit, int socket)
 {
     tcp_peer *peer = &job->peers[place];
-    if (!data) {
-        dpt_tcp_guest_drop(job); /* one that has gone, and has not been missed yet */
-        job->guest = place;
-        job->guest_since = dpt_tcp_seconds();
-        peer->control = socket;
-        peer->fate = TCP_LIVES;
-        peer->bye = peer->left = peer->has_state = false;
-        peer->heard = job->guest_since;
-        peer->data_ended = 0;
-        peer->n_in = peer->n_out = 0;
-        peer->count = 0;
-    } else {
-        if (peer->guest_data >= 0) (void)close(peer->guest_data);
-        peer->guest_data = socket;
-    }
+    job->guest = place;
+    job->guest_visit = visit;
+    job->guest_since = dpt_tcp_seconds();
+    peer->control = socket;
+    peer->fate = TCP_LIVES;
+    peer->bye = peer->left = peer->has_state = false;
+    peer->heard = job->guest_since;
+    peer->data_ended = 0;
+    peer->n_in = peer->n_out = 0;
+    peer->count = 0;
+    note_ready(job);
+    dpt_tcp_wake(job);
+}
+
+bool dpt_tcp_guest_lacks_data(const tcp_job *job, const tcp_claim *claim)
+{
+    return claim->rank == job->guest && claim->visit == job->guest_visit &&
+           job->peers[job->guest].guest_data < 0;
+}
+
+void dpt_tcp_guest_add_data(tcp_job *job, int socket)
+{
+    job->peers[job->guest].guest_data = socket;
     note_ready(job);
     dpt_tcp_wake(job);
 }
@@ -104,6 +112,14 @@ uint32_t dpt_tcp_guest_let_in(const tcp_job *job, tcp_set *members)
     /* An earlier coordinator may have told the guest alone. */
     const uint32_t known = job->peers[job->guest].state.generation;
     return known >= next ? known + 1 : next;
+}
+
+void dpt_tcp_guest_refuse(tcp_job *job, const tcp_set *members)
+{
+    if (!job->admits || job->guest == job->n || dpt_tcp_has(members, job->guest)) return;
+    if (!job->peers[job->guest].has_state) return;
+    dpt_tcp_send(job, job->guest, TCP_LEFT);
+    dpt_tcp_guest_drop(job);
 }
 
 void dpt_tcp_guest_take_in(tcp_job *job, size_t place)

@@ -17,7 +17,7 @@
 
 #include "settings.h"
 
-enum { TCP_VERSION = 2, TCP_NONCE_BYTES = 32, TCP_PROOF_BYTES = 32 };
+enum { TCP_VERSION = 3, TCP_NONCE_BYTES = 32, TCP_PROOF_BYTES = 32 };
 
 /* What a connection is for.  TCP_ENTER is the first connection of a process that comes to a job
    that runs (enter.c); it becomes the control connection. */
@@ -37,7 +37,7 @@ typedef struct tcp_claim {
     uint32_t port;    /* where it listens */
     uint32_t timeout; /* DPTRAIN_PROCESS_TIMEOUT in milliseconds */
     uint32_t joiners; /* DPTRAIN_JOINERS */
-    uint32_t zero;
+    uint32_t visit;   /* of a process that comes: a random number, new for each attempt; else 0 */
     uint8_t proof[TCP_PROOF_BYTES];
 } tcp_claim;
 

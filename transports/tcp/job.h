@@ -15,6 +15,7 @@
 #ifndef DPT_TCP_JOB_H
 #define DPT_TCP_JOB_H
 
+#include "handshake.h"
 #include "join.h"
 
 #include <poll.h>
@@ -207,12 +208,13 @@ typedef struct tcp_job {
     dpt_status outcome;
     size_t told; /* who has got this process's state; n: nobody */
     /* Processes that come. */
-    bool comes;         /* this process has come and is not let in yet */
-    bool admits;        /* it waits in admit */
-    size_t guest;       /* the place of the guest; n: none */
-    double guest_since; /* when it came */
-    atomic_bool ready;  /* it has connected and waits to be let in, as far as this process knows */
-    tcp_set used;       /* places of processes that were let in at any time */
+    bool comes;           /* this process has come and is not let in yet */
+    bool admits;          /* it waits in admit */
+    size_t guest;         /* the place of the guest; n: none */
+    uint32_t guest_visit; /* as its tcp_claim has it */
+    double guest_since;   /* when it came */
+    atomic_bool ready; /* it has connected and waits to be let in, as far as this process knows */
+    tcp_set used;      /* places of processes that were let in at any time */
     char *text; /* (n_text) what the program says to processes that come; NULL: nothing yet */
     size_t n_text;
 } tcp_job;
@@ -256,8 +258,12 @@ void dpt_tcp_leave(tcp_job *job);
 /* ---- guests.c: the guest, as the processes of the job see it; with the mutex locked -------------
  */
 
-/* Begins a guest, or adds its second connection.  Takes the socket. */
-void dpt_tcp_guest_seat(tcp_job *job, size_t place, bool data, int socket);
+/* Begins a guest, where there is none.  Takes the socket of its control connection. */
+void dpt_tcp_guest_seat(tcp_job *job, size_t place, uint32_t visit, int socket);
+/* Whether a claim is for the second connection of the guest that is there; and adds it, which takes
+   the socket. */
+bool dpt_tcp_guest_lacks_data(const tcp_job *job, const tcp_claim *claim);
+void dpt_tcp_guest_add_data(tcp_job *job, int socket);
 /* Forgets the guest, whose connections it closes. */
 void dpt_tcp_guest_drop(tcp_job *job);
 /* Handles a frame; false: it comes from a process of the job. */
@@ -272,6 +278,10 @@ uint32_t dpt_tcp_guest_told(const tcp_job *job);
    them are connected to it.  Returns the next generation. */
 bool dpt_tcp_guest_admitted(const tcp_job *job);
 uint32_t dpt_tcp_guest_let_in(const tcp_job *job, tcp_set *members);
+/* Every process, when those of the next generation are known: lets go of a guest that was ready and
+   is not among them, because not all processes hear it.  It would otherwise stop them again and
+   again. */
+void dpt_tcp_guest_refuse(tcp_job *job, const tcp_set *members);
 /* Every process: place p, which was no member, is one from now on. */
 void dpt_tcp_guest_take_in(tcp_job *job, size_t place);
 

@@ -79,13 +79,12 @@ static bool await(int socket, short events, double deadline)
     }
 }
 
-/* Sends or receives all of the bytes within the time to join.  Returns 0, or the number of the
-   error; ECONNRESET at the end of the connection. */
-static int move(const join *j, int socket, struct iovec what, bool receive)
+/* As dpt_tcp_send_bytes and dpt_tcp_receive_bytes. */
+static int move(double deadline, int socket, struct iovec what, bool receive)
 {
     char *at = what.iov_base;
     while (what.iov_len > 0) {
-        if (!await(socket, receive ? POLLIN : POLLOUT, j->deadline)) return ETIMEDOUT;
+        if (!await(socket, receive ? POLLIN : POLLOUT, deadline)) return ETIMEDOUT;
         const ssize_t n = receive ? recv(socket, at, what.iov_len, MSG_DONTWAIT)
                                   : send(socket, at, what.iov_len, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n == 0) return ECONNRESET;
@@ -97,14 +96,14 @@ static int move(const join *j, int socket, struct iovec what, bool receive)
     return 0;
 }
 
-static int send_all(const join *j, int socket, const void *data, size_t n_bytes)
+int dpt_tcp_send_bytes(double deadline, int socket, const void *data, size_t n_bytes)
 {
-    return move(j, socket, (struct iovec){(void *)(uintptr_t)data, n_bytes}, false);
+    return move(deadline, socket, (struct iovec){(void *)(uintptr_t)data, n_bytes}, false);
 }
 
-static int receive_all(const join *j, int socket, void *data, size_t n_bytes)
+int dpt_tcp_receive_bytes(double deadline, int socket, void *data, size_t n_bytes)
 {
-    return move(j, socket, (struct iovec){data, n_bytes}, true);
+    return move(deadline, socket, (struct iovec){data, n_bytes}, true);
 }
 
 /* ---- Connecting ------------------------------------------------------------------------------ */
@@ -169,63 +168,13 @@ static dpt_status connect_to(const join *j, const target *to, int *out, dpt_erro
     return DPT_OK;
 }
 
-static dpt_status tell_answer(const tcp_settings *s, const tcp_answer *answer, const char *text,
-                              dpt_error *error)
+/* Receives a hello.  What another program sends may be shorter than a hello. */
+static int receive_hello(const target *to, int socket, tcp_hello *out)
 {
-    switch ((tcp_verdict)answer->verdict) {
-    case TCP_ACCEPTED: return DPT_OK;
-    case TCP_WRONG_COUNT:
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_PROCESSES is %zu here and %u in the process at %s: give all the "
-                        "same number",
-                        s->n, (unsigned)answer->value, text);
-    case TCP_WRONG_RANK:
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_RANK is %zu here, which is the rank of the process at %s: give "
-                        "each process its own",
-                        s->rank, text);
-    case TCP_TWICE:
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_RANK is %zu here, and another process of that rank has joined "
-                        "already: give each process its own",
-                        s->rank);
-    case TCP_WRONG_TIMEOUT:
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_PROCESS_TIMEOUT is %g here and %g in the process at %s: give all "
-                        "the same",
-                        s->timeout, answer->value / 1000.0, text);
-    case TCP_OTHER_PLACE:
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "at %s listens process %u, which was not looked for there", text,
-                        (unsigned)answer->value);
-    case TCP_WRONG_JOINERS:
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_JOINERS is %zu here and %u in the process at %s: give all the "
-                        "same",
-                        s->n_joiners, (unsigned)answer->value, text);
-    case TCP_NO_PLACE:
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "the job at %s lets %u processes come (DPTRAIN_JOINERS), and so many have "
-                        "come: start it with a larger number",
-                        text, (unsigned)answer->value);
-    case TCP_BUSY:
-        return DPT_FAIL(error, DPT_E_STATE, "the job at %s lets no process in now", text);
-    case TCP_WRONG_SECRET: break;
-    }
-    return DPT_FAIL(error, DPT_E_INVALID,
-                    "the process at %s has another secret: give all processes the same "
-                    "DPTRAIN_SECRET_FILE",
-                    text);
-}
-
-static dpt_status tell_code(int code, const char *text, dpt_error *error)
-{
-    if (code == ECONNRESET || code == EPIPE)
-        return DPT_FAIL_NATIVE(error, DPT_E_IO, code,
-                               "the process at %s has closed the connection: see its message",
-                               text);
-    return DPT_FAIL_NATIVE(error, DPT_E_IO, code, "no answer from the process at %s: %s", text,
-                           strerror(code));
+    const int code = dpt_tcp_receive_bytes(to->deadline, socket, out->magic, sizeof out->magic);
+    if (code != 0 || !dpt_tcp_hello_is(out)) return code;
+    return dpt_tcp_receive_bytes(to->deadline, socket, &out->version,
+                                 sizeof *out - offsetof(tcp_hello, version));
 }
 
 /* The side of the handshake that connects. */
@@ -239,26 +188,26 @@ static dpt_status introduce(const join *j, int socket, const target *to, dpt_err
                        .kind = to->kind,
                        .port = to->port,
                        .timeout = dpt_tcp_timeout_ms(j->settings),
-                       .joiners = (uint32_t)j->settings->n_joiners};
+                       .joiners = (uint32_t)j->settings->n_joiners,
+                       .visit = to->visit};
     DPT_TRY(dpt_tcp_hello_make(&nonces.from_client, error));
-    int code = send_all(j, socket, &nonces.from_client, sizeof nonces.from_client);
-    if (code == 0) code = receive_all(j, socket, &nonces.from_server, sizeof nonces.from_server);
-    if (code != 0) return tell_code(code, to->text, error);
-    if (!dpt_tcp_hello_is(&nonces.from_server))
-        return DPT_FAIL(error, DPT_E_INVALID, "at %s listens another program than dptrain",
-                        to->text);
+    int code =
+        dpt_tcp_send_bytes(to->deadline, socket, &nonces.from_client, sizeof nonces.from_client);
+    if (code == 0) code = receive_hello(to, socket, &nonces.from_server);
+    if (code != 0) return dpt_tcp_tell_code(code, to, error);
+    if (!dpt_tcp_hello_is(&nonces.from_server)) return dpt_tcp_tell_program(j->settings, to, error);
     if (nonces.from_server.version != TCP_VERSION)
         return DPT_FAIL(error, DPT_E_INVALID,
                         "the process at %s is of another version of dptrain or another kind of "
                         "machine: start the same version in all processes",
                         to->text);
     dpt_tcp_claim_prove(j->settings, &nonces, &claim);
-    code = send_all(j, socket, &claim, sizeof claim);
-    if (code == 0) code = receive_all(j, socket, &answer, sizeof answer);
-    if (code != 0) return tell_code(code, to->text, error);
+    code = dpt_tcp_send_bytes(to->deadline, socket, &claim, sizeof claim);
+    if (code == 0) code = dpt_tcp_receive_bytes(to->deadline, socket, &answer, sizeof answer);
+    if (code != 0) return dpt_tcp_tell_code(code, to, error);
     if (!dpt_tcp_answer_holds(j->settings, &nonces, &claim, &answer))
         answer.verdict = TCP_WRONG_SECRET;
-    return tell_answer(j->settings, &answer, to->text, error);
+    return dpt_tcp_tell_answer(j->settings, &answer, to, error);
 }
 
 static void tell_closed(const join *j, const target *to)
@@ -276,6 +225,7 @@ static dpt_status reach(const join *j, target *to, int *out, dpt_error *error)
 {
     double tell = dpt_tcp_seconds() + tell_waiting_seconds;
     dpt_tcp_address_text(&to->address, to->text);
+    to->deadline = j->deadline;
     for (long pause = TCP_LOOK_MILLISECONDS;; pause = pause < 1000 ? 2 * pause : pause) {
         DPT_TRY(connect_to(j, to, out, error));
         const dpt_status status = introduce(j, *out, to, error);
@@ -392,6 +342,8 @@ static void tell_refusal(join *j, guest *g, tcp_verdict verdict)
                (unsigned)g->claim.joiners, j->settings->n_joiners);
     else if (verdict == TCP_TWICE)
         refuse(j, g, "it says that it is process %u, which has joined already", rank);
+    else if (g->claim.kind == TCP_ENTER)
+        refuse(j, g, "it comes to the job, and only the first process lets others in");
     else
         refuse(j, g, "it says that it is process %u, which does not connect here", rank);
 }
@@ -545,7 +497,7 @@ static dpt_status hand_out_places(const join *j, dpt_error *error)
 {
     const size_t n_bytes = j->settings->n * sizeof *j->places;
     for (size_t r = 1; r < j->settings->n; r++) {
-        const int code = send_all(j, j->sockets[r].control, j->places, n_bytes);
+        const int code = dpt_tcp_send_bytes(j->deadline, j->sockets[r].control, j->places, n_bytes);
         if (code != 0)
             return DPT_FAIL_NATIVE(error, DPT_E_IO, code,
                                    "process %zu has ended while the processes joined: %s", r,
@@ -637,8 +589,8 @@ static dpt_status join_as_other(join *j, dpt_error *error)
     target first = {.address = j->settings->address, .kind = TCP_CONTROL};
     DPT_TRY(listen_beside(j, &first.port, error));
     DPT_TRY(reach(j, &first, &j->sockets[0].control, error));
-    const int code =
-        receive_all(j, j->sockets[0].control, j->places, j->settings->n * sizeof *j->places);
+    const int code = dpt_tcp_receive_bytes(j->deadline, j->sockets[0].control, j->places,
+                                           j->settings->n * sizeof *j->places);
     if (code == ETIMEDOUT)
         return DPT_FAIL(error, DPT_E_IO,
                         "not all of the %zu processes have joined within %g s "
@@ -689,19 +641,17 @@ dpt_status dpt_tcp_listen_beside(join *j, uint32_t *port, dpt_error *error)
     return listen_beside(j, port, error);
 }
 
-dpt_status dpt_tcp_reach(const join *j, target *to, int *out, dpt_error *error)
-{
-    return reach(j, to, out, error);
-}
-
 dpt_status dpt_tcp_reach_once(const join *j, target *to, int *out, dpt_error *error)
 {
     dpt_tcp_address_text(&to->address, to->text);
     *out = connect_once(&to->address, dpt_tcp_seconds() + GUEST_SECONDS);
+    to->connected = *out >= 0;
     if (*out < 0)
         return DPT_FAIL_NATIVE(error, DPT_E_IO, errno, "nobody listens at %s: %s", to->text,
                                strerror(errno));
     tune(*out);
+    const double soon = dpt_tcp_seconds() + GUEST_SECONDS;
+    to->deadline = soon < j->deadline ? soon : j->deadline;
     const dpt_status status = introduce(j, *out, to, error);
     if (status != DPT_OK) drop(out);
     return status;
@@ -715,16 +665,6 @@ bool dpt_tcp_place_read(const join *j, const tcp_place *from, tcp_address *out)
 void dpt_tcp_place_write(tcp_place *out, const tcp_address *address, uint32_t port)
 {
     place_write(out, address, port);
-}
-
-int dpt_tcp_send_bytes(const join *j, int socket, const void *data, size_t n_bytes)
-{
-    return send_all(j, socket, data, n_bytes);
-}
-
-int dpt_tcp_receive_bytes(const join *j, int socket, void *data, size_t n_bytes)
-{
-    return receive_all(j, socket, data, n_bytes);
 }
 
 /* ---- Joining --------------------------------------------------------------------------------- */

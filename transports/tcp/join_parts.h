@@ -45,8 +45,11 @@ typedef struct target {
     tcp_address address;
     char text[TCP_ADDRESS_TEXT];
     size_t rank;
-    uint32_t kind; /* TCP_CONTROL, TCP_DATA or TCP_ENTER */
-    uint32_t port; /* where this process listens */
+    uint32_t kind;   /* TCP_CONTROL, TCP_DATA or TCP_ENTER */
+    uint32_t port;   /* where this process listens */
+    uint32_t visit;  /* as a tcp_claim has it */
+    double deadline; /* of the handshake */
+    bool connected;  /* of dpt_tcp_reach_once: a program has accepted the connection */
 } target;
 
 /* Makes the struct without a listener and without tables.  Its deadline is that of joining. */
@@ -61,17 +64,29 @@ DPT_CHECK_RESULT dpt_status dpt_tcp_listen_at(join *j, const tcp_address *addres
 /* The same at the address that this host has towards j->settings->address; *port becomes the port.
  */
 DPT_CHECK_RESULT dpt_status dpt_tcp_listen_beside(join *j, uint32_t *port, dpt_error *error);
-/* Connects and makes the handshake, and tries again until j->deadline if nobody listens; and the
-   same once.  *out becomes the socket.  DPT_E_IO; DPT_E_INVALID if this process is refused;
-   DPT_E_STATE if it is to try again later (TCP_BUSY). */
-DPT_CHECK_RESULT dpt_status dpt_tcp_reach(const join *j, target *to, int *out, dpt_error *error);
+/* Connects and makes the handshake, once; each of the two may take GUEST_SECONDS.  *out becomes the
+   socket.  DPT_E_IO; DPT_E_INVALID if this process is refused; DPT_E_STATE if it is to try again
+   later. */
 DPT_CHECK_RESULT dpt_status dpt_tcp_reach_once(const join *j, target *to, int *out,
                                                dpt_error *error);
 /* Returns false if the place holds no address. */
 bool dpt_tcp_place_read(const join *j, const tcp_place *from, tcp_address *out);
 void dpt_tcp_place_write(tcp_place *out, const tcp_address *address, uint32_t port);
-/* Sends or receives all of the bytes before j->deadline.  Returns 0 or the number of the error. */
-int dpt_tcp_send_bytes(const join *j, int socket, const void *data, size_t n_bytes);
-int dpt_tcp_receive_bytes(const join *j, int socket, void *data, size_t n_bytes);
+/* Sends or receives all of the bytes before the deadline.  Returns 0, or the number of the error;
+   ECONNRESET at the end of the connection. */
+int dpt_tcp_send_bytes(double deadline, int socket, const void *data, size_t n_bytes);
+int dpt_tcp_receive_bytes(double deadline, int socket, void *data, size_t n_bytes);
+
+/* ---- answers.c: what the process that connects is told, in its own words ------------------------
+ */
+
+/* DPT_OK if the answer is TCP_ACCEPTED. */
+DPT_CHECK_RESULT dpt_status dpt_tcp_tell_answer(const tcp_settings *settings,
+                                                const tcp_answer *answer, const target *to,
+                                                dpt_error *error);
+/* The connection has failed in the handshake: the number of the error. */
+dpt_status dpt_tcp_tell_code(int code, const target *to, dpt_error *error);
+/* What listens does not speak as dptrain does. */
+dpt_status dpt_tcp_tell_program(const tcp_settings *settings, const target *to, dpt_error *error);
 
 #endif

@@ -141,8 +141,7 @@ static dpt_status read_secret_file(const char *path, int file, tcp_settings *s, 
     while (n > 0 && (s->secret[n - 1] == '\n' || s->secret[n - 1] == '\r'))
         n--;
     if (n < TCP_LEAST_SECRET || n == sizeof s->secret)
-        return DPT_FAIL(error, DPT_E_INVALID,
-                        "DPTRAIN_SECRET_FILE: %.200s has %s: %s", path,
+        return DPT_FAIL(error, DPT_E_INVALID, "DPTRAIN_SECRET_FILE: %.200s has %s: %s", path,
                         n < TCP_LEAST_SECRET ? "fewer than 16 bytes" : "4096 bytes or more",
                         advise(s));
     s->n_secret = n;

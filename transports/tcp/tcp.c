@@ -256,6 +256,17 @@ static size_t transport_most(void *self)
     return job->n;
 }
 
+static size_t transport_left(void *self)
+{
+    tcp_job *job = self;
+    size_t n = 0;
+    pthread_mutex_lock(&job->mutex);
+    for (size_t p = job->n_first; p < job->n; p++)
+        n += !dpt_tcp_has(&job->used, p);
+    pthread_mutex_unlock(&job->mutex);
+    return n;
+}
+
 static bool transport_comes(void *self, size_t *place, size_t *n_first)
 {
     tcp_job *job = self;
@@ -308,6 +319,7 @@ static dpt_status transport_admit(void *self, size_t *rank, size_t *n_ranks, dpt
 
 static const dpt_transport_guests guests = {
     .most = transport_most,
+    .left = transport_left,
     .comes = transport_comes,
     .told = transport_told,
     .tell = transport_tell,
