@@ -28,15 +28,15 @@ static void print_processes(const dpt_context *context, const cli_options *optio
     const size_t n = dpt_process_count(context);
     const double timeout = dpt_process_timeout(context);
     char transport[128];
-    const size_t most = dpt_process_most(context);
-    if (most == 1) return;
+    const size_t n_more = dpt_process_may_come(context);
+    if (dpt_process_most(context) == 1) return;
     printf("%-10s%zu: if one dies", "processes", n);
     if (timeout > 0) printf(", or stands still for %g s", timeout);
     printf(", the training %s\n", dpt_process_survives(context) && options->local_steps == 0
                                       ? "goes on without it"
                                       : "ends");
-    if (most > n)
-        printf("%-10sup to %zu more may come: dptrain join %s\n", "", most - n,
+    if (n_more > 0)
+        printf("%-10sup to %zu more may come: dptrain join %s\n", "", n_more,
                getenv("DPTRAIN_ADDRESS"));
     dpt_process_transport(context, transport, sizeof transport);
     printf("%-10smessages between them go through %s\n", "", transport);

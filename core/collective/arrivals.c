@@ -114,6 +114,12 @@ size_t dpt_process_most(const dpt_context *context)
     return context->processes ? dpti_arrivals_most(context->processes) : 1;
 }
 
+size_t dpt_process_may_come(const dpt_context *context)
+{
+    const dpti_processes *p = context->processes;
+    return p && guests_of(p) ? guests_of(p)->left(dpti_processes_link(p)->self) : 0;
+}
+
 /* ---- The job --------------------------------------------------------------------------------- */
 
 dpt_status dpt_process_invite(dpt_context *context, const char *text)

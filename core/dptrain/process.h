@@ -104,6 +104,9 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_process_invite(dpt_context *context, con
 /* Returns how many processes there can ever be: those of the start, and those that may come.  1 if
    this process is alone.  Cannot fail. */
 DPT_API size_t dpt_process_most(const dpt_context *context);
+/* Returns how many more processes may come.  A process that comes in place of one that has died
+   counts too.  0 if this process is alone.  Cannot fail. */
+DPT_API size_t dpt_process_may_come(const dpt_context *context);
 /* Returns whether this process has come to a job that runs (DPTRAIN_JOIN in the environment) and is
    not let in yet.  dpt_processes_join has connected it to all processes of the job then, and
    nothing else.  It opens its devices and its data, makes the model, and calls dpt_process_go_on,
