@@ -226,7 +226,8 @@ static dpt_status begin(cli_session *session, const cli_options *options)
     return cli_print_memory(session, options);
 }
 
-/* A process has died: trains with the devices of the others. */
+/* A process has died: trains with the devices of the others.  Or this process has come: waits until
+   it is let in. */
 static dpt_status go_on(cli_session *session, const cli_options *options)
 {
     dpt_trainer_destroy(session->trainer);
@@ -238,7 +239,7 @@ static dpt_status go_on(cli_session *session, const cli_options *options)
 /* Tells processes that come the options of this training. */
 static dpt_status invite(const cli_session *session, const cli_options *options)
 {
-    if (dpt_process_most(session->context) == dpt_process_count(session->context)) return DPT_OK;
+    if (dpt_process_may_come(session->context) == 0) return DPT_OK;
     char *text = cli_config_text_for_joining(options);
     if (!text)
         return dpt_fail(session->context, DPT_E_INVALID,
@@ -248,7 +249,7 @@ static dpt_status invite(const cli_session *session, const cli_options *options)
     return status;
 }
 
-/* Checks a process that has come to a job before it waits there. */
+/* Checks the devices of a process that has come to a job. */
 static dpt_status check_room(const cli_session *session)
 {
     const size_t n = dpt_device_set_count(session->devices),
@@ -260,15 +261,22 @@ static dpt_status check_room(const cli_session *session)
                     room, room == 1 ? "" : "s", n);
 }
 
-/* This process has come to a job: waits until it is let in. */
-static dpt_status come(cli_session *session, const cli_options *options)
+/* A process with other data than the job's ends before it waits, and the others do not notice. */
+static dpt_status check_task(const cli_session *session, const cli_options *options,
+                             cli_progress *progress)
 {
-    const dpt_context *context = session->context;
-    const dpt_status status = go_on(session, options);
-    if (status == DPT_OK && !options->quiet)
+    const dpt_fit_options fit = fit_options(session, options, progress);
+    dpt_dataset_info data = {.size = sizeof data};
+    dpt_dataset_describe(session->train, &data);
+    const dpt_trainer_options trainer = cli_trainer_options(options, data.count);
+    return dpt_process_check(session->model, session->train, &trainer, &fit);
+}
+
+static void tell_let_in(const cli_session *session, const cli_options *options)
+{
+    if (!options->quiet)
         (void)cli_error(CLI_OK, "this process is let in as process %zu of %zu",
-                        dpt_process_rank(context), dpt_process_count(context));
-    return status;
+                        dpt_process_rank(session->context), dpt_process_count(session->context));
 }
 
 /* Trains, with the others if a process dies or comes.  A device that fails before the first step
@@ -277,10 +285,12 @@ static dpt_status train_on(cli_session *session, const cli_options *options, cli
                            ending *end)
 {
     const dpt_fit_options fit = fit_options(session, options, progress);
-    dpt_status status =
-        dpt_process_comes(session->context) ? come(session, options) : begin(session, options);
+    bool comes = dpt_process_comes(session->context);
+    dpt_status status = comes ? go_on(session, options) : begin(session, options);
     if (status == DPT_OK) status = invite(session, options);
     for (;;) {
+        if (status == DPT_OK && comes) tell_let_in(session, options);
+        comes = comes && status != DPT_OK; /* a process of the job may die meanwhile */
         progress->quiet = cli_session_quiet(session, options);
         if (status == DPT_OK) cli_signals_catch();
         if (status == DPT_OK && !options->quiet) cli_signals_tell(session->context, progress->bar);
@@ -313,6 +323,7 @@ static dpt_status train(cli_session *session, const cli_options *options, ending
     progress.samples_per_epoch = data.count;
     progress.unit = cli_unit_of(session->train);
     progress.max_seconds = options->max_time;
+    DPT_TRY(check_task(session, options, &progress));
     dpt_status status = train_on(session, options, &progress, end);
     if (status == DPT_OK && !cli_session_quiet(session, options))
         status = print_result(session, options, &end->result, &progress);

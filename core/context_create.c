@@ -58,6 +58,8 @@ void dpt_context_destroy(dpt_context *context)
     if (context->carried.object) context->carried.destroy(context->carried.object);
     free(context->counts.of);
     free(context->invitation);
+    for (size_t i = 0; i < DPTI_TOLD_HEADERS; i++)
+        free(context->told_headers[i]);
     dpti_registry_destroy(context->registry);
     free(context->precision);
     free(context);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE_BYTES = 160 };
+enum { LINE_BYTES = 160 }; /* of the lines before the run header */
 
 static const dpt_transport_guests *guests_of(const dpti_processes *processes)
 {
@@ -28,6 +28,20 @@ size_t dpti_arrivals_most(const dpti_processes *processes)
                   : dpti_processes_first_count(processes);
 }
 
+void dpti_arrivals_note(dpt_context *context, size_t part, char *lines)
+{
+    free(context->told_headers[part]);
+    context->told_headers[part] = lines;
+}
+
+static size_t count_lines(const char *text)
+{
+    size_t n = 0;
+    for (; (text = strchr(text, '\n')) != NULL; text++)
+        n++;
+    return n;
+}
+
 dpt_status dpti_arrivals_tell(dpt_context *context, size_t room)
 {
     const dpti_processes *p = context->processes;
@@ -36,7 +50,14 @@ dpt_status dpti_arrivals_tell(dpt_context *context, size_t room)
     if (!p || !context->invitation || dpti_arrivals_most(p) == dpti_processes_first_count(p))
         return DPT_OK;
     write_introduction(context, introduction);
-    char *text = dpti_format("%s\n%zu\n%s", introduction, room, context->invitation);
+    const char *headers[DPTI_TOLD_HEADERS];
+    size_t n = 0;
+    for (size_t i = 0; i < DPTI_TOLD_HEADERS; i++) {
+        headers[i] = context->told_headers[i] ? context->told_headers[i] : "";
+        n += count_lines(headers[i]);
+    }
+    char *text = dpti_format("%s\n%zu\n%zu\n%s%s%s", introduction, room, n, headers[0], headers[1],
+                             context->invitation);
     if (!text) return dpt_fail(context, DPT_E_NO_MEMORY, "no memory for processes that come");
     const dpt_status status = guests_of(p)->tell(dpti_processes_link(p)->self, text, &error);
     free(text);
@@ -87,6 +108,31 @@ dpt_status dpti_arrivals_check(dpt_context *context, const char *prefix)
     return dpti_context_fail(context, prefix, &error);
 }
 
+/* Returns what follows the first lines, at the run header, and the number of its lines; NULL if
+   there is none. */
+static const char *find_header(const dpt_context *context, size_t *n)
+{
+    char line[LINE_BYTES];
+    const char *text = take_line(told(context), line);
+    if (text) text = take_line(text, line);
+    if (text) text = take_line(text, line);
+    return text && dpti_parse_size(line, 0, SIZE_MAX, n) ? text : NULL;
+}
+
+const char *dpti_arrivals_told_value(const dpt_context *context, const char *name)
+{
+    const size_t length = strlen(name);
+    size_t n = 0;
+    const char *text = find_header(context, &n);
+    for (; text && n > 0; n--) {
+        const char *end = strchr(text, '\n');
+        if (!end) return NULL;
+        if (strncmp(text, name, length) == 0 && text[length] == '\t') return text + length + 1;
+        text = end + 1;
+    }
+    return NULL;
+}
+
 bool dpt_process_comes(const dpt_context *context)
 {
     return context->processes && dpti_processes_come(context->processes);
@@ -94,9 +140,13 @@ bool dpt_process_comes(const dpt_context *context)
 
 const char *dpt_process_told(const dpt_context *context)
 {
-    char line[LINE_BYTES];
-    const char *text = take_line(told(context), line);
-    return text ? take_line(text, line) : NULL;
+    size_t n = 0;
+    const char *text = find_header(context, &n);
+    for (; text && n > 0; n--) {
+        const char *end = strchr(text, '\n');
+        text = end ? end + 1 : NULL;
+    }
+    return text;
 }
 
 size_t dpt_process_room(const dpt_context *context)

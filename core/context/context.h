@@ -32,7 +32,7 @@ typedef struct dpti_device_counts {
     size_t *of; /* (n); NULL: no process has told */
 } dpti_device_counts;
 
-enum { DPTI_PURPOSE_BYTES = 64 };
+enum { DPTI_PURPOSE_BYTES = 64, DPTI_TOLD_HEADERS = 2 };
 
 struct dpt_context {
     dpt_error error;           /* the last failure of a public call */
@@ -47,10 +47,11 @@ struct dpt_context {
     bool begun;            /* a step was submitted, or there can be no such state */
     char *precision;       /* of devices that are opened from now on; NULL: their own */
     double device_timeout; /* of dpt_context_options */
-    char purpose[DPTI_PURPOSE_BYTES]; /* of dpt_processes_join_for, cut */
-    char *invitation;                 /* of dpt_process_invite; NULL: no process may come */
-    size_t n_abandoned;               /* driver threads that were abandoned and have not returned */
-    dpt_notice_function *notice;      /* of dpt_context_notices; NULL: notices are dropped */
+    char purpose[DPTI_PURPOSE_BYTES];      /* of dpt_processes_join_for, cut */
+    char *invitation;                      /* of dpt_process_invite; NULL: no process may come */
+    char *told_headers[DPTI_TOLD_HEADERS]; /* of dpti_arrivals_note; NULL: nothing yet */
+    size_t n_abandoned;          /* driver threads that were abandoned and have not returned */
+    dpt_notice_function *notice; /* of dpt_context_notices; NULL: notices are dropped */
     void *notice_user;
 };
 

@@ -209,6 +209,17 @@ typedef struct dpt_fit_result {
  */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options,
                                             dpt_fit_result *out);
+/* This process has come to a job that runs (dpt_process_comes): compares the model, the data and
+   the options with those of the job, as all processes do when a trainer is created.  The other
+   processes work on meanwhile.  Call it before dpt_process_go_on, with what dpt_trainer_create and
+   dpt_fit get after it.  Without the call a difference is found when the process has been let in,
+   and the others create their trainers anew, twice.  Does nothing if this process has not come.
+   Errors: DPT_E_INVALID if something differs, which the message names, and the program ends
+   then; DPT_E_NO_MEMORY. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_process_check(const dpt_model *model,
+                                                      const dpt_dataset *data,
+                                                      const dpt_trainer_options *trainer,
+                                                      const dpt_fit_options *fit);
 
 #ifdef __cplusplus
 }

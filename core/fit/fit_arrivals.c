@@ -4,9 +4,30 @@
 
 #include "collective/arrivals.h"
 #include "context/context.h"
+#include "context/sized.h"
+#include "data/data.h"
+#include "graph/model.h"
 #include "io/log.h"
+#include "train/options.h"
+#include "train/peers/header_check.h"
 #include "train/peers/peers.h"
 #include "train/state/trainer.h"
+
+dpt_status dpt_process_check(const dpt_model *model, const dpt_dataset *data,
+                             const dpt_trainer_options *trainer, const dpt_fit_options *fit)
+{
+    dpt_trainer_options options;
+    dpt_fit_options course;
+    if (!model || !data) return DPT_E_INVALID; /* there is no context that could tell why */
+    dpt_context *context = model->context;
+    if (!dpt_process_comes(context)) return DPT_OK;
+    DPT_TRY(dpti_take_sized(context, &(dpti_sized){"dpt_trainer_options", trainer, sizeof options},
+                            &options));
+    DPT_TRY(
+        dpti_take_sized(context, &(dpti_sized){"dpt_fit_options", fit, sizeof course}, &course));
+    dpti_trainer_resolve(&options, data->count);
+    return dpti_header_compare(model, data, &options, &course);
+}
 
 dpt_status dpti_fit_invite(dpti_fit *f)
 {

@@ -151,6 +151,24 @@ train "${task[@]}" --epochs 24 --devices cpu:threads=1 --checkpoint long --log l
 check "victims: other weights" cmp long/model.safetensors part/model.safetensors
 check "victims: the log has each step once" cmp <(course long.jsonl) <(course part.jsonl)
 
+# ---- Members that die while a process comes ------------------------------------------------------
+
+# The process that comes waits until the others have gone on, and begins again if it must.
+joiners=2
+for victim in 1 0; do
+    start 3 --devices cpu:threads=1
+    await_steps 5
+    come new
+    sleep 0.1
+    signal_to KILL "${ids[$victim]}"
+    ends 0 new "$id"
+    for rank in 0 1 2; do
+        ends "$([ $rank = $victim ] && echo 137 || echo 0)" $rank "${ids[$rank]}"
+    done
+    same "process $victim dies"
+    check "it is let in: $(cat err.new)" grep -q 'is let in as process 2 of 3$' err.new
+done
+
 # ---- Who is refused ------------------------------------------------------------------------------
 
 joiners=1
@@ -179,15 +197,52 @@ refuse 2 'the job has room for 1 more device, and this process has 2' join "127.
     --devices cpu:threads=1,cpu:threads=1
 DPTRAIN_JOIN=127.0.0.1:$port refuse 2 'the job is dptrain .* train, this process is dptrain .* bench allreduce' \
     bench allreduce --devices cpu:threads=1
-# Other options: a program that gives its own.
-DPTRAIN_JOIN=127.0.0.1:$port refuse 2 'process 2 .*: .* differs: process 0 has' "${task[@]}" --devices cpu:threads=1
+# Other options: a program that gives its own.  The others do not notice.
+DPTRAIN_JOIN=127.0.0.1:$port refuse 2 'batch size differs: the job has 3, this process has 32; come with' "${task[@]}" --devices cpu:threads=1
 await_steps $(($(grep -c '"event":"step"' part.jsonl) + 5))
 check "the others go on: $(cat err.0)" kill -0 "${ids[0]}" "${ids[1]}"
-refuse 2 'lets 1 processes come .DPTRAIN_JOINERS., and so many have come' join "127.0.0.1:$port" --devices cpu:threads=1
+check "the others do not stop: $(cat err.0)" [ "$(grep -c '"event":"\(resume\|device_joined\)"' part.jsonl)" -eq 0 ]
+come only
+await_line 'is let in as process 2 of 3' err.only
+signal_to KILL "$id"
+wait "$id"
+refuse 2 'lets 1 process come in all .DPTRAIN_JOINERS., and so many have come' join "127.0.0.1:$port" --devices cpu:threads=1
 check "nobody was told twice: $(cat err.0)" grep -q 'it has another secret' err.0
 signal_to TERM "${ids[0]}"
 ends 143 0 "${ids[0]}"
 ends 143 1 "${ids[1]}"
+
+# Other data in the same files, and the same data elsewhere.
+for name in mine theirs same; do
+    mkdir $name
+    awk -v add="$([ $name = theirs ] && echo 1 || echo 0)" 'BEGIN { print "a,b,label"
+        for (i = 0; i < 60; i++) printf "%d,%d,%d\n", i % 7, i % 5 + (i == 33 ? add : 0), i % 3 }' >$name/rows.csv
+done
+task=(--dataset csv:rows.csv:label --model mlp --batch-size 6)
+start 2 --devices cpu:threads=1 --epochs 100000 --data mine
+await_steps 10
+refuse 2 'the .*data differs: the job has .*, this process has .*; come with the job.s data and options$' \
+    join "127.0.0.1:$port" --devices cpu:threads=1 --data theirs
+check "the others do not stop: $(cat err.0)" [ "$(grep -c '"event":"\(resume\|device_joined\)"' part.jsonl)" -eq 0 ]
+come same --data same
+await_line 'is let in as process 2 of 3' err.same
+signal_to TERM "${ids[0]}"
+ends 143 0 "${ids[0]}"
+ends 143 1 "${ids[1]}"
+wait "$id"
+
+# A process that has died before the first step has no place any more.
+port=$((port + 1))
+for rank in 0 1; do
+    DPTRAIN_ADDRESS=127.0.0.1:$port DPTRAIN_PROCESSES=2 DPTRAIN_RANK=$rank DPTRAIN_JOINERS=3 timeout 120 \
+        "$DPTRAIN" "${task[@]}" --data mine --devices "$([ $rank = 0 ] && echo cpu:threads=1 || echo nothing)" \
+        --max-steps 2 >"out.$rank" 2>"err.$rank" </dev/null &
+    ids[rank]=$!
+done
+ends 0 0 "${ids[0]}"
+ends 2 1 "${ids[1]}"
+check "the header: $(cat out.0 err.0)" grep -q '^processes 1: ' out.0
+check "places of the dead: $(cat out.0)" grep -q '^ *up to 3 more may come: dptrain join' out.0
 
 # A job that lets nobody in closes its door.
 joiners=0

@@ -3,6 +3,8 @@
 
 #include "base/grow.h"
 #include "base/print.h"
+#include "collective/arrivals.h"
+#include "context/context.h"
 #include "graph/loss.h"
 #include "graph/model_hash.h"
 #include "train/components/batch_norm.h"
@@ -12,7 +14,9 @@
 #include "train/progress/groups.h"
 #include "train/state/trainer.h"
 
+#include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -148,14 +152,15 @@ static void add_data(header *f, const char *what, const dpt_dataset *d)
 }
 
 /* Of resolved options: what is left out is what is given as the default. */
-static void collect_trainer(const dpt_trainer *t, const dpt_trainer_options *o, header *f)
+static void collect_trainer(const dpt_model *model, const dpt_dataset *data,
+                            const dpt_trainer_options *o, header *f)
 {
     const bool fixed = o->split.kind == DPT_SPLIT_PROPORTIONS && o->split.value;
     const dpt_augment_options *a = &o->augment;
-    add(f, "model", "%.90s", t->model->name);
-    add(f, "tensors of the model", "%016" PRIx64, checksum_of_tensors(t->model));
-    add(f, "layers of the model", "%08" PRIx32, dpti_model_hash(t->model));
-    add_data(f, "data", t->data);
+    add(f, "model", "%.90s", model->name);
+    add(f, "tensors of the model", "%016" PRIx64, checksum_of_tensors(model));
+    add(f, "layers of the model", "%08" PRIx32, dpti_model_hash(model));
+    add_data(f, "data", data);
     add(f, "batch size", "%zu", o->batch_size);
     add(f, "batches of a step", "%zu", o->accumulate);
     add(f, "micro-batch", "%zu", o->micro_batch);
@@ -274,13 +279,48 @@ static dpt_status compare_headers(dpt_trainer *t, const dpti_gathered *all)
     return DPT_OK;
 }
 
+/* Names of data and splits may have any bytes, and a line has none that control. */
+static char plain(char c)
+{
+    return iscntrl((unsigned char)c) ? '?' : c;
+}
+
+/* A name and its value, on one line. */
+static void write_line(FILE *out, const entry *e)
+{
+    for (const char *c = e->name; *c; c++)
+        putc(*c, out);
+    putc('\t', out);
+    for (const char *c = e->value; *c; c++)
+        putc(plain(*c), out);
+    putc('\n', out);
+}
+
+/* Keeps the header for processes that come, if any can. */
+static dpt_status note_header(const dpt_trainer *t, dpti_header_part part, const header *mine)
+{
+    const dpti_processes *p = t->processes;
+    char *text = NULL;
+    size_t n_bytes = 0;
+    if (dpti_arrivals_most(p) == dpti_processes_first_count(p)) return DPT_OK;
+    FILE *out = open_memstream(&text, &n_bytes);
+    for (size_t i = 0; out && i < mine->n; i++)
+        write_line(out, &mine->entries[i]);
+    if (!out || fclose(out) != 0) {
+        free(text);
+        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for processes that come");
+    }
+    dpti_arrivals_note(t->context, part, text);
+    return DPT_OK;
+}
+
 /* Frees `mine`. */
-static dpt_status check_header(dpt_trainer *t, header *mine)
+static dpt_status check_header(dpt_trainer *t, dpti_header_part part, header *mine)
 {
     dpti_gathered all = {.data = NULL};
     dpt_status status = mine->no_memory ? dpt_fail(t->context, DPT_E_NO_MEMORY,
                                                    "no memory to compare what processes do")
-                                        : DPT_OK;
+                                        : note_header(t, part, mine);
     status = dpti_peers_all_gather(
         t, status, (dpti_bytes){mine->entries, mine->n * sizeof *mine->entries}, &all);
     if (status == DPT_OK) status = dpti_peers_agree(t, compare_headers(t, &all));
@@ -293,8 +333,8 @@ dpt_status dpti_header_check_trainer(dpt_trainer *trainer, const dpt_trainer_opt
 {
     if (!trainer->processes) return DPT_OK;
     header mine = {.n = 0};
-    collect_trainer(trainer, options, &mine);
-    return check_header(trainer, &mine);
+    collect_trainer(trainer->model, trainer->data, options, &mine);
+    return check_header(trainer, DPTI_HEADER_TRAINER, &mine);
 }
 
 dpt_status dpti_header_check_course(dpt_trainer *trainer, const dpt_fit_options *options)
@@ -302,5 +342,40 @@ dpt_status dpti_header_check_course(dpt_trainer *trainer, const dpt_fit_options 
     if (!trainer->processes) return DPT_OK;
     header mine = {.n = 0};
     collect_course(options, &mine);
-    return check_header(trainer, &mine);
+    return check_header(trainer, DPTI_HEADER_COURSE, &mine);
+}
+
+/* ---- The process that comes ------------------------------------------------------------------ */
+
+/* Compares an entry with the job's, which ends with its line. */
+static dpt_status compare_told(dpt_context *context, const entry *mine)
+{
+    const char *told = dpti_arrivals_told_value(context, mine->name);
+    char theirs[ENTRY_BYTES], own[ENTRY_BYTES];
+    if (!told || !is_known(mine->value)) return DPT_OK;
+    snprintf(theirs, sizeof theirs, "%.*s", (int)strcspn(told, "\n"), told);
+    snprintf(own, sizeof own, "%s", mine->value);
+    for (char *c = own; *c; c++)
+        *c = plain(*c);
+    if (!is_known(theirs) || strcmp(theirs, own) == 0) return DPT_OK;
+    return dpt_fail(context, DPT_E_INVALID,
+                    "%s differs: the job has %s, this process has %s; come with the job's data and "
+                    "options",
+                    mine->name, theirs, own);
+}
+
+dpt_status dpti_header_compare(const dpt_model *model, const dpt_dataset *data,
+                               const dpt_trainer_options *trainer, const dpt_fit_options *fit)
+{
+    dpt_context *context = model->context;
+    header mine = {.n = 0};
+    collect_trainer(model, data, trainer, &mine);
+    collect_course(fit, &mine);
+    dpt_status status = mine.no_memory ? dpt_fail(context, DPT_E_NO_MEMORY,
+                                                  "no memory to compare what processes do")
+                                       : DPT_OK;
+    for (size_t i = 0; i < mine.n && status == DPT_OK; i++)
+        status = compare_told(context, &mine.entries[i]);
+    free(mine.entries);
+    return status;
 }
