@@ -109,10 +109,10 @@ DPT_API size_t dpt_process_most(const dpt_context *context);
 DPT_API size_t dpt_process_may_come(const dpt_context *context);
 /* Returns whether this process has come to a job that runs (DPTRAIN_JOIN in the environment) and is
    not let in yet.  dpt_processes_join has connected it to all processes of the job then, and
-   nothing else.  It opens its devices and its data, makes the model, and calls dpt_process_go_on,
-   which waits until it is let in.  Then it creates a trainer with the options that the job has, and
-   calls dpt_fit, like all others.  If it fails before its first step, it ends and the others go on.
-   Cannot fail. */
+   nothing else.  It opens its devices and its data, makes the model, compares them with those of
+   the job (dpt_process_check), and calls dpt_process_go_on, which waits until it is let in.  Then
+   it creates a trainer with the options that the job has, and calls dpt_fit, like all others.  If
+   it fails before its first step, it ends and the others go on. Cannot fail. */
 DPT_API bool dpt_process_comes(const dpt_context *context);
 /* Returns what the program has told with dpt_process_invite; NULL unless dpt_process_comes is true.
    The text is valid until dpt_process_go_on.  Cannot fail. */

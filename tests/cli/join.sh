@@ -246,7 +246,7 @@ check "places of the dead: $(cat out.0)" grep -q '^ *up to 3 more may come: dptr
 
 # A job that lets nobody in closes its door.
 joiners=0
-start 2 --devices cpu:threads=1 --epochs 100000
+start 2 --devices cpu:threads=1 --epochs 100000 --data mine
 await_steps 5
 refuse 1 'nobody listens at' join "127.0.0.1:$port" --devices cpu:threads=1
 signal_to TERM "${ids[0]}"

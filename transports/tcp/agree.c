@@ -65,7 +65,8 @@ static void leave_behind(tcp_job *job)
     if (job->left_behind) return;
     if (job->comes)
         snprintf(job->reason, sizeof job->reason,
-                 "the job has not waited for this process: let it join again");
+                 "the job has let this process go before it took part, because this process was "
+                 "late or not all others heard it: let it join again");
     else
         snprintf(
             job->reason, sizeof job->reason,
