@@ -153,20 +153,21 @@ check "victims: the log has each step once" cmp <(course long.jsonl) <(course pa
 
 # ---- Members that die while a process comes ------------------------------------------------------
 
-# The process that comes waits until the others have gone on, and begins again if it must.
+# The process that comes waits until the others have gone on, and begins again if it must.  On a fast machine
+# it may be let in before the death.
 joiners=2
 for victim in 1 0; do
     start 3 --devices cpu:threads=1
     await_steps 5
     come new
-    sleep 0.1
+    sleep 0.03
     signal_to KILL "${ids[$victim]}"
     ends 0 new "$id"
     for rank in 0 1 2; do
         ends "$([ $rank = $victim ] && echo 137 || echo 0)" $rank "${ids[$rank]}"
     done
     same "process $victim dies"
-    check "it is let in: $(cat err.new)" grep -q 'is let in as process 2 of 3$' err.new
+    check "it is let in: $(cat err.new)" grep -q 'is let in as process \(2 of 3\|3 of 4\)$' err.new
 done
 
 # ---- Who is refused ------------------------------------------------------------------------------

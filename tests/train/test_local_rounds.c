@@ -51,14 +51,13 @@ static void check_owed(test *t, const local_course *a, const local_course *b)
 
 /* A process asks for the end within a round: the round is completed, and what is resumed is as if
    it had not been interrupted. */
-static void resumes_with(test *t, dpt_compression compress, size_t delay, size_t fragments)
+static void resumes_with(test *t, dpt_compression compress, size_t fragments)
 {
-    const size_t local_steps = fragments > 1 ? 2 * fragments : 3;
+    const size_t local_steps = 3;
     for (size_t stopper = 0; stopper < 2; stopper++)
         for (size_t stops = 4; stops <= 9; stops += 2) {
             local_course a = local_with(LOCAL_UNEQUAL, local_steps);
             a.options.compress = compress;
-            a.options.outer_delay = delay;
             a.options.outer_fragments = fragments;
             local_course b = a, c = a;
             a.fits = b.fits = c.fits = true;
@@ -71,7 +70,7 @@ static void resumes_with(test *t, dpt_compression compress, size_t delay, size_t
             all = all && local_trains(t, &b);
             if (all) {
                 CHECK(b.results[0].stopped && b.results[1].stopped);
-                CHECK_SIZE(b.n_steps, end_of_round(stops, delay > 0 ? LOCAL_PER_EPOCH : 3));
+                CHECK_SIZE(b.n_steps, end_of_round(stops, local_steps));
             }
             if (all && local_trains(t, &c)) {
                 CHECK_SIZE(c.n_steps, a.n_steps);
@@ -89,12 +88,58 @@ static void resumes_with(test *t, dpt_compression compress, size_t delay, size_t
 
 static void resumes(test *t)
 {
-    resumes_with(t, DPT_COMPRESS_NONE, 0, 0);
-    resumes_with(t, DPT_COMPRESS_BF16, 0, 0);
-    resumes_with(t, DPT_COMPRESS_INT8, 0, 1);
-    resumes_with(t, DPT_COMPRESS_NONE, 2, 1);
-    resumes_with(t, DPT_COMPRESS_INT8, 1, 0);
-    resumes_with(t, DPT_COMPRESS_INT8, 1, 2);
+    resumes_with(t, DPT_COMPRESS_NONE, 0);
+    resumes_with(t, DPT_COMPRESS_BF16, 0);
+    resumes_with(t, DPT_COMPRESS_INT8, 1);
+}
+
+/* With an outer delay the round ends early instead, as if the training had this many steps.  What
+   is resumed is as if a training of this many steps were resumed. */
+static void ends_early_with(test *t, dpt_compression compress, size_t delay, size_t fragments)
+{
+    for (size_t stopper = 0; stopper < 2; stopper++)
+        for (size_t stops = 4; stops <= 9; stops += 2) {
+            local_course a = local_with(LOCAL_UNEQUAL, fragments > 1 ? 2 * fragments : 3);
+            a.options.compress = compress;
+            a.options.outer_delay = delay;
+            a.options.outer_fragments = fragments;
+            a.fits = true;
+            local_course b = a, c = a, d = a;
+            b.stops = stops;
+            b.stopper = stopper;
+            c.resumes = d.resumes = true;
+            forget_files();
+            if (local_trains(t, &b)) {
+                CHECK(b.results[0].stopped && b.results[1].stopped);
+                CHECK(b.n_steps >= stops && b.n_steps <= stops + 3);
+            }
+            const bool resumed = local_trains(t, &c);
+            forget_files();
+            a.steps = b.n_steps;
+            if (local_trains(t, &a)) {
+                local_check_same(t, &a.states[0], &b.states[0]);
+                if (compress != DPT_COMPRESS_NONE) check_owed(t, &a, &b);
+            }
+            if (resumed && local_trains(t, &d)) {
+                CHECK_SIZE(c.n_steps, LOCAL_STEPS);
+                local_check_processes_agree(t, &c);
+                local_check_same(t, &c.states[0], &d.states[0]);
+                if (compress != DPT_COMPRESS_NONE) check_owed(t, &c, &d);
+                for (size_t s = b.n_steps; s < LOCAL_STEPS; s++)
+                    CHECK(c.losses[s] == d.losses[s]);
+            }
+            local_forget(&a);
+            local_forget(&b);
+            local_forget(&c);
+            local_forget(&d);
+        }
+}
+
+static void ends_early(test *t)
+{
+    ends_early_with(t, DPT_COMPRESS_NONE, 2, 1);
+    ends_early_with(t, DPT_COMPRESS_INT8, 1, 0);
+    ends_early_with(t, DPT_COMPRESS_INT8, 1, 2);
 }
 
 /* A checkpoint has one state, with which any number of processes goes on. */
@@ -454,6 +499,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"a training that is interrupted resumes", resumes},
+        {"with an outer delay a training that is interrupted ends early", ends_early},
         {"other processes resume", other_processes_resume},
         {"limits end rounds", limits_end_rounds},
         {"checkpoints are behind rounds", checkpoints_are_behind_rounds},
