@@ -23,11 +23,15 @@
 
 /* ---- Flat buffers ---------------------------------------------------------------------------- */
 
+/* The most elements that are copied at once: 16 MiB.  A buffer for all of them would take as much
+   memory as the weights take. */
+enum { PIECE = 4 << 20 };
+
 /* In one piece with its host memory: if the device hangs it is the device's. */
 typedef struct flat_job {
     const dpti_buffer *buffer;
     bool read;
-    size_t n_bytes;
+    size_t begin_bytes, n_bytes; /* in the buffer */
     dpt_status status;
     float values[];
 } flat_job;
@@ -35,9 +39,9 @@ typedef struct flat_job {
 static dpt_status transfer(flat_job *job)
 {
     if (job->read)
-        DPT_TRY(dpti_download(job->values, job->buffer, 0, job->n_bytes));
+        DPT_TRY(dpti_download(job->values, job->buffer, job->begin_bytes, job->n_bytes));
     else
-        DPT_TRY(dpti_upload(job->buffer, 0, job->values, job->n_bytes));
+        DPT_TRY(dpti_upload(job->buffer, job->begin_bytes, job->values, job->n_bytes));
     return dpti_sync(job->buffer->device);
 }
 
@@ -59,7 +63,8 @@ static const dpti_buffer *buffer_of(const dpti_replica *replica, dpt_tensor_kind
     return &replica->squares;
 }
 
-/* Runs it and takes what it has read: the device's status. */
+/* Runs it and takes what it has read: the device's status.  On DPT_OK the caller still has the job;
+   otherwise it is gone. */
 static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float *read)
 {
     dpti_worker *w = &t->workers[rank];
@@ -67,11 +72,12 @@ static dpt_status run_and_take(dpt_trainer *t, size_t rank, flat_job *job, float
         dpti_leave_behind(job);
         return dpti_trainer_fail(t, w->device, dpti_hung_error(w));
     }
-    const dpt_status status = job->status;
-    if (status == DPT_OK && read) memcpy(read, job->values, job->n_bytes);
+    if (job->status == DPT_OK) {
+        if (read) memcpy(read, job->values, job->n_bytes);
+        return DPT_OK;
+    }
     free(job);
-    return status == DPT_OK ? DPT_OK
-                            : dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
+    return dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
 }
 
 /* One of the two: where what is read goes, or what is written. */
@@ -80,6 +86,25 @@ typedef struct ends {
     const float *write;
     size_t n; /* elements */
 } ends;
+
+/* Copies between the ends and the beginning of a buffer, piece by piece. */
+static dpt_status move_pieces(dpt_trainer *t, size_t rank, const dpti_buffer *buffer, ends e)
+{
+    const size_t most = e.n < PIECE ? e.n : PIECE;
+    flat_job *job = malloc(sizeof *job + most * sizeof(float));
+    if (!job) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
+    for (size_t begin = 0, n; begin < e.n; begin += n) {
+        n = e.n - begin < most ? e.n - begin : most;
+        *job = (flat_job){.buffer = buffer,
+                          .read = e.read != NULL,
+                          .begin_bytes = begin * sizeof(float),
+                          .n_bytes = n * sizeof(float)};
+        if (e.write) memcpy(job->values, e.write + begin, job->n_bytes);
+        DPT_TRY(run_and_take(t, rank, job, e.read ? e.read + begin : NULL));
+    }
+    free(job);
+    return DPT_OK;
+}
 
 static const float *view_of(const dpti_worker *w, dpt_tensor_kind kind)
 {
@@ -94,24 +119,18 @@ static const float *view_of(const dpti_worker *w, dpt_tensor_kind kind)
 
 static dpt_status move(dpt_trainer *t, size_t rank, dpt_tensor_kind kind, ends e)
 {
-    float *read = e.read;
     const dpti_worker *w = &t->workers[rank];
     const dpti_buffer *buffer = buffer_of(&w->replica, kind);
-    const size_t n_bytes = e.n * sizeof(float);
     /* A device that was lost while its worker was created has no replica. */
     if (!buffer->handle && dpti_is_lost(w))
         return dpti_trainer_fail(t, w->device, dpti_device_error(w->device));
     if (!buffer->handle)
         return dpt_fail(t->context, DPT_E_NOT_FOUND, "there is no %s: this optimizer has none",
                         kind == DPT_VELOCITY ? "velocity" : "second moment");
-    flat_job *job = malloc(sizeof *job + n_bytes);
-    if (!job) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of the weights");
-    *job = (flat_job){.buffer = buffer, .read = read != NULL, .n_bytes = n_bytes};
-    if (e.write) memcpy(job->values, e.write, n_bytes);
-    const dpt_status status = run_and_take(t, rank, job, read);
+    const dpt_status status = move_pieces(t, rank, buffer, e);
     const float *view = view_of(w, kind);
-    if (status == DPT_OK || !t->replicas.salvage || !read || !view) return status;
-    memcpy(read, view, n_bytes);
+    if (status == DPT_OK || !t->replicas.salvage || !e.read || !view) return status;
+    memcpy(e.read, view, e.n * sizeof(float));
     return DPT_OK;
 }
 
@@ -130,15 +149,10 @@ static dpt_status read_sums(dpt_trainer *t, size_t rank, ends e)
     const size_t n_own = r->sums_end - r->sums_begin, trained = t->model->flat_trained;
     const size_t n_bytes = (n_own + e.n - trained) * sizeof(float);
     if (n_bytes == 0) return DPT_OK;
-    flat_job *job = malloc(sizeof *job + n_bytes);
     float *values = malloc(n_bytes);
-    if (!job || !values) {
-        free(values);
-        free(job);
-        return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of gradients");
-    }
-    *job = (flat_job){.buffer = &r->sums, .read = true, .n_bytes = n_bytes};
-    const dpt_status status = run_and_take(t, rank, job, values);
+    if (!values) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a copy of gradients");
+    const dpt_status status =
+        move_pieces(t, rank, &r->sums, (ends){.read = values, .n = n_bytes / sizeof *values});
     if (status == DPT_OK) {
         memcpy(e.read + r->sums_begin, values, n_own * sizeof *values);
         memcpy(e.read + trained, values + n_own, (e.n - trained) * sizeof *values);
