@@ -73,9 +73,10 @@ static brightness measure(const dpt_dataset *data, const void *image)
     if (data->dtype == DPT_U8) return (brightness){.bytes = image};
     const float *values = image;
     double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        low = fmin(low, (double)values[i]);
-        high = fmax(high, (double)values[i]);
+    for (size_t i = 0; i < n; i++) { /* as in softmax.c not by fmin and fmax */
+        const double value = (double)values[i];
+        if (value < low) low = value;
+        if (value > high) high = value;
     }
     return (brightness){.floats = values, .low = low, .scale = high > low ? 255 / (high - low) : 0};
 }

@@ -3,6 +3,7 @@
 # prints the SHA-256 of the weights, for the table of docs/reproducibility.md.
 #
 #   SAME_BITS_STEPS    steps, a multiple of 4 (default 200)
+#   SAME_BITS_BATCH    samples of a step (default 16).  Emulators and interpreters need few
 #   SAME_BITS_NETWORKS of "lenet resnet18 vgg11 attention"
 #   SAME_BITS_OTHERS   words COMMAND or COMMAND@DEVICES (default cpu:threads=2): other builds of the command,
 #                      such as of another compiler, and scripts that start a build in an emulator or with
@@ -11,19 +12,20 @@
 . "$SRC/tests/cli/kit.bash"
 
 steps=${SAME_BITS_STEPS:-200}
+batch=${SAME_BITS_BATCH:-16}
 each=$((steps / 4))
 three=cpu:threads=1,cpu:threads=1,cpu:threads=1
 
-# The data of a network have `each` batches of 16 samples in an epoch.
+# The data of a network have `each` batches in an epoch.
 choose() {
-    local count=$((16 * each))
+    local count=$((batch * each))
     case $1 in
     lenet) net=(--model lenet --dataset synthetic:28x28x1:10:$count --lr 0.1) ;;
     resnet18) net=(--model resnet18 --dataset synthetic:16x16x3:10:$count --lr 0.05) ;;
     vgg11) net=(--model vgg11 --dataset synthetic:32x32x3:10:$count --lr 0.01 --augment crop:4,flip) ;;
     attention) net=(--model "$SRC/tests/onnx/trained/vit_default.onnx" --dataset synthetic:8x8x2:3:$count --lr 0.05) ;;
     esac
-    net+=(--batch-size 16 --epochs 4 --momentum 0.9 --quiet --deterministic)
+    net+=(--batch-size $batch --epochs 4 --momentum 0.9 --quiet --deterministic)
 }
 
 hash_of() {
