@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST = 4, SMALL = 100, LARGE = 9 << 20, MOST_TRIES = 600000 };
+enum { MOST = 4, SMALL = 100, LARGE = 9 << 20, MOST_TRIES = 600000, N_ENDS = 50 };
 
 static const char secret_path[] = "test_tcp.secret", other_path[] = "test_tcp.other";
 
@@ -96,6 +96,13 @@ static int gathers(process *p)
     EXPECT(gather(p, room, LARGE) == DPT_OK);
     EXPECT(p->transport->settle(p->self, &p->error) == DPT_OK);
     free(room);
+    return 0;
+}
+
+static int settles(process *p)
+{
+    for (int i = 0; i < 3; i++)
+        EXPECT(p->transport->settle(p->self, &p->error) == DPT_OK);
     return 0;
 }
 
@@ -471,16 +478,23 @@ static int joins_not(process *p)
 
 /* ---- Starting processes ---------------------------------------------------------------------- */
 
+/* A port at which nobody listens, below those that Linux takes for connections by default: such a
+   one might be taken before the process of a test listens. */
 static unsigned free_port(void)
 {
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n_bytes = sizeof at;
-    const int one = socket(AF_INET, SOCK_STREAM, 0);
-    if (bind(one, (struct sockaddr *)&at, sizeof at) != 0 ||
-        getsockname(one, (struct sockaddr *)&at, &n_bytes) != 0)
-        at.sin_port = 0;
-    (void)close(one);
-    return ntohs(at.sin_port);
+    enum { LOWEST = 10000, PORTS = 20000, STEP = 7 };
+    static unsigned turn;
+    for (int i = 0; i < PORTS; i++) {
+        const unsigned port = LOWEST + ((unsigned)getpid() * STEP + turn++) % PORTS;
+        const struct sockaddr_in at = {.sin_family = AF_INET,
+                                       .sin_port = htons((in_port_t)port),
+                                       .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        const int one = socket(AF_INET, SOCK_STREAM, 0);
+        const bool is_free = bind(one, (const struct sockaddr *)&at, sizeof at) == 0;
+        (void)close(one);
+        if (is_free) return port;
+    }
+    return 0;
 }
 
 static void write_secret(const char *path, const char *text, mode_t mode)
@@ -594,6 +608,16 @@ static void gathers_sizes(test *t)
 {
     (void)prepare(3);
     run_all(t, gathers, 3, "");
+}
+
+/* A process that hears the end of settle first ends at once.  Another one, which hears that end
+   before it hears that settle is over, must not take it for a failure of settle. */
+static void ends_behind_settle(test *t)
+{
+    for (int i = 0; i < N_ENDS; i++) {
+        (void)prepare(MOST);
+        run_all(t, settles, MOST, "");
+    }
 }
 
 static void order_of_messages(test *t)
@@ -828,6 +852,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"settings", settings},
         {"gathers_sizes", gathers_sizes},
+        {"ends_behind_settle", ends_behind_settle},
         {"order_of_messages", order_of_messages},
         {"mismatched_sizes", mismatched_sizes},
         {"two_deaths", two_deaths},

@@ -256,13 +256,14 @@ static void coordinate(tcp_job *job)
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 
-/* No failure: settle is over when all have called it. */
+/* No failure: settle is over when all have called it.  A process that has called it may end before
+   this one hears that it is over. */
 static void look_at_settle(tcp_job *job)
 {
     for (size_t p = 0; p < job->n; p++) {
         const tcp_peer *peer = &job->peers[p];
         if (p == job->place || !dpt_tcp_has(&job->in_job, p)) continue;
-        if (!dpt_tcp_lives(job, p) || peer->bye) {
+        if (!dpt_tcp_lives(job, p) || (peer->bye && peer->count < job->count)) {
             dpt_tcp_revoke(job, "process %zu of those that joined has ended", p);
             return;
         }

@@ -10,7 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double tell_seconds = 5, first_pause = 0.1, most_pause = 1;
+static const double tell_seconds = 5;
+static const long first_pause = 100, most_pause = 1000; /* milliseconds between attempts */
 enum { MOST_CLOSED = 5 }; /* connections that are closed without an answer */
 
 static const char is_busy[] = "it does not train yet, or lets another process in",
@@ -28,7 +29,8 @@ typedef struct entrance {
     bool answered;                  /* the first process has answered at any time */
     double ended;                   /* since when nobody listens there any more; 0: somebody does */
     size_t n_closed;
-    double pause, tell;
+    double tell;
+    long pause;
     char why[DPT_MESSAGE_BYTES]; /* what this process waits for */
     /* Of one attempt. */
     uint32_t visit;
@@ -57,8 +59,7 @@ static dpt_status wait_for_job(entrance *e, dpt_error *error)
         (void)fprintf(stderr, "dptrain: waiting for the job at %s: %.300s\n", e->address, e->why);
         e->tell = e->j->deadline;
     }
-    (void)nanosleep(&(struct timespec){(time_t)e->pause, (long)(1e9 * (e->pause - (long)e->pause))},
-                    NULL);
+    (void)nanosleep(&(struct timespec){e->pause / 1000, e->pause % 1000 * 1000000L}, NULL);
     e->pause = 2 * e->pause < most_pause ? 2 * e->pause : most_pause;
     return DPT_OK;
 }
