@@ -4,6 +4,7 @@
 #include "device/buffer.h"
 #include "base/memory.h"
 #include "device/dispatch.h"
+#include "device/rehearsal.h"
 #include "device/stream.h"
 
 #include <stdlib.h>
@@ -16,11 +17,22 @@ static const dpt_memory_ops *memory_of(const dpti_device *device)
 
 /* ---- Memory ---------------------------------------------------------------------------------- */
 
+/* What an imagined buffer has, so that its handle and its address are those of a buffer. */
+enum { IMAGINED_BYTES = 64 };
+
+static void note_need(dpti_device *device, size_t n_bytes)
+{
+    dpti_rehearsal *r = &device->rehearsal;
+    if (r->needs_bytes == 0 || n_bytes < r->needs_bytes) r->needs_bytes = n_bytes;
+}
+
 static dpt_status check_limit(dpti_device *device, size_t n_bytes)
 {
     const size_t used = atomic_load(&device->memory_used_bytes);
-    const size_t limit = device->memory_limit_bytes;
+    const bool rehearses = device->rehearsal.on;
+    const size_t limit = rehearses ? device->rehearsal.limit_bytes : device->memory_limit_bytes;
     if (used <= limit && n_bytes <= limit - used) return DPT_OK;
+    if (rehearses) note_need(device, n_bytes > SIZE_MAX - used ? SIZE_MAX : used + n_bytes);
     return DPT_FAIL(&device->base.error, DPT_E_NO_MEMORY,
                     "%zu bytes asked with %zu in use, but memory= limits it to %zu: raise the "
                     "limit or take a smaller batch",
@@ -34,12 +46,17 @@ dpt_status dpti_alloc(dpti_device *device, size_t n_bytes, dpti_buffer *out)
     if (n_bytes == 0)
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL, "an allocation of 0 bytes");
     DPT_TRY(check_limit(device, n_bytes));
+    const bool imagined = device->rehearsal.on;
+    const size_t made_bytes = imagined ? IMAGINED_BYTES : n_bytes;
     dpt_buffer *handle = NULL;
-    DPT_TRY(DPTI_CALL(device, memory_of(device)->alloc(&device->base, n_bytes, &handle),
+    DPT_TRY(DPTI_CALL(device, memory_of(device)->alloc(&device->base, made_bytes, &handle),
                       "memory.alloc"));
     atomic_fetch_add(&device->memory_used_bytes, n_bytes);
-    *out = (dpti_buffer){
-        .device = device, .handle = handle, .n_bytes = n_bytes, .charged_bytes = n_bytes};
+    *out = (dpti_buffer){.device = device,
+                         .handle = handle,
+                         .n_bytes = n_bytes,
+                         .charged_bytes = n_bytes,
+                         .imagined = imagined};
     return DPT_OK;
 }
 
@@ -167,7 +184,7 @@ static dpt_status begin_transfer(const dpti_buffer *buffer, size_t offset_bytes,
 dpt_status dpti_upload(const dpti_buffer *to, size_t offset_bytes, const void *host, size_t n_bytes)
 {
     DPT_TRY(begin_transfer(to, offset_bytes, n_bytes, "an upload"));
-    if (n_bytes == 0) return DPT_OK;
+    if (n_bytes == 0 || to->imagined) return DPT_OK;
     dpti_device *device = to->device;
     device->unsynced = true;
     return DPTI_CALL(
@@ -179,7 +196,7 @@ dpt_status dpti_upload(const dpti_buffer *to, size_t offset_bytes, const void *h
 dpt_status dpti_download(void *host, const dpti_buffer *from, size_t offset_bytes, size_t n_bytes)
 {
     DPT_TRY(begin_transfer(from, offset_bytes, n_bytes, "a download"));
-    if (n_bytes == 0) return DPT_OK;
+    if (n_bytes == 0 || from->imagined) return DPT_OK;
     dpti_device *device = from->device;
     device->unsynced = true;
     return DPTI_CALL(
@@ -195,7 +212,7 @@ dpt_status dpti_copy(const dpti_buffer *to, size_t to_offset_bytes, const dpti_s
     if (from->buffer->device != device)
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL, "a copy from another device's buffer");
     DPT_TRY(begin_transfer(from->buffer, from->offset_bytes, from->n_bytes, "a copy"));
-    if (from->n_bytes == 0) return DPT_OK;
+    if (from->n_bytes == 0 || to->imagined || from->buffer->imagined) return DPT_OK;
     device->unsynced = true;
     return DPTI_CALL(device,
                      memory_of(device)->copy(device->stream, location(to, to_offset_bytes),
@@ -210,7 +227,7 @@ dpt_status dpti_fill(const dpti_buffer *to, size_t offset_bytes, uint32_t patter
     if (offset_bytes % 4 != 0 || n_bytes % 4 != 0)
         return DPT_FAIL(&device->base.error, DPT_E_INTERNAL,
                         "a fill of %zu bytes at %zu is not in words of 4", n_bytes, offset_bytes);
-    if (n_bytes == 0) return DPT_OK;
+    if (n_bytes == 0 || to->imagined) return DPT_OK;
     device->unsynced = true;
     return DPTI_CALL(
         device,

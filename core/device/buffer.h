@@ -10,6 +10,7 @@ typedef struct dpti_buffer {
     dpt_buffer *handle;
     size_t n_bytes;
     size_t charged_bytes; /* counted in memory_used_bytes; 0 if the buffer wraps host memory */
+    bool imagined;        /* made in a rehearsal (rehearsal.h): it has no memory of its size */
 } dpti_buffer;
 
 /* A run of bytes in a buffer. */
@@ -25,7 +26,8 @@ DPT_CHECK_RESULT dpt_status dpti_slice_check(dpti_device *device, const dpti_sli
 dpt_location dpti_slice_location(const dpti_slice *slice);
 
 /* [driver] Allocates within the device's memory limit.  DPT_E_NO_MEMORY beyond it; otherwise fails
-   as the backend does.  *out is zeroed on failure. */
+   as the backend does.  *out is zeroed on failure.  In a rehearsal the buffer is imagined
+   (rehearsal.h). */
 DPT_CHECK_RESULT dpt_status dpti_alloc(dpti_device *device, size_t n_bytes, dpti_buffer *out);
 /* [driver] Makes a buffer of read-only data that the caller keeps valid until the buffer is freed.
    The buffer wraps the host memory if the backend has wrap_host; otherwise the data are copied.

@@ -15,6 +15,13 @@ typedef struct dpti_driver dpti_driver;
 
 enum { DPTI_ID_BYTES = 64 };
 
+/* A rehearsal (rehearsal.h).  Changed while no job of the device runs. */
+typedef struct dpti_rehearsal {
+    bool on;
+    size_t limit_bytes;
+    size_t needs_bytes; /* [driver] the least limit that a refused allocation needs; 0: none */
+} dpti_rehearsal;
+
 /* An open device.  Every dpt_device pointer of the public API and of the vtable points to one. */
 typedef struct dpti_device {
     dpt_device base; /* first */
@@ -24,7 +31,8 @@ typedef struct dpti_device {
     dpt_device_properties info;
     size_t memory_limit_bytes;       /* memory=; SIZE_MAX if not set */
     atomic_size_t memory_used_bytes; /* allocated by dpti_alloc */
-    double throttle;                 /* [driver] throttle=, at least 1, which is full speed */
+    dpti_rehearsal rehearsal;
+    double throttle; /* [driver] throttle=, at least 1, which is full speed */
     dpti_driver *driver;
     dpt_stream *stream;  /* the main stream, created with the device */
     atomic_ullong calls; /* counts entries into and returns from the vtable: odd within a call */

@@ -5,6 +5,7 @@
 #include "device/driver.h"
 #include "device/operator.h"
 #include "device/registry.h"
+#include "device/rehearsal.h"
 #include "device/set.h"
 #include "device/stream.h"
 #include "harness.h"
@@ -65,6 +66,47 @@ static void check_memory(test *t, dpti_device *device)
 static void limits_memory(test *t)
 {
     with_device(t, &fake_backend, "fake:memory=1000", check_memory);
+}
+
+/* A rehearsal has a limit of its own.  What is made in it has no memory, also behind its end: under
+   a sanitizer a transfer to it would be found. */
+static void check_rehearsal(test *t, dpti_device *device)
+{
+    enum { LARGE = 1 << 24 };
+    static unsigned char host[LARGE];
+    dpti_buffer real, a, b;
+    REQUIRE_OK(dpti_alloc(device, 600, &real));
+    CHECK_SIZE(dpti_memory_capacity(device), 1000);
+    dpti_rehearsal_begin(device, LARGE + 1000);
+    CHECK_SIZE(dpti_memory_capacity(device), LARGE + 1000);
+    CHECK_OK(dpti_alloc(device, LARGE, &a));
+    CHECK_SIZE(atomic_load(&device->memory_used_bytes), LARGE + 600);
+    CHECK_SIZE(dpti_rehearsal_needs(device), 0);
+    CHECK_STATUS(dpti_alloc(device, 500, &b), DPT_E_NO_MEMORY);
+    CHECK_STATUS(dpti_alloc(device, 401, &b), DPT_E_NO_MEMORY);
+    CHECK_STATUS(dpti_alloc(device, 500, &b), DPT_E_NO_MEMORY);
+    CHECK_SIZE(dpti_rehearsal_needs(device), LARGE + 1001);
+    CHECK_OK(dpti_alloc(device, 400, &b));
+    CHECK_OK(dpti_upload(&a, 0, host, LARGE));
+    dpti_rehearsal_end(device);
+    CHECK_SIZE(dpti_memory_capacity(device), 1000);
+    CHECK_OK(dpti_upload(&a, 0, host, LARGE));
+    CHECK_OK(dpti_download(host, &a, 0, LARGE));
+    CHECK_OK(dpti_fill(&a, 0, 1, LARGE));
+    CHECK_OK(dpti_copy(&a, 1024, &(dpti_slice){&real, 0, 600}));
+    CHECK_OK(dpti_copy(&real, 0, &(dpti_slice){&a, 1024, 600}));
+    CHECK_STATUS(dpti_upload(&a, 1, host, LARGE), DPT_E_INTERNAL);
+    CHECK(dpti_host_pointer(&a) != NULL);
+    CHECK_OK(dpti_sync(device));
+    dpti_free(&b);
+    dpti_free(&a);
+    CHECK_SIZE(atomic_load(&device->memory_used_bytes), 600);
+    dpti_free(&real);
+}
+
+static void rehearses(test *t)
+{
+    with_device(t, &fake_backend, "fake:memory=1000", check_rehearsal);
 }
 
 static void check_transfers(test *t, dpti_device *device)
@@ -387,6 +429,7 @@ int main(int argc, char **argv)
 {
     static const test_case cases[] = {
         {"limits_memory", limits_memory},
+        {"rehearsals take no memory", rehearses},
         {"checks_transfers", checks_transfers},
         {"fills_in_what_is_left_out", fills_in_what_is_left_out},
         {"prepares", prepares},

@@ -216,7 +216,8 @@ static dpt_status keep_choices(dpti_worker *w, dpt_error *error)
 
 static dpt_status create(dpti_worker *w, dpti_begin begin, dpt_error *error)
 {
-    if (w->trainer->program.deterministic) DPT_TRY(dpti_arithmetic_test(w->device, error));
+    const bool tests = w->trainer->program.deterministic && !w->device->rehearsal.on;
+    if (tests) DPT_TRY(dpti_arithmetic_test(w->device, error));
     DPT_TRY(create_staging(w));
     DPT_TRY(fit_replica(w, begin, error));
     DPT_TRY(keep_choices(w, error));

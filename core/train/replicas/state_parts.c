@@ -6,6 +6,7 @@
 #include "base/times.h"
 #include "context/context.h"
 #include "device/buffer.h"
+#include "device/rehearsal.h"
 #include "device/set.h"
 #include "device/stream.h"
 #include "train/exchange/exchange.h"
@@ -122,9 +123,7 @@ static size_t reduce(size_t from, size_t by)
 
 static size_t memory_left(const dpti_worker *w)
 {
-    const size_t limit = w->device->memory_limit_bytes, all = w->device->info.memory_bytes;
-    const size_t used = atomic_load(&w->device->memory_used_bytes);
-    return reduce(all > 0 && all < limit ? all : limit, used);
+    return reduce(dpti_memory_capacity(w->device), atomic_load(&w->device->memory_used_bytes));
 }
 
 void dpti_state_parts_divide(dpt_trainer *trainer, bool measured)
