@@ -54,6 +54,28 @@ typedef struct dpt_device_plan {
 DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device,
                                                      dpt_device_plan *out);
 
+/* A combination of options that DPT_SHARD_AUTO has tried. */
+typedef struct dpt_candidate {
+    size_t size; /* sizeof(dpt_candidate), to be set before the call */
+    dpt_shard shard;
+    bool offload;
+    dpt_recompute recompute;
+    const char *options; /* the same as options of the command line: "--shard optimizer"; "--shard
+                            none" if nothing is saved */
+    bool fits;           /* it was chosen; it is the last one */
+    /* If it does not fit: the device that lacks most memory, the least memory of that device with
+       which it would fit, and what the device has.  If several devices lack memory, each is taken
+       to have the least that it needs.  The number of devices and 0 if that is not known. */
+    size_t device, need_bytes, limit_bytes;
+} dpt_candidate;
+
+/* Returns how many combinations DPT_SHARD_AUTO has tried, the cheapest first; 0 without
+   DPT_SHARD_AUTO.  Cannot fail. */
+DPT_API size_t dpt_trainer_candidate_count(const dpt_trainer *trainer);
+/* Describes one of them.  Errors: DPT_E_INVALID if there is no such one. */
+DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_candidate(const dpt_trainer *trainer,
+                                                          size_t candidate, dpt_candidate *out);
+
 /* Returns the bytes of host memory that each process uses for the error feedback of compressed
    exchanges; 0 if dpt_trainer_options.compress is DPT_COMPRESS_NONE or there is one process.  A
    checkpoint stores at most half as many bytes for each process.  Process 0 also needs that much

@@ -143,6 +143,7 @@ typedef enum dpt_shard {
     DPT_SHARD_OPTIMIZER = 1,  /* the optimizer's state */
     DPT_SHARD_GRADIENTS = 2,  /* the optimizer's state and the sums of gradients */
     DPT_SHARD_PARAMETERS = 3, /* the optimizer's state, the sums of gradients, and the parameters */
+    DPT_SHARD_AUTO = 4,       /* an option only: the trainer chooses */
 } dpt_shard;
 
 typedef struct dpt_trainer_options {
@@ -298,7 +299,13 @@ typedef struct dpt_trainer_options {
        biases, parameters of norms and running statistics.  It gathers other weights, and those that
        are frozen, from the host's copy before a layer needs them, in each forward and backward
        pass, and keeps them until another layer needs its own.  A device needs room for the largest
-       tensor at once.  DPT_E_INVALID as for DPT_SHARD_GRADIENTS. */
+       tensor at once.  DPT_E_INVALID as for DPT_SHARD_GRADIENTS.
+
+       DPT_SHARD_AUTO: the trainer chooses the cheapest combination of `shard`, `offload` and, with
+       DPT_RECOMPUTE_AUTO, `recompute` with which the training fits: nothing, if it fits as it is.
+       dpt_trainer_candidate tells what it has tried.  Combinations that would be refused are not
+       tried.  Nothing is chosen anew while the trainer exists, also when devices are lost.
+       DPT_E_INVALID with `offload`, which is chosen, too, and over several processes. */
     dpt_shard shard;
     /* With local steps: the exchange of a round runs while the next round goes on, and the outer
        step is taken behind so many of its steps (docs/processes.md).  A process keeps what it has

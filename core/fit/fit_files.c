@@ -197,6 +197,12 @@ static const char *tell_shard(const dpt_trainer *t)
     return names[shard];
 }
 
+/* The options that the trainer chose; NULL: it was not to choose. */
+static const char *tell_chosen(const dpt_trainer *t)
+{
+    return t->candidates.n > 0 ? t->candidates.list[t->candidates.n - 1].options : NULL;
+}
+
 /* Writes the run event, or the resume event, with the devices' algorithms. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
@@ -230,6 +236,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         .compress = dpti_exchange_packing(t),
         .shard = tell_shard(t),
         .offload = dpt_trainer_offloaded(t),
+        .chosen = tell_chosen(t),
         .local_steps = t->local_steps,
         .outer_delay = t->outer_delay,
         .outer_fragments = t->n_fragments,

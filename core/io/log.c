@@ -222,6 +222,14 @@ static void set_settings(event *e, const dpti_log_run *run)
     set(e, "settings", s.object);
 }
 
+/* What devices hold in parts. */
+static void set_parts(event *e, const dpti_log_run *run)
+{
+    if (run->shard) set(e, "shard", text_value(run->shard));
+    if (run->offload) set(e, "offload", json_true());
+    if (run->chosen) set(e, "chosen", text_value(run->chosen));
+}
+
 dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error *error)
 {
     event e = event_begin("run");
@@ -231,8 +239,7 @@ dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error 
     set(&e, "batch_size", size_value(run->batch_size));
     if (run->accumulate > 1) set(&e, "accumulate", size_value(run->accumulate));
     if (run->compress) set(&e, "compress", text_value(run->compress));
-    if (run->shard) set(&e, "shard", text_value(run->shard));
-    if (run->offload) set(&e, "offload", json_true());
+    set_parts(&e, run);
     if (run->local_steps > 0) set(&e, "local_steps", size_value(run->local_steps));
     if (run->outer_delay > 0) set(&e, "outer_delay", size_value(run->outer_delay));
     if (run->outer_fragments > 1) set(&e, "outer_fragments", size_value(run->outer_fragments));
@@ -252,6 +259,7 @@ dpt_status dpti_log_write_resume(dpti_log *log, const dpti_log_run *run, size_t 
     set(&e, "version", text_value(DPT_VERSION));
     set(&e, "step", size_value(step));
     set(&e, "split", text_value(run->split));
+    set_parts(&e, run);
     set_exchange(&e, run);
     set_run_devices(&e, run);
     return write_event(log, &e, error);

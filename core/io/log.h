@@ -85,6 +85,7 @@ typedef struct dpti_log_run {
     const char *compress;          /* the format of exchanges between processes; NULL: float32 */
     const char *shard;             /* what devices hold in parts; NULL: nothing */
     bool offload;                  /* CPUs hold the parts */
+    const char *chosen;            /* the options that --shard auto chose; NULL: it was not given */
     size_t local_steps;            /* steps of a round; 0: processes share each step */
     size_t outer_delay;            /* steps behind which the outer step is taken; 0: at once */
     size_t outer_fragments;        /* of the parameters; 0 or 1: exchanged as a whole */

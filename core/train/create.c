@@ -1,10 +1,11 @@
-/* Creating and destroying a trainer: its options (options.c), its concerns' parts and its
+/* Making and destroying a trainer (create.h): its options (options.c), its concerns' parts and its
    workers (programs/worker.c). */
+#include "train/create.h"
+
 #include "base/left_behind.h"
 #include "base/recorded.h"
 #include "collective/arrivals.h"
 #include "context/context.h"
-#include "context/sized.h"
 #include "device/set.h"
 #include "train/algorithms.h"
 #include "train/components/feed.h"
@@ -35,7 +36,6 @@
 #include "train/standby/standby.h"
 #include "train/state/trainer.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 /* ---- Creating -------------------------------------------------------------------------------- */
@@ -73,145 +73,34 @@ static bool lost_in_creation(const dpt_trainer *t, const dpti_failing_rank *fail
 
 /* A device that is lost while its worker is created, such as a device whose compiler has crashed,
    is lost as in a step: the workers of the others are created for its shard, too. */
-static dpt_status create_left(dpt_trainer *t)
+static dpt_status create_left(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
 {
-    dpti_failing_rank failing;
-    dpt_status status = dpti_trainer_create_workers(t, DPTI_BEGIN_INITIAL, &failing);
-    while (lost_in_creation(t, &failing, status)) {
+    dpt_status status = dpti_trainer_create_workers(t, begin, failing);
+    while (lost_in_creation(t, failing, status)) {
         dpti_trainer_destroy_workers(t);
-        DPT_TRY(dpti_trainer_lose_unmade(t, &failing));
-        status = dpti_trainer_create_workers(t, DPTI_BEGIN_INITIAL, &failing);
+        DPT_TRY(dpti_trainer_lose_unmade(t, failing));
+        status = dpti_trainer_create_workers(t, begin, failing);
     }
     return status;
 }
 
-/* What makes a training take less memory.  Micro-batches are none: devices take them by themselves.
- */
-typedef struct saving {
-    dpt_shard shard;
-    bool offload;
-    bool recomputes; /* where activations are kept now, whatever they take */
-    const char *options;
-} saving;
-
-/* The cheapest first: parts cost some of the exchange, recomputation a fifth of all operations.
-   Parts of parameters are copied to each device twice in each micro-batch.  Parts on CPUs alone
-   are copied from no other device to the host, and leave the memory of other devices to samples.
-   Parts of parameters are better on the devices that need them. */
-static const saving savings[] = {
-    {DPT_SHARD_OPTIMIZER, true, false, "--offload"},
-    {DPT_SHARD_OPTIMIZER, false, false, "--shard optimizer"},
-    {DPT_SHARD_GRADIENTS, true, false, "--shard gradients --offload"},
-    {DPT_SHARD_GRADIENTS, false, false, "--shard gradients"},
-    {DPT_SHARD_NONE, false, true, "--recompute auto"},
-    {DPT_SHARD_OPTIMIZER, true, true, "--offload --recompute auto"},
-    {DPT_SHARD_OPTIMIZER, false, true, "--shard optimizer --recompute auto"},
-    {DPT_SHARD_GRADIENTS, true, true, "--shard gradients --offload --recompute auto"},
-    {DPT_SHARD_GRADIENTS, false, true, "--shard gradients --recompute auto"},
-    {DPT_SHARD_PARAMETERS, false, false, "--shard parameters"},
-    {DPT_SHARD_PARAMETERS, false, true, "--shard parameters --recompute auto"},
-};
-
-/* Whether the trainer can take the saving, and has not taken it. */
-static bool is_possible(const dpt_trainer *t, const saving *s, const saving *now)
+static void note_shortage(size_t rank, dpti_obstacle *obstacle)
 {
-    const bool divides = s->shard != DPT_SHARD_NONE;
-    if (s->shard == now->shard && s->offload == now->offload && s->recomputes == now->recomputes)
-        return false;
-    if (s->recomputes && t->recompute != DPT_RECOMPUTE_OFF) return false;
-    if (divides && !dpti_state_parts_possible(t, s->shard)) return false;
-    if (s->offload && dpti_state_parts_lack_of_offload(t, s->shard)) return false;
-    return s->shard < DPT_SHARD_GRADIENTS || !dpti_state_parts_hindrance(t);
+    *obstacle = (dpti_obstacle){.kind = DPTI_OBSTACLE_MEMORY, .rank = rank};
 }
 
-static bool fits_with(dpt_trainer *t, const saving *s)
-{
-    const dpt_recompute recompute = t->recompute;
-    dpti_trainer_destroy_workers(t);
-    dpti_state_parts_end(t);
-    t->in_micro_batches = false;
-    if (s->recomputes) t->recompute = DPT_RECOMPUTE_AUTO;
-    const bool begun =
-        s->shard == DPT_SHARD_NONE || dpti_state_parts_begin(t, s->shard, s->offload) == DPT_OK;
-    const bool fits = begun && create_left(t) == DPT_OK;
-    t->recompute = recompute;
-    return fits;
-}
-
-/* The bytes that are copied to the device that gets most, and the operations. */
-typedef struct saving_cost {
-    size_t gathered; /* in a micro-batch */
-    size_t update;   /* behind the update, in either direction */
-    double again, all;
-} saving_cost;
-
-static saving_cost find_cost(const dpt_trainer *t)
-{
-    saving_cost c = {.gathered = 0};
-    for (size_t i = 0; i < t->n_workers; i++) {
-        const dpti_worker *w = &t->workers[i];
-        if (dpti_is_lost(w)) continue;
-        const size_t gathered = dpti_fetches_bytes(&w->train);
-        const size_t update = dpti_state_parts_update_bytes(w);
-        if (gathered > c.gathered) c.gathered = gathered;
-        if (update > c.update) c.update = update;
-        c.all += dpti_executable_flops(&w->train, 1, false);
-        c.again += dpti_executable_flops(&w->train, 1, true);
-    }
-    return c;
-}
-
-/* What the saving costs, now that workers are made with it; `out` is "" where it is part of an
-   exchange that there is anyway. */
-static void tell_cost(const dpt_trainer *t, const saving *s, char *out, size_t n_bytes)
-{
-    const saving_cost c = find_cost(t);
-    const double percents = 100.0 * c.again / c.all;
-    char copies[80] = "";
-    if (c.gathered > 0)
-        snprintf(copies, sizeof copies, "each micro-batch copies %.1f MiB to a device",
-                 (double)c.gathered / 1048576.0);
-    else if (s->offload)
-        snprintf(copies, sizeof copies, "each step copies %.1f MiB between a device and the host",
-                 (double)c.update / 1048576.0);
-    out[0] = '\0';
-    if (*copies && c.again > 0)
-        snprintf(out, n_bytes, " (%s, and %.0f %% of the operations are done again)", copies,
-                 percents);
-    else if (*copies)
-        snprintf(out, n_bytes, " (%s)", copies);
-    else if (c.again > 0)
-        snprintf(out, n_bytes, " (%.0f %% of the operations are done again)", percents);
-}
-
-/* Memory is short.  Says with which options the training fits. */
-static dpt_status advise(dpt_trainer *t)
-{
-    char cost[160];
-    const saving now = {.shard = dpt_trainer_sharded(t), .offload = dpt_trainer_offloaded(t)};
-    const dpt_error first = t->context->error;
-    dpt_error error = first;
-    for (size_t i = 0; i < sizeof savings / sizeof *savings && !t->processes; i++) {
-        const saving *s = &savings[i];
-        if (!is_possible(t, s, &now) || !fits_with(t, s)) continue;
-        tell_cost(t, s, cost, sizeof cost);
-        (void)DPT_FAIL(&error, error.status, "%.300s; the training fits with %s%s%s", first.message,
-                       s->options, now.offload && !s->offload ? " and without --offload" : "",
-                       cost);
-        break;
-    }
-    return dpti_context_fail(t->context, NULL, &error);
-}
-
-static dpt_status create_workers(dpt_trainer *t, dpt_init init)
+/* Too few samples at once (DPT_E_INVALID) may be too little memory, too. */
+static dpt_status create_workers(dpt_trainer *t, const dpti_creation *of, dpti_obstacle *obstacle)
 {
     dpt_error error = {0};
-    t->init = init;
-    if (dpti_check_initial(&(dpti_initial){init, t->seed}, &error) != DPT_OK)
+    dpti_failing_rank failing;
+    t->init = of->options->init;
+    if (dpti_check_initial(&(dpti_initial){t->init, t->seed}, &error) != DPT_OK)
         return dpti_peers_agree(t, dpti_context_fail(t->context, NULL, &error));
-    const dpt_status status = create_left(t);
-    DPT_TRY(status == DPT_E_NO_MEMORY ? advise(t) : status);
-    return dpti_state_parts_make_mirror(t);
+    const dpt_status status =
+        create_left(t, of->rehearsed ? DPTI_BEGIN_EMPTY : DPTI_BEGIN_INITIAL, &failing);
+    if (status == DPT_E_NO_MEMORY || status == DPT_E_INVALID) note_shortage(failing.rank, obstacle);
+    return status;
 }
 
 /* Refuses what cannot be divided. */
@@ -257,12 +146,24 @@ static dpt_status check_offload(dpt_trainer *t, const dpt_trainer_options *optio
     return dpt_fail(t->context, DPT_E_INVALID, "offload needs %s, or leave offload out", lack);
 }
 
-static dpt_status prepare(dpt_trainer *t, const dpt_trainer_options *options)
+/* Refuses what cannot be divided as the options say. */
+static dpt_status check_division(dpt_trainer *t, const dpti_creation *of)
 {
+    const dpt_shard what = of->options->shard;
+    DPT_TRY(check_parts(t, what));
+    DPT_TRY(check_offload(t, of->options));
+    if (!of->divides || what == DPT_SHARD_NONE || dpti_state_parts_possible(t, what)) return DPT_OK;
+    return dpt_fail(t->context, DPT_E_INVALID, "there is nothing to divide");
+}
+
+static dpt_status prepare(dpt_trainer *t, const dpti_creation *of, dpti_obstacle *obstacle)
+{
+    const dpt_trainer_options *options = of->options;
     DPT_TRY(check_arrivals(t, options));
     DPT_TRY(dpti_trainer_take_options(t, options));
-    DPT_TRY(check_parts(t, options->shard));
-    DPT_TRY(check_offload(t, options));
+    obstacle->kind = DPTI_OBSTACLE_DIVISION;
+    DPT_TRY(check_division(t, of));
+    obstacle->kind = DPTI_OBSTACLE_OTHER;
     DPT_TRY(allocate(t, options));
     DPT_TRY(dpti_trainer_take_split(t, options->split));
     /* A device on standby would leave its part of the optimizer's state behind. */
@@ -279,45 +180,41 @@ static dpt_status begin(dpt_trainer *t)
 }
 
 /* What fails in one process fails in all of them, where they next agree. */
-static dpt_status build(dpt_trainer *t, const dpt_trainer_options *options)
+static dpt_status build(dpt_trainer *t, const dpti_creation *of, dpti_obstacle *obstacle)
 {
     DPT_TRY(dpti_peers_meet(t));
-    DPT_TRY(dpti_header_check_trainer(t, options));
-    DPT_TRY(dpti_peers_agree(t, prepare(t, options)));
-    DPT_TRY(dpti_link_probe_processes(t, dpti_trainer_chooses_buckets(options)));
-    DPT_TRY(create_workers(t, options->init));
-    return dpti_algorithms_gather(t, begin(t));
+    DPT_TRY(dpti_header_check_trainer(t, of->options));
+    DPT_TRY(dpti_peers_agree(t, prepare(t, of, obstacle)));
+    DPT_TRY(dpti_link_probe_processes(t, dpti_trainer_chooses_buckets(of->options)));
+    DPT_TRY(create_workers(t, of, obstacle));
+    if (!of->rehearsed) DPT_TRY(dpti_state_parts_make_mirror(t));
+    const dpt_status status = begin(t);
+    if (status == DPT_E_INVALID) note_shortage(t->n_workers, obstacle);
+    return dpti_algorithms_gather(t, status);
 }
 
-dpt_status dpt_trainer_create(dpt_device_set *devices, const dpt_model *model,
-                              const dpt_dataset *data, const dpt_trainer_options *options,
-                              dpt_trainer **out)
+dpt_status dpti_trainer_make(const dpti_creation *of, dpti_obstacle *obstacle, dpt_trainer **out)
 {
-    if (!devices) return DPT_E_INVALID; /* there is no context that could tell why */
-    if (!model || !data || !out)
-        return dpt_fail(devices->context, DPT_E_INVALID,
-                        "a trainer needs a model and data, and a place where it is returned");
-    dpt_trainer_options o;
-    DPT_TRY(dpti_take_sized(devices->context,
-                            &(dpti_sized){"dpt_trainer_options", options, sizeof o}, &o));
-    dpti_trainer_resolve(&o, data->count);
+    dpt_device_set *devices = of->devices;
+    const dpt_trainer_options *o = of->options;
+    *obstacle = (dpti_obstacle){.kind = DPTI_OBSTACLE_OTHER};
     dpt_trainer *t = calloc(1, sizeof *t);
     if (!t) return dpt_fail(devices->context, DPT_E_NO_MEMORY, "no memory for a trainer");
     t->context = devices->context;
     /* Within a round processes have different weights: none could take another one's. */
-    if (o.local_steps > 0) t->context->begun = true;
+    if (o->local_steps > 0) t->context->begun = true;
     t->devices = devices;
     t->processes = devices->context->processes;
     t->n_workers = devices->n_devices;
-    t->model = model;
-    t->data = data;
-    t->shuffle = !o.no_shuffle;
+    t->model = of->model;
+    t->data = of->data;
+    t->shuffle = !o->no_shuffle;
     /* Failover is within one process. */
-    t->stop_on_loss = o.stop_on_loss || devices->context->processes != NULL;
-    t->device_timeout = o.device_timeout;
+    t->stop_on_loss = o->stop_on_loss || devices->context->processes != NULL;
+    t->device_timeout = o->device_timeout;
     dpti_rendezvous_set_table(t, &dpti_trainer_rendezvous);
     dpti_steps_set_catch_up(t, dpti_steps_catch_up);
-    const dpt_status status = build(t, &o);
+    const dpt_status status = build(t, of, obstacle);
     for (size_t i = 0; i < t->n_workers; i++)
         atomic_fetch_add(&devices->devices[i]->n_holders, 1);
     if (status == DPT_OK)

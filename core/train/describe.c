@@ -150,6 +150,23 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
     return DPT_OK;
 }
 
+size_t dpt_trainer_candidate_count(const dpt_trainer *trainer)
+{
+    return trainer->candidates.n;
+}
+
+dpt_status dpt_trainer_candidate(const dpt_trainer *trainer, size_t candidate, dpt_candidate *out)
+{
+    const dpti_candidates *all = &trainer->candidates;
+    if (candidate >= all->n)
+        return dpt_fail(trainer->context, DPT_E_INVALID,
+                        "there is no candidate %zu: %zu combinations were tried", candidate,
+                        all->n);
+    DPT_TRY(dpti_check_sized(trainer->context, "dpt_candidate", out));
+    (void)dpti_give_sized(&all->list[candidate], sizeof(dpt_candidate), out);
+    return DPT_OK;
+}
+
 size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer)
 {
     if (trainer->compress == DPT_COMPRESS_NONE) return 0;

@@ -373,7 +373,7 @@ static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
     if (o->compress != DPT_COMPRESS_NONE && !dpti_packing_of(o->compress))
         return dpt_fail(t->context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
     t->compress = o->compress;
-    if ((int)o->shard < 0 || o->shard > DPT_SHARD_PARAMETERS)
+    if ((int)o->shard < 0 || o->shard > DPT_SHARD_AUTO)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown way to shard %d", (int)o->shard);
     return DPT_OK;
 }
@@ -394,6 +394,10 @@ static dpt_status check_over_processes(dpt_trainer *t, const dpt_trainer_options
         return dpt_fail(t->context, DPT_E_INVALID,
                         "a CPU holds the optimizer's state of other devices within one process, "
                         "not over several: leave offload out");
+    if (o->shard == DPT_SHARD_AUTO)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "shard auto chooses what the devices of one process hold in parts, and "
+                        "there are several processes: leave shard out");
     if (o->shard != DPT_SHARD_NONE)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "parameters, gradients and the optimizer's state are divided within one "

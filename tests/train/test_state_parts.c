@@ -373,7 +373,7 @@ static void limits(test *t)
     parts_free(&right);
 }
 
-/* Where parts do not help nothing is said about them. */
+/* Where parts do not help, the memory that would do is told. */
 static void too_small(test *t)
 {
     static const size_t percents[DEVICES] = {52, 52, 52, 52};
@@ -391,7 +391,8 @@ static void too_small(test *t)
         make_limits(devices, s->wide, percents);
         if (CHECK_OK(dpt_device_set_open(s->context, devices, &set))) {
             CHECK_STATUS(parts_create(s, &task, set, &trainer), DPT_E_NO_MEMORY);
-            CHECK(!strstr(dpt_error_message(s->context), "--shard"));
+            CHECK(!strstr(dpt_error_message(s->context), "the training fits"));
+            CHECK_CONTAINS(dpt_error_message(s->context), "the least that would do is memory=");
         }
         dpt_trainer_destroy(trainer);
         dpt_device_set_close(set);

@@ -64,6 +64,13 @@ typedef enum dpti_callback {
     DPTI_CALLBACK_OTHER,    /* of a step, an event, a notice */
 } dpti_callback;
 
+/* What DPT_SHARD_AUTO has tried (choose.c). */
+enum { DPTI_MOST_CANDIDATES = 14 };
+typedef struct dpti_candidates {
+    size_t n;
+    dpt_candidate list[DPTI_MOST_CANDIDATES];
+} dpti_candidates;
+
 /* The trainer's record of one device of this process. */
 struct dpti_worker {
     dpt_trainer *trainer;
@@ -110,7 +117,8 @@ struct dpt_trainer {
     size_t n_fragments; /* of the parameters, which are exchanged one after the other; at least 1 */
     size_t joined;      /* batches that were made one batch of `batch_size` samples, at least 1 */
     dpt_recompute recompute;
-    size_t n_gradients; /* elements of the flat buffer of the gradients (dpti_program) */
+    dpti_candidates candidates; /* n 0: nothing was to be chosen */
+    size_t n_gradients;         /* elements of the flat buffer of the gradients (dpti_program) */
     uint64_t seed;
     dpt_init init; /* of the initial weights */
     bool shuffle;  /* samples are taken in a new order in each epoch */
