@@ -78,7 +78,8 @@ static void print(const cli_session *session, const cli_settling *settling, cons
            each * (double)data.count / (double)of->n_samples);
 }
 
-dpt_status cli_measure(const cli_session *session, double least_seconds, bool measured_split)
+dpt_status cli_measure(const cli_session *session, double least_seconds, bool measured_split,
+                       double *step_seconds)
 {
     const size_t n = dpt_trainer_device_count(session->trainer);
     size_t *shards = calloc(n, sizeof *shards);
@@ -86,6 +87,7 @@ dpt_status cli_measure(const cli_session *session, double least_seconds, bool me
     dpt_status status = shards && times ? DPT_OK
                                         : dpt_fail(session->context, DPT_E_NO_MEMORY,
                                                    "no memory for a measurement");
+    *step_seconds = 0;
     if (status == DPT_OK) {
         cli_settling settling = {.measured = measured_split && n > 1};
         measurement of = {.n_devices = n,
@@ -95,6 +97,7 @@ dpt_status cli_measure(const cli_session *session, double least_seconds, bool me
                           .waiting = times + 2 * n};
         status = train(session->trainer, least_seconds, &settling, &of);
         if (status == DPT_OK && of.n_steps > 0) print(session, &settling, &of);
+        if (of.n_steps > 0) *step_seconds = of.seconds / (double)of.n_steps;
     }
     free(shards);
     free(times);

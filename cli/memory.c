@@ -1,5 +1,6 @@
 /* Says before training which devices, of all processes, have too little memory for the data or for
    their shard, and what they do. */
+#include "chosen.h"
 #include "recipe.h"
 #include "session.h"
 
@@ -32,6 +33,12 @@ static void print_passes(const dpt_device_info *device, const dpt_device_plan *p
 {
     print_device(device);
     printf(": computes its shard of %zu samples %zu at a time\n", plan->samples, plan->micro_batch);
+}
+
+size_t cli_plan_bytes(const dpt_device_plan *plan)
+{
+    return plan->parameter_bytes + plan->optimizer_bytes + plan->activation_bytes +
+           plan->step_bytes + plan->data_bytes;
 }
 
 dpt_status cli_sum_optimizer(dpt_trainer *trainer, size_t *out)
@@ -73,6 +80,7 @@ static dpt_status print_parts(const cli_session *session)
 dpt_status cli_print_memory(const cli_session *session, const cli_options *options)
 {
     bool passes = false;
+    DPT_TRY(cli_print_chosen(session, "memory    "));
     DPT_TRY(print_parts(session));
     dpt_dataset_info data = {.size = sizeof data};
     dpt_dataset_describe(session->train, &data);

@@ -1,5 +1,6 @@
 /* dptrain plan: prints the layers of a training and what each device needs for it, without
  * training. */
+#include "chosen.h"
 #include "config.h"
 #include "measure.h"
 #include "recipe.h"
@@ -53,12 +54,6 @@ static void print_layers(const dpt_trainer *trainer, const dpt_model *model)
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-static size_t total_bytes(const dpt_device_plan *plan)
-{
-    return plan->parameter_bytes + plan->optimizer_bytes + plan->activation_bytes +
-           plan->step_bytes + plan->data_bytes;
-}
-
 int cli_id_width(const dpt_device_set *devices)
 {
     size_t width = sizeof "DEVICE";
@@ -79,7 +74,7 @@ static dpt_status print_device(dpt_trainer *trainer, const dpt_device *device, s
     printf("%-*s %7zu %7zu  %10.1f %10.1f %11.1f %8.1f %8.1f %8.1f  %10.3f %10.2f\n", width,
            about.id, plan.samples, plan.micro_batch, mebibytes(plan.parameter_bytes),
            mebibytes(plan.optimizer_bytes), mebibytes(plan.activation_bytes),
-           mebibytes(plan.step_bytes), mebibytes(plan.data_bytes), mebibytes(total_bytes(&plan)),
+           mebibytes(plan.step_bytes), mebibytes(plan.data_bytes), mebibytes(cli_plan_bytes(&plan)),
            plan.flops * 1e-9, mebibytes(plan.exchange_bytes));
     return DPT_OK;
 }
@@ -285,6 +280,29 @@ static dpt_status print_choices(const cli_session *session)
     return DPT_OK;
 }
 
+/* What --shard auto chose, with the combinations that it tried unless their table is to have a time
+   that is yet to be measured. */
+static dpt_status print_choice(const cli_session *session, const cli_options *options)
+{
+    if (dpt_trainer_candidate_count(session->trainer) == 0) return DPT_OK;
+    DPT_TRY(cli_print_chosen(session, ""));
+    if (options->measure == 0) DPT_TRY(cli_print_candidates(session, 0));
+    printf("\n");
+    return DPT_OK;
+}
+
+static dpt_status measure(const cli_session *session, const cli_options *options)
+{
+    double step_seconds = 0;
+    fflush(stdout); /* measuring takes a while */
+    cli_signals_catch();
+    DPT_TRY(cli_measure(session, options->measure,
+                        dpt_split_from(options->split).kind == DPT_SPLIT_MEASURED, &step_seconds));
+    if (dpt_trainer_candidate_count(session->trainer) == 0) return DPT_OK;
+    printf("\n");
+    return cli_print_candidates(session, step_seconds);
+}
+
 static dpt_status plan(cli_session *session, const cli_options *options)
 {
     dpt_round_plan rounds = {.size = sizeof rounds};
@@ -297,6 +315,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     }
     DPT_TRY(cli_session_open_training(session, &alone, 0));
     DPT_TRY(plan_rounds(session, options, &rounds));
+    DPT_TRY(print_choice(session, options));
     print_layers(session->trainer, session->model);
     printf("\n");
     DPT_TRY(print_devices(session));
@@ -307,11 +326,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     if (rounds.exchange_bytes > 0) print_rounds(&rounds, options);
     print_process();
     if (options->verbose) DPT_TRY(print_choices(session));
-    if (options->measure == 0) return DPT_OK;
-    fflush(stdout); /* measuring takes a while */
-    cli_signals_catch();
-    return cli_measure(session, options->measure,
-                       dpt_split_from(options->split).kind == DPT_SPLIT_MEASURED);
+    return options->measure > 0 ? measure(session, options) : DPT_OK;
 }
 
 int cli_plan(const cli_options *options)

@@ -31,6 +31,7 @@ static bool is(const char *value, const char *word)
 
 static dpt_shard shard_of(const cli_options *options)
 {
+    if (is(options->shard, "auto")) return DPT_SHARD_AUTO;
     if (is(options->shard, "parameters")) return DPT_SHARD_PARAMETERS;
     if (is(options->shard, "gradients")) return DPT_SHARD_GRADIENTS;
     return is(options->shard, "optimizer") ? DPT_SHARD_OPTIMIZER : DPT_SHARD_NONE;
@@ -119,8 +120,8 @@ int cli_recipe_check(const cli_options *options)
                          options->batchnorm);
     const int kept = check_checkpoint(options);
     if (kept != CLI_OK) return kept;
-    if (options->offload && is(options->shard, "none"))
-        return cli_error(CLI_USAGE, "--offload and --shard none: leave one");
+    if (options->offload && (is(options->shard, "none") || is(options->shard, "auto")))
+        return cli_error(CLI_USAGE, "--offload and --shard %s: leave one", options->shard);
     if (options->fresh && options->lora)
         return cli_error(CLI_USAGE, "--fresh and --lora: the base keeps the weights of its file");
     if (options->load_partial && options->lora)

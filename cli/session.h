@@ -132,6 +132,8 @@ DPT_CHECK_RESULT dpt_status cli_class_weights(cli_session *session, const cli_op
 /* Prints the line of a device: name, threads or compute units, detail, process and host. */
 void cli_print_device(const dpt_device_info *device);
 
+/* All bytes that a device takes (memory.c). */
+size_t cli_plan_bytes(const dpt_device_plan *plan);
 /* The bytes of the optimizer's state on all devices together (memory.c). */
 DPT_CHECK_RESULT dpt_status cli_sum_optimizer(dpt_trainer *trainer, size_t *out);
 /* Prints which devices cannot hold the data or their shard, and what they do; and the parts of the

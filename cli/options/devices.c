@@ -3,7 +3,7 @@
 #include "table.h"
 
 static const char *const recomputes[] = {"auto", "on", "off", NULL};
-static const char *const shards[] = {"none", "optimizer", "gradients", "parameters", NULL};
+static const char *const shards[] = {"none", "optimizer", "gradients", "parameters", "auto", NULL};
 static const char *const precisions[] = {"fp32", "tf32", "bf16", NULL};
 
 static const char *const splits[] = {"measured", "equal", "replay:", NULL};
@@ -122,12 +122,14 @@ static const cli_option options[] = {
     },
     {
         .name = "shard",
-        .argument = "none|optimizer|gradients|parameters",
+        .argument = "none|optimizer|gradients|parameters|auto",
         .help = "optimizer: the devices hold the optimizer's state in parts, in proportion to the "
                 "memory that each has left, and not each for itself: less memory on each device, "
                 "the same bits. Host memory holds a copy. gradients: so they do with summed "
                 "gradients. parameters: so they do with these and the weights, and copy those of a "
-                "layer when it is computed. In one process. Default: none",
+                "layer when it is computed. auto: the cheapest of these that fits, with --offload "
+                "and --recompute auto where they help; none if all fits. In one process. Default: "
+                "none",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(shard),

@@ -106,8 +106,8 @@ refuse 2 "gradients cannot be divided with deterministic in a model .*weights th
 # says what helps.
 wide=(--dataset synthetic:28x28x1:10:128 --model lenet --batch-size 16 --optimizer adamw --lr 0.002 --split equal)
 little=(--devices cpu:threads=1:memory=2200K,cpu:threads=1:memory=3M)
-refuse 1 "memory=2200K: .* the training fits with --shard optimizer$" plan "${wide[@]}" "${little[@]}"
-refuse 1 "memory=2200K: .* the training fits with --shard optimizer$" train "${wide[@]}" "${little[@]}"
+refuse 1 "memory=2200K: .* the training fits with --shard optimizer, which --shard auto chooses$" plan "${wide[@]}" "${little[@]}"
+refuse 1 "memory=2200K: .* the training fits with --shard optimizer, which --shard auto chooses$" train "${wide[@]}" "${little[@]}"
 checks=$((checks + 1))
 "$DPTRAIN" plan "${wide[@]}" "${little[@]}" --shard optimizer >plan.out 2>&1 || fail "plan: $(cat plan.out)"
 check "the plan tells of parts: $(cat plan.out)" grep -qE \
@@ -130,7 +130,7 @@ check "the plan tells what parts of parameters would save: $(cat plan.out)" grep
 large=(--dataset synthetic:32x32x1:10:64 --model mlp --batch-size 16 --optimizer adamw --split equal)
 small=(--devices cpu:threads=1:memory=13M,cpu:threads=1:memory=18M,cpu:threads=1:memory=24M)
 for shard in none optimizer; do
-    refuse 1 "memory=13M: .* the training fits with --shard gradients$" plan "${large[@]}" "${small[@]}" \
+    refuse 1 "memory=13M: .* the training fits with --shard gradients, which --shard auto chooses$" plan "${large[@]}" "${small[@]}" \
         --shard "$shard"
 done
 checks=$((checks + 1))
@@ -151,7 +151,7 @@ check "what host memory keeps is told: $(cat plan.out)" \
 
 # A network whose parameters alone the smallest device does not hold.
 tiny=(--devices cpu:threads=1:memory=8200K,cpu:threads=1:memory=20M,cpu:threads=1:memory=24M)
-refuse 1 "memory=8200K: .* the training fits with --shard parameters \(each micro-batch copies [0-9.]+ MiB to a device\)$" \
+refuse 1 "memory=8200K: .* the training fits with --shard parameters \(each micro-batch copies [0-9.]+ MiB to a device\), which --shard auto chooses$" \
     plan "${large[@]}" "${tiny[@]}" --shard gradients
 checks=$((checks + 1))
 "$DPTRAIN" plan "${large[@]}" "${tiny[@]}" --shard parameters >plan.out 2>&1 || fail "plan: $(cat plan.out)"
@@ -164,7 +164,7 @@ check "each device is within its limit: $(cat plan.out)" \
         END { exit n != 3 }' plan.out
 train "${large[@]}" "${tiny[@]}" --shard parameters --max-steps 3 --checkpoint limited_more
 check "the same weights within smaller limits" same unlimited limited_more
-refuse 1 "memory=1M: [^;]*take a smaller batch$" plan "${wide[@]}" \
+refuse 1 "memory=1M: [^;]*take a smaller batch; .* the least that would do is memory=[0-9]* for .*, with --shard optimizer$" plan "${wide[@]}" \
     --devices cpu:threads=1:memory=1M,cpu:threads=1:memory=1M
 
 # Offload.  Devices of the fault plug-ins stand for cards.
@@ -222,10 +222,10 @@ if [ -n "${DPTRAIN_FAULT_INNER:-}" ]; then
     short=(--devices "$card:memory=13M,cpu:threads=1" --split 1:0)
     small=(--devices "$card:memory=18M,cpu:threads=1:memory=16M" --split 1:0)
     for verb in plan train; do
-        refuse 1 "memory=13M: .* the training fits with --offload \(each step copies [0-9.]+ MiB between a device and the host\)$" \
+        refuse 1 "memory=13M: .* the training fits with --offload \(each step copies [0-9.]+ MiB between a device and the host\), which --shard auto chooses$" \
             "$verb" "${common[@]}" "${short[@]}"
-        refuse 1 "memory=18M: .* the training fits with --shard optimizer$" "$verb" "${common[@]}" "${small[@]}"
-        refuse 1 "memory=16M: .* the training fits with --shard optimizer and without --offload$" \
+        refuse 1 "memory=18M: .* the training fits with --shard optimizer, which --shard auto chooses$" "$verb" "${common[@]}" "${small[@]}"
+        refuse 1 "memory=16M: .* the training fits with --shard optimizer and without --offload, which --shard auto chooses$" \
             "$verb" "${common[@]}" "${small[@]}" --offload
     done
     train "${common[@]}" --max-steps 12 "${short[@]}" --offload --checkpoint short
