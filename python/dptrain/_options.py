@@ -66,7 +66,7 @@ class TrainerOptions(TypedDict, total=False):
     readmit: Time
     recompute: Union[bool, str]  # "auto", "on", "off"
     rows_of_logits: int
-    shard: str  # "none", "optimizer", "gradients", "parameters"
+    shard: str  # "none", "optimizer", "gradients", "parameters", "auto"
     offload: bool
 
 
@@ -186,7 +186,9 @@ def _recompute(struct: Any, value: Any, keep: list) -> None:
 
 def _shard(struct: Any, value: Any, keep: list) -> None:
     if not isinstance(value, str):
-        raise ValueError(f'shard is "none", "optimizer", "gradients" or "parameters", not {value!r}')
+        raise ValueError(
+            f'shard is "none", "optimizer", "gradients", "parameters" or "auto", not {value!r}'
+        )
     struct.shard = constant("dpt_shard", value)
 
 

@@ -424,6 +424,17 @@ class Trainer(Owned):
         return word_of("dpt_shard", lib.dpt_trainer_sharded(self._get().get()))
 
     @property
+    def candidates(self) -> list[dict[str, Any]]:
+        """What shard="auto" has tried, the cheapest combination first; the last one fits and was chosen.
+        Each has the fields of dpt_candidate (dptrain/report.h).  Empty without shard="auto"."""
+        found = []
+        for i in range(lib.dpt_trainer_candidate_count(self._get().get())):
+            out = empty("dpt_candidate")
+            self._call(lib.dpt_trainer_candidate, i, out)
+            found.append(as_dict(out))
+        return found
+
+    @property
     def offloaded(self) -> bool:
         """Whether the CPUs hold these parts for all devices."""
         return bool(lib.dpt_trainer_offloaded(self._get().get()))

@@ -283,6 +283,31 @@ def test_steps_of_a_trainer(net, digits):
     assert np.array_equal(net.weights["fc2.bias"], np.arange(10))
 
 
+def test_what_is_chosen(net, digits):
+    options = dict(
+        batch_size=100, micro_batch=1, split="equal", optimizer="adamw", recompute="off", shard="auto"
+    )
+    with dptrain.Trainer(net.copy(), digits, devices="cpu:threads=1,cpu:threads=1", **options) as trainer:
+        assert trainer.shard == "none"
+        assert [c["options"] for c in trainer.candidates] == ["--shard none"]
+        taken = sum(v for k, v in trainer.plan(0).items() if k in _TAKEN)
+        state = trainer.plan(0)["optimizer_bytes"]
+    devices = f"cpu:threads=1:memory={taken - state // 4},cpu:threads=1"
+    with dptrain.Trainer(net.copy(), digits, devices=devices, **options) as trainer:
+        assert trainer.shard == "optimizer"
+        first, last = trainer.candidates
+        assert not first["fits"] and first["device"] == 0 and first["need_bytes"] > first["limit_bytes"]
+        assert last["fits"] and last["options"] == "--shard optimizer" and last["shard"] == "optimizer"
+        trainer.step()
+    with dptrain.Trainer(net, digits, devices="cpu", batch_size=100) as trainer:
+        assert trainer.candidates == []
+    with pytest.raises(ValueError, match="leave offload out"):
+        dptrain.Trainer(net, digits, offload=True, devices="cpu", **options)
+
+
+_TAKEN = ("parameter_bytes", "optimizer_bytes", "activation_bytes", "step_bytes", "data_bytes")
+
+
 def test_the_state_of_a_trainer(net, digits, tmp_path):
     options = dict(devices="cpu:threads=1", batch_size=100, momentum=0.9)
     with dptrain.Trainer(net.copy(), digits, **options) as trainer:
