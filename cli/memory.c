@@ -38,7 +38,7 @@ static void print_passes(const dpt_device_info *device, const dpt_device_plan *p
 size_t cli_plan_bytes(const dpt_device_plan *plan)
 {
     return plan->parameter_bytes + plan->optimizer_bytes + plan->activation_bytes +
-           plan->step_bytes + plan->data_bytes;
+           plan->step_bytes + plan->data_bytes + plan->copy_bytes;
 }
 
 dpt_status cli_sum_optimizer(dpt_trainer *trainer, size_t *out)

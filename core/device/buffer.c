@@ -60,6 +60,18 @@ dpt_status dpti_alloc(dpti_device *device, size_t n_bytes, dpti_buffer *out)
     return DPT_OK;
 }
 
+dpt_status dpti_charge(dpti_device *device, size_t n_bytes)
+{
+    DPT_TRY(check_limit(device, n_bytes));
+    atomic_fetch_add(&device->memory_used_bytes, n_bytes);
+    return DPT_OK;
+}
+
+void dpti_discharge(dpti_device *device, size_t n_bytes)
+{
+    atomic_fetch_sub(&device->memory_used_bytes, n_bytes);
+}
+
 /* DPT_E_UNSUPPORTED if the backend cannot wrap. */
 static dpt_status wrap(dpti_device *device, const void *host, size_t n_bytes, dpti_buffer *out)
 {

@@ -34,6 +34,10 @@ DPT_CHECK_RESULT dpt_status dpti_alloc(dpti_device *device, size_t n_bytes, dpti
    Fails as dpti_alloc and dpti_upload do. */
 DPT_CHECK_RESULT dpt_status dpti_alloc_data(dpti_device *device, const void *host, size_t n_bytes,
                                             dpti_buffer *out);
+/* [driver] Counts host memory against the device's limit, as if it was allocated there.  Fails as
+   dpti_alloc does beyond the limit.  And: counts it no more. */
+DPT_CHECK_RESULT dpt_status dpti_charge(dpti_device *device, size_t n_bytes);
+void dpti_discharge(dpti_device *device, size_t n_bytes);
 /* [driver] Accepts a zeroed buffer; zeroes it. */
 void dpti_free(dpti_buffer *buffer);
 /* [driver] Returns the buffer's address if it lies in host memory, else NULL. */

@@ -47,6 +47,8 @@ typedef struct dpt_device_plan {
                             behind the update: parameters of other parts from the host to the
                             device, and the device's own part to the host if the host does not see
                             the device's memory */
+    size_t copy_bytes;   /* with dpt_trainer_options.offload, of a CPU: its part of the copy of the
+                            training state in host memory, which counts as memory of the device */
 } dpt_device_plan;
 
 /* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed

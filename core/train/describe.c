@@ -145,7 +145,8 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
         .gradient_bytes = t->n_gradients * sizeof(float),
         .kept_bytes = dpti_window_host_bytes(w),
         .gathered_bytes = dpti_fetches_bytes(&w->train),
-        .update_bytes = dpti_state_parts_update_bytes(w)};
+        .update_bytes = dpti_state_parts_update_bytes(w),
+        .copy_bytes = dpti_state_parts_mirror_bytes(w)};
     (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }

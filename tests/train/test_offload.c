@@ -28,7 +28,8 @@ static void look_at_plan(test *t, const dpt_trainer *trainer, size_t i)
     dpt_device_plan plan = {.size = sizeof plan};
     CHECK_OK(dpt_trainer_plan(trainer->workers[0].trainer, i, &plan));
     CHECK_SIZE(used, plan.parameter_bytes + plan.optimizer_bytes + plan.activation_bytes +
-                         plan.step_bytes + plan.data_bytes);
+                         plan.step_bytes + plan.data_bytes + plan.copy_bytes);
+    CHECK_SIZE(plan.copy_bytes > 0, is_cpu(device));
     CHECK(used <= device->memory_limit_bytes);
 }
 

@@ -126,6 +126,21 @@ static size_t memory_left(const dpti_worker *w)
     return reduce(dpti_memory_capacity(w->device), atomic_load(&w->device->memory_used_bytes));
 }
 
+/* The bytes of the mirror that are counted on a worker's device: a CPU that holds parts for other
+   devices has the memory of the mirror, too.  What is in no part is divided evenly. */
+static size_t mirror_bytes(const dpti_worker *w)
+{
+    const dpt_trainer *t = w->trainer;
+    const size_t rest = t->model->flat_size - t->model->flat_trained;
+    const dpti_state_part *part = &w->replicas.part;
+    size_t n_cpus = 0;
+    if (!dpti_state_parts_offloaded(t) || !is_cpu(w->device)) return 0;
+    for (size_t i = 0; i < t->n_workers; i++)
+        n_cpus += is_cpu(t->workers[i].device) && !dpti_is_lost(&t->workers[i]);
+    const size_t n = part->end - part->begin + rest / n_cpus + (rest % n_cpus != 0);
+    return n * dpti_trainer_n_state_buffers(t) * sizeof(float);
+}
+
 void dpti_state_parts_divide(dpt_trainer *trainer, bool measured)
 {
     dpt_trainer *t = trainer;
@@ -161,7 +176,8 @@ bool dpti_state_parts_takes_least(const dpt_trainer *trainer)
    one more. */
 void dpti_state_parts_measure(dpt_trainer *trainer)
 {
-    enum { BUFFERS = DPTI_MAX_STATE_BUFFERS + 1 }; /* the sums of gradients, too */
+    /* Those of the device and of the mirror, and the sums of gradients. */
+    enum { BUFFERS = 2 * DPTI_MAX_STATE_BUFFERS + 1 };
     const size_t margin = DPTI_STATE_PART_ALIGNMENT * sizeof(float) * BUFFERS;
     for (size_t i = 0; i < trainer->n_workers; i++) {
         dpti_worker *w = &trainer->workers[i];
@@ -295,9 +311,19 @@ static size_t count_own(const dpti_worker *w)
     return n;
 }
 
+/* Counts the part of the mirror. */
+static dpt_status charge(dpti_worker *w)
+{
+    const size_t n_bytes = mirror_bytes(w);
+    DPT_TRY(dpti_charge(w->device, n_bytes));
+    w->replicas.charged = n_bytes;
+    return DPT_OK;
+}
+
 dpt_status dpti_state_parts_create(dpti_worker *worker)
 {
     void *host = NULL;
+    DPT_TRY(charge(worker));
     if (!worker->trainer->replicas.parts.on || worker->replicas.views[0]) return DPT_OK;
     const size_t n = count_own(worker);
     if (n == 0) return DPT_OK;
@@ -311,6 +337,13 @@ void dpti_state_parts_destroy(dpti_worker *worker)
     float *fetched = worker->replicas.fetched;
     worker->replicas.fetched = NULL;
     dpti_host_free(worker->device, fetched);
+    dpti_discharge(worker->device, worker->replicas.charged);
+    worker->replicas.charged = 0;
+}
+
+size_t dpti_state_parts_mirror_bytes(const dpti_worker *worker)
+{
+    return worker->replicas.charged;
 }
 
 dpt_status dpti_state_parts_fetch(dpti_shard *shard)

@@ -74,6 +74,9 @@ bool dpti_state_parts_takes_least(const dpt_trainer *trainer);
 void dpti_state_parts_measure(dpt_trainer *trainer);
 /* Bytes that are copied between the device and the mirror behind each update. */
 size_t dpti_state_parts_update_bytes(const dpti_worker *worker);
+/* Bytes of the mirror that count as memory of the worker's device: of a CPU that holds parts for
+   other devices. */
+size_t dpti_state_parts_mirror_bytes(const dpti_worker *worker);
 /* The part that the worker's device updates, as its program needs it; without parts, all. */
 void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out);
 

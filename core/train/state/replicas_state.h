@@ -63,6 +63,7 @@ typedef struct dpti_worker_replicas {
     /* Host memory for the own part of each state buffer, one behind the other; NULL: `views` are
        used, or there is no part. */
     float *fetched;
+    size_t charged; /* bytes of the mirror that are counted on the device */
 } dpti_worker_replicas;
 
 #endif
