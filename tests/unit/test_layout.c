@@ -29,6 +29,16 @@ FIELD(dpt_class_info, recall, 40);
 FIELD(dpt_class_info, f1, 48);
 FIELD(dpt_class_info, auc, 56);
 
+FIELD(dpt_candidate, size, 0);
+FIELD(dpt_candidate, shard, 8);
+FIELD(dpt_candidate, offload, 12);
+FIELD(dpt_candidate, recompute, 16);
+FIELD(dpt_candidate, options, 24);
+FIELD(dpt_candidate, fits, 32);
+FIELD(dpt_candidate, device, 40);
+FIELD(dpt_candidate, need_bytes, 48);
+FIELD(dpt_candidate, limit_bytes, 56);
+
 FIELD(dpt_classification_info, size, 0);
 FIELD(dpt_classification_info, samples, 8);
 FIELD(dpt_classification_info, classes, 16);
@@ -135,6 +145,7 @@ FIELD(dpt_device_plan, kept_bytes, 104);
 FIELD(dpt_device_plan, recomputed_flops, 112);
 FIELD(dpt_device_plan, gathered_bytes, 120);
 FIELD(dpt_device_plan, update_bytes, 128);
+FIELD(dpt_device_plan, copy_bytes, 136);
 
 FIELD(dpt_round_plan, size, 0);
 FIELD(dpt_round_plan, exchange_bytes, 8);
