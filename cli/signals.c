@@ -24,8 +24,8 @@ enum { UNTIL_STEP, UNTIL_ROUND, UNTIL_EPOCH };
 static const char *const ending_after[] = {[UNTIL_STEP] = ": ending after this step\n",
                                            [UNTIL_ROUND] =
                                                ": ending after this round of local steps\n",
-                                           [UNTIL_EPOCH] = ": ending after this step, which ends "
-                                                           "its round of local steps early\n"};
+                                           [UNTIL_EPOCH] = (": ending after this step, which ends "
+                                                            "its round of local steps early\n")};
 static const char *const keeping_after[] = {[UNTIL_STEP] = ": a checkpoint after this step\n",
                                             [UNTIL_ROUND] =
                                                 ": a checkpoint after this round of local steps\n",
