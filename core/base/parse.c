@@ -57,7 +57,7 @@ bool dpti_parse_bytes(const char *text, size_t *out)
     size_t bytes = (size_t)value;
     if (*end) {
         const char *unit = strchr(units, *end);
-        if (!unit || end[1]) return false;
+        if (!unit || (end[1] && strcmp(end + 1, "iB") != 0)) return false;
         for (const char *u = units; u <= unit; u++)
             if (!dpti_multiply(bytes, 1024, &bytes)) return false;
     }

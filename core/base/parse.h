@@ -9,8 +9,8 @@
 /* Parses an integer, or a real number, from min to max. */
 DPT_CHECK_RESULT bool dpti_parse_size(const char *text, size_t min, size_t max, size_t *out);
 DPT_CHECK_RESULT bool dpti_parse_real(const char *text, double min, double max, double *out);
-/* Parses a number of bytes: "64M", "2G", "1024".  The optional factors K, M, G and T are powers of
-   1024. */
+/* Parses a number of bytes: "64M", "2GiB", "1024".  The optional factors K, M, G and T, with or
+   without iB, are powers of 1024. */
 DPT_CHECK_RESULT bool dpti_parse_bytes(const char *text, size_t *out);
 /* Parses a time of at most `max` seconds: "500us", "5ms", "0.02s".  The unit is required. */
 DPT_CHECK_RESULT bool dpti_parse_seconds(const char *text, double max, double *out);

@@ -185,7 +185,8 @@ static void whole_reals_only(test *t)
 
 static void bytes_with_units(test *t)
 {
-    static const char *const wrong[] = {"", "K", "1k", "1KB", "1 K", "-1K", "1.5G", "99999999999T"};
+    static const char *const wrong[] = {"",      "K",   "1k",  "1KB",  "1Ki",         "1iB",
+                                        "1MiBs", "1 K", "-1K", "1.5G", "99999999999T"};
     size_t out = 7;
     CHECK(dpti_parse_bytes("1024", &out));
     CHECK_SIZE(out, 1024);
@@ -193,6 +194,8 @@ static void bytes_with_units(test *t)
     CHECK_SIZE(out, 64u << 20);
     CHECK(dpti_parse_bytes("2G", &out));
     CHECK_SIZE(out, (size_t)2 << 30);
+    CHECK(dpti_parse_bytes("5KiB", &out));
+    CHECK_SIZE(out, 5u << 10);
     CHECK(dpti_parse_bytes("3T", &out));
     CHECK_SIZE(out, (size_t)3 << 40);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
