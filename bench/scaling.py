@@ -294,6 +294,12 @@ def local_step(compute, over, n_bytes, steps, delay=0, fragments=1):
     return step + fragments * (max(0, over(n_bytes / fragments) - delay * step) + votes) / steps
 
 
+def low_rank_step(compute, gathers, over, n_bytes):
+    """A step whose gradients travel as factors behind backward: of the first sum the second one, of about
+    as many bytes, is made."""
+    return compute + gathers + over(0) + over(n_bytes)
+
+
 def hiding_delay(options, compute, over, n_bytes):
     """The steps beside which a fragment is exchanged: as given, or the least that hide the exchange."""
     if options.outer_delay is not None:
@@ -309,6 +315,9 @@ def predict(arguments):
     parser.add_argument("--per-process", type=int, default=4, help="devices of a host, in one process")
     parser.add_argument("--gathers", type=int, default=37,
                         help="exchanges of batch-norm's statistics in a step; 0 for --batchnorm local")
+    parser.add_argument("--low-rank", type=float, default=135,
+                        help="of --compress lowrank: gradients travel in this part of their bytes, which dptrain plan "
+                        "tells; 135 is rank 4 of ResNet-18")
     parser.add_argument("--local-steps", type=int, default=100, help="of a round")
     parser.add_argument("--buffers", type=int, default=2,
                         help="exchanged at the end of a round: parameters, and what the optimizer keeps: "
@@ -336,8 +345,8 @@ def predict(arguments):
             "bf16": (direct, 0.5, 1, True), "8 accumulated": (direct, 1, 8, True),
             "halving": (halving, 1, 1, True), "all three": (halving, 0.5, 8, True)}
     print("| devices | link | batch | compute | statistics | exchange | "
-          + " | ".join(f"{way}" for way in ways) + f" | {options.local_steps} local | delayed |")
-    print("|--:|---|--:|--:|--:|--:|" + "--:|" * (len(ways) + 2))
+          + " | ".join(f"{way}" for way in ways) + f" | low rank | {options.local_steps} local | delayed |")
+    print("|--:|---|--:|--:|--:|--:|" + "--:|" * (len(ways) + 3))
     for n in options.devices:
         mix = [DEVICES[k] for k in DEVICES for _ in range(n // len(DEVICES))]
         p, batch = max(1, n // options.per_process), options.batch * n
@@ -353,6 +362,8 @@ def predict(arguments):
                                      else compute + over(total)) / steps
                 shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             over = direct(p, alpha, rate)
+            seconds = low_rank_step(compute, options.gathers * over(0) / 2, over, total / options.low_rank)
+            shown.append(f"{1e3 * seconds:.0f} ms, {100 * batch / seconds / alone:.0f} %")
             for delayed in (False, True):
                 n_bytes = round_bytes(options, delayed) * options.parameters
                 delay = hiding_delay(options, compute, over, n_bytes) if delayed else 0
