@@ -92,6 +92,7 @@ typedef struct cli_options {
     double max_time;
     double measure; /* dptrain plan: seconds; 0: not */
     size_t micro_batch, accumulate;
+    size_t compress_rank;            /* 0: the default */
     size_t local_steps;              /* 0: none */
     size_t outer_delay;              /* 0: none */
     size_t outer_fragments;          /* 0: one */

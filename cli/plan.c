@@ -213,15 +213,19 @@ static dpt_status print_recomputed(dpt_trainer *trainer)
     return DPT_OK;
 }
 
-/* The memory for compression, in case several processes train.  A plan runs in one process. */
-static void print_compression(const dpt_trainer *trainer)
+/* The memory for compression, and what travels, in case several processes train.  A plan runs in
+   one process. */
+static void print_compression(const dpt_trainer *trainer, const cli_options *options)
 {
     const double n_bytes = mebibytes(dpt_trainer_feedback_bytes(trainer));
-    if (n_bytes > 0)
-        printf(
-            "Compression: %.1f MiB of host memory in each of several processes; for each process "
-            "another %.1f MiB in a checkpoint, and with --checkpoint in the first one's memory\n",
-            n_bytes, n_bytes / 2);
+    const size_t sent = dpt_trainer_gradient_bytes(trainer);
+    const bool low_rank = cli_trainer_options(options, 1).compress == DPT_COMPRESS_LOWRANK;
+    if (n_bytes == 0) return;
+    printf("Compression: %.1f MiB of host memory in each of several processes; for each process "
+           "another %.1f MiB in a checkpoint, and with --checkpoint in the first one's memory\n",
+           n_bytes, n_bytes / (low_rank ? 3 : 2));
+    if (options->local_steps == 0)
+        printf("The gradients of a step travel as %zu bytes (%.2f MiB)\n", sent, mebibytes(sent));
 }
 
 /* What several processes exchange with local steps, and keep for them in host memory. */
@@ -322,7 +326,7 @@ static dpt_status plan(cli_session *session, const cli_options *options)
     DPT_TRY(print_gradients(session->trainer));
     DPT_TRY(print_parts(session));
     DPT_TRY(print_recomputed(session->trainer));
-    print_compression(session->trainer);
+    print_compression(session->trainer, options);
     if (rounds.exchange_bytes > 0) print_rounds(&rounds, options);
     print_process();
     if (options->verbose) DPT_TRY(print_choices(session));

@@ -192,6 +192,7 @@ static double rate(const cli_options *options)
 static dpt_compression compression(const char *word)
 {
     if (is(word, "bf16")) return DPT_COMPRESS_BF16;
+    if (is(word, "lowrank")) return DPT_COMPRESS_LOWRANK;
     return is(word, "int8") ? DPT_COMPRESS_INT8 : DPT_COMPRESS_NONE;
 }
 
@@ -219,6 +220,7 @@ dpt_trainer_options cli_trainer_options(const cli_options *options, size_t count
         .no_overlap = is(o->overlap, "off"),
         .no_standby = is(o->standby, "off"),
         .compress = compression(o->compress),
+        .compress_rank = o->compress_rank,
         .split = dpt_split_from(o->split),
         .optimizer = is_adamw(o) ? DPT_OPTIMIZER_ADAMW : DPT_OPTIMIZER_SGD,
         .lr = (float)rate(o),
@@ -322,6 +324,7 @@ static void print_optimizer(const cli_options *o, size_t batch)
     if (cli_batch_norm(o) == DPT_BATCH_NORM_FROZEN) printf(", batch-norm frozen");
     if (compression(o->compress) != DPT_COMPRESS_NONE)
         printf(", %s between processes", o->compress);
+    if (o->compress_rank > 0) printf(" (rank %zu)", o->compress_rank);
     if (o->local_steps > 0) printf(", rounds of %zu local steps", o->local_steps);
     if (o->outer_delay > 0) printf(" (outer step %zu steps later", o->outer_delay);
     if (o->outer_fragments > 1) printf(", in %zu fragments", o->outer_fragments);

@@ -3,7 +3,7 @@
 
 static const char *const batch_norms[] = {"sync", "local", "frozen", NULL};
 static const char *const on_off[] = {"on", "off", NULL};
-static const char *const compressions[] = {"none", "bf16", "int8", NULL};
+static const char *const compressions[] = {"none", "bf16", "int8", "lowrank", NULL};
 static const char *const losses[] = {"cross-entropy", "squared-error",        "mse", "absolute",
                                      "huber",         "binary-cross-entropy", "bce", NULL};
 
@@ -144,13 +144,24 @@ static const cli_option options[] = {
         .name = "compress",
         .argument = "HOW",
         .help = "gradients between processes, or what --local-steps exchange: none (default), as "
-                "float32; bf16, rounded to 16 bits for slow networks; int8, rounded to 8 bits. The "
-                "rounding error is kept and added to what is sent next. Gradients then go through "
-                "MPI on all devices",
+                "float32; bf16, rounded to 16 bits for slow networks; int8, rounded to 8 bits; "
+                "lowrank, matrices of low rank (--compress-rank). What is dropped is kept and "
+                "added to what is sent next. Gradients then go through MPI on all "
+                "devices",
         .verbs = SETS,
         .kind = CLI_TEXT,
         TARGET(compress),
         .values = compressions,
+    },
+    {
+        .name = "compress-rank",
+        .argument = "R",
+        .help = "with --compress lowrank: the rank. Default: 4",
+        .verbs = SETS,
+        .kind = CLI_COUNT,
+        TARGET(compress_rank),
+        .min = 1,
+        .max = 256,
     },
     {
         .name = "local-steps",

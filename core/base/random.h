@@ -20,6 +20,7 @@ typedef enum dpti_random_use {
     DPTI_RANDOM_TOKEN = 7,   /* index: the number of the draw in a text */
     DPTI_RANDOM_MIX = 8,     /* index: epoch << 32 | sample */
     DPTI_RANDOM_PLACE = 9,   /* index: epoch (base/permutation.h) */
+    DPTI_RANDOM_FACTOR = 10, /* index: column (collective/low_rank.h) */
 } dpti_random_use;
 
 /* A sequence of numbers keyed by (seed, use, index). */

@@ -56,6 +56,13 @@ dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
             return DPT_E_NO_MEMORY;
         }
     }
+    if (dpti_exchange_factors(t)) {
+        s.factors = dpti_trainer_make_flat(t);
+        if (!s.factors) {
+            dpti_snapshot_free(&s);
+            return DPT_E_NO_MEMORY;
+        }
+    }
     *out = s;
     return DPT_OK;
 }
@@ -66,9 +73,15 @@ void dpti_snapshot_free(dpti_snapshot *snapshot)
         free(snapshot->flats[k]);
     free(snapshot->residual);
     free(snapshot->outer);
+    free(snapshot->factors);
     free(snapshot->state);
     dpti_origin_free(&snapshot->origin);
     *snapshot = (dpti_snapshot){.n_kinds = 0};
+}
+
+static size_t factor_bytes(const dpt_trainer *t)
+{
+    return dpti_exchange_factors(t) ? t->model->flat_trained * sizeof(float) : 0;
 }
 
 /* Stores what the balance has learnt about each device, and which devices are on standby.  Does
@@ -147,6 +160,7 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     if (snapshot->outer)
         memcpy(snapshot->outer, dpti_rounds_velocity(t),
                t->model->flat_gradients * sizeof *snapshot->outer);
+    if (snapshot->factors) memcpy(snapshot->factors, dpti_exchange_factors(t), factor_bytes(t));
     dpti_run_state *state = calloc(1, sizeof *state);
     if (!state) return dpt_fail(t->context, DPT_E_NO_MEMORY, "no memory for a checkpoint");
     const bool complete = describe(t, course, state);
@@ -172,8 +186,9 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
 {
     const char *metadata[DPTI_ORIGIN_LIST];
     dpti_origin_list(&s->origin, state_key, s->state, metadata);
-    DPT_TRY(dpti_tensors_create(s->model, s->n_kinds + s->n_owing + (s->outer != NULL), tensors,
-                                error));
+    DPT_TRY(dpti_tensors_create(s->model,
+                                s->n_kinds + s->n_owing + (s->outer != NULL) + (s->factors != NULL),
+                                tensors, error));
     DPT_TRY(dpti_tensors_add_weights(tensors, s->flats[0], s->batches, error));
     for (size_t k = 1; k < s->n_kinds; k++)
         DPT_TRY(dpti_tensors_add_state(
@@ -185,6 +200,9 @@ static dpt_status write_file(dpti_snapshot *s, const char *path, dpti_tensors *t
     if (s->outer)
         DPT_TRY(dpti_tensors_add_state(tensors, (dpti_state_kind){dpti_outer_tensor, 0}, s->outer,
                                        error));
+    if (s->factors)
+        DPT_TRY(dpti_tensors_add_state(tensors, (dpti_state_kind){dpti_factor_tensor, 0},
+                                       s->factors, error));
     return dpti_safetensors_seal(
         &(dpti_tensor_file){
             .path = path, .tensors = tensors->list, .n_tensors = tensors->n, .metadata = metadata},
@@ -229,7 +247,8 @@ size_t dpti_checkpoint_most_bytes(const dpt_trainer *trainer, const char *path)
     size_t n_owing, n_devices;
     peek(path, &n_owing, &n_devices);
     if (n_devices < t->n_devices) n_devices = t->n_devices;
-    const size_t n_flats = DPTI_MAX_STATE_BUFFERS + 1 + n_owing; /* 1: the outer velocity */
+    /* 2: the outer velocity, and factors */
+    const size_t n_flats = DPTI_MAX_STATE_BUFFERS + 2 + n_owing;
     return dpti_weights_most_bytes(t->model, n_flats, n_devices);
 }
 
@@ -295,6 +314,22 @@ static dpt_status read_residuals(dpt_trainer *t, const dpti_tensor_source *sourc
     return status;
 }
 
+static bool is_factor(const char *name)
+{
+    return strncmp(name, DPTI_FACTOR_PREFIX, strlen(DPTI_FACTOR_PREFIX)) == 0;
+}
+
+/* Reads the factors of low rank; zeros if the file has none.  Whatever they are, the next step can
+   begin with them. */
+static dpt_status read_factors(dpt_trainer *t, const dpti_tensor_source *source, dpti_checkpoint *c)
+{
+    if (!dpti_exchange_factors(t)) return DPT_OK;
+    c->factors = dpti_trainer_make_flat(t);
+    if (!c->factors) return DPT_E_NO_MEMORY;
+    if (!dpti_safetensors_any(source->file, is_factor)) return DPT_OK;
+    return dpti_state_read(source, (dpti_state_kind){dpti_factor_tensor, 0}, c->factors);
+}
+
 static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpti_checkpoint *c)
 {
     const size_t n_kinds = dpti_trainer_n_state_buffers(t);
@@ -326,6 +361,7 @@ static dpt_status read_tensors(dpt_trainer *t, const dpti_safetensors *file, dpt
                      ? dpti_state_read(&source, (dpti_state_kind){dpti_outer_tensor, 0}, c->outer)
                      : DPT_E_NO_MEMORY;
     }
+    if (status == DPT_OK) status = read_factors(t, &source, c);
     free(outside);
     return status;
 }
@@ -385,6 +421,7 @@ void dpti_checkpoint_close(dpti_checkpoint *checkpoint)
     free(checkpoint->all_residuals);
     free(checkpoint->residual);
     free(checkpoint->outer);
+    free(checkpoint->factors);
     dpti_run_state_free(&checkpoint->state);
     free(checkpoint->path);
     *checkpoint = (dpti_checkpoint){.path = NULL};
@@ -417,6 +454,15 @@ dpt_status dpti_checkpoint_take(dpt_trainer *trainer, const dpti_run_state *cour
     return status;
 }
 
+/* Zeros stand for none. */
+static void pack_factors(const dpt_trainer *t, const dpti_checkpoint *c, uint8_t *to)
+{
+    if (c->factors)
+        memcpy(to, c->factors, factor_bytes(t));
+    else
+        memset(to, 0, factor_bytes(t));
+}
+
 /* Packs the run state as in the file, the path and the flat buffers.  Error feedback is not
    packed, because dpti_checkpoint_deal distributes it. */
 uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint *checkpoint,
@@ -429,7 +475,7 @@ uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint 
     *n_bytes = state_bytes + path_bytes;
     for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS && c->flats[k]; k++)
         *n_bytes += flat_bytes(trainer, k);
-    *n_bytes += outer_bytes(trainer);
+    *n_bytes += outer_bytes(trainer) + factor_bytes(trainer);
     uint8_t *bytes = malloc(*n_bytes), *at = bytes;
     if (bytes) {
         memcpy(at, state, state_bytes);
@@ -442,6 +488,7 @@ uint8_t *dpti_checkpoint_pack(const dpt_trainer *trainer, const dpti_checkpoint 
         at += flat_bytes(trainer, k);
     }
     if (bytes && c->outer) memcpy(at, c->outer, outer_bytes(trainer));
+    if (bytes) pack_factors(trainer, c, at + outer_bytes(trainer));
     free(state);
     return bytes;
 }
@@ -469,6 +516,10 @@ bool dpti_checkpoint_unpack(const dpt_trainer *trainer, const uint8_t *bytes, dp
     if (outer_bytes(trainer) > 0) {
         c.outer = take_copy(&at, outer_bytes(trainer));
         complete = complete && c.outer;
+    }
+    if (factor_bytes(trainer) > 0) {
+        c.factors = take_copy(&at, factor_bytes(trainer));
+        complete = complete && c.factors;
     }
     if (complete)
         *out = c;
@@ -561,6 +612,15 @@ static void apply_residuals(dpt_trainer *t, const float *residual)
         dpti_exchange_clear_feedback(t);
 }
 
+static void apply_factors(dpt_trainer *t, const float *factors)
+{
+    float *mine = dpti_exchange_factors(t);
+    if (mine && factors)
+        memcpy(mine, factors, factor_bytes(t));
+    else if (mine)
+        memset(mine, 0, factor_bytes(t));
+}
+
 dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *checkpoint)
 {
     dpt_trainer *t = trainer;
@@ -577,6 +637,7 @@ dpt_status dpti_checkpoint_apply(dpt_trainer *trainer, const dpti_checkpoint *ch
     t->lr = (float)s->lr;
     const bool same = apply_balance(t, s);
     apply_residuals(t, checkpoint->residual);
+    apply_factors(t, checkpoint->factors);
     dpti_rounds_restart(t);
     if (checkpoint->outer) memcpy(dpti_rounds_velocity(t), checkpoint->outer, outer_bytes(t));
     DPT_TRY(dpti_trainer_adopt_saved(t, (const float *const *)checkpoint->flats));

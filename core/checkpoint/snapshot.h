@@ -19,6 +19,7 @@ typedef struct dpti_snapshot {
     size_t n_owing;  /* processes whose error feedback the snapshot holds; 0: none */
     float *residual; /* (n_owing, flat_gradients) error feedback, in the same layout */
     float *outer;    /* (flat_size) the outer velocity of local steps, likewise; NULL: none */
+    float *factors;  /* (flat_size) those with which the next step begins, likewise; NULL: none */
     int64_t batches;
     size_t step;
     dpti_origin origin;
@@ -51,7 +52,8 @@ typedef struct dpti_checkpoint {
        read the file, NULL in the others. residual: that of this process, after
        dpti_checkpoint_deal. */
     float *all_residuals, *residual;
-    float *outer; /* (flat_size) the outer velocity, if the trainer has one; else NULL */
+    float *outer;   /* (flat_size) the outer velocity, if the trainer has one; else NULL */
+    float *factors; /* (flat_size) those of low rank, if the trainer and the file have them */
     dpti_run_state state;
 } dpti_checkpoint;
 

@@ -145,6 +145,12 @@ char *dpti_outer_tensor(size_t number, const char *parameter)
     return dpti_format(DPTI_OUTER_PREFIX "%s", parameter);
 }
 
+char *dpti_factor_tensor(size_t number, const char *parameter)
+{
+    (void)number;
+    return dpti_format(DPTI_FACTOR_PREFIX "%s", parameter);
+}
+
 dpt_status dpti_tensors_add_state(dpti_tensors *tensors, dpti_state_kind kind, float *flat,
                                   dpt_error *error)
 {
@@ -202,7 +208,8 @@ static const char *behind_residual(const char *name)
 
 bool dpti_is_state(const dpt_model *model, const dpti_tensor *tensor)
 {
-    const char *const prefixes[] = {DPTI_VELOCITY_PREFIX, DPTI_SQUARES_PREFIX, DPTI_OUTER_PREFIX};
+    const char *const prefixes[] = {DPTI_VELOCITY_PREFIX, DPTI_SQUARES_PREFIX, DPTI_OUTER_PREFIX,
+                                    DPTI_FACTOR_PREFIX};
     const char *residual = behind_residual(tensor->name);
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         const size_t n = strlen(prefixes[i]);

@@ -1,7 +1,8 @@
 /* The tensors of a checkpoint.  Those of the model have PyTorch's names and layouts.  The
    optimizer's state has the same names behind "optimizer.velocity." and "optimizer.squares.".  The
    error feedback of process R (collective/feedback.h) has the same names behind "owed.R.", and the
-   outer velocity of local steps (train/rounds/rounds.h) behind "optimizer.outer.". */
+   outer velocity of local steps (train/rounds/rounds.h) behind "optimizer.outer.".  The
+   factors of low rank (collective/low_rank.h) have them behind "optimizer.factor.". */
 #ifndef DPTI_TENSORS_H
 #define DPTI_TENSORS_H
 
@@ -33,7 +34,8 @@ typedef char *dpti_state_name(size_t number, const char *parameter);
    second. */
 char *dpti_optimizer_tensor(size_t number, const char *parameter);
 char *dpti_residual_tensor(size_t number, const char *parameter);
-char *dpti_outer_tensor(size_t number, const char *parameter); /* `number` is not used */
+char *dpti_outer_tensor(size_t number, const char *parameter);  /* `number` is not used */
+char *dpti_factor_tensor(size_t number, const char *parameter); /* likewise */
 
 /* Makes room for the weights and n_kinds - 1 other buffers of training state.  `out` can be freed
    in any case. */

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "collective/allreduce_state.h"
+#include "collective/low_rank_sum.h"
 #include "device/buffer.h"
 #include "device/communicator.h"
 
@@ -350,6 +351,31 @@ static dpti_range slice_of(const dpti_allreduce *a, dpti_range whole, size_t ran
     return (dpti_range){whole.begin + begin, whole.begin + end};
 }
 
+/* Sums factors of low rank, and beside them what travels as it is. */
+static dpt_status sum_low_rank(dpti_allreduce *a, const dpti_contribution *who)
+{
+    const dpti_low_rank_sum sum = {.feedback = a->feedback,
+                                   .contributes =
+                                       who->processes ? who->processes : a->all_contribute,
+                                   .data = a->members[0].view.host,
+                                   .finite = &a->finite};
+    dpt_error error = {.status = DPT_OK}; /* told by the next call that fails */
+    const dpti_range others = {a->feedback->count, a->count};
+    dpti_low_rank_sum_start(a->processes, &sum);
+    (void)dpti_allreduce_start_reduction(a, who, others, true);
+    DPT_TRY(finish_reductions(a));
+    DPT_TRY(dpti_low_rank_sum_finish(a->processes, &sum, &error));
+    return finish_reductions(a);
+}
+
+static dpt_status sum_all(dpti_allreduce *a, const dpti_contribution *who,
+                          const dpti_range rest[DPTI_REST])
+{
+    for (size_t i = 0; i < DPTI_REST; i++)
+        (void)dpti_allreduce_start_reduction(a, who, rest[i], !dpti_allreduce_has_nodes(who));
+    return finish_reductions(a);
+}
+
 /* Reduces the sum of this process, which the first member has, over all processes, and copies the
    result to all members. */
 static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context *x,
@@ -357,12 +383,8 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context
 {
     const size_t rank = x->who->rank;
     dpt_status mine = DPT_OK;
-    if (rank == 0) {
-        for (size_t i = 0; i < DPTI_REST; i++)
-            (void)dpti_allreduce_start_reduction(a, x->who, rest[i],
-                                                 !dpti_allreduce_has_nodes(x->who));
-        mine = finish_reductions(a);
-    }
+    const bool low_rank = a->feedback && a->feedback->low_rank;
+    if (rank == 0) mine = low_rank ? sum_low_rank(a, x->who) : sum_all(a, x->who, rest);
     mine = dpti_rendezvous_meet(a->rendezvous, rank, mine);
     if (mine == DPT_E_NOT_FINITE) a->members[rank].blame = DPTI_BLAME_SUM;
     /* The time counts for every member, although one does the work: else the first member would

@@ -139,8 +139,10 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_settle(dpti_allreduce *allreduce, siz
 void dpti_allreduce_want_finite(dpti_allreduce *allreduce);
 
 /* Called before the first run, with several processes.  Elements below feedback->count are packed
-   when they travel to other processes (collective.h).  *feedback outlives the all-reduce.  Only
-   runs that succeed change it, and it may be read and written between runs. */
+   when they travel to other processes (collective.h), or factors of them travel (low_rank_sum.h).
+   In the second case ranks contribute all elements in the run, and none before.  *feedback outlives
+   the all-reduce.  Only runs that succeed change it, and it may be read and written between runs.
+ */
 void dpti_allreduce_pack(dpti_allreduce *allreduce, dpti_feedback *feedback);
 
 /* [driver] Says where the values came from that were not finite, after a run that failed so. */

@@ -17,8 +17,22 @@ bool dpti_feedback_create(const dpti_packing *packing, size_t count, dpti_feedba
     return f.residual != NULL;
 }
 
+bool dpti_feedback_create_low_rank(dpti_low_rank *low_rank, dpti_feedback *out)
+{
+    dpti_feedback f;
+    const bool complete = low_rank && dpti_feedback_create(NULL, low_rank->count, &f);
+    if (!complete) {
+        dpti_low_rank_destroy(low_rank);
+        return false;
+    }
+    f.low_rank = low_rank;
+    *out = f;
+    return true;
+}
+
 void dpti_feedback_free(dpti_feedback *feedback)
 {
+    dpti_low_rank_destroy(feedback->low_rank);
     free(feedback->residual);
     free(feedback->owes);
     *feedback = (dpti_feedback){.count = 0};
@@ -29,6 +43,7 @@ void dpti_feedback_commit(dpti_feedback *feedback)
     float *paid = feedback->residual;
     feedback->residual = feedback->owes;
     feedback->owes = paid;
+    if (feedback->low_rank) dpti_low_rank_commit(feedback->low_rank);
 }
 
 void dpti_feedback_commit_part(dpti_feedback *feedback, size_t begin, size_t count)

@@ -81,8 +81,9 @@ typedef struct dpt_norm_options {
 
 /* Creates an empty model.  The name of the model and the names of the layers appear in checkpoints
    and in messages.  Names are UTF-8 without control characters.  A layer's name has 1 to 120 bytes.
-   A layer's name must not begin with "optimizer.velocity.", "optimizer.squares." or "owed.",
-   because the names of a checkpoint's other tensors begin with these words.  The caller owns *out.
+   A layer's name must not begin with "optimizer.velocity.", "optimizer.squares.",
+   "optimizer.outer.", "optimizer.factor." or "owed.", because the names of a checkpoint's other
+   tensors begin with these words.  The caller owns *out.
    Errors: DPT_E_INVALID if `name` is NULL, empty or not allowed; DPT_E_NO_MEMORY. */
 DPT_API DPT_CHECK_RESULT dpt_status dpt_model_create(dpt_context *context, const char *name,
                                                      dpt_model **out);

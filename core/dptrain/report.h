@@ -84,6 +84,11 @@ DPT_API DPT_CHECK_RESULT dpt_status dpt_trainer_candidate(const dpt_trainer *tra
    memory while it keeps checkpoints or a host copy.  Cannot fail. */
 DPT_API size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer);
 
+/* Returns the bytes of the gradients of a step as they travel between processes; of factors, with
+   DPT_COMPRESS_LOWRANK.  Each of P processes sends 2 (P - 1) / P times as many.  Cannot fail; 0 if
+   memory is short. */
+DPT_API size_t dpt_trainer_gradient_bytes(const dpt_trainer *trainer);
+
 /* What rounds of local steps take in each of several processes. */
 typedef struct dpt_round_plan {
     size_t size;           /* sizeof(dpt_round_plan), to be set before the call */

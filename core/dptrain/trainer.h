@@ -61,9 +61,11 @@ typedef enum dpt_batch_norm_mode {
    Within one process everything is float32.  What rounding drops is kept and added to what is sent
    next (error feedback; docs/processes.md). */
 typedef enum dpt_compression {
-    DPT_COMPRESS_NONE = 0, /* as float32 */
-    DPT_COMPRESS_BF16 = 1, /* rounded to bfloat16 */
-    DPT_COMPRESS_INT8 = 2, /* blocks of 256 integers of 8 bits with a common scale, a bfloat16 */
+    DPT_COMPRESS_NONE = 0,    /* as float32 */
+    DPT_COMPRESS_BF16 = 1,    /* rounded to bfloat16 */
+    DPT_COMPRESS_INT8 = 2,    /* blocks of 256 integers of 8 bits with a common scale, a bfloat16 */
+    DPT_COMPRESS_LOWRANK = 3, /* matrices of low rank (compress_rank), whose factors are rounded to
+                                 bfloat16; other tensors as float32 */
 } dpt_compression;
 
 /* The distribution of the initial weights. */
@@ -324,6 +326,10 @@ typedef struct dpt_trainer_options {
        the devices that are left hold the parts.  DPT_E_INVALID without a CPU, without a device that
        is none, and where there is nothing to divide. */
     bool offload;
+    /* With DPT_COMPRESS_LOWRANK: the rank of the matrices, from 1 to 256.  0: 4.  Gradients are
+       exchanged after the backward pass, as with no_overlap.  DPT_E_INVALID with another
+       compression, and with local steps. */
+    size_t compress_rank;
 } dpt_trainer_options;
 
 /* Creates a trainer: prepares every operator on every device and allocates all memory.  Several

@@ -203,6 +203,19 @@ static const char *tell_chosen(const dpt_trainer *t)
     return t->candidates.n > 0 ? t->candidates.list[t->candidates.n - 1].options : NULL;
 }
 
+/* All are (n_devices). */
+static void describe_devices(const dpt_trainer *t, dpt_device_info *devices, bool *streamed,
+                             size_t *limits)
+{
+    for (size_t i = 0; i < t->n_devices; i++) {
+        devices[i].size = sizeof devices[i];
+        if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK)
+            continue; /* cannot fail: the device exists */
+        streamed[i] = dpti_peers_device(t, i)->streamed;
+        limits[i] = dpti_peers_device(t, i)->micro_batch_limit;
+    }
+}
+
 /* Writes the run event, or the resume event, with the devices' algorithms. */
 static dpt_status log_run(dpti_fit *f, bool resumed)
 {
@@ -219,13 +232,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         free(devices);
         return dpti_fit_no_memory(f);
     }
-    for (size_t i = 0; i < t->n_devices; i++) {
-        devices[i].size = sizeof devices[i];
-        if (dpt_trainer_device(t, i, &devices[i]) != DPT_OK)
-            continue; /* cannot fail: the device exists */
-        streamed[i] = dpti_peers_device(t, i)->streamed;
-        limits[i] = dpti_peers_device(t, i)->micro_batch_limit;
-    }
+    describe_devices(t, devices, streamed, limits);
     dpti_log_exchange exchange;
     const bool exchanges = describe_exchange(t, &exchange);
     const dpti_log_run run = {
@@ -234,6 +241,7 @@ static dpt_status log_run(dpti_fit *f, bool resumed)
         .batch_size = dpti_step_samples(t),
         .accumulate = t->accumulate,
         .compress = dpti_exchange_packing(t),
+        .compress_rank = dpti_packs(t) ? t->compress_rank : 0,
         .shard = tell_shard(t),
         .offload = dpt_trainer_offloaded(t),
         .chosen = tell_chosen(t),

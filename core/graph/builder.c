@@ -181,7 +181,8 @@ size_t dpti_append_parameter(dpt_model *model, char *name, const char *layer,
 static bool is_taken(const char *name)
 {
     static const char *const prefixes[] = {DPTI_VELOCITY_PREFIX, DPTI_SQUARES_PREFIX,
-                                           DPTI_RESIDUAL_PREFIX, DPTI_OUTER_PREFIX};
+                                           DPTI_RESIDUAL_PREFIX, DPTI_OUTER_PREFIX,
+                                           DPTI_FACTOR_PREFIX};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++)
         if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0) return true;
     return false;

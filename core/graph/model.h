@@ -16,6 +16,7 @@ enum { DPTI_NODE_INPUTS = 32 };
 #define DPTI_SQUARES_PREFIX  "optimizer.squares."
 #define DPTI_RESIDUAL_PREFIX "owed."
 #define DPTI_OUTER_PREFIX    "optimizer.outer."
+#define DPTI_FACTOR_PREFIX   "optimizer.factor."
 
 typedef enum dpti_node_kind {
     DPTI_NODE_INPUT,

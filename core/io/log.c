@@ -239,6 +239,7 @@ dpt_status dpti_log_write_run(dpti_log *log, const dpti_log_run *run, dpt_error 
     set(&e, "batch_size", size_value(run->batch_size));
     if (run->accumulate > 1) set(&e, "accumulate", size_value(run->accumulate));
     if (run->compress) set(&e, "compress", text_value(run->compress));
+    if (run->compress_rank > 0) set(&e, "compress_rank", size_value(run->compress_rank));
     set_parts(&e, run);
     if (run->local_steps > 0) set(&e, "local_steps", size_value(run->local_steps));
     if (run->outer_delay > 0) set(&e, "outer_delay", size_value(run->outer_delay));

@@ -83,6 +83,7 @@ typedef struct dpti_log_run {
     size_t parameters, batch_size; /* number of parameters; samples of a step */
     size_t accumulate;             /* batches of a step */
     const char *compress;          /* the format of exchanges between processes; NULL: float32 */
+    size_t compress_rank;          /* of the matrices that travel; 0: elements do */
     const char *shard;             /* what devices hold in parts; NULL: nothing */
     bool offload;                  /* CPUs hold the parts */
     const char *chosen;            /* the options that --shard auto chose; NULL: it was not given */

@@ -6,6 +6,7 @@
 #include "train/components/outcome.h"
 #include "train/compute/finite.h"
 #include "train/compute/window.h"
+#include "train/exchange/exchange.h"
 #include "train/exchange/islands.h"
 #include "train/feeding/feeding.h"
 #include "train/membership/events.h"
@@ -171,7 +172,22 @@ dpt_status dpt_trainer_candidate(const dpt_trainer *trainer, size_t candidate, d
 size_t dpt_trainer_feedback_bytes(const dpt_trainer *trainer)
 {
     if (trainer->compress == DPT_COMPRESS_NONE) return 0;
-    return 2 * trainer->model->flat_trained * sizeof(float);
+    /* With factors those of two steps, too, of which a checkpoint has one. */
+    const size_t n_copies = trainer->compress == DPT_COMPRESS_LOWRANK ? 3 : 2;
+    return n_copies * trainer->model->flat_trained * sizeof(float);
+}
+
+size_t dpt_trainer_gradient_bytes(const dpt_trainer *trainer)
+{
+    const dpt_trainer *t = trainer;
+    const size_t n = t->model->flat_trained;
+    const dpti_packing *packing = dpti_packing_of(t->compress);
+    if (t->compress != DPT_COMPRESS_LOWRANK)
+        return packing ? packing->n_bytes(n) : n * sizeof(float);
+    dpti_low_rank *low_rank = dpti_exchange_make_low_rank(t->model, t->compress_rank);
+    const size_t n_bytes = low_rank ? dpti_low_rank_bytes(low_rank) : 0;
+    dpti_low_rank_destroy(low_rank);
+    return n_bytes;
 }
 
 dpt_status dpt_trainer_plan_rounds(dpt_trainer *trainer, const dpt_trainer_options *options,

@@ -46,6 +46,7 @@ void dpti_trainer_resolve(dpt_trainer_options *options, size_t n_samples)
     o->epsilon = or_default(o->epsilon, 1e-8f);
     if (o->loss == DPT_LOSS_HUBER) o->huber_delta = or_default(o->huber_delta, 1.0f);
     if (o->offload && o->shard == DPT_SHARD_NONE) o->shard = DPT_SHARD_OPTIMIZER;
+    if (o->compress == DPT_COMPRESS_LOWRANK && o->compress_rank == 0) o->compress_rank = 4;
     if (o->local_steps == 0) return;
     o->outer_lr = or_default(o->outer_lr, 0.7f);
     o->outer_momentum = o->no_outer_momentum ? 0 : or_default(o->outer_momentum, 0.9f);
@@ -364,15 +365,31 @@ static dpt_status take_sizes(dpt_trainer *t, const dpt_trainer_options *o)
     return DPT_OK;
 }
 
+static dpt_status take_compression(dpt_trainer *t, const dpt_trainer_options *o)
+{
+    enum { MOST_RANK = 256 };
+    const bool low_rank = o->compress == DPT_COMPRESS_LOWRANK;
+    if (o->compress != DPT_COMPRESS_NONE && !low_rank && !dpti_packing_of(o->compress))
+        return dpt_fail(t->context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
+    if (!low_rank && o->compress_rank != 0)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "a compress rank is that of the matrices that travel: give compress "
+                        "lowrank, too");
+    if (o->compress_rank > MOST_RANK)
+        return dpt_fail(t->context, DPT_E_INVALID, "a compress rank of %zu is not in [1, %d]",
+                        o->compress_rank, MOST_RANK);
+    t->compress = o->compress;
+    t->compress_rank = o->compress_rank;
+    return DPT_OK;
+}
+
 static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
 {
     if (!dpti_batch_norm_mode_exists(o->batch_norm))
         return dpt_fail(t->context, DPT_E_INVALID, "unknown mode of batch-norm %d",
                         (int)o->batch_norm);
     t->batch_norm = o->batch_norm;
-    if (o->compress != DPT_COMPRESS_NONE && !dpti_packing_of(o->compress))
-        return dpt_fail(t->context, DPT_E_INVALID, "unknown compression %d", (int)o->compress);
-    t->compress = o->compress;
+    DPT_TRY(take_compression(t, o));
     if ((int)o->shard < 0 || o->shard > DPT_SHARD_AUTO)
         return dpt_fail(t->context, DPT_E_INVALID, "unknown way to shard %d", (int)o->shard);
     return DPT_OK;
@@ -382,6 +399,8 @@ static dpt_status take_modes(dpt_trainer *t, const dpt_trainer_options *o)
 static const char *find_unlocal(const dpt_trainer_options *o)
 {
     if (o->accumulate > 1) return "accumulate: take more local steps instead";
+    if (o->compress == DPT_COMPRESS_LOWRANK)
+        return "compress lowrank, which is for the gradients of a step: use bf16 or int8";
     if (o->deterministic)
         return "deterministic, because the result depends on which process has which samples";
     return NULL;
@@ -581,7 +600,7 @@ static dpti_program_options program_of(const dpt_trainer *t, const dpt_trainer_o
         .mixup = o->mixup,
         .cutmix = o->cutmix,
         .least_bucket = least_bucket(t, o),
-        .exchange_at_end = o->no_overlap,
+        .exchange_at_end = o->no_overlap || o->compress == DPT_COMPRESS_LOWRANK,
         .n_parts = n_parts(t, o),
         .alone = dpti_step_devices(t) == 1,
         .deterministic = o->deterministic,

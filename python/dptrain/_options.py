@@ -27,7 +27,8 @@ class TrainerOptions(TypedDict, total=False):
     split: str  # "measured", "equal", "5:2:1", "replay:LOG"
     standby: Union[bool, str]
     overlap: Union[bool, str]
-    compress: str  # "none", "bf16", "int8"
+    compress: str  # "none", "bf16", "int8", "lowrank"
+    compress_rank: int
     local_steps: int
     outer_lr: float
     outer_momentum: float

@@ -49,6 +49,15 @@ says '^cpu +32 +8 '
 plan --dataset $images --model lenet --compress bf16
 says "^Compression: 1[.]0 MiB of host memory in each of several processes; .* another 0[.]5 MiB in a checkpoint, .* first one's memory$"
 
+says '^The gradients of a step travel as 258432 bytes [(]0[.]25 MiB[)]$'
+plan --dataset $images --model lenet --compress lowrank # of rank 4: 2 * 6580 bytes, and 208 biases
+says '^Compression: 1[.]5 MiB of host memory in each of several processes; .* another 0[.]5 MiB in a checkpoint'
+says '^The gradients of a step travel as 13992 bytes [(]0[.]01 MiB[)]$'
+plan --dataset $images --model lenet --compress lowrank --compress-rank 1
+says '^The gradients of a step travel as 4122 bytes [(]0[.]00 MiB[)]$'
+refuse 2 'cannot be combined with compress lowrank' plan --dataset $images --model lenet --compress lowrank --local-steps 10
+refuse 2 'cannot be combined with compress' plan --dataset $images --model lenet --compress lowrank --deterministic
+
 # Rounds of local steps: 129068 parameters and their momentum; two copies of them, and two at the end.
 rounds=(--dataset $images --model lenet --local-steps 10 --momentum 0.9)
 plan "${rounds[@]}"

@@ -103,6 +103,37 @@ check "no longer compressed: $(cat mpi.err)" [ "$status" -eq 0 ]
 check "it is told: $(cat mpi.out mpi.err)" grep -q 'of 2 processes is dropped' mpi.err
 train "${bf16[@]}" --max-steps 2
 check "one process tells that it does nothing" grep -q 'warning: .*nothing is compressed' train.err
+# Matrices of low rank: they train, and are resumed the same to the bit, also behind a kill.
+low=("${task[@]}" "${one[@]}" --split equal --compress lowrank --compress-rank 2)
+mpi 120 -n 3 "$DPTRAIN" "${low[@]}" --checkpoint low --log low.jsonl
+check "low ranks: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "the log tells" grep -q '"event":"run".*"compress":"lowrank","compress_rank":2' low.jsonl
+check "the header tells" grep -q 'lowrank between processes (rank 2)' mpi.out
+check "it learns" python3 - two.jsonl low.jsonl <<'END'
+import json, sys
+loss = [[json.loads(line) for line in open(path)] for path in sys.argv[1:]]
+loss = [[e["loss"] for e in events if e["event"] == "step"] for events in loss]
+assert len(loss[0]) == len(loss[1]) > 20 and loss[0][0] == loss[1][0] and loss[0] != loss[1], loss
+assert sum(loss[1][-5:]) < sum(loss[1][:5]), loss
+END
+rm -rf low-cut
+mpi 60 -n 3 "$DPTRAIN" "${low[@]}" --checkpoint low-cut --checkpoint-every 3 --checkpoint-keep 3 &
+await low-cut/checkpoint-000000006.safetensors
+kill_rank 1
+wait
+mpi 60 -n 3 "$DPTRAIN" "${low[@]}" --checkpoint low-cut --resume
+check "resuming low ranks: $(cat mpi.err)" [ "$status" -eq 0 ]
+check "other weights behind it" cmp -s low/model.safetensors low-cut/model.safetensors
+mpi 60 -n 3 "$DPTRAIN" "${low[@]}" --compress-rank 1 --epochs 3 --checkpoint low-cut --resume
+check "with another rank: $(cat mpi.err)" [ "$status" -eq 0 ]
+mpi 60 -n 3 "$DPTRAIN" "${low[@]}" --compress int8 --compress-rank 1 --epochs 3 --checkpoint low-cut --resume
+fails 2 "give compress lowrank, too"
+mpi 60 -n 2 "$DPTRAIN" "${bf16[@]}" --epochs 3 --checkpoint packed-killed --resume --compress lowrank
+check "from another compression: $(cat mpi.err)" [ "$status" -eq 0 ]
+mpi_each 60 "$DPTRAIN" "${low[@]}" : "$DPTRAIN" "${low[@]}" --compress-rank 1
+fails 2 "compress rank differs: process 0 has 2, process 1 has 1"
+mpi 60 -n 2 "$DPTRAIN" "${low[@]}" --local-steps 5
+fails 2 "local steps cannot be combined with compress lowrank"
 mpi_each 60 "$DPTRAIN" "${bf16[@]}" : "$DPTRAIN" "${task[@]}" "${one[@]}" --split equal
 fails 2 "compression differs: process 0 has bf16, process 1 has none"
 

@@ -86,9 +86,12 @@ refuse 2 "'0' is not a whole number from 1" --patience 0 --validation 0.1
 refuse 2 "'1' is not a number from" --validation 1
 refuse 2 "'0' is not a number from" --validation 0
 
+refuse 2 "'0' is not a whole number from 1" --compress lowrank --compress-rank 0
+refuse 2 "give compress lowrank, too" --compress int8 --compress-rank 2
+
 # Words
 refuse 2 "--optimizer: unknown value 'adam'; did you mean 'adamw'" --optimizer adam
-refuse 2 "--compress: unknown value 'int4'; did you mean 'int8'\? Known: none, bf16, int8$" --compress int4
+refuse 2 "--compress: unknown value 'int4'; did you mean 'int8'\? Known: none, bf16, int8, lowrank$" --compress int4
 refuse 2 "--schedule: unknown value 'cosinus'; did you mean 'cosine'" --schedule cosinus
 refuse 2 "--freeze-batch-norm and --batchnorm local: leave one" --freeze-batch-norm --batchnorm local
 refuse 2 "--batchnorm: unknown value 'zzzzzz'; known: sync, local, frozen" --batchnorm zzzzzz

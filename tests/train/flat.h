@@ -55,6 +55,7 @@ typedef struct flat_task {
     size_t batch, accumulate, micro_batch, steps;
     dpt_batch_norm_mode mode;
     dpt_compression compress;
+    size_t compress_rank; /* as that of dpt_trainer_options */
     bool no_overlap, deterministic;
     dpt_recompute recompute;
     size_t bucket_bytes; /* as those of dpt_trainer_options */

@@ -172,6 +172,7 @@ dpt_status flat_train(dpt_device_set *devices, const flat_task *task, flat_outco
                                          .weight_decay = FLAT_DECAY,
                                          .batch_norm = task->mode,
                                          .compress = task->compress,
+                                         .compress_rank = task->compress_rank,
                                          .no_overlap = task->no_overlap,
                                          .deterministic = task->deterministic,
                                          .recompute = task->recompute,

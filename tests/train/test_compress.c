@@ -148,6 +148,33 @@ static void nothing_is_lost(test *t)
 
 /* ---- Training -------------------------------------------------------------------------------- */
 
+/* What is left out arrives later: LeNet learns with matrices of rank 4. */
+static void it_learns_with_low_ranks(test *t)
+{
+    enum { BATCH = 32, COUNT = 320, N_STEPS = 60 };
+    image_set images;
+    REQUIRE(images_create(COUNT, 5, &images));
+    const run_options options = {.devices = ONE "|" ONE "," ONE "|" ONE,
+                                 .split = "equal",
+                                 .batch = BATCH,
+                                 .steps = N_STEPS,
+                                 .lr = 0.05f,
+                                 .momentum = 0.9f,
+                                 .compress = DPT_COMPRESS_LOWRANK};
+    run_result r;
+    train_run(&images, &options, &r);
+    if (!CHECK_OK(r.status)) FAIL("%s", r.message);
+    CHECK(r.replicas_agree);
+    double first = 0, last = 0;
+    for (size_t s = 0; s < 10; s++) {
+        first += r.losses[s];
+        last += r.losses[N_STEPS - 10 + s];
+    }
+    CHECK(last < 0.5 * first);
+    run_free(&r);
+    images_free(&images);
+}
+
 /* LeNet learns with 8 bits of each gradient as it does with 24. */
 static void learns_the_same(test *t, dpt_compression compress)
 {
@@ -214,8 +241,10 @@ static void replicas_stay_the_same(test *t)
         {ONE "|faultstaged:threads=1", "0:1", 0},
         {ONE "|" ONE "|faultstaged:threads=1," ONE "|" ONE, "1:2:1:2:1", 2},
     };
-    for (size_t i = 0; i < 4 * sizeof cases / sizeof *cases; i++) {
-        const size_t k = i / 4;
+    static const dpt_compression ways[] = {DPT_COMPRESS_BF16, DPT_COMPRESS_INT8,
+                                           DPT_COMPRESS_LOWRANK};
+    for (size_t i = 0; i < 6 * sizeof cases / sizeof *cases; i++) {
+        const size_t k = i / 6;
         flat_outcome out = {.weights = NULL};
         const flat_task task = {.model = s->model,
                                 .data = s->data,
@@ -223,7 +252,8 @@ static void replicas_stay_the_same(test *t)
                                 .split = cases[k].split,
                                 .batch = FLAT_BATCH,
                                 .accumulate = cases[k].accumulate,
-                                .compress = i % 4 < 2 ? DPT_COMPRESS_BF16 : DPT_COMPRESS_INT8,
+                                .compress = ways[i / 2 % 3],
+                                .compress_rank = i / 2 % 3 == 2 ? 2 : 0,
                                 .no_overlap = i % 2 == 0,
                                 .bucket_bytes = 1,
                                 .steps = 6};
@@ -435,10 +465,9 @@ static void residuals_are_kept(test *t)
     free_course(&c);
 }
 
-static void a_failed_step_owes_nothing(test *t)
+static void owes_nothing_with(test *t, dpt_compression compress)
 {
-    course plain = {
-        .devices = ONE "|" ONE "," ONE "|" ONE, .compress = DPT_COMPRESS_BF16, .max_steps = 9};
+    course plain = {.devices = ONE "|" ONE "," ONE "|" ONE, .compress = compress, .max_steps = 9};
     course disturbed = plain;
     disturbed.fail = true;
     run_course(t, &plain);
@@ -453,28 +482,34 @@ static void a_failed_step_owes_nothing(test *t)
     free_course(&plain);
 }
 
+static void a_failed_step_owes_nothing(test *t)
+{
+    owes_nothing_with(t, DPT_COMPRESS_BF16);
+    owes_nothing_with(t, DPT_COMPRESS_LOWRANK);
+}
+
 /* ---- Checkpoints ----------------------------------------------------------------------------- */
 
-static course make_course(const char *devices, const char *folder)
+static course make_course(const char *devices, const char *folder, dpt_compression compress)
 {
     return (course){.devices = devices,
                     .folder = folder,
-                    .compress = DPT_COMPRESS_BF16,
+                    .compress = compress,
                     .fits = true,
                     .max_steps = STEPS,
                     .every = {.steps = 3}};
 }
 
 /* Stopped, or killed behind its last checkpoint, and resumed: as if nothing had been. */
-static void it_goes_on_exactly(test *t)
+static void goes_on_exactly_with(test *t, dpt_compression compress)
 {
     static const char *const devices[] = {ONE "|" ONE, ONE "|" ONE "," ONE "|" ONE "|" ONE};
     for (size_t i = 0; i < sizeof devices / sizeof *devices; i++) {
-        course whole = make_course(devices[i], NULL);
+        course whole = make_course(devices[i], NULL, compress);
         run_course(t, &whole);
         CHECK_SIZE(whole.ends[0].n_steps, STEPS);
         for (size_t k = 0; k < 3; k++) {
-            course cut = make_course(devices[i], "cut");
+            course cut = make_course(devices[i], "cut", compress);
             (void)forget_checkpoints(t, "cut", 0);
             cut.stop_after = KEPT + k;
             if (k == 2) cut.every = (dpt_interval){.seconds = 1e-9}; /* whenever the disk allows */
@@ -494,9 +529,15 @@ static void it_goes_on_exactly(test *t)
     }
 }
 
+static void it_goes_on_exactly(test *t)
+{
+    goes_on_exactly_with(t, DPT_COMPRESS_BF16);
+    goes_on_exactly_with(t, DPT_COMPRESS_LOWRANK);
+}
+
 /* Whatever call a device fails in, of a step or of a checkpoint: all processes end, and what is
    resumed gives the same bits. */
-static void a_device_fails(test *t)
+static void a_device_fails_with(test *t, dpt_compression compress)
 {
     static const char *const places[] = {"fault:threads=1:fail=%zu|" ONE "|" ONE,
                                          ONE "|" ONE ","
@@ -505,12 +546,12 @@ static void a_device_fails(test *t)
     REQUIRE(has_fault_plugins(t));
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const char *sound = i == 0 ? ONE "|" ONE "|" ONE : ONE "|" ONE "," ONE "|" ONE;
-        course whole = make_course(sound, NULL);
+        course whole = make_course(sound, NULL, compress);
         run_course(t, &whole);
         for (size_t call = 40;; call += 311) {
             char devices[128], message[512] = "";
             snprintf(devices, sizeof devices, places[i], call);
-            course cut = make_course(devices, "failed");
+            course cut = make_course(devices, "failed", compress);
             (void)forget_checkpoints(t, "failed", 0);
             cut.scene = t->user;
             const dpt_status status = stand_ins_run(3, course_part, &cut, message);
@@ -529,11 +570,16 @@ static void a_device_fails(test *t)
     CHECK(n_failed > 5 && n_resumed > 3);
 }
 
+static void a_device_fails(test *t)
+{
+    a_device_fails_with(t, DPT_COMPRESS_BF16);
+    a_device_fails_with(t, DPT_COMPRESS_LOWRANK);
+}
+
 /* Resumed at its very end: what is owed then is what was. */
 static void take(test *t, const char *devices, dpt_compression compress, course *out)
 {
-    *out = make_course(devices, "moved");
-    out->compress = compress;
+    *out = make_course(devices, "moved", compress);
     out->resume = true;
     out->max_steps = KEPT;
     run_course(t, out);
@@ -555,9 +601,10 @@ static void with_other_processes(test *t)
         {ONE "|" ONE, "of 3 processes goes on with the first of 2", DPT_COMPRESS_BF16},
         {ONE "|" ONE "|" ONE "|" ONE, "of 3 processes goes on with the first of 4",
          DPT_COMPRESS_BF16},
+        {ONE "|" ONE, "of 3 processes goes on with the first of 2", DPT_COMPRESS_LOWRANK},
         {ONE "|" ONE, "of 3 processes is dropped", DPT_COMPRESS_NONE},
     };
-    course from = make_course(ONE "|" ONE "|" ONE, "moved"), to;
+    course from = make_course(ONE "|" ONE "|" ONE, "moved", DPT_COMPRESS_BF16), to;
     const scene *s = t->user;
     double *before = calloc(2 * s->model->flat_size, sizeof *before);
     double *after = before + s->model->flat_size;
@@ -592,13 +639,12 @@ static void with_other_processes(test *t)
 
 static void from_one_that_did_not_compress(test *t)
 {
-    course from = make_course(ONE "|" ONE, "plain"), to;
+    course from = make_course(ONE "|" ONE, "plain", DPT_COMPRESS_NONE), to;
     (void)forget_checkpoints(t, "plain", 0);
     from.max_steps = KEPT;
-    from.compress = DPT_COMPRESS_NONE;
     run_course(t, &from);
     free_course(&from);
-    to = make_course(ONE "|" ONE, "plain");
+    to = make_course(ONE "|" ONE, "plain", DPT_COMPRESS_BF16);
     to.resume = true;
     run_course(t, &to);
     CHECK_CONTAINS(to.ends[0].notices, "error feedback begins with zeros");
@@ -614,7 +660,7 @@ static void one_process(test *t)
     dpt_trainer *trainer = NULL;
     const dpt_trainer_options options = {
         .size = sizeof options, .batch_size = FLAT_BATCH, .compress = DPT_COMPRESS_BF16};
-    course c = make_course(ONE, NULL);
+    course c = make_course(ONE, NULL, DPT_COMPRESS_BF16);
     end e = {.residual = NULL};
     c.max_steps = 2;
     if (CHECK_OK(dpt_device_set_open(s->context, ONE, &devices)) &&
@@ -632,6 +678,7 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"over many sums nothing is lost", nothing_is_lost},
         {"it learns the same", it_learns_the_same},
+        {"it learns with low ranks", it_learns_with_low_ranks},
         {"replicas stay the same", replicas_stay_the_same},
         {"what is owed", residuals_are_kept},
         {"a failed step, or one that is forgotten, owes nothing", a_failed_step_owes_nothing},

@@ -20,7 +20,7 @@ typedef struct setting {
     uint64_t other_seed; /* of the last process, if not 0 */
     bool other_images;   /* likewise */
     bool evaluate;
-    bool compress;
+    dpt_compression compress;
     bool load_late;    /* the last process changes its weights before dpt_fit */
     bool no_fit;       /* there is none: weights are only evaluated, */
     size_t fewer_data; /* by the last process on so many images less */
@@ -114,7 +114,7 @@ static dpt_status train_in(setting *s, dpt_context *context, size_t rank)
         .size = sizeof options,
         .batch_size = BATCH,
         .split = {DPT_SPLIT_EQUAL, NULL},
-        .compress = s->compress ? DPT_COMPRESS_BF16 : DPT_COMPRESS_NONE,
+        .compress = s->compress,
         .seed = last && s->other_seed ? s->other_seed : 1,
     };
     char list[256];
@@ -151,7 +151,8 @@ static setting *begin(test *t, const char *devices, size_t n_steps)
     s->devices = devices;
     s->n_steps = n_steps;
     s->other_seed = 0;
-    s->other_images = s->evaluate = s->compress = s->load_late = s->other_test = false;
+    s->compress = DPT_COMPRESS_NONE;
+    s->other_images = s->evaluate = s->load_late = s->other_test = false;
     s->no_fit = false;
     s->other_steps = s->other_warmup = s->fewer_data = 0;
     return s;
@@ -247,10 +248,12 @@ static void not_finite(test *t)
         {"fault:threads=1:poison=2|cpu:threads=1|fault:threads=1:poison=2",
          "devices fault:threads=1:poison=2 of process 0 ("},
     };
+    static const dpt_compression ways[] = {DPT_COMPRESS_NONE, DPT_COMPRESS_BF16,
+                                           DPT_COMPRESS_LOWRANK};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        for (size_t compress = 0; compress < 2; compress++) {
+        for (size_t way = 0; way < sizeof ways / sizeof *ways; way++) {
             setting *s = begin(t, cases[i].devices, 3);
-            s->compress = compress;
+            s->compress = ways[way];
             check_all_fail(t, s, DPT_E_NOT_FINITE, cases[i].words);
             for (size_t r = 0; r < stand_ins_count(s->devices); r++) {
                 CHECK_SIZE(s->steps[r], 1);
@@ -261,13 +264,14 @@ static void not_finite(test *t)
 }
 
 /* Whenever the transport of one process fails, every process ends with a failure. */
-static void the_transport_fails(test *t)
+static void the_transport_fails_with(test *t, dpt_compression compress)
 {
     size_t n_failed = 0;
     for (size_t after = 0; after < 200; after += after < 40 ? 1 : 13) {
         setting *s = begin(t, "cpu:threads=1|cpu:threads=1,cpu:threads=1", 3);
         char message[512] = "";
         s->evaluate = true;
+        s->compress = compress;
         stand_ins_fail(1, after);
         const dpt_status status = stand_ins_run(2, train_part, s, message);
         stand_ins_fail(0, SIZE_MAX);
@@ -278,6 +282,12 @@ static void the_transport_fails(test *t)
                 FAIL("after %zu, process %zu: %s", after, r, s->messages[r]);
     }
     CHECK(n_failed > 20);
+}
+
+static void the_transport_fails(test *t)
+{
+    the_transport_fails_with(t, DPT_COMPRESS_NONE);
+    the_transport_fails_with(t, DPT_COMPRESS_LOWRANK);
 }
 
 static void evaluation(test *t)

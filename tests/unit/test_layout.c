@@ -527,6 +527,7 @@ FIELD(dpt_trainer_options, shard, 340);
 FIELD(dpt_trainer_options, outer_delay, 344);
 FIELD(dpt_trainer_options, outer_fragments, 352);
 FIELD(dpt_trainer_options, offload, 360);
+FIELD(dpt_trainer_options, compress_rank, 368);
 
 FIELD(dpt_operator_call, size, 0);
 FIELD(dpt_operator_call, user, 8);

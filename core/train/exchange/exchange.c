@@ -30,6 +30,31 @@ size_t dpti_trainer_part_size(const dpt_trainer *trainer)
     return most * most_channels(trainer->model);
 }
 
+dpti_low_rank *dpti_exchange_make_low_rank(const dpt_model *model, size_t rank)
+{
+    dpti_low_rank *l = dpti_low_rank_create(model->flat_trained, rank);
+    bool complete = l != NULL;
+    for (size_t i = 0; complete && i < model->n_parameters; i++) {
+        const dpti_parameter *p = &model->parameters[i];
+        const dpti_range what = {p->offset, p->offset + p->size};
+        if (what.end <= model->flat_trained)
+            complete = dpti_low_rank_add(l, what, p->rank > 1 ? p->shape[0] : 0);
+    }
+    complete = complete && dpti_low_rank_finish(l);
+    if (complete) return l;
+    dpti_low_rank_destroy(l);
+    return NULL;
+}
+
+static bool create_feedback(dpt_trainer *t)
+{
+    dpti_feedback *feedback = &t->exchange.feedback;
+    if (t->compress == DPT_COMPRESS_LOWRANK)
+        return dpti_feedback_create_low_rank(
+            dpti_exchange_make_low_rank(t->model, t->compress_rank), feedback);
+    return dpti_feedback_create(dpti_packing_of(t->compress), t->model->flat_trained, feedback);
+}
+
 dpt_status dpti_exchange_create(dpt_trainer *trainer)
 {
     dpt_trainer *t = trainer;
@@ -50,8 +75,7 @@ dpt_status dpti_exchange_create(dpt_trainer *trainer)
     }
     if (x->allreduce) dpti_allreduce_want_finite(x->allreduce);
     if (t->compress != DPT_COMPRESS_NONE && t->processes) {
-        complete = complete && dpti_feedback_create(dpti_packing_of(t->compress),
-                                                    t->model->flat_trained, &x->feedback);
+        complete = complete && create_feedback(t);
         if (x->allreduce && dpti_step_processes(t)) dpti_allreduce_pack(x->allreduce, &x->feedback);
     }
     return complete && x->allreduce && x->islands.items ? DPT_OK : DPT_E_NO_MEMORY;
@@ -184,7 +208,9 @@ bool dpti_packs(const dpt_trainer *trainer)
 
 const char *dpti_exchange_packing(const dpt_trainer *trainer)
 {
-    return dpti_packs(trainer) ? trainer->exchange.feedback.packing->name : NULL;
+    const dpti_feedback *f = &trainer->exchange.feedback;
+    if (!dpti_packs(trainer)) return NULL;
+    return f->packing ? f->packing->name : "lowrank";
 }
 
 dpti_feedback *dpti_exchange_lend_feedback(dpt_trainer *trainer)
@@ -202,6 +228,13 @@ void dpti_exchange_clear_feedback(dpt_trainer *trainer)
 {
     dpti_feedback *f = &trainer->exchange.feedback;
     if (dpti_packs(trainer)) memset(f->residual, 0, f->count * sizeof *f->residual);
+    if (f->low_rank) dpti_low_rank_restart(f->low_rank);
+}
+
+float *dpti_exchange_factors(const dpt_trainer *trainer)
+{
+    const dpti_low_rank *l = trainer->exchange.feedback.low_rank;
+    return l ? l->start : NULL;
 }
 
 /* ---- First runs ------------------------------------------------------------------------------ */

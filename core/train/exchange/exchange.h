@@ -67,6 +67,11 @@ dpti_feedback *dpti_exchange_lend_feedback(dpt_trainer *trainer);
 /* The error feedback of this process: *count float32, 0 and NULL where there is none. */
 float *dpti_exchange_feedback(const dpt_trainer *trainer, size_t *count);
 void dpti_exchange_clear_feedback(dpt_trainer *trainer);
+/* With DPT_COMPRESS_LOWRANK the factors with which the next step begins (flat_trained), the same in
+   all processes; else NULL. */
+float *dpti_exchange_factors(const dpt_trainer *trainer);
+/* The matrices of a model and of this rank.  NULL if memory is short. */
+dpti_low_rank *dpti_exchange_make_low_rank(const dpt_model *model, size_t rank);
 
 /* ---- First runs ------------------------------------------------------------------------------ */
 

@@ -111,8 +111,10 @@ static const char *const optimizers[] = {
     [DPT_OPTIMIZER_SGD] = "sgd", [DPT_OPTIMIZER_ADAMW] = "adamw"};
 static const char *const splits[] = {"measured", "equal", "proportions", "replay"};
 static const char *const inits[] = {"default", "normal", "xavier", "he"};
-static const char *const compressions[] = {
-    [DPT_COMPRESS_NONE] = "none", [DPT_COMPRESS_BF16] = "bf16", [DPT_COMPRESS_INT8] = "int8"};
+static const char *const compressions[] = {[DPT_COMPRESS_NONE] = "none",
+                                           [DPT_COMPRESS_BF16] = "bf16",
+                                           [DPT_COMPRESS_INT8] = "int8",
+                                           [DPT_COMPRESS_LOWRANK] = "lowrank"};
 
 static void add_optimizer(header *f, const dpt_trainer_options *o)
 {
@@ -172,6 +174,7 @@ static void collect_trainer(const dpt_model *model, const dpt_dataset *data,
     else
         add(f, "least bucket", "none given");
     add(f, "compression", "%s", WORD(compressions, o->compress));
+    add(f, "compress rank", "%zu", o->compress_rank);
     add(f, "local steps",
         "%zu, outer rate %.9g, outer momentum %.9g, outer delay %zu, fragments %zu", o->local_steps,
         (double)o->outer_lr, (double)o->outer_momentum, o->outer_delay,

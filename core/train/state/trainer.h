@@ -124,6 +124,7 @@ struct dpt_trainer {
     bool shuffle;  /* samples are taken in a new order in each epoch */
     dpt_batch_norm_mode batch_norm;
     dpt_compression compress;
+    size_t compress_rank;       /* of DPT_COMPRESS_LOWRANK */
     float lr;                   /* of the next step */
     dpti_parameter_rule *rules; /* (n_parameters) those of `program`; NULL: none */
     float *class_weights;       /* (classes) those of `program`; NULL: none */
