@@ -25,6 +25,7 @@ typedef enum cli_verb {
     CLI_MERGE = 1 << 10,
     CLI_MANUAL = 1 << 11,
     CLI_JOIN = 1 << 12,
+    CLI_SUPERVISE = 1 << 13,
 } cli_verb;
 
 /* The benchmarks of dptrain bench. */
@@ -127,8 +128,13 @@ typedef struct cli_options {
     dpt_interval checkpoint_every; /* all zero: the default */
     size_t checkpoint_keep;        /* likewise */
     bool resume, supervise;
-    size_t top;    /* 0: the default */
-    size_t repeat; /* likewise */
+    const char *copies; /* the folder of a job in memory (job.h); NULL: none */
+    bool again;         /* the job has been started before */
+    /* Of dptrain supervise: */
+    size_t processes, least;            /* 0: not given */
+    const char *hosts, *probe, *memory; /* NULL: not given */
+    size_t top;                         /* 0: the default */
+    size_t repeat;                      /* likewise */
     bool best_batch, all_only;
     const char *json, *collective, *format, *output;
     const char *prompt, *prompt_file, *stop_id;
@@ -153,6 +159,7 @@ typedef struct cli_verb_entry {
     const char *arguments;
     const char *help;
     bool operands; /* takes arguments that are not options */
+    bool command;  /* they are a command: options end before the first one */
     bool hidden;   /* not in help: for the build */
     int (*run)(const cli_options *options);
 } cli_verb_entry;
@@ -316,6 +323,7 @@ int cli_export(const cli_options *options);
 int cli_bench(const cli_options *options);
 int cli_compare(const cli_options *options);
 int cli_merge(const cli_options *options);
+int cli_supervise_job(const cli_options *options);
 int cli_manual(const cli_options *options);
 
 /* ---- Progress of training -------------------------------------------------------------------- */

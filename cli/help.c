@@ -94,7 +94,7 @@ static void print_options(const cli_verb_entry *verb)
 
 bool cli_help_has_models(const cli_verb_entry *verb)
 {
-    return verb->verb != CLI_DEVICES && verb->verb != CLI_DATA;
+    return !(verb->verb & (CLI_DEVICES | CLI_DATA | CLI_SUPERVISE));
 }
 
 static void print_models(void)
@@ -140,6 +140,7 @@ const cli_help_line cli_environment[] = {
     {"DPTRAIN_RANK", "which of them this one is, from 0"},
     {"DPTRAIN_JOINERS", "how many processes may come later, by dptrain join (0)"},
     {"DPTRAIN_JOIN", "HOST:PORT: this process comes to the job there; dptrain join sets it"},
+    {"DPTRAIN_JOB", "START:FOLDER: this process is of a supervised job; dptrain supervise sets it"},
     {"DPTRAIN_SECRET_FILE", "a file of at least 16 bytes that all of them have, with mode 600"},
     {"DPTRAIN_NETWORKS", "10.1.0.0/16,...: trusted networks; without it only the loopback is used"},
     {"DPTRAIN_JOIN_TIMEOUT", "seconds in which all have to join (300)"},
@@ -164,6 +165,7 @@ const char *const cli_examples[] = {
     "dptrain --optimizer adamw --schedule cosine --validation 0.1 --patience 3",
     "dptrain --devices cpu:threads=1,cpu:threads=1 --split 2:1 --epochs 1",
     "mpirun -n 2 dptrain --devices cpu:threads=1",
+    "dptrain supervise mpirun -n 4 dptrain --devices cpu:threads=1 --checkpoint run",
     "dptrain join 10.1.0.2:29500 --devices cpu",
     "dptrain --epochs 90 --checkpoint run --checkpoint-every 10m --resume",
     "dptrain eval --checkpoint run",

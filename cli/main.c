@@ -1,5 +1,6 @@
 /* The dptrain command: finds the command's name, reads its options and runs it. */
 #include "config.h"
+#include "job.h"
 #include "join.h"
 #include "lists.h"
 #include "recipe.h"
@@ -94,8 +95,10 @@ static void outlive_readers(const cli_verb_entry *verb, const cli_options *o)
 static int run(const cli_verb_entry *verb, cli_options *options)
 {
     char *devices = NULL, *dataset = NULL;
-    int code = CLI_OK;
-    if (verb->verb & (CLI_TRAIN | CLI_PLAN | CLI_JOIN)) code = cli_recipe_take(options);
+    cli_job job = {.lock = -1};
+    int code = verb->verb == CLI_TRAIN ? cli_job_enter(&job, options) : CLI_OK;
+    if (code == CLI_OK && verb->verb & (CLI_TRAIN | CLI_PLAN | CLI_JOIN))
+        code = cli_recipe_take(options);
     if (code == CLI_OK) code = cli_read_lists(options);
     if (code == CLI_OK && verb->verb != CLI_GENERATE) code = cli_name_text(options, &dataset);
     if (code == CLI_OK) code = cli_read_devices(options, &devices);
@@ -103,6 +106,7 @@ static int run(const cli_verb_entry *verb, cli_options *options)
         code = verb->run(options);
     else
         dpt_context_destroy(options->context);
+    cli_job_leave(&job, code, options);
     cli_release_lists(options);
     free(devices);
     free(dataset);

@@ -107,9 +107,10 @@ int cli_parse(const cli_verb_entry *verb, const cli_arguments *arguments, cli_op
             code = parse_long(verb, arguments, &i, &options);
         else if (!end && argv[i][0] == '-' && argv[i][1])
             code = parse_letter(verb, argv[i], &options);
-        else if (verb->operands)
+        else if (verb->operands) {
             argv[first + (int)options.n_operands++] = argv[i]; /* overwrites a parsed one */
-        else
+            end = end || verb->command;
+        } else
             code = cli_error(CLI_USAGE, "unexpected argument '%s'; see 'dptrain %s --help'",
                              argv[i], verb->name);
         if (code != CLI_OK) return code;

@@ -1,48 +1,19 @@
 /* --supervise: the training runs in a child process.  The parent starts it again from its last
    checkpoint when it ends because of its devices (exit status 3) or by a crash.  The parent opens
    no device, so no driver can crash it. */
-#include "cli.h"
+#include "child.h"
+#include "kept.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-/* The number of starts in a row without a new checkpoint, after which the parent gives up. */
-enum { MOST_IN_VAIN = 3 };
-
-/* Global variables for the signal handler: the child's process id, and the last signal. */
-static volatile sig_atomic_t child, passed;
-
-/* The signals that are passed on. */
-static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-
-static void pass_on(int number, siginfo_t *info, void *context)
-{
-    (void)context;
-    if (number != SIGUSR1 && number != SIGUSR2) passed = number;
-    /* A signal of the terminal has reached the child too, and a second one would kill it. */
-    if (info->si_code != SI_KERNEL && child > 0) kill((pid_t)child, number);
-}
-
-static void catch_signals(void)
-{
-    struct sigaction action = {.sa_sigaction = pass_on, .sa_flags = SA_SIGINFO};
-    sigemptyset(&action.sa_mask);
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction before;
-        if (sigaction(numbers[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN) continue;
-        sigaction(numbers[i], &action, NULL);
-    }
-}
 
 /* The command line of the child: this process's, with --resume before the options, because a -- may
    follow them.  NULL without memory. */
@@ -77,56 +48,6 @@ static bool name_child(void)
     return setenv(variable, digits, 1) == 0;
 }
 
-/* In the child: restores the default actions, so that signals end it until it has its own handlers.
- */
-static void drop_handlers(void)
-{
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct sigaction now;
-        if (sigaction(numbers[i], NULL, &now) == 0 && (now.sa_flags & SA_SIGINFO))
-            (void)signal(numbers[i], SIG_DFL);
-    }
-}
-
-/* Starts the child and waits for its end.  Returns its status as of waitpid, or -1 with errno set,
-   and its process id in *was. */
-static int run_child(char **arguments, pid_t *was)
-{
-    const pid_t parent = getpid();
-    sigset_t all, before;
-    int status = 0;
-    /* Signals are blocked until `child` is set, so that the handler can pass them on. */
-    sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, &before);
-    const pid_t id = fork();
-    if (id == 0) {
-        drop_handlers();
-        sigprocmask(SIG_SETMASK, &before, NULL);
-        (void)prctl(PR_SET_PDEATHSIG, SIGTERM);
-        if (getppid() != parent) _exit(CLI_FAILURE); /* the parent has ended already */
-        execv("/proc/self/exe", arguments);
-        _exit(cli_error(CLI_FAILURE, "cannot start dptrain again: %s", strerror(errno)));
-    }
-    const int code = errno;
-    child = id > 0 ? (sig_atomic_t)id : 0;
-    *was = id;
-    sigprocmask(SIG_SETMASK, &before, NULL);
-    errno = code;
-    if (id < 0) return -1;
-    while (waitpid(id, &status, 0) < 0)
-        if (errno != EINTR) return -1;
-    child = 0;
-    return status;
-}
-
-/* The checkpoint of the last step in a folder.  Its name, file and time of writing together tell
-   whether it is another one, even if the clock was changed. */
-typedef struct last_checkpoint {
-    char name[NAME_MAX + 1]; /* "": there is none */
-    ino_t file;
-    struct timespec written;
-} last_checkpoint;
-
 /* Whether a has the larger number.  Numbers have at least nine digits, so a longer name is larger.
  */
 static bool is_later(const char *a, const char *b)
@@ -135,11 +56,11 @@ static bool is_later(const char *a, const char *b)
     return n_a != n_b ? n_a > n_b : strcmp(a, b) > 0;
 }
 
-static last_checkpoint find_last(const char *folder)
+cli_last_kept cli_find_last(const char *folder)
 {
     static const char prefix[] = "checkpoint-", suffix[] = ".safetensors";
     DIR *directory = opendir(folder);
-    last_checkpoint last = {.name = ""};
+    cli_last_kept last = {.name = ""};
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         const char *name = entry->d_name, *digits = name + sizeof prefix - 1;
         struct stat info;
@@ -158,17 +79,17 @@ static last_checkpoint find_last(const char *folder)
 
 bool cli_has_checkpoint(const char *folder)
 {
-    return folder && find_last(folder).name[0];
+    return folder && cli_find_last(folder).name[0];
 }
 
 bool cli_last_checkpoint(const char *folder, char *out, size_t out_bytes)
 {
-    const last_checkpoint last = find_last(folder);
+    const cli_last_kept last = cli_find_last(folder);
     const int n = snprintf(out, out_bytes, "%s/%s", folder, last.name);
     return last.name[0] && n > 0 && (size_t)n < out_bytes;
 }
 
-static bool is_new(const last_checkpoint *now, const last_checkpoint *before)
+bool cli_is_later_kept(const cli_last_kept *now, const cli_last_kept *before)
 {
     return now->name[0] && (strcmp(now->name, before->name) != 0 || now->file != before->file ||
                             now->written.tv_sec != before->written.tv_sec ||
@@ -193,22 +114,8 @@ static void forget_events(const char *folder, pid_t id)
 
 static bool crashed(int status)
 {
-    if (WIFEXITED(status)) return WEXITSTATUS(status) == CLI_DEVICES_LOST;
-    switch (WTERMSIG(status)) {
-    case SIGSEGV:
-    case SIGBUS:
-    case SIGILL:
-    case SIGFPE:
-    case SIGABRT:
-    case SIGSYS:
-    case SIGKILL: return true; /* SIGKILL: memory was exhausted */
-    default: return false;
-    }
-}
-
-static int code_of(int status)
-{
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return WIFEXITED(status) ? WEXITSTATUS(status) == CLI_DEVICES_LOST
+                             : cli_child_is_crash(WTERMSIG(status));
 }
 
 static int check(const cli_options *options)
@@ -220,8 +127,8 @@ static int check(const cli_options *options)
     if (dpt_processes_launched() > 1)
         return cli_error(
             CLI_USAGE,
-            "--supervise is for one process, and this is one of %zu: leave it out, "
-            "and run the whole command again in all processes with --resume when it has failed",
+            "--supervise is for one process, and this is one of %zu: leave it out, and supervise "
+            "the launcher (dptrain supervise -- mpirun ...)",
             dpt_processes_launched());
     return CLI_OK;
 }
@@ -235,27 +142,27 @@ int cli_supervise(int argc, char **argv, int first, const cli_options *options)
         free(again);
         return cli_error(CLI_FAILURE, "no memory to start the training again");
     }
-    catch_signals();
-    last_checkpoint last = find_last(options->checkpoint);
+    cli_child_catch_signals(-1);
+    cli_last_kept last = cli_find_last(options->checkpoint);
     for (;;) {
         pid_t id = 0;
-        const int status = run_child(arguments, &id);
+        const int status = cli_child_run(NULL, arguments, &id);
         if (status < 0) {
             code = cli_error(CLI_FAILURE, "cannot start the training: %s", strerror(errno));
             break;
         }
-        code = code_of(status);
-        if (passed || !crashed(status)) break;
-        const last_checkpoint now = find_last(options->checkpoint);
-        const bool gained = is_new(&now, &last);
+        code = cli_child_code(status);
+        if (cli_child_passed() || !crashed(status)) break;
+        const cli_last_kept now = cli_find_last(options->checkpoint);
+        const bool gained = cli_is_later_kept(&now, &last);
         if (now.name[0]) last = now; /* earlier ones may be renamed to old-*, and back */
         in_vain = gained ? 0 : in_vain + 1;
         /* Without a new checkpoint, --resume would continue an earlier training. */
         if (gained) arguments = again;
-        if (in_vain == MOST_IN_VAIN) {
+        if (in_vain == CLI_MOST_IN_VAIN) {
             (void)cli_error(
                 code, "training ended %d times without a new checkpoint: it is not started again",
-                MOST_IN_VAIN);
+                CLI_MOST_IN_VAIN);
             break;
         }
         (void)cli_error(

@@ -202,6 +202,8 @@ static dpt_fit_options fit_options(const cli_session *session, const cli_options
         .checkpoint_keep = options->checkpoint_keep,
         .host_copy = options->host_copy,
         .resume = options->resume,
+        .copies = options->copies,
+        .again = options->again,
         .progress = cli_progress_show,
         .notice = cli_progress_notice,
         .user = progress,
@@ -354,6 +356,8 @@ int cli_train(const cli_options *options)
     ending end = {.result = {.size = sizeof end.result}};
     const dpt_status status = train(&session, options, &end);
     int code = CLI_OK;
+    /* Another process, or its host, may have ended: a supervisor starts the job again. */
+    const bool cut_off = options->copies && session.context && dpt_process_cut_off(session.context);
     if (status != DPT_OK)
         code = cli_session_fail(&session, status);
     else if (end.result.stopped)
@@ -363,6 +367,6 @@ int cli_train(const cli_options *options)
         cli_note("what no option says is the recipe of %s; a checkpoint of --recipe none, or of a "
                  "version without recipes, goes on with --recipe none",
                  options->taken.model);
-    if (end.deserted) code = CLI_DEVICES_LOST;
+    if (end.deserted || (code == CLI_FAILURE && cut_off)) code = CLI_DEVICES_LOST;
     return cli_session_close(&session, code);
 }

@@ -75,8 +75,11 @@ static const cli_option options[] = {
     {
         .name = "host-copy",
         .argument = "N",
-        .help = "every N steps copy the training state into host memory, and write the copy as a "
-                "checkpoint if all devices are lost and none can be read. Default: never",
+        .help =
+            "every N steps copy the training state into host memory, and write the copy as a "
+            "checkpoint if all devices are lost and none can be read. Default: never. With dptrain "
+            "supervise also the interval of copies that outlive processes; default there: every "
+            "second",
         .verbs = CLI_TRAIN,
         .kind = CLI_COUNT,
         TARGET(host_copy),

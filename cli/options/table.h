@@ -20,7 +20,7 @@ typedef struct cli_option_part {
 
 extern const cli_option_part cli_options_of_devices, cli_options_of_data, cli_options_of_text,
     cli_options_of_training, cli_options_of_optimizer, cli_options_of_bench,
-    cli_options_of_settings, cli_options_of_output;
+    cli_options_of_settings, cli_options_of_output, cli_options_of_supervise;
 
 /* Sets of commands: those that describe a training; those that also use its network; those that
    also measure; all. */
@@ -29,7 +29,7 @@ enum {
     RUNS = SETS | CLI_EVAL | CLI_PREDICT,
     USES = RUNS | CLI_BENCH,
     ALL = USES | CLI_DEVICES | CLI_DATA | CLI_EXPORT | CLI_COMPARE | CLI_GENERATE | CLI_MERGE |
-          CLI_MANUAL | CLI_JOIN,
+          CLI_MANUAL | CLI_JOIN | CLI_SUPERVISE,
 };
 
 /* More than any machine can hold, and small enough that a sum of several cannot overflow. */

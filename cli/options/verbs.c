@@ -96,6 +96,17 @@ const cli_verb_entry cli_verbs[] = {
         .run = cli_train,
     },
     {
+        .name = "supervise",
+        .verb = CLI_SUPERVISE,
+        .arguments = "[option]... [--] LAUNCHER ARGUMENT...",
+        .help =
+            "start a launcher such as mpirun or srun, and start it again with the processes that "
+            "are left when some are lost: the training goes on from a copy in memory",
+        .operands = true,
+        .command = true,
+        .run = cli_supervise_job,
+    },
+    {
         .name = "manual",
         .verb = CLI_MANUAL,
         .arguments = "DIR",

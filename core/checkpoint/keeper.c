@@ -168,19 +168,20 @@ static dpt_status lock(dpti_keeper *k)
     dpt_trainer *t = k->trainer;
     dpt_error error = {0};
     const dpt_status status = dpti_folder_lock(k->folder, &k->lock, &error);
-    const bool takes_over =
-        t->context->goes_on && t->processes && dpti_processes_timeout(t->processes) > 0;
+    const bool takes_over = t->context->goes_on && t->processes && !k->snapshot.alone &&
+                            dpti_processes_timeout(t->processes) > 0;
     if (status == DPT_OK || (status == DPT_E_STATE && takes_over)) return DPT_OK;
     return dpti_context_fail(t->context, NULL, &error);
 }
 
-dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n_kept,
-                              dpti_keeper **out)
+/* n_kept: 0: a folder of copies in memory, of which one is kept. */
+static dpt_status create(dpt_trainer *trainer, const char *folder, size_t n_kept, dpti_keeper **out)
 {
     dpti_keeper *k = calloc(1, sizeof *k);
     if (!k) return dpt_fail(trainer->context, DPT_E_NO_MEMORY, "no memory for checkpoints");
     *k = (dpti_keeper){.trainer = trainer,
-                       .n_kept = n_kept,
+                       .n_kept = n_kept > 0 ? n_kept : 1,
+                       .snapshot = {.alone = n_kept == 0},
                        .lock = -1,
                        .told = true,
                        .counted = true,
@@ -202,6 +203,24 @@ dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n
             status = dpt_fail(trainer->context, DPT_E_INTERNAL,
                               "cannot start a thread for checkpoints (%s)", strerror(code));
     }
+    if (status == DPT_OK)
+        *out = k;
+    else
+        dpti_keeper_destroy(k);
+    return status;
+}
+
+dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder, size_t n_kept,
+                              dpti_keeper **out)
+{
+    return create(trainer, folder, n_kept, out);
+}
+
+dpt_status dpti_keeper_create_copies(dpt_trainer *trainer, const char *folder, dpti_keeper **out)
+{
+    dpti_keeper *k = NULL;
+    DPT_TRY(create(trainer, folder, 0, &k));
+    const dpt_status status = dpti_keeper_adopt(k);
     if (status == DPT_OK)
         *out = k;
     else
@@ -312,6 +331,11 @@ bool dpti_keeper_durable(dpti_keeper *keeper)
     return durable;
 }
 
+bool dpti_keeper_has_any(const dpti_keeper *keeper)
+{
+    return keeper->n_own > 0;
+}
+
 size_t dpti_keeper_last(const dpti_keeper *keeper)
 {
     return keeper->n_own > 0 ? keeper->own[keeper->n_own - 1] : 0;
@@ -413,6 +437,20 @@ dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell, void 
         }
     free(s.numbers);
     return status;
+}
+
+dpt_status dpti_keeper_open_last(dpti_keeper *keeper, bool *sound, dpti_checkpoint *out)
+{
+    dpti_keeper *k = keeper;
+    const dpt_status status = open_numbered(k, dpti_keeper_last(k), out);
+    if (status != DPT_OK && !unsound(status)) return status;
+    *sound = status == DPT_OK;
+    if (*sound) return DPT_OK;
+    char *path = dpti_folder_path(k->folder, dpti_keeper_last(k));
+    if (path) (void)unlink(path);
+    free(path);
+    k->n_own--;
+    return DPT_OK;
 }
 
 dpt_status dpti_keeper_adopt(dpti_keeper *keeper)

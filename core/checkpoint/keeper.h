@@ -17,6 +17,11 @@ typedef struct dpti_keeper dpti_keeper;
    (base/fence.h), and that may have the lock, does without.  The context has the error. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_create(dpt_trainer *trainer, const char *folder,
                                                size_t n_kept, dpti_keeper **out);
+/* The same for a folder in memory (fit/copies.h), of which the newest checkpoint is kept. Snapshots
+   are those of this process alone (dpti_snapshot.alone).  The checkpoints in the folder belong to
+   the keeper.  DPT_E_STATE: another process keeps them. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_create_copies(dpt_trainer *trainer, const char *folder,
+                                                      dpti_keeper **out);
 /* Waits for the write in progress.  If no checkpoint has become durable, the files that
    dpti_keeper_begin_new has renamed get their names back.  Accepts NULL. */
 void dpti_keeper_destroy(dpti_keeper *keeper);
@@ -30,6 +35,11 @@ typedef void dpti_keeper_tell(const char *text, void *user);
    checkpoint belongs to another training, or all checkpoints are renamed ones. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_newest(dpti_keeper *keeper, dpti_keeper_tell *tell,
                                                void *user, dpti_checkpoint *out);
+/* Opens the newest checkpoint of the keeper, which has one; the keeper is idle.  *sound: false if
+   it is not valid; it is deleted then, and the context tells why.  Errors: DPT_E_INVALID if it
+   belongs to another training; DPT_E_NO_MEMORY. */
+DPT_CHECK_RESULT dpt_status dpti_keeper_open_last(dpti_keeper *keeper, bool *sound,
+                                                  dpti_checkpoint *out);
 /* The checkpoints in the folder are those of this training, which goes on without reading them. */
 DPT_CHECK_RESULT dpt_status dpti_keeper_adopt(dpti_keeper *keeper);
 /* Errors: DPT_E_INVALID if the folder has checkpoints of a training that did not end, which a new
@@ -62,6 +72,8 @@ dpt_status dpti_keeper_failure(dpti_keeper *keeper, dpt_error *error);
 bool dpti_keeper_kept(dpti_keeper *keeper, dpti_log_checkpoint *out);
 /* Returns whether the checkpoint of the last write that has ended is durable. */
 bool dpti_keeper_durable(dpti_keeper *keeper);
+/* Returns whether this training has a durable checkpoint.  The keeper must be idle. */
+bool dpti_keeper_has_any(const dpti_keeper *keeper);
 /* Returns the newest durable checkpoint of this training; 0: none.  The keeper must be idle. */
 size_t dpti_keeper_last(const dpti_keeper *keeper);
 

@@ -34,14 +34,15 @@ static const char state_key[] = "dptrain";
 dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out)
 {
     dpt_trainer *t = trainer;
-    dpti_snapshot s = {.model = t->model, .n_kinds = dpti_trainer_n_state_buffers(t)};
+    dpti_snapshot s = {
+        .model = t->model, .n_kinds = dpti_trainer_n_state_buffers(t), .alone = out->alone};
     for (size_t k = 0; k < s.n_kinds; k++) {
         s.flats[k] = dpti_trainer_make_flat(t);
         if (s.flats[k]) continue;
         dpti_snapshot_free(&s);
         return DPT_E_NO_MEMORY;
     }
-    if (dpti_packs(t)) {
+    if (dpti_packs(t) && !s.alone) {
         s.n_owing = dpti_processes_count(t->processes);
         s.residual = calloc(s.n_owing, t->model->flat_gradients * sizeof *s.residual);
         if (!s.residual) {
@@ -155,7 +156,8 @@ dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course
     const char *base;
     dpt_status status = dpti_base_hash(t, &base);
     if (status == DPT_OK) status = dpti_trainer_read_trusted(t, snapshot->n_kinds, snapshot->flats);
-    if (dpti_packs(t)) status = collect_residuals(t, status, snapshot->residual);
+    if (dpti_packs(t) && !snapshot->alone)
+        status = collect_residuals(t, status, snapshot->residual);
     DPT_TRY(status);
     if (snapshot->outer)
         memcpy(snapshot->outer, dpti_rounds_velocity(t),

@@ -25,14 +25,17 @@ typedef struct dpti_snapshot {
     dpti_origin origin;
     double seconds; /* seconds that taking the snapshot took; training waited this long */
     char *state;    /* the encoded run state; NULL: the snapshot is empty */
+    bool alone;     /* taken by this process alone, without error feedback */
 } dpti_snapshot;
 
-/* Allocates memory for as much as the trainer holds on one device.  The context has the error. */
+/* Allocates memory for as much as the trainer holds on one device.  *out is zero before, but for
+   `alone`, which stays.  The context has the error. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_create(dpt_trainer *trainer, dpti_snapshot *out);
 void dpti_snapshot_free(dpti_snapshot *snapshot); /* accepts a zeroed struct; sets it to zero */
 /* Takes a snapshot; no step may be in flight.  Within dpt_fit: its counts and settings; otherwise
-   both are NULL.  If sums over processes are compressed, all processes take part: process 0 takes
-   the snapshot, and the others send their error feedback with dpti_snapshot_send. */
+   both are NULL.  If sums over processes are compressed, and the snapshot is not `alone`, all
+   processes take part: process 0 takes the snapshot, and the others send their error feedback with
+   dpti_snapshot_send. */
 DPT_CHECK_RESULT dpt_status dpti_snapshot_take(dpt_trainer *trainer, const dpti_run_state *course,
                                                dpti_snapshot *snapshot);
 DPT_CHECK_RESULT dpt_status

@@ -376,6 +376,11 @@ bool dpt_process_agreed(const dpt_context *context)
     return !context->processes || dpti_processes_agreed(context->processes);
 }
 
+bool dpt_process_cut_off(const dpt_context *context)
+{
+    return context->processes && dpti_processes_cut_off(context->processes);
+}
+
 bool dpt_process_speaks(const dpt_context *context)
 {
     return dpt_process_rank(context) == 0 || !dpt_process_agreed(context);

@@ -482,13 +482,18 @@ double dpti_processes_timeout(const dpti_processes *processes)
     return processes->timeout;
 }
 
-bool dpti_processes_to_mend(dpti_processes *processes)
+bool dpti_processes_cut_off(dpti_processes *processes)
 {
     dpti_processes *p = processes;
     pthread_mutex_lock(&p->mutex);
     const bool transport = p->failed && p->first_failure.status != DPT_OK;
     pthread_mutex_unlock(&p->mutex);
-    return p->survives && !p->lost && transport;
+    return transport;
+}
+
+bool dpti_processes_to_mend(dpti_processes *processes)
+{
+    return processes->survives && !processes->lost && dpti_processes_cut_off(processes);
 }
 
 static dpt_status run_settle(dpti_processes *p, void *argument, dpt_error *error)

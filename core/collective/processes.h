@@ -56,6 +56,8 @@ bool dpti_processes_survive(const dpti_processes *processes);
 /* Returns for how many seconds a process may stand still before the others leave it behind; 0: for
    ever.  It is the same in all processes.  A process that is left behind ends (pulse.h). */
 double dpti_processes_timeout(const dpti_processes *processes);
+/* Returns whether the transport has failed, and was not mended. */
+bool dpti_processes_cut_off(dpti_processes *processes);
 /* Returns whether the transport has failed, so that dpti_processes_mend is to be called. */
 bool dpti_processes_to_mend(dpti_processes *processes);
 /* If the job goes on when a process has died: returns DPT_OK in all processes if all have called it

@@ -135,6 +135,17 @@ typedef struct dpt_fit_options {
     /* After each epoch also dpt_trainer_classify of test and validation data, for `progress` and
        the log.  The probabilities of all samples are computed for this, beside the evaluation. */
     bool metrics;
+    /* A folder in memory, such as one in /dev/shm, that only this user may enter; may be NULL.  One
+       process of each host keeps the training state there as a checkpoint, which outlives the
+       process: before the first step, every `host_copy` steps, or without `host_copy` every second,
+       and less often if that takes more than a twentieth of the time.  With several processes each
+       gives the folder of its host.  Needs `checkpoint`.  Nobody deletes the last copy. */
+    const char *copies;
+    /* This training has been started before with `copies`, and ended because a process or a host
+       was lost.  It goes on from the newest copy of any host, or from a newer checkpoint in
+       `checkpoint`, or from the newest one there if no copy is left.  It begins as `resume` says if
+       there is none that was interrupted. */
+    bool again;
 } dpt_fit_options;
 
 typedef struct dpt_fit_result {
@@ -202,7 +213,8 @@ typedef struct dpt_fit_result {
    the checkpoint folder. DPT_E_INVALID: two outputs are the same file; an output is the log that is
    replayed; patience without validation; histograms without `tensorboard`; a negative or invalid
    time; a schedule that needs the number of steps when it is not known; data that do not fit the
-   model; with `resume`, a checkpoint of another training (the message names the setting), or
+   model; `copies` without `checkpoint`, or too little room there; with `resume`, a checkpoint of
+   another training (the message names the setting), or
    old-... files; without `resume`, checkpoints of a training that did not end, or event files in
    `tensorboard`.  DPT_E_FORMAT: with `resume`, no checkpoint is valid. All errors of
    dpt_trainer_step and dpt_trainer_evaluate.  After a failure no step is in flight.

@@ -127,6 +127,10 @@ DPT_API bool dpt_process_speaks(const dpt_context *context);
 /* Returns whether all processes know of the last failure.  True if there is only one process.
    Cannot fail. */
 DPT_API bool dpt_process_agreed(const dpt_context *context);
+/* Returns whether messages to other processes have failed, as when another process or its host has
+   ended, and this process has not gone on since.  A job that is started again may succeed.  Cannot
+   fail. */
+DPT_API bool dpt_process_cut_off(const dpt_context *context);
 /* Declares that this process has failed and will exit with a nonzero status.  The launcher then
    ends the other processes.  If they have joined through TCP, they learn of it by this call, and go
    on without this process as if it had died.  After the call the context does not wait for the

@@ -142,6 +142,9 @@ static dpt_status check(dpti_fit *f)
     if (o->host_copy > 0 && !o->checkpoint && dpt_process_rank(f->context) == 0)
         return dpt_fail(f->context, DPT_E_INVALID,
                         "a host copy is written to the folder of the checkpoints: give checkpoint");
+    if (o->copies && !o->checkpoint && dpt_process_rank(f->context) == 0)
+        return dpt_fail(f->context, DPT_E_INVALID,
+                        "copies in memory go with a folder of checkpoints: give checkpoint");
     DPT_TRY(check_evaluated(f, o->validation));
     DPT_TRY(check_evaluated(f, o->test));
     return dpti_fit_check_course(f);
@@ -556,6 +559,7 @@ size_t dpti_fit_next_epoch(const dpti_fit *f)
 static dpt_status run_epochs(dpti_fit *f)
 {
     if (dpti_fit_epoch_is_open(f)) DPT_TRY(after_epoch(f, dpti_fit_next_epoch(f)));
+    DPT_TRY(dpti_copies_begin(f));
     DPT_TRY(ask_for_time(f));
     while (dpti_fit_wants_more(f))
         DPT_TRY(run_epoch(f));
@@ -661,7 +665,7 @@ static dpt_status check_steps(dpti_fit *f)
 static dpt_status prepare(dpti_fit *f, const dpt_fit_options *given)
 {
     dpt_status status = check(f);
-    const bool moves = f->options->resume || f->carried;
+    const bool moves = f->options->resume || f->options->again || f->carried;
     if (status == DPT_OK && !moves) status = check_steps(f);
     if (status == DPT_OK) status = dpti_fit_check_files(f);
     DPT_TRY(dpti_peers_agree(f->trainer, status));
@@ -718,6 +722,20 @@ static dpt_status settle(const dpti_fit *f)
     return dpti_context_fail(f->context, NULL, &error);
 }
 
+/* Waits for the checkpoint and the copy that are being written. */
+static void release(dpti_fit *f)
+{
+    dpti_keeper_destroy(f->keeper);
+    dpti_copies_close(f);
+    dpti_snapshot_free(&f->next);
+    dpti_snapshot_free(&f->copy);
+    dpti_history_free(&f->history);
+    dpti_last_steps_free(&f->recent);
+    dpti_reporting_free(&f->reporting);
+    free(f->best);
+    free(f->model);
+}
+
 dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit_result *out)
 {
     dpt_fit_options given, own;
@@ -741,6 +759,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
                   .began = dpti_seconds(),
                   .epoch = dpti_steps_next(trainer)->epoch,
                   .saved_step = SIZE_MAX,
+                  .own_notice = dpt_process_rank(trainer->context) > 0 ? given.notice : NULL,
                   .rested_step = SIZE_MAX,
                   .course = {.first = *dpti_steps_next(trainer),
                              .result = {.size = sizeof(dpt_fit_result),
@@ -767,14 +786,7 @@ dpt_status dpt_fit(dpt_trainer *trainer, const dpt_fit_options *options, dpt_fit
     dpti_trainer_forget_unsubmitted(trainer);
     dpti_standby_listen(trainer, NULL, NULL);
     status = dpti_fit_close_files(&f, status);
-    dpti_keeper_destroy(f.keeper);
-    dpti_snapshot_free(&f.next);
-    dpti_snapshot_free(&f.copy);
     if (status == DPT_OK) (void)dpti_give_sized(&f.course.result, sizeof f.course.result, out);
-    dpti_history_free(&f.history);
-    dpti_last_steps_free(&f.recent);
-    dpti_reporting_free(&f.reporting);
-    free(f.best);
-    free(f.model);
+    release(&f);
     return status;
 }

@@ -1,11 +1,12 @@
 /* Shared declarations of the training loop: fit.c (limits, steps, epochs), fit_files.c (log, plot,
    trace), fit_report.c (report), fit_checkpoint.c (checkpoints and resuming), fit_carried.c
-   (processes that die). */
+   (processes that die), fit_copies.c (copies in memory that outlives processes: copies.h). */
 #ifndef DPTI_FIT_H
 #define DPTI_FIT_H
 
 #include "checkpoint/keeper.h"
 #include "fit/board.h"
+#include "fit/copies.h"
 #include "fit/history.h"
 #include "fit/last_steps.h"
 #include "fit/reporting.h"
@@ -17,7 +18,7 @@
 /* Largest number of different causes of failure that are reported. */
 enum { DPTI_FIT_CAUSES = 8 };
 
-typedef struct dpti_fit {
+struct dpti_fit {
     dpt_trainer *trainer;
     const dpt_fit_options *options;
     dpt_context *context;
@@ -59,7 +60,11 @@ typedef struct dpti_fit {
     size_t saved_step;               /* the step of model.safetensors; SIZE_MAX: not written yet */
     long causes[DPTI_FIT_CAUSES];
     size_t n_causes;
-} dpti_fit;
+    dpti_copies copies;
+    /* In a process that writes no files, where options->notice is NULL: the program's, for warnings
+       of this process alone. */
+    void (*own_notice)(dpt_notice kind, const char *text, void *user);
+};
 
 dpt_status dpti_fit_no_memory(const dpti_fit *f);
 /* Returns whether the course of the training is kept for a plot or a report. */
@@ -82,6 +87,8 @@ DPT_CHECK_RESULT dpt_status dpti_fit_write_report(dpti_fit *f, const dpt_error *
 void dpti_fit_listen(dpti_fit *f, bool listens);
 /* Calls the program's `notice`, if there is one (fit.c). */
 void dpti_fit_notify(const dpti_fit *f, dpt_notice kind, const char *text);
+/* Warns once for each cause, in any process. */
+void dpti_fit_warn(dpti_fit *f, const dpt_error *error);
 /* Returns the total number of steps that epochs and max_steps give; 0 if only time limits training
    (fit.c). */
 size_t dpti_fit_planned_steps(const dpti_fit *f);

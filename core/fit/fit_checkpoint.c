@@ -27,18 +27,20 @@
 
 enum { DEFAULT_KEPT = 2 };
 /* Bits for what is due: WANTED is what the program has asked for, and process 0 CAN_KEEP it. */
-enum { DUE_CHECKPOINT = 1, DUE_COPY = 2, DUE_WANTED = 4, CAN_KEEP = 8 };
+enum { DUE_CHECKPOINT = 1, DUE_COPY = 2, DUE_WANTED = 4, CAN_KEEP = 8, DUE_COPIES = 16 };
 
 /* ---- What is told ---------------------------------------------------------------------------- */
 
-/* Warns once for each cause. */
-static void warn_of(dpti_fit *f, const dpt_error *error)
+void dpti_fit_warn(dpti_fit *f, const dpt_error *error)
 {
     const long cause = error->native * 100 - (long)error->status;
     for (size_t i = 0; i < f->n_causes; i++)
         if (f->causes[i] == cause) return;
     if (f->n_causes < DPTI_FIT_CAUSES) f->causes[f->n_causes++] = cause;
-    dpti_fit_notify(f, DPT_NOTICE_WARNING, error->message);
+    if (f->own_notice)
+        f->own_notice(DPT_NOTICE_WARNING, error->message, f->options->user);
+    else
+        dpti_fit_notify(f, DPT_NOTICE_WARNING, error->message);
 }
 
 static void tell_skipped(const char *text, void *user)
@@ -52,7 +54,7 @@ dpt_status dpti_fit_look_at_checkpoints(dpti_fit *f)
     dpt_error error = {.status = DPT_OK};
     dpti_log_checkpoint kept;
     if (!f->keeper) return DPT_OK;
-    if (dpti_keeper_failure(f->keeper, &error) != DPT_OK) warn_of(f, &error);
+    if (dpti_keeper_failure(f->keeper, &error) != DPT_OK) dpti_fit_warn(f, &error);
     if (!dpti_keeper_kept(f->keeper, &kept) || !f->log) return DPT_OK;
     if (dpti_log_write_checkpoint(f->log, &kept, &error) == DPT_OK) return DPT_OK;
     return dpti_context_fail(f->context, NULL, &error);
@@ -80,7 +82,7 @@ dpt_status dpti_fit_save(dpti_fit *f, const char *path, size_t epoch, dpt_error 
     if (status == DPT_OK && path == f->model) f->saved_step = dpt_trainer_steps(f->trainer);
     if (status != DPT_E_IO) return status;
     *unsaved = f->context->error;
-    warn_of(f, unsaved);
+    dpti_fit_warn(f, unsaved);
     return DPT_OK;
 }
 
@@ -114,7 +116,7 @@ static void look_for_best(dpti_fit *f)
 {
     if (!f->best || epoch_of_best(f) >= f->course.result.best_epoch) return;
     miss_best(f);
-    warn_of(f, &f->unsaved_best);
+    dpti_fit_warn(f, &f->unsaved_best);
 }
 
 dpt_status dpti_fit_check_saved(dpti_fit *f)
@@ -231,11 +233,19 @@ static dpt_status shard(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *
     return *any ? dpti_peers_agree(f->trainer, status) : status;
 }
 
+/* Whether a training that is started again has no checkpoint that was interrupted: those in the
+   folder, if there are any, are of an earlier training that has ended. */
+static bool begins_anew(const dpti_fit *f)
+{
+    return f->options->again && !f->options->resume && dpti_keeper_check_new(f->keeper) == DPT_OK;
+}
+
 /* Resumes from the folder; `mine` is the status of opening it. */
 static dpt_status resume(dpti_fit *f, dpt_status mine)
 {
     dpti_checkpoint c = {.path = NULL};
-    if (mine == DPT_OK && f->keeper) mine = dpti_keeper_newest(f->keeper, tell_skipped, f, &c);
+    if (mine == DPT_OK && f->keeper && !begins_anew(f))
+        mine = dpti_keeper_newest(f->keeper, tell_skipped, f, &c);
     if (mine == DPT_E_NOT_FOUND) {
         dpti_fit_notify(f, DPT_NOTICE_INFO, "no checkpoint to resume from: beginning at step 1");
         mine = DPT_OK;
@@ -249,18 +259,35 @@ static dpt_status resume(dpti_fit *f, dpt_status mine)
     return status;
 }
 
-/* Goes on from the training state in host memory.  The checkpoints in the folder are those of this
-   training. */
+/* Goes on from a training state in host memory, which all processes have if `status` is DPT_OK. The
+   checkpoints in the folder are those of this training. */
+static dpt_status go_on_from_memory(dpti_fit *f, dpt_status status, dpti_checkpoint *c)
+{
+    if (status == DPT_OK && f->keeper) status = dpti_keeper_adopt(f->keeper);
+    status = dpti_peers_agree(f->trainer, status);
+    if (status == DPT_OK) status = go_on(f, c);
+    status = dpti_algorithms_resume(f->trainer, status, &c->state.algorithms);
+    dpti_checkpoint_close(c);
+    return status;
+}
+
+/* Goes on in a job from which a process has died, or to which one has come. */
 static dpt_status carry_on(dpti_fit *f, dpt_status mine)
 {
     dpti_checkpoint c = {.path = NULL};
-    if (mine == DPT_OK && f->keeper) mine = dpti_keeper_adopt(f->keeper);
     dpt_status status = dpti_peers_agree(f->trainer, mine);
     if (status == DPT_OK) status = dpti_carried_open(f, &c);
-    if (status == DPT_OK) status = go_on(f, &c);
-    status = dpti_algorithms_resume(f->trainer, status, &c.state.algorithms);
-    dpti_checkpoint_close(&c);
-    return status;
+    return go_on_from_memory(f, status, &c);
+}
+
+/* Goes on in a job that is started again.  `mine` is the same in all processes. */
+static dpt_status start_again(dpti_fit *f, dpt_status mine)
+{
+    dpti_checkpoint c = {.path = NULL};
+    bool found = false;
+    DPT_TRY(mine);
+    const dpt_status status = dpti_copies_find(f, &found, &c);
+    return found || status != DPT_OK ? go_on_from_memory(f, status, &c) : resume(f, DPT_OK);
 }
 
 dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
@@ -275,7 +302,9 @@ dpt_status dpti_fit_open_checkpoints(dpti_fit *f)
             f, DPT_NOTICE_WARNING,
             "there is one process, which exchanges with no other: nothing is compressed");
     if (o->checkpoint) status = dpti_keeper_create(f->trainer, o->checkpoint, n_kept, &f->keeper);
+    status = dpti_copies_open(f, status);
     if (f->carried) return carry_on(f, status);
+    if (o->copies && o->again) return start_again(f, status);
     if (o->resume) return resume(f, status);
     DPT_TRY(status);
     return f->keeper ? dpti_keeper_check_new(f->keeper) : DPT_OK;
@@ -467,7 +496,8 @@ static unsigned find_due(dpti_fit *f)
 {
     const unsigned wanted = f->wanted ? DUE_WANTED : 0;
     if (!f->keeper) return f->trainer->processes ? wanted : 0;
-    return CAN_KEEP | wanted | (is_due(f) ? DUE_CHECKPOINT : 0) | (copy_is_due(f) ? DUE_COPY : 0);
+    return CAN_KEEP | wanted | (is_due(f) ? DUE_CHECKPOINT : 0) | (copy_is_due(f) ? DUE_COPY : 0) |
+           (dpti_copies_are_due(f) ? DUE_COPIES : 0);
 }
 
 /* The clock and the disk of process 0 decide, and what the program of any process has asked for.
@@ -505,6 +535,7 @@ dpt_status dpti_fit_keep(dpti_fit *f)
     }
     f->wanted = false;
     if (due & DUE_COPY) DPT_TRY(copy(f));
+    if (due & DUE_COPIES) DPT_TRY(dpti_copies_keep(f));
     if (due & DUE_WANTED && due & CAN_KEEP) {
         if (f->keeper) dpti_keeper_wait(f->keeper);
         due |= DUE_CHECKPOINT;

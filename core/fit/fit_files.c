@@ -310,7 +310,8 @@ static dpt_status check_board(dpti_fit *f)
     const dpt_fit_options *o = f->options;
     dpt_error error = {0};
     DPT_TRY(make_folder(f, "TensorBoard's events", o->tensorboard));
-    if (o->resume || f->carried || dpti_events_check_new(o->tensorboard, &error) == DPT_OK)
+    if (o->resume || o->again || f->carried ||
+        dpti_events_check_new(o->tensorboard, &error) == DPT_OK)
         return DPT_OK;
     return dpti_context_fail(f->context, NULL, &error);
 }

@@ -91,6 +91,8 @@ class FitOptions(TrainerOptions, total=False):
     checkpoint_every: Union[int, str]  # steps, or "2epochs", "10m"
     checkpoint_keep: int
     host_copy: int
+    copies: str  # a folder in memory; see dpt_fit_options
+    again: bool
     resume: bool
     metrics: bool  # of classes, after each epoch: Epoch.test_metrics, and in the log
 

@@ -49,6 +49,10 @@ int cli_merge(const cli_options *options)
 {
     return options->help;
 }
+int cli_supervise_job(const cli_options *options)
+{
+    return options->help;
+}
 int cli_compare(const cli_options *options)
 {
     return options->help;

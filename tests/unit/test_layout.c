@@ -224,6 +224,8 @@ FIELD(dpt_fit_options, report, 216);
 FIELD(dpt_fit_options, command, 224);
 FIELD(dpt_fit_options, tensorboard_histograms, 232);
 FIELD(dpt_fit_options, metrics, 233);
+FIELD(dpt_fit_options, copies, 240);
+FIELD(dpt_fit_options, again, 248);
 
 FIELD(dpt_fit_progress, size, 0);
 FIELD(dpt_fit_progress, step, 8);

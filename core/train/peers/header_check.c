@@ -219,6 +219,7 @@ static void collect_course(const dpt_fit_options *o, header *f)
     add(f, "schedule's factor", "%.9g", in_steps ? (double)s.factor : 0);
     add(f, "patience", "%zu", o->patience);
     add(f, "resuming", "%s", on(o->resume));
+    add(f, "supervision", "%s%s", on(o->copies != NULL), o->again ? ", started again" : "");
     add(f, "metrics", "%s", on(o->metrics));
     add_data(f, "validation data", o->validation);
     add_data(f, "test data", o->test);
