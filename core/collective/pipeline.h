@@ -1,7 +1,7 @@
 /* Collectives over processes that are in flight.  They are made of messages that no thread blocks
    on. The communication thread works on them between calls and while it waits in a call
-   (processes.c). Collectives run in the order in which they were started, in chunks, several of
-   which are in flight at the same time.
+   (processes_thread.c). Collectives run in the order in which they were started, in chunks, several
+   of which are in flight at the same time.
 
    All functions are called by the communication thread. */
 #ifndef DPTI_PIPELINE_H
