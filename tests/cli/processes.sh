@@ -272,7 +272,7 @@ fails 2 'process 0 is dptrain [0-9.]+ train, process 1 is dptrain [0-9.]+ eval'
 rm -rf supervised
 mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --checkpoint supervised --supervise
 check "--supervise: status $status" [ "$status" -eq 2 ]
-check "it is told: $(cat mpi.err)" grep -q 'one of 2: .* run the whole command again' mpi.err
+check "it is told: $(cat mpi.err)" grep -q 'one of 2: .* supervise the launcher' mpi.err
 
 # The optimizer's state is divided among the devices of one process.
 mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --shard gradients
