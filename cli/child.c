@@ -95,9 +95,15 @@ int cli_child_run(const char *program, char **arguments, pid_t *was)
     const pid_t parent = getpid();
     sigset_t all, before;
     int status = 0;
+    *was = 0;
     /* Signals are blocked until `child` is set, so that the handler can pass them on. */
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &before);
+    if (passed) { /* it came when there was no child: nothing is started any more */
+        status = passed;
+        sigprocmask(SIG_SETMASK, &before, NULL);
+        return status;
+    }
     const pid_t id = fork();
     if (id == 0) {
         drop_handlers();

@@ -16,7 +16,8 @@ int cli_child_passed(void);
 /* Starts a program, or this one again if `program` is NULL, and waits for its end.  Returns its
    status as of waitpid, or -1 with errno set, and its process id in *was.  The child ends as by
    SIGTERM if this process is killed.  If the program cannot be started, the child says so, and its
-   exit status is CLI_USAGE. */
+   exit status is CLI_USAGE.  If a signal has asked for the end before, nothing is started: the
+   status is that of an end by this signal, and *was is 0. */
 int cli_child_run(const char *program, char **arguments, pid_t *was);
 /* Whether a number is that of a signal by which a crash, or a lack of memory, ends a process. */
 bool cli_child_is_crash(int number);

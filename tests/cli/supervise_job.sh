@@ -268,6 +268,29 @@ rm -r "$(dirname "$last")"
 mpi 120 -n 2 "$DPTRAIN" "${task[@]}" --checkpoint part --log part.jsonl --resume
 is_whole "resumed from it"
 
+# A signal between two starts: here the supervisor waits until its line about the next one is read.
+cat >dies <<'END'
+#!/bin/sh
+echo >>starts
+kill -KILL $$
+END
+chmod +x dies
+mkfifo told
+exec 9<>told
+dd if=/dev/zero of=/proc/self/fd/9 bs=4096 oflag=nonblock 2>/dev/null
+"$DPTRAIN" supervise --memory "$memory" --processes 2 ./dies '{processes}' 2>&9 </dev/null &
+supervisor=$!
+until [ -s starts ] && [ -z "$(pgrep -P "$supervisor")" ]; do sleep 0.02; done
+sleep 0.2
+kill -TERM "$supervisor"
+sleep 0.2
+dd if=/proc/self/fd/9 of=/dev/null bs=65536 count=1 2>/dev/null
+ends
+exec 9>&-
+check "between two starts: status $status" [ "$status" -eq 143 ]
+check "between two starts: one start" [ "$(wc -l <starts)" -eq 1 ]
+check "between two starts: nothing stays: $(find "$memory")" [ -z "$(find "$memory" -mindepth 1)" ]
+
 # A signal ends the job with a checkpoint, from which it can be resumed.
 for number in 15 1; do
     supervise "${mpirun[@]}" -n 2 "$DPTRAIN" "${task[@]}" --epochs 1000 --checkpoint part --log part.jsonl \
