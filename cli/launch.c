@@ -189,6 +189,13 @@ static bool is_open_mpi(const char *launcher)
     return strstr(text, "Open MPI") || strstr(text, "OpenRTE");
 }
 
+/* By default srun leaves the other processes to wait for one that has died. */
+static int tell_srun(const cli_launch *l)
+{
+    if (!is_srun(l->words[0]) || setenv("SLURM_KILL_BAD_EXIT", "1", 0) == 0) return CLI_OK;
+    return cli_error(CLI_FAILURE, "no memory to start the job");
+}
+
 int cli_launch_read(const cli_options *options, cli_launch *out)
 {
     cli_launch l = {.words = options->operands, .n = options->n_operands};
@@ -197,7 +204,8 @@ int cli_launch_read(const cli_options *options, cli_launch *out)
                                     "dptrain --checkpoint DIR ...");
     int code = read_count(options, &l);
     if (code == CLI_OK) code = read_hosts(options, &l);
-    if (code == CLI_OK && l.n_hosts > 0) l.exports = is_open_mpi(l.words[0]);
+    if (code == CLI_OK) l.exports = is_open_mpi(l.words[0]);
+    if (code == CLI_OK) code = tell_srun(&l);
     if (code == CLI_OK)
         *out = l;
     else

@@ -26,7 +26,9 @@ typedef struct cli_launch {
     const char *probe; /* the shell command that tells whether host $1 answers */
 } cli_launch;
 
-/* Reads the options and the launcher's words.  CLI_OK, or CLI_USAGE after one line on stderr. */
+/* Reads the options and the launcher's words.  Sets an environment variable by which srun ends all
+   processes when one has died, unless the user has set it.  CLI_OK, or an exit code after one line
+   on stderr. */
 DPT_CHECK_RESULT int cli_launch_read(const cli_options *options, cli_launch *out);
 void cli_launch_free(cli_launch *launch); /* accepts a zeroed struct */
 /* Returns the words of the next start, NULL-terminated; NULL without memory. */

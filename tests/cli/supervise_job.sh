@@ -41,6 +41,17 @@ DPTRAIN_JOB=1:$memory/job refuse 2 "needs --checkpoint DIR" train "${task[@]}"
 DPTRAIN_JOB=1:$memory/job refuse 2 "leave out --supervise" train "${task[@]}" --checkpoint part --supervise
 rm -r "$memory/job"
 
+# Open MPI is told to pass on the variable, also to hosts that it knows itself.
+mkdir names
+cat >names/mpirun <<'END'
+#!/bin/sh
+[ "$1" = --version ] && exec echo "mpirun (Open MPI) 4.1.4"
+echo "$*" >words
+END
+chmod +x names/mpirun
+PATH=$PWD/names:$PATH "$DPTRAIN" supervise --memory "$memory" mpirun -n 2 dptrain
+check "the variable is passed on: $(cat words)" [ "$(cat words)" = "-x DPTRAIN_JOB -n 2 dptrain" ]
+
 # supervise OPTION... -- LAUNCHER...: in the background; its number in $supervisor.
 supervise() {
     rm -rf part part.jsonl
@@ -209,6 +220,7 @@ while [[ $1 = -* ]]; do
     shift
 done
 [ "$1" = true ] && exec test -e "hosts/$HOSTS"
+[ "$SLURM_KILL_BAD_EXIT" = 1 ] || exit 2
 [ "$(tr , '\n' <<<"$HOSTS" | wc -l)" = "$nodes" ] || exit 2
 exec mpirun --oversubscribe -n "$n" bash -c '
     hosts=(${HOSTS//,/ })
