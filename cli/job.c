@@ -41,6 +41,20 @@ static int check_folder(const cli_job *job)
                      job->folder);
 }
 
+static int check_memory(const char *memory)
+{
+    enum { TMPFS = 0x01021994, RAMFS = 0x858458f6 & 0x7fffffff };
+    struct statfs about;
+    if (statfs(memory, &about) != 0)
+        return cli_error(CLI_USAGE, "--memory: %s: %s", memory, strerror(errno));
+    const unsigned long kind = (unsigned long)about.f_type & 0x7fffffff;
+    if (kind == TMPFS || kind == RAMFS) return CLI_OK;
+    return cli_error(CLI_USAGE,
+                     "--memory: %s is on a disk: give a folder of a file system in memory (tmpfs), "
+                     "such as /dev/shm",
+                     memory);
+}
+
 static int open_lock(cli_job *job)
 {
     char path[PATH_MAX];
@@ -110,25 +124,13 @@ static void delete_folder(const cli_job *job)
 
 /* ---- The supervisor -------------------------------------------------------------------------- */
 
-static int check_memory(const char *memory)
-{
-    enum { TMPFS = 0x01021994, RAMFS = 0x858458f6 & 0x7fffffff };
-    struct statfs about;
-    if (statfs(memory, &about) != 0)
-        return cli_error(CLI_USAGE, "--memory: %s: %s", memory, strerror(errno));
-    const unsigned long kind = (unsigned long)about.f_type & 0x7fffffff;
-    if (kind == TMPFS || kind == RAMFS) return CLI_OK;
-    return cli_error(CLI_USAGE,
-                     "--memory: %s is on a disk: give a folder of a file system in memory (tmpfs), "
-                     "such as /dev/shm",
-                     memory);
-}
-
 int cli_job_create(const char *memory, cli_job *out)
 {
     unsigned char random[8];
     char name[2 * sizeof random + 1] = "";
     cli_job job = {.lock = -1};
+    if (memory[0] != '/') /* processes may start in another folder */
+        return cli_error(CLI_USAGE, "--memory: give the whole path of %s, from / on", memory);
     int code = check_memory(memory);
     if (code != CLI_OK) return code;
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random)
@@ -193,6 +195,19 @@ static int read_variable(const char *text, cli_job *job)
                      " is not START:FOLDER: dptrain supervise sets it, so unset it");
 }
 
+/* Other hosts than the supervisor's have no folder yet. */
+static int make_folder(const cli_job *job)
+{
+    const bool made = mkdir(job->folder, 0700) == 0;
+    if (!made && errno != EEXIST)
+        return cli_error(CLI_FAILURE, "cannot make the folder %s: %s", job->folder,
+                         strerror(errno));
+    int code = check_folder(job);
+    if (code == CLI_OK) code = check_memory(job->folder);
+    if (code != CLI_OK && made) (void)rmdir(job->folder);
+    return code;
+}
+
 static int check_options(const cli_options *options)
 {
     if (options->supervise)
@@ -211,11 +226,7 @@ int cli_job_enter(cli_job *job, cli_options *options)
     int code = read_variable(text, job);
     (void)unsetenv(CLI_JOB_VARIABLE); /* this process's children are not of the job */
     if (code == CLI_OK) code = check_options(options);
-    /* Other hosts than the supervisor's have no folder yet. */
-    if (code == CLI_OK && mkdir(job->folder, 0700) != 0 && errno != EEXIST)
-        code =
-            cli_error(CLI_FAILURE, "cannot make the folder %s: %s", job->folder, strerror(errno));
-    if (code == CLI_OK) code = check_folder(job);
+    if (code == CLI_OK) code = make_folder(job);
     if (code == CLI_OK) code = open_lock(job);
     if (code == CLI_OK) code = take(job, F_RDLCK, job->start);
     if (code == CLI_OK && job->start > 1) code = await_end(job, job->start - 1);

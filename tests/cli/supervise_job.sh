@@ -33,10 +33,17 @@ refuse 2 "--nodelist has hosts that" supervise srun --nodelist=a,b -n 2 dptrain
 refuse 2 "needs --hosts LIST" supervise mpirun --host '{hosts}' -n 2 dptrain
 refuse 2 "'a:b' is not NAME or NAME:SLOTS" supervise --hosts a:b mpirun --host '{hosts}' -n 2 dptrain
 refuse 2 "on a disk: give a folder of a file system in memory" supervise --memory / mpirun -n 2 dptrain
+(cd "$memory" && exec "$DPTRAIN" supervise --memory . mpirun -n 2 dptrain) 2>refuse.err
+check "a path that is not whole: $(cat refuse.err)" grep -q '^dptrain: --memory: give the whole path of [.], from / on$' refuse.err
 refuse 2 "--least is 3, and there are 2 processes" supervise --least 3 mpirun -n 2 dptrain
 DPTRAIN_JOB=1 refuse 2 "DPTRAIN_JOB is not START:FOLDER" train "${task[@]}" --checkpoint part
 DPTRAIN_JOB=1:$PWD refuse 2 "is not a folder that only this user may enter" train "${task[@]}" --checkpoint part
-mkdir -m 700 "$memory/job"
+mkdir -m 700 disk "$memory/job"
+if [ "$(stat -f -c %T .)" != tmpfs ]; then # as on a host whose folder of this name is on a disk
+    DPTRAIN_JOB=1:$PWD/disk refuse 2 "disk is on a disk: give a folder" train "${task[@]}" --checkpoint part
+    DPTRAIN_JOB=1:$PWD/disk/job refuse 2 "job is on a disk: give a folder" train "${task[@]}" --checkpoint part
+    check "nothing stays on the disk" [ -z "$(find disk -mindepth 1)" ]
+fi
 DPTRAIN_JOB=1:$memory/job refuse 2 "needs --checkpoint DIR" train "${task[@]}"
 DPTRAIN_JOB=1:$memory/job refuse 2 "leave out --supervise" train "${task[@]}" --checkpoint part --supervise
 rm -r "$memory/job"
