@@ -42,12 +42,14 @@ static dpt_status check_room(dpti_fit *f)
                         strerror(errno));
     const double room = (double)about.f_bavail * (double)about.f_frsize;
     if (about.f_blocks == 0 || room >= needed) return DPT_OK; /* 0: without a limit */
-    return dpt_fail(
-        f->context, DPT_E_INVALID,
-        "%s has room for %.0f MB, and %s of the training state in memory needs %.0f MB: "
-        "make that file system larger, or choose another folder in memory (supervise "
-        "--memory DIR)",
-        folder, room / mb, n == 1 ? "another copy" : "two copies", needed / mb);
+    return dpt_fail(f->context, DPT_E_INVALID,
+                    "%s has room for %.0f MB, and %s %.0f MB: "
+                    "make that file system larger, or choose another folder in memory (supervise "
+                    "--memory DIR)",
+                    folder, room / mb,
+                    n == 1 ? "another copy of the training state needs"
+                           : "two copies of the training state need",
+                    needed / mb);
 }
 
 static dpt_status open_folder(dpti_fit *f)

@@ -212,6 +212,53 @@ is_whole "a damaged copy"
 check "a line says so: $(cat run.err)" grep -q "$no_copy" run.err
 check "and why: $(cat run.err)" grep -q "$memory/.*checksum\|$memory/.*damaged\|$memory/.*not" run.err
 
+# A copy of another training is refused, and stays.
+rm -rf part
+train "${task[@]}" --max-steps 40 --checkpoint other
+mkdir -m 700 "$memory/job"
+cp other/checkpoint-*40.safetensors "$memory/job"
+DPTRAIN_JOB=2:$memory/job "$DPTRAIN" train "${task[@]}" --max-steps 40 --lr 0.002 --checkpoint part >run.out 2>run.err
+status=$?
+check "another training: status $status" [ "$status" -eq 2 ]
+check "another training: $(cat run.err)" grep -q "^dptrain: $memory/job/checkpoint-.* is of a training with another lr" run.err
+check "no step is trained: $(ls part)" [ -z "$(find part -name '*.safetensors')" ]
+check "the copy stays" cmp other/checkpoint-*40.safetensors "$memory"/job/checkpoint-*
+rm -r "$memory/job"
+
+# A file system in memory that is too small, and one that becomes full: the copy before stays, and a line says so.
+cat >full <<'END'
+mount -t tmpfs -o size="$1" none small || exit 99
+shift
+"$@" &
+if [ "$FILL" ]; then
+    while ! grep -q '"event":"step","step":20,' part.jsonl 2>/dev/null; do sleep 0.02; done
+    dd if=/dev/zero of=small/fill bs=4096 2>/dev/null
+    ls small/*/checkpoint-* >before
+fi
+wait $!
+END
+# full SIZE ARGUMENT...: a supervised training of one process with such a file system; its status in $status.
+full() {
+    local size=$1
+    shift
+    rm -rf part part.jsonl
+    timeout 300 unshare -m sh full "$size" "$DPTRAIN" supervise --memory "$PWD/small" --processes 1 -- \
+        env N='{processes}' "$DPTRAIN" "${task[@]}" --checkpoint part --log part.jsonl --host-copy 1 "$@" >run.out 2>run.err </dev/null
+    status=$?
+}
+mkdir small
+if unshare -m mount -t tmpfs none small 2>/dev/null; then
+    full 1m
+    check "too small: status $status, $(cat run.err)" [ "$status" -eq 2 ]
+    check "too small: one line: $(cat run.err)" [ "$(grep -c '^dptrain: ' run.err)" -eq 1 ]
+    check "too small: $(cat run.err)" grep -q 'has room for 1 MB, and two copies of the training state need' run.err
+    FILL=1 full 16m
+    check "full: status $status, $(cat run.err)" [ "$status" -eq 0 ]
+    check "full: a line says so: $(cat run.err)" grep -q "$PWD/small/.*No space left" run.err
+    check "full: a copy stays" [ -s before ]
+    check "full: the bits of an undisturbed training" cmp whole/model.safetensors part/model.safetensors
+fi
+
 # ---- Slurm, and hosts
 
 # srun as far as it is used here: processes on two hosts, each of which has memory of its own.
