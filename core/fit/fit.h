@@ -140,6 +140,9 @@ dpt_status dpti_fit_close_files(dpti_fit *f, dpt_status status);
    (fit_checkpoint.c).  Called before the schedule is checked, because the schedule depends on
    where the training began. */
 DPT_CHECK_RESULT dpt_status dpti_fit_open_checkpoints(dpti_fit *f);
+/* Returns whether a training that is started again has no checkpoint that was interrupted: those in
+   the folder, if there are any, are of an earlier training that has ended (fit_checkpoint.c). */
+bool dpti_fit_begins_anew(const dpti_fit *f);
 /* Called when everything else has succeeded and a new training begins: renames the files of a
    training that has ended, and reports that.  Does nothing in a resumed training. */
 DPT_CHECK_RESULT dpt_status dpti_fit_begin_new(dpti_fit *f);

@@ -233,18 +233,17 @@ static dpt_status shard(dpti_fit *f, dpt_status mine, dpti_checkpoint *c, bool *
     return *any ? dpti_peers_agree(f->trainer, status) : status;
 }
 
-/* Whether a training that is started again has no checkpoint that was interrupted: those in the
-   folder, if there are any, are of an earlier training that has ended. */
-static bool begins_anew(const dpti_fit *f)
+bool dpti_fit_begins_anew(const dpti_fit *f)
 {
-    return f->options->again && !f->options->resume && dpti_keeper_check_new(f->keeper) == DPT_OK;
+    return f->options->again && !f->options->resume && !f->carried && f->keeper &&
+           dpti_keeper_check_new(f->keeper) == DPT_OK;
 }
 
 /* Resumes from the folder; `mine` is the status of opening it. */
 static dpt_status resume(dpti_fit *f, dpt_status mine)
 {
     dpti_checkpoint c = {.path = NULL};
-    if (mine == DPT_OK && f->keeper && !begins_anew(f))
+    if (mine == DPT_OK && f->keeper && !dpti_fit_begins_anew(f))
         mine = dpti_keeper_newest(f->keeper, tell_skipped, f, &c);
     if (mine == DPT_E_NOT_FOUND) {
         dpti_fit_notify(f, DPT_NOTICE_INFO, "no checkpoint to resume from: beginning at step 1");
@@ -260,10 +259,11 @@ static dpt_status resume(dpti_fit *f, dpt_status mine)
 }
 
 /* Goes on from a training state in host memory, which all processes have if `status` is DPT_OK. The
-   checkpoints in the folder are those of this training. */
+   checkpoints in the folder are those of this training, or of one before it that has ended. */
 static dpt_status go_on_from_memory(dpti_fit *f, dpt_status status, dpti_checkpoint *c)
 {
-    if (status == DPT_OK && f->keeper) status = dpti_keeper_adopt(f->keeper);
+    if (status == DPT_OK && f->keeper)
+        status = dpti_fit_begins_anew(f) ? dpti_fit_begin_new(f) : dpti_keeper_adopt(f->keeper);
     status = dpti_peers_agree(f->trainer, status);
     if (status == DPT_OK) status = go_on(f, c);
     status = dpti_algorithms_resume(f->trainer, status, &c->state.algorithms);

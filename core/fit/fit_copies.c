@@ -100,7 +100,8 @@ typedef struct handed {
 static size_t newest_on_disk(const dpti_fit *f)
 {
     size_t *numbers = NULL, n = 0, newest = 0;
-    if (!f->keeper || dpti_folder_list(f->options->checkpoint, &numbers, &n, NULL) != DPT_OK)
+    if (!f->keeper || dpti_fit_begins_anew(f) ||
+        dpti_folder_list(f->options->checkpoint, &numbers, &n, NULL) != DPT_OK)
         return 0;
     if (n > 0) newest = numbers[0];
     free(numbers);
