@@ -187,14 +187,15 @@ check "from the copy before: $(cat run.err)" grep -q "resuming from $memory/" ru
 check "each step once" cmp <(course large.jsonl) <(course part.jsonl)
 check "nothing stays: $(find "$memory")" [ -z "$(find "$memory" -mindepth 1)" ]
 
-# loses_copies COMMAND...: all processes stop, the command changes the copies, and a process is killed.
+# loses_copies COMMAND...: all processes stop, the command changes the copies, and all are killed.  mpirun lets those
+# that are left run on for a while, and one of them would finish a copy that is being written.
 loses_copies() {
     supervise "${mpirun[@]}" -n 3 "$DPTRAIN" "${task[@]}" --checkpoint part --log part.jsonl --host-copy 1 \
         --checkpoint-every 4steps
     steps 12
     for rank in 0 1 2; do kill_rank $rank STOP; done
     "$@"
-    kill_rank 1
+    for rank in 0 1 2; do kill_rank $rank; done
     again 1
     ends
 }
