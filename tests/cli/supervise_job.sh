@@ -147,11 +147,11 @@ ends
 is_whole "the last one"
 check "the last one is started again: $(cat run.err)" [ "$(grep -c 'again with 1 process$' run.err)" -eq 2 ]
 
-# The launcher itself is killed.
+# The launcher itself is killed.  That of Open MPI 5 has another name.
 supervise "${mpirun[@]}" -n 3 "$DPTRAIN" "${task[@]}" --checkpoint part --log part.jsonl --host-copy 1
 steps 5
 for directory in /proc/[0-9]*; do
-    if [ "$directory/cwd" -ef "$PWD" ] && [ "$(cat "$directory/comm")" = mpirun ]; then
+    if [ "$directory/cwd" -ef "$PWD" ] && grep -q -s -x 'mpirun\|prterun' "$directory/comm"; then
         kill -KILL "${directory#/proc/}"
     fi
 done
