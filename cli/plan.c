@@ -147,6 +147,15 @@ static dpt_status print_copies(dpt_trainer *trainer)
     return DPT_OK;
 }
 
+/* What parts cost if devices of several processes hold them.  A plan runs in one process. */
+static void print_processes(const dpt_device_plan *plan)
+{
+    printf(
+        "Over several processes parts take %.1f MiB of host memory in each, and behind the update "
+        "each sends its part of %.1f MiB to every other one\n",
+        mebibytes(2 * plan->mirror_bytes), mebibytes(plan->shared_bytes));
+}
+
 static size_t weight_bytes(const cli_session *session)
 {
     return dpt_model_parameter_count(session->model) * sizeof(float);
@@ -193,6 +202,7 @@ static dpt_status print_parts(const cli_session *session)
                "copy host memory has %.1f MiB of it\n",
                mebibytes(sum), mebibytes(2 * sum));
     DPT_TRY(print_copies(session->trainer));
+    if (parts != DPT_SHARD_NONE && !dpt_trainer_offloaded(session->trainer)) print_processes(&plan);
     return print_kept(session->trainer);
 }
 

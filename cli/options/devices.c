@@ -128,7 +128,7 @@ static const cli_option options[] = {
                 "the same bits. Host memory holds a copy. gradients: so they do with summed "
                 "gradients. parameters: so they do with these and the weights, and copy those of a "
                 "layer when it is computed. auto: the cheapest of these that fits, with --offload "
-                "and --recompute auto where they help; none if all fits. In one process. Default: "
+                "and --recompute auto where they help; none if all fits; in one process. Default: "
                 "none",
         .verbs = SETS,
         .kind = CLI_TEXT,

@@ -42,6 +42,7 @@ void dpti_allreduce_destroy(dpti_allreduce *allreduce)
     if (!allreduce) return;
     free(allreduce->tree.firsts);
     free(allreduce->nothing);
+    free(allreduce->clipping.begins);
     free(allreduce->clipping.squares);
     free(allreduce->all_contribute);
     free(allreduce->brought);
@@ -390,6 +391,7 @@ static dpt_status reduce_over_processes(dpti_allreduce *a, dpti_exchange_context
     /* The time counts for every member, although one does the work: else the first member would
        look slow. */
     dpti_stopwatch_lap(&x->stopwatch, DPTI_SPAN_EXCHANGE);
+    if (mine == DPT_OK && a->members[rank].windowed) return dpti_windows_clip(a, x);
     if (mine != DPT_OK || a->n_ranks == 1) return mine;
     const dpti_range slice = slice_of(a, (dpti_range){0, a->count}, rank);
     for (size_t r = 1; r < a->n_ranks; r++)
@@ -429,7 +431,7 @@ static dpt_status run_together(dpti_allreduce *a, dpti_exchange_context *x,
     DPT_TRY(reduce_over_processes(a, x, rest));
     DPT_TRY(take_away(a, x));
     /* No reduction of the next run starts before this rank has contributed to it. */
-    if (rank == 0 && a->feedback) dpti_feedback_commit(a->feedback);
+    if (rank == 0 && a->feedback && !a->divided) dpti_feedback_commit(a->feedback);
     return DPT_OK;
 }
 

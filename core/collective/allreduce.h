@@ -14,7 +14,7 @@
    the sum of all, and it does not go through host memory.
 
    A rank may have a window: it shows its data of a bucket until the bucket is summed, and takes
-   only its part of the sums.
+   only its part of the sums (windows.c).
 
    With several processes, ranks are the ranks of this process.  The sum of this process goes into
    one rank's data.  The communication thread (processes.h) reduces it there over the processes,
@@ -54,9 +54,10 @@ typedef struct dpti_window {
     size_t shared;
 } dpti_window;
 /* [driver] The same for a rank with a window.  Several ranks are present whenever one has a window,
-   and then all of them have.  Each element below `shared` is the own one of one rank.  There are no
-   islands, and there is one process.  A rank must not write a place again before the bucket there
-   is summed (dpti_allreduce_await). */
+   and then all of them have, in all processes.  Each element below `shared` is the own one of one
+   rank of all processes.  There are no islands.  A rank must not write a place again before the
+   bucket there is summed (dpti_allreduce_await).  With several processes a rank that writes nothing
+   waits, too, because the sums over processes arrive in these places of the first rank. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_join_window(dpti_allreduce *allreduce, size_t rank,
                                                        const dpti_buffer *data,
                                                        const dpti_window *window);
@@ -65,6 +66,10 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_join_window(dpti_allreduce *allreduce
    operator.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_allreduce_clip(dpti_allreduce *allreduce, size_t count,
                                                 float max_norm);
+/* With several processes, before ranks join: those of process p have the own elements [borders[p],
+   borders[p + 1]) (processes + 1).  Whether a step counts is decided behind its run, so runs leave
+   the feedback of dpti_allreduce_pack to the caller, who commits it. */
+void dpti_allreduce_divide(dpti_allreduce *allreduce, const size_t *borders);
 /* The buffers of nodes, and the places of elements in them. */
 typedef struct dpti_node_buffers {
     const dpti_node_places *places;

@@ -19,22 +19,34 @@ static void look_at_own(const dpti_allreduce *a, dpti_member *m, dpti_range what
     *mine = DPT_E_NOT_FINITE;
 }
 
+/* The elements that stand at a place in the data of a reduction. */
+static dpti_range elements_at(const dpti_reduction *r, const float *data, size_t count)
+{
+    const size_t first = r->what.begin + (size_t)(data - r->data);
+    return (dpti_range){first, first + count};
+}
+
 /* Computes this process's sum of elements that its communication thread is about to send. */
 static void prepare_sum(void *user, float *data, size_t count)
 {
-    dpti_allreduce *a = user;
-    const size_t first = (size_t)(data - a->members[0].view.host);
+    const dpti_reduction *r = user;
     size_t n_flawed;
-    (void)dpti_allreduce_reduce(a, (dpti_range){first, first + count}, &n_flawed);
+    (void)dpti_allreduce_reduce(r->allreduce, elements_at(r, data, count), &n_flawed);
 }
 
 /* Adds up this process's nodes of such elements. */
 static void prepare_nodes(void *user, float *data, size_t count)
 {
-    const dpti_allreduce *a = user;
-    const size_t first = (size_t)(data - a->members[0].view.host);
+    const dpti_reduction *r = user;
     dpti_node_sums sums;
-    dpti_allreduce_join_members(a, (dpti_range){first, first + count}, true, &sums);
+    dpti_allreduce_join_members(r->allreduce, elements_at(r, data, count), true, &sums);
+}
+
+/* Gives the sums to windows: their places are used again. */
+static void take_sums(void *user)
+{
+    const dpti_reduction *r = user;
+    dpti_windows_take(r->allreduce, r->what, r->data);
 }
 
 /* Finds the nodes of all processes.  They stay until all reductions of the run are over. */
@@ -64,7 +76,11 @@ static void start_part(dpti_allreduce *a, const dpti_collective *shape, dpti_ran
     if (shape->tree) dpti_allreduce_join_members(a, what, false, &own);
     for (size_t k = 0; k < own.list.n; k++)
         reduction.own[k] = own.sums[k];
-    reduction.data = a->members[0].view.host + what.begin;
+    const size_t n_most = sizeof a->reductions / sizeof *a->reductions;
+    dpti_reduction *r = &a->reductions[a->n_reductions++ % n_most];
+    *r = (dpti_reduction){a, what, dpti_member_data(&a->members[0], what.begin)};
+    reduction.user = r;
+    reduction.data = r->data;
     reduction.count = what.end - what.begin;
     reduction.packing = feedback ? feedback->packing : NULL;
     reduction.residual = feedback ? feedback->residual + what.begin : NULL;
@@ -85,7 +101,7 @@ size_t dpti_allreduce_start_reduction(dpti_allreduce *allreduce, const dpti_cont
                                        who->processes ? who->processes : a->all_contribute,
                                    .tree = nodes ? &a->tree : NULL,
                                    .prepare = prepares ? nodes ? prepare_nodes : prepare_sum : NULL,
-                                   .user = a,
+                                   .finish = a->members[0].windowed ? take_sums : NULL,
                                    .finite = a->wants_finite ? &a->finite : NULL};
     if (nodes) find_tree(a, who);
     start_part(a, &shape, first, a->feedback);

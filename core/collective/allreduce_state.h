@@ -71,12 +71,26 @@ typedef struct dpti_round {
     dpt_status verdict;
 } dpti_round;
 
+enum { DPTI_CLIP_BLOCK = 4096 }; /* elements whose squares are added up for themselves */
+
 /* How the sums of windows are clipped (windows.c). */
 typedef struct dpti_clipping {
     size_t count;
     float max_norm;  /* 0: they are not */
     double *squares; /* of each block */
+    /* With several processes: each adds up the squares of the blocks that begin in its part. */
+    size_t *begins;    /* (processes + 1) bytes of their squares */
+    dpti_range blocks; /* of this process */
+    size_t tail;       /* where its part ends; the sums behind it in its last block: */
+    float behind[DPTI_CLIP_BLOCK];
 } dpti_clipping;
+
+/* A reduction over processes that is in flight, of these elements. */
+typedef struct dpti_reduction {
+    dpti_allreduce *allreduce;
+    dpti_range what;
+    float *data; /* of the first member */
+} dpti_reduction;
 
 struct dpti_allreduce {
     size_t n_ranks, count;
@@ -86,11 +100,15 @@ struct dpti_allreduce {
     dpti_member *members;
     dpti_processes *processes; /* NULL: this process is alone */
     dpti_feedback *feedback;   /* NULL: sums over processes are not packed */
+    bool divided;              /* dpti_allreduce_divide was called: the caller commits feedback */
     bool *all_contribute;      /* (processes) */
     dpti_collective_tree tree; /* of a run over processes; n_grains is 0 between runs */
     size_t *nothing;           /* (processes + 1) zeros: the table of a vote without data */
     bool finite; /* whether all sums over processes so far are finite; the communication thread
                     writes it while a sum is in flight */
+    /* Those of two runs at most, each in one part or two. */
+    dpti_reduction reductions[2 * 2 * (DPTI_BUCKETS + DPTI_REST)];
+    size_t n_reductions; /* ever */
     dpt_status *brought; /* (n_ranks) */
     pthread_mutex_t mutex;
     pthread_cond_t changed;
@@ -121,6 +139,9 @@ float *dpti_member_data(const dpti_member *member, size_t element);
 /* Writes n sums, from element `begin` on, to a member with a window, as far as it takes them. */
 void dpti_window_write(const dpti_allreduce *allreduce, const dpti_member *member, size_t begin,
                        dpti_sums what);
+/* The same for all members, when the sums over processes of a range have arrived in the first
+   member's data. */
+void dpti_windows_take(dpti_allreduce *allreduce, dpti_range what, const float *sums);
 /* How many sums it takes. */
 size_t dpti_window_count(const dpti_allreduce *allreduce, const dpti_member *member);
 /* [driver] Behind all sums of a run: clips those that the rank takes.  All ranks call it; fails if
@@ -136,9 +157,9 @@ DPT_CHECK_RESULT dpt_status dpti_allreduce_meet(const dpti_allreduce *allreduce,
 /* Whether a member's contribution is finite, in a range that is in host memory. */
 bool dpti_allreduce_is_finite(const dpti_member *member, dpti_range what);
 /* Sums a range over the contributing members that show their data, and writes the sum to each
-   member that shows; with several processes, to the first member only.  Returns whether the sum is
-   finite, if that is wanted; it is checked while it is in the cache.  *n_flawed becomes the number
-   of members whose contributions are found not to be finite for the first time. */
+   member that shows; with several processes, to the data of the first member only.  Returns whether
+   the sum is finite, if that is wanted; it is checked while it is in the cache.  *n_flawed becomes
+   the number of members whose contributions are found not to be finite for the first time. */
 bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n_flawed);
 /* Called with the mutex locked, which is unlocked while a piece is summed.  Sums the next piece of
    the complete buckets.  Returns false if there is none now. */

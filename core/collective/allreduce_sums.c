@@ -122,10 +122,10 @@ static bool has_nodes(const dpti_allreduce *a)
 
 static void write_sum(const dpti_allreduce *a, const dpti_member *m, size_t begin, dpti_sums what)
 {
-    if (m->windowed)
+    if (m->windowed && !a->processes)
         dpti_window_write(a, m, begin, what);
     else
-        memcpy(m->view.host + begin, what.values, what.n * sizeof *what.values);
+        memcpy(dpti_member_data(m, begin), what.values, what.n * sizeof *what.values);
 }
 
 bool dpti_allreduce_reduce(dpti_allreduce *allreduce, dpti_range what, size_t *n_flawed)

@@ -60,6 +60,9 @@ typedef struct dpti_collective {
        the data after another, until the runs have covered the whole: it writes this process's part
        of the sum there, or its nodes' sums. */
     void (*prepare)(void *user, float *data, size_t count);
+    /* May be NULL.  The communication thread calls it when the collective is over, in each process.
+     */
+    void (*finish)(void *user);
     void *user;
     /* Of an all-reduce only.  It is packed if `packing` is not NULL, in all processes or in none.
        (count) each: the residual before, NULL for zeros, and the residual after, which is written

@@ -165,7 +165,9 @@ static dpt_status start_next(dpti_pipeline *p, const dpti_collective *what, dpt_
 static void retire(dpti_pipeline *p, size_t *n_over)
 {
     while (p->n_under_way > 0 && p->slots[p->first].over) {
-        if (p->slots[p->first].last) ++*n_over;
+        const inflight *f = &p->slots[p->first];
+        if (f->last && f->unit.what->finish) f->unit.what->finish(f->unit.what->user);
+        if (f->last) ++*n_over;
         p->first = (p->first + 1) % p->travel.window;
         p->n_under_way--;
     }

@@ -49,6 +49,11 @@ typedef struct dpt_device_plan {
                             the device's memory */
     size_t copy_bytes;   /* with dpt_trainer_options.offload, of a CPU: its part of the copy of the
                             training state in host memory, which counts as memory of the device */
+    size_t mirror_bytes; /* if the optimizer's state is in parts: bytes of a copy of the training
+                            state in host memory.  One process has one, each of several has two */
+    size_t shared_bytes; /* if the optimizer's state is in parts: bytes of all parts that are
+                            updated in a step, with the running statistics.  Each of several
+                            processes sends its parts to every other one in each step */
 } dpt_device_plan;
 
 /* Computes the plan of a device.  Errors: DPT_E_INVALID if there is no such device or the replayed

@@ -288,8 +288,10 @@ typedef struct dpt_trainer_options {
        memory that each has left, and each device updates its part of the parameters.  The bits are
        those of a training without it, and files are the same.  Host memory holds a copy of the
        training state, so that the loss of a device loses nothing.  No device is put on standby.  A
-       training with one device, or whose optimizer has no state, is not changed.
-       DPT_E_INVALID over several processes.
+       training with one device, or whose optimizer has no state, is not changed.  With several
+       processes the devices are those of all of them.  Each process has two such copies, and each
+       process sends its part of the training state to every other one in each step.  DPT_E_INVALID
+       with local_steps.
 
        DPT_SHARD_GRADIENTS: so is the state of every optimizer, and a device keeps of the summed
        gradients only those of its part.  It keeps its own gradients of a bucket until the bucket is

@@ -1,5 +1,6 @@
 /* Creating a trainer that may have to save memory: choosing what it saves (DPT_SHARD_AUTO), or
    saying what would make it fit. */
+#include "collective/processes.h"
 #include "context/context.h"
 #include "context/sized.h"
 #include "device/rehearsal.h"
@@ -292,7 +293,8 @@ static void tell_fitting(const task *t, const combination *c, const dpt_trainer 
 {
     const dpt_error first = *error;
     const dpt_trainer_options *g = t->given;
-    const bool chosen = !c->recomputes || g->recompute == DPT_RECOMPUTE_AUTO;
+    const bool chosen =
+        !context_of(t)->processes && (!c->recomputes || g->recompute == DPT_RECOMPUTE_AUTO);
     const bool keeps_parts = c->shard == DPT_SHARD_NONE && c->recomputes;
     char costs[160];
     tell_cost(trainer, c, costs, sizeof costs);
@@ -302,22 +304,33 @@ static void tell_fitting(const task *t, const combination *c, const dpt_trainer 
                    chosen ? ", which --shard auto chooses" : "");
 }
 
-/* Memory is short.  Says with which options the training fits. */
+/* Fails as all processes do. */
+static dpt_status fail_together(const task *t, const dpt_error *error)
+{
+    dpti_processes *processes = context_of(t)->processes;
+    if (processes) dpti_processes_know(processes);
+    return dpti_context_fail(context_of(t), NULL, error);
+}
+
+/* Memory is short, as all processes know.  Says with which options the training fits. */
 static dpt_status advise(task *t)
 {
+    const bool alone = !context_of(t)->processes;
     dpt_error error = context_of(t)->error;
     for (size_t i = 0; i < DPTI_MOST_CANDIDATES; i++) {
         const combination *c = &combinations[i];
         dpti_obstacle obstacle;
         dpt_trainer *trainer = NULL;
-        if (!is_own(t, c) || is_given(t, c)) continue;
+        if (!is_own(t, c) || is_given(t, c) || (c->offload && !alone)) continue;
         take(t, c);
-        if (dpti_trainer_make(&t->of, &obstacle, &trainer) != DPT_OK) continue;
+        const dpt_status status = dpti_trainer_make(&t->of, &obstacle, &trainer);
+        if (status == DPT_E_IO) return status; /* the transport has failed */
+        if (status != DPT_OK) continue;
         tell_fitting(t, c, trainer, &error);
         dpt_trainer_destroy(trainer);
-        return dpti_context_fail(context_of(t), NULL, &error);
+        return fail_together(t, &error);
     }
-    return refuse(t, true, &error);
+    return alone ? refuse(t, true, &error) : fail_together(t, &error);
 }
 
 /* ---- Creating -------------------------------------------------------------------------------- */
@@ -332,7 +345,7 @@ static dpt_status create(const dpti_creation *of, dpt_trainer **out)
                         "shard auto chooses whether CPUs hold the parts: leave offload out");
     if (of->options->shard == DPT_SHARD_AUTO && alone) return choose(&t, out);
     const dpt_status status = dpti_trainer_make(of, &obstacle, out);
-    if (status != DPT_E_NO_MEMORY || obstacle.kind != DPTI_OBSTACLE_MEMORY || !alone) return status;
+    if (status != DPT_E_NO_MEMORY || obstacle.kind != DPTI_OBSTACLE_MEMORY) return status;
     return advise(&t);
 }
 

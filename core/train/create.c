@@ -93,7 +93,7 @@ static void note_shortage(size_t rank, dpti_obstacle *obstacle)
 static dpt_status create_workers(dpt_trainer *t, const dpti_creation *of, dpti_obstacle *obstacle)
 {
     dpt_error error = {0};
-    dpti_failing_rank failing;
+    dpti_failing_rank failing = {.rank = t->n_workers};
     t->init = of->options->init;
     if (dpti_check_initial(&(dpti_initial){t->init, t->seed}, &error) != DPT_OK)
         return dpti_peers_agree(t, dpti_context_fail(t->context, NULL, &error));
@@ -173,6 +173,12 @@ static dpt_status prepare(dpt_trainer *t, const dpti_creation *of, dpti_obstacle
     return dpti_feeding_place(t);
 }
 
+static dpt_status make_mirror(dpt_trainer *t)
+{
+    const dpt_status made = dpti_state_parts_make_mirror(t);
+    return dpti_state_parts_on(t) ? dpti_peers_agree(t, made) : made;
+}
+
 static dpt_status begin(dpt_trainer *t)
 {
     DPT_TRY(dpti_trainer_start_balance(t));
@@ -187,7 +193,7 @@ static dpt_status build(dpt_trainer *t, const dpti_creation *of, dpti_obstacle *
     DPT_TRY(dpti_peers_agree(t, prepare(t, of, obstacle)));
     DPT_TRY(dpti_link_probe_processes(t, dpti_trainer_chooses_buckets(of->options)));
     DPT_TRY(create_workers(t, of, obstacle));
-    if (!of->rehearsed) DPT_TRY(dpti_state_parts_make_mirror(t));
+    if (!of->rehearsed) DPT_TRY(make_mirror(t));
     const dpt_status status = begin(t);
     if (status == DPT_E_INVALID) note_shortage(t->n_workers, obstacle);
     return dpti_algorithms_gather(t, status);

@@ -122,6 +122,7 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
                                  .samples = samples,
                                  .micro_batch = peer->at_once,
                                  .cached = peer->cached,
+                                 .optimizer_bytes = dpti_state_parts_peer_bytes(t, device),
                                  .streamed = peer->streamed};
         (void)dpti_give_sized(&plan, sizeof plan, out);
         return DPT_OK;
@@ -147,7 +148,9 @@ dpt_status dpt_trainer_plan(dpt_trainer *trainer, size_t device, dpt_device_plan
         .kept_bytes = dpti_window_host_bytes(w),
         .gathered_bytes = dpti_fetches_bytes(&w->train),
         .update_bytes = dpti_state_parts_update_bytes(w),
-        .copy_bytes = dpti_state_parts_mirror_bytes(w)};
+        .copy_bytes = dpti_state_parts_mirror_bytes(w),
+        .mirror_bytes = dpti_state_parts_whole_bytes(t),
+        .shared_bytes = dpti_state_parts_shared_bytes(t)};
     (void)dpti_give_sized(&plan, sizeof plan, out);
     return DPT_OK;
 }

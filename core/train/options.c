@@ -62,9 +62,11 @@ static bool is_local(const dpt_trainer_options *o)
 
 bool dpti_trainer_chooses_buckets(const dpt_trainer_options *options)
 {
-    /* In deterministic training the memory of nodes grows with buckets (base/node_places.h). */
+    /* In deterministic training the memory of nodes grows with buckets (base/node_places.h).  So do
+       windows of gradients, and whether they fit is not to depend on the network. */
     return options->bucket_bytes == 0 && !options->no_overlap && !options->deterministic &&
-           options->compress == DPT_COMPRESS_NONE && !is_local(options);
+           options->shard < DPT_SHARD_GRADIENTS && options->compress == DPT_COMPRESS_NONE &&
+           !is_local(options);
 }
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
@@ -401,6 +403,8 @@ static const char *find_unlocal(const dpt_trainer_options *o)
     if (o->accumulate > 1) return "accumulate: take more local steps instead";
     if (o->compress == DPT_COMPRESS_LOWRANK)
         return "compress lowrank, which is for the gradients of a step: use bf16 or int8";
+    if (o->shard != DPT_SHARD_NONE)
+        return "shard: each process updates all parameters by itself, so leave shard out";
     if (o->deterministic)
         return "deterministic, because the result depends on which process has which samples";
     return NULL;
@@ -416,11 +420,8 @@ static dpt_status check_over_processes(dpt_trainer *t, const dpt_trainer_options
     if (o->shard == DPT_SHARD_AUTO)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "shard auto chooses what the devices of one process hold in parts, and "
-                        "there are several processes: leave shard out");
-    if (o->shard != DPT_SHARD_NONE)
-        return dpt_fail(t->context, DPT_E_INVALID,
-                        "parameters, gradients and the optimizer's state are divided within one "
-                        "process, not over several: leave shard out");
+                        "there are several processes: choose optimizer, gradients or parameters, "
+                        "or leave shard out");
     if (o->verify_replicas > 0)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "replicas are compared within one process, not over several: leave "

@@ -274,12 +274,6 @@ mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --checkpoint supervised --supervise
 check "--supervise: status $status" [ "$status" -eq 2 ]
 check "it is told: $(cat mpi.err)" grep -q 'one of 2: .* supervise the launcher' mpi.err
 
-# The optimizer's state is divided among the devices of one process.
-mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --shard gradients
-fails 2 "gradients and the optimizer's state are divided within one process, not over several: leave shard out"
-mpi 60 -n 2 "$DPTRAIN" "${few[@]}" --offload
-fails 2 "a CPU holds the optimizer's state of other devices within one process, not over several: leave offload out"
-
 # Files that the first process is not told of.
 rm -rf ignored ignored.jsonl
 mpi_each 60 "$DPTRAIN" "${few[@]}" --log first.jsonl : \

@@ -37,6 +37,10 @@ typedef void parts_look(test *t, const dpt_trainer *trainer);
 /* Of the optimizer alone.  The first one has no state. */
 extern const dpt_trainer_options parts_optimizers[PARTS_OPTIMIZERS];
 
+/* What trainings of a context need; close it in any case. */
+DPT_CHECK_RESULT dpt_status parts_open(dpt_context *context, parts_setting *out);
+void parts_close(parts_setting *setting);
+
 /* Runs the cases; t->user is a parts_setting. */
 int parts_main(int argc, char **argv, const test_case *cases, size_t n);
 

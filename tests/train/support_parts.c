@@ -188,19 +188,30 @@ void parts_same_bits(test *t, const parts_trial *trial)
         }
 }
 
+dpt_status parts_open(dpt_context *context, parts_setting *out)
+{
+    *out = (parts_setting){.context = context};
+    DPT_TRY(flat_data(context, FLAT_COUNT, 0, &out->data));
+    DPT_TRY(flat_residual(context, &out->residual));
+    return make_wide(context, &out->wide);
+}
+
+void parts_close(parts_setting *setting)
+{
+    dpt_model_destroy(setting->wide);
+    dpt_model_destroy(setting->residual);
+    dpt_dataset_destroy(setting->data);
+}
+
 int parts_main(int argc, char **argv, const test_case *cases, size_t n)
 {
     parts_setting s = {.context = NULL};
     add_fault_plugins();
-    const bool made = dpt_context_create(&s.context) == DPT_OK &&
-                      flat_data(s.context, FLAT_COUNT, 0, &s.data) == DPT_OK &&
-                      flat_residual(s.context, &s.residual) == DPT_OK &&
-                      make_wide(s.context, &s.wide) == DPT_OK;
+    const bool made =
+        dpt_context_create(&s.context) == DPT_OK && parts_open(s.context, &s) == DPT_OK;
     if (!made) fprintf(stderr, "%s\n", dpt_error_message(s.context));
     const int result = made ? test_run((size_t)argc - 1, argv + 1, cases, n, &s) : 1;
-    dpt_model_destroy(s.wide);
-    dpt_model_destroy(s.residual);
-    dpt_dataset_destroy(s.data);
+    parts_close(&s);
     dpt_context_destroy(s.context);
     return result;
 }

@@ -1,5 +1,6 @@
 /* Tests that a training goes on when processes die, whatever call of the transport they die in: the
-   others end with the bits of an undisturbed training, and the log has each step once. */
+   others end with the bits of an undisturbed training, and the log has each step once.  So it is
+   where devices hold the optimizer's state in parts. */
 #include "harness.h"
 #include "train/components/checksum.h"
 #include "train/processes.h"
@@ -23,6 +24,7 @@ typedef struct course {
     const char *devices;
     const char *split; /* NULL: equal */
     size_t local_steps;
+    dpt_shard shard;
     size_t deaths[MOST];
     dpt_status statuses[MOST];
     char messages[MOST][512];
@@ -73,6 +75,7 @@ static dpt_status try_once(course *c, process *p, size_t rank)
         .seed = 1,
         .deterministic = c->local_steps == 0,
         .local_steps = c->local_steps,
+        .shard = c->shard,
     };
     const dpt_fit_options how = {.size = sizeof how,
                                  .max_steps = STEPS,
@@ -295,6 +298,43 @@ static void two_die_in_turn(test *t)
     }
 }
 
+/* The same where devices hold the training state in parts: the others have what the dead process
+   had, whatever it was about to do. */
+static void one_dies_with_parts(test *t)
+{
+    course right;
+    steps whole;
+    if (!begin(t, three, &right, &whole)) return;
+    for (size_t r = 0; r < 3 * DPT_SHARD_PARAMETERS; r++) {
+        size_t call = r % test_stride();
+        for (bool dies = true; dies && CHECK(call < MOST_CALLS); call += test_stride()) {
+            course c = undisturbed(t, three);
+            c.shard = (dpt_shard)(DPT_SHARD_OPTIMIZER + (int)r / 3);
+            c.deaths[r % 3] = call;
+            train(&c);
+            dies = check_left(t, &c, &right, &whole);
+        }
+        CHECK(call > STEPS);
+    }
+}
+
+/* Two die while parts are exchanged, or one in the recovery from the other's death. */
+static void two_die_with_parts(test *t)
+{
+    course right;
+    steps whole;
+    if (!begin(t, three, &right, &whole)) return;
+    for (size_t call = 60; call < 140; call += 1 + test_stride())
+        for (size_t more = 0; more < 30; more += 7) {
+            course c = undisturbed(t, three);
+            c.shard = (dpt_shard)(DPT_SHARD_OPTIMIZER + (int)((call + more) % 3));
+            c.deaths[call % 3] = call;
+            c.deaths[(call + 1) % 3] = call + more;
+            train(&c);
+            (void)check_left(t, &c, &right, &whole);
+        }
+}
+
 /* Three of four die, wherever the training is. */
 static void one_is_left(test *t)
 {
@@ -357,6 +397,8 @@ int main(int argc, char **argv)
     static const test_case cases[] = {
         {"one process dies, in any call", one_dies},
         {"two die, one after the other", two_die_in_turn},
+        {"one process dies, with parts", one_dies_with_parts},
+        {"two die, with parts", two_die_with_parts},
         {"one is left", one_is_left},
         {"a split of proportions", split_is_kept},
         {"local steps", local_steps_end},

@@ -146,6 +146,8 @@ FIELD(dpt_device_plan, recomputed_flops, 112);
 FIELD(dpt_device_plan, gathered_bytes, 120);
 FIELD(dpt_device_plan, update_bytes, 128);
 FIELD(dpt_device_plan, copy_bytes, 136);
+FIELD(dpt_device_plan, mirror_bytes, 144);
+FIELD(dpt_device_plan, shared_bytes, 152);
 
 FIELD(dpt_round_plan, size, 0);
 FIELD(dpt_round_plan, exchange_bytes, 8);

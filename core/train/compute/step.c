@@ -320,15 +320,19 @@ static void contribute(dpti_shard *shard, const dpti_contribution *who, size_t s
 }
 
 /* Waits behind a bucket until the next one may take the places of others (graph/grain_nodes.h).  A
-   device without samples writes none. */
+   device without samples writes none, and one that has failed does not go on.  But sums of several
+   processes are written to windows by themselves. */
 static void await_places(dpti_shard *shard, size_t segment, const micro_batch *p, dpt_status *mine)
 {
     const dpti_worker *w = shard->worker;
     const double began = dpti_seconds();
-    if ((p->nodes.n < 2 && !w->replica.windowed) || shard->n_samples == 0 || *mine != DPT_OK)
+    const bool written = w->replica.windowed && dpti_step_processes(w->trainer);
+    if ((p->nodes.n < 2 && !w->replica.windowed) ||
+        ((shard->n_samples == 0 || *mine != DPT_OK) && !written))
         return;
-    *mine = dpti_allreduce_await(dpti_exchange_allreduce(w->trainer), w->rank,
-                                 dpti_grain_nodes_after(&w->train, segment));
+    const dpt_status status = dpti_allreduce_await(dpti_exchange_allreduce(w->trainer), w->rank,
+                                                   dpti_grain_nodes_after(&w->train, segment));
+    if (*mine == DPT_OK) *mine = status;
     (void)dpti_times_add_since(&shard->times, DPTI_SPAN_WAITING, began);
 }
 
@@ -498,6 +502,7 @@ static void run(dpti_shard *shard)
         return;
     }
     if (prepare_update(shard, &mine) != DPT_OK) {
+        dpti_state_parts_decline(shard);
         dpti_shard_fail(shard, mine);
         return;
     }

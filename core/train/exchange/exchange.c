@@ -174,6 +174,16 @@ dpt_status dpti_exchange_clip(dpt_trainer *trainer)
     return dpti_allreduce_clip(trainer->exchange.allreduce, trainer->model->flat_trained, max_norm);
 }
 
+void dpti_exchange_divide(dpt_trainer *trainer, const size_t *borders)
+{
+    dpti_allreduce_divide(trainer->exchange.allreduce, borders);
+}
+
+void dpti_exchange_commit(dpt_trainer *trainer)
+{
+    if (dpti_packs(trainer)) dpti_feedback_commit(&trainer->exchange.feedback);
+}
+
 dpt_status dpti_exchange_hold_nodes(dpti_worker *worker, size_t n)
 {
     dpti_allreduce *allreduce = worker->trainer->exchange.allreduce;

@@ -17,6 +17,12 @@ void dpti_exchange_destroy(dpt_trainer *trainer);
 /* Before the first step: sums of gradients that devices have in parts are clipped in the exchange,
    as the optimizer asks.  DPT_E_NO_MEMORY. */
 DPT_CHECK_RESULT dpt_status dpti_exchange_clip(dpt_trainer *trainer);
+/* Before workers are created, with several processes: process p has elements [borders[p],
+   borders[p + 1]) of these sums (processes + 1).  Error feedback then waits for commit. */
+void dpti_exchange_divide(dpt_trainer *trainer, const size_t *borders);
+/* [driver] One thread of the process, when a step counts: what its exchange has left is the error
+   feedback of the next one. */
+void dpti_exchange_commit(dpt_trainer *trainer);
 
 /* ---- Collectives ----------------------------------------------------------------------------- */
 

@@ -111,6 +111,10 @@ static const char *const optimizers[] = {
     [DPT_OPTIMIZER_SGD] = "sgd", [DPT_OPTIMIZER_ADAMW] = "adamw"};
 static const char *const splits[] = {"measured", "equal", "proportions", "replay"};
 static const char *const inits[] = {"default", "normal", "xavier", "he"};
+static const char *const parts[] = {[DPT_SHARD_NONE] = "none",
+                                    [DPT_SHARD_OPTIMIZER] = "optimizer",
+                                    [DPT_SHARD_GRADIENTS] = "gradients",
+                                    [DPT_SHARD_PARAMETERS] = "parameters"};
 static const char *const compressions[] = {[DPT_COMPRESS_NONE] = "none",
                                            [DPT_COMPRESS_BF16] = "bf16",
                                            [DPT_COMPRESS_INT8] = "int8",
@@ -168,6 +172,7 @@ static void collect_trainer(const dpt_model *model, const dpt_dataset *data,
     add(f, "micro-batch", "%zu", o->micro_batch);
     add(f, "overlap", "%s", on(!o->no_overlap));
     add(f, "deterministic", "%s", on(o->deterministic));
+    add(f, "parts", "%s", WORD(parts, o->shard));
     add(f, "rows of logits", "%zu", o->logit_rows);
     if (o->bucket_bytes > 0)
         add(f, "least bucket", "%zu bytes", o->bucket_bytes);

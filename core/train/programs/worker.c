@@ -333,10 +333,10 @@ static dpt_status create_measured(dpt_trainer *t, dpti_trial trial, dpti_begin b
     dpti_state_parts_set_trial(t, trial);
     const dpt_status status = try_with_copies(t, begin, failing);
     dpti_state_parts_set_trial(t, DPTI_NO_TRIAL);
-    DPT_TRY(status);
+    DPT_TRY(dpti_peers_agree(t, status));
     dpti_state_parts_measure(t);
     dpti_trainer_destroy_workers(t);
-    dpti_state_parts_divide(t, true);
+    DPT_TRY(dpti_state_parts_divide(t, true));
     return try_with_copies(t, begin, failing);
 }
 
@@ -346,15 +346,28 @@ static dpt_status create_first(dpt_trainer *t, dpti_begin begin, dpti_failing_ra
 {
     if (dpti_state_parts_of_gradients(t))
         return create_measured(t, DPTI_TRIAL_FULL, begin, failing);
-    dpti_state_parts_divide(t, false);
+    DPT_TRY(dpti_state_parts_divide(t, false));
     return try_with_copies(t, begin, failing);
+}
+
+/* Parts are divided over all processes: all of them divide anew, or none.  DPT_E_NO_MEMORY: memory
+   is short in any. */
+static dpt_status agree_on_parts(dpt_trainer *t, dpt_status mine)
+{
+    enum { IS_SHORT = 1, HAS_FAILED = 2 };
+    unsigned any = 0;
+    if (!t->processes || !dpti_state_parts_on(t)) return mine;
+    const unsigned bits = mine == DPT_E_NO_MEMORY ? IS_SHORT : HAS_FAILED;
+    DPT_TRY(dpti_peers_ask_any(t, mine == DPT_OK ? 0 : bits, &any));
+    if (any == IS_SHORT) return DPT_E_NO_MEMORY;
+    return any == 0 ? DPT_OK : dpti_peers_agree(t, mine);
 }
 
 /* If one does not fit, they go by what memory is left beside the rest, which all of them fit into
    if they can fit. */
 static dpt_status create_all(dpt_trainer *t, dpti_begin begin, dpti_failing_rank *failing)
 {
-    const dpt_status status = create_first(t, begin, failing);
+    const dpt_status status = agree_on_parts(t, create_first(t, begin, failing));
     if (status != DPT_E_NO_MEMORY || !dpti_state_parts_on(t)) return status;
     dpti_trainer_destroy_workers(t);
     return create_measured(t, DPTI_TRIAL_LEAST, begin, failing);

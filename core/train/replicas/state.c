@@ -167,6 +167,9 @@ static dpt_status move_sums(dpt_trainer *t, ends e)
     if (!e.read)
         return dpt_fail(t->context, DPT_E_INVALID,
                         "gradients that devices have in parts are not written");
+    if (t->processes)
+        return dpt_fail(t->context, DPT_E_INVALID,
+                        "gradients that devices of several processes have in parts are not read");
     for (size_t i = 0; i < t->n_workers; i++)
         if (!dpti_is_lost(&t->workers[i])) DPT_TRY(read_sums(t, i, e));
     return DPT_OK;

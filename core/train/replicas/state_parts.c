@@ -11,6 +11,7 @@
 #include "device/stream.h"
 #include "train/exchange/exchange.h"
 #include "train/membership/presence.h"
+#include "train/replicas/parts_exchange.h"
 #include "train/replicas/state_buffers.h"
 #include "train/state/trainer.h"
 
@@ -21,12 +22,15 @@ bool dpti_state_parts_possible(const dpt_trainer *trainer, dpt_shard what)
 {
     const bool any = what >= DPT_SHARD_GRADIENTS ||
                      (what == DPT_SHARD_OPTIMIZER && dpti_trainer_n_state_buffers(trainer) > 1);
-    return any && !trainer->processes && trainer->n_workers > 1;
+    return any && trainer->local_steps == 0 && trainer->n_devices > 1;
 }
 
 const char *dpti_state_parts_hindrance(const dpt_trainer *trainer)
 {
     const dpt_trainer *t = trainer;
+    if (t->compress == DPT_COMPRESS_LOWRANK)
+        return "compress lowrank: a device keeps its gradients until the end of the step then, so "
+               "take shard optimizer, or compress bf16 or int8";
     if (t->program.exchange_at_end)
         return "overlap off: a device keeps its gradients until the end of the step then";
     if (t->n_gradients > t->model->flat_gradients)
@@ -95,6 +99,7 @@ dpt_status dpti_state_parts_begin(dpt_trainer *trainer, dpt_shard what, bool off
     parts->gradients = what >= DPT_SHARD_GRADIENTS;
     parts->parameters = what == DPT_SHARD_PARAMETERS;
     parts->offload = offload;
+    DPT_TRY(dpti_parts_exchange_create(trainer));
     return parts->gradients ? dpti_exchange_clip(trainer) : DPT_OK;
 }
 
@@ -110,6 +115,7 @@ void dpti_state_parts_end(dpt_trainer *trainer)
         else
             free(parts->mirror[k]);
     }
+    dpti_parts_exchange_destroy(trainer);
     dpti_rendezvous_destroy(parts->meet);
     *parts = (dpti_state_parts){.on = false};
 }
@@ -141,23 +147,26 @@ static size_t mirror_bytes(const dpti_worker *w)
     return n * dpti_trainer_n_state_buffers(t) * sizeof(float);
 }
 
-void dpti_state_parts_divide(dpt_trainer *trainer, bool measured)
+dpt_status dpti_state_parts_divide(dpt_trainer *trainer, bool measured)
 {
     dpt_trainer *t = trainer;
-    dpti_state_holder holders[DPTI_SPLIT_MAX_DEVICES];
+    dpti_state_holder holders[DPTI_SPLIT_MAX_DEVICES] = {{.left = 0}};
     dpti_state_part parts[DPTI_SPLIT_MAX_DEVICES];
     const size_t replica_bytes = (t->model->flat_size + t->n_gradients) * sizeof(float);
     const bool offloaded = dpti_state_parts_offloaded(t);
-    if (!t->replicas.parts.on) return;
+    if (!t->replicas.parts.on) return DPT_OK;
     for (size_t i = 0; i < t->n_workers; i++) {
         const dpti_worker *w = &t->workers[i];
-        holders[i] = (dpti_state_holder){
+        holders[t->first_device + i] = (dpti_state_holder){
             .takes_part = !dpti_is_lost(w) && (!offloaded || is_cpu(w->device)),
             .left = measured ? w->replicas.left : reduce(memory_left(w), replica_bytes)};
     }
-    dpti_divide_state(t->model->flat_trained, t->n_workers, holders, parts);
+    DPT_TRY(dpti_parts_exchange_tell(t, holders));
+    dpti_divide_state(t->model->flat_trained, t->n_devices, holders, parts);
     for (size_t i = 0; i < t->n_workers; i++)
-        t->workers[i].replicas.part = parts[i];
+        t->workers[i].replicas.part = parts[t->first_device + i];
+    dpti_parts_exchange_divide(t, parts);
+    return DPT_OK;
 }
 
 void dpti_state_parts_set_trial(dpt_trainer *trainer, dpti_trial trial)
@@ -188,7 +197,7 @@ void dpti_state_parts_measure(dpt_trainer *trainer)
 /* A device that is left alone exchanges nothing: it has all gradients, and all parameters. */
 static bool divides_sums(const dpt_trainer *t)
 {
-    size_t n = 0;
+    size_t n = t->n_devices - t->n_workers;
     for (size_t i = 0; i < t->n_workers; i++)
         n += !dpti_is_lost(&t->workers[i]);
     return t->replicas.parts.gradients && n > 1;
@@ -205,11 +214,18 @@ void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out)
 
 /* ---- The mirror ------------------------------------------------------------------------------ */
 
+static size_t buffer_of_kind(dpt_tensor_kind kind)
+{
+    size_t k = 0;
+    while (k < DPTI_MAX_STATE_BUFFERS && dpti_state_buffer_kind(k) != kind)
+        k++;
+    return k;
+}
+
 static float *mirror_of(const dpt_trainer *t, dpt_tensor_kind kind)
 {
-    for (size_t k = 0; k < DPTI_MAX_STATE_BUFFERS; k++)
-        if (dpti_state_buffer_kind(k) == kind) return t->replicas.parts.mirror[k];
-    return NULL;
+    const size_t k = buffer_of_kind(kind);
+    return k < DPTI_MAX_STATE_BUFFERS ? t->replicas.parts.mirror[k] : NULL;
 }
 
 dpt_status dpti_state_parts_make_mirror(dpt_trainer *trainer)
@@ -223,7 +239,7 @@ dpt_status dpti_state_parts_make_mirror(dpt_trainer *trainer)
     }
     const dpti_initial initial = {t->init, t->seed};
     if (dpti_initialize(t->model, &initial, t->replicas.parts.mirror[0], &error) == DPT_OK)
-        return DPT_OK;
+        return dpti_parts_exchange_make(t);
     return dpti_context_fail(t->context, NULL, &error);
 }
 
@@ -241,7 +257,9 @@ bool dpti_state_parts_have(const dpt_trainer *trainer, dpti_range what, const fl
 void dpti_state_parts_write(dpt_trainer *trainer, dpt_tensor_kind kind, const float *flat, size_t n)
 {
     float *mirror = mirror_of(trainer, kind);
-    if (mirror) memcpy(mirror, flat, n * sizeof *flat);
+    if (!mirror) return;
+    memcpy(mirror, flat, n * sizeof *flat);
+    dpti_parts_exchange_write(trainer, buffer_of_kind(kind), flat, n);
 }
 
 /* ---- Where driver threads meet --------------------------------------------------------------- */
@@ -269,7 +287,7 @@ typedef struct own_run {
     const dpti_buffer *buffer; /* of the replica, */
     size_t place;              /* where the run begins at this element */
     size_t begin, count;       /* elements of the flat buffer */
-    float *mirror;             /* the buffer of the mirror; NULL: not made yet */
+    float *mirror;             /* the buffer that is or becomes the mirror's; NULL: not made yet */
     const float *view;         /* the replica's buffer as the host sees it; NULL: it does not */
 } own_run;
 
@@ -284,6 +302,7 @@ static size_t end_of_parameters(const dpti_worker *w)
 static own_run run_of_buffer(const dpti_worker *w, size_t k)
 {
     const dpti_replica *r = &w->replica;
+    const dpti_state_parts *parts = &w->trainer->replicas.parts;
     const dpti_buffer *buffers[DPTI_MAX_STATE_BUFFERS] = {&r->parameters, &r->velocity,
                                                           &r->squares};
     const size_t begin = w->replicas.part.begin;
@@ -293,7 +312,7 @@ static own_run run_of_buffer(const dpti_worker *w, size_t k)
                          k == 0 ? dpti_parameter_place(r, begin).offset_bytes / sizeof(float) : 0,
                      .begin = begin,
                      .count = end - begin,
-                     .mirror = w->trainer->replicas.parts.mirror[k],
+                     .mirror = parts->between.next[k] ? parts->between.next[k] : parts->mirror[k],
                      .view = w->replicas.views[k]};
 }
 
@@ -362,15 +381,6 @@ dpt_status dpti_state_parts_fetch(dpti_shard *shard)
     return DPT_OK;
 }
 
-dpt_status dpti_state_parts_vote(dpti_shard *shard, dpt_status mine)
-{
-    const dpti_worker *w = shard->worker;
-    const double began = dpti_seconds();
-    const dpt_status verdict = dpti_rendezvous_meet(w->trainer->replicas.parts.meet, w->rank, mine);
-    (void)dpti_times_add_since(&shard->times, DPTI_SPAN_WAITING, began);
-    return verdict;
-}
-
 static void write_mirror(const dpti_worker *w)
 {
     const float *fetched = w->replicas.fetched;
@@ -381,6 +391,28 @@ static void write_mirror(const dpti_worker *w)
         memcpy(run.mirror + run.begin, from, run.count * sizeof *from);
         if (fetched) fetched += run.count;
     }
+}
+
+/* With several processes what a device writes is not the mirror yet. */
+dpt_status dpti_state_parts_vote(dpti_shard *shard, dpt_status mine)
+{
+    const dpti_worker *w = shard->worker;
+    const bool shared = dpti_parts_exchange_on(w->trainer);
+    double began = dpti_seconds();
+    if (shared && mine == DPT_OK) {
+        write_mirror(w);
+        began = dpti_times_add_since(&shard->times, DPTI_SPAN_EXCHANGE, began);
+    }
+    const dpt_status verdict = dpti_rendezvous_meet(w->trainer->replicas.parts.meet, w->rank, mine);
+    if (shared) return dpti_parts_exchange_run(shard, verdict, began);
+    (void)dpti_times_add_since(&shard->times, DPTI_SPAN_WAITING, began);
+    return verdict;
+}
+
+void dpti_state_parts_decline(const dpti_shard *shard)
+{
+    const dpt_trainer *t = shard->worker->trainer;
+    if (t->replicas.parts.on && dpti_parts_exchange_on(t)) dpti_parts_exchange_decline(shard);
 }
 
 /* Enqueues the upload of those of the parameters [begin, end) that the device keeps. */
@@ -396,11 +428,13 @@ dpt_status dpti_state_parts_share(dpti_shard *shard)
     const dpti_worker *w = shard->worker;
     const dpti_state_part *part = &w->replicas.part;
     dpti_stopwatch watch = dpti_stopwatch_start(&shard->times);
-    write_mirror(w);
-    dpti_stopwatch_lap(&watch, DPTI_SPAN_EXCHANGE);
-    /* Between the vote and here no thread calls a device, so none can hang. */
-    DPT_TRY(dpti_rendezvous_meet(w->trainer->replicas.parts.meet, w->rank, DPT_OK));
-    dpti_stopwatch_lap(&watch, DPTI_SPAN_WAITING);
+    if (!dpti_parts_exchange_on(w->trainer)) {
+        write_mirror(w);
+        dpti_stopwatch_lap(&watch, DPTI_SPAN_EXCHANGE);
+        /* Between the vote and here no thread calls a device, so none can hang. */
+        DPT_TRY(dpti_rendezvous_meet(w->trainer->replicas.parts.meet, w->rank, DPT_OK));
+        dpti_stopwatch_lap(&watch, DPTI_SPAN_WAITING);
+    }
     DPT_TRY(take_over(w, 0, part->begin));
     DPT_TRY(take_over(w, part->end, w->trainer->model->flat_trained));
     DPT_TRY(dpti_sync(w->device));
@@ -418,4 +452,26 @@ size_t dpti_state_parts_update_bytes(const dpti_worker *worker)
         dpti_replica_count_kept(&w->replica,
                                 (dpti_range){part->end, w->trainer->model->flat_trained});
     return (n_taken + (w->replicas.fetched ? count_own(w) : 0)) * sizeof(float);
+}
+
+size_t dpti_state_parts_peer_bytes(const dpt_trainer *trainer, size_t device)
+{
+    const size_t n_kinds = dpti_trainer_n_state_buffers(trainer) - 1;
+    if (!trainer->replicas.parts.on) return 0;
+    return n_kinds * dpti_parts_exchange_count(trainer, device) * sizeof(float);
+}
+
+size_t dpti_state_parts_whole_bytes(const dpt_trainer *trainer)
+{
+    const dpt_trainer *t = trainer;
+    if (!t->replicas.parts.on) return 0;
+    return dpti_trainer_n_state_buffers(t) * t->model->flat_size * sizeof(float);
+}
+
+size_t dpti_state_parts_shared_bytes(const dpt_trainer *trainer)
+{
+    const dpt_trainer *t = trainer;
+    const size_t n_others = dpti_trainer_n_state_buffers(t) - 1;
+    if (!t->replicas.parts.on) return 0;
+    return (t->model->flat_gradients + n_others * t->model->flat_trained) * sizeof(float);
 }

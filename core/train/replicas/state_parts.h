@@ -1,7 +1,7 @@
 /* The optimizer's state in parts (--shard optimizer), with it the sums of gradients (--shard
    gradients), and with both the parameters (--shard parameters).
 
-   Each device of a process holds all parameters, and the optimizer's state of one part of them: of
+   Each device holds all parameters, and the optimizer's state of one part of them: of
    a run of the flat buffer, its own part.  In the update a device updates its own part alone.  The
    host holds the training state of the last committed step, the mirror, from which every replica
    can be restored.  So the loss of a device, which may be the only one that holds its part, loses
@@ -16,6 +16,12 @@
       cannot fail.  All threads meet.
    4. It gives its device the other parts of the parameters, from the mirror.  A device that
       fails here has missed a committed update, as in training without parts.
+
+   With several processes the parts are those of all of their devices, and each process has a mirror
+   (parts_exchange.h).  In 2 each thread first writes its own part to buffers that are not the
+   mirror yet.  Then the threads vote, the processes vote, and they exchange their parts, behind
+   which these buffers are the mirror.  So 3 is done then.  A vote of another process, and a failure
+   of the exchange, drop the step in this process.
 
    Running statistics are no part of this: every device updates all of them.
 
@@ -42,8 +48,8 @@ typedef struct dpti_worker dpti_worker;
 
 /* ---- On the caller's thread, nothing in flight ----------------------------------------------- */
 
-/* Whether training with these options has what is to be divided: there are several devices in one
-   process, and gradients, or the optimizer's state if it has one. */
+/* Whether training with these options has what is to be divided, and divides it: there are several
+   devices, and gradients, or the optimizer's state if it has one; and no local steps. */
 bool dpti_state_parts_possible(const dpt_trainer *trainer, dpt_shard what);
 /* NULL: gradients can be divided.  Else what hinders it. */
 const char *dpti_state_parts_hindrance(const dpt_trainer *trainer);
@@ -62,10 +68,11 @@ bool dpti_state_parts_offloaded(const dpt_trainer *trainer);
 /* Whether a device that has just been lost was the last CPU: others hold the parts from now on. */
 bool dpti_state_parts_end_offload(const dpt_trainer *trainer, size_t rank);
 
-/* Divides the state among the workers that are not lost, by the memory that they have left: by
-   dpti_state_parts_measure, or estimated before workers are created: a device's memory without what
-   it holds now, the parameters and the gradients. */
-void dpti_state_parts_divide(dpt_trainer *trainer, bool measured);
+/* Divides the state among the workers of all processes that are not lost, by the memory that they
+   have left: by dpti_state_parts_measure, or estimated before workers are created: a device's
+   memory without what it holds now, the parameters and the gradients.  All processes call it.  The
+   context tells a failure: of the transport. */
+DPT_CHECK_RESULT dpt_status dpti_state_parts_divide(dpt_trainer *trainer, bool measured);
 /* In a trial workers are to be created with empty parts; measure then notes what memory each device
    has left. */
 void dpti_state_parts_set_trial(dpt_trainer *trainer, dpti_trial trial);
@@ -77,6 +84,13 @@ size_t dpti_state_parts_update_bytes(const dpti_worker *worker);
 /* Bytes of the mirror that count as memory of the worker's device: of a CPU that holds parts for
    other devices. */
 size_t dpti_state_parts_mirror_bytes(const dpti_worker *worker);
+/* Bytes of the optimizer's state that a device of another process has in its part; 0: not in parts.
+ */
+size_t dpti_state_parts_peer_bytes(const dpt_trainer *trainer, size_t device);
+/* Bytes of the whole mirror; and of what all devices together change in it in a step: several
+   processes exchange that. */
+size_t dpti_state_parts_whole_bytes(const dpt_trainer *trainer);
+size_t dpti_state_parts_shared_bytes(const dpt_trainer *trainer);
 /* The part that the worker's device updates, as its program needs it; without parts, all. */
 void dpti_state_parts_own(const dpti_worker *worker, dpti_optimizer *out);
 
@@ -107,6 +121,8 @@ void dpti_state_parts_destroy(dpti_worker *worker);
 DPT_CHECK_RESULT dpt_status dpti_state_parts_fetch(dpti_shard *shard);
 /* 2: `mine` is this device's status.  The same verdict on all threads. */
 DPT_CHECK_RESULT dpt_status dpti_state_parts_vote(dpti_shard *shard, dpt_status mine);
+/* In place of 1 to 4, if the step was dropped before the update.  Other processes may not know. */
+void dpti_state_parts_decline(const dpti_shard *shard);
 /* 3 and 4: the device's status. */
 DPT_CHECK_RESULT dpt_status dpti_state_parts_share(dpti_shard *shard);
 

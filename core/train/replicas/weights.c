@@ -22,19 +22,16 @@ typedef struct beginning {
 
 static dpt_status sum_weights(dpt_trainer *t, beginning *out)
 {
-    static const dpt_tensor_kind kinds[] = {DPT_PARAMETER, DPT_VELOCITY, DPT_SQUARES};
-    const dpti_replica *r = &t->workers[0].replica;
-    const dpti_buffer *buffers[] = {&r->parameters, &r->velocity, &r->squares};
     float *flat = dpti_trainer_make_flat(t);
     dpt_status status = flat ? DPT_OK : DPT_E_NO_MEMORY;
     const dpti_cursor *done = dpti_steps_done(t);
     *out = (beginning){
         .step = done->step, .epoch = done->epoch, .position = done->position, .weights = 1};
-    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        if (status != DPT_OK || !buffers[k]->handle) continue;
-        status = dpti_trainer_read(t, 0, kinds[k], flat);
+    for (size_t k = 0; status == DPT_OK && k < dpti_trainer_n_state_buffers(t); k++) {
+        const dpt_tensor_kind kind = dpti_state_buffer_kind(k);
+        status = dpti_trainer_read(t, 0, kind, flat);
         out->weights =
-            dpti_checksum(out->weights, flat, dpti_state_elements(t, kinds[k]) * sizeof *flat);
+            dpti_checksum(out->weights, flat, dpti_state_elements(t, kind) * sizeof *flat);
     }
     free(flat);
     return status;

@@ -2,7 +2,7 @@
    that no device is left to hold it.
 
    Only files of core/train/replicas touch these fields.  Other concerns call the functions that
-   state.h, state_buffers.h, state_parts.h, verify.h and room.h declare. */
+   state.h, state_buffers.h, state_parts.h, parts_exchange.h, verify.h and room.h declare. */
 #ifndef DPTI_REPLICAS_STATE_H
 #define DPTI_REPLICAS_STATE_H
 
@@ -22,6 +22,18 @@ typedef enum dpti_trial {
     DPTI_TRIAL_LEAST, /* with as few samples at once as may be */
 } dpti_trial;
 
+/* Its parts in devices of several processes (parts_exchange.h); zeroed with one process. */
+typedef struct dpti_parts_exchange {
+    dpti_state_part *parts; /* (n_devices) of all processes */
+    /* (processes + 1) where the part of each process begins: of the parameters, with running
+       statistics, and of the optimizer's state. */
+    size_t *parameters, *others;
+    size_t *nothing;                     /* (processes + 1) zeros */
+    float *next[DPTI_MAX_STATE_BUFFERS]; /* what becomes the mirror; NULL: not made yet */
+    double voted; /* when the processes had voted last, as dpti_seconds tells */
+    bool failed;  /* an exchange has failed: the transport may still write to `next` */
+} dpti_parts_exchange;
+
 /* The optimizer's state in parts (state_parts.h). */
 typedef struct dpti_state_parts {
     bool on;
@@ -31,6 +43,7 @@ typedef struct dpti_state_parts {
     dpti_trial trial;
     dpti_rendezvous *meet;                 /* of driver threads, in the update */
     float *mirror[DPTI_MAX_STATE_BUFFERS]; /* the mirror; [0] NULL: not made yet */
+    dpti_parts_exchange between;           /* of processes */
 } dpti_state_parts;
 
 typedef struct dpti_trainer_replicas {
