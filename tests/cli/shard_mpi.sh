@@ -90,7 +90,7 @@ check "the same weights behind it" same whole way
 # mpirun ends the job.  The checkpoint has all of the state, with that of the process that was killed.
 long=(--dataset synthetic:28x28x1:10:700 --model lenet --batch-size 32 --optimizer adamw --lr 0.002 --deterministic)
 for shard in optimizer gradients parameters; do
-    rm -rf killed
+    rm -rf killed killed.jsonl
     mpi 60 -n 3 "$DPTRAIN" "${long[@]}" "${one[@]}" --shard $shard --checkpoint killed --checkpoint-every 3 \
         --checkpoint-keep 1000 --max-steps 100000 &
     await killed/checkpoint-000000006.safetensors
