@@ -142,6 +142,7 @@ static const struct {
     {"{'descr':'<f4','fortran_order':False,'shape':(99999999999999999999,)}", 4, "header"},
     {"{'descr':'<c8','fortran_order':False,'shape':(1,)}", 8, "type <c8"},
     {"{'descr':'<U3','fortran_order':False,'shape':(1,)}", 12, "type <U3"},
+    {"{'descr':'<V2','fortran_order':False,'shape':(1,)}", 2, "type <V2"}, /* bfloat16 of numpy */
     {"{'descr':'','fortran_order':False,'shape':(1,)}", 4, "type "},
     {"{'descr':'<f4','fortran_order':False,'shape':()}", 4, "single number"},
     {"{'descr':'<f4','fortran_order':False,'shape':(0,)}", 0, "axis 0"},
